@@ -1,0 +1,126 @@
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+import torch
+from onnx import numpy_helper
+
+from hx import weights
+from hx.errors import Unsupported
+from hx.weights import TorchTensor, onnx_dtype, torch_dtype
+
+DTYPES = [getattr(torch, name) for name in weights._NAMES if hasattr(torch, name)]
+
+
+def some(dtype, *shape):
+    n = int(np.prod(shape, dtype=int))
+    width = torch.empty(0, dtype=dtype).element_size()
+    raw = torch.arange(n * width, dtype=torch.int64).remainder(59).to(torch.uint8)
+    if dtype is torch.bool:
+        raw = raw % 2
+    return raw.view(dtype).reshape(shape)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_every_dtype_goes_there_and_back(dtype):
+    assert torch_dtype(onnx_dtype(dtype)) is dtype
+    assert torch_dtype(onnx_dtype(dtype).value) is dtype
+    tensor = some(dtype, 3, 5)
+    wrapped = TorchTensor(tensor, "w")
+    assert isinstance(wrapped, ir.TensorProtocol)
+    assert wrapped.shape == (3, 5) and wrapped.nbytes == 15 * tensor.element_size()
+    assert wrapped.tobytes() == tensor.view(torch.uint8).numpy().tobytes()
+    assert wrapped.numpy().dtype == onnx_dtype(dtype).numpy()
+    assert wrapped.numpy().tobytes() == wrapped.tobytes()
+    proto = onnx.TensorProto.FromString(ir.serde.serialize_tensor(wrapped).SerializeToString())
+    assert numpy_helper.to_array(proto).tobytes() == wrapped.tobytes()
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_scalars_and_empty_tensors(dtype):
+    assert (
+        TorchTensor(some(dtype, 1).reshape(())).tobytes()
+        == some(dtype, 1).view(torch.uint8).numpy().tobytes()
+    )
+    assert TorchTensor(some(dtype, 1).reshape(())).numpy().shape == ()
+    empty = TorchTensor(torch.empty(0, 4, dtype=dtype))
+    assert empty.tobytes() == b"" and list(empty.chunks()) == [] and empty.numpy().shape == (0, 4)
+
+
+def test_contiguous_memory_is_not_copied():
+    tensor = torch.arange(6.0).reshape(2, 3).requires_grad_()
+    (chunk,) = TorchTensor(tensor).chunks()
+    with torch.no_grad():
+        tensor[0, 0] = 42.0
+    assert np.frombuffer(chunk, np.float32)[0] == 42.0
+    assert TorchTensor(tensor).numpy()[0, 0] == 42.0
+    with pytest.raises(ValueError):
+        TorchTensor(tensor).numpy()[0, 0] = 1
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda t: t.t(),
+        lambda t: t[:, ::2],
+        lambda t: t[1:, 1:],
+        lambda t: t.flip(0).t(),
+        lambda t: t[:1].expand(9, -1),
+        lambda t: t[0, 0].expand(7, 6, 5),
+        lambda t: t.reshape(4, 3, 5, 2).to(memory_format=torch.channels_last),
+        lambda t: t.reshape(1, 120).t(),
+    ],
+)
+def test_other_layouts_in_small_pieces(make, monkeypatch):
+    monkeypatch.setattr(weights, "PIECE", 40)
+    tensor = make(torch.randn(12, 10))
+    chunks = [bytes(chunk) for chunk in TorchTensor(tensor).chunks()]
+    assert b"".join(chunks) == tensor.contiguous().numpy().tobytes()
+    assert len(chunks) == 1 or max(map(len, chunks)) <= 40
+
+
+def test_conjugates_and_negatives():
+    tensor = torch.randn(4, 3, dtype=torch.complex64)
+    for view in (tensor.conj(), tensor.conj().t(), tensor.conj().imag, torch._neg_view(tensor)):
+        plain = view.resolve_conj().resolve_neg().contiguous()
+        assert TorchTensor(view).tobytes() == plain.numpy().tobytes()
+
+
+def test_sparse_becomes_dense():
+    dense = torch.eye(4)
+    for sparse in (dense.to_sparse(), dense.to_sparse_csr()):
+        assert TorchTensor(sparse).tobytes() == dense.numpy().tobytes()
+        assert (TorchTensor(sparse).numpy() == dense.numpy()).all()
+
+
+def test_region_is_shared_by_tied_weights_only():
+    tensor = torch.randn(4, 4)
+    key = TorchTensor(tensor).region()
+    assert key == TorchTensor(torch.nn.Parameter(tensor)).region()
+    assert key == TorchTensor(tensor.view(16)).region()
+    assert key != TorchTensor(tensor.t()).region()
+    assert key != TorchTensor(tensor[:2]).region()
+    assert key != TorchTensor(tensor.clone()).region()
+    assert TorchTensor(torch.empty(0)).region() is None
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: torch.empty(3, device="meta"),
+        lambda: torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.qint8),
+        lambda: torch.zeros(2, dtype=torch.complex32),
+    ],
+)
+def test_tensors_without_onnx_values_are_refused(make):
+    with pytest.raises(Unsupported):
+        TorchTensor(make(), "w")
+
+
+def test_a_fake_tensor_is_refused():
+    from torch._subclasses import FakeTensorMode
+
+    with FakeTensorMode():
+        tensor = torch.zeros(3)
+    with pytest.raises(Unsupported, match="no values"):
+        TorchTensor(tensor, "w")
