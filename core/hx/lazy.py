@@ -1,0 +1,64 @@
+"""Modules that are imported when something is first asked of them.
+
+Listing converters must not import what they convert, so converter modules write
+
+    from hx.lazy import torch, numpy
+
+and may go on to write `torch.float16` inside a function. Any other library works the same way
+(`from hx.lazy import spconv`); for a module inside a package, `lazy("torch.nn.functional")`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+
+class LazyModule(ModuleType):
+    """Stands for a module; the first attribute that is asked of it imports it."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name.endswith("__"):  # inspect, copy, doctest are curious
+            raise AttributeError(name)
+        module = importlib.import_module(self.__name__)
+        try:
+            return getattr(module, name)
+        except AttributeError:  # a submodule that nobody has imported yet
+            if not hasattr(module, "__path__"):
+                raise
+            full = f"{self.__name__}.{name}"
+            try:
+                return importlib.import_module(full)
+            except ModuleNotFoundError as missing:
+                if missing.name != full:
+                    raise
+                raise AttributeError(
+                    f"module {self.__name__!r} has no attribute {name!r}"
+                ) from None
+
+    def __dir__(self) -> list[str]:
+        return dir(importlib.import_module(self.__name__))
+
+    def __repr__(self) -> str:
+        return f"<lazy module {self.__name__!r}>"
+
+
+def lazy(name: str) -> Any:
+    """A module by its full name, imported at the first use."""
+    return LazyModule(name)
+
+
+if TYPE_CHECKING:
+    import numpy
+    import onnx
+    import onnx_ir
+    import torch
+else:
+    numpy, onnx, onnx_ir, torch = map(lazy, ("numpy", "onnx", "onnx_ir", "torch"))
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("_"):
+        raise AttributeError(name)
+    return lazy(name)

@@ -1,0 +1,230 @@
+"""What a converter says about itself: `@converter`, `case`, and the records they leave.
+
+    from hx import case, converter
+
+    @converter("torch.nn.functional.relu", cases=[case("float32[n,3]")])
+    def relu(op, input, inplace=False):
+        return op.Relu(input)
+
+The function stays what it was: it can be called, tested and imported as before. Its registrations
+hang on it as `__hx__`, one for each target, and are read by the registry when a pack is loaded.
+Nothing is registered by being imported.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from hx.errors import UsageError, Where
+
+OPSETS = range(13, 27)
+ATTRIBUTE = "__hx__"
+
+_TARGET = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*(::[^\W\d]\w*(\.[^\W\d]\w*)?)?")
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Case:
+    """An example call of a target. Tests, `hx packs check` and the coverage table come from it.
+
+    Strings in the input grammar, anywhere in `args` and `kwargs`, stand for tensors, and words in
+    them for dynamic dims: `"float32[batch,3,8,8]"`, `"int64[n,s]<100"`.
+    """
+
+    args: tuple[Any, ...] = ()
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    init: tuple[Any, ...] = ()
+    init_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    name: str = ""
+    opsets: tuple[int, ...] | None = None
+    dtypes: tuple[str, ...] | None = None
+    expect: tuple[str, ...] = ()
+
+
+def case(
+    *args: Any,
+    init: Iterable[Any] = (),
+    init_kwargs: Mapping[str, Any] | None = None,
+    name: str = "",
+    opsets: Iterable[int] | None = None,
+    dtypes: Iterable[str] | None = None,
+    expect: Iterable[str] = (),
+    **kwargs: Any,
+) -> Case:
+    """An example call: the target is called with `*args, **kwargs`.
+
+    `init` and `init_kwargs` construct the module first, when the target is a module's forward or
+    a method. `opsets` and `dtypes` narrow where the case runs (`dtypes` replaces the dtype of the
+    floating-point tensors, one run for each). `expect` names operators that the graph must have.
+
+        case("float32[batch,3,8,8]", init=(3, 4, 3), expect=["Conv"])
+    """
+    return Case(
+        args=args,
+        kwargs=kwargs,
+        init=_several(init),
+        init_kwargs=dict(init_kwargs or {}),
+        name=name,
+        opsets=None if opsets is None else tuple(opsets),
+        dtypes=None if dtypes is None else _several(dtypes),
+        expect=_several(expect),
+    )
+
+
+@dataclass(frozen=True)
+class Registration:
+    """One converter for one target, and the conditions under which it is meant."""
+
+    target: str
+    function: Callable[..., Any]
+    pack: str = ""
+    since: int | None = None
+    until: int | None = None
+    requires: tuple[str, ...] = ()
+    domain: str | None = None
+    priority: int = 0
+    overrides: tuple[str, ...] = ()
+    cases: tuple[Case, ...] = ()
+    file: str = ""
+    line: int = 0
+    doc: str = ""
+
+    @property
+    def name(self) -> str:
+        return getattr(self.function, "__name__", repr(self.function))
+
+    @property
+    def where(self) -> Where:
+        return Where(self.file, self.line, function=self.name)
+
+    def covers(self, opset: int) -> bool:
+        """Whether the opset lies in this registration's window, both ends included."""
+        return (self.since or 0) <= opset <= (self.until or opset)
+
+    @property
+    def window(self) -> str:
+        """The opset window as people write it: `18+`, `13-17`, or nothing."""
+        if self.since and self.until:
+            return f"{self.since}-{self.until}"
+        return f"{self.since}+" if self.since else f"-{self.until}" if self.until else ""
+
+
+def converter(
+    *targets: str,
+    since: int | None = None,
+    until: int | None = None,
+    requires: str | Iterable[str] | None = None,
+    domain: str | None = None,
+    priority: int = 0,
+    overrides: str | Iterable[str] | None = None,
+    cases: Iterable[Case] = (),
+) -> Callable[[F], F]:
+    """Say that the decorated function is `targets` rewritten in ONNX.
+
+    targets    dotted names of callables: `torch.nn.Conv2d.forward`, `torch.relu`, `mylib::op`
+    since      first opset that the converter is for
+    until      last opset that the converter is for
+    requires   conditions on installed libraries, as pip writes them: `"spconv>=2"`
+    domain     domain of the custom operators that it emits, for people to see in listings
+    priority   among converters of one target that are otherwise equal, the highest is taken
+    overrides  names of packs whose converters of these targets this one replaces
+    cases      example calls, made with `case(...)`
+
+    Decorators stack: each adds registrations to the same function.
+    """
+    _check(targets, since, until, priority)
+    needs, replaced, examples = _several(requires), _several(overrides), tuple(cases)
+    for example in examples:
+        if not isinstance(example, Case):
+            raise UsageError(
+                f"cases of {targets[0]} holds {example!r}, which is not a case",
+                hint='write cases=[case("float32[2,3]")], with case from hx',
+            )
+
+    def register(function: F) -> F:
+        if not callable(function):
+            raise UsageError(f"@converter({targets[0]!r}) decorates {function!r}, not a function")
+        file, line = place(function)
+        new = tuple(
+            Registration(
+                target=target,
+                function=function,
+                since=since,
+                until=until,
+                requires=needs,
+                domain=domain,
+                priority=priority,
+                overrides=replaced,
+                cases=examples,
+                file=file,
+                line=line,
+                doc=inspect.cleandoc(function.__doc__ or ""),
+            )
+            for target in targets
+        )
+        setattr(function, ATTRIBUTE, (*registrations(function), *new))
+        return function
+
+    return register
+
+
+def registrations(thing: Any) -> tuple[Registration, ...]:
+    """The registrations that hang on a function; for a module, of all functions made in it.
+
+    Functions that a module keeps in a list, tuple or dict count too, for converters that are made
+    from a table.
+    """
+    if not inspect.ismodule(thing):
+        return tuple(getattr(thing, "__dict__", {}).get(ATTRIBUTE, ()))
+    found: dict[int, Registration] = {}
+    for value in vars(thing).values():
+        several = value.values() if isinstance(value, dict) else value
+        for one in several if isinstance(value, (list, tuple, dict)) else (value,):
+            if getattr(one, "__module__", thing.__name__) == thing.__name__:
+                found.update(
+                    (id(registration), registration) for registration in registrations(one)
+                )
+    return tuple(found.values())
+
+
+def place(function: Any) -> tuple[str, int]:
+    """File and line of a function, ('', 0) when it has none."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return (code.co_filename, code.co_firstlineno) if code else ("", 0)
+
+
+def _several(value: str | Iterable[Any] | None) -> tuple[Any, ...]:
+    if value is None:
+        return ()
+    return (value,) if isinstance(value, str) else tuple(value)
+
+
+def _check(targets: tuple[Any, ...], since: Any, until: Any, priority: Any) -> None:
+    if not targets or callable(targets[0]):
+        raise UsageError(
+            "@converter needs the name of what is converted",
+            hint='write @converter("torch.nn.functional.relu") above the function',
+        )
+    for target in targets:
+        if not isinstance(target, str) or not _TARGET.fullmatch(target):
+            raise UsageError(
+                f"{target!r} is not the name of a target",
+                hint='a target is a dotted name such as "torch.nn.Conv2d.forward", or an operator '
+                'such as "torchvision::nms"',
+            )
+    for word, opset in (("since", since), ("until", until)):
+        if opset is not None and opset not in OPSETS:
+            raise UsageError(
+                f"{word}={opset!r} of {targets[0]} is not an opset that hx writes",
+                hint=f"opsets go from {OPSETS[0]} to {OPSETS[-1]}",
+            )
+    if since and until and since > until:
+        raise UsageError(f"{targets[0]}: since={since} is after until={until}, so it is never used")
+    if not isinstance(priority, int):
+        raise UsageError(f"priority of {targets[0]} is {priority!r}; it has to be an int")
