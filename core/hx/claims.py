@@ -1,0 +1,166 @@
+"""Files of a save that is under way, and what a killed one left behind.
+
+A save works on hidden files beside its target (`.NAME.TOKEN.hx-tmp`) and holds a lock on each
+until it is through. The system drops the locks of a dead process, so a file that can be locked is
+a leftover. Data files are named by their contents (`STEM.HASH.data`); one is only ever removed
+when nobody holds it and no model in its folder mentions it, so whatever moment a save is killed
+at, no model loses its weights, and the next save cleans up: a data file that is not, or no longer,
+part of a model is always mentioned by a hidden file of the save that was to deal with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+import re
+import secrets
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # Windows: a file that is open there cannot be removed, which will do
+    fcntl = None  # type: ignore[assignment]
+
+SUFFIX = ".hx-tmp"
+
+
+class Claim:
+    """An open file that is ours while it is open."""
+
+    def __init__(self, path: Path, fd: int) -> None:
+        self.path = path
+        self.fd = fd
+
+    def close(self) -> None:
+        if self.fd >= 0:
+            fd, self.fd = self.fd, -1
+            os.close(fd)
+
+    def discard(self) -> None:
+        """Remove a hidden file of ours."""
+        self.path.unlink(missing_ok=True)
+        self.close()
+
+
+def create(target: Path, mode: int = 0o666) -> Claim:
+    """A new hidden file for a save to `target`, in the same folder and locked."""
+    while True:
+        path = target.with_name(f"{_prefix(target)}{secrets.token_hex(4)}{SUFFIX}")
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
+        claim = Claim(path, fd)
+        if _lock(fd) and os.fstat(fd).st_nlink:
+            return claim
+        claim.close()  # taken for a leftover in the moment before it was locked
+
+
+def hold(path: Path) -> Claim | None:
+    """Keep an existing data file from being removed; None when it is not there."""
+    while True:
+        try:
+            claim = Claim(path, os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0)))
+        except FileNotFoundError:
+            return None
+        _lock(claim.fd, shared=True, wait=True)
+        if os.fstat(claim.fd).st_nlink:
+            return claim
+        claim.close()
+
+
+def share(claim: Claim) -> None:
+    """Let other saves hold the same data file."""
+    _lock(claim.fd, shared=True, wait=True)
+
+
+def data_name(target: Path, digest: str) -> str:
+    stem = target.stem
+    while len(os.fsencode(stem)) > 200:
+        stem = stem[:-1]
+    return f"{stem}.{digest}.data"
+
+
+def data_files(target: Path) -> list[Path]:
+    """The data files that saves to `target` have made, by their names."""
+    start = re.escape(data_name(target, "|").split("|")[0])
+    pattern = re.compile(start + r"[0-9a-f]{16}(-\d+)?\.data")
+    return sorted(path for path in _listed(target.parent) if pattern.fullmatch(path.name))
+
+
+def mentioned(model: Path, data: Iterable[Path]) -> list[Path]:
+    """Those of the data files whose names occur in a model file."""
+    data = list(data)
+    try:
+        if not data or not model.stat().st_size:
+            return []
+        with model.open("rb") as file:
+            bytes_ = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except OSError:
+        return []
+    with bytes_:
+        return [path for path in data if bytes_.find(os.fsencode(path.name)) >= 0]
+
+
+def discard_data(target: Path, data: Iterable[Path], ignoring: Iterable[Path] = ()) -> None:
+    """Remove the data files that nobody holds and that no model in the folder mentions."""
+    for path in data:
+        with contextlib.suppress(OSError):
+            fd = os.open(path, os.O_RDONLY)
+            try:
+                models = (m for m in _models(target) if m not in ignoring)
+                if _lock(fd) and not any(mentioned(model, [path]) for model in models):
+                    path.unlink()
+            finally:
+                os.close(fd)
+
+
+def sweep(target: Path) -> None:
+    """Remove what killed saves to `target` left; files that cannot be removed are let be."""
+    dead: list[Claim] = []
+    start = _prefix(target)
+    for path in _listed(target.parent):
+        if path.name.startswith(start) and path.name.endswith(SUFFIX) and path.is_file():
+            with contextlib.suppress(OSError):
+                claim = Claim(path, os.open(path, os.O_RDWR))
+                if _lock(claim.fd, without=False):
+                    dead.append(claim)
+                else:
+                    claim.close()
+    if dead:
+        data = data_files(target)
+        suspects = {path for claim in dead for path in mentioned(claim.path, data)}
+        discard_data(target, sorted(suspects), ignoring=[claim.path for claim in dead])
+    for claim in dead:  # after the data that they mention, so that a kill in between loses nothing
+        with contextlib.suppress(OSError):
+            claim.discard()
+
+
+def _prefix(target: Path) -> str:
+    return f".{target.name[:40]}."
+
+
+def _models(target: Path) -> Iterator[Path]:
+    for path in _listed(target.parent):
+        if (path.suffix in (".onnx", SUFFIX) or path == target) and path.is_file():
+            yield path
+
+
+def _listed(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except OSError:
+        return []
+
+
+def _lock(fd: int, shared: bool = False, wait: bool = False, without: bool = True) -> bool:
+    """Whether the lock is ours now; `without` is the answer where there are no locks."""
+    if fcntl is None:
+        return without
+    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    try:
+        fcntl.flock(fd, kind if wait else kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return without
+    return True

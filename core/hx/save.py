@@ -1,0 +1,245 @@
+"""Write a model to its path: the whole of it, or nothing.
+
+    with save.staged(model, "m.onnx") as staged:   # a hidden file beside the target
+        proof = verify.prove(staged.path, cases)
+        staged.commit()                            # now, and at once, it is the target
+
+Without `commit` everything written is removed, whatever the way out. A model's weights are in the
+file itself up to 1.5 GB, above that (or when asked) in a data file beside it. The data file is
+named by its contents, so the old model keeps its own data until the moment that it is replaced,
+and the data that only the old model used goes after that. Everything is on the disk (fsync) before
+the target is replaced, so a power cut, too, finds the old model or the new one.
+
+onnx and onnx_ir are imported when something is saved.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import filecmp
+import os
+import shutil
+import stat
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hx import claims, wire
+from hx.claims import Claim
+from hx.disk import Flush, sync_folder
+from hx.errors import ExportError, HxError, UsageError
+
+if TYPE_CHECKING:
+    import onnx_ir
+
+INLINE_MAX = 1_500_000_000
+
+
+@dataclass(frozen=True)
+class Saved:
+    path: Path | None
+    size: int  # bytes on disk, of the model file and its data file together
+    data_path: Path | None
+    seconds: float  # spent writing; what ran between writing and commit is not counted
+
+
+def save(model: onnx_ir.Model, path: str | os.PathLike, external: bool | None = None) -> Saved:
+    """Write `model` to `path`, with its weights inside or beside it; `None` decides by size."""
+    with staged(model, path, external) as stage:
+        return stage.commit()
+
+
+@contextlib.contextmanager
+def staged(
+    model: onnx_ir.Model, path: str | os.PathLike | None, external: bool | None = None
+) -> Iterator[Staged]:
+    """Write `model` completely, under another name; in a folder of its own if `path` is None."""
+    parts = wire.take_apart(model)
+    with contextlib.ExitStack() as stack:
+        if path is None:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="hx-"))
+            target = Path(folder, "model.onnx")
+        else:
+            with _explained(Path(path)):
+                target = _target(Path(path))
+        stage = Staged(target, final=path is not None)
+        stack.callback(stage.close)
+        with _explained(target):
+            stage.write(parts, _is_external(parts, external, target))
+        yield stage
+
+
+class Staged:
+    """A model that is written and not yet in its place; `path` is where to read it meanwhile."""
+
+    def __init__(self, target: Path, final: bool) -> None:
+        self.target = target
+        self.path = target  # once something is written: where to read it, hidden or in its place
+        self.data_path: Path | None = None
+        self.size = 0
+        self._final = final
+        self._seconds = 0.0
+        self._claims: list[Claim] = []
+        self._flushes: list[Flush] = []
+        self._data: Claim | None = None
+        self._loose: list[Path] = []  # data files that may be nobody's when we are through
+
+    def write(self, parts: wire.Parts, external: bool) -> None:
+        start = time.perf_counter()
+        claims.sweep(self.target)
+        self._model = self._create()
+        self.path = self._model.path
+        if external and any(weight.size >= wire.SMALL for weight in parts.weights):
+            data = self._create()
+            with self._writing(data) as write:
+                offsets, digest = wire.write_data(parts, write)
+            place = self._place_of(data, digest)
+            with self._writing(self._model) as write:
+                wire.write_external(parts, offsets, place.name, write)
+            self._settle(data, place)
+        else:
+            with self._writing(self._model) as write:
+                wire.write_inline(parts, write)
+        self.size = os.fstat(self._model.fd).st_size
+        if self._data is not None:
+            self.size += os.fstat(self._data.fd).st_size
+        self._seconds += time.perf_counter() - start
+
+    def commit(self) -> Saved:
+        """Put the model in its place. In memory (`path=None`) there is no place: it stays."""
+        if not self._final:
+            return Saved(None, self.size, None, self._seconds)
+        start = time.perf_counter()
+        with _explained(self.target):
+            replaced = claims.mentioned(self.target, claims.data_files(self.target))
+            replaced = [path for path in replaced if path != self.data_path]
+            self._loose += replaced
+            if replaced:  # a note of what is to go, should we not live to do it
+                note = self._create()
+                os.write(note.fd, "\n".join(path.name for path in replaced).encode())
+            for flush in self._flushes:
+                flush.wait()
+            sync_folder(self.target.parent)
+            self._move(self._model, self.target)
+            self.path = self.target
+            sync_folder(self.target.parent)
+        self._seconds += time.perf_counter() - start
+        return Saved(self.target, self.size, self.data_path, self._seconds)
+
+    def keep(self, as_path: str | os.PathLike) -> Path:
+        """Keep a model that is not to be committed, under another name."""
+        with _explained(Path(as_path)):
+            kept = _target(Path(as_path))
+            if self.data_path is not None and kept.parent == self.target.parent:
+                self._loose.remove(self.data_path)
+            elif self.data_path is not None:
+                shutil.copyfile(self.data_path, kept.with_name(self.data_path.name))
+            shutil.copyfile(self.path, kept)
+        return kept
+
+    def close(self) -> None:
+        """Remove what is in no model. Asks the folder, so it is right after any interruption."""
+        if self._data is not None:
+            self._data.close()
+        claims.discard_data(self.target, self._loose, ignoring=[c.path for c in self._claims])
+        for claim in self._claims:
+            with contextlib.suppress(OSError):
+                claim.discard()
+
+    def _create(self) -> Claim:
+        claim = claims.create(self.target)
+        self._claims.append(claim)
+        if self.target.exists():
+            with contextlib.suppress(OSError):
+                os.fchmod(claim.fd, stat.S_IMODE(self.target.stat().st_mode))
+        return claim
+
+    @contextlib.contextmanager
+    def _writing(self, claim: Claim) -> Iterator[wire.Write]:
+        flush = Flush(claim.path)
+        self._flushes.append(flush)
+        with flush.writing() as write:
+            yield write
+
+    def _place_of(self, data: Claim, digest: str) -> Path:
+        """A name for the data that is free, or taken by the very same bytes."""
+        count = 0
+        while True:
+            tail = f"-{count}" if count else ""
+            place = self.target.with_name(claims.data_name(self.target, digest + tail))
+            self._data = claims.hold(place)
+            if self._data is None or filecmp.cmp(data.path, place, shallow=False):
+                return place
+            self._data.close()
+            count += 1
+
+    def _settle(self, data: Claim, place: Path) -> None:
+        """Give the data its name; the model file, which mentions it, is already written."""
+        self.data_path = place
+        self._loose.append(place)
+        if self._data is not None:
+            data.discard()
+            return
+        claims.share(data)
+        self._move(data, place)
+        self._data = data
+
+    def _move(self, claim: Claim, place: Path) -> None:
+        if os.name == "nt":  # there, an open file cannot be moved
+            claim.close()
+        claim.path.replace(place)
+
+
+def _is_external(parts: wire.Parts, external: bool | None, target: Path) -> bool:
+    size = parts.inline_size
+    if external is None:
+        return size > INLINE_MAX
+    if not external and size > wire.LIMIT:
+        raise UsageError(
+            f"{target.name} would have {size / 1e9:.1f} GB, and a single ONNX file holds 2 GB",
+            hint="leave the weights in a data file beside it (external=True)",
+        )
+    return external
+
+
+def _target(path: Path) -> Path:
+    """The file that is to be replaced: what a link points to, in a folder that is there."""
+    real = Path(os.path.realpath(path))
+    problem = ""
+    if real.is_symlink():
+        problem = "it is a link that leads back to itself"
+    elif real.is_dir():
+        problem = "it is a folder"
+    elif real.exists() and not real.is_file():
+        problem = "it is a device or a pipe, not a file"
+    elif real.exists() and not os.access(real, os.W_OK):
+        problem = "the file that is there is read-only"
+    elif not real.parent.is_dir():
+        problem = f"there is no folder {real.parent}"
+    if problem:
+        raise UsageError(f"cannot write {path}", why=problem, hint="give another path")
+    return real
+
+
+_USER = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG, errno.ENOENT, errno.ENOTDIR)
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+@contextlib.contextmanager
+def _explained(target: Path) -> Iterator[None]:
+    """Say in words what the file system refused."""
+    try:
+        yield
+    except OSError as error:
+        kind: type[HxError] = UsageError if error.errno in _USER else ExportError
+        hint = "free some space there, or give another path" if error.errno in _FULL else ""
+        about = f" ({error.filename})" if error.filename else ""
+        raise kind(
+            f"cannot write {target}",
+            why=f"{str(error.strerror or error).lower()}{about}; what was there is untouched",
+            hint=hint or "check the folder, or give another path",
+        ) from error

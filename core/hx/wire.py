@@ -1,0 +1,309 @@
+"""An ONNX model as bytes: its graph serialised, its weights streamed from where they are.
+
+A protobuf message is a sequence of fields in any order, each a tag, a length and its bytes. So the
+file is written as: the model without its graph; the header of the graph field, whose length is
+known in advance; the graph without its weights; then each weight as a short header followed by its
+own memory. Nothing the size of a weight is ever built in memory.
+
+Imports nothing heavy when it is imported; onnx and onnx_ir are needed when it is used.
+"""
+
+from __future__ import annotations
+
+import mmap
+import zlib
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hx.errors import ExportError
+
+if TYPE_CHECKING:
+    import onnx
+    import onnx_ir
+
+LIMIT = (1 << 31) - 1  # the largest message that protobuf reads
+SMALL = 1024  # tensors below this many bytes stay in the model file: shape inference reads them
+PAGE, LARGE, ALIGN = 4096, 64 << 10, 64  # large tensors start on a page, so that they can be mapped
+STEP = 16 << 20
+BRIEF = 256 << 10  # bytes whose checksum takes no longer than asking another thread for it
+
+# Tags: (field number << 3) | 2, for ModelProto.graph, GraphProto.node and .initializer,
+# TensorProto.raw_data.
+GRAPH, NODE, INITIALIZER, RAW_DATA = b"\x3a", b"\x0a", b"\x2a", b"\x4a"
+
+Write = Callable[[Any], object]
+
+
+@dataclass
+class Weight:
+    """One initializer: everything that its TensorProto says except the values, and the values."""
+
+    proto: onnx.TensorProto
+    tensor: onnx_ir.TensorProtocol
+    size: int
+
+
+@dataclass
+class Parts:
+    """A model taken apart; `graph` holds small and odd initializers, `weights` the others."""
+
+    model: bytes
+    graph: bytes
+    weights: list[Weight]
+
+    @property
+    def inline_size(self) -> int:
+        heads = sum(len(_inline_head(weight)) + weight.size for weight in self.weights)
+        size = len(self.graph) + heads
+        return len(self.model) + len(GRAPH) + len(varint(size)) + size
+
+
+def take_apart(model: onnx_ir.Model) -> Parts:
+    """Serialise all of a model but the values of its main graph's initializers; leave it as is."""
+    import onnx_ir
+
+    tensors: dict[str, Any] = {}
+    initializers = {}
+    for name, value in model.graph.initializers.items():
+        tensor = value.const_value
+        if tensor is None:
+            raise ExportError(f"the initializer {name!r} has no value")
+        tensors[name] = tensor
+        content = tensor if _odd(tensor) else _Hollow(tensor)
+        initializers[name] = _Facade(value, const_value=content)
+    facade: Any = _Facade(model, graph=_Facade(model.graph, initializers=initializers))
+    proto = onnx_ir.serde.serialize_model(facade)
+
+    weights = []
+    strings = []
+    for tensor_proto in proto.graph.initializer:
+        tensor = tensors[tensor_proto.name]
+        if _odd(tensor):
+            strings.append(tensor_proto)
+        else:
+            tensor_proto.ClearField("raw_data")
+            weights.append(Weight(tensor_proto, tensor, tensor.nbytes))
+    del proto.graph.initializer[:]
+    proto.graph.initializer.extend(strings)
+    body = proto.graph.SerializeToString(deterministic=True)
+    proto.ClearField("graph")
+    return Parts(proto.SerializeToString(deterministic=True), body, weights)
+
+
+def write_inline(parts: Parts, write: Write) -> None:
+    heads = [_inline_head(weight) for weight in parts.weights]
+    size = len(parts.graph) + sum(map(len, heads)) + sum(w.size for w in parts.weights)
+    write(parts.model)
+    write(GRAPH + varint(size))
+    write(parts.graph)
+    for head, weight in zip(heads, parts.weights):
+        write(head)
+        for chunk in chunks(weight):
+            write(chunk)
+
+
+def write_data(parts: Parts, write: Write) -> tuple[dict[int, int], str]:
+    """Write the large weights; give the offset of each (by its place), and a name for the bytes.
+
+    Weights that are the same memory are written once. The name is made of a checksum per stretch
+    of bytes, computed in a second thread while the first one writes.
+    """
+    import hashlib
+
+    offsets: dict[int, int] = {}
+    seen: dict[tuple, int] = {}
+    digest = hashlib.sha256()
+    at = 0
+    with ThreadPoolExecutor(1) as pool:
+
+        def put(data: Any) -> None:
+            nonlocal at
+            if len(data) < BRIEF:
+                check = zlib.crc32(data)
+                write(data)
+            else:
+                pending = pool.submit(zlib.crc32, data)
+                write(data)
+                check = pending.result()
+            digest.update(check.to_bytes(4, "little"))
+            at += len(data)
+
+        for place, weight in enumerate(parts.weights):
+            if weight.size < SMALL:
+                continue
+            region = getattr(weight.tensor, "region", lambda: None)()
+            if region is not None and region in seen:
+                offsets[place] = seen[region]
+                continue
+            gap = -at % (PAGE if weight.size >= LARGE else ALIGN)
+            if gap:
+                put(bytes(gap))
+            offsets[place] = at
+            if region is not None:
+                seen[region] = at
+            for chunk in chunks(weight):
+                put(chunk)
+    digest.update(at.to_bytes(8, "little"))
+    return offsets, digest.hexdigest()[:16]
+
+
+def write_external(parts: Parts, offsets: dict[int, int], location: str, write: Write) -> None:
+    """Write the model file that goes with a data file."""
+    entries = []
+    for place, weight in enumerate(parts.weights):
+        if place not in offsets:
+            values = b"".join(chunks(weight))
+            entries.append(_inline_head(weight) + values)
+            continue
+        proto = _copy(weight.proto)
+        proto.data_location = proto.EXTERNAL
+        where = {"location": location, "offset": offsets[place], "length": weight.size}
+        for key, value in where.items():
+            entry = proto.external_data.add()
+            entry.key, entry.value = key, str(value)
+        head = proto.SerializeToString(deterministic=True)
+        entries.append(INITIALIZER + varint(len(head)) + head)
+    size = len(parts.graph) + sum(map(len, entries))
+    write(parts.model)
+    write(GRAPH + varint(size))
+    write(parts.graph)
+    write(b"".join(entries))
+
+
+def chunks(weight: Weight) -> Iterator[memoryview]:
+    """The bytes of a weight, in steps small enough for Ctrl-C to be answered between them."""
+    done = 0
+    for chunk in _memory(weight.tensor):
+        for start in range(0, len(chunk), STEP):
+            yield chunk[start : start + STEP]
+        done += len(chunk)
+    if done != weight.size:
+        raise RuntimeError(
+            f"{weight.proto.name} gave {done} bytes where {weight.size} were announced"
+        )
+
+
+def skeleton(source: Path | bytes) -> onnx.ModelProto:
+    """Read a model without its weights, whatever the size of the file: their bytes are skipped."""
+    import onnx
+
+    model = onnx.ModelProto()
+    if isinstance(source, bytes):
+        _read_into(model, memoryview(source))
+        return model
+    with source.open("rb") as file:
+        _read_into(model, memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)))
+    return model
+
+
+def varint(number: int) -> bytes:
+    out = bytearray()
+    while number > 127:
+        out.append(number & 127 | 128)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def _inline_head(weight: Weight) -> bytes:
+    """The bytes that come before the values when they are in the model file."""
+    head = weight.proto.SerializeToString(deterministic=True) + RAW_DATA + varint(weight.size)
+    return INITIALIZER + varint(len(head) + weight.size) + head
+
+
+def _memory(tensor: Any) -> Iterator[memoryview]:
+    import onnx_ir
+
+    if hasattr(tensor, "chunks"):
+        yield from tensor.chunks()
+    elif isinstance(tensor, onnx_ir.ExternalTensor) and tensor.nbytes:
+        tensor.numpy()  # maps the file
+        start = tensor.offset or 0
+        assert tensor.raw is not None
+        yield memoryview(tensor.raw)[start : start + tensor.nbytes]
+    else:
+        yield memoryview(tensor.tobytes())
+
+
+def _odd(tensor: Any) -> bool:
+    """Strings have no raw bytes: onnx_ir writes them in a field of their own."""
+    return tensor.dtype.name == "STRING"
+
+
+def _copy(proto: onnx.TensorProto) -> onnx.TensorProto:
+    fresh = type(proto)()
+    fresh.CopyFrom(proto)
+    return fresh
+
+
+class _Facade:
+    """An object seen as it is, but for the attributes that are set here."""
+
+    def __init__(self, of: Any, **changes: Any) -> None:
+        self._of = of
+        vars(self).update(changes)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._of, name)
+
+    def __iter__(self) -> Iterator:
+        return iter(self._of)
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+
+class _Hollow(_Facade):
+    """A tensor with no bytes; a name that it is given stays with it."""
+
+    def tobytes(self) -> bytes:
+        return b""
+
+
+def _fields(view: memoryview) -> Iterator[tuple[bytes, int, int, int]]:
+    """Each field of a message: its tag, where it starts, where its content starts, its end."""
+    at = 0
+    while at < len(view):
+        start = at
+        tag, at = _number(view, at)
+        kind = tag & 7
+        content = at
+        if kind == 0:
+            _, at = _number(view, at)
+        elif kind == 2:
+            size, content = _number(view, at)
+            at = content + size
+        elif kind in (1, 5):
+            at += 8 if kind == 1 else 4
+        else:
+            raise ValueError("not a protobuf message")
+        if at > len(view):
+            raise ValueError("the file is cut short")
+        yield varint(tag), start, content, at
+
+
+def _number(view: memoryview, at: int) -> tuple[int, int]:
+    number = shift = 0
+    while True:
+        byte = view[at]
+        number |= (byte & 127) << shift
+        at += 1
+        if byte < 128:
+            return number, at
+        shift += 7
+
+
+def _read_into(model: onnx.ModelProto, view: memoryview) -> None:
+    for tag, start, content, end in _fields(view):
+        if tag != GRAPH:
+            model.MergeFromString(bytes(view[start:end]))
+            continue
+        with view[content:end] as graph:
+            rest = bytearray()
+            for inner, begin, _, stop in _fields(graph):
+                if inner != INITIALIZER:
+                    rest += graph[begin:stop]
+        model.graph.MergeFromString(bytes(rest))
