@@ -1,0 +1,115 @@
+"""Models by name from the libraries that people have: torchvision, timm, transformers.
+
+Weights are not fetched: a graph depends on shapes, and a checkpoint is given by `--weights`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable
+from typing import Any
+
+from hx.contributions import ModelSource
+from hx.errors import UsageError
+
+
+def _library(name: str, scheme: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as problem:
+        if problem.name != name:
+            raise
+        raise UsageError(
+            f"{scheme}: models come from {name}, which is not installed", hint=f"pip install {name}"
+        ) from None
+
+
+def torchvision(name: str) -> Any:
+    import torch
+
+    models = _library("torchvision.models", "torchvision")
+    _known(name, models.list_models(), "torchvision")
+    size = 299 if name == "inception_v3" else 224
+    kwargs = {"weights_backbone": None} if "/" not in name and _has_backbone(name) else {}
+    model = models.get_model(name, weights=None, **kwargs)
+    if name in models.list_models(models.detection):
+        return model, ([torch.rand(3, 320, 320)],)
+    if name in models.list_models(models.video):
+        return model, (torch.rand(1, 3, 16, 224, 224),)
+    if name in models.list_models(models.optical_flow):
+        return model, (torch.rand(1, 3, 128, 128), torch.rand(1, 3, 128, 128))
+    return model, (torch.rand(1, 3, size, size),)
+
+
+def _has_backbone(name: str) -> bool:
+    models = importlib.import_module("torchvision.models")
+    return name in (*models.list_models(models.detection), *models.list_models(models.segmentation))
+
+
+def timm(name: str) -> Any:
+    import torch
+
+    library = _library("timm", "timm")
+    _known(name.split(".")[0], library.list_models(), "timm")
+    model = library.create_model(name, pretrained=False)
+    config = getattr(model, "pretrained_cfg", None) or getattr(model, "default_cfg", {})
+    return model, (torch.rand(1, *config.get("input_size", (3, 224, 224))),)
+
+
+def hugging_face(name: str) -> Any:
+    """A local folder with a config.json: its weights when it has them; else what the hub has."""
+    import torch
+
+    library = _library("transformers", "hf")
+    try:
+        config = library.AutoConfig.from_pretrained(name)
+    except (OSError, ValueError) as problem:
+        raise UsageError(
+            f"hf:{name} has no model configuration that transformers can read",
+            why=str(problem).strip().splitlines()[0],
+            hint="give a folder with a config.json, or the name of a model on the hub",
+        ) from None
+    architecture = getattr(library, (config.architectures or ["AutoModel"])[0], library.AutoModel)
+    build = getattr(architecture, "_from_config", None) or architecture.from_config
+    try:
+        model = architecture.from_pretrained(name)
+    except OSError:  # no weights there: the graph is the same with random ones
+        model = build(config)
+    if "pixel_values" in (model.main_input_name,):
+        size = getattr(config, "image_size", 224)
+        height, width = (size, size) if isinstance(size, int) else size
+        channels = getattr(config, "num_channels", 3)
+        return model, {"pixel_values": torch.rand(1, channels, height, width)}
+    text = config.get_text_config()
+    ids = torch.arange(8).unsqueeze(0) % max(int(getattr(text, "vocab_size", 8)), 1)
+    inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    if getattr(config, "is_encoder_decoder", False):
+        inputs["decoder_input_ids"] = ids[:, :4]
+    return model, inputs
+
+
+def _known(name: str, names: Iterable[str], scheme: str) -> None:
+    names = list(names)
+    if name not in names:
+        import difflib
+
+        near = difflib.get_close_matches(name, names, 3)
+        raise UsageError(
+            f"{scheme} has no model {name!r}",
+            hint=f"did you mean {' or '.join(near)}?" if near else f"it has {len(names)} models",
+        )
+
+
+def _torchvision_names() -> list[str]:
+    return list(_library("torchvision.models", "torchvision").list_models())
+
+
+def _timm_names() -> list[str]:
+    return list(_library("timm", "timm").list_models())
+
+
+SOURCES = (
+    ModelSource("torchvision", torchvision, "torchvision:resnet50", _torchvision_names),
+    ModelSource("timm", timm, "timm:vit_tiny_patch16_224", _timm_names),
+    ModelSource("hf", hugging_face, "hf:path/to/folder, by transformers"),
+)
