@@ -1,0 +1,162 @@
+"""What a proof found, as data, and in words."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from hx.errors import VerificationError
+
+
+@dataclass
+class OutputCheck:
+    """One output of one case; `problem` is empty when it is right."""
+
+    name: str
+    dtype: str
+    shape: list[int]
+    problem: str = ""
+    max_abs: float = 0.0
+    max_rel: float = 0.0  # the largest error as a share of the output's largest value
+    rms_rel: float = 0.0
+    allowed: float = 0.0  # what max_rel may be
+    worst: tuple[int, ...] | None = None
+    got: Any = None
+    want: Any = None
+
+
+@dataclass
+class CaseCheck:
+    """One set of inputs; `problem` is what kept it from being compared at all."""
+
+    name: str
+    outputs: list[OutputCheck] = field(default_factory=list)
+    problem: str = ""
+    note: str = ""
+    seconds: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        return not self.problem and not any(output.problem for output in self.outputs)
+
+
+@dataclass
+class Proof:
+    """Everything that was checked of a file."""
+
+    cases: list[CaseCheck] = field(default_factory=list)
+    checker: str = ""  # onnx's complaint
+    checked: bool = True  # whether onnx's checker was asked
+    problem: str = ""  # why the file could not be run at all
+    depth: int = 0  # operations one after the other, which the tolerance follows
+    runtime: str = ""
+    seconds: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        """Nothing was wrong, and something was compared."""
+        return bool(
+            not self.checker
+            and not self.problem
+            and self.cases
+            and all(case.ok for case in self.cases)
+        )
+
+    @property
+    def worst(self) -> OutputCheck | None:
+        outputs = [output for case in self.cases for output in case.outputs]
+        return max(outputs, key=lambda output: _strain(output), default=None)
+
+    def summary(self) -> str:
+        """One line."""
+        if not self.ok:
+            return f"not verified: {self._first_problem()}"
+        names = ", ".join(case.name for case in self.cases)
+        worst = self.worst
+        error = f"largest error {_share(worst.max_rel)}" if worst else "no outputs to compare"
+        if worst is not None and worst.allowed:
+            error += f" of the largest value, {_share(worst.allowed)} allowed"
+        elif worst is not None:
+            error = "all equal"
+        return f"verified on {names} inputs: {error} ({self.seconds:.1f} s)"
+
+    def explain(self) -> str:
+        """As many lines as it takes to say what is wrong; the summary when nothing is."""
+        if self.ok:
+            return self.summary()
+        lines = []
+        if self.checker:
+            lines += ["onnx's checker refuses the file:", _indented(self.checker)]
+        if self.problem:
+            lines += ["onnxruntime refuses the file:", _indented(self.problem)]
+        for case in self.cases:
+            if case.ok:
+                lines.append(f"{case.name} inputs: right")
+                continue
+            lines.append(f"{case.name} inputs: wrong")
+            if case.problem:
+                lines.append(_indented(case.problem))
+            for output in case.outputs:
+                lines += [_indented(line) for line in _told(output)]
+            if case.note:
+                lines.append(_indented(case.note))
+        if not lines:
+            lines.append("nothing was compared: there were no cases")
+        return "\n".join(lines)
+
+    def require(self) -> Proof:
+        """Raise VerificationError unless all is well."""
+        if not self.ok:
+            raise VerificationError(
+                "the graph does not compute what the model computes"
+                if any(output.problem for case in self.cases for output in case.outputs)
+                else "the graph could not be verified",
+                why=self.explain().replace("\n", "\n         "),
+                proof=self,
+            )
+        return self
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"ok": self.ok, **asdict(self)}
+
+    def _first_problem(self) -> str:
+        for found in (self.checker, self.problem):
+            if found:
+                return found.splitlines()[0]
+        for case in self.cases:
+            if case.problem:
+                return f"{case.name} inputs: {case.problem.splitlines()[0]}"
+            for output in case.outputs:
+                if output.problem:
+                    return f"{case.name} inputs: {_told(output)[0]}"
+        return "there were no cases"
+
+
+def _strain(output: OutputCheck) -> float:
+    """How much of its tolerance an output uses."""
+    if output.allowed:
+        return output.max_rel / output.allowed
+    return float("inf") if output.problem else 0.0
+
+
+def _told(output: OutputCheck) -> list[str]:
+    head = f"{output.name} {output.dtype}{output.shape}"
+    if not output.problem:
+        return [f"{head}: right (error {_share(output.max_rel)} of the largest value)"]
+    lines = [f"{head}: {output.problem}"]
+    if output.allowed:
+        lines.append(
+            f"  error {_share(output.max_rel)} of the largest value, {_share(output.allowed)} "
+            f"allowed; {_share(output.rms_rel)} in the mean"
+        )
+    if output.worst is not None:
+        lines.append(f"  at {list(output.worst)}: {output.got}, expected {output.want}")
+    return lines
+
+
+def _share(number: float) -> str:
+    return f"{number:.1e}"
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.splitlines())

@@ -1,0 +1,118 @@
+"""Run an ONNX file in onnxruntime, with torch tensors in and out.
+
+Tensors cross as bytes, so every dtype that onnxruntime has goes through, those that numpy lacks
+(bfloat16, float8) too. Optimisations are on, as they are for whoever opens the file with defaults;
+`optimized=False` runs the nodes as they were written. torch and onnxruntime are imported when
+something is run.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+
+
+class Refused(Exception):
+    """onnxruntime does not load or does not run a file; the text says why, without its prefixes."""
+
+    def __init__(self, error: Exception) -> None:
+        text = re.sub(r"\[ONNXRuntimeError\] : \d+ : \w+ : ", "", str(error))
+        text = re.sub(r"/[\w/.-]*onnxruntime/[\w/.-]+:\d+ ", "", text)  # its own source lines
+        super().__init__(text.strip())
+
+    def node(self, names: Sequence[str]) -> str | None:
+        """The node that the message quotes."""
+        quoted = re.findall(r"[Nn]ode[^'\"(]{0,20}['\"(]([^'\")]*)", str(self))
+        return next((name for name in quoted if name and name in names), None)
+
+
+class Session:
+    """A loaded file."""
+
+    def __init__(
+        self,
+        source: Path | bytes,
+        *,
+        optimized: bool = True,
+        libraries: Sequence[str | os.PathLike] = (),
+    ) -> None:
+        import onnxruntime as ort
+
+        options = ort.SessionOptions()
+        options.log_severity_level = 4  # what goes wrong is raised; nothing is printed besides
+        options.intra_op_num_threads = _cores()
+        options.inter_op_num_threads = 1
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        # A few runs do not repay a second copy of the weights in another layout.
+        options.add_session_config_entry("session.disable_prepacking", "1")
+        if not optimized:
+            options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+        try:
+            for library in libraries:
+                options.register_custom_ops_library(os.fspath(library))
+            self._session = ort.InferenceSession(
+                source if isinstance(source, bytes) else os.fspath(source),
+                options,
+                providers=["CPUExecutionProvider"],
+            )
+        except Exception as error:  # its exceptions share no base
+            raise Refused(error) from error
+
+    def run(self, feeds: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
+        """All outputs, in the graph's order."""
+        values, alive = {}, []
+        for name, tensor in feeds.items():
+            values[name], array = _to_ort(tensor)
+            alive.append(array)
+        try:
+            results = self._session.run_with_ort_values(None, values)
+        except Exception as error:
+            raise Refused(error) from error
+        return [_to_torch(result) for result in results]
+
+
+def _to_ort(tensor: torch.Tensor) -> tuple[Any, Any]:
+    import onnxruntime as ort
+    import torch
+
+    from hx.weights import onnx_dtype
+
+    plain = tensor.detach().resolve_conj().resolve_neg().contiguous().cpu()
+    words = {1: torch.uint8, 2: torch.uint16, 4: torch.uint32, 8: torch.uint64}
+    width = words.get(plain.element_size())
+    if width is None:
+        raise Refused(TypeError(f"onnxruntime has no tensor of type {tensor.dtype}"))
+    array = plain.reshape(-1).view(width).numpy().reshape(plain.shape)
+    number = onnx_dtype(tensor.dtype).value
+    return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array, number), array
+
+
+def _to_torch(value: Any) -> torch.Tensor:
+    import torch
+
+    from hx.weights import torch_dtype
+
+    if not value.is_tensor():
+        raise Refused(TypeError(f"an output is a {value.data_type()}, not a tensor"))
+    if value.data_type() == "tensor(string)":
+        raise Refused(TypeError("an output holds strings, which torch has no tensor for"))
+    dtype = torch_dtype(value.element_type())
+    result = torch.empty(tuple(value.shape()), dtype=dtype)
+    if result.numel():
+        ctypes.memmove(result.data_ptr(), value.data_ptr(), value.tensor_size_in_bytes())
+    return result
+
+
+def _cores() -> int:
+    """The cores that this process may use; onnxruntime would count those of the whole machine."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:
+        return os.cpu_count() or 1

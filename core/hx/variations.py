@@ -1,0 +1,259 @@
+"""Other inputs that a model must take if it took these.
+
+A recorded input is an example: `fresh` makes another with the same shape, dtype and distribution
+and other values; `resized` makes one of another size. What an input is for is not known, so each
+property that it has and that may matter is kept: its range and sign, that its values are whole
+numbers, 0 or 1, sorted, consecutive, all different; the columns of a small table keep their own
+ranges; a mask leaves something open in every row. Imports torch when it is called.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    import torch
+
+Bounds = Mapping[Any, tuple[float, float]]
+Tensors = TypeVar("Tensors", Sequence, Mapping)
+FEW = 8  # a table with no more columns than this may mean something else in each
+
+
+def fresh(tensors: Tensors, bounds: Bounds | None = None, seed: int = 0) -> Any:
+    """New values for a list or a dict of tensors; whatever is not a tensor stays.
+
+    `bounds` gives lowest and highest value (inclusive) by key or place, over what was recorded.
+    The same tensor twice gives the same new tensor twice. A name with "mask" in it is a hint.
+    """
+    import torch
+
+    named = isinstance(tensors, Mapping)
+    items = tensors.items() if isinstance(tensors, Mapping) else enumerate(tensors)
+    made: dict[int, Any] = {}
+    out = {}
+    for key, tensor in items:
+        if isinstance(tensor, torch.Tensor) and id(tensor) not in made:
+            rng = torch.Generator().manual_seed(zlib.crc32(f"{seed}/{key}".encode()))
+            mask = named and "mask" in str(key).lower()
+            made[id(tensor)] = _fresh(tensor, (bounds or {}).get(key), mask, rng)
+        out[key] = made.get(id(tensor), tensor)
+    return out if named else list(out.values())
+
+
+def resized(
+    tensor: torch.Tensor,
+    sizes: Mapping[int, int],
+    seed: int = 0,
+    bounds: tuple[float, float] | None = None,
+    mask: bool = False,
+) -> torch.Tensor:
+    """The tensor cut or repeated to other sizes by axis, with fresh values."""
+    import torch
+
+    out = tensor.detach().cpu()
+    for axis, size in sizes.items():
+        have = out.shape[axis]
+        if size <= have:
+            out = out.narrow(axis, 0, size)
+        elif have == 0:
+            shape = list(out.shape)
+            shape[axis] = size
+            out = out.new_zeros(shape)
+        else:
+            more = out.index_select(axis, torch.arange(size) % have)
+            out = _continued(out, more, axis)
+    key = "mask" if mask else "input"
+    return fresh({key: out.contiguous()}, {key: bounds} if bounds else None, seed)[key]
+
+
+def jitter(tensors: Sequence, seed: int = 0) -> list:
+    """The same inputs, each float moved by one unit in the last place, up or down at random."""
+    import torch
+
+    out = []
+    for place, tensor in enumerate(tensors):
+        if isinstance(tensor, torch.Tensor) and tensor.dtype.is_floating_point:
+            rng = torch.Generator().manual_seed(zlib.crc32(f"{seed}/jitter/{place}".encode()))
+            side = torch.randint(0, 2, tensor.shape, generator=rng) * 2 - 1
+            step = torch.finfo(tensor.dtype).eps * side
+            plain = tensor.detach().cpu().double()
+            tensor = (plain * (1 + step)).to(tensor.dtype).to(tensor.device)
+        out.append(tensor)
+    return out
+
+
+def _fresh(
+    tensor: torch.Tensor, bounds: tuple[float, float] | None, mask: bool, rng: torch.Generator
+) -> torch.Tensor:
+    import torch
+
+    old = tensor.detach().cpu()
+    old = old if old.layout is torch.strided else old.to_dense()
+    if old.numel() == 0:
+        return tensor.detach().clone()
+    if old.dtype is torch.bool:
+        new = _mask(old, rng)
+    elif old.dtype.is_complex:
+        parts = torch.view_as_real(old.resolve_conj())
+        halves = [_floats(half, None, False, rng) for half in parts.unbind(-1)]
+        new = torch.complex(*halves)
+    elif old.dtype.is_floating_point:
+        new = _floats(old.double(), bounds, mask, rng)
+    else:
+        new = _ints(old.long(), bounds, mask, rng)
+    return new.to(old.dtype).to(tensor.device)
+
+
+def _mask(old: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
+    """Random, but the first of each row stays, and a row of several has both True and False.
+
+    With the first one open, every position still sees something under a causal mask as well. A
+    row that only falls or only rises (padding) goes on doing so.
+    """
+    import torch
+
+    if old.dim() == 0 or old.shape[-1] == 1:
+        return old.clone()
+    rows = old.reshape(-1, old.shape[-1])
+    length = rows.shape[-1]
+    if not (rows == rows[:, :1]).all() and bool((rows[:, 1:] <= rows[:, :-1]).all()):
+        return _padding(rows, rng).reshape(old.shape)
+    if not (rows == rows[:, :1]).all() and bool((rows[:, 1:] >= rows[:, :-1]).all()):
+        return _padding(rows, rng).flip(-1).reshape(old.shape)
+    share = min(max(rows.double().mean().item(), 0.3), 0.8)
+    new = torch.rand(rows.shape, generator=rng) < share
+    new[:, 0] = rows[:, 0]
+    other = torch.randint(1, length, (len(rows),), generator=rng)
+    lonely = (new == new[:, :1]).all(-1)
+    flipped = new.clone()
+    flipped[torch.arange(len(rows)), other] = ~rows[:, 0]
+    return torch.where(lonely[:, None], flipped, new).reshape(old.shape)
+
+
+def _padding(rows: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
+    """Ones, then zeros, at least one of the first in each row."""
+    import torch
+
+    lengths = torch.randint(1, rows.shape[-1] + 1, (len(rows), 1), generator=rng)
+    return torch.arange(rows.shape[-1]) < lengths
+
+
+def _ints(
+    old: torch.Tensor, bounds: tuple[float, float] | None, mask: bool, rng: torch.Generator
+) -> torch.Tensor:
+    import torch
+
+    low, high = int(old.min()), int(old.max())
+    length = old.shape[-1] if old.dim() else 1
+    if bounds is None and low >= 0 and high == 1 and length > 1 and (mask or low == 0):
+        if low == 1:  # a mask that lets all through becomes one that hides some padding
+            return _padding(old.reshape(-1, length), rng).reshape(old.shape).long()
+        return _mask(old.bool(), rng).long()
+    rows = old.reshape(-1, length)
+    steps = rows[:, 1:] - rows[:, :-1]
+    if length > 1 and bool((steps == steps[:1, :1]).all()) and bool((steps != 0).all()):
+        return old.clone()  # positions
+    if bounds is not None:
+        low, high = int(bounds[0]), int(bounds[1])
+    distinct = length > 1 and bool((rows.sort(-1).values.diff(dim=-1) != 0).all())
+    if distinct and length <= high - low + 1 <= 1 << 20:
+        scores = [torch.randperm(high - low + 1, generator=rng)[:length] for _ in rows]
+        new = torch.stack(scores) + low
+    else:
+        new = torch.randint(low, high + 1, rows.shape, generator=rng)
+    if bool((steps >= 0).all()) and bool((steps > 0).any()):
+        new = new.sort(-1).values
+    return new.reshape(old.shape)
+
+
+def _floats(
+    old: torch.Tensor, bounds: tuple[float, float] | None, mask: bool, rng: torch.Generator
+) -> torch.Tensor:
+    import torch
+
+    finite = old.isfinite()
+    known = old[finite]
+    if known.numel() == 0:
+        return old.clone()
+    low, high = (known.min().item(), known.max().item()) if bounds is None else bounds
+    if bounds is None and low == high and finite.all():
+        return _from_constant(old, low, mask, rng)
+    if bounds is None and old.numel() > 2 and old.dim() and len(old.unique()) == 2:
+        top, bottom = old.max(), old.min()  # two values only: a mask, whatever it hides with
+        return torch.where(_mask(old == top, rng), top, bottom)
+    columns = old.shape[-1] if old.dim() > 1 else 1
+    if bounds is None and old.dim() == 2 and 1 < columns <= FEW and finite.all() and len(old) > 1:
+        drawn = [_drawn(old[:, i], None, rng) for i in range(columns)]
+        return _ordered(old, torch.stack(drawn, -1))
+    new = _drawn(old, bounds, rng)
+    return torch.where(finite, new, old)
+
+
+def _drawn(
+    old: torch.Tensor, bounds: tuple[float, float] | None, rng: torch.Generator
+) -> torch.Tensor:
+    """Normal around the recorded mean, folded back into the recorded range."""
+    import torch
+
+    known = old[old.isfinite()]
+    low, high = bounds if bounds is not None else (known.min().item(), known.max().item())
+    if low == high:
+        return old.clone()
+    whole = bool((known == known.round()).all())
+    if whole:
+        return torch.randint(int(low), int(high) + 1, old.shape, generator=rng).to(old.dtype)
+    spread = known.std().item() if known.numel() > 1 else (high - low) / 4
+    new = torch.randn(old.shape, generator=rng, dtype=old.dtype) * spread + known.mean().item()
+    width = high - low
+    new = (new - low).remainder(2 * width)
+    new = low + torch.where(new > width, 2 * width - new, new)
+    rising = old.dim() > 0 and old.shape[-1] > 2 and bool((old.diff(dim=-1) >= 0).all())
+    return new.sort(-1).values if rising else new
+
+
+def _from_constant(
+    old: torch.Tensor, value: float, mask: bool, rng: torch.Generator
+) -> torch.Tensor:
+    """All entries alike: zeros say nothing about the range, ones may be a mask, others a size."""
+    import torch
+
+    if old.numel() == 1:
+        return old * (0.75 + 0.25 * torch.rand(old.shape, generator=rng, dtype=old.dtype))
+    if value == 0:
+        return old.clone() if mask else torch.randn(old.shape, generator=rng, dtype=old.dtype)
+    if value == 1 and (mask or old.dim() <= 2):
+        rows = old.reshape(-1, old.shape[-1])
+        return _padding(rows, rng).reshape(old.shape).to(old.dtype)
+    return value * (0.5 + 0.5 * torch.rand(old.shape, generator=rng, dtype=old.dtype))
+
+
+def _ordered(old: torch.Tensor, new: torch.Tensor) -> torch.Tensor:
+    """Boxes stay boxes: the last two columns are not below the two before, if they never were."""
+    import torch
+
+    if old.shape[-1] >= 4 and bool((old[:, -2:] >= old[:, -4:-2]).all()):
+        first, last = new[:, -4:-2], new[:, -2:]
+        ends = [torch.minimum(first, last), torch.maximum(first, last)]
+        return torch.cat([new[:, :-4], *ends], -1)
+    return new
+
+
+def _continued(old: torch.Tensor, more: torch.Tensor, axis: int) -> torch.Tensor:
+    """Positions that are repeated to a larger size are counted on instead."""
+    import torch
+
+    enough = 3 if old.dtype.is_floating_point else 2  # any two floats are "equally spaced"
+    if old.dtype.is_complex or old.dtype is torch.bool or old.shape[axis] < enough:
+        return more
+    steps = old.double().diff(dim=axis)
+    if steps.numel() == 0:
+        return more
+    step = steps.reshape(-1)[0]
+    if step == 0 or not bool((steps == step).all()):
+        return more
+    shape = [1] * old.dim()
+    shape[axis] = -1
+    count = torch.arange(more.shape[axis], dtype=torch.float64).reshape(shape)
+    return (old.double().narrow(axis, 0, 1) + step * count).to(old.dtype)

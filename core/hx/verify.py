@@ -1,0 +1,289 @@
+"""Prove that a file computes what the model computes.
+
+    proof = prove("m.onnx", [Case("recorded", feeds, expected), Case("fresh", ...)])
+    proof.require()
+
+The file is held against onnx's own checker (with full shape inference), then run in onnxruntime on
+each case; results are compared in dtype, shape and value (see `hx.compare` for how close is close
+enough), and shapes with what the graph declares. When values are off, the case is run once more
+without onnxruntime's optimisations, to say whose fault it is.
+
+torch, onnx and onnxruntime are imported when something is proved.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hx import wire
+from hx.declared import Sizes
+from hx.proof import CaseCheck, OutputCheck, Proof
+from hx.runtime import Refused, Session
+from hx.variations import fresh, jitter, resized
+
+if TYPE_CHECKING:
+    import onnx
+    import torch
+
+    from hx.compare import Difference
+
+__all__ = ["Case", "Proof", "fresh", "jitter", "prove", "resized"]
+
+
+@dataclass
+class Case:
+    """Inputs by name, and the model's own outputs in the graph's order.
+
+    `noise`, one number per output, is how far the model's output moves when its inputs move by one
+    unit in the last place (see `jitter`); a model that magnifies rounding is given that much more.
+    """
+
+    name: str  # "recorded", "fresh", "batch=1"
+    feeds: Mapping[str, Any]
+    expected: Sequence[Any]
+    noise: Sequence[float] | None = None
+
+
+def prove(
+    source: str | os.PathLike | bytes,
+    cases: Sequence[Case],
+    *,
+    checker: bool = True,
+    tolerance: float | None = None,
+    custom_ops: Sequence[Any] = (),
+    progress: Callable[[str], None] | None = None,
+) -> Proof:
+    """Check a file, or a serialised model, on each case.
+
+    `tolerance` replaces the share of the largest value that an error may be, for all floats.
+    `custom_ops` are libraries of onnxruntime kernels (paths), or classes of onnx's reference
+    evaluator (`onnx.reference.op_run.OpRun`); with any of the latter the whole graph runs there.
+    """
+    start = time.perf_counter()
+    tell = progress or (lambda stage: None)
+    source = source if isinstance(source, bytes) else Path(source)
+    proof = Proof(checked=checker)
+    try:
+        if checker:
+            tell("checking")
+            proof.checker = _checked(source)
+        if not proof.checker:
+            model = wire.skeleton(source)
+            proof.depth = depth(model)
+            tell("loading")
+            load = _loader(source, custom_ops, proof)
+            try:
+                run = load(True)
+            except Refused as refused:
+                proof.problem = _quoted(refused, model)
+            else:
+                for case in cases:
+                    tell(case.name)
+                    proof.cases.append(_case(case, model, run, load, proof.depth, tolerance))
+    except OSError as error:
+        proof.problem = str(error)
+    proof.seconds = time.perf_counter() - start
+    return proof
+
+
+def depth(model: onnx.ModelProto) -> int:
+    """The longest way through the graph, in nodes; a function counts for all of its nodes."""
+    functions = {(f.domain, f.name): len(f.node) for f in model.functions}
+    reached: dict[str, int] = {}
+    for node in model.graph.node:
+        own = functions.get((node.domain, node.op_type), 1)
+        own += sum(len(attribute.g.node) for attribute in node.attribute)
+        at = own + max((reached.get(name, 0) for name in node.input), default=0)
+        for name in node.output:
+            reached[name] = at
+    return max(reached.values(), default=0)
+
+
+def _checked(source: Path | bytes) -> str:
+    import onnx
+
+    if isinstance(source, Path) and not source.stat().st_size:
+        return "the file is empty"
+    try:
+        onnx.checker.check_model(
+            source if isinstance(source, bytes) else os.fspath(source), full_check=True
+        )
+    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
+        return str(error).strip()
+    except Exception as error:  # what protobuf raises for a file that is no model has no name
+        return f"{type(error).__name__}: {error}".strip()
+    return ""
+
+
+Run = Callable[[Mapping[str, Any]], list]
+
+
+def _loader(source: Path | bytes, custom_ops: Sequence, proof: Proof) -> Callable[[bool], Run]:
+    """How to load the file: in onnxruntime, or in onnx's evaluator when kernels are Python's."""
+    kernels = [op for op in custom_ops if isinstance(op, type)]
+    libraries = [op for op in custom_ops if not isinstance(op, type)]
+    if kernels:
+        import onnx
+
+        proof.runtime = f"onnx {onnx.__version__} reference evaluator"
+        return lambda optimized: _reference(source, kernels)
+    import onnxruntime
+
+    proof.runtime = f"onnxruntime {onnxruntime.__version__}"
+    return lambda optimized: Session(source, optimized=optimized, libraries=libraries).run
+
+
+def _reference(source: Path | bytes, kernels: Sequence[type]) -> Run:
+    import torch
+    from onnx.reference import ReferenceEvaluator
+
+    from hx.weights import TorchTensor
+
+    try:
+        evaluator = ReferenceEvaluator(
+            source if isinstance(source, bytes) else os.fspath(source), new_ops=list(kernels)
+        )
+    except Exception as error:
+        raise Refused(error) from error
+
+    def run(feeds: Mapping[str, Any]) -> list:
+        arrays = {name: TorchTensor(tensor).numpy() for name, tensor in feeds.items()}
+        try:
+            results: Any = evaluator.run(None, arrays)
+        except Exception as error:
+            raise Refused(error) from error
+        return [torch.as_tensor(_native(result)) for result in results]
+
+    return run
+
+
+def _case(
+    case: Case,
+    model: onnx.ModelProto,
+    run: Run,
+    load: Callable[[bool], Run],
+    depth: int,
+    tolerance: float | None,
+) -> CaseCheck:
+    start = time.perf_counter()
+    check = CaseCheck(case.name)
+    declared = {value.name: value for value in model.graph.input}
+    feeds = {name: _tensor(value) for name, value in case.feeds.items()}
+    sizes = Sizes()
+    if feeds.keys() != declared.keys():
+        check.problem = f"the graph's inputs are {list(declared)}, the case gives {list(feeds)}"
+    for name, tensor in feeds.items():
+        check.problem = check.problem or sizes.check(
+            f"the input {name!r}", declared[name], tensor.shape
+        )
+    if len(case.expected) != len(model.graph.output):
+        check.problem = (
+            f"the graph has {len(model.graph.output)} outputs, the model {len(case.expected)}"
+        )
+    if not check.problem:
+        try:
+            results = run(feeds)
+        except Refused as refused:
+            check.problem = _quoted(refused, model)
+        else:
+            check.outputs = _outputs(case, model, results, sizes, depth, tolerance)
+    if any(output.allowed and output.problem for output in check.outputs):
+        check.note = _blame(case, model, feeds, load, depth, tolerance)
+    check.seconds = time.perf_counter() - start
+    return check
+
+
+def _outputs(
+    case: Case,
+    model: onnx.ModelProto,
+    results: Sequence[torch.Tensor],
+    sizes: Sizes,
+    depth: int,
+    tolerance: float | None,
+) -> list[OutputCheck]:
+    checks = []
+    for i, (declared, got, want) in enumerate(zip(model.graph.output, results, case.expected)):
+        found = _difference(got, want, depth, case.noise[i] if case.noise else 0.0, tolerance)
+        check = OutputCheck(
+            declared.name, str(got.dtype).removeprefix("torch."), list(got.shape), **asdict(found)
+        )
+        if not check.problem:
+            check.problem = sizes.check("the output", declared, got.shape)
+        checks.append(check)
+    return checks
+
+
+def _difference(
+    got: torch.Tensor, want: Any, depth: int, noise: float, share: float | None
+) -> Difference:
+    import dataclasses
+
+    from hx.compare import Tolerance, difference
+
+    expected = _tensor(want)
+    if not hasattr(want, "dtype") and _kind(got.dtype) == _kind(expected.dtype):
+        expected = expected.to(got.dtype)  # a Python number has a kind and no width
+    tolerance = Tolerance.for_dtype(expected.dtype, depth, noise)
+    if share is not None and tolerance.share:
+        tolerance = dataclasses.replace(tolerance, share=share)
+    return difference(got, expected, tolerance)
+
+
+def _kind(dtype: torch.dtype) -> tuple[bool, bool]:
+    return dtype.is_floating_point, dtype.itemsize == 1 and str(dtype) == "torch.bool"
+
+
+def _blame(
+    case: Case,
+    model: onnx.ModelProto,
+    feeds: Mapping[str, Any],
+    load: Callable[[bool], Run],
+    depth: int,
+    tolerance: float | None,
+) -> str:
+    try:
+        plain = _outputs(case, model, load(False)(feeds), Sizes(), depth, tolerance)
+    except Refused:
+        return ""
+    if any(output.problem for output in plain):
+        return ""
+    return "without onnxruntime's optimisations the same file is right: they are at fault"
+
+
+def _quoted(refused: Refused, model: onnx.ModelProto) -> str:
+    """The message, and what the file says of the node that it quotes."""
+    nodes = {node.name: node for node in model.graph.node}
+    node = nodes.get(refused.node(list(nodes)) or "")
+    text = str(refused)
+    if "NOT_IMPLEMENTED" in text or "implementation for" in text:
+        text += "\n(onnxruntime's CPU has no kernel for this operator at this version or dtype)"
+    if node is None:
+        return text
+    domain = f"{node.domain}." if node.domain else ""
+    lines = [f"node {node.name!r}: {domain}{node.op_type}({', '.join(node.input)})"]
+    lines += [f"  {entry.key}: {entry.value}" for entry in node.metadata_props]
+    return "\n".join([text, *lines])
+
+
+def _tensor(value: Any) -> torch.Tensor:
+    import torch
+
+    tensor = value.detach() if isinstance(value, torch.Tensor) else torch.as_tensor(_native(value))
+    dense = tensor if tensor.layout is torch.strided else tensor.to_dense()
+    return dense.cpu().resolve_conj().resolve_neg()
+
+
+def _native(value: Any) -> Any:
+    """numpy's stand-ins for the dtypes that it lacks (ml_dtypes), as torch's."""
+    import numpy as np
+    import torch
+
+    if isinstance(value, np.ndarray) and value.dtype.kind == "V":
+        dtype = getattr(torch, value.dtype.name)
+        return torch.from_numpy(np.ascontiguousarray(value).view(f"u{value.itemsize}")).view(dtype)
+    return int(value) if isinstance(value, int) and type(value) not in (bool, int) else value
