@@ -9,10 +9,10 @@ grow like the square root of the number of operations one after the other, so
     share = PyTorch's relative tolerance for the dtype * sqrt(depth of the graph, 16 at least)
 
 (1.3e-6 for float32; at least 4 epsilons, so 3.9e-3 for float16 and 3.1e-2 for bfloat16, whose
-tolerances in PyTorch are those of one or two roundings; never above a quarter). For the same reason large errors are rare
-in a right result: their root mean square must stay below a quarter of `share`, of the tensor's own
-root mean square. A fault that moves every element a little (another epsilon,
-tanh for erf) shows there, even beside one huge value that would hide it from the first test.
+tolerances in PyTorch are those of one or two roundings; never above a quarter). For the same
+reason large errors are rare in a right result: their root mean square must stay below a quarter of
+`share`, of the tensor's own root mean square. A fault that moves every element a little (another
+epsilon, tanh for erf) shows there, even beside one huge value that hides it from the first test.
 `noise`, where the caller has measured how far the model itself moves when its input moves by one
 unit in the last place, widens both for models that magnify such errors.
 
