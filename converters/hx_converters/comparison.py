@@ -1,0 +1,99 @@
+"""Comparisons, logic, bits, and choices between values."""
+
+from __future__ import annotations
+
+from hx import case, converter
+from hx.lazy import torch
+
+from ._common import as_result, promoted
+
+TWO = [case("float32[n,3]", "float32[n,3]"), case("int64[n,3]", 1)]
+
+
+def _compared(name):
+    def convert(op, input, other):
+        x, y = promoted(op, input, other)
+        if x.dtype == torch.bool and name != "Equal":
+            x, y = op.cast(x, torch.int32), op.cast(y, torch.int32)
+        return getattr(op, name)(x, y)
+
+    return convert
+
+
+for _target, _op in {"eq": "Equal", "lt": "Less", "le": "LessOrEqual", "gt": "Greater",
+                     "ge": "GreaterOrEqual", "less": "Less", "less_equal": "LessOrEqual",
+                     "greater": "Greater", "greater_equal": "GreaterOrEqual"}.items():  # fmt: skip
+    globals()[_target] = converter(f"torch.{_target}", cases=TWO)(_compared(_op))
+
+
+@converter("torch.ne", "torch.not_equal", cases=TWO)
+def ne(op, input, other):
+    return op.Not(op.Equal(*promoted(op, input, other)))
+
+
+def _truth(op, x):
+    return op.cast(x, torch.bool)
+
+
+@converter("torch.logical_not", cases=[case("float32[n,3]")])
+def logical_not(op, input):
+    return op.Not(_truth(op, input))
+
+
+def _logical(name):
+    def convert(op, input, other):
+        return getattr(op, name)(_truth(op, input), _truth(op, other))
+
+    return convert
+
+
+for _target in ("and", "or", "xor"):
+    globals()[f"logical_{_target}"] = converter(f"torch.logical_{_target}", cases=TWO[:1])(
+        _logical(_target.capitalize())
+    )
+
+
+def _bitwise(name):
+    def convert(op, input, other):
+        x, y = as_result(op, input, other)
+        return getattr(op, name if x.dtype == torch.bool else f"Bitwise{name}")(x, y)
+
+    return convert
+
+
+for _target in ("and", "or", "xor"):
+    globals()[f"bitwise_{_target}"] = converter(f"torch.bitwise_{_target}", cases=[])(
+        _bitwise(_target.capitalize())
+    )
+
+
+@converter("torch.bitwise_not", cases=[])
+def bitwise_not(op, input):
+    return op.Not(input) if input.dtype == torch.bool else op.BitwiseNot(input)
+
+
+@converter("torch.where", cases=[case("bool[n,3]", "float32[n,3]", "float32[n,3]")])
+def where(op, condition, input=None, other=None):
+    if input is None:
+        return NotImplemented
+    return op.Where(_truth(op, condition), *as_result(op, input, other))
+
+
+@converter("torch.Tensor.where", cases=[])
+def where_method(op, self, condition, other):
+    return where(op, condition, self, other)
+
+
+@converter("torch.masked_fill", cases=[case("float32[n,3]", "bool[n,3]", -1.0)])
+def masked_fill(op, input, mask, value):
+    return op.Where(mask, op.cast(value, input.dtype), input)
+
+
+@converter("torch.isnan", cases=[case("float32[n,3]")])
+def isnan(op, input):
+    return op.IsNaN(input)
+
+
+@converter("torch.isinf", cases=[case("float32[n,3]")])
+def isinf(op, input):
+    return op.IsInf(input)

@@ -1,0 +1,94 @@
+"""New tensors from sizes and numbers."""
+
+from __future__ import annotations
+
+from hx import case, converter
+from hx.lazy import torch
+
+
+def _filled(op, size, number):
+    return op.Expand(op.constant(number, op.result.dtype), op.sizes(size))
+
+
+@converter("torch.zeros", "torch.empty", cases=[])
+def zeros(op, size, *, dtype=None):
+    return _filled(op, size, 0)
+
+
+@converter("torch.ones", cases=[])
+def ones(op, size, *, dtype=None):
+    return _filled(op, size, 1)
+
+
+@converter("torch.full", cases=[])
+def full(op, size, fill_value, *, dtype=None):
+    if hasattr(fill_value, "rank"):
+        return op.Expand(op.cast(fill_value, op.result.dtype), op.sizes(size))
+    return _filled(op, size, fill_value)
+
+
+@converter("torch.zeros_like", "torch.empty_like", cases=[case("float32[n,3]")])
+def zeros_like(op, input, *, dtype=None):
+    return _filled(op, input.shape, 0)
+
+
+@converter("torch.ones_like", cases=[case("float32[n,3]")])
+def ones_like(op, input, *, dtype=None):
+    return _filled(op, input.shape, 1)
+
+
+@converter("torch.full_like", cases=[case("float32[n,3]", 2.5)])
+def full_like(op, input, fill_value, *, dtype=None):
+    return full(op, input.shape, fill_value)
+
+
+@converter("torch.Tensor.new_zeros", "torch.Tensor.new_empty", cases=[case("float32[n,3]", [2, 3])])
+def new_zeros(op, self, size, *, dtype=None):
+    return _filled(op, size, 0)
+
+
+@converter("torch.Tensor.new_ones", cases=[case("float32[n,3]", [2, 3])])
+def new_ones(op, self, size, *, dtype=None):
+    return _filled(op, size, 1)
+
+
+@converter("torch.Tensor.new_full", cases=[case("float32[n,3]", [2, 3], 1.5)])
+def new_full(op, self, size, fill_value, *, dtype=None):
+    return full(op, size, fill_value)
+
+
+@converter("torch.arange", cases=[])
+def arange(op, start, end=None, step=1, *, dtype=None):
+    if end is None:
+        start, end = 0, start
+    kind = op.result.dtype
+    wide = torch.float32 if kind in (torch.float16, torch.bfloat16) else kind
+    y = op.Range(*[op.cast(n, wide) for n in (start, end, step)])
+    return op.cast(y, kind)
+
+
+@converter("torch.linspace", cases=[])
+def linspace(op, start, end, steps, *, dtype=None):
+    kind = op.result.dtype
+    count = op.cast(op.Range(0, op.constant(steps), 1), kind)
+    width = op.Sub(op.cast(end, kind), op.cast(start, kind))
+    last = op.Max(op.constant(steps - 1, kind), op.constant(1, kind))
+    return op.Add(op.cast(start, kind), op.Mul(count, op.Div(width, last)))
+
+
+@converter("torch.eye", cases=[])
+def eye(op, n, m=None, *, dtype=None):
+    zeros = op.Expand(op.constant(0, op.result.dtype), op.sizes([n, n if m is None else m]))
+    return op.EyeLike(zeros)
+
+
+@converter("torch.tensor", "torch.scalar_tensor", "torch.as_tensor", "torch.asarray", cases=[])
+def tensor(op, data, *, dtype=None):
+    return op.cast(_stacked(op, data, op.result.dtype), op.result.dtype)
+
+
+def _stacked(op, data, dtype):
+    if isinstance(data, (list, tuple)):
+        parts = [op.Unsqueeze(_stacked(op, part, dtype), [0]) for part in data]
+        return op.Concat(*parts, axis=0)
+    return op.cast(data, dtype)

@@ -1,0 +1,54 @@
+"""Calls that change how a tensor is kept, and nothing or little of what is in it."""
+
+from __future__ import annotations
+
+from hx import case, converter
+from hx.lazy import torch
+
+
+@converter(
+    "torch.Tensor.detach", "torch.Tensor.contiguous", "torch.clone", "torch.Tensor.data.__get__",
+    "torch.Tensor.requires_grad_", "torch.Tensor.cpu", "torch.Tensor.cuda", "torch.positive",
+    "torch.resolve_conj", "torch.resolve_neg", "torch.ops.aten.alias",
+    "torch.ops.aten.lift_fresh_copy",
+    cases=[case("float32[n,3]")],
+)  # fmt: skip
+def same(op, input, *args, **kwargs):
+    return input
+
+
+@converter("torch.Tensor.to", "torch.Tensor.type", "torch.Tensor.type_as",
+           "torch.ops.aten._to_copy", cases=[case("float32[n,3]", "int64[n,3]", name="other")])  # fmt: skip
+def to(op, self, *args, **kwargs):
+    if isinstance(op.result, str):
+        return op.result
+    return op.cast(self, op.result.dtype)
+
+
+def _cast_to(dtype: str):
+    def cast(op, self, *args, **kwargs):
+        return op.cast(self, getattr(torch, dtype))
+
+    return cast
+
+
+for _method, _dtype in {
+    "float": "float32", "double": "float64", "half": "float16", "bfloat16": "bfloat16",
+    "int": "int32", "long": "int64", "short": "int16", "char": "int8", "byte": "uint8",
+    "bool": "bool",
+}.items():  # fmt: skip
+    globals()[f"to_{_method}"] = converter(
+        f"torch.Tensor.{_method}", cases=[case("float32[n,3]")]
+    )(_cast_to(_dtype))
+
+
+@converter("torch.dropout", "torch.nn.functional.dropout", "torch.feature_dropout",
+           "torch.alpha_dropout", "torch.nn.functional.dropout2d",
+           cases=[case("float32[n,3]", 0.5, False)])  # fmt: skip
+def dropout(op, input, p=0.5, training=False, inplace=False, train=None):
+    if (train if train is not None else training) and p > 0:
+        op.refuse(
+            "dropout is on although the model is in eval mode",
+            "pass training=self.training to F.dropout",
+        )
+    return input

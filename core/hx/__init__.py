@@ -1,0 +1,86 @@
+"""hx turns PyTorch models into ONNX by watching them run once.
+
+    import hx
+
+    program = hx.export(model, args, "m.onnx", dynamic={"x": {0: "batch"}})
+    print(program.report)
+
+Converters say what a callable means in ONNX, and come in packs that are installed with pip:
+
+    from hx import converter
+
+    @converter("torch.nn.functional.relu")
+    def relu(op, input, inplace=False):
+        return op.Relu(input)
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+# Where each public name lives. Nothing is imported before it is asked for: `hx --help` and
+# listing converters need neither torch nor onnx.
+_HOME = {
+    "export": "api",
+    "scan": "api",
+    "Program": "program",
+    "Report": "report",
+    "Registry": "registry",
+    "converter": "registration",
+    "case": "registration",
+    "Case": "registration",
+    "hookimpl": "hookspecs",
+    "HxError": "errors",
+    "UsageError": "errors",
+    "TargetError": "errors",
+    "ExportError": "errors",
+    "MissingConverters": "errors",
+    "ConverterError": "errors",
+    "BuilderError": "errors",
+    "Unsupported": "errors",
+    "Unaccounted": "errors",
+    "EscapeError": "errors",
+    "VerificationError": "errors",
+    "PackError": "errors",
+}
+
+__all__ = sorted(_HOME)
+
+if TYPE_CHECKING:
+    from .api import export as export
+    from .api import scan as scan
+    from .errors import BuilderError as BuilderError
+    from .errors import ConverterError as ConverterError
+    from .errors import EscapeError as EscapeError
+    from .errors import ExportError as ExportError
+    from .errors import HxError as HxError
+    from .errors import MissingConverters as MissingConverters
+    from .errors import PackError as PackError
+    from .errors import TargetError as TargetError
+    from .errors import Unaccounted as Unaccounted
+    from .errors import Unsupported as Unsupported
+    from .errors import UsageError as UsageError
+    from .errors import VerificationError as VerificationError
+    from .hookspecs import hookimpl as hookimpl
+    from .program import Program as Program
+    from .registration import Case as Case
+    from .registration import case as case
+    from .registration import converter as converter
+    from .registry import Registry as Registry
+    from .report import Report as Report
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module 'hx' has no attribute {name!r}")
+    found = getattr(importlib.import_module(f".{home}", __name__), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,185 @@
+"""The front door: `hx.export` and `hx.scan`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+
+from . import dynamic as dynamic_axes
+from . import graph, passes
+from .capture import Capture, capture, prepare
+from .errors import EscapeError, MissingConverters, UsageError
+from .program import Program
+from .proving import prove_program
+from .registration import OPSETS
+from .registry import Registry
+from .report import Report
+
+if TYPE_CHECKING:
+    import os
+
+Progress = Callable[[str], None]
+
+
+def export(
+    model: Any,
+    args: Any = (),
+    path: str | os.PathLike | None = None,
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+    input_names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None,
+    outputs: Sequence[str] | None = None,
+    dynamic: Mapping[str, Any] | None = None,
+    opset: int = 20,
+    verify: bool = True,
+    strict: bool = False,
+    external_data: bool | None = None,
+    packs: Registry | None = None,
+    progress: Progress | None = None,
+) -> Program:
+    """Runs `model(*args, **kwargs)` once, and writes what it did to `path` as ONNX.
+
+    model          a torch.nn.Module, or a function of tensors
+    args, kwargs   what it is called with; tensors in them become the inputs of the graph
+    path           where to write; None keeps the graph in memory
+    input_names    names for the inputs, in order; by default those of forward's parameters
+    output_names   names for the outputs; by default the keys or fields of the result
+    outputs        modules whose outputs are wanted instead: ["layer4", "avgpool"]
+    dynamic        sizes that may change: {"x": {0: "batch", 2: "height"}}; the same name is the
+                   same size everywhere
+    opset          13 to 26
+    verify         run the file against the model, on the recorded and on other inputs
+    strict         a value that leaves the graph is an error
+    external_data  weights in a file of their own; None decides by size
+    packs          a Registry; None takes the packs that are installed
+    """
+    tell = progress or (lambda stage: None)
+    _check_opset(opset)
+    registry = packs if packs is not None else Registry.installed()
+    started = time.perf_counter()
+    prepared = prepare(model, args, kwargs, input_names, dynamic, dynamic_axes.axes)
+    tell("record")
+    captured = capture(prepared, registry, opset, outputs)
+    report = _report(captured, registry, opset)
+    recorded = time.perf_counter()
+    report.timings["record"] = recorded - started
+    _require_covered(report)
+    if strict and report.escapes:
+        raise _escaped(report)
+    tell("assemble")
+    made = _assemble(captured, output_names, opset)
+    made = passes.run(made, registry)
+    _describe(report, made, captured)
+    report.timings["assemble"] = time.perf_counter() - recorded
+    program = Program(made, report, captured)
+    program.write(path, external_data, verify, tell, prove_program)
+    report.timings["total"] = time.perf_counter() - started
+    return program
+
+
+def scan(
+    model: Any,
+    args: Any = (),
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+    dynamic: Mapping[str, Any] | None = None,
+    opset: int = 20,
+    packs: Registry | None = None,
+) -> Report:
+    """A dry run: what is covered, what is missing and where, what declined, what escapes."""
+    _check_opset(opset)
+    registry = packs if packs is not None else Registry.installed()
+    prepared = prepare(model, args, kwargs, None, dynamic, dynamic_axes.axes)
+    return _report(capture(prepared, registry, opset, None), registry, opset)
+
+
+def _check_opset(opset: int) -> None:
+    if not isinstance(opset, int) or opset not in OPSETS:
+        raise UsageError(
+            f"opset {opset!r} is not between {OPSETS[0]} and {OPSETS[-1]}",
+            hint="20 is a good choice when the runtime does not ask for another",
+        )
+
+
+def _assemble(captured: Capture, output_names: Sequence[str] | None, opset: int) -> Any:
+    names = [name for name, _ in captured.outputs]
+    if output_names is not None:
+        if len(output_names) != len(names):
+            raise UsageError(
+                f"output_names has {len(output_names)} names, and the model returns "
+                f"{len(names)}: {', '.join(names)}"
+            )
+        captured.outputs = [(n, v) for n, (_, v) in zip(output_names, captured.outputs)]
+    if not captured.outputs:
+        raise UsageError("the model returned no tensor", hint="return the tensors you want")
+    recording = captured.recording
+    values = [(n, recording.as_output(v)) for n, v in captured.outputs]
+    captured.check_constants()
+    return graph.build(
+        recording.builder.nodes,
+        [v for _, v in captured.inputs],
+        values,
+        opset=opset,
+        domains=recording.builder.domains,
+        classes=captured.classes,
+        name=captured.name,
+    )
+
+
+def _report(captured: Capture, registry: Registry, opset: int) -> Report:
+    recording = captured.recording
+    report = Report(opset=opset)
+    report.missing = sorted(recording.missing.values(), key=lambda m: (-m.count, m.target))
+    report.escapes = list(recording.escapes.values())
+    report.declined = dict(sorted(recording.declined.items()))
+    report.changed_buffers = captured.changed_buffers
+    report.notes = captured.notes
+    for node in recording.builder.nodes:
+        if node.origin is not None:
+            target, pack = node.origin.target, node.origin.pack
+            report.converters[target] = report.converters.get(target, 0) + 1
+            report.packs[pack] = report.packs.get(pack, 0) + 1
+    return report
+
+
+def _describe(report: Report, made: Any, captured: Capture) -> None:
+    def told(value: Any) -> dict[str, Any]:
+        return {
+            "name": value.name,
+            "dtype": str(value.dtype).lower(),
+            "shape": [d if isinstance(d, int) else d.value for d in value.shape or ()],
+        }
+
+    report.nodes = sum(1 for _ in made.graph.all_nodes())
+    report.initializers = len(made.graph.initializers)
+    report.inputs = [told(v) for v in made.graph.inputs]
+    report.outputs = [told(v) for v in made.graph.outputs]
+
+
+def _require_covered(report: Report) -> None:
+    if not report.missing:
+        return
+    count = len(report.missing)
+    listed = "\n".join(f"  {m}" for m in report.missing)
+    raise MissingConverters(
+        f"{count} target{'s have' if count > 1 else ' has'} no converter\n{listed}",
+        report.missing,
+        hint="a pack may have them: pip install it, and look with `hx converters list`",
+    )
+
+
+def _escaped(report: Report) -> EscapeError:
+    first = report.escapes[0]
+    listed = "\n".join(f"  {e}" for e in report.escapes)
+    return EscapeError(
+        f"{len(report.escapes)} value{'s' if len(report.escapes) > 1 else ''} left the graph\n"
+        + listed,
+        where=first.where,
+        why="strict=True allows none: what Python does with them is not in the graph",
+        hint="compute with tensors instead, or export without strict",
+    )
+
+

@@ -1,0 +1,428 @@
+"""Writes nodes: checks them against ONNX's own schemas, types them, sizes them.
+
+`Op` is what converters hold: `op.Conv(x, w, strides=[2, 2])` writes a node and returns its value.
+Python numbers become constants of the dtype that fits beside them, lists of sizes become int64
+vectors (computed in the graph where a size may vary), and parameters become initializers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from . import dims, dtypes, lowering, schemas, shapes, sizes
+from .casting import fit
+from .errors import BuilderError, Unsupported
+from .values import Body, Constant, Node, Origin, Value
+
+if TYPE_CHECKING:
+    from .recording import Recording
+
+_ATTRIBUTE_IS_LIST = {6, 7, 8}  # FLOATS, INTS, STRINGS
+_INT, _FLOAT, _STRING = (2, 7), (1, 6), (3, 8)
+
+
+class Builder:
+    """The nodes of one graph, in the order in which they run."""
+
+    def __init__(self, opset: int) -> None:
+        self.opset = opset
+        self.nodes: list[Node] = []
+        self.origin: Origin | None = None
+        self.sizes = sizes.Sizes(self)
+        self.value_of: Any = None  # torch.Tensor -> Value, set by the recording
+        self.domains: dict[str, int] = {}
+        self._constants: dict[Any, Constant] = {}
+        self._serial = 0
+
+    # Values.
+
+    def value(self, dtype, shape, name: str = "") -> Value:
+        self._serial += 1
+        return Value(dtype, shape, serial=self._serial, name=name)
+
+    def constant(self, tensor: torch.Tensor, name: str = "") -> Constant:
+        self._serial += 1
+        return Constant(tensor, serial=self._serial, name=name)
+
+    def number(self, x: Any, dtype: torch.dtype) -> Value:
+        """A Python number, or a (nested) list of them, as a constant; a Dim as what computes it."""
+        if isinstance(x, (dims.Dim, dims.DimFloat)):
+            return self.sizes.scalar(x, dtype)
+        if isinstance(x, (list, tuple)):
+            if any(isinstance(n, dims.Dim) for n in x):
+                return self.cast(self.sizes.vector(x), dtype)
+            key = (dtype, tuple(map(_exact, x)) if not _nested(x) else repr(x), "list")
+        else:
+            key = (dtype, _exact(x))
+        found = self._constants.get(key)
+        if found is None:
+            found = self.constant(torch.tensor(x, dtype=dtype))
+            found.frozen = True
+            if dtype == torch.int64 and found.rank <= 1 and not _nested(x):
+                found.elements = tuple(x) if isinstance(x, (list, tuple)) else (x,)
+            self._constants[key] = found
+        return found
+
+    def cast(self, x: Value, dtype: torch.dtype) -> Value:
+        return x if x.dtype == dtype else self.emit("Cast", [x], {"to": dtype})[0]
+
+    # Nodes.
+
+    def emit(
+        self, op: str, inputs: list, attributes: dict, count: int | None = None, domain: str = ""
+    ) -> list[Value]:
+        """Adds one operator in its newest form; returns its outputs."""
+        if domain not in ("", "ai.onnx"):
+            return self._custom(op, domain, inputs, attributes, count)
+        while inputs and inputs[-1] is None:
+            inputs.pop()
+        attributes = {k: v for k, v in attributes.items() if v is not None}
+        schema = schemas.schema(op, self.opset)
+        if schema is None or not self._fits(schema, inputs, attributes):
+            lower = lowering.LOWERINGS.get(op)
+            if lower is not None and schemas.schema(op, schemas.NEWEST) is not schema:
+                newest = schemas.schema(op, schemas.NEWEST)
+                self._check(newest or schema, op, inputs, attributes)
+                values = self._lift(newest, inputs) if newest is not None else inputs
+                lowered = lower(Op(self), values, attributes, count)
+                if lowered is not NotImplemented:
+                    return list(lowered) if isinstance(lowered, (list, tuple)) else [lowered]
+            schema = self._check(schema, op, inputs, attributes)
+        values = self._lift(schema, inputs)
+        attributes = self._attributes(schema, attributes)
+        if count is None:
+            count = schema.min_outputs or 1
+        around = fit(self, op, schema, values, attributes, count)
+        if around is not None:
+            return around
+        return self._append(op, schema, values, attributes, count)
+
+    def _append(self, op, schema, values, attributes, count) -> list[Value]:
+        outputs = []
+        inferred = shapes.infer(op, values, attributes, count)
+        for i, shape in enumerate(inferred):
+            outputs.append(self.value(_out_dtype(schema, i, values, attributes), shape))
+        unknown = [o for o in outputs if o.shape is None]
+        if unknown:
+            varies = op in _VARYING or any(v is not None and v.dynamic for v in values)
+            for o in unknown:
+                o.dynamic = varies
+        self._add(Node(op, "", values, outputs, attributes, self.origin))
+        return outputs
+
+    def _add(self, node: Node) -> None:
+        for value in node.inputs:
+            if type(value) is Constant:
+                value.used = True
+        for output in node.outputs:
+            output.node = node
+        self.nodes.append(node)
+
+    def _custom(self, op, domain, inputs, attributes, count) -> list[Value]:
+        self.domains.setdefault(domain, 1)
+        values = [self._loose(x) for x in inputs]
+        outputs = [self.value(None, None) for _ in range(count or 1)]
+        varies = any(v is not None and v.dynamic for v in values)
+        for o in outputs:
+            o.dynamic = varies
+        plain = {k: _plain_attribute(v) for k, v in attributes.items() if v is not None}
+        self._add(Node(op, domain, values, outputs, plain, self.origin))
+        return outputs
+
+    def custom_domain(self, domain: str, version: int) -> None:
+        self.domains[domain] = version
+
+    # Checks.
+
+    def _fits(self, schema, inputs, attributes) -> bool:
+        return (
+            len(inputs) <= schema.max_inputs
+            and attributes.keys() <= schema.attributes.keys()
+            and all(name in attributes for name in schema.required)
+        )
+
+    def _check(self, schema, op, inputs, attributes):
+        """The schema, or the error that says what is wrong with this call of it."""
+        if schema is None:
+            first = schemas.first_opset(op)
+            if first is None:
+                near = schemas.nearest(op)
+                hint = (
+                    f"did you mean {' or '.join(f'op.{n}' for n in near)}?"
+                    if near
+                    else (f'for an operator of your own write op("my.domain", "{op}", ...)')
+                )
+                raise BuilderError(f"ONNX has no operator {op}", hint=hint)
+            if first <= self.opset:
+                raise BuilderError(f"ONNX has deprecated {op}: opset {self.opset} lacks it")
+            raise Unsupported(
+                f"opset {self.opset} cannot say {op}: it came with opset {first}",
+                hint=f"export with opset={first} or newer",
+            )
+        newest = schemas.schema(op) or schema
+        known = newest.attributes.keys() | schema.attributes.keys()
+        for name in attributes:
+            if name not in known:
+                listed = ", ".join(sorted(known)) or "none"
+                raise BuilderError(f"{op} has no attribute {name}", hint=f"it has: {listed}")
+        most = max(newest.max_inputs, schema.max_inputs)
+        if len(inputs) > most:
+            raise BuilderError(f"{op} takes at most {most} inputs, and got {len(inputs)}")
+        least = schema.min_inputs
+        if len(inputs) < least or any(x is None for x in inputs[:least]):
+            raise BuilderError(f"{op} takes at least {least} inputs, and got {len(inputs)}")
+        for name in schema.required:
+            if name not in attributes:
+                raise BuilderError(f"{op} needs the attribute {name}")
+        if not self._fits(schema, inputs, attributes):
+            raise Unsupported(
+                f"{op} as written needs a newer opset than {self.opset}",
+                hint=f"export with opset={newest.since} or newer",
+            )
+        return schema
+
+    # Inputs and attributes.
+
+    def _lift(self, schema, inputs: list) -> list[Value | None]:
+        """Numbers and lists take the dtype of the inputs that share their type parameter."""
+        if len(inputs) < schema.min_inputs or len(inputs) > schema.max_inputs:
+            self._check(schema, schema.op, inputs, {})
+        values: list[Any] = [
+            x if x is None or isinstance(x, Value)
+            else self.value_of(x) if isinstance(x, torch.Tensor)
+            else _Pending for x in inputs
+        ]  # fmt: skip
+        for i, x in enumerate(inputs):
+            if values[i] is _Pending:
+                values[i] = self.number(x, self._dtype_beside(schema, i, values, x))
+        return values
+
+    def _dtype_beside(self, schema, i, values, x) -> torch.dtype:
+        parameter = schema.in_type(i)
+        for j, other in enumerate(values):
+            if isinstance(other, Value) and schema.in_type(j) == parameter:
+                return other.dtype
+        allowed = schema.allowed.get(parameter) or {dtypes.FROM_SPELLED.get(parameter)}
+        natural = _natural_dtype(x)
+        if natural in allowed or None in allowed:
+            return natural
+        for fallback in (torch.int64, torch.float32):
+            if fallback in allowed:
+                return fallback
+        return next(iter(allowed))
+
+    def _loose(self, x) -> Value | None:
+        if x is None or isinstance(x, Value):
+            return x
+        if isinstance(x, torch.Tensor):
+            return self.value_of(x)
+        return self.number(x, _natural_dtype(x))
+
+    def _attributes(self, schema, attributes: dict) -> dict:
+        out = {}
+        for name, v in attributes.items():
+            kind = schema.attributes[name]
+            if isinstance(v, torch.dtype):
+                v = dtypes.NUMBER[v]
+            _no_dims(schema.op, name, v)
+            try:
+                if kind in _ATTRIBUTE_IS_LIST:
+                    v = [_coerce(kind, n) for n in (v if isinstance(v, (list, tuple)) else (v,))]
+                elif kind in (1, 2, 3):
+                    v = _coerce(kind, v)
+            except (TypeError, ValueError) as e:
+                raise BuilderError(f"{schema.op}: attribute {name} cannot be {v!r}") from e
+            out[name] = v
+        return out
+
+
+class _Pending:
+    pass
+
+
+# Operators whose output sizes depend on what is in their inputs.
+_VARYING = {"NonZero", "Unique", "Compress", "NonMaxSuppression", "Loop", "If", "SequenceAt"}
+
+
+def _exact(x):
+    # 0.0 and -0.0, 1 and True, nan and nan: keys that tell apart what differs in a file.
+    return (type(x).__name__, repr(x)) if isinstance(x, (float, complex)) else (type(x), x)
+
+
+def _nested(x) -> bool:
+    return isinstance(x, (list, tuple)) and bool(x) and isinstance(x[0], (list, tuple))
+
+
+def _natural_dtype(x) -> torch.dtype:
+    while isinstance(x, (list, tuple)):
+        if not x:
+            return torch.int64
+        x = x[0]
+    if isinstance(x, bool):
+        return torch.bool
+    if isinstance(x, int):
+        return torch.int64
+    if isinstance(x, float):
+        return torch.float32
+    raise BuilderError(
+        f"an input of a node cannot be {x!r} ({type(x).__name__})",
+        hint="pass values, tensors, numbers, or lists of numbers and sizes",
+    )
+
+
+def _no_dims(op: str, name: str, v) -> None:
+    for n in v if isinstance(v, (list, tuple)) else (v,):
+        if isinstance(n, (dims.Dim, dims.DimFloat)):
+            text = n.poly if isinstance(n, dims.Dim) else n.expr
+            raise Unsupported(
+                f"{op} needs {name} as a fixed number, and here it depends on a size: {text}",
+                why=f"ONNX takes {name} of {op} as an attribute, written into the file",
+                hint="make that size static (leave it out of dynamic=), or compute it otherwise",
+            )
+
+
+def _coerce(kind: int, v):
+    if kind in _INT:
+        if isinstance(v, float) and not v.is_integer():
+            raise ValueError(v)
+        return int(v)
+    if kind in _FLOAT:
+        return float(v)
+    return v if isinstance(v, str) else v.decode() if isinstance(v, bytes) else str(v)
+
+
+def _plain_attribute(v):
+    if isinstance(v, torch.dtype):
+        return dtypes.NUMBER[v]
+    if isinstance(v, bool):
+        return int(v)
+    if isinstance(v, (list, tuple)):
+        return [_plain_attribute(n) for n in v]
+    _no_dims("a custom operator", "an attribute", v)
+    return v
+
+
+def _out_dtype(schema, index: int, values, attributes):
+    kind, what = schema.out_types[min(index, len(schema.out_types) - 1)]
+    if kind == "same":
+        if what < len(values) and values[what] is not None:
+            return values[what].dtype
+        return None
+    if kind == "is":
+        return what
+    if "to" in attributes:
+        return dtypes.FROM_NUMBER[attributes["to"]]
+    if "dtype" in attributes:
+        return dtypes.FROM_NUMBER[attributes["dtype"]]
+    if schema.op == "ConstantOfShape":
+        value = attributes.get("value")
+        return torch.float32 if value is None else value.dtype
+    if schema.op == "DequantizeLinear":
+        return values[1].dtype
+    if schema.op == "QuantizeLinear":
+        return values[2].dtype if len(values) > 2 and values[2] is not None else torch.uint8
+    if schema.op in ("RandomNormalLike", "RandomUniformLike", "EyeLike", "Bernoulli"):
+        return values[0].dtype
+    if schema.op in ("RandomNormal", "RandomUniform", "BlackmanWindow", "HannWindow"):
+        return torch.float32
+    return None
+
+
+class Op:
+    """The graph builder as a converter sees it.
+
+    op.Name(*inputs, **attributes)        a node of ONNX; outputs=N for one with several
+    op("my.domain", "Name", *inputs, ...) a node of another domain; version=N imports that version
+    op.result                             the real output of the call: .dtype, .rank, .shape
+    op.cast(x, dtype)                     x itself, or a Cast of it
+    op.constant(numbers, dtype)           a constant
+    op.sizes(list)                        an int64 vector of sizes
+    op.assign(x, value)                   says that the call wrote `value` into the tensor of `x`
+    op.refuse(why, hint)                  stops the export with the user's line
+    """
+
+    __slots__ = ("_builder", "_call", "_recording")
+
+    def __init__(self, builder: Builder, call=None, recording: Recording | None = None) -> None:
+        self._builder = builder
+        self._call = call
+        self._recording = recording
+
+    def __getattr__(self, name: str):
+        if not name[0].isupper():
+            raise AttributeError(
+                f"op has no {name!r}: nodes are named as in ONNX, with a capital (op.Relu)"
+            )
+        emit = self._builder.emit
+
+        def node(*inputs, outputs: int | None = None, **attributes):
+            values = emit(name, list(inputs), attributes, outputs)
+            return values[0] if len(values) == 1 and outputs is None else tuple(values)
+
+        return node
+
+    def __call__(
+        self,
+        domain: str,
+        name: str,
+        *inputs,
+        outputs: int | None = None,
+        version: int | None = None,
+        **attributes,
+    ):
+        if version is not None:
+            self._builder.custom_domain(domain, version)
+        values = self._builder.emit(name, list(inputs), attributes, outputs, domain)
+        return values[0] if outputs is None and len(values) == 1 else tuple(values)
+
+    @property
+    def opset(self) -> int:
+        return self._builder.opset
+
+    @property
+    def result(self):
+        """What the call really returns, in its own structure: tensors as .dtype, .rank, .shape."""
+        return self._call.result()
+
+    def cast(self, x, dtype: torch.dtype) -> Value:
+        if not isinstance(x, Value):
+            return self.constant(x, dtype)
+        return self._builder.cast(x, dtype)
+
+    def constant(self, x, dtype: torch.dtype | None = None) -> Value:
+        if isinstance(x, torch.Tensor):
+            return self._builder.constant(x if dtype is None else x.to(dtype))
+        return self._builder.number(x, dtype or _natural_dtype(x))
+
+    def sizes(self, x) -> Value:
+        """An int64 vector of ints and Dims; a Value that already is one stays."""
+        return x if isinstance(x, Value) else self._builder.sizes.vector(list(x))
+
+    def value(self, x) -> Value:
+        """The value of a real tensor: a parameter, or one that the model computed."""
+        return x if isinstance(x, Value) else self._builder.value_of(x)
+
+    def assign(self, x: Value, value: Value) -> None:
+        self._call.assign(x, value)
+
+    def body(self, function, *inputs: Value) -> Body:
+        """A subgraph for op.If, op.Loop or op.Scan: what `function(*inputs)` writes."""
+        builder = self._builder
+        outer, builder.nodes = builder.nodes, []
+        kept = builder.sizes.scope()
+        try:
+            outputs = function(*inputs)
+            outputs = list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
+            return Body(list(inputs), outputs, builder.nodes)
+        finally:
+            builder.nodes = outer
+            builder.sizes.restore(kept)
+
+    def input(self, dtype, shape) -> Value:
+        """A new value to serve as the input of a body."""
+        return self._builder.value(dtype, shape)
+
+    def refuse(self, why: str, hint: str = "") -> None:
+        raise Unsupported(why, hint=hint)

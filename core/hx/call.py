@@ -1,0 +1,273 @@
+"""One recorded call: its arguments as values, its converter, its real result, and their match."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from . import dims
+from .errors import ConverterError, HxError, Where
+from .values import Constant, Value
+
+if TYPE_CHECKING:
+    from .recording import Recording
+    from .registration import Registration
+
+_LEAF_TYPES = frozenset(
+    {int, float, bool, str, bytes, complex, type(None), type(Ellipsis), torch.dtype, torch.device,
+     torch.memory_format, torch.layout}
+)  # fmt: skip
+
+
+@dataclasses.dataclass(slots=True)
+class Arguments:
+    """The arguments of a call with tensors lifted to values, and what was met on the way."""
+
+    args: tuple
+    kwargs: dict
+    tensors: list[torch.Tensor]
+    values: list[Value]
+    traced: bool  # some value, or some size, is only known at run time
+
+
+def lift(recording: Recording, args, kwargs) -> Arguments:
+    found = Arguments((), {}, [], [], False)
+    value_of = recording.value_of
+
+    def one(x):
+        kind = type(x)
+        if kind in _LEAF_TYPES:
+            return x
+        if kind is dims.Dim or kind is dims.DimFloat:
+            found.traced = True
+            return x
+        if isinstance(x, torch.Tensor):
+            value = value_of(x)
+            found.tensors.append(x)
+            found.values.append(value)
+            if not value.is_constant:
+                found.traced = True
+            return value
+        if kind is tuple or kind is list:
+            return kind([one(v) for v in x])
+        if kind is torch.Size:
+            return tuple([one(v) for v in x])
+        if isinstance(x, dict):
+            return {k: one(v) for k, v in x.items()}
+        if isinstance(x, tuple) and hasattr(x, "_fields"):
+            return kind(*map(one, x))
+        if isinstance(x, (list, tuple)):
+            return [one(v) for v in x]
+        if kind is slice:
+            return slice(one(x.start), one(x.stop), one(x.step))
+        return x
+
+    found.args = tuple([one(a) for a in args])
+    found.kwargs = {k: one(v) for k, v in kwargs.items()} if kwargs else {}
+    return found
+
+
+@dataclasses.dataclass(slots=True, frozen=True)
+class Spec:
+    """What a converter may know of a real result: sizes are those of the recording."""
+
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    ndim = rank
+
+
+def describe(x) -> Any:
+    """The structure of a result, with a Spec for each tensor."""
+    if isinstance(x, torch.Tensor):
+        return Spec(x.dtype, tuple(x.shape))
+    if isinstance(x, (list, tuple)):
+        if hasattr(x, "_fields"):
+            return tuple(map(describe, x))
+        return tuple(describe(v) for v in x)
+    if isinstance(x, dict):
+        return {k: describe(v) for k, v in x.items()}
+    return x
+
+
+class ModelRaised(Exception):
+    """The model's own call raised while a converter asked for its result."""
+
+
+class Call:
+    """A call on its way from the model to the graph. The real one runs once, when first needed."""
+
+    __slots__ = ("_real", "_run", "assigned", "done", "error", "given", "choice")
+
+    def __init__(self, choice: Registration, given: Arguments, run: Callable[[], Any]) -> None:
+        self.choice = choice
+        self.given = given
+        self._run = run
+        self._real: Any = None
+        self.done = False
+        self.error: BaseException | None = None
+        self.assigned: list[tuple[Value, Value]] = []
+
+    def real(self) -> Any:
+        if not self.done:
+            try:
+                self._real = self._run()
+            except BaseException as e:
+                self.error = e
+                raise
+            self.done = True
+        return self._real
+
+    def result(self) -> Any:
+        try:
+            return describe(self.real())
+        except Exception as e:
+            raise ModelRaised from e
+
+    def assign(self, x: Value, value: Value) -> None:
+        self.assigned.append((x, value))
+
+
+class Replayed:
+    """Stands in for a Call when a view is worked out again from other contents."""
+
+    __slots__ = ("spec", "assigned")
+
+    def __init__(self, spec: Any) -> None:
+        self.spec = spec
+        self.assigned: list = []
+
+    def result(self) -> Any:
+        return self.spec
+
+    def assign(self, x: Value, value: Value) -> None:
+        raise ConverterError("a view was said to write to its base")
+
+
+@dataclasses.dataclass(slots=True, frozen=True, eq=False)
+class Step:
+    """How a view came from another tensor: the call, and which argument and output they were."""
+
+    choice: Any
+    args: tuple
+    kwargs: dict
+    parent: Value
+    output: tuple
+    spec: Any
+
+
+def substitute(x, old: Value, new: Value):
+    if x is old:
+        return new
+    if type(x) in (list, tuple):
+        return type(x)([substitute(v, old, new) for v in x])
+    if isinstance(x, dict):
+        return {k: substitute(v, old, new) for k, v in x.items()}
+    return x
+
+
+def pick(tree, path: tuple):
+    for key in path:
+        tree = tree[key]
+    return tree
+
+
+def retyped(spec, dtype):
+    if isinstance(spec, Spec):
+        return Spec(dtype, spec.shape)
+    if isinstance(spec, tuple):
+        return tuple(retyped(s, dtype) for s in spec)
+    return spec
+
+
+def tensors_in(tree, path: tuple = ()):
+    """(path, tensor) of every tensor in a result."""
+    if isinstance(tree, torch.Tensor):
+        yield path, tree
+    elif isinstance(tree, (list, tuple)):
+        for i, v in enumerate(tree):
+            yield from tensors_in(v, (*path, i))
+    elif isinstance(tree, dict):
+        for k, v in tree.items():
+            yield from tensors_in(v, (*path, k))
+    elif dataclasses.is_dataclass(tree) and not isinstance(tree, type):
+        for f in dataclasses.fields(tree):
+            yield from tensors_in(getattr(tree, f.name), (*path, f.name))
+
+
+def check(choice: Registration, real: torch.Tensor, out: Any, path: tuple) -> Value:
+    """The value that a converter returned for one real tensor, after comparing the two."""
+    spot = "".join(f"[{p!r}]" for p in path)
+    if not isinstance(out, Value):
+        raise _mismatch(choice, f"result{spot} should be a value, and is {type(out).__name__}")
+    if out.dtype is None:
+        out.dtype = real.dtype
+    if out.dtype != real.dtype:
+        raise _mismatch(
+            choice,
+            f"result{spot} should be {_name(real.dtype)}, and is {_name(out.dtype)}",
+            hint="cast it: op.cast(x, op.result.dtype)",
+        )
+    if out.shape is None:
+        out.shape = tuple(
+            dims.Dim.leaf(out, i, n) if out.dynamic else n for i, n in enumerate(real.shape)
+        )
+    elif tuple(map(dims.plain, out.shape)) != tuple(real.shape):
+        raise _mismatch(
+            choice,
+            f"result{spot} should have the shape {list(real.shape)}, and has "
+            f"{[dims.plain(n) for n in out.shape]}",
+        )
+    return out
+
+
+def _name(dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _mismatch(choice: Registration, what: str, hint: str = "") -> ConverterError:
+    return ConverterError(
+        f"the converter of {choice.target} ({choice.pack}) does not return what the target does: "
+        + what,
+        why=f"converter: {choice.file}:{choice.line}",
+        hint=hint,
+    )
+
+
+def blame(choice: Registration, error: Exception, where: Where) -> HxError:
+    """The error of a converter, with its own line, its pack and the user's line."""
+    if isinstance(error, HxError):
+        if error.where is None:
+            error.where = where
+        if isinstance(error, ConverterError) and not error.why:
+            error.why = f"converter of {choice.target} ({choice.pack}) at {_own_line(choice, error)}"
+        return error
+    raised = ConverterError(
+        f"the converter of {choice.target} ({choice.pack}) raised {type(error).__name__}: {error}",
+        where=where,
+        why=f"at {_own_line(choice, error)}",
+        hint="it can be tried alone: hx converters try FILE SPEC",
+    )
+    raised.__cause__ = error
+    return raised
+
+
+def _own_line(choice: Registration, error: Exception) -> str:
+    """The innermost line of the traceback that lies in the converter's own file."""
+    line, trace = choice.line, error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == choice.file:
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return f"{choice.file}:{line}"
+
+
+def constants_only(values: list[Value]) -> bool:
+    return all(isinstance(v, Constant) for v in values)

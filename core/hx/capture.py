@@ -1,0 +1,296 @@
+"""One run of the model under the recording: inputs in, outputs by name, the world as it was."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from . import dims, structures
+from .choices import Choices
+from .errors import Unsupported, UsageError
+from .modelstate import preserved
+from .recording import Recording
+from .registry import Registry
+from .values import Constant, Value
+from .world import recorded
+
+
+@dataclass
+class Prepared:
+    """A call that is about to be recorded: nested arguments, and their tensors by input name."""
+
+    model: Any
+    args: tuple
+    kwargs: dict[str, Any]
+    names: list[str]
+    tensors: dict[str, torch.Tensor]
+    dynamic: dict[str, dict[int, str]]
+
+    def with_tensors(self, tensors: Mapping[str, torch.Tensor]) -> tuple[tuple, dict[str, Any]]:
+        """The arguments with other tensors in place of the recorded ones."""
+        left = iter(self.names)
+
+        def put(name: str, leaf: Any) -> Any:
+            return tensors[next(left)] if isinstance(leaf, torch.Tensor) else leaf
+
+        args = tuple(structures.replace(a, put) for a in self.args)
+        kwargs = {k: structures.replace(v, put) for k, v in self.kwargs.items()}
+        return args, kwargs
+
+
+@dataclass
+class Capture:
+    """What one recorded run left."""
+
+    prepared: Prepared
+    recording: Recording
+    inputs: list[tuple[str, Value]]
+    outputs: list[tuple[str, Any]]  # flat name -> Value, number or size
+    real: list[Any]  # what the model itself returned for each output
+    wanted: list[str] | None  # modules whose outputs were asked for
+    changed_buffers: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    classes: dict[str, str] = field(default_factory=dict)
+    name: str = "model"
+
+    def check_constants(self) -> None:
+        """Constants that were written to after somebody read them would be stored wrong."""
+        for held in self.recording.constants.values():
+            for constant in held:
+                if constant.used and constant.written() and not self._kept(constant):
+                    raise Unsupported(
+                        f"{constant.name or 'a constant'} was written to after it was used",
+                        why="the write happened where hx could not see it coming",
+                        hint="write to a clone of it",
+                    )
+
+    def _kept(self, constant: Constant) -> bool:
+        # Parameters and buffers were put back: they hold again what the reader saw.
+        return bool(constant.name)
+
+
+def prepare(
+    model: Any,
+    args: Any,
+    kwargs: Mapping[str, Any] | None,
+    input_names: Sequence[str] | None,
+    dynamic: Mapping[str, Any] | None,
+    axes: Callable,
+) -> Prepared:
+    model = _unwrapped(model)
+    if isinstance(args, torch.Tensor) or not isinstance(args, (tuple, list)):
+        args = (args,)
+    args, kwargs = tuple(args), dict(kwargs or {})
+    pairs: list[tuple[str, Any]] = []
+    for name, value in _named(model, args, kwargs):
+        pairs.extend(structures.leaves(value, name))
+    found = [(n, leaf) for n, leaf in pairs if isinstance(leaf, torch.Tensor)]
+    names = structures.unique([n for n, _ in found])
+    if input_names is not None:
+        if len(input_names) != len(names):
+            raise UsageError(
+                f"input_names has {len(input_names)} names, and the call has {len(names)} "
+                f"tensors: {', '.join(names)}"
+            )
+        if len(set(input_names)) != len(input_names):
+            raise UsageError(f"input_names repeats a name: {', '.join(input_names)}")
+        names = list(input_names)
+    tensors = {n: t for n, (_, t) in zip(names, found)}
+    return Prepared(model, args, kwargs, names, tensors, axes(dynamic, tensors))
+
+
+def _unwrapped(model: Any) -> Any:
+    """A compiled module is its original; a scripted one has no Python left to watch."""
+    original = getattr(model, "_orig_mod", None)
+    if isinstance(original, torch.nn.Module):
+        model = original
+    if not callable(model):
+        raise UsageError(
+            f"{type(model).__name__} cannot be called",
+            hint="pass a torch.nn.Module or a function of tensors",
+        )
+    modules = model.named_modules() if isinstance(model, torch.nn.Module) else [("", model)]
+    for path, module in modules:
+        if isinstance(module, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
+            what = f"{path} ({module.original_name})" if path else "the model"
+            raise Unsupported(
+                f"{what} is a TorchScript {'module' if path or hasattr(module, 'forward') else 'function'}: "
+                "its Python code is gone, and nothing of it can be watched",
+                hint="export the module that it was scripted or traced from",
+            )
+        if isinstance(module, torch.nn.modules.lazy.LazyModuleMixin) and (
+            module.has_uninitialized_params()
+        ):
+            raise UsageError(
+                f"{path or 'the model'} has parameters that are not initialized yet",
+                hint="run the model once on an example before exporting it",
+            )
+    return model
+
+
+def _named(model: Any, args: tuple, kwargs: dict) -> list[tuple[str, Any]]:
+    """Arguments with the names of forward's parameters."""
+    function = model.forward if isinstance(model, torch.nn.Module) else model
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        parameters = []
+    out = []
+    rest = None
+    for i, value in enumerate(args):
+        if rest is None and i < len(parameters):
+            p = parameters[i]
+            if p.kind is p.VAR_POSITIONAL:
+                rest = (p.name, i)
+            elif p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD):
+                out.append((p.name, value))
+                continue
+        name, first = rest or ("input", 0)
+        out.append((f"{name}_{i - first}", value))
+    return out + list(kwargs.items())
+
+
+def capture(
+    prepared: Prepared, registry: Registry, opset: int, outputs: Sequence[str] | None
+) -> Capture:
+    model = prepared.model
+    with preserved(model) if isinstance(model, torch.nn.Module) else contextlib.nullcontext() as guard:
+        recording = Recording(Choices(registry, opset), opset, guard)
+        inputs = _bind_inputs(prepared, recording)
+        _name_tensors(model, recording)
+        asked: dict[str, Any] = {}
+        watch = _watcher(model, outputs, asked, recording)
+        args, kwargs = prepared.with_tensors(recording.given)
+        with recorded(recording, model, watch):
+            result = model(*args, **kwargs)
+        if outputs is not None:
+            result = {path: asked[path] for path in outputs if path in asked}
+            absent = [path for path in outputs if path not in asked]
+            if absent:
+                raise UsageError(f"{', '.join(absent)} did not run: there is no output to take")
+        found = Capture(prepared, recording, inputs, [], [], list(outputs) if outputs else None)
+        with torch._C.DisableTorchFunction():
+            _bind_outputs(found, result)
+        if guard is not None:
+            found.changed_buffers = list(guard.changed_buffers)
+    if isinstance(model, torch.nn.Module):
+        found.classes = {path: type(m).__name__ for path, m in model.named_modules()}
+    found.name = type(model).__name__ if isinstance(model, torch.nn.Module) else getattr(
+        model, "__name__", "function"
+    )
+    return found
+
+
+def _bind_inputs(prepared: Prepared, recording: Recording) -> list[tuple[str, Value]]:
+    """Each input is a tensor of its own, so that a model may write to it."""
+    recording.given = {}
+    inputs = []
+    sizes = recording.builder.sizes
+    for name, tensor in prepared.tensors.items():
+        shape: list[int] = list(tensor.shape)
+        value = recording.builder.value(tensor.dtype, shape, name)
+        for axis, word in prepared.dynamic.get(name, {}).items():
+            sizes.named.setdefault(word, (value, axis))
+            shape[axis] = dims.Dim.leaf(word, 0, tensor.shape[axis])
+        value.shape, value.dynamic = tuple(shape), any(map(dims.is_dynamic, shape))
+        copy = tensor.detach().clone()
+        recording.given[name] = copy
+        recording.live.bind(copy, value)
+        inputs.append((name, value))
+    return inputs
+
+
+def _name_tensors(model: Any, recording: Recording) -> None:
+    """Parameters and buffers by their state_dict names, other tensors that modules hold by path."""
+    if not isinstance(model, torch.nn.Module):
+        return
+    for name, parameter in model.named_parameters():
+        recording.name_tensor(parameter, name)
+    for name, buffer in model.named_buffers():
+        recording.name_tensor(buffer, name)
+    for path, module in model.named_modules():
+        for attribute, thing in vars(module).items():
+            if attribute.startswith(("_parameters", "_buffers", "_modules")):
+                continue
+            full = f"{path}.{attribute}" if path else attribute
+            if isinstance(thing, torch.Tensor):
+                recording.name_tensor(thing, full)
+            elif type(thing) in (list, tuple, dict):
+                for name, leaf in structures.leaves(thing, full):
+                    if isinstance(leaf, torch.Tensor):
+                        recording.name_tensor(leaf, name)
+
+
+def _watcher(model: Any, outputs: Sequence[str] | None, asked: dict, recording: Recording):
+    """Keeps what the modules that were asked for returned, as values: tensors may change later."""
+    if outputs is None:
+        return None
+    paths = dict(model.named_modules())
+    for path in outputs:
+        if path not in paths:
+            import difflib
+
+            near = difflib.get_close_matches(path, paths, 3)
+            raise UsageError(
+                f"the model has no module {path!r}",
+                hint=f"did you mean {' or '.join(near)}?" if near else "hx inspect lists them",
+            )
+    wanted = {id(paths[path]): path for path in outputs}
+
+    def watch(path: str, module: Any, result: Any) -> None:
+        name = wanted.get(id(module))
+        if name is not None:
+            with torch._C.DisableTorchFunction():
+                asked[name] = structures.replace(result, lambda n, leaf: _Kept.of(recording, leaf))
+
+    return watch
+
+
+@dataclass
+class _Kept:
+    """A leaf of an intermediate result: its value, and its contents, at that moment."""
+
+    value: Value
+    real: torch.Tensor
+
+    @staticmethod
+    def of(recording: Recording, leaf: Any) -> Any:
+        if isinstance(leaf, torch.Tensor):
+            return _Kept(recording.value_of(leaf), leaf.detach().clone())
+        return leaf
+
+
+def _bind_outputs(found: Capture, result: Any) -> None:
+    recording = found.recording
+    single = isinstance(result, (torch.Tensor, _Kept, int, float))
+    flat = []
+    if isinstance(result, (tuple, list)) and not hasattr(result, "_fields"):
+        for i, part in enumerate(result):
+            flat.extend(structures.leaves(part, f"output_{i}" if len(result) > 1 else "output"))
+    else:
+        flat = list(structures.leaves(result, "output" if single else ""))
+    names, values = [], []
+    for name, leaf in flat:
+        if isinstance(leaf, _Kept):
+            values.append(leaf.value)
+            found.real.append(leaf.real)
+        elif isinstance(leaf, torch.Tensor):
+            values.append(recording.value_of(leaf))
+            found.real.append(leaf)
+        elif isinstance(leaf, (bool, int, float)):
+            values.append(leaf)
+            found.real.append(dims.plain(leaf))
+        elif leaf is None:
+            continue
+        else:
+            found.notes.append(
+                f"the output {name} is a {type(leaf).__name__}, which a graph cannot return: left out"
+            )
+            continue
+        names.append(name or "output")
+    found.outputs = list(zip(structures.unique(names), values))

@@ -1,0 +1,139 @@
+"""Casts around an operator that exists, but not for this dtype.
+
+ONNX types its operators, older opsets more narrowly, and onnxruntime has kernels for a part of
+those types. Here, and only here, an input of a dtype that will not run is cast to the nearest
+one that does, and the outputs back. What the default runtime can do is asked of the runtime.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING
+
+import torch
+
+from . import dtypes
+from .values import Constant, Value
+
+if TYPE_CHECKING:
+    from .builder import Builder
+    from .schemas import Schema
+
+# Where to go, nearest first; every step keeps each number as it is (bfloat16 and float16 are
+# computed in float32 by PyTorch's own CPU kernels, too).
+_WIDER = {
+    torch.bool: (torch.uint8, torch.int32, torch.int64, torch.float32),
+    torch.uint8: (torch.int32, torch.int64, torch.float32),
+    torch.int8: (torch.int32, torch.int64, torch.float32),
+    torch.int16: (torch.int32, torch.int64, torch.float32),
+    torch.uint16: (torch.int32, torch.int64, torch.float32),
+    torch.int32: (torch.int64, torch.float64),
+    torch.uint32: (torch.int64, torch.float64),
+    torch.int64: (torch.int32, torch.float64),
+    torch.uint64: (torch.int64,),
+    torch.float16: (torch.float32,),
+    torch.bfloat16: (torch.float32,),
+    torch.float64: (),
+}
+# int64 only narrows where no number is lost: indices of windows and the like never reach 2**31,
+# and sums might; so only for operators that pick or order what is there.
+_NARROWS = {"TopK", "ArgMax", "ArgMin", "OneHot"}
+
+
+@functools.cache
+def kernels() -> dict[str, list]:
+    """Operator -> kernels of onnxruntime's CPU provider; empty where it does not tell."""
+    try:
+        from onnxruntime.capi import onnxruntime_pybind11_state as runtime
+
+        listed = runtime.get_all_opkernel_def()
+    except (ImportError, AttributeError):
+        return {}
+    found: dict[str, list] = {}
+    for k in listed:
+        if k.domain in ("", "ai.onnx") and k.provider == "CPUExecutionProvider":
+            found.setdefault(k.op_name, []).append((k.version_range, k.type_constraints))
+    return found
+
+
+@functools.cache
+def runnable(op: str, since: int, parameter: str) -> frozenset[torch.dtype] | None:
+    """The dtypes that onnxruntime runs for a type parameter; None where it does not say."""
+    spelled: set[str] = set()
+    matched = False
+    for (first, last), constraints in kernels().get(op, ()):
+        if first <= since <= last:
+            matched = True
+            if parameter not in constraints:
+                return None
+            spelled.update(constraints[parameter])
+    if not matched:
+        return None
+    return frozenset(dtypes.FROM_SPELLED[s] for s in spelled if s in dtypes.FROM_SPELLED)
+
+
+@functools.cache
+def accepted(op: str, since: int, parameter: str, allowed: frozenset) -> frozenset[torch.dtype]:
+    run = runnable(op, since, parameter)
+    if run is None:
+        return allowed
+    # onnxruntime itself widens float16 where it has no kernel.
+    widened = {torch.float16} if torch.float32 in run else set()
+    return allowed & (run | widened)
+
+
+@functools.cache
+def stand_in(op: str, since: int, parameter: str, dtype, allowed: frozenset) -> torch.dtype | None:
+    """The dtype to compute in: the same when it runs, None when nothing better is known."""
+    good = accepted(op, since, parameter, allowed)
+    if dtype in good or not allowed:
+        return dtype
+    for wider in _WIDER.get(dtype, ()):
+        narrower = dtype == torch.int64 and wider == torch.int32
+        if wider in good and (not narrower or op in _NARROWS):
+            return wider
+    return None
+
+
+def fit(
+    builder: Builder, op: str, schema: Schema, values: list, attributes: dict, count: int
+) -> list[Value] | None:
+    """The outputs, computed in another dtype; None when the operator runs as it is."""
+    if op == "Cast":
+        return None
+    casts: dict[str, torch.dtype] = {}
+    for i, value in enumerate(values):
+        parameter = schema.in_type(i)
+        allowed = schema.allowed.get(parameter)
+        if value is None or allowed is None or parameter in casts or value.dtype is None:
+            continue
+        better = stand_in(op, schema.since, parameter, value.dtype, allowed)
+        if better is not None and better != value.dtype:
+            casts[parameter] = better
+    if not casts:
+        return None
+    originals: dict[str, torch.dtype] = {}
+    fitted = []
+    for i, value in enumerate(values):
+        parameter = schema.in_type(i)
+        if value is not None and parameter in casts:
+            originals.setdefault(parameter, value.dtype)
+            value = _cast(builder, value, casts[parameter])
+        fitted.append(value)
+    outputs = builder._append(op, schema, fitted, attributes, count)
+    back = []
+    for i, output in enumerate(outputs):
+        kind, what = schema.out_types[min(i, len(schema.out_types) - 1)]
+        parameter = schema.in_type(what) if kind == "same" else ""
+        if parameter in originals:
+            output = builder.cast(output, originals[parameter])
+        back.append(output)
+    return back
+
+
+def _cast(builder: Builder, value: Value, dtype: torch.dtype) -> Value:
+    if isinstance(value, Constant) and value.tensor.numel() <= 64:
+        cast = builder.constant(value.tensor.to(dtype))
+        cast.frozen, cast.elements = True, value.elements
+        return cast
+    return builder.cast(value, dtype)

@@ -1,0 +1,585 @@
+"""Sizes that remember where they came from.
+
+A `Dim` is an int: the size that was recorded, to Python and to torch. It also carries a
+polynomial over *atoms* (the size of an axis of a value, a floor division, a minimum, a number
+read from a tensor...), so that the graph can compute it again at another size. Polynomials are
+kept in normal form, so two sizes that are always equal compare equal: `b * t // t` is `b`.
+
+`DimFloat` is the same for floats derived from sizes (`x.shape[-1] ** -0.5`).
+
+What Python cannot carry (`int(dim)`, `bool(dim)`, a comparison) is reported to the recording of
+this thread through `leaving`.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from typing import Any
+
+_local = threading.local()
+
+
+def listen(callback) -> Any:
+    """Sends this thread's leaving sizes to `callback(kind, detail)`; returns the one before."""
+    before = getattr(_local, "leaving", None)
+    _local.leaving = callback
+    return before
+
+
+def leaving(kind: str, detail: str) -> None:
+    callback = getattr(_local, "leaving", None)
+    if callback is not None:
+        callback(kind, detail)
+
+
+class Atom:
+    """An integer or float that the graph can compute; equal atoms are always equal at run time.
+
+    kind         args                       means
+    "size"       (source, axis)             size of an axis; source is a Value or a dim's name
+    "item"       (value,)                   the number in a one-element tensor
+    "div" "mod" "min" "max" "pow"           of two Polys (integers)
+    "floor" "ceil" "round" "trunc"          of a float expression, as an integer
+    "int"        (poly,)                    an integer polynomial, as a float
+    "fadd" "fmul" "fdiv" "fpow" "fmin" "fmax"  of two float expressions
+    "fnum"       (float,)                   a float
+    """
+
+    __slots__ = ("_hash", "_text", "args", "hint", "kind")
+
+    def __init__(self, kind: str, args: tuple, hint) -> None:
+        self.kind = kind
+        self.args = args
+        self.hint = hint
+        self._hash = hash((kind, args))
+        self._text: str | None = None
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other) -> bool:
+        if self is other:
+            return True
+        return (
+            isinstance(other, Atom)
+            and self._hash == other._hash
+            and self.kind == other.kind
+            and self.args == other.args
+        )
+
+    def __str__(self) -> str:
+        if self._text is None:
+            self._text = self._spell()
+        return self._text
+
+    def _spell(self) -> str:
+        a = self.args
+        if self.kind == "size":
+            source, axis = a
+            return source if isinstance(source, str) else f"{source.label()}.{axis}"
+        if self.kind == "item":
+            return f"item({a[0].label()})"
+        if self.kind in _SIGNS:
+            return f"({a[0]}{_SIGNS[self.kind]}{a[1]})"
+        return f"{self.kind}({', '.join(map(str, a))})"
+
+    def named(self) -> bool:
+        """True when only named input sizes and numbers are in it, so that a reader can follow."""
+        if self.kind == "size":
+            return isinstance(self.args[0], str)
+        return self.kind != "item" and all(
+            a.named() if isinstance(a, (Atom, Poly)) else True for a in self.args
+        )
+
+
+_SIGNS = {
+    "div": "//", "mod": "%", "pow": "**", "fadd": " + ", "fmul": "*", "fdiv": "/", "fpow": "**",
+}  # fmt: skip
+
+
+class Poly:
+    """An integer polynomial over atoms: {sorted tuple of atoms: coefficient}."""
+
+    __slots__ = ("_hash", "hint", "terms")
+
+    def __init__(self, terms: dict[tuple[Atom, ...], int]) -> None:
+        self.terms = terms
+        self._hash = hash(frozenset(terms.items()))
+        self.hint = sum(c * math.prod(a.hint for a in mono) for mono, c in terms.items())
+
+    @staticmethod
+    def of(x: int | Poly | Atom) -> Poly:
+        if isinstance(x, Poly):
+            return x
+        if isinstance(x, Atom):
+            return Poly({(x,): 1})
+        if isinstance(x, Dim):
+            return x.poly
+        return Poly({(): int(x)} if x else {})
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other) -> bool:
+        return isinstance(other, Poly) and self.terms == other.terms
+
+    @property
+    def constant(self) -> int | None:
+        if not self.terms:
+            return 0
+        if len(self.terms) == 1 and () in self.terms:
+            return self.terms[()]
+        return None
+
+    def __add__(self, other: Poly) -> Poly:
+        terms = dict(self.terms)
+        for mono, c in other.terms.items():
+            total = terms.get(mono, 0) + c
+            if total:
+                terms[mono] = total
+            else:
+                del terms[mono]
+        return Poly(terms)
+
+    def __mul__(self, other: Poly) -> Poly:
+        terms: dict[tuple[Atom, ...], int] = {}
+        for m1, c1 in self.terms.items():
+            for m2, c2 in other.terms.items():
+                mono = tuple(sorted(m1 + m2, key=str)) if m1 and m2 else m1 + m2
+                total = terms.get(mono, 0) + c1 * c2
+                if total:
+                    terms[mono] = total
+                else:
+                    terms.pop(mono, None)
+        return Poly(terms)
+
+    def over(self, other: Poly) -> Poly | None:
+        """The exact quotient by a single term, or None when it does not divide term by term."""
+        if len(other.terms) != 1:
+            return Poly.of(1) if self == other else None
+        (divisor, by), *_ = other.terms.items()
+        terms = {}
+        for mono, c in self.terms.items():
+            left = list(mono)
+            for atom in divisor:
+                if atom not in left:
+                    return None
+                left.remove(atom)
+            if c % by:
+                return None
+            terms[tuple(left)] = c // by
+        return Poly(terms)
+
+    def named(self) -> bool:
+        return all(a.named() for mono in self.terms for a in mono)
+
+    def __str__(self) -> str:
+        if not self.terms:
+            return "0"
+        parts = []
+        for mono, c in sorted(self.terms.items(), key=lambda t: (-len(t[0]), str(t[0]))):
+            factors = sorted(map(str, mono))
+            if c != 1 or not factors:
+                factors.insert(0, str(c))
+            parts.append("*".join(factors))
+        return " + ".join(parts).replace("+ -", "- ")
+
+
+def _binary(kind: str, a: Poly, b: Poly) -> Poly:
+    """Floor division, modulo, minimum, maximum of two polynomials, in normal form."""
+    if kind in ("min", "max"):
+        if a == b:
+            return a
+        first, second = sorted((a, b), key=str)
+        pick = min if kind == "min" else max
+        return Poly.of(Atom(kind, (first, second), pick(a.hint, b.hint)))
+    if kind == "div":
+        exact = a.over(b)
+        if exact is not None:
+            return exact
+        return Poly.of(Atom("div", (a, b), a.hint // b.hint))
+    exact = a.over(b)
+    if exact is not None:
+        return Poly.of(0)
+    return Poly.of(Atom("mod", (a, b), a.hint % b.hint))
+
+
+def _plain_int(x) -> bool:
+    return isinstance(x, int) or (hasattr(x, "__index__") and not hasattr(x, "__torch_function__"))
+
+
+def dim(poly: Poly) -> int:
+    """The polynomial as a number to compute with: a plain int when it is constant."""
+    constant = poly.constant
+    return Dim(poly) if constant is None else constant
+
+
+def ceil_div(a: int, b: int) -> int:
+    # Written so that no negative number is divided: ONNX divides towards zero.
+    return (a + (b - 1)) // b
+
+
+def never_negative(poly: Poly) -> bool:
+    """True when no size can make it negative."""
+    return all(
+        c >= 0 and all(a.kind in ("size", "mod") or _atom_ok(a) for a in mono)
+        for mono, c in poly.terms.items()
+    )
+
+
+def _atom_ok(atom: Atom) -> bool:
+    if atom.kind in ("div", "min", "max", "pow"):
+        a, b = map(never_negative, atom.args)
+        return (a or b) if atom.kind == "max" else (a and b)
+    return False
+
+
+def smaller(a, b):
+    """min() that carries sizes."""
+    return _pick("min", a, b)
+
+
+def larger(a, b):
+    """max() that carries sizes."""
+    return _pick("max", a, b)
+
+
+def _pick(kind, a, b):
+    if isinstance(a, (DimFloat, float)) or isinstance(b, (DimFloat, float)):
+        value = (min if kind == "min" else max)(float.__float__(float(a)), float(b))
+        return DimFloat(Atom(f"f{kind}", (_float_expr(a), _float_expr(b)), value))
+    return dim(_binary(kind, Poly.of(a), Poly.of(b)))
+
+
+class Dim(int):
+    """An int that came from a tensor's shape, and remembers how."""
+
+    poly: Poly
+
+    def __new__(cls, poly: Poly):
+        self = int.__new__(cls, poly.hint)
+        self.poly = poly
+        return self
+
+    @staticmethod
+    def leaf(source, axis: int, hint: int) -> Dim:
+        return Dim(Poly.of(Atom("size", (source, axis), hint)))
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def __copy__(self):
+        return self
+
+    def __reduce__(self):
+        return int, (int.__int__(self),)
+
+    # Arithmetic: integers stay integers, floats become DimFloat, tensors take over.
+    def __add__(self, other):
+        if _plain_int(other):
+            return dim(self.poly + Poly.of(other))
+        return _float_op("fadd", self, other)
+
+    __radd__ = __add__
+
+    def __neg__(self):
+        return dim(self.poly * Poly.of(-1))
+
+    def __pos__(self):
+        return self
+
+    def __abs__(self):
+        return larger(self, -self)
+
+    def __sub__(self, other):
+        if _plain_int(other):
+            return dim(self.poly + Poly.of(other) * Poly.of(-1))
+        return _float_op("fadd", self, other, sign=-1)
+
+    def __rsub__(self, other):
+        if _plain_int(other):
+            return dim(Poly.of(other) + self.poly * Poly.of(-1))
+        return _float_op("fadd", -self, other)
+
+    def __mul__(self, other):
+        if _plain_int(other):
+            return dim(self.poly * Poly.of(other))
+        if isinstance(other, (list, tuple, str, bytes)):
+            leaving("repeat", "a sequence was repeated by a size")
+            return other * int.__int__(self)
+        return _float_op("fmul", self, other)
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, other):
+        if _plain_int(other):
+            return dim(_binary("div", self.poly, Poly.of(other)))
+        quotient = _float_op("fdiv", self, other)
+        return quotient if quotient is NotImplemented else DimFloat.whole(quotient, "floor")
+
+    def __rfloordiv__(self, other):
+        if _plain_int(other):
+            return dim(_binary("div", Poly.of(other), self.poly))
+        return NotImplemented
+
+    def __mod__(self, other):
+        if _plain_int(other):
+            return dim(_binary("mod", self.poly, Poly.of(other)))
+        return NotImplemented
+
+    def __rmod__(self, other):
+        if _plain_int(other):
+            return dim(_binary("mod", Poly.of(other), self.poly))
+        return NotImplemented
+
+    def __divmod__(self, other):
+        return self // other, self % other
+
+    def __rdivmod__(self, other):
+        return other // self, other % self
+
+    def __truediv__(self, other):
+        return _float_op("fdiv", self, other)
+
+    def __rtruediv__(self, other):
+        return _float_op("fdiv", other, self)
+
+    def __pow__(self, other, modulo=None):
+        if modulo is None and _plain_int(other) and not isinstance(other, Dim) and other >= 0:
+            result = Poly.of(1)
+            for _ in range(other):
+                result = result * self.poly
+            return dim(result)
+        return _float_op("fpow", self, other)
+
+    def __rpow__(self, other, modulo=None):
+        if _plain_int(other):
+            base = Poly.of(other)
+            return dim(Poly.of(Atom("pow", (base, self.poly), base.hint**self.poly.hint)))
+        return _float_op("fpow", other, self)
+
+    def __lshift__(self, other):
+        return self * 2**other
+
+    def __rshift__(self, other):
+        return self // 2**other
+
+    def __round__(self, ndigits=None):
+        return self
+
+    def __floor__(self):
+        return self
+
+    def __ceil__(self):
+        return self
+
+    def __trunc__(self):
+        return self
+
+    # What leaves. A comparison whose outcome is the same at every size is not a branch.
+    def _compare(self, other, sign: str, outcome: bool) -> bool:
+        if _plain_int(other) and self.poly != Poly.of(other):
+            below_all = not isinstance(other, Dim) and other < 0 and self._is_size()
+            if not below_all:
+                leaving(
+                    "branch",
+                    f"{self.poly} {sign} {other.poly if isinstance(other, Dim) else other}",
+                )
+        return outcome
+
+    def _is_size(self) -> bool:
+        terms = self.poly.terms
+        return all(c > 0 and all(a.kind == "size" for a in m) for m, c in terms.items())
+
+    def __eq__(self, other):
+        outcome = int.__eq__(self, other)
+        return outcome if outcome is NotImplemented else self._compare(other, "==", outcome)
+
+    def __ne__(self, other):
+        outcome = int.__ne__(self, other)
+        return outcome if outcome is NotImplemented else self._compare(other, "!=", outcome)
+
+    def __lt__(self, other):
+        outcome = int.__lt__(self, other)
+        return outcome if outcome is NotImplemented else self._compare(other, "<", outcome)
+
+    def __le__(self, other):
+        outcome = int.__le__(self, other)
+        return outcome if outcome is NotImplemented else self._compare(other, "<=", outcome)
+
+    def __gt__(self, other):
+        outcome = int.__gt__(self, other)
+        return outcome if outcome is NotImplemented else self._compare(other, ">", outcome)
+
+    def __ge__(self, other):
+        outcome = int.__ge__(self, other)
+        return outcome if outcome is NotImplemented else self._compare(other, ">=", outcome)
+
+    def __hash__(self):
+        return int.__hash__(self)
+
+    def __bool__(self):
+        leaving("branch", f"bool({self.poly})")
+        return int.__bool__(self)
+
+    def __int__(self):
+        leaving("int", f"int({self.poly})")
+        return int.__int__(self)
+
+    def __float__(self):
+        leaving("float", f"float({self.poly})")
+        return int.__float__(self)
+
+
+class DimFloat(float):
+    """A float that was computed from sizes, and remembers how."""
+
+    expr: Atom
+
+    def __new__(cls, expr: Atom):
+        self = float.__new__(cls, expr.hint)
+        self.expr = expr
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def __reduce__(self):
+        return float, (float.__float__(self),)
+
+    @staticmethod
+    def whole(x: float, kind: str):
+        """floor, ceil, round or trunc of a float, as an integer that still remembers."""
+        function = {"floor": math.floor, "ceil": math.ceil, "round": round, "trunc": math.trunc}
+        plain = function[kind](float.__float__(x))
+        if not isinstance(x, DimFloat):
+            return plain
+        return Dim(Poly.of(Atom(kind, (x.expr,), plain)))
+
+    def __add__(self, other):
+        return _float_op("fadd", self, other)
+
+    __radd__ = __add__
+
+    def __sub__(self, other):
+        return _float_op("fadd", self, other, sign=-1)
+
+    def __rsub__(self, other):
+        return _float_op("fadd", -self, other)
+
+    def __neg__(self):
+        return _float_op("fmul", self, -1.0)
+
+    def __mul__(self, other):
+        return _float_op("fmul", self, other)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other):
+        return _float_op("fdiv", self, other)
+
+    def __rtruediv__(self, other):
+        return _float_op("fdiv", other, self)
+
+    def __pow__(self, other, modulo=None):
+        return _float_op("fpow", self, other)
+
+    def __rpow__(self, other, modulo=None):
+        return _float_op("fpow", other, self)
+
+    def __floor__(self):
+        return DimFloat.whole(self, "floor")
+
+    def __ceil__(self):
+        return DimFloat.whole(self, "ceil")
+
+    def __trunc__(self):
+        return DimFloat.whole(self, "trunc")
+
+    def __round__(self, ndigits=None):
+        if ndigits is None:
+            return DimFloat.whole(self, "round")
+        leaving("float", f"round({self.expr}, {ndigits})")
+        return float.__round__(self, ndigits)
+
+    def __int__(self):
+        leaving("int", f"int({self.expr})")
+        return float.__int__(self)
+
+    def __float__(self):
+        return float.__float__(self)
+
+    def __bool__(self):
+        leaving("branch", f"bool({self.expr})")
+        return float.__bool__(self)
+
+    def __eq__(self, other):
+        return self._compare(other, "==", float.__eq__(self, other))
+
+    def __ne__(self, other):
+        return self._compare(other, "!=", float.__ne__(self, other))
+
+    def __lt__(self, other):
+        return self._compare(other, "<", float.__lt__(self, other))
+
+    def __le__(self, other):
+        return self._compare(other, "<=", float.__le__(self, other))
+
+    def __gt__(self, other):
+        return self._compare(other, ">", float.__gt__(self, other))
+
+    def __ge__(self, other):
+        return self._compare(other, ">=", float.__ge__(self, other))
+
+    def _compare(self, other, sign, outcome):
+        if outcome is not NotImplemented:
+            leaving("branch", f"{self.expr} {sign} {other}")
+        return outcome
+
+    def __hash__(self):
+        return float.__hash__(self)
+
+
+def _float_expr(x) -> Atom:
+    if isinstance(x, DimFloat):
+        return x.expr
+    if isinstance(x, Dim):
+        return Atom("int", (x.poly,), float(x.poly.hint))
+    return Atom("fnum", (float(x),), float(x))
+
+
+_FLOAT = {
+    "fadd": lambda a, b: a + b,
+    "fmul": lambda a, b: a * b,
+    "fdiv": lambda a, b: a / b,
+    "fpow": lambda a, b: a**b,
+}
+
+
+def _float_op(kind: str, a, b, sign: int = 1):
+    for x in (a, b):
+        if not isinstance(x, (int, float)):
+            return NotImplemented
+    left, right = _float_expr(a), _float_expr(b)
+    if sign < 0:
+        minus = Atom("fnum", (-1.0,), -1.0)
+        right = Atom("fmul", (right, minus), -right.hint)
+    hint = _FLOAT[kind](left.hint, right.hint)
+    if isinstance(hint, complex):
+        leaving("float", f"{left} {kind} {right}")
+        return hint
+    return DimFloat(Atom(kind, (left, right), hint))
+
+
+def is_dynamic(x) -> bool:
+    return type(x) is Dim or type(x) is DimFloat
+
+
+def plain(x):
+    """The recorded number, without reporting that it leaves: for hints and messages only."""
+    if type(x) is Dim:
+        return x.poly.hint
+    if type(x) is DimFloat:
+        return x.expr.hint
+    return x

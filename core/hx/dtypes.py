@@ -1,0 +1,43 @@
+"""torch, ONNX and numpy names of the same dtype. Import it late: it imports torch."""
+
+from __future__ import annotations
+
+import torch
+
+_TABLE = [  # torch, TensorProto.DataType, name in ONNX type strings
+    (torch.float32, 1, "float"),
+    (torch.uint8, 2, "uint8"),
+    (torch.int8, 3, "int8"),
+    (torch.uint16, 4, "uint16"),
+    (torch.int16, 5, "int16"),
+    (torch.int32, 6, "int32"),
+    (torch.int64, 7, "int64"),
+    (torch.bool, 9, "bool"),
+    (torch.float16, 10, "float16"),
+    (torch.float64, 11, "double"),
+    (torch.uint32, 12, "uint32"),
+    (torch.uint64, 13, "uint64"),
+    (torch.complex64, 14, "complex64"),
+    (torch.complex128, 15, "complex128"),
+    (torch.bfloat16, 16, "bfloat16"),
+    (torch.float8_e4m3fn, 17, "float8e4m3fn"),
+    (torch.float8_e4m3fnuz, 18, "float8e4m3fnuz"),
+    (torch.float8_e5m2, 19, "float8e5m2"),
+    (torch.float8_e5m2fnuz, 20, "float8e5m2fnuz"),
+]
+
+NUMBER = {dtype: number for dtype, number, _ in _TABLE}
+FROM_NUMBER = {number: dtype for dtype, number, _ in _TABLE}
+SPELLED = {dtype: f"tensor({name})" for dtype, _, name in _TABLE}
+FROM_SPELLED = {f"tensor({name})": dtype for dtype, _, name in _TABLE}
+
+INTEGERS = frozenset(
+    {torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64,
+     torch.uint16, torch.uint32, torch.uint64}
+)  # fmt: skip
+FLOATS = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
+COMPLEX = frozenset({torch.complex64, torch.complex128})
+
+
+def name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")

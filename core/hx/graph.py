@@ -1,0 +1,257 @@
+"""Makes one onnx_ir.Model of what was recorded: nothing dead, nothing twice, everything named."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import onnx_ir as ir
+import torch
+from onnx_ir import convenience
+
+from . import dims, dtypes
+from .naming import Names, namespace, node_name
+from .values import Body, Constant, Node, Value
+from .weights import TorchTensor
+
+# Opset -> the IR version that came with it: what an old runtime can read.
+_IR = {13: 7, 14: 7, 15: 8, 16: 8, 17: 8, 18: 8, 19: 9, 20: 9, 21: 10, 22: 10, 23: 11, 24: 12, 25: 13, 26: 13}  # fmt: skip # noqa: E501
+_RANDOM = {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli",
+           "Multinomial", "Dropout"}  # fmt: skip
+
+
+def live(nodes: list[Node], outputs: list[Value]) -> list[Node]:
+    """The nodes that the outputs need, in order."""
+    wanted = set(map(id, outputs))
+    kept = []
+    for node in reversed(nodes):
+        if any(id(o) in wanted for o in node.outputs):
+            kept.append(node)
+            wanted.update(map(id, _reads(node)))
+    kept.reverse()
+    return kept
+
+
+def _reads(node: Node):
+    yield from (v for v in node.inputs if v is not None)
+    for body in node.attributes.values():
+        if isinstance(body, Body):
+            body.nodes = live(body.nodes, body.outputs)
+            yield from body.outputs
+            for inner in body.nodes:
+                yield from _reads(inner)
+
+
+class _Merger:
+    """Nodes and constants that compute the same thing become one."""
+
+    def __init__(self) -> None:
+        self.instead: dict[int, Value] = {}
+        self._constants: dict[Any, Value] = {}
+
+    def now(self, value: Value) -> Value:
+        found = self.instead.get(id(value))
+        if found is not None:
+            return found
+        if isinstance(value, Constant):
+            same = self._constants.setdefault(_contents(value), value)
+            self.instead[id(value)] = same
+            return same
+        return value
+
+    def merge(self, nodes: list[Node], seen: dict[Any, Node]) -> list[Node]:
+        kept = []
+        for node in nodes:
+            node.inputs = [None if v is None else self.now(v) for v in node.inputs]
+            if node.op == "Identity" and not node.domain:
+                self.instead[id(node.outputs[0])] = node.inputs[0]  # type: ignore[assignment]
+                continue
+            bodies = [b for b in node.attributes.values() if isinstance(b, Body)]
+            for body in bodies:
+                body.nodes = self.merge(body.nodes, dict(seen))
+                body.outputs = [self.now(v) for v in body.outputs]
+            if bodies or (node.op in _RANDOM and not node.domain):
+                kept.append(node)
+                continue
+            key = (node.op, node.domain, tuple(map(id, node.inputs)), _spell(node.attributes),
+                   len(node.outputs))  # fmt: skip
+            first = seen.setdefault(key, node)
+            if first is node:
+                kept.append(node)
+            else:
+                for old, new in zip(node.outputs, first.outputs):
+                    self.instead[id(old)] = new
+        return kept
+
+
+def _spell(attributes: dict) -> tuple:
+    return tuple(
+        (k, v.numpy().tobytes() if isinstance(v, torch.Tensor) else repr(v))
+        for k, v in sorted(attributes.items())
+    )
+
+
+def _contents(value: Constant) -> Any:
+    tensor = value.tensor
+    if tensor.is_meta:
+        return id(value)
+    if tensor.numel() <= 256 and not value.name:
+        flat = tensor.detach().reshape(-1)
+        raw = flat.view(torch.uint8) if flat.numel() and not flat.is_complex() else flat
+        return tensor.dtype, tuple(tensor.shape), tuple(raw.tolist())
+    return tensor.dtype, tensor.data_ptr(), tuple(tensor.shape), tuple(tensor.stride())
+
+
+def build(
+    nodes: list[Node],
+    inputs: list[Value],
+    outputs: list[tuple[str, Value]],
+    *,
+    opset: int,
+    domains: dict[str, int],
+    classes: dict[str, str],
+    name: str,
+) -> ir.Model:
+    nodes = live(nodes, [v for _, v in outputs])
+    merger = _Merger()
+    nodes = merger.merge(nodes, {})
+    return _Assembler(inputs, opset, domains, classes).model(
+        nodes, [(n, merger.now(v)) for n, v in outputs], name
+    )
+
+
+class _Assembler:
+    def __init__(self, inputs, opset, domains, classes) -> None:
+        self.opset = opset
+        self.domains = domains
+        self.classes = classes
+        self.inputs = inputs
+        self.names = Names()
+        self.values: dict[int, ir.Value] = {}
+        self.initializers: list[ir.Value] = []
+
+    def model(self, nodes: list[Node], outputs: list[tuple[str, Value]], name: str) -> ir.Model:
+        graph_inputs = []
+        for value in self.inputs:
+            made = self.values[id(value)] = _ir_value(value, self.names.claim(value.name))
+            graph_inputs.append(made)
+        taken = set(map(id, self.inputs))
+        given: dict[int, str] = {}
+        extra: list[tuple[str, Value]] = []
+        wanted = []
+        for out_name, value in outputs:
+            claimed = self.names.claim(out_name)
+            wanted.append((claimed, value))
+            # An output that is an input, a constant, or another output needs a node of its own.
+            if id(value) in taken or isinstance(value, Constant) or id(value) in given:
+                extra.append((claimed, value))
+            else:
+                given[id(value)] = claimed
+        self.given = given
+        made_nodes = [self.node(n) for n in nodes]
+        copies: dict[str, ir.Value] = {}
+        for claimed, value in extra:
+            out = _ir_value(value, claimed)
+            made_nodes.append(
+                ir.Node("", "Identity", [self.value(value)], outputs=[out],
+                        name=self.names.claim(f"{claimed}/Identity"))
+            )  # fmt: skip
+            copies[claimed] = out
+        graph = ir.Graph(
+            graph_inputs,
+            [copies.get(n) or self.values[id(v)] for n, v in wanted],
+            nodes=made_nodes,
+            initializers=self.initializers,
+            opset_imports={"": self.opset, **dict(sorted(self.domains.items()))},
+            name=name,
+        )
+        return ir.Model(graph, ir_version=_IR[self.opset], producer_name="hx")
+
+    def value(self, value: Value) -> ir.Value:
+        found = self.values.get(id(value))
+        if found is None:
+            if not isinstance(value, Constant):
+                raise AssertionError(f"{value!r} is read before it is written")
+            name = self.names.claim(value.name or "const")
+            tensor = TorchTensor(value.tensor, name=name)
+            found = self.values[id(value)] = ir.Value(
+                name=name,
+                type=ir.TensorType(ir.DataType(dtypes.NUMBER[value.dtype])),
+                shape=ir.Shape(list(value.tensor.shape)),
+                const_value=tensor,
+            )
+            self.initializers.append(found)
+        return found
+
+    def node(self, node: Node) -> ir.Node:
+        inputs = [None if v is None else self.value(v) for v in node.inputs]
+        origin = node.origin
+        scope = origin.scope if origin is not None else ""
+        name = self.names.claim(node_name(scope, node.op))
+        outputs = []
+        for i, value in enumerate(node.outputs):
+            wanted = self.given.get(id(value))
+            if wanted is None:
+                wanted = self.names.claim(f"{name}.{i}" if len(node.outputs) > 1 else f"{name}.out")
+            made = self.values[id(value)] = _ir_value(value, wanted)
+            outputs.append(made)
+        attributes = [self.attribute(k, v) for k, v in node.attributes.items()]
+        made_node = ir.Node(
+            node.domain, node.op, inputs, attributes, outputs=outputs, name=name,
+        )  # fmt: skip
+        if origin is not None:
+            made_node.metadata_props.update(self.provenance(origin))
+        return made_node
+
+    def provenance(self, origin) -> dict[str, str]:
+        props = {
+            "namespace": namespace(origin.scope, self.classes, origin.target),
+            "hx.module": origin.scope,
+            "hx.target": origin.target,
+            "hx.pack": origin.pack,
+        }
+        if origin.code is not None:
+            props["hx.source"] = f"{origin.code.co_filename}:{origin.line}"
+        return props
+
+    def attribute(self, name: str, v: Any) -> ir.Attr:
+        if isinstance(v, Body):
+            return ir.AttrGraph(name, self.body(v))
+        if isinstance(v, torch.Tensor):
+            return ir.AttrTensor(name, TorchTensor(v, name=name))
+        return convenience.convert_attribute(name, v) if v != [] else ir.AttrInt64s(name, [])
+
+    def body(self, body: Body) -> ir.Graph:
+        inputs = []
+        for value in body.inputs:
+            made = self.values[id(value)] = _ir_value(value, self.names.claim("body.in"))
+            inputs.append(made)
+        # Constants live in the outer graph, where a body may read them.
+        nodes = [self.node(n) for n in body.nodes]
+        inside = {id(o) for n in body.nodes for o in n.outputs}
+        outputs = []
+        for value in body.outputs:
+            if id(value) in inside:
+                inside.discard(id(value))
+                outputs.append(self.values[id(value)])
+                continue
+            out = _ir_value(value, self.names.claim("body.out"))
+            nodes.append(ir.Node("", "Identity", [self.value(value)], outputs=[out],
+                                 name=self.names.claim("body/Identity")))  # fmt: skip
+            outputs.append(out)
+        return ir.Graph(inputs, outputs, nodes=nodes, name=self.names.claim("body"))
+
+
+
+def _ir_value(value: Value, name: str) -> ir.Value:
+    shape = None
+    if value.shape is not None:
+        shape = ir.Shape([_dimension(n) for n in value.shape])
+    kind = None if value.dtype is None else ir.TensorType(ir.DataType(dtypes.NUMBER[value.dtype]))
+    return ir.Value(name=name, type=kind, shape=shape)
+
+
+def _dimension(n: int) -> int | str | None:
+    if not isinstance(n, dims.Dim):
+        return int(n)
+    # A size that only the engine can follow stays without a name.
+    return str(n.poly) if n.poly.named() else None

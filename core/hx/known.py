@@ -1,0 +1,214 @@
+"""What the engine itself knows of PyTorch's functions, before any converter is asked.
+
+Sizes are answered with Dims, numbers that leave the graph are noted, and a few sets say which
+functions write, draw random numbers, or return views.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from typing import Any
+
+import torch
+
+from . import dims
+from .call import tensors_in
+
+# Functions that hand a tensor's contents to Python. All are escapes on a traced value.
+READS = {
+    "aten::item": "item", "aten::tolist": "tolist", "aten::numpy": "numpy",
+    "aten::__bool__": "bool", "aten::__int__": "int", "aten::__float__": "float",
+    "aten::__complex__": "complex", "aten::__index__": "index", "aten::equal": "equal",
+    "aten::allclose": "allclose", "aten::is_nonzero": "is_nonzero", "aten::data_ptr": "data_ptr",
+    "aten::untyped_storage": "storage", "aten::is_same_size": "is_same_size",
+    "aten::_local_scalar_dense": "item",
+}  # fmt: skip
+READS_METHODS = (
+    "__bool__", "__int__", "__float__", "__complex__", "__index__", "item", "tolist", "numpy",
+    "__array__", "__contains__", "__format__", "__dlpack__", "equal", "allclose", "is_nonzero",
+    "data_ptr", "storage", "untyped_storage", "__reduce_ex__", "__nonzero__",
+)  # fmt: skip
+
+VIEWS = {
+    f"aten::{n}"
+    for n in """t transpose permute view reshape unsqueeze squeeze expand expand_as flatten select
+    narrow slice swapaxes swapdims movedim moveaxis detach alias contiguous view_as numpy_T adjoint
+    mT to float half bfloat16 double clone unflatten split chunk unbind""".split()
+} | {"Tensor.__getitem__", "Tensor.T.__get__", "Tensor.mT.__get__", "Tensor.data.__get__"}
+
+
+@functools.cache
+def is_random(key: Any) -> bool:
+    """Whether a function draws from the random generator."""
+    if not isinstance(key, str) or not key.startswith("aten::"):
+        return False
+    packet = getattr(torch.ops.aten, key.removeprefix("aten::"), None)
+    if packet is None:
+        return False
+    seeded = torch.Tag.nondeterministic_seeded
+    return any(seeded in getattr(packet, o).tags for o in packet.overloads())
+
+
+def is_pure(key: Any, func: Any) -> bool:
+    """Whether running it on constants gives a constant: no Python body, no random numbers."""
+    return not isinstance(func, types.FunctionType) and not is_random(key)
+
+
+@functools.cache
+def in_place_base(key: Any) -> str | None:
+    """`aten::add` for `aten::add_`."""
+    if isinstance(key, str) and key.endswith("_") and not key.endswith("__"):
+        return _IN_PLACE.get(key, key[:-1])
+    return None
+
+
+_IN_PLACE: dict[str, str] = {}
+
+
+def writes(key: Any, func: Any, args: tuple, kwargs: dict) -> bool:
+    """Whether a call is going to write to its first argument or to `out`."""
+    if isinstance(key, str):
+        if key == "Tensor.__setitem__" or key.endswith((".__set__", "batch_norm", "instance_norm")):
+            return True
+        if key.endswith("_") and not key.endswith("__"):
+            return True
+    return "out" in kwargs or "inplace" in getattr(getattr(func, "__code__", None), "co_varnames", ())
+
+
+def spelled(func: Any, key: Any) -> str:
+    """The public name of a function: what a converter would be registered for."""
+    name = torch.overrides.resolve_name(func)
+    if name:
+        return str(name)
+    if isinstance(key, str):
+        return key
+    return f"{getattr(func, '__module__', '')}.{getattr(func, '__qualname__', func)}"
+
+
+# Sizes.
+
+
+def _real(recording, func, args, kwargs):
+    return recording.quietly(func, args, kwargs)
+
+
+def _shape_of(recording, tensor) -> tuple | None:
+    """The value's own sizes, when some of them may vary."""
+    if not isinstance(tensor, torch.Tensor):
+        return None
+    entry = recording.live.find(tensor)
+    if entry is None:
+        return None
+    shape = recording.value_of(tensor).shape
+    if shape is None or not any(map(dims.is_dynamic, shape)):
+        return None
+    return shape
+
+
+def shape(recording, key, func, args, kwargs, door):
+    sizes = _shape_of(recording, args[0])
+    return _real(recording, func, args, kwargs) if sizes is None else torch.Size(sizes)
+
+
+def size(recording, key, func, args, kwargs, door):
+    sizes = _shape_of(recording, args[0])
+    if sizes is None:
+        return _real(recording, func, args, kwargs)
+    axis = args[1] if len(args) > 1 else kwargs.get("dim")
+    return torch.Size(sizes) if axis is None else sizes[axis]
+
+
+def numel(recording, key, func, args, kwargs, door):
+    sizes = _shape_of(recording, args[0] if args else kwargs.get("input"))
+    if sizes is None:
+        return _real(recording, func, args, kwargs)
+    total: Any = 1
+    for n in sizes:
+        total = n * total
+    return total
+
+
+def length(recording, key, func, args, kwargs, door):
+    """Python's own len() takes plain ints only; the hooked one never comes here."""
+    sizes = _shape_of(recording, args[0])
+    if sizes and isinstance(sizes[0], dims.Dim):
+        recording.escape("len", f"len of a tensor whose first size is {sizes[0].poly}")
+    return _real(recording, func, args, kwargs)
+
+
+def layout(recording, key, func, args, kwargs, door):
+    """Strides and offsets: right for the recording only, where sizes may vary."""
+    if _shape_of(recording, args[0]) is not None:
+        recording.escape("layout", f"{spelled(func, key).rpartition('.')[2]} of a resizable tensor")
+    return _real(recording, func, args, kwargs)
+
+
+# Numbers that leave.
+
+
+def item(recording, key, func, args, kwargs, door):
+    """The number in a tensor: it leaves the graph, and comes back where it is used as a number."""
+    tensor = args[0]
+    result = _real(recording, func, args, kwargs)
+    value = recording.value_of(tensor)
+    if value.is_constant:
+        return result
+    recording.escape("item", f"{key.rpartition('::')[2]} of {list(tensor.shape)}")
+    if isinstance(result, bool) or isinstance(result, complex):
+        return result
+    atom = dims.Atom("item", (value,), result)
+    return dims.Dim(dims.Poly.of(atom)) if isinstance(result, int) else dims.DimFloat(atom)
+
+
+def reads(recording, key, func, args, kwargs, door):
+    tensors = [t for _, t in tensors_in(list(args))]
+    if any(not recording.value_of(t).is_constant for t in tensors):
+        name = getattr(func, "__name__", str(key)).strip("_")
+        shapes = ", ".join(str(list(t.shape)) for t in tensors)
+        recording.escape(name, f"{name} of {shapes}")
+    return _real(recording, func, args, kwargs)
+
+
+def fresh(recording, key, func, args, kwargs, door):
+    """A tensor made from Python's or numpy's data."""
+    result = _real(recording, func, args, kwargs)
+    for _, tensor in tensors_in(result):
+        if recording.live.find(tensor) is None:
+            recording.live.bind(tensor, recording.constant(tensor))
+    return result
+
+
+def _table() -> dict[Any, Any]:
+    from .targets import identify
+
+    table: dict[Any, Any] = {
+        "Tensor.shape.__get__": shape,
+        "aten::size": size,
+        "aten::numel": numel,
+        "aten::nelement": numel,
+        "aten::stride": layout,
+        "aten::storage_offset": layout,
+        "aten::item": item,
+        "aten::lift_fresh": fresh,
+        identify(torch.Tensor.__len__): length,
+    }
+    for name in READS_METHODS:
+        method = getattr(torch.Tensor, name, None)
+        if method is not None:
+            table.setdefault(identify(method), reads)
+    for function in (torch.equal, torch.allclose, torch.is_nonzero, torch.numel):
+        table.setdefault(identify(function), reads if function is not torch.numel else numel)
+    return table
+
+
+class _Special(dict):
+    """Filled when first asked, since it needs every room of the engine."""
+
+    def get(self, key, default=None):
+        if not self:
+            self.update(_table())
+        return super().get(key, default)
+
+
+SPECIAL: Any = _Special()

@@ -1,0 +1,185 @@
+"""Which value a tensor of the recording is, and which tensors share memory.
+
+Tensors are known by identity: an id counts only while the weak reference beside it still answers
+with that very object, so ids that Python gives out again never mislead, and no tensor is kept
+alive.
+
+Tensors that share a storage form a *family*. Each remembers the steps that lead to it from the
+family's root (a slice, a reshape...). When one of them is written to, the root gets the written
+elements, and the others are worked out again from the root when somebody next reads them.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from .errors import Unaccounted
+from .values import Constant, Value
+
+Geometry = tuple[torch.Size, tuple[int, ...], int]
+
+
+def storage_key(tensor: torch.Tensor) -> int:
+    """Identifies the memory behind a tensor, while it lives."""
+    try:
+        return tensor.untyped_storage()._cdata
+    except (NotImplementedError, RuntimeError):  # sparse and other tensors without a storage
+        return id(tensor)
+
+
+def geometry(tensor: torch.Tensor) -> Geometry:
+    try:
+        return tensor.size(), tensor.stride(), tensor.storage_offset()
+    except (NotImplementedError, RuntimeError):
+        return tensor.size(), (), 0
+
+
+class Family:
+    """Tensors over one storage, and the value of the whole."""
+
+    __slots__ = ("generation", "geometry", "members", "root", "storage")
+
+    def __init__(self, storage: int, root: Value, shape: Geometry) -> None:
+        self.storage = storage
+        self.root = root
+        self.geometry = shape
+        self.generation = 0
+        self.members: list[Entry] = []
+
+    def alive(self) -> list[Entry]:
+        living = [m for m in self.members if m() is not None]
+        self.members = living
+        return living
+
+
+class Entry(weakref.ref):
+    """What is known of one live tensor."""
+
+    __slots__ = ("family", "generation", "key", "path", "value", "version")
+
+    key: int
+    value: Value
+    family: Family
+    path: tuple | None  # steps from the root; None when nobody saw how it came about
+    generation: int
+    version: int
+
+
+class Live:
+    def __init__(self) -> None:
+        self.entries: dict[int, Entry] = {}
+        self.families: dict[int, Family] = {}
+
+    def find(self, tensor: torch.Tensor) -> Entry | None:
+        entry = self.entries.get(id(tensor))
+        return entry if entry is not None and entry() is tensor else None
+
+    def family_of(self, tensor: torch.Tensor) -> Family | None:
+        family = self.families.get(storage_key(tensor))
+        return family if family is not None and family.alive() else None
+
+    def bind(
+        self, tensor: torch.Tensor, value: Value, parent: Entry | None = None, step: Any = None
+    ) -> Entry:
+        """Says that `tensor` holds `value`; with a parent, that it is a view made by `step`."""
+        known = self.find(tensor)
+        if known is not None:
+            family = known.family
+            family.members = [m for m in family.members if m is not known]
+        entry = Entry(tensor, self._gone)
+        entry.key = id(tensor)
+        entry.value = value
+        entry.version = -1 if tensor.is_inference() else tensor._version
+        storage = storage_key(tensor)
+        found = self.families.get(storage)
+        if found is not None and (parent is None or parent.family is not found):
+            found = found if found.alive() else None
+        if found is None:
+            found = self.families[storage] = Family(storage, value, geometry(tensor))
+            entry.path = ()
+        elif parent is not None and parent.family is found and parent.path is not None:
+            entry.path = (*parent.path, step)
+        else:
+            entry.path = None
+        entry.family = found
+        entry.generation = found.generation
+        found.members.append(entry)
+        if len(found.members) > 64:
+            found.alive()
+        self.entries[entry.key] = entry
+        return entry
+
+    def _gone(self, entry: Any) -> None:
+        if self.entries.get(entry.key) is entry:
+            del self.entries[entry.key]
+        family = entry.family
+        if not any(m() is not None for m in family.members) and (
+            self.families.get(family.storage) is family
+        ):
+            del self.families[family.storage]
+
+    def read(self, entry: Entry, replay: Callable[[Any, Value], Value]) -> Value:
+        """The value of a live tensor now, worked out again if its memory was written to."""
+        family = entry.family
+        if entry.generation != family.generation:
+            if entry.path is None:
+                raise Unaccounted(
+                    "a tensor was read after its memory was written to through another one",
+                    why="nobody saw how the two share memory, so what it holds now is not known",
+                    hint="make the view inside forward, or .clone() it",
+                )
+            value = family.root
+            for step in entry.path:
+                value = replay(step, value)
+            entry.value = value
+            entry.generation = family.generation
+        return entry.value
+
+    def write(
+        self,
+        entry: Entry,
+        value: Value,
+        write_back: Callable[[Family, Entry, Value], Value],
+    ) -> None:
+        """Says that a live tensor now holds `value`, and what that does to those beside it."""
+        family = entry.family
+        tensor = entry()
+        assert tensor is not None
+        entry.version = -1 if tensor.is_inference() else tensor._version
+        others = [m for m in family.alive() if m is not entry]
+        family.generation += 1
+        if not others:
+            family.root, family.geometry, entry.path = value, geometry(tensor), ()
+        elif entry.path == ():
+            family.root = value
+        elif entry.path is None:
+            raise Unaccounted(
+                "a tensor was written to that shares memory with others in an unknown way",
+                why="which elements of the others change with it is not known",
+                hint="make the view inside forward, or .clone() it",
+            )
+        else:
+            family.root = write_back(family, entry, value)
+        entry.value = value
+        entry.generation = family.generation
+
+    def refresh(self, entry: Entry, constant: Callable[[torch.Tensor], Constant]) -> None:
+        """A constant was written with constants: everything over its memory is a new constant."""
+        family = entry.family
+        for member in family.alive():
+            tensor = member()
+            if tensor is not None:
+                member.value = constant(tensor)
+                member.version = -1 if tensor.is_inference() else tensor._version
+                member.generation = family.generation
+        whole = next((m for m in family.members if m.path == ()), None)
+        tensor = entry()
+        assert tensor is not None
+        # Where the root's own tensor is gone, its memory still is there.
+        family.root = (
+            whole.value if whole is not None else constant(tensor.as_strided(*family.geometry))
+        )

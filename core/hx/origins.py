@@ -1,0 +1,39 @@
+"""Whose line is running: the innermost frame that is neither PyTorch's, nor hx's, nor a pack's."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import CodeType, FrameType
+
+import torch
+
+_MACHINERY = tuple(
+    str(Path(p).resolve().parent) + "/" for p in (torch.__file__, __file__)
+)
+_ALSO = ("<frozen", "<string>", "contextlib.py", "functools.py")
+
+
+class Frames:
+    """Finds the user's frame, remembering per code object which side it is on."""
+
+    def __init__(self, converters: tuple[str, ...] = ()) -> None:
+        self._skip: dict[CodeType, bool] = {}
+        self._prefixes = _MACHINERY + tuple(converters)
+
+    def _machinery(self, code: CodeType) -> bool:
+        name = code.co_filename
+        return name.startswith(self._prefixes) or name.startswith(_ALSO[:2]) or name.endswith(_ALSO[2:])
+
+    def user(self, depth: int = 1) -> FrameType | None:
+        frame: FrameType | None = sys._getframe(depth)
+        skip = self._skip
+        while frame is not None:
+            code = frame.f_code
+            machinery = skip.get(code)
+            if machinery is None:
+                machinery = skip[code] = self._machinery(code)
+            if not machinery:
+                return frame
+            frame = frame.f_back
+        return None

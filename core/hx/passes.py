@@ -1,0 +1,23 @@
+"""Graph passes that packs contribute, run on the finished model in a fixed order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .errors import ConverterError, HxError
+
+
+def run(model: Any, registry: Any) -> Any:
+    """The model after every pass, each by name of its pack."""
+    for graph_pass in sorted(registry.passes, key=lambda p: (p.pack, p.name)):
+        try:
+            model = graph_pass.run(model) or model
+        except HxError:
+            raise
+        except Exception as e:
+            raise ConverterError(
+                f"the graph pass {graph_pass.name} ({graph_pass.pack}) raised "
+                f"{type(e).__name__}: {e}",
+                hint=f"leave its pack out with --no-pack {graph_pass.pack}, and tell its author",
+            ) from e
+    return model

@@ -1,0 +1,671 @@
+"""Runs the model once and writes down what it does.
+
+A call of the model arrives at one of three doors, and the outermost that knows it wins:
+
+1. *callables*: module forwards and functions of other libraries, hooked by `patching`;
+2. *torch functions*: seen through PyTorch's own override protocol (`FunctionDoor`);
+3. *ATen operators*: what runs beneath a torch function that nobody converts, and what reaches
+   PyTorch from code that no other door can see (`OperatorDoor`).
+
+At each, a converter is asked. One that declines (returns NotImplemented) lets the original body
+run, and the calls inside are asked instead.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import threading
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from . import dims, known, opening, targets
+from .builder import Builder, Op
+from .call import (
+    Arguments,
+    Call,
+    ModelRaised,
+    Replayed,
+    Step,
+    blame,
+    check,
+    lift,
+    pick,
+    retyped,
+    substitute,
+    tensors_in,
+)
+from .choices import Choices
+from .errors import ConverterError, HxError, Unaccounted, Unsupported, Where
+from .liveness import Entry, Live, storage_key
+from .origins import Frames
+from .report import Escape, Missing
+from .values import Constant, Origin, Value
+from .writing import write_back
+
+_local = threading.local()
+DECLINED = object()
+
+
+def current() -> Recording | None:
+    return getattr(_local, "recording", None)
+
+
+class Recording:
+    """The state of one run: which values live, which nodes are written, what was noticed."""
+
+    def __init__(self, choices: Choices, opset: int, guard: Any = None) -> None:
+        self.builder = Builder(opset)
+        self.builder.value_of = self.value_of
+        self.choices = choices
+        self.guard = guard
+        self.live = Live()
+        self.frames = Frames()
+        self.names: dict[int, str] = {}  # id of a parameter, buffer or attribute -> its name
+        self.named: list[torch.Tensor] = []  # keeps those ids from being reused
+        self.escapes: dict[tuple, Escape] = {}
+        self.missing: dict[str, Missing] = {}
+        self.declined: dict[str, int] = {}
+        self.converters: dict[str, Any] = {}
+        self.scopes: list[tuple[str, str]] = []
+        self.constants: dict[int, list[Constant]] = {}  # by id of the tensor's storage
+        self.given: dict[str, torch.Tensor] = {}  # the inputs, as the model gets them
+        self.silent = 0  # inside a body whose converter speaks for it
+        self.beneath: str | None = None  # torch function whose operators are being asked
+        self.born: set[int] = set()
+        self._actions: dict[Any, Callable] = {}
+        self._opening: list[Any] = []
+
+    # Values.
+
+    def value_of(self, tensor: torch.Tensor) -> Value:
+        """The value that a real tensor stands for."""
+        entry = self.live.find(tensor)
+        if entry is None:
+            entry = self._account(tensor)
+        elif entry.generation != entry.family.generation:
+            return self.live.read(entry, self._replay)
+        return entry.value
+
+    def constant(self, tensor: torch.Tensor, name: str = "") -> Constant:
+        made = self.builder.constant(tensor, name)
+        if not tensor.is_meta:
+            self.constants.setdefault(storage_key(tensor), []).append(made)
+        return made
+
+    def as_output(self, x: Any) -> Value:
+        """A result of the model as a value: tensors are, numbers and sizes become scalars."""
+        if isinstance(x, Value):
+            return x
+        kind = torch.bool if isinstance(x, bool) else torch.int64 if isinstance(x, int) else torch.float32
+        return self.builder.number(x, kind)
+
+    def name_tensor(self, tensor: torch.Tensor, name: str) -> None:
+        """A tensor that was there before the recording: a parameter, buffer or attribute."""
+        if id(tensor) not in self.names:
+            self.names[id(tensor)] = name
+            self.named.append(tensor)
+
+    def _account(self, tensor: torch.Tensor) -> Entry:
+        """The entry of a tensor that no recorded call returned, if its origin is known."""
+        name = self.names.get(id(tensor))
+        family = self.live.family_of(tensor)
+        if family is not None and not isinstance(family.root, Constant):
+            raise Unaccounted(
+                f"a tensor of shape {list(tensor.shape)} shares memory with a recorded one, "
+                "and no recorded call made it",
+                where=self.where(),
+                why="code that hx cannot see made a view of a traced tensor",
+                hint="make the view with a torch function inside forward",
+            )
+        if name is None and not self._was_there(tensor):
+            raise Unaccounted(
+                f"a tensor of shape {list(tensor.shape)} came from code that hx could not see",
+                where=self.where(),
+                why="no recorded call returned it, and it is no parameter, buffer or constant "
+                "that was there before: it may depend on the inputs",
+                hint="register a converter for the function that made it: hx packs new NAME "
+                "--target package.module.function",
+            )
+        return self.live.bind(tensor, self.constant(tensor, name or ""))
+
+    def _was_there(self, tensor: torch.Tensor) -> bool:
+        """Whether something that outlives a call holds the tensor: a global, a closure, a class."""
+        for holder in gc.get_referrers(tensor):
+            if isinstance(holder, (types.FrameType, Entry)) or holder is self.named:
+                continue
+            if isinstance(holder, (dict, types.CellType, list, tuple, set)):
+                return True
+            if type(holder).__module__ != "builtins" and not isinstance(holder, Call):
+                return True
+        return False
+
+    # Where we are.
+
+    def where(self) -> Where:
+        frame = self.frames.user(2)
+        scope = self.scopes[-1][0] if self.scopes else ""
+        if frame is None:
+            return Where("", 0, scope)
+        return Where(frame.f_code.co_filename, frame.f_lineno, scope, frame.f_code.co_name)
+
+    def _origin(self, target: str, pack: str) -> Origin:
+        frame = self.frames.user(2)
+        scope, module = self.scopes[-1] if self.scopes else ("", "")
+        if frame is None:
+            return Origin(target, pack, scope, module, None, 0)
+        return Origin(target, pack, scope, module, frame.f_code, frame.f_lineno)
+
+    def escape(self, kind: str, detail: str) -> None:
+        """A traced value left the graph."""
+        if self.silent:
+            return
+        where = self.where()
+        key = (kind, where.file, where.line)
+        found = self.escapes.get(key)
+        if found is None:
+            self.escapes[key] = Escape(kind, where, detail)
+        else:
+            found.count += 1
+
+    def _size_left(self, kind: str, detail: str) -> None:
+        # PyTorch's own checks compare sizes all the time; a branch is one in the model's code.
+        import sys
+
+        frame = sys._getframe(1)
+        while frame is not None and frame.f_code.co_filename == dims.__file__:
+            frame = frame.f_back  # type: ignore[assignment]
+        if frame is not None and not self.frames._machinery(frame.f_code):
+            self.escape(kind, detail)
+
+    # Calls.
+
+    def call(self, key: Any, func: Callable, args: tuple, kwargs: dict, door: Door) -> Any:
+        """A call that arrived at a door of torch: does it, and writes what it means."""
+        action = self._actions.get((key, door.level))
+        if action is None:
+            action = self._actions[key, door.level] = self._classify(key, func, door)
+        return action(key, func, args, kwargs, door)
+
+    def _classify(self, key: Any, func: Callable, door: Door) -> Callable:
+        """What to do with every call of a function, decided once."""
+        special = known.SPECIAL.get(key)
+        if special is not None:
+            return special.__get__(self)
+        if self.choices.of(key):
+            return Recording._converted.__get__(self)
+        if known.in_place_base(key) is not None:
+            return Recording._in_place.__get__(self)
+        if door.level == "function" and opening.can_open(func):
+            return Recording._opened.__get__(self)
+        return Recording._leaf.__get__(self)
+
+    def _converted(self, key, func, args, kwargs, door) -> Any:
+        given = lift(self, args, kwargs)
+        choice = self.choices.pick(key, args)
+        run = self._runner(key, func, args, kwargs, given)
+        if not given.traced and door.level != "callable" and known.is_pure(key, func):
+            if not self._views_of_weights(key, given):
+                return self._fold(key, choice, given, run)
+        if "out" in kwargs and kwargs["out"] is not None:
+            return self._out(key, choice, given, run, args, kwargs)
+        result = self.convert(choice, given, run)
+        if result is DECLINED:
+            return self._beneath(key, func, args, kwargs, door, given)
+        return result
+
+    def _beneath(self, key, func, args, kwargs, door, given) -> Any:
+        """A converter declined, or there is none: the calls inside are asked."""
+        if door.level == "function" and opening.can_open(func):
+            return self._opened(key, func, args, kwargs, door)
+        return self._leaf(key, func, args, kwargs, door, given, asked=True)
+
+    def _views_of_weights(self, key, given: Arguments) -> bool:
+        """A view of a weight stays a node: folded, it would be stored a second time."""
+        return key in known.VIEWS and any(
+            isinstance(v, Constant) and v.name and v.tensor.numel() > 256 for v in given.values
+        )
+
+    def _runner(self, key, func, args, kwargs, given: Arguments) -> Callable[[], Any]:
+        def run():
+            if known.writes(key, func, args, kwargs):
+                self._before_write(args, kwargs)
+            return self.quietly(func, args, kwargs)
+
+        return run
+
+    def quietly(self, func, args, kwargs) -> Any:
+        """Runs a body whose inner calls are not recorded."""
+        self.silent += 1
+        try:
+            with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+                return func(*args, **kwargs)
+        finally:
+            self.silent -= 1
+
+    def _before_write(self, args, kwargs) -> None:
+        """Keeps what readers of a constant saw, before its memory changes."""
+        written = [args[0]] if args else []
+        written.append(kwargs.get("out"))
+        for _, tensor in tensors_in(written):
+            for constant in self.constants.get(storage_key(tensor), ()):
+                constant.freeze()
+            if self.guard is not None:
+                self.guard.before_write(tensor)
+
+    def _fold(self, key, choice, given: Arguments, run) -> Any:
+        """Nothing in it depends on an input: having run it is enough."""
+        result = run()
+        self.bind_constants(result, given, choice)
+        return result
+
+    def bind_constants(self, result, given: Arguments, choice=None) -> None:
+        for tensor, value in zip(given.tensors, given.values):
+            entry = self.live.find(tensor)
+            if entry is not None and _changed(entry, tensor):
+                self.live.refresh(entry, self.constant)
+        for path, tensor in tensors_in(result):
+            if self.live.find(tensor) is not None:
+                continue
+            parent = self._parent(tensor, given)
+            step = None
+            if parent is not None and choice is not None:
+                step = self._step(choice, given, parent, path, result)
+            if parent is not None and not isinstance(parent.value, Constant):
+                # A constant-looking view of memory that holds traced values.
+                value = self._replay(step, self.value_of(parent()))  # type: ignore[arg-type]
+            else:
+                value = self.constant(tensor)
+            self.live.bind(tensor, value, parent if step is not None else None, step)
+
+    def convert(self, choice, given: Arguments, run: Callable[[], Any]) -> Any:
+        """Asks a converter, runs the real call, checks that they agree, binds the results."""
+        builder = self.builder
+        mark, sizes = len(builder.nodes), builder.sizes.mark()
+        outer = builder.origin
+        builder.origin = self._origin(choice.target, choice.pack)
+        call = Call(choice, given, run)
+        outputs: Any = NotImplemented
+        try:
+            with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+                args, kwargs = self.choices.fit(choice, given)
+                outputs = choice.function(Op(builder, call, self), *args, **kwargs)
+        except ModelRaised as e:
+            self._undo(mark, sizes)
+            raise e.__cause__ or e  # the model's own exception, as it would have been
+        except (HxError, Exception) as e:
+            if call.error is e:
+                raise
+            self._undo(mark, sizes)
+            raise blame(choice, e, builder.origin.where) from (e if isinstance(e, HxError) else None)
+        finally:
+            builder.origin = outer
+        if outputs is NotImplemented:
+            self._undo(mark, sizes)
+            self.declined[choice.target] = self.declined.get(choice.target, 0) + 1
+            if call.done and any(
+                _changed(e, t) for t in given.tensors if (e := self.live.find(t)) is not None
+            ):
+                raise ConverterError(
+                    f"the converter of {choice.target} declined after the call had written to its "
+                    "arguments",
+                    why="op.result runs the call, and it cannot be run a second time",
+                    hint="decline before asking for op.result",
+                )
+            return DECLINED
+        try:
+            real = call.real()
+        except BaseException:
+            self._undo(mark, sizes)
+            raise
+        origin = builder.origin
+        builder.origin = self._origin(choice.target, choice.pack)
+        try:
+            with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+                self._settle(choice, given, call, real, outputs)
+        except HxError as e:
+            raise blame(choice, e, builder.origin.where) from None
+        finally:
+            builder.origin = origin
+        self.converters[choice.target] = choice
+        return real
+
+    def _undo(self, mark: int, sizes: int) -> None:
+        del self.builder.nodes[mark:]
+        self.builder.sizes.forget(sizes)
+
+    def _settle(self, choice, given: Arguments, call: Call, real, outputs) -> None:
+        """Binds the tensors of a real result to what the converter returned for them."""
+        if isinstance(real, torch.Tensor):
+            pairs: Any = [((), real)]
+        else:
+            pairs = list(tensors_in(real))
+            self._same_structure(choice, real, outputs)
+        arguments = {id(t): v for t, v in zip(given.tensors, given.values)}
+        written = []
+        for path, tensor in pairs:
+            try:
+                out = pick(outputs, path)
+            except (KeyError, IndexError, TypeError):
+                raise ConverterError(
+                    f"the converter of {choice.target} ({choice.pack}) returned no value for "
+                    f"result{''.join(f'[{p!r}]' for p in path)}",
+                    why=f"converter: {choice.file}:{choice.line}",
+                ) from None
+            if id(tensor) in arguments:
+                entry = self.live.find(tensor)
+                if entry is not None and _changed(entry, tensor):
+                    written.append((tensor, check(choice, tensor, out, path)))
+                continue  # the same tensor came back: it is bound already
+            value = check(choice, tensor, out, path)
+            if type(value) is Value or isinstance(value, Constant):
+                parent = self._parent(tensor, given)
+                if parent is None:
+                    self.live.bind(tensor, value)
+                else:
+                    step = self._step(choice, given, parent, path, real)
+                    self.live.bind(tensor, value, parent, step)
+        for old, new in call.assigned:
+            for tensor, value in zip(given.tensors, given.values):
+                if value is old:
+                    written.append((tensor, check(choice, tensor, new, ("written",))))
+                    break
+        for tensor, value in written:
+            self.write(tensor, value)
+        if given.tensors:
+            self._nothing_else_written(choice, given)
+
+    def _same_structure(self, choice, real, outputs) -> None:
+        if isinstance(real, (list, tuple)) and not (
+            isinstance(outputs, (list, tuple)) and len(outputs) == len(real)
+        ):
+            got = len(outputs) if isinstance(outputs, (list, tuple)) else type(outputs).__name__
+            raise ConverterError(
+                f"the converter of {choice.target} ({choice.pack}) returned {got}, and the target "
+                f"returns {type(real).__name__} of {len(real)}",
+                why=f"converter: {choice.file}:{choice.line}",
+            )
+
+    def _nothing_else_written(self, choice, given: Arguments) -> None:
+        for tensor in given.tensors:
+            entry = self.live.find(tensor)
+            if entry is not None and _changed(entry, tensor):
+                if isinstance(entry.value, Constant) and entry.value.name:
+                    # A module that keeps statistics: the values that this call used were right.
+                    entry.version = tensor._version
+                    continue
+                raise Unsupported(
+                    f"{choice.target} wrote to an argument, and its converter does not say what",
+                    why=f"converter: {choice.file}:{choice.line}",
+                    hint="say it in the converter: op.assign(x, new_value)",
+                )
+
+    def write(self, tensor: torch.Tensor, value: Value) -> None:
+        entry = self.live.find(tensor)
+        if entry is None:
+            entry = self._account(tensor)
+        if not any(m is not entry for m in entry.family.alive()):
+            self.live.write(entry, value, lambda f, e, v: v)
+        else:
+            self.live.write(
+                entry, value, lambda f, e, v: write_back(self.builder, f, e, v, self._replay)
+            )
+
+    # Views.
+
+    def _parent(self, tensor: torch.Tensor, given: Arguments) -> Entry | None:
+        """The argument whose memory a result shares."""
+        if not given.tensors:
+            return None
+        family = self.live.families.get(storage_key(tensor))
+        if family is None:
+            return None
+        for argument in given.tensors:
+            entry = self.live.find(argument)
+            if entry is not None and entry.family is family:
+                return entry
+        return None
+
+    def _step(self, choice, given: Arguments, parent: Entry, path: tuple, real) -> Step:
+        value = next(v for t, v in zip(given.tensors, given.values) if t is parent())
+        from .call import describe
+
+        return Step(choice, given.args, given.kwargs, value, path, describe(real))
+
+    def _replay(self, step: Step, value: Value) -> Value:
+        """The same view of other contents."""
+        if step is None:
+            raise Unaccounted("a view was made by a call that has no converter")
+        choice = step.choice
+        given = Arguments(
+            substitute(step.args, step.parent, value),
+            substitute(step.kwargs, step.parent, value),
+            [], [], True,
+        )  # fmt: skip
+        call = Replayed(retyped(step.spec, value.dtype))
+        with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+            args, kwargs = self.choices.fit(choice, given)
+            outputs = choice.function(Op(self.builder, call, self), *args, **kwargs)  # type: ignore[arg-type]
+        return pick(outputs, step.output)
+
+    # In-place forms and out=.
+
+    def _in_place(self, key, func, args, kwargs, door) -> Any:
+        """x.add_(y) is x.add(y), written into x."""
+        given = lift(self, args, kwargs)
+        run = self._runner(key, func, args, kwargs, given)
+        base = known.in_place_base(key)
+        if not given.traced and known.is_pure(base, func):
+            return self._fold(key, None, given, run)
+        choice = self.choices.pick(base, args)
+        if choice is None:
+            return self._leaf(key, func, args, kwargs, door, given, asked=True)
+        return self._written(choice, given, run, [args[0]])
+
+    def _out(self, key, choice, given: Arguments, run, args, kwargs) -> Any:
+        """f(x, out=y) is f(x), written into y."""
+        out = kwargs["out"]
+        plain = {k: v for k, v in given.kwargs.items() if k != "out"}
+        without = Arguments(given.args, plain, given.tensors, given.values, given.traced)
+        return self._written(choice, without, run, list(out) if isinstance(out, (list, tuple)) else [out])
+
+    def _written(self, choice, given: Arguments, run, places: list[torch.Tensor]) -> Any:
+        """Calls a converter, and writes what it returns into tensors that were there before."""
+        builder = self.builder
+        outer, builder.origin = builder.origin, self._origin(choice.target, choice.pack)
+        mark, sizes = len(builder.nodes), builder.sizes.mark()
+        call = Call(choice, given, run)
+        try:
+            with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+                args, kwargs = self.choices.fit(choice, given)
+                outputs = choice.function(Op(builder, call, self), *args, **kwargs)
+                if outputs is NotImplemented:
+                    raise Unsupported(
+                        f"{choice.target} has no ONNX form for this call written in place",
+                        hint="write the call without its trailing underscore or out=",
+                    )
+                real = call.real()
+                listed = list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
+                for tensor, value in zip(places, listed):
+                    self.write(tensor, self._shaped_like(tensor, value))
+        except ModelRaised as e:
+            self._undo(mark, sizes)
+            raise e.__cause__ or e
+        except Exception as e:
+            if call.error is e:
+                raise
+            self._undo(mark, sizes)
+            raise blame(choice, e, builder.origin.where) from (e if isinstance(e, HxError) else None)
+        finally:
+            builder.origin = outer
+        self.converters[choice.target] = choice
+        return real
+
+    def _shaped_like(self, tensor: torch.Tensor, value: Value) -> Value:
+        """A result as it is after having been written into a tensor: cast and broadcast."""
+        value = self.builder.cast(value, tensor.dtype)
+        old = self.live.find(tensor)
+        if value.shape is None or tuple(map(dims.plain, value.shape)) != tuple(tensor.shape):
+            if old is not None and old.value.shape is not None:
+                op = Op(self.builder)
+                known_shape = old.value.shape
+                if tuple(map(dims.plain, known_shape)) == tuple(tensor.shape):
+                    return op.Expand(value, op.sizes(known_shape))
+            value.shape = tuple(tensor.shape)
+        return value
+
+    # Functions without a converter.
+
+    def _opened(self, key, func, args, kwargs, door) -> Any:
+        """A Python function of torch: its body runs, and the calls inside arrive here again."""
+        if func in self._opening:
+            # It called super(), or itself by its public name: PyTorch's own code does the rest.
+            return self._leaf(key, func, args, kwargs, door)
+        self._opening.append(func)
+        try:
+            with door:
+                return opening.opened(func)(*args, **kwargs)
+        finally:
+            self._opening.pop()
+
+    def _leaf(self, key, func, args, kwargs, door, given=None, asked=False) -> Any:
+        """No converter, and no Python body: the ATen operators beneath are asked."""
+        given = given or lift(self, args, kwargs)
+        if not given.traced and not asked:
+            if known.is_random(key):
+                return self._random(key, func, args, kwargs)
+            run = self._runner(key, func, args, kwargs, given)
+            return self._fold(key, None, given, run)
+        if door.level == "operator":
+            return self._absent(key, func, args, kwargs, given)
+        outer, self.beneath = self.beneath, known.spelled(func, key)
+        try:
+            with door.operators_only():
+                result = func(*args, **kwargs)
+        finally:
+            self.beneath = outer
+        loose = [t for _, t in tensors_in(result) if self.live.find(t) is None]
+        if loose:
+            self._note_missing(known.spelled(func, key), given, "")
+            for tensor in loose:
+                self._opaque(tensor)
+        elif self._unread(key, func, result, given):
+            self.escape(known.spelled(func, key).rpartition(".")[2], "a value read in Python")
+        return result
+
+    def _unread(self, key, func, result, given: Arguments) -> bool:
+        return key in known.READS
+
+    def _random(self, key, func, args, kwargs) -> Any:
+        name = known.spelled(func, key)
+        self._note_missing(name, lift(self, args, kwargs), "it draws random numbers")
+        result = self.quietly(func, args, kwargs)
+        for _, tensor in tensors_in(result):
+            if self.live.find(tensor) is None:
+                self._opaque(tensor)
+        return result
+
+    def _absent(self, key, func, args, kwargs, given: Arguments) -> Any:
+        """An operator that nobody converts: noted, and the recording goes on to find the rest."""
+        run = self._runner(key, func, args, kwargs, given)
+        result = run()
+        fresh = [t for _, t in tensors_in(result) if self.live.find(t) is None]
+        if not fresh and not any(_changed(e, t) for t in given.tensors
+                                 if (e := self.live.find(t)) is not None):  # fmt: skip
+            if known.READS_OPERATORS.get(key):
+                self.escape(known.READS_OPERATORS[key], "a value read outside of Python's sight")
+            return result
+        self._note_missing(self.beneath or known.spelled(func, key), given, str(key))
+        for tensor in fresh:
+            self._opaque(tensor)
+        for tensor in given.tensors:
+            entry = self.live.find(tensor)
+            if entry is not None and _changed(entry, tensor):
+                self._opaque(tensor)
+        return result
+
+    def _opaque(self, tensor: torch.Tensor) -> None:
+        """A stand-in, so that everything missing is found in one run; it never is written out."""
+        self.live.bind(tensor, self.builder.value(tensor.dtype, tensor.shape))
+
+    def _note_missing(self, target: str, given: Arguments, detail: str) -> None:
+        found = self.missing.get(target)
+        if found is None:
+            found = self.missing[target] = Missing(target, detail)
+        found.add(self.where(), [(t.dtype, tuple(t.shape)) for t in given.tensors], detail)
+
+    # Callables: module forwards, functions of other libraries.
+
+    def foreign(self, key: Any, original: Callable, args: tuple, kwargs: dict) -> Any:
+        """A hooked Python callable was called."""
+        if self.silent:
+            return original(*args, **kwargs)
+        choice = self.choices.pick(key, args)
+        if choice is None:
+            return original(*args, **kwargs)
+        with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+            given = lift(self, args, kwargs)
+            run = self._runner(key, original, args, kwargs, given)
+            result = self.convert(choice, given, run)
+        if result is DECLINED:
+            return original(*args, **kwargs)
+        return result
+
+
+def _changed(entry: Entry, tensor: torch.Tensor) -> bool:
+    return entry.version >= 0 and tensor._version != entry.version
+
+
+class Door:
+    """What the two doors of torch share."""
+
+    level = ""
+
+    def __init__(self, recording: Recording) -> None:
+        super().__init__()
+        self.recording = recording
+
+    @contextlib.contextmanager
+    def operators_only(self) -> Iterator[None]:
+        yield
+
+
+class FunctionDoor(Door, TorchFunctionMode):
+    level = "function"
+
+    def __init__(self, recording: Recording) -> None:
+        TorchFunctionMode.__init__(self)
+        self.recording = recording
+        self._keys: dict[Any, Any] = {}
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        recording = self.recording
+        if recording.silent:
+            return func(*args, **(kwargs or {}))
+        key = self._keys.get(func)
+        if key is None:
+            key = self._keys[func] = targets.identify(func)
+        return recording.call(key, func, args, kwargs or {}, self)
+
+
+class OperatorDoor(Door, TorchDispatchMode):
+    level = "operator"
+
+    def __init__(self, recording: Recording) -> None:
+        TorchDispatchMode.__init__(self)
+        self.recording = recording
+        self._keys: dict[Any, Any] = {}
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        recording = self.recording
+        if recording.silent:
+            return func(*args, **(kwargs or {}))
+        key = self._keys.get(func)
+        if key is None:
+            key = self._keys[func] = targets.identify(func)
+        return recording.call(key, func, args, kwargs or {}, self)

@@ -1,0 +1,130 @@
+"""What happened during an export, for people and for programs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from .errors import Where
+
+SCHEMA = 1
+
+
+@dataclass
+class Escape:
+    """A traced value that left the graph: from there on it is a number of the recording."""
+
+    kind: str  # item, bool, numpy, branch, int, ...
+    where: Where
+    detail: str
+    count: int = 1
+    carried: bool = False  # it came back as a number that the graph computes
+
+    def __str__(self) -> str:
+        times = f" ({self.count} times)" if self.count > 1 else ""
+        return f"{self.kind} at {self.where}{times}: {self.detail}"
+
+
+@dataclass
+class Missing:
+    """A target that nobody converts, and every place that calls it."""
+
+    target: str
+    detail: str = ""
+    count: int = 0
+    places: list[Where] = field(default_factory=list)
+    inputs: list[list[str]] = field(default_factory=list)
+
+    def add(self, where: Where, inputs: list, detail: str = "") -> None:
+        self.count += 1
+        if detail and detail not in self.detail:
+            self.detail = f"{self.detail}, {detail}" if self.detail else detail
+        if where not in self.places:
+            self.places.append(where)
+            self.inputs.append([f"{str(d).removeprefix('torch.')}{list(s)}" for d, s in inputs])
+
+    @property
+    def command(self) -> str:
+        return f"hx packs new my-pack --target {self.target}"
+
+    def __str__(self) -> str:
+        times = f"{self.count} call{'s' if self.count > 1 else ''}"
+        because = f" ({self.detail})" if self.detail else ""
+        lines = [f"{self.target}{because}: {times}"]
+        for where, inputs in list(zip(self.places, self.inputs))[:5]:
+            lines.append(f"    {where}  {', '.join(inputs)}")
+        if len(self.places) > 5:
+            lines.append(f"    and {len(self.places) - 5} more places")
+        lines.append(f"    write a converter: {self.command}")
+        return "\n".join(lines)
+
+
+@dataclass
+class Report:
+    """What an export did. `to_json()` for programs; `str()` is the summary for people."""
+
+    nodes: int = 0
+    initializers: int = 0
+    size: int = 0
+    opset: int = 0
+    path: str | None = None
+    data_path: str | None = None
+    inputs: list[dict[str, Any]] = field(default_factory=list)
+    outputs: list[dict[str, Any]] = field(default_factory=list)
+    converters: dict[str, int] = field(default_factory=dict)
+    packs: dict[str, int] = field(default_factory=dict)
+    declined: dict[str, int] = field(default_factory=dict)
+    missing: list[Missing] = field(default_factory=list)
+    escapes: list[Escape] = field(default_factory=list)
+    changed_buffers: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    timings: dict[str, float] = field(default_factory=dict)
+    proof: Any = None
+
+    @property
+    def covered(self) -> bool:
+        return not self.missing
+
+    def to_dict(self) -> dict[str, Any]:
+        def where(w: Where) -> dict[str, Any]:
+            return {"file": w.file, "line": w.line, "scope": w.scope, "function": w.function}
+
+        return {
+            "schema": SCHEMA,
+            "path": self.path,
+            "data_path": self.data_path,
+            "opset": self.opset,
+            "nodes": self.nodes,
+            "initializers": self.initializers,
+            "size": self.size,
+            "inputs": self.inputs,
+            "outputs": self.outputs,
+            "converters": self.converters,
+            "packs": self.packs,
+            "declined": self.declined,
+            "missing": [
+                {
+                    "target": m.target,
+                    "detail": m.detail,
+                    "count": m.count,
+                    "places": [
+                        {**where(w), "inputs": i} for w, i in zip(m.places, m.inputs)
+                    ],
+                    "command": m.command,
+                }
+                for m in self.missing
+            ],
+            "escapes": [
+                {"kind": e.kind, **where(e.where), "detail": e.detail, "count": e.count,
+                 "carried": e.carried}
+                for e in self.escapes
+            ],
+            "changed_buffers": self.changed_buffers,
+            "notes": self.notes,
+            "timings": {k: round(v, 6) for k, v in self.timings.items()},
+            "proof": None if self.proof is None else self.proof.to_dict(),
+        }  # fmt: skip
+
+    def to_json(self, indent: int | None = 2) -> str:
+        return json.dumps(self.to_dict(), indent=indent)

@@ -1,0 +1,102 @@
+"""Nested arguments and results: walks them, names their leaves, and builds them again.
+
+Lists, tuples, named tuples, dicts, dataclasses and classes registered with PyTorch's pytree.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+Children = list[tuple[str, Any]]
+_PLAIN = (int, float, bool, str, bytes, complex, type(None), torch.Tensor)
+
+
+def children(x: Any) -> tuple[Children, Callable[[list[Any]], Any]] | None:
+    """The named parts of a container and how to put others in their place; None for a leaf."""
+    kind = type(x)
+    if isinstance(x, _PLAIN) or isinstance(x, torch.Size):
+        return None
+    if kind in (list, tuple):
+        return [(str(i), v) for i, v in enumerate(x)], kind
+    if kind is dict:
+        keys = list(x)
+        return [(str(k), v) for k, v in x.items()], lambda vs: dict(zip(keys, vs))
+    if isinstance(x, tuple) and hasattr(x, "_fields"):
+        return list(zip(x._fields, x)), lambda vs: kind(*vs)
+    registered = pytree.SUPPORTED_NODES.get(kind)
+    if registered is not None:
+        values, context = registered.flatten_fn(x)
+        names = [str(i) for i in range(len(values))]
+        if registered.flatten_with_keys_fn is not None:
+            with_keys, _ = registered.flatten_with_keys_fn(x)
+            names = [_key(k) for k, _ in with_keys]
+        return list(zip(names, values)), lambda vs: registered.unflatten_fn(vs, context)
+    if isinstance(x, dict):
+        keys = list(x)
+
+        def remake(vs):
+            made = copy.copy(x)
+            for k, v in zip(keys, vs):
+                made[k] = v
+            return made
+
+        return [(str(k), v) for k, v in x.items()], remake
+    if isinstance(x, (list, tuple)):
+        return [(str(i), v) for i, v in enumerate(x)], kind
+    if dataclasses.is_dataclass(x) and not isinstance(x, type):
+        fields = [f.name for f in dataclasses.fields(x) if hasattr(x, f.name)]
+
+        def rebuild(vs):
+            made = copy.copy(x)
+            for name, v in zip(fields, vs):
+                object.__setattr__(made, name, v)
+            return made
+
+        return [(name, getattr(x, name)) for name in fields], rebuild
+    return None
+
+
+def _key(k: Any) -> str:
+    for attribute in ("key", "idx", "name"):
+        if hasattr(k, attribute):
+            return str(getattr(k, attribute))
+    return str(k)
+
+
+def leaves(x: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Every leaf with its flat name: the keys on the way to it, joined by underscores."""
+    found = children(x)
+    if found is None:
+        yield name, x
+        return
+    for key, value in found[0]:
+        yield from leaves(value, f"{name}_{key}" if name else key)
+
+
+def replace(x: Any, function: Callable[[str, Any], Any], name: str = "") -> Any:
+    """The same structure, with `function(name, leaf)` in place of each leaf."""
+    found = children(x)
+    if found is None:
+        return function(name, x)
+    parts, rebuild = found
+    return rebuild([replace(v, function, f"{name}_{k}" if name else k) for k, v in parts])
+
+
+def unique(names: list[str]) -> list[str]:
+    """The names with `_1`, `_2`... behind repetitions."""
+    taken: set[str] = set()
+    out = []
+    for name in names:
+        candidate, n = name, 0
+        while candidate in taken:
+            n += 1
+            candidate = f"{name}_{n}"
+        taken.add(candidate)
+        out.append(candidate)
+    return out
