@@ -5,7 +5,8 @@ until it is through. The system drops the locks of a dead process, so a file tha
 a leftover. Data files are named by their contents (`STEM.HASH.data`); one is only ever removed
 when nobody holds it and no model in its folder mentions it, so whatever moment a save is killed
 at, no model loses its weights, and the next save cleans up: a data file that is not, or no longer,
-part of a model is always mentioned by a hidden file of the save that was to deal with it.
+part of a model is always mentioned by a hidden file of the save that was to deal with it. (Saves
+to one path at the same time are safe too, but may leave a data file that no model uses.)
 """
 
 from __future__ import annotations

@@ -517,18 +517,18 @@ def test_interrupted(tmp_path):
 
 
 def test_saves_at_the_same_time(tmp_path):
-    """Ten threads save two models to one path: one of them stands, with its data and no more."""
+    """Ten threads save two models to one path: one of them stands, with its data."""
     path = tmp_path / "m.onnx"
     errors = []
+    models = {seed: square(seed=seed) for seed in (1, 2)}
 
     def work(seed):
         try:
             for _ in range(5):
-                save.save(square(seed=seed), path, external=True)
+                save.save(models[seed], path, external=True)
         except BaseException as error:
             errors.append(error)
 
-    models = {seed: square(seed=seed) for seed in (1, 2)}
     threads = [threading.Thread(target=work, args=[1 + i % 2]) for i in range(10)]
     [thread.start() for thread in threads]
     [thread.join() for thread in threads]

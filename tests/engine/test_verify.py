@@ -1,6 +1,10 @@
 """A proof passes what is right and stops what is wrong; new inputs keep what old ones had."""
 
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -11,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from onnx.reference.op_run import OpRun
 
+from hx import compare
 from hx.compare import Tolerance, difference
 from hx.declared import Unknown, evaluate
 from hx.errors import VerificationError
@@ -63,6 +68,7 @@ def test_dtype_and_shape_must_be_exact():
     assert "shape is [2, 3], expected [1, 2, 3]" in one(RELU, X, X.relu()[None]).explain()
     assert "has 1 outputs, the model 2" in one(RELU, X, X, X).explain()
     assert "inputs are ['x']" in prove(RELU, [Case("r", {"z": X}, [X])]).explain()
+    assert "missing" in prove(RELU, [Case("r", {}, [X])]).explain()
 
 
 def test_integers_and_bools_must_be_equal():
@@ -280,6 +286,23 @@ def test_a_small_fault_everywhere_shows_beside_one_huge_value():
     tolerance = Tolerance.for_dtype(torch.float32, depth=100)
     found = difference(want * 1.00001, want, tolerance)
     assert found.problem == "the errors are small but everywhere"
+
+
+def test_saturation_is_no_fault():
+    model = graph("g (float[n] x) => (float[n] y) { y = Sigmoid(x) }")
+    x = -torch.rand(1000) * 10 - 15
+    assert one(model, x, x.sigmoid()).ok
+    assert not one(model, x + 10, x.sigmoid()).ok
+
+
+def test_nothing_heavy_is_imported_early():
+    code = "import sys, hx.save, hx.verify; print([m for m in sys.modules if m in %r])"
+    heavy = ["torch", "onnx", "onnx_ir", "onnxruntime", "numpy"]
+    env = {**os.environ, "PYTHONPATH": str(Path(compare.__file__).parents[1])}
+    out = subprocess.run(
+        [sys.executable, "-c", code % heavy], capture_output=True, text=True, env=env, check=True
+    )
+    assert out.stdout.strip() == "[]"
 
 
 def test_noise_gives_room():
