@@ -28,7 +28,7 @@ CORE = str(Path(save.__file__).parents[1])
 
 
 def value_of(tensor, name):
-    tensor = tensor if isinstance(tensor, ir.TensorProtocol) else TorchTensor(tensor)
+    tensor = TorchTensor(tensor) if isinstance(tensor, torch.Tensor) else tensor
     return ir.Value(
         name=name, shape=tensor.shape, type=ir.TensorType(tensor.dtype), const_value=tensor
     )
