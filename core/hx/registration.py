@@ -93,7 +93,10 @@ class Registration:
     cases: tuple[Case, ...] = ()
     file: str = ""
     line: int = 0
-    doc: str = ""
+
+    @property
+    def doc(self) -> str:
+        return inspect.cleandoc(self.function.__doc__ or "")
 
     @property
     def name(self) -> str:
@@ -164,7 +167,6 @@ def converter(
                 cases=examples,
                 file=file,
                 line=line,
-                doc=inspect.cleandoc(function.__doc__ or ""),
             )
             for target in targets
         )

@@ -1,0 +1,67 @@
+"""The command tree. Order here is the order in `hx --help`."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Annotated, Any
+
+import typer
+
+from hx.cli.light import lighten
+
+# Commands in the order of `hx --help`; each lives in the file of its name.
+COMMANDS = ("export", "scan", "verify", "view")
+GROUPS = ("converters", "packs")
+
+app = typer.Typer(
+    name="hx",
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    no_args_is_help=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+
+@app.callback(invoke_without_command=True)
+def root(
+    context: typer.Context,
+    show_version: Annotated[
+        bool, typer.Option("--version", "-V", help="Versions of all that matters for a bug report.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="With --version: JSON.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Tracebacks instead of messages.")] = False,
+) -> None:
+    """Turn PyTorch models into ONNX by watching them run once.
+
+    \b
+    Start here:
+      hx export hx.demo:model -o demo.onnx
+      hx export torchvision:resnet50 -o resnet50.onnx -i "x=float32[batch,3,224,224]"
+      hx scan my_model.py:build                which calls have a converter, and which lack one
+      hx converters list                       what can be converted, and by which pack
+      hx packs new hx-mylib --target mylib.op  a package that adds a converter
+
+    \b
+    Exit codes:
+      0  all is well                         3  a pack is broken or missing
+      1  the export failed                   4  the graph does not compute what the model does
+      2  the command line is off             5  converters are missing
+    """
+    if show_version:
+        from hx.cli.version import show
+
+        show(json)
+    elif context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+def command(first: str = "") -> Any:
+    """The tree as one callable; when the first word is a command, the tree is that one only."""
+    names = [first] if first in (*COMMANDS, *GROUPS) else [*COMMANDS, *GROUPS]
+    for name in names:
+        module = importlib.import_module(f"hx.cli.{name}")
+        if name in GROUPS:
+            app.add_typer(module.app, name=name)
+        else:
+            app.command(name)(getattr(module, name))
+    return lighten(typer.main.get_command(app))

@@ -1,0 +1,286 @@
+"""`hx converters list|show|try`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hx.cli import options as o
+
+if TYPE_CHECKING:
+    from hx.registration import Registration
+    from hx.registry import Registry
+
+app = typer.Typer(help="What can be converted, and by which pack.", no_args_is_help=True)
+
+Pattern = Annotated[
+    str | None,
+    typer.Argument(metavar="[PATTERN]", help="Part of a target, or a glob.", show_default=False),
+]
+Pack = Annotated[
+    str | None,
+    typer.Option("--pack", metavar="PACK", help="Only of this pack.", show_default=False),
+]
+AtOpset = Annotated[
+    int | None,
+    typer.Option("--opset", min=13, max=26, help="Only for this opset.", show_default=False),
+]
+
+
+@app.command("list")
+def list_(
+    pattern: Pattern = None,
+    pack: Pack = None,
+    opset: AtOpset = None,
+    use: o.Use = None,
+    no_pack: o.NoPack = None,
+    only_packs: o.OnlyPacks = None,
+    json: o.Json = False,
+) -> None:
+    """List the converters of all installed packs. Neither torch nor what they convert is imported.
+
+    \b
+    Examples:
+      hx converters list
+      hx converters list conv
+      hx converters list "torch.nn.*.forward" --pack standard
+      hx converters list --opset 13 --json
+    """
+    from hx.cli.output import amount, as_json, note, table
+
+    registry = o.registry_for(use, no_pack, only_packs)
+    chosen = registry.pack(pack).key if pack else None
+    found = [
+        each
+        for each in registry.registrations
+        if _matches(each.target, pattern)
+        and chosen in (None, each.pack)
+        and (opset is None or each.covers(opset))
+    ]
+    found.sort(key=lambda each: (each.target, each.pack, each.since or 0))
+    if json:
+        as_json("converters list", converters=[as_data(each) for each in found])
+    else:
+        labels = {key: registry.label(key) for key in {each.pack for each in found}}
+        rows = [
+            [each.target, each.name, labels[each.pack], each.window, _condition(each)]
+            for each in found
+        ]
+        heads = ["target", "converter", "pack", "opsets", "needs"]
+        if not any(row[4] for row in rows):
+            heads, rows = heads[:4], [row[:4] for row in rows]
+        if rows:
+            table(heads, rows, [None, "dim", "cyan", "dim", "yellow"], shrink=[1, 0])
+        packs = len({each.pack for each in found})
+        note(f"{amount(len(found), 'converter')} in {amount(packs, 'pack')}")
+    o.tell_broken_packs(registry)
+
+
+@app.command()
+def show(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="TARGET",
+            help="A target, or the end of one.",
+            autocompletion=o.complete_target,
+            show_default=False,
+        ),
+    ],
+    opset: o.Opset = 20,
+    use: o.Use = None,
+    no_pack: o.NoPack = None,
+    only_packs: o.OnlyPacks = None,
+    json: o.Json = False,
+) -> None:
+    """Show who converts a target: each converter, in order of precedence, and its source.
+
+    \b
+    Examples:
+      hx converters show torch.nn.Conv2d.forward
+      hx converters show relu --opset 13
+    """
+    from hx.cli.output import as_json, facts, paint, say
+
+    registry = o.registry_for(use, no_pack, only_packs)
+    targets = _resolve(target, registry)
+    shown = []
+    for name in targets:
+        choice = registry.select(opset).get(name)
+        refused = registry.refused(opset).get(name, [])
+        reasons = {id(each.registration): each.reason for each in refused}
+        ordered = [*(choice.candidates if choice else ()), *(r.registration for r in refused)]
+        for place, each in enumerate(ordered):
+            state = "not used: " + reasons[id(each)] if id(each) in reasons else ""
+            if not state and choice is not None:
+                first = choice.reason if choice.tie else f"used, {choice.reason}"
+                state = first if place == 0 or choice.tie else "not used"
+            shown.append({**as_data(each), "state": state})
+            if not json:
+                say(paint(name, "bold"))
+                facts(
+                    [
+                        ("state", state),
+                        ("converter", _signature(each)),
+                        ("pack", each.pack),
+                        ("where", str(each.where)),
+                        ("opsets", each.window),
+                        ("needs", ", ".join(each.requires)),
+                        ("domain", each.domain),
+                        ("priority", each.priority or None),
+                        ("overrides", ", ".join(each.overrides)),
+                        ("cases", "\n".join(_case(case) for case in each.cases[:5])),
+                    ]
+                )
+                say()
+                say(_source(each))
+                say()
+        if choice is not None and choice.problem is not None and not json:
+            say(str(choice.problem))
+    if json:
+        as_json("converters show", opset=opset, converters=shown)
+
+
+@app.command("try")
+def try_(
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="A Python file with converters.", show_default=False),
+    ],
+    spec: o.Spec,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Keep the graph.", show_default=False),
+    ] = None,
+    input: o.Input = None,
+    inputs: o.Inputs = None,
+    weights: o.Weights = None,
+    dynamic: o.Dynamic = None,
+    opset: o.Opset = 20,
+    use: o.Use = None,
+    no_pack: o.NoPack = None,
+    only_packs: o.OnlyPacks = None,
+    strict: o.Strict = False,
+    seed: o.Seed = 0,
+    json: o.Json = False,
+) -> None:
+    """Try converters from a loose file on a model: export, check and run it, without a package.
+
+    Converters of FILE come before those of installed packs. Nothing is written without -o.
+
+    \b
+    Examples:
+      hx converters try my_converters.py my_model.py:build
+      hx converters try relu.py hx.demo:model -i "image=float32[batch,3,h,w]"
+    """
+    from hx.cli import export
+    from hx.cli.output import Progress, as_json, note, warn
+    from hx.spec import module_from_file
+
+    path = export.check_output(output) if output else None
+    registry = o.registry_for(use, no_pack, only_packs, strict=strict)
+    module = module_from_file(file)
+    registry.add(module, pack=file.name)
+    mine = {each.target for each in registry.registrations if each.pack == file.name}
+    with Progress() as progress:
+        progress("loading the model")
+        loaded, call = o.model_and_call(spec, registry, input, inputs, weights, dynamic, seed)
+        program = export.run(
+            loaded.model, call, path, opset=opset, strict=strict, packs=registry, progress=progress
+        )
+    report = program.report
+    unused = sorted(mine - set(report.converters))
+    if json:
+        as_json("converters try", ok=True, unused=unused, report=export.report_data(report))
+        return
+    export.summary(report, path)
+    for target in sorted(mine & set(report.converters)):
+        note(f"{target}: converted {report.converters[target]} times by {file.name}")
+    for target in unused:
+        warn(f"{target} of {file.name} was never called by this model")
+
+
+def as_data(each: Registration) -> dict[str, Any]:
+    return {
+        "target": each.target,
+        "converter": each.name,
+        "pack": each.pack,
+        "since": each.since,
+        "until": each.until,
+        "requires": list(each.requires),
+        "domain": each.domain,
+        "priority": each.priority,
+        "overrides": list(each.overrides),
+        "cases": len(each.cases),
+        "file": each.file,
+        "line": each.line,
+        "doc": each.doc,
+    }
+
+
+def _matches(target: str, pattern: str | None) -> bool:
+    if not pattern:
+        return True
+    if any(sign in pattern for sign in "*?["):
+        from fnmatch import fnmatchcase
+
+        return fnmatchcase(target, pattern)
+    return pattern.lower() in target.lower()
+
+
+def _condition(each: Registration) -> str:
+    if not each.requires:
+        return ""
+    from hx.requirements import unmet
+
+    lacking = [reason for reason in map(unmet, each.requires) if reason]
+    return ", ".join(each.requires) + (f" ({lacking[0]})" if lacking else "")
+
+
+def _resolve(text: str, registry: Registry) -> list[str]:
+    """The targets that people mean: the exact one, or those that end in the text."""
+    from hx.errors import UsageError
+
+    known = sorted({each.target for each in registry.registrations})
+    for exact in (text, f"{text}.forward"):
+        if exact in known:
+            return [exact]
+    ends = [t for t in known if t.removesuffix(".forward").endswith((f".{text}", f"::{text}"))]
+    if not ends:
+        import difflib
+
+        near = difflib.get_close_matches(text, known, 3, 0.5)
+        raise UsageError(
+            f"no installed pack converts {text}",
+            hint=(f"did you mean {' or '.join(near)}? " if near else "")
+            + f"`hx packs new my-pack --target {text}` writes a pack for it",
+        )
+    return ends
+
+
+def _signature(each: Registration) -> str:
+    import inspect
+
+    try:
+        return f"{each.name}{inspect.signature(each.function)}"
+    except (TypeError, ValueError):
+        return each.name
+
+
+def _case(case: Any) -> str:
+    parts = [repr(a) for a in case.args] + [f"{k}={v!r}" for k, v in case.kwargs.items()]
+    made = ", ".join(
+        [repr(a) for a in case.init] + [f"{k}={v!r}" for k, v in case.init_kwargs.items()]
+    )
+    return (f"({made})" if made else "") + f"({', '.join(parts)})"
+
+
+def _source(each: Registration) -> str:
+    import inspect
+
+    try:
+        return inspect.getsource(each.function).rstrip()
+    except (OSError, TypeError):
+        return f"# the source of {each.name} is not at hand"

@@ -1,0 +1,182 @@
+"""`hx export SPEC -o FILE`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from hx.cli import options as o
+
+Output = Annotated[
+    Path,
+    typer.Option(
+        "--output", "-o", metavar="FILE", help="Where the graph goes.", show_default=False
+    ),
+]
+Layers = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--output-layer",
+        metavar="PATH",
+        help="Give what the module at PATH returns (layer4) instead; several times for several.",
+        show_default=False,
+    ),
+]
+External = Annotated[
+    bool | None,
+    typer.Option(
+        "--external-data/--inline",
+        help="Weights in a file of their own, or all in one; by size if not said.",
+        show_default=False,
+    ),
+]
+Verify = Annotated[
+    bool, typer.Option("--verify/--no-verify", help="Run the graph against the model.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No summary.")]
+
+
+def export(
+    spec: o.Spec,
+    output: Output,
+    input: o.Input = None,
+    inputs: o.Inputs = None,
+    weights: o.Weights = None,
+    dynamic: o.Dynamic = None,
+    opset: o.Opset = 20,
+    output_layer: Layers = None,
+    external_data: External = None,
+    verify: Verify = True,
+    strict: o.Strict = False,
+    use: o.Use = None,
+    no_pack: o.NoPack = None,
+    only_packs: o.OnlyPacks = None,
+    require: o.Require = None,
+    seed: o.Seed = 0,
+    json: o.Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Export a model to an ONNX file, and prove that the file is right.
+
+    The model is run once on its inputs. The graph is checked by onnx and run in onnxruntime on
+    those inputs, on fresh ones, and at other sizes. FILE is written when all is well, and else
+    stays as it was.
+
+    \b
+    Examples:
+      hx export hx.demo:model -o demo.onnx
+      hx export torchvision:resnet50 -o resnet50.onnx -i "x=float32[batch,3,224,224]"
+      hx export bert.py:build -o bert.onnx -i "ids=int64[batch,seq]<30000" -w bert.safetensors
+      hx export zoo.unet:UNet -o unet.onnx --inputs example.npz --dynamic "image:2=h,3=w"
+      hx export torchvision:resnet18 -o r.onnx --output-layer layer4 --output-layer avgpool
+    """
+    from hx.cli.output import Progress, as_json
+
+    path = check_output(output)
+    registry = o.registry_for(use, no_pack, only_packs, require, strict)
+    o.tell_broken_packs(registry)
+    with Progress(not quiet) as progress:
+        progress("loading the model")
+        loaded, call = o.model_and_call(spec, registry, input, inputs, weights, dynamic, seed)
+        program = run(
+            loaded.model,
+            call,
+            path,
+            outputs=output_layer or None,
+            opset=opset,
+            verify=verify,
+            strict=strict,
+            external_data=external_data,
+            packs=registry,
+            progress=progress,
+        )
+    if json:
+        as_json("export", ok=True, report=report_data(program.report))
+    if not quiet:
+        summary(program.report, path)
+
+
+def run(model: Any, call: Any, path: Path | None, **rest: Any) -> Any:
+    import hx
+
+    args = {"kwargs": call.kwargs or None, "dynamic": call.dynamic or None}
+    return hx.export(model, call.args, path, **args, **rest)
+
+
+def check_output(path: Path) -> Path:
+    """Finds out before the work is done that its result could not be written."""
+    from hx.errors import UsageError
+
+    folder = path.absolute().parent
+    if path.is_dir():
+        raise UsageError(f"-o {path}: that is a folder", hint=f"write -o {path / 'model.onnx'}")
+    if not folder.is_dir():
+        raise UsageError(f"-o {path}: there is no folder {folder}", hint=f"mkdir -p {folder}")
+    if not os.access(folder, os.W_OK):
+        raise UsageError(f"-o {path}: the folder {folder} cannot be written to")
+    return path
+
+
+def report_data(report: Any) -> Any:
+    import json
+
+    return json.loads(report.to_json())
+
+
+def summary(report: Any, path: Path | None) -> None:
+    """What happened, in a screen at most, on stderr."""
+    import sys
+
+    from hx.cli.output import amount, bytes_text, facts, note, paint
+
+    pairs: list[tuple[str, Any]] = []
+    if path is not None:
+        size = bytes_text(report.size)
+        beside = f", weights in {Path(report.data_path).name}" if report.data_path else ""
+        pairs.append(("file", f"{path} ({size}{beside})"))
+    pairs += [
+        ("inputs", _edges(report.inputs)),
+        ("outputs", _edges(report.outputs)),
+        ("graph", f"{amount(report.nodes, 'node')}, "
+         f"{amount(report.initializers, 'initializer')}, opset {report.opset}"),
+        ("packs", ", ".join(f"{name} ({amount(n, 'call')})" for name, n in report.packs.items())),
+        ("buffers", _changed(report.changed_buffers)),
+        ("escapes", _escapes(report.escapes)),
+        ("note", "\n".join(report.notes[:5]) + _more(report.notes, 5)),
+        ("time", _times(report.timings)),
+        ("proof", report.proof.summary() if report.proof else "not verified (--no-verify)"),
+    ]  # fmt: skip
+    facts(pairs, sys.stderr)
+    if report.proof is not None and report.proof.ok:
+        note(paint("ok", "green", sys.stderr))
+
+
+def _edges(edges: list[dict[str, Any]], most: int = 8) -> str:
+    lines = [
+        f"{edge.get('name')} {edge.get('dtype')}[{','.join(map(str, edge.get('shape') or ()))}]"
+        for edge in edges[:most]
+    ]
+    return "\n".join(lines) + _more(edges, most)
+
+
+def _more(items: list[Any], shown: int) -> str:
+    return f"\nand {len(items) - shown} more" if len(items) > shown else ""
+
+
+def _changed(names: list[str]) -> str:
+    told = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+    return f"the model changes {told}; the graph does not keep that" if names else ""
+
+
+def _escapes(escapes: list[Any]) -> str:
+    lost = [escape for escape in escapes if not getattr(escape, "carried", False)]
+    return "\n".join(str(escape) for escape in lost[:5]) + _more(lost, 5)
+
+
+def _times(timings: dict[str, float]) -> str:
+    total = timings.get("total", sum(timings.values()))
+    parts = [f"{name} {t:.2f}" for name, t in timings.items() if name != "total" and t >= 0.005]
+    return f"{total:.2f} s" + (f" ({', '.join(parts)})" if parts else "")

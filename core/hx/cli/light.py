@@ -1,0 +1,64 @@
+"""Plain conversions for plain options, so that a listing does not wait for pydantic.
+
+typer 0.29 converts every option through pydantic, whose import costs more than all the rest of a
+listing. The options of hx are flags, words, numbers and paths; those are converted here. Where
+typer has no such seam, this does nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args, get_origin
+
+import typer
+
+_PLAIN = {str: str, int: int, float: float, Path: Path, bool: bool}
+
+
+def lighten(command: Any) -> Any:
+    """Gives all parameters of a command, and of those below it, light conversions."""
+    for parameter in command.params:
+        _lighten(parameter)
+    original = command.get_help_option
+    command.get_help_option = lambda context: _lighten(original(context))
+    for below in getattr(command, "commands", {}).values():
+        lighten(below)
+    return command
+
+
+def _lighten(parameter: Any) -> Any:
+    described = getattr(parameter, "type_descriptor", None)
+    kind = _kind(getattr(described, "annotation", None))
+    if kind is not None and hasattr(parameter, "_runtime_param"):
+        parameter._runtime_param = _Light(kind, parameter.type_descriptor.parameter_info)
+    return parameter
+
+
+def _kind(annotation: Any) -> Any:
+    """str for `str` and `list[str]`; None for what is left to typer."""
+    if get_origin(annotation) is list:
+        annotation = get_args(annotation)[0]
+    return annotation if annotation in _PLAIN else None
+
+
+@dataclass(frozen=True)
+class _Light:
+    kind: type
+    info: Any
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        if param.multiple or param.nargs == -1:
+            return [self._one(each, param, ctx) for each in value or ()]
+        return None if value is None else self._one(value, param, ctx)
+
+    def _one(self, value: Any, param: Any, ctx: Any) -> Any:
+        try:
+            made = _PLAIN[self.kind](value)
+        except ValueError:
+            what = "a whole number" if self.kind is int else f"a {self.kind.__name__}"
+            raise typer.BadParameter(f"{value!r} is not {what}.", ctx=ctx, param=param) from None
+        low, high = getattr(self.info, "min", None), getattr(self.info, "max", None)
+        if (low is not None and made < low) or (high is not None and made > high):
+            raise typer.BadParameter(f"{made} is not from {low} to {high}.", ctx=ctx, param=param)
+        return made

@@ -1,0 +1,189 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from hx.inputs import Call
+    from hx.registry import Registry
+    from hx.spec import Loaded
+
+
+def complete_spec(incomplete: str) -> list[str]:
+    """Schemes, then the models of a scheme, then Python files."""
+    from hx.registry import Registry
+
+    scheme, colon, name = incomplete.partition(":")
+    sources = {source.scheme: source for source in Registry.installed().sources}
+    if colon and scheme in sources and sources[scheme].names:
+        names = sources[scheme].names or (lambda: ())
+        return [f"{scheme}:{each}" for each in names() if each.startswith(name)]
+    files = [f"{path}:" for path in Path().glob(f"{incomplete}*.py")] if not colon else []
+    return [f"{each}:" for each in sources if each.startswith(incomplete)] + files
+
+
+def complete_pack(incomplete: str) -> list[str]:
+    from hx.packs import find
+
+    return [pack.distribution for pack, _ in find() if pack.distribution.startswith(incomplete)]
+
+
+def complete_target(incomplete: str) -> list[str]:
+    from hx.registry import Registry
+
+    targets = {each.target for each in Registry.installed().registrations}
+    return sorted(target for target in targets if target.startswith(incomplete))
+
+
+Spec = Annotated[
+    str,
+    typer.Argument(
+        metavar="SPEC",
+        help="The model: package.module:name, file.py:name, or scheme:name.",
+        autocompletion=complete_spec,
+        show_default=False,
+    ),
+]
+Input = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--input",
+        "-i",
+        metavar="NAME=DTYPE[DIMS]",
+        help='An input: "x=float32[batch,3,224,224]". A word is a dim that may change.',
+        show_default=False,
+    ),
+]
+Inputs = Annotated[
+    Path | None,
+    typer.Option(
+        "--inputs",
+        metavar="FILE",
+        help="Inputs from a .npz, .safetensors or .pt file.",
+        show_default=False,
+    ),
+]
+Weights = Annotated[
+    Path | None,
+    typer.Option(
+        "--weights",
+        "-w",
+        metavar="FILE",
+        help="Weights from a .safetensors file, or a .pt file of tensors.",
+        show_default=False,
+    ),
+]
+Dynamic = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--dynamic",
+        "-d",
+        metavar="NAME:AXIS=WORD,...",
+        help='Axes that may change: "image:0=batch,2=height".',
+        show_default=False,
+    ),
+]
+Seed = Annotated[int, typer.Option("--seed", help="Seed of the random inputs.")]
+Opset = Annotated[int, typer.Option("--opset", min=13, max=26, help="ONNX opset, 13 to 26.")]
+Use = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--use",
+        metavar="TARGET=PACK",
+        help="Take PACK's converter for TARGET.",
+        show_default=False,
+    ),
+]
+NoPack = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--no-pack",
+        metavar="PACK",
+        help="Leave a pack out.",
+        autocompletion=complete_pack,
+        show_default=False,
+    ),
+]
+OnlyPacks = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--only-packs",
+        metavar="PACK",
+        help="Leave all other packs out.",
+        autocompletion=complete_pack,
+        show_default=False,
+    ),
+]
+Require = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--require",
+        metavar="PACK>=1.2",
+        help="Stop unless this pack is there and sound.",
+        show_default=False,
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="JSON for programs, on stdout.")]
+Strict = Annotated[
+    bool, typer.Option("--strict", help="Broken packs and values that leave the graph are errors.")
+]
+
+
+def several(texts: Iterable[str] | None) -> list[str]:
+    """`--no-pack a,b --no-pack c` -> [a, b, c]."""
+    return [part.strip() for text in texts or () for part in text.split(",") if part.strip()]
+
+
+def registry_for(
+    use: Iterable[str] | None = None,
+    no_pack: Iterable[str] | None = None,
+    only_packs: Iterable[str] | None = None,
+    require: Iterable[str] | None = None,
+    strict: bool = False,
+) -> Registry:
+    """The registry that the pack options, pyproject and environment describe."""
+    from hx.config import parse_uses
+    from hx.registry import Registry
+
+    only = several(only_packs)
+    return Registry.installed(
+        only=only or None,
+        without=several(no_pack),
+        use=parse_uses(several(use)),
+        require=list(require or ()),
+        strict=strict,
+    )
+
+
+def model_and_call(
+    spec: str,
+    registry: Registry,
+    inputs: Iterable[str] | None,
+    file: Path | None,
+    weights: Path | None,
+    dynamic: Iterable[str] | None = None,
+    seed: int = 0,
+) -> tuple[Loaded, Call]:
+    """What SPEC and the input options describe, ready for `hx.export`."""
+    from hx.inputs import call_for
+    from hx.spec import load
+    from hx.tensors import load_weights
+
+    loaded = load(spec, registry.sources)
+    if weights is not None:
+        load_weights(loaded.model, weights)
+    return loaded, call_for(loaded, inputs or (), file, dynamic or (), seed)
+
+
+def tell_broken_packs(registry: Registry) -> None:
+    """One line on stderr for each pack that is installed and cannot be used."""
+    from hx.cli.output import warn
+
+    for pack in registry.packs:
+        if pack.status in ("failed", "incompatible"):
+            warn(f"pack {pack.key} is {pack.status}: {pack.error}")

@@ -1,0 +1,144 @@
+"""What commands print: tables, facts, JSON and progress.
+
+Data goes to stdout, everything else to stderr; colour, shortening and progress only to terminals.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any, TextIO
+
+SCHEMA = 1
+
+_COLOURS = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+STATUS = {"ok": "green", "failed": "red", "incompatible": "yellow", "disabled": "dim"}
+
+
+def coloured(stream: TextIO) -> bool:
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return False
+    return bool(os.environ.get("FORCE_COLOR")) or stream.isatty()
+
+
+def paint(text: str, colour: str | None, stream: TextIO | None = None) -> str:
+    """The text in a colour, when the stream shows colours."""
+    if not colour or not text or not coloured(stream or sys.stdout):
+        return text
+    return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m"
+
+
+def say(text: str = "") -> None:
+    """A line of data, to stdout."""
+    print(text)
+
+
+def note(text: str) -> None:
+    """Something for people, to stderr."""
+    print(text, file=sys.stderr)
+
+
+def complain(message: str) -> None:
+    """An error: its first line in red, and what follows as it is."""
+    first, newline, rest = message.partition("\n")
+    note(f"{paint('error:', 'red', sys.stderr)} {first}{newline}{rest}")
+
+
+def warn(message: str) -> None:
+    note(f"{paint('warning:', 'yellow', sys.stderr)} {message}")
+
+
+def as_json(command: str, **data: Any) -> None:
+    """One JSON object, with the number of the schema that it follows."""
+    import json
+
+    say(json.dumps({"schema": SCHEMA, "command": command, **data}, indent=2, default=str))
+
+
+def width() -> int | None:
+    """Columns of the terminal; None when stdout is no terminal, and lines may be long."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def table(
+    heads: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    colours: Sequence[str | None] | None = None,
+    by_value: dict[str, str] | None = None,
+    shrink: Sequence[int] = (),
+) -> None:
+    """Aligned columns. On a terminal the columns `shrink`, in that order, give up room first."""
+    lines = [[str(cell) for cell in row] for row in rows]
+    widths = [max(len(head), *(len(line[i]) for line in lines), 0) for i, head in enumerate(heads)]
+    room = width()
+    for column in shrink if room else ():
+        excess = sum(widths) + 2 * (len(widths) - 1) - (room or 0)
+        if excess > 0:
+            widths[column] = max(len(heads[column]), 12, widths[column] - excess)
+    colour = coloured(sys.stdout)
+    shown = [paint(_row([head.upper() for head in heads], widths), "bold")]
+    for line in lines:
+        cells = [_cut(cell, size).ljust(size) for cell, size in zip(line, widths)]
+        if colour:
+            names = ((by_value or {}).get(c) or (colours[i] if colours else None)
+                     for i, c in enumerate(line))  # fmt: skip
+            cells = [paint(cell, name) for cell, name in zip(cells, names)]
+        shown.append("  ".join(cells).rstrip())
+    say("\n".join(shown))
+
+
+def _row(cells: Sequence[str], widths: Sequence[int]) -> str:
+    return "  ".join(cell.ljust(size) for cell, size in zip(cells, widths)).rstrip()
+
+
+def _cut(text: str, size: int) -> str:
+    return text if len(text) <= size else f"{text[: size - 1]}…"
+
+
+def facts(pairs: Iterable[tuple[str, Any]], stream: TextIO | None = None) -> None:
+    """`name  value` lines, with values under one another; empty values are left out."""
+    stream = stream or sys.stdout
+    shown = [(name, str(value)) for name, value in pairs if value not in (None, "", [], ())]
+    size = max((len(name) for name, _ in shown), default=0)
+    for name, value in shown:
+        indented = value.replace("\n", "\n" + " " * (size + 2))
+        print(f"{paint(name.ljust(size), 'dim', stream)}  {indented}", file=stream)
+
+
+def amount(count: int, thing: str) -> str:
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"
+
+
+def bytes_text(size: float) -> str:
+    for unit in ("B", "kB", "MB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.2f} GB"
+
+
+class Progress:
+    """The stage that an export is in, on one line of a terminal that is wiped at the end."""
+
+    def __init__(self, enabled: bool = True) -> None:
+        self.enabled = enabled and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        self.started = time.perf_counter()
+
+    def __call__(self, stage: str) -> None:
+        if self.enabled:
+            seconds = time.perf_counter() - self.started
+            line = f"{stage} … {seconds:.1f} s"
+            columns = shutil.get_terminal_size().columns
+            sys.stderr.write(f"\r\x1b[2K{paint(line[: columns - 1], 'dim', sys.stderr)}")
+            sys.stderr.flush()
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        if self.enabled:
+            sys.stderr.write("\r\x1b[2K")
+            sys.stderr.flush()

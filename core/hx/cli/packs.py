@@ -1,0 +1,149 @@
+"""`hx packs list|check|new`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hx.cli import options as o
+
+app = typer.Typer(help="Installed packs: see, check, and write them.", no_args_is_help=True)
+
+
+@app.command("list")
+def list_(
+    no_pack: o.NoPack = None,
+    only_packs: o.OnlyPacks = None,
+    json: o.Json = False,
+) -> None:
+    """List installed packs, also those that are broken or left out, and why.
+
+    \b
+    Examples:
+      hx packs list
+      hx packs list --json
+    """
+    from hx.cli.output import STATUS, as_json, note, paint, say, table
+
+    registry = o.registry_for(no_pack=no_pack, only_packs=only_packs)
+    if json:
+        as_json("packs list", packs=[pack.to_json() for pack in registry.packs])
+        return
+    rows = []
+    for pack in registry.packs:
+        gives = ", ".join(
+            f"{n} {what if n != 1 else what[:-1]}" for what, n in pack.counts.items() if n
+        )
+        gives = gives.replace("passe", "pass") if "1 passe" in gives else gives
+        api = str(pack.api or "")
+        rows.append([pack.key, pack.version, pack.status, api, gives])
+    table(["pack", "version", "status", "api", "gives"], rows, by_value=STATUS, shrink=[4])
+    for pack in registry.packs:
+        if pack.error:
+            say()
+            say(f"{paint(pack.key, 'bold')} is {paint(pack.status, STATUS[pack.status])}")
+            say(f"  {pack.error}")
+        told = [each for each in pack.findings if each.level == "warning"]
+        if told:
+            note(f"{pack.key}: {len(told)} to look at: hx packs check {pack.distribution}")
+
+
+@app.command()
+def check(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[PACK]...",
+            help="Packs; all third-party ones if none is named.",
+            autocompletion=o.complete_pack,
+            show_default=False,
+        ),
+    ] = None,
+    cases: Annotated[
+        bool, typer.Option("--cases/--no-cases", help="Also run the cases of the converters.")
+    ] = True,
+    json: o.Json = False,
+) -> None:
+    """Check installed packs: hooks, targets, signatures, and the cases of their converters.
+
+    Every finding has an id, a place and a fix. Exit code 3 says that a pack has errors.
+
+    \b
+    Examples:
+      hx packs check
+      hx packs check hx-spconv --no-cases
+    """
+    from hx.testing.check import examine
+
+    from hx.cli.output import STATUS, Progress, amount, as_json, note, paint, say
+
+    registry = o.registry_for()
+    others = [pack for pack in registry.packs if pack.distribution != "hx"]
+    chosen = [registry.pack(name) for name in names or ()] or others or list(registry.packs)
+    with Progress() as progress:
+        checked = [(pack, *examine(pack, cases, progress)) for pack in chosen]
+    broken = any(f.level == "error" for _, findings, _ in checked for f in findings) or any(
+        pack.status == "incompatible" for pack in chosen
+    )
+    if json:
+        as_json(
+            "packs check",
+            ok=not broken,
+            packs=[
+                {**pack.to_json(), "findings": [f.to_json() for f in found], "cases_run": ran}
+                for pack, found, ran in checked
+            ],
+        )
+    else:
+        for pack, found, ran in checked:
+            state = paint(pack.status, STATUS[pack.status])
+            say(f"{paint(pack.key, 'bold')} {pack.version}: {state}, "
+                f"{amount(len(pack.registrations), 'converter')}, {amount(ran, 'case')} run, "
+                f"{amount(len(found), 'finding')}")  # fmt: skip
+            if pack.status in ("incompatible", "disabled"):
+                say(f"  {pack.error}")
+            for finding in found:
+                say("  " + str(finding).replace("\n", "\n  "))
+        note("all is well" if not any(found for _, found, _ in checked) else "")
+    if broken:
+        raise typer.Exit(3)
+
+
+@app.command()
+def new(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Name of the distribution.", show_default=False)
+    ],
+    target: Annotated[
+        list[str],
+        typer.Option(
+            "--target", "-t", metavar="TARGET", help="What it converts.", show_default=False
+        ),
+    ],
+    folder: Annotated[
+        Path | None,
+        typer.Option("--in", metavar="FOLDER", help="Where to write it; here if not said.",
+                     show_default=False),
+    ] = None,
+    json: o.Json = False,
+) -> None:  # fmt: skip
+    """Write a complete pack: pyproject, converter, cases, tests, CI and README.
+
+    \b
+    Examples:
+      hx packs new hx-mylib --target mylib.ops.swirl
+      hx packs new hx-acme --target acme.Spline.forward --target acme::knots --in ~/packs
+    """
+    from hx.scaffold import write
+
+    from hx.cli.output import as_json, note, say
+
+    root, files = write(name, target, folder or Path())
+    if json:
+        as_json("packs new", folder=str(root), files=[str(file) for file in files])
+        return
+    for file in files:
+        say(str(root / file))
+    note(f"next:  cd {root} && pip install -e . pytest && pytest")

@@ -1,0 +1,72 @@
+"""`hx scan SPEC`: a dry run."""
+
+from __future__ import annotations
+
+import typer
+
+from hx.cli import options as o
+
+
+def scan(
+    spec: o.Spec,
+    input: o.Input = None,
+    inputs: o.Inputs = None,
+    weights: o.Weights = None,
+    dynamic: o.Dynamic = None,
+    opset: o.Opset = 20,
+    use: o.Use = None,
+    no_pack: o.NoPack = None,
+    only_packs: o.OnlyPacks = None,
+    require: o.Require = None,
+    strict: o.Strict = False,
+    seed: o.Seed = 0,
+    json: o.Json = False,
+) -> None:
+    """See what an export would do: covered, missing and declined calls, and escapes.
+
+    Nothing is written. Exit code 5 says that converters are missing.
+
+    \b
+    Examples:
+      hx scan hx.demo:model
+      hx scan my_model.py:build -i "x=float32[1,3,224,224]"
+      hx scan timm:vit_tiny_patch16_224 --json
+    """
+    import hx
+    from hx.cli.export import report_data
+    from hx.cli.output import Progress, amount, as_json, note, paint, say, table
+
+    registry = o.registry_for(use, no_pack, only_packs, require, strict)
+    o.tell_broken_packs(registry)
+    with Progress() as progress:
+        progress("loading the model")
+        loaded, call = o.model_and_call(spec, registry, input, inputs, weights, dynamic, seed)
+        progress("recording")
+        report = hx.scan(
+            loaded.model,
+            call.args,
+            kwargs=call.kwargs or None,
+            dynamic=call.dynamic or None,
+            opset=opset,
+            packs=registry,
+        )
+    if json:
+        as_json("scan", covered=not report.missing, report=report_data(report))
+    else:
+        rows = [[target, str(n), "covered"] for target, n in sorted(report.converters.items())]
+        rows += [[target, str(n), "declined"] for target, n in sorted(report.declined.items())]
+        rows += [[m.target, str(m.count), "missing"] for m in report.missing]
+        colours = {"covered": "green", "declined": "yellow", "missing": "red"}
+        table(["target", "calls", "state"], rows, by_value=colours, shrink=[0])
+        for missing in report.missing:
+            say()
+            say(str(missing))
+        for escape in report.escapes:
+            if not getattr(escape, "carried", False):
+                say(f"{paint('escape', 'yellow')} {escape}")
+        for text in report.notes:
+            note(text)
+        kinds = amount(len(report.converters), "target")
+        note(f"{kinds} covered, {len(report.missing)} missing, {len(report.declined)} declined")
+    if report.missing:
+        raise typer.Exit(5)

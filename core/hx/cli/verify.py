@@ -1,0 +1,119 @@
+"""`hx verify FILE SPEC`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hx.cli import options as o
+from hx.cli.view import File
+
+if TYPE_CHECKING:
+    from hx.inputs import Call
+    from hx.proof import Proof
+    from hx.registry import Registry
+
+Layers = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--output-layer",
+        metavar="PATH",
+        help="The module whose output the file gives, as at its export.",
+        show_default=False,
+    ),
+]
+
+
+def verify(
+    file: File,
+    spec: o.Spec,
+    input: o.Input = None,
+    inputs: o.Inputs = None,
+    weights: o.Weights = None,
+    dynamic: o.Dynamic = None,
+    output_layer: Layers = None,
+    no_pack: o.NoPack = None,
+    only_packs: o.OnlyPacks = None,
+    seed: o.Seed = 0,
+    json: o.Json = False,
+) -> None:
+    """Check that an ONNX file computes what a model computes, whoever wrote the file.
+
+    The file is held against onnx's checker and run in onnxruntime beside the model: on the given
+    inputs, on fresh ones, and at other sizes of the dims that the file leaves open. Exit code 4
+    says that it is wrong.
+
+    \b
+    Examples:
+      hx verify demo.onnx hx.demo:model
+      hx verify resnet50.onnx torchvision:resnet50 -w resnet50.safetensors
+    """
+    from hx.cli.output import Progress, as_json, note, paint, say
+    from hx.errors import UsageError
+
+    if not file.is_file():
+        raise UsageError(f"there is no file {file}", hint="hx export SPEC -o FILE writes one")
+    registry = o.registry_for(no_pack=no_pack, only_packs=only_packs)
+    with Progress() as progress:
+        progress("loading the model")
+        loaded, call = o.model_and_call(spec, registry, input, inputs, weights, dynamic, seed)
+        progress("verifying")
+        proof, notes = _prove(loaded.model, call, file, output_layer, registry)
+    if json:
+        as_json("verify", ok=proof.ok, file=str(file), notes=notes, proof=proof.to_dict())
+    else:
+        say(proof.explain())
+        for text in notes:
+            note(text)
+        note(paint("ok", "green") if proof.ok else paint("wrong", "red"))
+    if not proof.ok:
+        raise typer.Exit(4)
+
+
+def _prove(
+    model: Any, call: Call, file: Path, layers: list[str] | None, registry: Registry
+) -> tuple[Proof, list[str]]:
+    """The proof of a file, and what is to be said about how it came about."""
+    from hx import dynamic as axes
+    from hx.capture import Capture, prepare
+    from hx.kernels import op_runs
+    from hx.proving import prove_program, run
+
+    open_dims = _open_dims(file)
+    prepared = prepare(model, call.args, call.kwargs, None, call.dynamic, axes.axes)
+    names = list(prepared.tensors)
+    if set(names) != set(open_dims) and len(names) == len(open_dims):
+        names = list(open_dims)
+    dynamic = {name: open_dims[name] for name in names if open_dims.get(name)}
+    prepared = prepare(model, call.args, call.kwargs, names, dynamic, axes.axes)
+    captured: Any = Capture(prepared, None, [], [], [], layers or None)  # type: ignore[arg-type]
+    captured.real = run(captured, prepared.tensors)
+    proof = prove_program(captured, file, custom_ops=op_runs(registry.kernels))
+    return proof, captured.notes
+
+
+def _open_dims(file: Path) -> dict[str, dict[int, str]]:
+    """The inputs of a file, each with the axes that it leaves open."""
+    import onnx
+
+    from hx.errors import UsageError
+
+    try:
+        model = onnx.load(file, load_external_data=False)
+    except Exception as problem:
+        raise UsageError(
+            f"{file} is not an ONNX file, or is truncated",
+            why=str(problem).strip().splitlines()[0],
+        ) from None
+    stored = {each.name for each in model.graph.initializer}
+    return {
+        value.name: {
+            axis: dim.dim_param
+            for axis, dim in enumerate(value.type.tensor_type.shape.dim)
+            if dim.dim_param.isidentifier()
+        }
+        for value in model.graph.input
+        if value.name not in stored
+    }

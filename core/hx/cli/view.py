@@ -1,0 +1,110 @@
+"""`hx view FILE`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hx.cli import options as o
+
+File = Annotated[Path, typer.Argument(metavar="FILE", help="An ONNX file.", show_default=False)]
+
+
+def view(
+    file: File,
+    browser: Annotated[
+        bool, typer.Option("--browser/--no-browser", help="Open it in netron, when installed.")
+    ] = True,
+    json: o.Json = False,
+) -> None:
+    """Look at an ONNX file: in netron when that is installed, and as a table of operators.
+
+    \b
+    Examples:
+      hx view demo.onnx
+      hx view demo.onnx --no-browser
+      hx view demo.onnx --json
+    """
+    from hx.cli.output import amount, as_json, bytes_text, facts, note, say, table
+    from hx.errors import UsageError
+
+    if not file.is_file():
+        raise UsageError(f"there is no file {file}", hint="hx export SPEC -o FILE writes one")
+    found = _read(file)
+    if json:
+        as_json("view", **found)
+        return
+    facts(
+        [
+            ("file", f"{file} ({bytes_text(found['size'])})"),
+            ("inputs", "\n".join(found["inputs"])),
+            ("outputs", "\n".join(found["outputs"])),
+            ("graph", f"{amount(found['nodes'], 'node')}, "
+             f"{amount(found['initializers'], 'initializer')}"),
+            ("opsets", ", ".join(f"{d or 'ai.onnx'} {v}" for d, v in found["opsets"].items())),
+            ("producer", found["producer"]),
+        ]
+    )  # fmt: skip
+    say()
+    table(["operator", "nodes"], [[name, str(n)] for name, n in found["operators"].items()])
+    if browser and not _open(file):
+        note("netron is not installed; `pip install netron` opens the graph in a browser")
+
+
+def _read(file: Path) -> dict:
+    from collections import Counter
+
+    import onnx
+
+    from hx.errors import UsageError
+
+    try:
+        model = onnx.load(file, load_external_data=False)
+    except Exception as problem:
+        raise UsageError(
+            f"{file} is not an ONNX file, or is truncated",
+            why=str(problem).strip().splitlines()[0],
+        ) from None
+    if not model.graph.node and not model.graph.output:
+        raise UsageError(f"{file} is not an ONNX file, or is truncated", why="it holds no graph")
+    operators = Counter(
+        f"{n.domain}::{n.op_type}" if n.domain else n.op_type for n in model.graph.node
+    )
+    return {
+        "file": str(file),
+        "size": file.stat().st_size,
+        "inputs": [_edge(value) for value in model.graph.input],
+        "outputs": [_edge(value) for value in model.graph.output],
+        "nodes": len(model.graph.node),
+        "initializers": len(model.graph.initializer),
+        "opsets": {each.domain: each.version for each in model.opset_import},
+        "producer": f"{model.producer_name} {model.producer_version}".strip(),
+        "operators": dict(sorted(operators.items(), key=lambda item: (-item[1], item[0]))),
+    }
+
+
+def _edge(value) -> str:
+    import onnx
+
+    tensor = value.type.tensor_type
+    dtype = onnx.TensorProto.DataType.Name(tensor.elem_type).lower()
+    dims = (dim.dim_param or (str(dim.dim_value) if dim.HasField("dim_value") else "?")
+            for dim in tensor.shape.dim)  # fmt: skip
+    return f"{value.name} {dtype}[{','.join(dims)}]"
+
+
+def _open(file: Path) -> bool:
+    import importlib.util
+    import sys
+
+    if not sys.stdout.isatty():
+        return True
+    if importlib.util.find_spec("netron") is None:
+        return False
+    import netron
+
+    netron.start(str(file))
+    netron.wait()
+    return True
