@@ -34,7 +34,8 @@ class Case:
     """An example call of a target. Tests, `hx packs check` and the coverage table come from it.
 
     Strings in the input grammar, anywhere in `args` and `kwargs`, stand for tensors, and words in
-    them for dynamic dims: `"float32[batch,3,8,8]"`, `"int64[n,s]<100"`.
+    them for dynamic dims: `"float32[batch,3,8,8]"`, `"int64[n,s]<100"`. A lambda without
+    parameters stands for what it returns, for tensors that cannot be random.
     """
 
     args: tuple[Any, ...] = ()

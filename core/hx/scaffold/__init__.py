@@ -1,0 +1,66 @@
+"""`hx packs new`: a complete pack from templates, which passes its own tests as it is.
+
+A converter is written for each target with the target's own signature. It returns NotImplemented,
+so that the pack can be installed at once: the calls inside the target are converted meanwhile.
+Where an example call of the target can be found by trying, it becomes the first case.
+"""
+
+from __future__ import annotations
+
+import keyword
+import re
+from pathlib import Path
+from string import Template
+
+from hx.errors import UsageError
+from hx.registration import converter
+from hx.scaffold.sketch import sketch
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+def write(name: str, targets: list[str], folder: Path) -> tuple[Path, list[Path]]:
+    """Writes the pack into a new folder of its name; returns the folder and the files in it."""
+    if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?", name):
+        raise UsageError(f"{name!r} cannot be the name of a package", hint="such as hx-mylib")
+    module = re.sub(r"[-.]+", "_", name).lower()
+    if not module.isidentifier() or keyword.iskeyword(module):
+        raise UsageError(f"{name!r} would make the module {module!r}, which Python cannot import")
+    if module in ("hx", "hx_converters"):
+        raise UsageError(f"{name!r} is taken by hx itself", hint="such as hx-mylib")
+    converter(*targets)  # says what is wrong with a target
+    root = folder / name
+    if root.exists() and any(root.iterdir()):
+        raise UsageError(f"{root} exists and is not empty", hint="choose another name, or --in")
+    sketches = [sketch(target) for target in dict.fromkeys(targets)]
+    words = {
+        "name": name,
+        "module": module,
+        "entry": module.removeprefix("hx_"),
+        "targets": ", ".join(f"`{each.target}`" for each in sketches),
+        "first_target": sketches[0].target,
+        "first_function": sketches[0].function,
+        "imports": "case, converter" if any(each.case for each in sketches) else "converter",
+        "converters": "\n\n".join(each.source for each in _distinct(sketches)),
+    }
+    files = []
+    for template in sorted(TEMPLATES.rglob("*.tmpl")):
+        relative = template.relative_to(TEMPLATES).as_posix().removesuffix(".tmpl")
+        path = Path(relative.replace("DOT", ".").replace("MODULE", module))
+        text = Template(template.read_text(encoding="utf-8")).substitute(words)
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text, encoding="utf-8")
+        files.append(path)
+    return root, files
+
+
+def _distinct(sketches: list) -> list:
+    """The same with function names that differ, as two targets may end in the same word."""
+    from dataclasses import replace
+
+    taken: dict[str, int] = {}
+    out = []
+    for each in sketches:
+        number = taken[each.function] = taken.get(each.function, 0) + 1
+        out.append(each if number == 1 else replace(each, function=f"{each.function}_{number}"))
+    return out

@@ -1,0 +1,150 @@
+"""A first sketch of a converter: the target's signature, and an example call found by trying."""
+
+from __future__ import annotations
+
+import inspect
+import keyword
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+# What people's functions of tensors mostly take, tried in this order.
+_SHAPES = ("float32[batch,4]", "float32[batch,3,8,8]", "float32[batch,6,4]", "int64[batch,4]<4")
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """A converter to be: the target, its parameters as source, and a case as source or ''."""
+
+    target: str
+    function: str
+    parameters: str = "*args, **kwargs"
+    case: str = ""
+    overrides: tuple[str, ...] = ()  # packs that convert the target already
+
+    @property
+    def source(self) -> str:
+        extra = [f"cases=[{self.case}]"] if self.case else []
+        extra += [f"overrides={list(self.overrides)!r}".replace("'", '"')] if self.overrides else []
+        words = [f'"{self.target}"', *extra]
+        head = f"@converter({', '.join(words)})"
+        if len(head) > 96:
+            head = "@converter(\n" + "".join(f"    {word},\n" for word in words) + ")"
+        remark = (
+            ""
+            if self.case
+            else ('    # An example call makes the tests: cases=[case("float32[batch,4]")]\n')
+        )
+        return (
+            f"{head}\n"
+            f"def {self.function}(op, {self.parameters}):\n"
+            f'    """{self.target} in ONNX."""\n'
+            f"{remark}"
+            "    # Say it with operators: return op.Mul(op.Sigmoid(x), x)\n"
+            "    # Until then the calls that it makes inside are converted one by one.\n"
+            "    return NotImplemented\n"
+        )
+
+
+def sketch(target: str) -> Sketch:
+    """As much as can be found out; a target that is not installed gets the bare minimum."""
+    name = target.removesuffix(".forward").replace("::", ".").split(".")[-1]
+    name = (
+        "".join(f"_{c.lower()}" if c.isupper() else c for c in name).strip("_").replace("__", "_")
+    )
+    if not name.isidentifier() or keyword.iskeyword(name):
+        name = f"convert_{name}"
+    known = _converted_by(target)
+    try:
+        function = _function(target)
+    except Exception:  # not installed, not importable: the author fills it in
+        return Sketch(target, name, overrides=known)
+    parameters = _parameters(function) or "*args, **kwargs"
+    return Sketch(target, name, parameters, _case(target, function), known)
+
+
+def _converted_by(target: str) -> tuple[str, ...]:
+    """Names of installed packs that convert the target, for `overrides=`."""
+    from hx.registry import Registry
+
+    registry = Registry.installed()
+    keys = [each.pack for each in registry.registrations if each.target == target]
+    return tuple(dict.fromkeys(registry.label(key) for key in keys))
+
+
+def _function(target: str) -> Any:
+    from hx.targets import resolve
+
+    found = resolve(target, import_missing=True)
+    return found.function or getattr(found.owner, found.attribute)
+
+
+def _parameters(function: Any) -> str:
+    """The parameters as the converter writes them: names and plain defaults."""
+    try:
+        given = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return ""
+    parts = []
+    star = False
+    for each in given:
+        star = star or each.kind is each.VAR_POSITIONAL
+        if each.kind is each.KEYWORD_ONLY and not star:
+            parts.append("*")
+            star = True
+        mark = {each.VAR_POSITIONAL: "*", each.VAR_KEYWORD: "**"}.get(each.kind, "")
+        default = ""
+        if each.default is not each.empty:
+            plain = isinstance(each.default, (int, float, bool, str, type(None), tuple))
+            default = f"={each.default!r}" if plain else "=None"
+        parts.append(f"{mark}{each.name}{default}")
+    return ", ".join(parts)
+
+
+def _case(target: str, function: Any) -> str:
+    """Source of an example call that works, or ''."""
+    import torch
+
+    from hx.registration import case
+    from hx.testing.calls import call_of
+
+    needed = _needed(function)
+    if needed is None:
+        return ""
+    module = target.endswith(".forward") or _is_module(target)
+    needed -= module
+    for specs in _guesses(needed):
+        try:
+            call = call_of(target, case(*specs))
+            with torch.no_grad():
+                result = call.model(*call.tensors)
+        except Exception:
+            continue
+        if isinstance(result, torch.Tensor):
+            return f"case({', '.join(repr(spec) for spec in specs).replace(chr(39), chr(34))})"
+    return ""
+
+
+def _needed(function: Any) -> int | None:
+    """How many arguments have to be given by position; None when that is not known."""
+    try:
+        given = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return 1
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return sum(each.kind in positional and each.default is each.empty for each in given)
+
+
+def _guesses(needed: int) -> Iterator[tuple[str, ...]]:
+    for shape in _SHAPES:
+        if 1 <= needed <= 3:
+            yield (shape,) * needed
+
+
+def _is_module(target: str) -> bool:
+    from torch import nn
+
+    from hx.targets import resolve
+
+    owner = resolve(target, import_missing=True).owner
+    return isinstance(owner, type) and issubclass(owner, nn.Module)

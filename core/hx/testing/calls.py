@@ -1,0 +1,121 @@
+"""A case as a model: a module whose forward makes the call of the case on its inputs."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from hx import targets
+from hx.errors import UsageError
+from hx.grammar import TensorSpec, choose_sizes, looks_like_spec, parse_spec
+from hx.registration import Case
+
+
+@dataclass(frozen=True)
+class _Slot:
+    """Stands in the arguments where the tensor number `index` goes."""
+
+    index: int
+
+
+class CaseModel(nn.Module):
+    """Calls a target with the arguments of a case."""
+
+    def __init__(self, function: Any, args: Any, kwargs: Any) -> None:
+        super().__init__()
+        if isinstance(function, nn.Module):
+            self.called = function
+        else:
+            self._function = [function]  # in a list, so that nn.Module leaves it alone
+        self._given = (args, kwargs)
+
+    def forward(self, *x: Any) -> Any:
+        args, kwargs = _filled(self._given, x)
+        function = self.called if hasattr(self, "called") else self._function[0]
+        return function(*args, **kwargs)
+
+
+@dataclass
+class CaseCall:
+    """The model of a case, its inputs, and which of their axes may change."""
+
+    model: CaseModel
+    specs: list[TensorSpec | torch.Tensor]
+    tensors: tuple[torch.Tensor, ...]
+
+    @property
+    def dynamic(self) -> dict[str, dict[int, str]]:
+        return {
+            f"x_{i}": spec.dynamic
+            for i, spec in enumerate(self.specs)
+            if isinstance(spec, TensorSpec) and spec.dynamic
+        }
+
+
+def call_of(target: str, case: Case, dtype: str | None = None, seed: int = 0) -> CaseCall:
+    """The call of a case; `dtype` replaces that of its floating-point tensors."""
+    specs: list[TensorSpec | torch.Tensor] = []
+
+    def slots(value: Any) -> Any:
+        if inspect.isfunction(value) and value.__name__ == "<lambda>":
+            value = value()
+        if isinstance(value, torch.Tensor):
+            specs.append(value)
+            return _Slot(len(specs) - 1)
+        if looks_like_spec(value):
+            spec = parse_spec(value)
+            specs.append(spec.with_dtype(dtype) if dtype and spec.is_float else spec)
+            return _Slot(len(specs) - 1)
+        if isinstance(value, (list, tuple)):
+            return type(value)(slots(each) for each in value)
+        if isinstance(value, dict):
+            return {key: slots(each) for key, each in value.items()}
+        return value
+
+    args, kwargs = slots(tuple(case.args)), slots(dict(case.kwargs))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        function = _callable(target, case, dtype)
+    sizes = choose_sizes(spec for spec in specs if isinstance(spec, TensorSpec))
+    tensors = tuple(
+        spec.make(sizes, seed + i) if isinstance(spec, TensorSpec) else spec
+        for i, spec in enumerate(specs)
+    )
+    return CaseCall(CaseModel(function, args, kwargs).eval(), specs, tensors)
+
+
+def _callable(target: str, case: Case, dtype: str | None) -> Any:
+    """What the case calls: a module that is made with its `init`, or the function as it is."""
+    found = targets.resolve(target, import_missing=True)
+    owner, attribute = found.owner, found.attribute
+    if isinstance(owner, type) and issubclass(owner, nn.Module) and attribute == "forward":
+        module = owner(*case.init, **case.init_kwargs).eval()
+        return module.to(getattr(torch, dtype)) if dtype else module
+    if owner is None:
+        raise UsageError(f"{target} cannot be called by a case")
+    if isinstance(owner, type) and (case.init or case.init_kwargs):
+        return getattr(owner(*case.init, **case.init_kwargs), attribute)
+    return getattr(owner, attribute)
+
+
+def _filled(value: Any, tensors: Any) -> Any:
+    if isinstance(value, _Slot):
+        return tensors[value.index]
+    if isinstance(value, (list, tuple)):
+        return type(value)(_filled(each, tensors) for each in value)
+    if isinstance(value, dict):
+        return {key: _filled(each, tensors) for key, each in value.items()}
+    return value
+
+
+def attributes_of(target: str) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """The classes and modules that hold a target, with all that is in them now."""
+    found = targets.resolve(target, import_missing=True)
+    for owner in (found.owner, nn.Module, torch.Tensor):
+        if isinstance(owner, type) or inspect.ismodule(owner):
+            yield owner, dict(vars(owner))

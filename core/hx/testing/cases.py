@@ -1,0 +1,244 @@
+"""Runs cases: each per opset and dtype, static and dynamic, through export and proof."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from hx.contributions import Container, ReferenceKernel
+from hx.errors import HxError
+from hx.packs import Pack
+from hx.registration import OPSETS, Case, Registration
+from hx.registry import Registry
+
+USUAL_OPSETS = (13, 20, 26)
+
+
+class CaseFailure(AssertionError):
+    """A case that does not hold, with everything that is needed to see why."""
+
+
+class CaseSkipped(Exception):
+    """A case that cannot be run here, and why."""
+
+
+@dataclass(frozen=True)
+class CaseRun:
+    """One case at one opset and dtype, with its words dynamic or not."""
+
+    registration: Registration
+    case: Case
+    opset: int
+    dtype: str | None = None
+    dynamic: bool = False
+    with_: tuple[Registration, ...] = field(default=(), repr=False)
+    kernels: tuple[ReferenceKernel, ...] = field(default=(), repr=False)
+    containers: tuple[Container, ...] = field(default=(), repr=False)
+
+    @property
+    def id(self) -> str:
+        """Short and the same at every run; pytest shows it."""
+        number = self.registration.cases.index(self.case)
+        parts = [self.registration.target, self.case.name or str(number), f"opset{self.opset}"]
+        return "-".join([*parts, *([self.dtype] if self.dtype else []), *self._mode])
+
+    @property
+    def _mode(self) -> list[str]:
+        return ["dynamic"] if self.dynamic else []
+
+    def __str__(self) -> str:
+        made = _arguments(self.case.init, self.case.init_kwargs)
+        call = _arguments(self.case.args, self.case.kwargs)
+        return f"{self.registration.target}{f'({made})' if made else ''}({call})"
+
+    def check(self) -> Any:
+        """Export, proof, expectations: the program, or else CaseFailure or CaseSkipped."""
+        _skip(self.registration)
+        from hx.testing.calls import attributes_of, call_of
+
+        call = self._guard("the call of the case cannot be made", call_of,
+                           self.registration.target, self.case, self.dtype)  # fmt: skip
+        before = list(attributes_of(self.registration.target))
+        registry = self.registry()
+        program = self._guard("the export fails", _export, call, registry, self.opset, self.dynamic)
+        for owner, contents in before:
+            if (changed := _changed(owner, contents)) is not None:
+                self.fail(f"{owner.__name__}.{changed} was patched and is not as it was before")
+        self._check_graph(program)
+        return program
+
+    def registry(self) -> Registry:
+        """The converters under test and their kernels, and nothing that is installed."""
+        key = self.registration.pack or "under test"
+        mine = tuple(replace(each, pack=key) for each in self.with_ or (self.registration,))
+        extra = {"kernels": self.kernels, "containers": self.containers}
+        return Registry([Pack(key, key, key, "", "", registrations=mine, **extra)])
+
+    def _check_graph(self, program: Any) -> None:
+        found = [f"{n.domain}::{n.op_type}" if n.domain else n.op_type for n in program.model.graph]
+        for wanted in self.case.expect:
+            if wanted not in found and wanted not in (name.rpartition("::")[2] for name in found):
+                self.fail(f"the graph has no {wanted}", program)
+        if self.registration.target in program.report.declined:
+            self.fail("the converter declines (NotImplemented) its own case", program)
+
+    def _guard(self, what: str, action: Callable[..., Any], *args: Any) -> Any:
+        try:
+            return action(*args)
+        except HxError as problem:
+            missing = getattr(problem, "missing", None)
+            if missing and any(each.target == self.registration.target for each in missing):
+                what = "the converter declines (NotImplemented) its own case"
+            raise CaseFailure(self._explain(f"{what}\n{_indent(str(problem))}")) from None
+        except Exception as problem:
+            from hx.findings import brief, origin
+
+            file, line = origin(problem)
+            raise CaseFailure(
+                self._explain(f"{what}: {brief(problem)}\n    at {file}:{line}")
+            ) from problem
+
+    def fail(self, what: str, program: Any = None) -> None:
+        raise CaseFailure(self._explain(what, program))
+
+    def _explain(self, what: str, program: Any = None) -> str:
+        one = self.registration
+        lines = [
+            what,
+            f"  converter  {one.name} at {one.where}",
+            f"  case       {self}",
+            f"  run        opset {self.opset}, {self.dtype or 'dtypes as written'}, "
+            f"{'dynamic' if self.dynamic else 'static'}",
+        ]
+        if program is not None:
+            lines += ["  graph", *(f"    {_node(node)}" for node in program.model.graph)]
+        return "\n".join(lines)
+
+
+def runs_of(
+    registrations: Sequence[Registration],
+    opsets: Iterable[int] | None = None,
+    dtypes: Iterable[str] | None = None,
+    kernels: Iterable[ReferenceKernel] = (),
+    containers: Iterable[Container] = (),
+) -> Iterator[CaseRun]:
+    """Every run of every case, in a fixed order."""
+    together = tuple(registrations)
+    extra = (tuple(kernels), tuple(containers))
+    for registration in together:
+        for case in registration.cases:
+            for opset in _opsets(registration, case, opsets):
+                for dtype in case.dtypes or tuple(dtypes or ()) or (None,):
+                    for dynamic in (False, True) if _has_words(case) else (False,):
+                        yield CaseRun(registration, case, opset, dtype, dynamic, together, *extra)
+
+
+def check(
+    model: Any,
+    args: Any = (),
+    *,
+    converters: Sequence[Any] = (),
+    registry: Registry | None = None,
+    dynamic: Any = None,
+    opset: int = 20,
+    expect: Iterable[str] = (),
+    kwargs: Any = None,
+) -> Any:
+    """Exports a model with these converters only, proves the graph, and returns the program."""
+    import hx
+
+    registry = registry if registry is not None else Registry()
+    for converter in converters:
+        registry.add(converter)
+    program = hx.export(
+        model, args, None, kwargs=kwargs, dynamic=dynamic, opset=opset, packs=registry
+    )
+    found = [node.op_type for node in program.model.graph]
+    for wanted in expect:
+        if wanted not in found:
+            raise CaseFailure(f"the graph has no {wanted}, but {', '.join(found)}")
+    return program
+
+
+def is_stub(registration: Registration) -> bool:
+    """Whether a converter is what the scaffold wrote: it says NotImplemented and nothing else."""
+    code = getattr(registration.function, "__code__", None)
+    stub = (lambda op: NotImplemented).__code__
+    return code is not None and code.co_code == stub.co_code and code.co_names == stub.co_names
+
+
+def _skip(registration: Registration) -> None:
+    from hx.requirements import unmet
+    from hx.targets import NotInstalled, resolve
+
+    if is_stub(registration):
+        raise CaseSkipped(f"{registration.name} is not written yet: it returns NotImplemented")
+    for requirement in registration.requires:
+        if reason := unmet(requirement):
+            raise CaseSkipped(f"needs {requirement}, and {reason}")
+    try:
+        resolve(registration.target, import_missing=True)
+    except NotInstalled as problem:
+        raise CaseSkipped(str(problem).splitlines()[0]) from None
+
+
+def _opsets(registration: Registration, case: Case, asked: Iterable[int] | None) -> list[int]:
+    """Those of the case, or usual ones and the ends of the converter's window."""
+    wanted = list(case.opsets or asked or ())
+    if not wanted:
+        low, high = registration.since or OPSETS[0], registration.until or OPSETS[-1]
+        wanted = sorted({*(each for each in USUAL_OPSETS if low <= each <= high), low, high})
+    return [opset for opset in wanted if registration.covers(opset)]
+
+
+def _has_words(case: Case) -> bool:
+    from hx.grammar import looks_like_spec, parse_spec
+
+    def words(value: Any) -> bool:
+        if looks_like_spec(value):
+            return bool(parse_spec(value).dynamic)
+        several = value.values() if isinstance(value, dict) else value
+        return isinstance(value, (list, tuple, dict)) and any(words(each) for each in several)
+
+    return words(list(case.args)) or words(dict(case.kwargs))
+
+
+def _export(call: Any, registry: Registry, opset: int, dynamic: bool) -> Any:
+    import hx
+
+    return hx.export(
+        call.model,
+        call.tensors,
+        None,
+        dynamic=call.dynamic if dynamic else None,
+        opset=opset,
+        packs=registry,
+    )
+
+
+def _changed(owner: Any, before: dict[str, Any]) -> str | None:
+    """The first attribute that is another one than before. Modules may gain names meanwhile."""
+    now = vars(owner)
+    gone = object()
+    for name in before if inspect.ismodule(owner) else {*before, *now}:
+        was, is_ = before.get(name, gone), now.get(name, gone)
+        if was is not is_ and (isinstance(owner, type) or callable(was)):
+            return name
+    return None
+
+
+def _node(node: Any) -> str:
+    inputs = ", ".join(value.name if value is not None else "-" for value in node.inputs)
+    attributes = ", ".join(f"{a.name}={a.value}" for a in node.attributes.values())
+    outputs = ", ".join(f"{value.name}" for value in node.outputs)
+    return f"{outputs} = {node.op_type}({inputs}){f' {{{attributes}}}' if attributes else ''}"
+
+
+def _arguments(args: Iterable[Any], kwargs: Mapping[str, Any]) -> str:
+    return ", ".join([*map(repr, args), *(f"{name}={value!r}" for name, value in kwargs.items())])
+
+
+def _indent(text: str) -> str:
+    return "\n".join(f"    {line}" for line in text.splitlines())

@@ -1,0 +1,107 @@
+"""`hx packs check`: what is found by looking at a pack with everything it converts at hand."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+
+from hx.errors import TargetError
+from hx.findings import Finding, error, warning
+from hx.packs import Pack
+from hx.registration import Registration
+from hx.requirements import unmet
+from hx.testing.cases import CaseFailure, CaseSkipped, is_stub, runs_of
+
+
+def examine(
+    pack: Pack, cases: bool = True, tell: Callable[[str], None] = lambda stage: None
+) -> tuple[list[Finding], int]:
+    """All findings about a pack, and how many cases were run."""
+    findings = list(pack.findings)
+    if pack.status != "ok":
+        return findings, 0
+    for registration in pack.registrations:
+        findings += _about(registration)
+    without = [each.target for each in pack.registrations if not each.cases]
+    if without:
+        some = ", ".join(without[:3]) + (f" and {len(without) - 3} more" * (len(without) > 3))
+        findings.append(
+            warning(
+                "no-cases",
+                f"nothing is tested of {some}",
+                'give each an example call: cases=[case("float32[n,3]")]',
+                _at(next(each for each in pack.registrations if not each.cases)),
+            )
+        )
+    ran = 0
+    if cases:
+        for run in runs_of(pack.registrations, None, None, pack.kernels, pack.containers):
+            tell(f"{pack.key} {run.id}")
+            try:
+                run.check()
+                ran += 1
+            except CaseSkipped:
+                continue
+            except CaseFailure as failure:
+                ran += 1
+                text = str(failure).replace("\n", "\n         ")
+                findings.append(error("case-failed", text, "", _at(run.registration)))
+    return findings, ran
+
+
+def _about(registration: Registration) -> Iterator[Finding]:
+    from hx.targets import NotInstalled, resolve
+
+    at = _at(registration)
+    for requirement in registration.requires:
+        if reason := unmet(requirement):
+            yield warning(
+                "requirement-unmet",
+                f"{registration.target} needs {requirement}, and {reason}",
+                f"pip install {requirement!r} to have it checked",
+                at,
+            )
+            return
+    try:
+        target = resolve(registration.target, import_missing=True)
+    except NotInstalled as problem:
+        yield warning("library-absent", problem.what, "install it to have this checked", at)
+        return
+    except TargetError as problem:
+        yield error("target-unresolved", problem.what, problem.hint, at)
+        return
+    if is_stub(registration):
+        what = f"{registration.name} is not written yet: it returns NotImplemented"
+        yield warning("converter-stub", what, "say in it what the target is in ONNX", at)
+    yield from _signature(registration, target.function, at)
+
+
+def _signature(
+    registration: Registration, function: Callable | None, at: tuple[str, int]
+) -> Iterator[Finding]:
+    """A converter has the parameters of its target, behind `op`."""
+    if function is None:
+        return
+    try:
+        theirs = inspect.signature(function).parameters
+        ours = list(inspect.signature(registration.function).parameters.values())[1:]
+    except (TypeError, ValueError):
+        return
+    if any(p.kind in (p.VAR_KEYWORD, p.VAR_POSITIONAL) for p in (*ours, *theirs.values())):
+        return
+    names = [p.name for p in ours]
+    lacking = [name for name in theirs if name not in names]
+    extra = [p.name for p in ours if p.name not in theirs and p.default is p.empty]
+    if lacking or extra:
+        told = [f"does not take {', '.join(lacking)}"] * bool(lacking)
+        told += [f"asks for {', '.join(extra)}, which the target does not have"] * bool(extra)
+        yield warning(
+            "signature-differs",
+            f"{registration.name} {' and '.join(told)}",
+            f"write def {registration.name}(op, {', '.join(map(str, theirs.values()))})",
+            at,
+        )
+
+
+def _at(registration: Registration) -> tuple[str, int]:
+    return registration.file, registration.line

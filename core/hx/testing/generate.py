@@ -1,0 +1,54 @@
+"""Tests from cases: `test_converters = tests_of("hx_mylib.converters")`."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from hx.contributions import Container, ReferenceKernel
+from hx.errors import UsageError
+from hx.registration import Registration, registrations
+from hx.testing.cases import CaseRun, CaseSkipped, runs_of
+
+
+def tests_of(
+    *things: Any,
+    opsets: Iterable[int] | None = None,
+    dtypes: Iterable[str] | None = None,
+    kernels: Iterable[ReferenceKernel] = (),
+    containers: Iterable[Container] = (),
+) -> Callable[[CaseRun], None]:
+    """A pytest function for all cases of these modules (or their names) and converters.
+
+    opsets    instead of 13, 20, 26 and the ends of each converter's window
+    dtypes    for cases that name none
+    kernels   what custom operators compute, where onnxruntime does not know them
+    """
+    import pytest
+
+    found: list[Registration] = []
+    for thing in things:
+        new = registrations(importlib.import_module(thing) if isinstance(thing, str) else thing)
+        if not new:
+            raise UsageError(f"{thing!r} holds no converter")
+        found += new
+    runs = list(runs_of(found, opsets, dtypes, kernels, containers))
+    without = [
+        pytest.param(None, id=f"{each.target}-no-case", marks=pytest.mark.skip("it has no case"))
+        for each in found
+        if not each.cases
+    ]
+
+    @pytest.mark.parametrize("run", [*(pytest.param(run, id=run.id) for run in runs), *without])
+    def test(run: CaseRun) -> None:
+        __tracebackhide__ = True
+        try:
+            run.check()
+        except CaseSkipped as reason:
+            pytest.skip(str(reason))
+
+    return test
+
+
+tests_of.__test__ = False  # type: ignore[attr-defined]  # its name looks like a test to pytest

@@ -1,0 +1,1 @@
+"""Converters of acme_nn.hardswish to ONNX, for hx."""

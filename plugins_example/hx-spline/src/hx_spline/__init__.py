@@ -1,0 +1,1 @@
+"""Converters of acme_nn.spline to ONNX, for hx."""

@@ -1,0 +1,24 @@
+"""Each function here is its target, rewritten in ONNX."""
+
+from hx import case, converter
+from hx.lazy import torch
+
+DOMAIN = "com.acme"
+
+
+@converter(
+    "acme_nn.spline",
+    requires="acme-nn>=2",
+    domain=DOMAIN,
+    cases=[
+        case(
+            "float32[batch,4]",
+            lambda: torch.linspace(-1, 1, 5),
+            "float32[5]",
+            expect=["com.acme::Spline"],
+        )
+    ],
+)
+def spline(op, x, knots, values):
+    """One node of acme's runtime, which has a kernel for it."""
+    return op(DOMAIN, "Spline", x, knots, values, version=1)

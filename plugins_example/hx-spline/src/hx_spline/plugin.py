@@ -1,0 +1,27 @@
+"""What this pack gives to hx."""
+
+from hx.contributions import GraphPass, ModelSource, ReferenceKernel
+from hx_spline import kernels, models
+
+HX_API = 1
+
+
+def hx_converters():
+    return ["hx_spline.converters"]
+
+
+def hx_model_sources():
+    return [ModelSource("acme", models.load, "acme:regressor", models.names)]
+
+
+def hx_reference_kernels():
+    return [ReferenceKernel("com.acme", "Spline", kernels.spline)]
+
+
+def hx_passes():
+    return [GraphPass("acme-runtime", needs_runtime, "says which runtime the graph needs")]
+
+
+def needs_runtime(model):
+    if any(node.domain == "com.acme" for node in model.graph):
+        model.metadata_props["com.acme.runtime"] = ">=1.0"

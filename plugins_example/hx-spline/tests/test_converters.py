@@ -1,0 +1,6 @@
+"""A test of every case, at several opsets, static and dynamic; Spline runs in its numpy kernel."""
+
+from hx.testing import tests_of
+from hx_spline import plugin
+
+test_converters = tests_of("hx_spline.converters", kernels=plugin.hx_reference_kernels())
