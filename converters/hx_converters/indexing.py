@@ -200,7 +200,7 @@ def _positive(op, index, size):
 def _stacked(op, tensors):
     """Index tensors broadcast together and joined on a new last axis."""
     shaped = tensors
-    if any(t.shape != tensors[0].shape for t in tensors):
+    if not all(op.same(t.shape, tensors[0].shape) for t in tensors):
         zero = tensors[0]
         for t in tensors[1:]:
             zero = op.Add(zero, t)

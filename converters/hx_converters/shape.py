@@ -100,7 +100,7 @@ def expand(op, self, size, *, implicit=False):
     wanted = [
         self.shape[i - lead] if type(n) is int and n == -1 else n for i, n in enumerate(size)
     ]
-    if tuple(wanted) == self.shape:
+    if op.same(wanted, self.shape):
         return self
     return op.Expand(self, op.sizes(wanted))
 

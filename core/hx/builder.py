@@ -92,12 +92,34 @@ class Builder:
             schema = self._check(schema, op, inputs, attributes)
         values = self._lift(schema, inputs)
         attributes = self._attributes(schema, attributes)
+        if op == "Reshape":
+            self._simpler_shape(values)
         if count is None:
             count = schema.min_outputs or 1
         around = fit(self, op, schema, values, attributes, count)
         if around is not None:
             return around
         return self._append(op, schema, values, attributes, count)
+
+    def _simpler_shape(self, values) -> None:
+        """Sizes that stay where they were are written as 0 ("as before"): nothing to compute.
+
+        What is then left to compute may be one size, which the operator works out itself.
+        """
+        x, shape = values
+        wanted = shape.elements
+        if wanted is None or x.shape is None or shape.is_constant:
+            return
+        short = [
+            0 if isinstance(n, dims.Dim) and i < len(x.shape) and shapes.same(n, x.shape[i]) else n
+            for i, n in enumerate(wanted)
+        ]
+        left = [i for i, n in enumerate(short) if isinstance(n, dims.Dim)]
+        if not left or (len(left) == 1 and 0 not in short and -1 not in short):
+            for i in left:
+                short[i] = -1
+            plain = self.number(short, torch.int64)
+            values[1] = plain
 
     def _append(self, op, schema, values, attributes, count) -> list[Value]:
         outputs = []
@@ -339,6 +361,7 @@ class Op:
     op.cast(x, dtype)                     x itself, or a Cast of it
     op.constant(numbers, dtype)           a constant
     op.sizes(list)                        an int64 vector of sizes
+    op.same(a, b)                         whether two sizes or shapes always are equal
     op.assign(x, value)                   says that the call wrote `value` into the tensor of `x`
     op.refuse(why, hint)                  stops the export with the user's line
     """
@@ -399,6 +422,13 @@ class Op:
     def sizes(self, x) -> Value:
         """An int64 vector of ints and Dims; a Value that already is one stays."""
         return x if isinstance(x, Value) else self._builder.sizes.vector(list(x))
+
+    @staticmethod
+    def same(a, b) -> bool:
+        """Whether two sizes, or two shapes, are equal at every run; never a branch on a size."""
+        if isinstance(a, (tuple, list)):
+            return len(a) == len(b) and all(map(shapes.same, a, b))
+        return shapes.same(a, b)
 
     def value(self, x) -> Value:
         """The value of a real tensor: a parameter, or one that the model computed."""

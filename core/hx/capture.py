@@ -251,12 +251,14 @@ def _watcher(model: Any, outputs: Sequence[str] | None, asked: dict, recording: 
     return watch
 
 
-@dataclass
 class _Kept:
     """A leaf of an intermediate result: its value, and its contents, at that moment."""
 
-    value: Value
-    real: torch.Tensor
+    __slots__ = ("real", "value")
+
+    def __init__(self, value: Value, real: torch.Tensor) -> None:
+        self.value = value
+        self.real = real
 
     @staticmethod
     def of(recording: Recording, leaf: Any) -> Any:
@@ -281,7 +283,7 @@ def _bind_outputs(found: Capture, result: Any) -> None:
             found.real.append(leaf.real)
         elif isinstance(leaf, torch.Tensor):
             values.append(recording.value_of(leaf))
-            found.real.append(leaf)
+            found.real.append(leaf.detach().clone())  # a buffer is about to be put back
         elif isinstance(leaf, (bool, int, float)):
             values.append(leaf)
             found.real.append(dims.plain(leaf))

@@ -81,7 +81,8 @@ class Atom:
         if self.kind == "item":
             return f"item({a[0].label()})"
         if self.kind in _SIGNS:
-            return f"({a[0]}{_SIGNS[self.kind]}{a[1]})"
+            left, right = (f"({t})" if " " in t else t for t in map(str, a))
+            return f"({left}{_SIGNS[self.kind]}{right})"
         return f"{self.kind}({', '.join(map(str, a))})"
 
     def named(self) -> bool:

@@ -69,6 +69,14 @@ class Entry(weakref.ref):
     version: int
 
 
+def _noted(family: Family) -> None:
+    """Tensors over one memory share their count of writes: this one is known now."""
+    for member in family.alive():
+        tensor = member()
+        if tensor is not None:
+            member.version = -1 if tensor.is_inference() else tensor._version
+
+
 class Live:
     def __init__(self) -> None:
         self.entries: dict[int, Entry] = {}
@@ -149,7 +157,7 @@ class Live:
         family = entry.family
         tensor = entry()
         assert tensor is not None
-        entry.version = -1 if tensor.is_inference() else tensor._version
+        _noted(family)
         others = [m for m in family.alive() if m is not entry]
         family.generation += 1
         if not others:
@@ -170,11 +178,11 @@ class Live:
     def refresh(self, entry: Entry, constant: Callable[[torch.Tensor], Constant]) -> None:
         """A constant was written with constants: everything over its memory is a new constant."""
         family = entry.family
+        _noted(family)
         for member in family.alive():
             tensor = member()
             if tensor is not None:
                 member.value = constant(tensor)
-                member.version = -1 if tensor.is_inference() else tensor._version
                 member.generation = family.generation
         whole = next((m for m in family.members if m.path == ()), None)
         tensor = entry()

@@ -13,11 +13,10 @@ run, and the calls inside are asked instead.
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import threading
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -75,8 +74,9 @@ class Recording:
         self.scopes: list[tuple[str, str]] = []
         self.constants: dict[int, list[Constant]] = {}  # by id of the tensor's storage
         self.given: dict[str, torch.Tensor] = {}  # the inputs, as the model gets them
-        self.silent = 0  # inside a body whose converter speaks for it
-        self.beneath: str | None = None  # torch function whose operators are being asked
+        self.busy = False  # inside the engine, a converter, or a body that one speaks for
+        self.operators = 0  # how many ran beneath it under another name
+        self.beneath: tuple[Any, Any] | None = None  # torch function whose operators are being asked
         self.born: set[int] = set()
         self._actions: dict[Any, Callable] = {}
         self._opening: list[Any] = []
@@ -96,6 +96,12 @@ class Recording:
         made = self.builder.constant(tensor, name)
         if not tensor.is_meta:
             self.constants.setdefault(storage_key(tensor), []).append(made)
+        return made
+
+    def _written_constant(self, tensor: torch.Tensor) -> Constant:
+        """What a constant holds after a write; a buffer is put back when the recording ends."""
+        made = self.constant(tensor)
+        made.freeze()
         return made
 
     def as_output(self, x: Any) -> Value:
@@ -163,8 +169,6 @@ class Recording:
 
     def escape(self, kind: str, detail: str) -> None:
         """A traced value left the graph."""
-        if self.silent:
-            return
         where = self.where()
         key = (kind, where.file, where.line)
         found = self.escapes.get(key)
@@ -241,12 +245,8 @@ class Recording:
 
     def quietly(self, func, args, kwargs) -> Any:
         """Runs a body whose inner calls are not recorded."""
-        self.silent += 1
-        try:
-            with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
-                return func(*args, **kwargs)
-        finally:
-            self.silent -= 1
+        with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+            return func(*args, **kwargs)
 
     def _before_write(self, args, kwargs) -> None:
         """Keeps what readers of a constant saw, before its memory changes."""
@@ -268,7 +268,7 @@ class Recording:
         for tensor, value in zip(given.tensors, given.values):
             entry = self.live.find(tensor)
             if entry is not None and _changed(entry, tensor):
-                self.live.refresh(entry, self.constant)
+                self.live.refresh(entry, self._written_constant)
         for path, tensor in tensors_in(result):
             if self.live.find(tensor) is not None:
                 continue
@@ -527,10 +527,12 @@ class Recording:
             # It called super(), or itself by its public name: PyTorch's own code does the rest.
             return self._leaf(key, func, args, kwargs, door)
         self._opening.append(func)
+        self.busy = False
         try:
             with door:
                 return opening.opened(func)(*args, **kwargs)
         finally:
+            self.busy = True
             self._opening.pop()
 
     def _leaf(self, key, func, args, kwargs, door, given=None, asked=False) -> Any:
@@ -543,23 +545,23 @@ class Recording:
             return self._fold(key, None, given, run)
         if door.level == "operator":
             return self._absent(key, func, args, kwargs, given)
-        outer, self.beneath = self.beneath, known.spelled(func, key)
+        outer, self.beneath, self.operators = self.beneath, (func, key), 0
+        self.busy = False
         try:
-            with door.operators_only():
-                result = func(*args, **kwargs)
+            result = func(*args, **kwargs)
         finally:
+            self.busy = True
             self.beneath = outer
         loose = [t for _, t in tensors_in(result) if self.live.find(t) is None]
+        if any(v.dynamic for v in given.values) and self.operators:
+            self.escape("baked", f"{known.spelled(func, key)} computes sizes outside of Python")
         if loose:
             self._note_missing(known.spelled(func, key), given, "")
             for tensor in loose:
                 self._opaque(tensor)
-        elif self._unread(key, func, result, given):
-            self.escape(known.spelled(func, key).rpartition(".")[2], "a value read in Python")
+        elif not self.operators and not any(True for _ in tensors_in(result)):
+            self._actions[key, door.level] = Recording._pass.__get__(self)
         return result
-
-    def _unread(self, key, func, result, given: Arguments) -> bool:
-        return key in known.READS
 
     def _random(self, key, func, args, kwargs) -> Any:
         name = known.spelled(func, key)
@@ -570,6 +572,13 @@ class Recording:
                 self._opaque(tensor)
         return result
 
+    def _pass(self, key, func, args, kwargs, door) -> Any:
+        """It told something about a tensor, and returned none."""
+        result = self.quietly(func, args, kwargs)
+        if any(True for _ in tensors_in(result)):
+            return self._leaf(key, func, args, kwargs, door, asked=True)
+        return result
+
     def _absent(self, key, func, args, kwargs, given: Arguments) -> Any:
         """An operator that nobody converts: noted, and the recording goes on to find the rest."""
         run = self._runner(key, func, args, kwargs, given)
@@ -577,10 +586,11 @@ class Recording:
         fresh = [t for _, t in tensors_in(result) if self.live.find(t) is None]
         if not fresh and not any(_changed(e, t) for t in given.tensors
                                  if (e := self.live.find(t)) is not None):  # fmt: skip
-            if known.READS_OPERATORS.get(key):
-                self.escape(known.READS_OPERATORS[key], "a value read outside of Python's sight")
+            if key in known.READS and given.traced:
+                self.escape(known.READS[key], "a value was read outside of Python's sight")
             return result
-        self._note_missing(self.beneath or known.spelled(func, key), given, str(key))
+        name = known.spelled(*(self.beneath or (func, key)))
+        self._note_missing(name, given, "" if self.beneath is None else str(key))
         for tensor in fresh:
             self._opaque(tensor)
         for tensor in given.tensors:
@@ -603,15 +613,17 @@ class Recording:
 
     def foreign(self, key: Any, original: Callable, args: tuple, kwargs: dict) -> Any:
         """A hooked Python callable was called."""
-        if self.silent:
-            return original(*args, **kwargs)
-        choice = self.choices.pick(key, args)
+        choice = None if self.busy else self.choices.pick(key, args)
         if choice is None:
             return original(*args, **kwargs)
-        with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
-            given = lift(self, args, kwargs)
-            run = self._runner(key, original, args, kwargs, given)
-            result = self.convert(choice, given, run)
+        self.busy = True
+        try:
+            with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+                given = lift(self, args, kwargs)
+                run = self._runner(key, original, args, kwargs, given)
+                result = self.convert(choice, given, run)
+        finally:
+            self.busy = False
         if result is DECLINED:
             return original(*args, **kwargs)
         return result
@@ -626,13 +638,23 @@ class Door:
 
     level = ""
 
-    def __init__(self, recording: Recording) -> None:
-        super().__init__()
-        self.recording = recording
+    recording: Recording
+    _keys: dict[Any, Any]
 
-    @contextlib.contextmanager
-    def operators_only(self) -> Iterator[None]:
-        yield
+    def arrived(self, func, args: tuple, kwargs: dict) -> Any:
+        recording = self.recording
+        if recording.busy:
+            return func(*args, **kwargs)
+        key = self._keys.get(func)
+        if key is None:
+            key = self._keys[func] = targets.identify(func)
+        recording.busy = True
+        if recording.beneath is not None and recording.beneath[1] != key:
+            recording.operators += 1
+        try:
+            return recording.call(key, func, args, kwargs, self)
+        finally:
+            recording.busy = False
 
 
 class FunctionDoor(Door, TorchFunctionMode):
@@ -641,16 +663,10 @@ class FunctionDoor(Door, TorchFunctionMode):
     def __init__(self, recording: Recording) -> None:
         TorchFunctionMode.__init__(self)
         self.recording = recording
-        self._keys: dict[Any, Any] = {}
+        self._keys = {}
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
-        recording = self.recording
-        if recording.silent:
-            return func(*args, **(kwargs or {}))
-        key = self._keys.get(func)
-        if key is None:
-            key = self._keys[func] = targets.identify(func)
-        return recording.call(key, func, args, kwargs or {}, self)
+        return self.arrived(func, args, kwargs or {})
 
 
 class OperatorDoor(Door, TorchDispatchMode):
@@ -659,13 +675,7 @@ class OperatorDoor(Door, TorchDispatchMode):
     def __init__(self, recording: Recording) -> None:
         TorchDispatchMode.__init__(self)
         self.recording = recording
-        self._keys: dict[Any, Any] = {}
+        self._keys = {}
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        recording = self.recording
-        if recording.silent:
-            return func(*args, **(kwargs or {}))
-        key = self._keys.get(func)
-        if key is None:
-            key = self._keys[func] = targets.identify(func)
-        return recording.call(key, func, args, kwargs or {}, self)
+        return self.arrived(func, args, kwargs or {})

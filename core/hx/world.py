@@ -43,7 +43,7 @@ def _hooks(recording: Recording, model: Any, watch: Callable | None) -> dict:
     for function, key in recording.choices.functions.items():
         hooks[function] = _foreign(recording, key)
     hooks[torch.nn.Module._call_impl] = _scopes(recording, model, watch)
-    for asked in (torch.compiler.is_exporting, torch.onnx.is_in_onnx_export):
+    for asked in (torch.compiler.is_exporting, torch.onnx.is_in_onnx_export, torch.jit.is_tracing):
         hooks[asked] = _yes(recording)
     return hooks
 
@@ -80,8 +80,12 @@ def _scopes(recording: Recording, model: Any, watch: Callable | None) -> Callabl
             result = original(*args, **kwargs)
         finally:
             scopes.pop()
-        if watch is not None and not recording.silent:
-            watch(known[0], module, result)
+        if watch is not None and not recording.busy:
+            recording.busy = True
+            try:
+                watch(known[0], module, result)
+            finally:
+                recording.busy = False
         return result
 
     return hook
@@ -102,7 +106,7 @@ def _carriers(recording: Recording) -> list[tuple[Any, str, Callable]]:
 
     def of_len(original):
         def length(x, /):
-            if isinstance(x, torch.Tensor) and not recording.silent:
+            if isinstance(x, torch.Tensor) and not recording.busy:
                 sizes = _shape_of(recording, x)
                 if sizes:
                     return sizes[0]

@@ -27,7 +27,7 @@ def write_back(
     view = geometry(tensor)
     value = builder.cast(value, root.dtype)
     if _whole(family.geometry, view):
-        return op.Reshape(value, op.sizes(root.shape)) if value.shape != root.shape else value
+        return op.Reshape(value, op.sizes(root.shape)) if value.shape is None or not op.same(value.shape, root.shape) else value
     if not root.dynamic and not value.dynamic:
         places: Value = builder.constant(_positions(family.geometry, view))
     else:
