@@ -1,0 +1,349 @@
+"""Hooks Python callables for one thread, and leaves no trace.
+
+A plain Python function is hooked through its `__code__`, so that every reference to it is caught
+wherever it is stored. Anything else is hooked where it is stored. A thread that hooks something
+sees its own handler, every other thread the original, and the last one to leave restores it.
+
+How an interrupt is survived: what is about to change is registered before it changes, undoing may
+run any number of times and finds out by looking what is left to do, and an `__exit__` that was cut
+short before its first line is made up for when the context manager dies.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+import threading
+import types
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from .errors import TargetError
+
+Handler = Callable[[types.FunctionType, tuple, dict], Any]
+
+_lock = threading.RLock()  # re-entered when a collected `_Patching` undoes itself in here
+_codes: dict[types.FunctionType, _Code] = {}  # what is hooked now, and by whom
+_slots: dict[int, _Slot] = {}  # the same for attributes, by the id of what is installed there
+_MISSING: Any = object()
+_CALL = "<hx: the dispatcher goes here>"
+
+
+class _Stack(threading.local):
+    """The handlers of each thread; not a context variable, which new threads may inherit."""
+
+    def __init__(self) -> None:
+        self.entries: list[tuple[Callable, object]] = []
+
+
+class _Code:
+    """A function whose code is swapped while anybody hooks it."""
+
+    def __init__(self, function: types.FunctionType) -> None:
+        self.function = function
+        self.code = function.__code__
+        self.users: set[object] = set()
+        self.stack = stack = _Stack()
+        self.original = original = _copy(function, self.code)
+
+        def dispatch(args: tuple, kwargs: dict) -> Any:
+            entries = stack.entries
+            if entries:
+                return entries[-1][0](original, args, kwargs)
+            return original(*args, **kwargs)
+
+        self.trampoline = _trampoline(self.code, dispatch)
+
+    def put(self) -> None:
+        self.function.__code__ = self.trampoline
+
+    def take_back(self) -> str:
+        function = self.function
+        if function.__code__ is self.trampoline:
+            function.__code__ = self.code
+        if function.__code__ is self.code:
+            return ""
+        return f"the code of {function.__module__}.{function.__qualname__}"
+
+    def forget(self) -> None:
+        _codes.pop(self.function, None)
+
+
+class _Slot:
+    """An object that is replaced, at one or more places, while anybody hooks it."""
+
+    def __init__(self, raw: Any) -> None:
+        self.raw = raw
+        self.users: set[object] = set()
+        self.stack = stack = _Stack()
+        self.places: list[tuple[Any, str, bool]] = []  # owner, name, whether its own
+        self.everywhere = False
+        inner = raw.__func__ if isinstance(raw, (staticmethod, classmethod)) else raw
+        if not callable(inner):
+            raise TargetError(f"{raw!r} cannot be called, so it cannot be hooked")
+        self.original: Callable = inner
+
+        def switch(*args: Any, **kwargs: Any) -> Any:
+            entries = stack.entries
+            return (entries[-1][0] if entries else inner)(*args, **kwargs)
+
+        functools.update_wrapper(switch, inner)
+        if isinstance(raw, classmethod):
+            self.installed: Any = classmethod(switch)
+        elif isinstance(raw, staticmethod) or not hasattr(type(raw), "__get__"):
+            # A builtin that is stored on a class does not bind, and so its stand-in must not.
+            self.installed = staticmethod(switch)
+        else:
+            self.installed = switch
+        self.bare = switch  # modules and instances bind nothing
+
+    def holds(self, value: Any) -> bool:
+        return value is self.installed or value is self.bare
+
+    def put(self) -> None:
+        for owner, name, _ in self.places:
+            if not self.holds(_own(owner, name)):
+                _set(owner, name, self.installed if isinstance(owner, type) else self.bare)
+
+    def take_back(self) -> str:
+        if self.everywhere:  # also what was imported meanwhile
+            self.places += _aliases(self, self.bare, self.installed)
+        theirs = ""
+        for owner, name, own in self.places:
+            value = _own(owner, name)
+            if self.holds(value):
+                _set(owner, name, self.raw if own else _MISSING)
+            elif value is not (self.raw if own else _MISSING):
+                theirs = f"{getattr(owner, '__name__', type(owner).__name__)}.{name}"
+        return theirs
+
+    def forget(self) -> None:
+        _slots.pop(id(self.bare), None)
+        _slots.pop(id(self.installed), None)
+
+
+class _Patching:
+    """Enters all or nothing; `prepare` answers with what to hook and what to call."""
+
+    _open = False  # here for `__del__`, when an interrupt came within `__init__`
+
+    def __init__(self, prepare: Callable[[_Patching], Iterable[tuple[Any, Callable]]]) -> None:
+        self._prepare = prepare
+        self._spots: list[Any] = []
+        self._entries: list[tuple[list, tuple]] = []
+        self._token = object()  # stands for self, which must be able to die while it is registered
+
+    # Each critical section is one call on the line of its `with`: leaving the block then has no
+    # line of its own, at which a debugger or a tracer could raise while the lock is held.
+
+    def __enter__(self) -> _Patching:
+        if self._open:
+            raise RuntimeError("these hooks are in use already")
+        try:
+            with _lock: self._install()  # noqa: E701  # fmt: skip
+            return self
+        except BaseException:
+            self._undo()
+            raise
+
+    def __exit__(self, *exc: object) -> None:
+        try:
+            self._undo()
+        except BaseException:
+            self._undo()  # finish what an interrupt cut short
+            raise
+
+    def __del__(self) -> None:
+        # Reached open only if an interrupt came between the body and the first line of __exit__.
+        if self._open:
+            self._undo()
+
+    def _install(self) -> None:
+        self._open = True
+        for spot, handler in self._prepare(self):
+            if spot not in self._spots[-1:]:
+                self._spots.append(spot)
+            spot.users.add(self._token)
+            entry = (handler, self._token)
+            self._entries.append((spot.stack.entries, entry))
+            spot.stack.entries.append(entry)
+            spot.put()
+
+    def _undo(self) -> None:
+        theirs: list[str] = []
+        with _lock: self._remove(theirs)  # noqa: E701  # fmt: skip
+        for what in theirs:
+            said = f"{what} was replaced by somebody else while it was hooked; left as it is now"
+            warnings.warn(said, RuntimeWarning, stacklevel=3)
+
+    def _remove(self, theirs: list[str]) -> None:
+        for entries, entry in self._entries:
+            entries[:] = [e for e in entries if e is not entry]
+        for spot in reversed(self._spots):
+            spot.users.discard(self._token)
+            if not spot.users:
+                replaced = spot.take_back()
+                spot.forget()
+                if replaced:
+                    theirs.append(replaced)
+        self._entries.clear()
+        self._spots.clear()
+        self._open = False
+
+
+def original(function: types.FunctionType) -> types.FunctionType:
+    """A copy of the function that runs the original code, whether it is hooked or not."""
+    spot = _codes.get(function)
+    return spot.original if spot is not None and spot.users else _copy(function, function.__code__)
+
+
+def hooks(handlers: Mapping[Any, Handler]) -> _Patching:
+    """`with hooks({function: handler}): ...` calls `handler(original, args, kwargs)` instead.
+
+    In this thread only. Positional arguments, with defaults filled in, are in `args`.
+    """
+    for function in handlers:
+        if not isinstance(function, types.FunctionType):
+            raise TargetError(
+                f"{function!r} is not a plain Python function",
+                hint="hook it where it is stored: patching.attributes([(owner, name, wrapper)])",
+            )
+
+    def prepare(user: _Patching) -> Iterable[tuple[_Code, Callable]]:
+        for function, handler in handlers.items():
+            spot = _codes.get(function)
+            if spot is None or (not spot.users and function.__code__ is not spot.trampoline):
+                spot = _Code(function)
+                user._spots.append(spot)  # before it is registered: an undo has to forget it
+                _codes[function] = spot
+            elif function.__code__ is not spot.trampoline:
+                raise TargetError(f"{function.__qualname__}: its code was replaced while hooked")
+            yield spot, handler
+
+    return _Patching(prepare)
+
+
+def attributes(
+    places: Iterable[tuple[Any, str, Callable[[Callable], Callable]]], *, aliases: bool = False
+) -> _Patching:
+    """`with attributes([(owner, name, make_wrapper)]): ...` for what has no code to swap.
+
+    `make_wrapper(original)` gives what this thread calls instead; for a method `original` takes
+    `self` first. With `aliases`, all module globals that are the same object are replaced too,
+    and so are those that an import inside of the block adds.
+    """
+    wanted = list(places)
+
+    def prepare(user: _Patching) -> Iterable[tuple[_Slot, Callable]]:
+        for owner, name, make in wanted:
+            raw = _own(owner, name)
+            own = raw is not _MISSING
+            if not own:
+                raw = _inherited(owner, name)
+            slot = _slots.get(id(raw)) if own else None
+            if slot is None:
+                slot = _Slot(raw)
+            user._spots.append(slot)
+            _slots[id(slot.bare)] = _slots[id(slot.installed)] = slot
+            found = [(owner, name, own)]
+            if aliases:
+                slot.everywhere = True
+                found += _aliases(slot, slot.raw)
+            slot.places += [p for p in found if not _listed(slot.places, p)]
+            yield slot, make(slot.original)
+
+    return _Patching(prepare)
+
+
+def _listed(places: list[tuple[Any, str, bool]], place: tuple[Any, str, bool]) -> bool:
+    return any(p[0] is place[0] and p[1] == place[1] for p in places)
+
+
+def _own(owner: Any, name: str) -> Any:
+    if not hasattr(owner, "__dict__"):
+        raise TargetError(f"{owner!r} has no attributes that can be replaced")
+    return vars(owner).get(name, _MISSING)
+
+
+def _inherited(owner: Any, name: str) -> Any:
+    holders = [h for h in getattr(owner, "__mro__", ()) if name in vars(h)]
+    # An instance's attribute comes from its class, bound.
+    found = vars(holders[0])[name] if holders else getattr(owner, name, _MISSING)
+    if found is _MISSING:
+        raise TargetError(f"{getattr(owner, '__name__', owner)!r} has no attribute {name!r}")
+    return found
+
+
+def _set(owner: Any, name: str, value: Any) -> None:
+    """Writes past whatever `__setattr__` the owner has; classes must learn of it, so not past."""
+    if not isinstance(owner, type):
+        if value is _MISSING:
+            vars(owner).pop(name, None)
+        else:
+            vars(owner)[name] = value
+        return
+    try:
+        delattr(owner, name) if value is _MISSING else setattr(owner, name, value)
+    except (TypeError, AttributeError) as e:
+        raise TargetError(f"{owner.__qualname__}.{name} cannot be replaced", why=str(e)) from e
+
+
+def _aliases(slot: _Slot, *values: Any) -> list[tuple[Any, str, bool]]:
+    """The module globals that are one of the values, and that the slot does not list yet."""
+    wanted = {id(v) for v in values}
+    modules = [m for m in list(sys.modules.values()) if isinstance(m, types.ModuleType)]
+    places = [(m, k, True) for m in modules for k, v in list(vars(m).items()) if id(v) in wanted]
+    return [p for p in places if not _listed(slot.places, p)]
+
+
+def _copy(function: types.FunctionType, code: types.CodeType) -> types.FunctionType:
+    copy = types.FunctionType(
+        code, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+    )
+    functools.update_wrapper(copy, function)
+    vars(copy).pop("__wrapped__")
+    vars(copy).update(vars(function))
+    copy.__kwdefaults__ = function.__kwdefaults__
+    return copy
+
+
+def _trampoline(code: types.CodeType, dispatch: Callable) -> types.CodeType:
+    """Code with the parameters, free variables and place of `code` that only calls `dispatch`."""
+    count = code.co_posonlyargcount, code.co_argcount, code.co_kwonlyargcount
+    flags = code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)
+    total = count[1] + count[2] + flags.bit_count()
+    form = _form(*count, flags, code.co_varnames[:total], code.co_freevars)
+    names = ("co_name", "co_qualname", "co_filename", "co_firstlineno")  # qualname from 3.11 on
+    changes: dict[str, Any] = {n: getattr(code, n) for n in names if hasattr(code, n)}
+    consts = tuple(dispatch if c == _CALL else c for c in form.co_consts)
+    return form.replace(co_consts=consts, **changes)
+
+
+@functools.lru_cache(maxsize=4096)
+def _form(
+    posonly: int, args: int, kwonly: int, flags: int, names: tuple[str, ...], free: tuple[str, ...]
+) -> types.CodeType:
+    """Compiled once for each parameter list: most forwards are `(self, x)`."""
+    # Names are replaced afterwards, since comprehensions have parameters such as `.0`.
+    spelled = [f"__hx_{i}" for i in range(len(names))]
+    positional, only, rest = spelled[:args], spelled[args : args + kwonly], spelled[args + kwonly :]
+    star = rest.pop(0) if flags & inspect.CO_VARARGS else ""
+    double = rest.pop(0) if flags & inspect.CO_VARKEYWORDS else ""
+    head = [*positional[:posonly], *(["/"] if posonly else []), *positional[posonly:]]
+    head += [f"*{star}"] if star else ["*"] if only else []
+    head += [*only, *([f"**{double}"] if double else [])]
+    tail = [*positional, *([f"*{star}"] if star else [])]
+    keys = [f"{names[args + i]!r}: {name}" for i, name in enumerate(only)]
+    keys += [f"**{double}"] if double else []
+    source = "def outer():\n"
+    source += "".join(f"  {name} = None\n" for name in free)
+    source += f"  def inner({', '.join(head)}):\n"
+    source += "".join(f"    if 0: {name}\n" for name in free)  # free in it, and never run
+    source += f"    __hx = {_CALL!r}; return __hx(({''.join(t + ',' for t in tail)}), "
+    source += f"{{{', '.join(keys)}}})\n  return inner\n"
+    space: dict[str, Any] = {}
+    exec(compile(source, "<hx>", "exec"), space)
+    code = space["outer"]().__code__
+    return code.replace(co_varnames=(*names, *code.co_varnames[len(names) :]))

@@ -1,0 +1,151 @@
+"""Remembers a module's attributes, and one level of the containers in them, and puts them back.
+
+By identity only: nothing is copied, compared or asked of the module itself, whose `__setattr__`,
+`__getattr__` and `modules()` may be anything.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import operator
+import types
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import torch
+
+_CONTAINERS = (dict, list, set, deque)
+
+
+class Shallow:
+    """One module, as it was."""
+
+    __slots__ = ("cls", "empty", "filled", "items", "module", "slots", "state", "training")
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        self.module, self.cls, self.state = module, type(module), vars(module)
+        self.items = dict(self.state)
+        # Most are the hook tables of a module without hooks: those only have to be empty again.
+        self.empty, self.filled = [], []
+        for value in self.items.values():
+            if isinstance(value, _CONTAINERS):
+                if value:
+                    self.filled.append((value, _contents(value)))
+                else:
+                    self.empty.append(value)
+        self.slots = list(_filled_slots(module))
+        # The attributes of a scripted module live in C++.
+        scripted = isinstance(module, torch.jit.ScriptModule)
+        self.training = module.training if scripted else None
+
+    def tensors(self) -> Iterator[tuple[str, str, torch.Tensor]]:
+        """(name, kind, tensor) of all that it holds, directly or in a container."""
+        for key, value in self.items.items():
+            if isinstance(value, torch.Tensor):
+                yield key, "attribute", value
+            elif isinstance(value, _CONTAINERS) and value and key != "_modules":
+                kind = {"_parameters": "parameter", "_buffers": "buffer"}.get(key, "attribute")
+                for name, item in value.items() if isinstance(value, dict) else enumerate(value):
+                    if isinstance(item, torch.Tensor):
+                        yield (f"{key}[{name}]" if kind == "attribute" else str(name)), kind, item
+        if self.training is not None:
+            for name, item in self.module.named_parameters(recurse=False):
+                yield name, "parameter", item
+            for name, item in self.module.named_buffers(recurse=False):
+                yield name, "buffer", item
+
+    def restore(self) -> None:
+        if type(self.module) is not self.cls:  # as lazy modules do in their first forward
+            object.__setattr__(self.module, "__class__", self.cls)
+        _restore_dict(self.state, self.items)
+        for value in self.empty:
+            if value:
+                value.clear()
+        for value, contents in self.filled:
+            _restore_container(value, contents)
+        for descriptor, value in self.slots:
+            descriptor.__set__(self.module, value)
+        if self.training is not None and self.module.training != self.training:
+            self.module.training = self.training
+
+
+def walk(root: torch.nn.Module) -> Iterator[tuple[str, torch.nn.Module]]:
+    """Every module once, with its path."""
+    seen: set[int] = set()
+    waiting: list[tuple[str, Any]] = [("", root)]
+    while waiting:
+        path, module = waiting.pop()
+        if module is None or id(module) in seen:
+            continue
+        seen.add(id(module))
+        yield path, module
+        if isinstance(module, torch.jit.ScriptModule):
+            children = list(module.named_children())
+        else:
+            children = list((vars(module).get("_modules") or {}).items())
+        waiting += [(f"{path}.{n}" if path else n, m) for n, m in reversed(children)]
+
+
+def buffers(module: torch.nn.Module) -> dict[str, torch.Tensor]:
+    if isinstance(module, torch.jit.ScriptModule):
+        return dict(module.named_buffers(recurse=False))
+    table = vars(module).get("_buffers") or {}
+    return {k: v for k, v in table.items() if isinstance(v, torch.Tensor)}
+
+
+def _filled_slots(module: torch.nn.Module) -> Iterator[tuple[Any, Any]]:
+    for descriptor in _members(type(module)):
+        with contextlib.suppress(AttributeError):
+            yield descriptor, descriptor.__get__(module)
+
+
+def _members(cls: type) -> list[types.MemberDescriptorType]:
+    found = _members_of.get(cls)
+    if found is None:
+        every = [d for c in cls.__mro__ for d in vars(c).values()]
+        found = [d for d in every if isinstance(d, types.MemberDescriptorType)]
+        _members_of[cls] = found
+    return found
+
+
+_members_of: dict[type, list[types.MemberDescriptorType]] = {}
+
+
+def _contents(value: Any) -> tuple:
+    return (*value, *value.values()) if isinstance(value, dict) else tuple(value)
+
+
+def _identical(a: Iterable, b: Iterable) -> bool:
+    return all(map(operator.is_, a, b))
+
+
+def _restore_dict(state: dict, was: dict) -> None:
+    if len(state) == len(was) and list(state) == list(was):
+        if not _identical(state.values(), was.values()):
+            dict.update(state, was)
+        return
+    # Values first, so that another thread never finds it empty, unless the order changed.
+    dict.update(state, was)
+    for key in [k for k in state if k not in was]:
+        dict.pop(state, key)
+    if list(state) != list(was):
+        dict.clear(state)
+        dict.update(state, was)
+
+
+def _restore_container(value: Any, contents: tuple) -> None:
+    now = _contents(value)
+    if len(now) == len(contents) and _identical(now, contents):
+        return
+    if isinstance(value, dict):
+        half = len(contents) // 2
+        base: Any = OrderedDict if isinstance(value, OrderedDict) else dict
+        base.clear(value)
+        for key, item in zip(contents[:half], contents[half:]):
+            base.__setitem__(value, key, item)
+    elif isinstance(value, list):
+        list.__setitem__(value, slice(None), contents)
+    else:
+        value.clear()
+        (value.update if isinstance(value, set) else value.extend)(contents)

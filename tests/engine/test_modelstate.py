@@ -1,0 +1,323 @@
+"""Whatever a model does to itself while it runs is undone, and told."""
+
+import random
+import sys
+import timeit
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from hx import modelstate
+from hx.errors import ExportError
+from hx.modelstate import preserved
+
+
+class Counter(nn.Module):
+    """Does to itself what models do."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3))
+        self.register_buffer("steps", torch.zeros(2))
+        self.register_buffer("hidden", torch.zeros(1), persistent=False)
+        self.cache = {"a": torch.ones(1)}
+        self.seen = [1]
+        self.plain = torch.zeros(2)
+        self.eval_calls = 0
+
+    def train(self, mode=True):
+        self.eval_calls = getattr(self, "eval_calls", 0) + 1
+        return super().train(mode)
+
+
+def picture(model):
+    """All that is to stay: objects by identity, tensors by contents."""
+    found = {}
+    for path, m in model.named_modules():
+        state = vars(m)
+        found[path] = [
+            (k, id(v), list(map(id, v.values())) + list(v) if isinstance(v, dict)
+             else list(map(id, v)) if isinstance(v, list) else None)
+            for k, v in state.items()
+        ]  # fmt: skip
+    for name, t in [*model.named_parameters(), *model.named_buffers()]:
+        found["t", name] = (id(t), t.tolist(), t.requires_grad, id(t.grad), t.shape)
+        found["memory", name] = t.untyped_storage()._cdata
+    return found
+
+
+def test_the_model_runs_in_eval_and_comes_back():
+    model = Counter().train()
+    model.inner[1].eval()
+    before, calls = picture(model), model.eval_calls
+    with preserved(model):
+        assert not any(m.training for m in model.modules())
+        assert model.eval_calls == calls
+    assert picture(model) == before
+    assert model.training and not model.inner[1].training
+
+
+CHANGES = {
+    "buffer in place": (lambda m: m.steps.add_(1), ["steps"]),
+    "buffer through a view": (lambda m: m.steps[:1].fill_(3), ["steps"]),
+    "buffer through data": (lambda m: m.steps.data.add_(1), ["steps"]),
+    "buffer through numpy": (lambda m: m.steps.numpy().__setitem__(0, 5), ["steps"]),
+    "buffer rebound": (lambda m: setattr(m, "steps", m.steps + 1), ["steps"]),
+    "buffer rebound to the same": (lambda m: setattr(m, "steps", m.steps + 0), []),
+    "buffer given other data": (lambda m: setattr(m.steps, "data", torch.ones(5)), ["steps"]),
+    "buffer resized": (lambda m: m.steps.resize_(7), ["steps"]),
+    "buffer not in the state_dict": (lambda m: m.hidden.add_(1), ["hidden"]),
+    "buffer added": (lambda m: m.register_buffer("new", torch.ones(1)), ["new"]),
+    "buffer deleted": (lambda m: delattr(m, "steps"), ["steps"]),
+    "buffer set to NaN": (lambda m: m.steps.fill_(float("nan")), ["steps"]),
+    "batch norm in training": (
+        lambda m: F.batch_norm(torch.rand(4, 3), m.inner[1].running_mean, m.inner[1].running_var,
+                               training=True),
+        ["inner.1.running_mean", "inner.1.running_var"],
+    ),
+    "attribute added": (lambda m: setattr(m, "late", 1), []),
+    "attribute changed": (lambda m: setattr(m, "seen", [2]), []),
+    "attribute deleted": (lambda m: delattr(m, "seen"), []),
+    "list appended": (lambda m: m.seen.append(2), []),
+    "dict changed": (lambda m: m.cache.update(a=1, b=2), []),
+    "cached tensor written": (lambda m: m.cache["a"].add_(1), []),
+    "plain tensor written": (lambda m: m.plain.add_(1), []),
+    "module added": (lambda m: m.add_module("extra", nn.ReLU()), []),
+    "module replaced": (lambda m: m.inner.__setitem__(0, nn.ReLU()), []),
+    "modules reordered": (lambda m: m._modules.update(inner=m._modules.pop("inner")), []),
+    "hooks added": (lambda m: m.inner.register_forward_hook(print), []),
+    "training set": (lambda m: m.train(), []),
+    "frozen": (lambda m: m.requires_grad_(False), []),
+    "parameter given other data": (lambda m: setattr(m.inner[0].weight, "data", torch.ones(1)), []),
+    "parameter rebound": (lambda m: setattr(m.inner[0], "weight", nn.Parameter(torch.ones(1))), []),
+    "moved to another dtype": (lambda m: m.half(), ["hidden", "inner.1.running_mean",
+                                                    "inner.1.running_var", "steps"]),
+    "grads made": (lambda m: m.inner[0](torch.ones(1, 3)).sum().backward(), []),
+    "class changed": (lambda m: setattr(m, "__class__", nn.Module), []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_what_a_model_does_to_itself_is_undone(what):
+    change, buffers = CHANGES[what]
+    model = Counter()
+    before, state = picture(model), {k: v.clone() for k, v in model.state_dict().items()}
+    extra = model.cache["a"].clone(), model.plain.clone()
+    with preserved(model) as guard:
+        change(model)
+        inside = guard.changed_buffers
+    assert inside == guard.changed_buffers == buffers
+    assert type(model) is Counter
+    assert picture(model) == before
+    assert all(torch.equal(v, state[k]) for k, v in model.state_dict().items())
+    assert torch.equal(model.cache["a"], extra[0]) and torch.equal(model.plain, extra[1])
+
+
+def test_parameters_that_a_caller_announces_are_copied_back():
+    model = Counter()
+    weight = model.inner[0].weight
+    before = weight.detach().clone()
+    with preserved(model) as guard, torch.no_grad():
+        row = weight[1]
+        guard.before_write(row)
+        row.fill_(7)
+        guard.before_write(row)  # too late to keep anything: the first copy has to stay
+        weight.mul_(2)
+        assert guard.changed_parameters == ["inner.0.weight"]
+    assert torch.equal(weight, before)
+    version = weight._version
+    with preserved(model):
+        pass
+    assert weight._version == version
+
+
+def test_parameters_changed_unannounced_are_told():
+    model = Counter()
+    with pytest.raises(ExportError, match=r"changed inner\.0\.bias"), preserved(model) as guard:
+        with torch.no_grad():
+            model.inner[0].bias.add_(1)
+        model.seen.append(5)
+    assert guard.changed_parameters == ["inner.0.bias"]
+    assert model.seen == [1]
+    with (
+        pytest.warns(RuntimeWarning, match=r"inner\.0\.bias"),
+        pytest.raises(KeyError),
+        preserved(model),
+    ):
+        with torch.no_grad():
+            model.inner[0].bias.add_(1)
+        raise KeyError
+
+
+def test_large_buffers_are_copied_only_when_announced(monkeypatch):
+    monkeypatch.setattr(modelstate, "EAGER_LIMIT", 8)
+    model = Counter()
+    with preserved(model) as guard:
+        guard.before_write(model.steps)
+        model.steps.add_(1)
+    assert guard.changed_buffers == ["steps"] and model.steps.tolist() == [0, 0]
+    with pytest.raises(ExportError, match="steps"), preserved(model):
+        model.steps.add_(1)
+
+
+def test_gradients_stay():
+    model = Counter()
+    model.inner[0](torch.ones(1, 3)).sum().backward()
+    grad = model.inner[0].weight.grad
+    before = grad.clone()
+    with preserved(model):
+        model.zero_grad()
+        model.inner[0](torch.ones(1, 3)).sum().backward()
+    assert model.inner[0].weight.grad is grad and torch.equal(grad, before)
+
+
+def test_random_numbers_and_flags():
+    model = Counter()
+
+    def draw():
+        return torch.rand(1).item(), random.random(), np.random.rand()
+
+    for seed in (torch.manual_seed, random.seed, np.random.seed):
+        seed(3)
+    expected = draw()
+    for seed in (torch.manual_seed, random.seed, np.random.seed):
+        seed(3)
+    flags = [
+        torch.is_grad_enabled,
+        torch.get_default_dtype,
+        torch.is_autocast_cache_enabled,
+        lambda: torch.is_autocast_enabled("cpu"),
+        lambda: torch.get_autocast_dtype("cpu"),
+    ]
+    before = [f() for f in flags]  # fmt: skip
+    with preserved(model):
+        draw()
+        torch.set_grad_enabled(False)
+        torch.set_default_dtype(torch.float64)
+        torch.set_autocast_enabled("cpu", True)
+        torch.set_autocast_dtype("cpu", torch.float16)
+    assert [f() for f in flags] == before
+    assert draw() == expected
+
+
+def test_odd_modules():
+    class Odd(nn.Module):
+        __slots__ = ("slot", "unset")
+
+        def __init__(self):
+            super().__init__()
+            self.slot = 1
+            self.child = nn.Linear(1, 1)
+
+        def __setattr__(self, name, value):
+            if "child" in vars(self).get("_modules", ()):
+                raise AttributeError(f"{name} is frozen")
+            super().__setattr__(name, value)
+
+        def __getattr__(self, name):
+            if name == "training":
+                raise AssertionError("asked for training")
+            return super().__getattr__(name)
+
+        def modules(self):
+            raise AssertionError("asked for modules")
+
+        def eval(self):
+            raise AssertionError("asked for eval")
+
+    model = Odd()
+    before = dict(vars(model))
+    with preserved(model):
+        assert vars(model)["training"] is vars(model.child)["training"] is False
+        Odd.slot.__set__(model, 2)
+        vars(model)["new"] = 3
+    assert vars(model) == before and model.slot == 1
+    assert vars(model.child)["training"] is True
+
+
+def test_expanded_shared_and_inference_tensors():
+    model = nn.Module()
+    model.register_buffer("wide", torch.zeros(1, 3).expand(4, 3))
+    model.register_buffer("base", torch.zeros(4))
+    model.register_buffer("part", model.base[:2])
+    with torch.inference_mode():
+        model.register_buffer("inferred", torch.zeros(2))
+    with preserved(model) as guard:
+        model.wide.data[0].fill_(1)
+        model.part.add_(1)
+        with torch.inference_mode():
+            model.inferred.add_(1)
+    assert guard.changed_buffers == ["base", "inferred", "part", "wide"]
+    assert all(b.sum() == 0 for b in model.buffers())
+
+
+def test_a_tied_buffer_has_both_its_names():
+    model = nn.Sequential(nn.BatchNorm1d(2), nn.BatchNorm1d(2))
+    model[1].running_mean = model[0].running_mean
+    with preserved(model) as guard:
+        model[0].running_mean.add_(1)
+    assert guard.changed_buffers == ["0.running_mean", "1.running_mean"]
+
+
+def test_lazy_and_scripted_modules():
+    with pytest.raises(ExportError, match=r"0\.weight has no shape yet"):
+        preserved(nn.Sequential(nn.LazyLinear(3))).__enter__()
+    scripted = torch.jit.script(nn.BatchNorm1d(2)).train()
+    with preserved(scripted) as guard:
+        assert not scripted.training
+        scripted.running_mean.add_(1)
+    assert guard.changed_buffers == ["running_mean"]
+    assert scripted.training and scripted.running_mean.tolist() == [0, 0]
+
+
+def test_an_interrupt_at_any_line_leaves_the_model_as_it_was():
+    model = nn.Sequential(nn.BatchNorm1d(2), nn.Linear(2, 2))
+    model[0].cache = [1]
+    before = picture(model)
+    torch.manual_seed(1)
+    state = torch.get_rng_state()
+    files = {modelstate.__file__, sys.modules["hx.shallow"].__file__}
+    for at in range(1, 5000, 3):  # every third line, so as to stay quick
+        left = at
+
+        def trace(frame, event, arg):
+            nonlocal left
+            code = frame.f_code
+            if code.co_filename not in files or code.co_name == "__del__":
+                return None
+            if event == "line":
+                left -= 1
+                if left == 0:
+                    raise KeyboardInterrupt
+            return trace
+
+        outside = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            with preserved(model):
+                model[0].running_mean.add_(1)
+                model[0].cache.append(2)
+                torch.rand(1)
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.settrace(outside)
+        assert picture(model) == before, f"at line {at}"
+        assert torch.equal(torch.get_rng_state(), state), f"at line {at}"
+        if left > 0:
+            break
+    assert left > 0 and at > 300
+
+
+def test_it_is_cheap():
+    layers = [nn.Sequential(nn.Conv2d(8, 8, 1), nn.BatchNorm2d(8), nn.ReLU()) for _ in range(53)]
+    model = nn.Sequential(*layers)  # as many modules and buffers as in a ResNet-50
+
+    def run():
+        with preserved(model):
+            pass
+
+    assert min(timeit.repeat(run, number=1, repeat=10)) < 0.02
