@@ -92,7 +92,7 @@ class Builder:
             schema = self._check(schema, op, inputs, attributes)
         values = self._lift(schema, inputs)
         attributes = self._attributes(schema, attributes)
-        if op == "Reshape":
+        if op == "Reshape" and not attributes.get("allowzero"):
             self._simpler_shape(values)
         if count is None:
             count = schema.min_outputs or 1
