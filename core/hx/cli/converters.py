@@ -270,11 +270,15 @@ def _signature(each: Registration) -> str:
 
 
 def _case(case: Any) -> str:
-    parts = [repr(a) for a in case.args] + [f"{k}={v!r}" for k, v in case.kwargs.items()]
-    made = ", ".join(
-        [repr(a) for a in case.init] + [f"{k}={v!r}" for k, v in case.init_kwargs.items()]
-    )
-    return (f"({made})" if made else "") + f"({', '.join(parts)})"
+    def told(args: Any, kwargs: Any) -> str:
+        return ", ".join([*map(_value, args), *(f"{k}={_value(v)}" for k, v in kwargs.items())])
+
+    made = told(case.init, case.init_kwargs)
+    return (f"({made})" if made else "") + f"({told(case.args, case.kwargs)})"
+
+
+def _value(value: Any) -> str:
+    return "lambda" if callable(value) else repr(value)
 
 
 def _source(each: Registration) -> str:

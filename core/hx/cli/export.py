@@ -142,7 +142,7 @@ def summary(report: Any, path: Path | None) -> None:
         ("outputs", _edges(report.outputs)),
         ("graph", f"{amount(report.nodes, 'node')}, "
          f"{amount(report.initializers, 'initializer')}, opset {report.opset}"),
-        ("packs", ", ".join(f"{name} ({amount(n, 'call')})" for name, n in report.packs.items())),
+        ("packs", ", ".join(f"{name} ({amount(n, 'node')})" for name, n in report.packs.items())),
         ("buffers", _changed(report.changed_buffers)),
         ("escapes", _escapes(report.escapes)),
         ("note", "\n".join(report.notes[:5]) + _more(report.notes, 5)),
@@ -155,11 +155,13 @@ def summary(report: Any, path: Path | None) -> None:
 
 
 def _edges(edges: list[dict[str, Any]], most: int = 8) -> str:
-    lines = [
-        f"{edge.get('name')} {edge.get('dtype')}[{','.join(map(str, edge.get('shape') or ()))}]"
-        for edge in edges[:most]
-    ]
-    return "\n".join(lines) + _more(edges, most)
+    return "\n".join(_edge(edge) for edge in edges[:most]) + _more(edges, most)
+
+
+def _edge(edge: dict[str, Any]) -> str:
+    dims = ",".join("?" if dim is None else str(dim) for dim in edge.get("shape") or ())
+    dtype = {"float": "float32", "double": "float64"}.get(edge["dtype"], edge["dtype"])
+    return f"{edge['name']} {dtype}[{dims}]"
 
 
 def _more(items: list[Any], shown: int) -> str:

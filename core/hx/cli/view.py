@@ -90,6 +90,7 @@ def _edge(value) -> str:
 
     tensor = value.type.tensor_type
     dtype = onnx.TensorProto.DataType.Name(tensor.elem_type).lower()
+    dtype = {"float": "float32", "double": "float64"}.get(dtype, dtype)
     dims = (dim.dim_param or (str(dim.dim_value) if dim.HasField("dim_value") else "?")
             for dim in tensor.shape.dim)  # fmt: skip
     return f"{value.name} {dtype}[{','.join(dims)}]"

@@ -1,0 +1,236 @@
+"""Packs that misbehave, each really installed: what people see, and that all else works on."""
+
+from __future__ import annotations
+
+import pytest
+
+from .conftest import Shell, pip_install, write_pack
+
+API = "HX_API = 1\n"
+LISTS = API + "def hx_converters():\n    return ['{module}.converters']\n"
+
+SHOP = """
+import torch
+from torch import nn
+
+def operator(x): return x * 2
+def structure(x): return x * 2
+def arity(x, times): return x * times
+def endless(x): return x * 2
+def raising(x): return x * 2
+def contested(x): return x * 2
+def sound(x): return x * 2
+
+class Shop(nn.Module):
+    def __init__(self, name):
+        super().__init__()
+        self.name = name
+
+    def forward(self, x):
+        extra = (3,) if self.name == "arity" else ()
+        return globals()[self.name](x, *extra)
+"""
+NAMES = ("operator", "structure", "arity", "endless", "raising", "contested", "sound")
+MODELS = "import torch, shop.plugin as shop\n" + "".join(
+    f"def {name}(): return shop.Shop('{name}'), (torch.ones(2, 3),)\n" for name in NAMES
+)
+HEAD = "from hx import converter\n"
+
+
+def converting(name: str, body: str, parameters: str = "op, x") -> str:
+    return f"{HEAD}@converter('shop.plugin.{name}')\ndef {name}({parameters}):\n    {body}\n"
+
+
+# name of the pack -> its plugin, and its converters when it has some
+PACKS: dict[str, tuple[str, str]] = {
+    "raises-on-import": (API + "raise RuntimeError('no licence found')\n", ""),
+    "raises-in-hook": (API + "def hx_converters():\n    return 1 / 0\n", ""),
+    "misspelt-hook": (API + "def hx_convertors():\n    return []\n", ""),
+    "future-api": ("HX_API = 99\ndef hx_converters():\n    return []\n", ""),
+    "no-api": ("def hx_converters():\n    return []\n", ""),
+    "wrong-signature": (API + "def hx_converters(registry):\n    return []\n", ""),
+    "wrong-result": (API + "def hx_model_sources():\n    return ['zoo']\n", ""),
+    "endless-hook": (API + "def hx_converters():\n    return hx_converters()\n", ""),
+    "slow-import": (API + "import time; time.sleep(0.8)\ndef hx_converters():\n    return []\n", ""),
+    "heavy-import": (API + "import torch\ndef hx_converters():\n    return []\n", ""),
+    "prints-at-import": (
+        API + "print('Welcome to ACME!')\ndef hx_converters():\n    return []\n",
+        "",
+    ),
+    "exits-at-import": (API + "import sys; sys.exit('not today')\n", ""),
+    "bad-syntax": (API + "def hx_converters(:\n", ""),
+    "empty-plugin": (API, ""),
+    "no-such-library": (API + "import a_library_nobody_has\n", ""),
+    "clash-a": (LISTS, converting("contested", "return op.Mul(x, 2.0)")),
+    "clash-b": (LISTS, converting("contested", "return op.Add(x, x)")),
+    "unknown-operator": (LISTS, converting("operator", "return op.Mull(x, 2.0)")),
+    "wrong-structure": (LISTS, converting("structure", "return (x, x)")),
+    "wrong-arity": (LISTS, converting("arity", "return x")),
+    "endless-converter": (LISTS, converting("endless", "return endless(op, x)")),
+    "raising-converter": (LISTS, converting("raising", "return {}['no such key']")),
+    "bad-requirement": (
+        LISTS,
+        f"{HEAD}@converter('shop.plugin.sound', requires='spconv>>2')\ndef sound(op, x): ...\n",
+    ),
+    "sound-pack": (LISTS, converting("sound", "return op.Add(x, x)")),
+}
+
+
+@pytest.fixture(scope="module")
+def shell(tmp_path_factory) -> Shell:
+    """All of them installed side by side, with one pip."""
+    sources = tmp_path_factory.mktemp("sources")
+    roots = [write_pack(sources, "shop", SHOP, entry="")]
+    for name, (plugin, converters) in PACKS.items():
+        module = name.replace("-", "_")
+        extra = {"converters": converters} if converters else {}
+        roots.append(write_pack(sources, name, plugin.replace("{module}", module), **extra))
+    target = tmp_path_factory.mktemp("installed")
+    pip_install(target, *roots)
+    work = tmp_path_factory.mktemp("work")
+    (work / "models.py").write_text(MODELS)
+    return Shell([target], work)
+
+
+@pytest.fixture(scope="module")
+def packs(shell) -> dict[str, dict]:
+    return {pack["distribution"]: pack for pack in shell.packs().values()}
+
+
+def test_every_one_of_them_is_listed_although_all_share_one_entry_point_name(packs):
+    assert set(PACKS) | {"hx"} == set(packs)
+    assert all(pack["key"] == f"{name}[main]" for name, pack in packs.items() if name != "hx")
+
+
+def test_the_sound_ones_work(packs):
+    assert packs["hx"]["status"] == packs["sound-pack"]["status"] == "ok"
+    assert packs["sound-pack"]["counts"]["converters"] == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "finding", "words"),
+    [
+        ("raises-on-import", "import-failed", "RuntimeError: no licence found"),
+        ("raises-in-hook", "hook-raised", "ZeroDivisionError"),
+        ("misspelt-hook", "misspelt-hook", "did you mean hx_converters?"),
+        ("wrong-signature", "hook-signature", "hx_converters asks for registry"),
+        ("wrong-result", "hook-result", "'zoo', which is no ModelSource"),
+        ("endless-hook", "hook-raised", "RecursionError"),
+        ("exits-at-import", "import-failed", "SystemExit: not today"),
+        ("bad-syntax", "import-failed", "SyntaxError"),
+        ("empty-plugin", "no-hooks", "has no hook"),
+        ("no-such-library", "import-failed", "install what has the module a_library_nobody_has"),
+        ("bad-requirement", "requires-malformed", "spconv>>2"),
+    ],
+)
+def test_what_cannot_work_is_out_with_a_finding_that_says_where_and_how_to_mend_it(
+    packs, name, finding, words
+):
+    pack = packs[name]
+    [found] = [each for each in pack["findings"] if each["level"] == "error"]
+    assert (pack["status"], found["id"]) == ("failed", finding)
+    assert words in f"{found['message']} {found['fix']}"
+    assert found["fix"] and found["message"].splitlines()[0] in pack["error"]
+    assert found["file"].endswith(".py") and name.replace("-", "_") in found["file"]
+    assert found["line"] > 0 or finding == "no-hooks"
+
+
+def test_a_pack_for_a_later_api_is_incompatible_and_says_what_to_do(packs):
+    assert packs["future-api"]["status"] == "incompatible"
+    assert "upgrade hx" in packs["future-api"]["error"]
+
+
+@pytest.mark.parametrize(
+    ("name", "finding", "words"),
+    [
+        ("slow-import", "slow-import", "0."),
+        ("heavy-import", "heavy-import", "torch"),
+        ("prints-at-import", "printed-at-import", "Welcome to ACME!"),
+        ("no-api", "api-missing", "HX_API = 1"),
+    ],
+)
+def test_what_is_only_a_nuisance_works_with_a_warning(packs, name, finding, words):
+    pack = packs[name]
+    assert pack["status"] == "ok"
+    [found] = [each for each in pack["findings"] if each["id"] == finding]
+    assert found["level"] == "warning" and words in found["message"] + found["fix"]
+
+
+def test_what_a_pack_prints_at_import_does_not_reach_the_data(shell):
+    done = shell.run("converters", "list", "--json", "--only-packs", "prints-at-import,hx")
+    assert done.stdout.startswith("{") and "Welcome" not in done.stdout + done.stderr
+
+
+def test_people_see_each_broken_pack_with_its_reason_and_no_traceback(shell):
+    done = shell.run("packs", "list")
+    assert done.returncode == 0 and "Traceback" not in done.stdout + done.stderr
+    for name in ("raises-on-import", "misspelt-hook", "future-api"):
+        assert f"{name}[main]" in done.stdout
+    assert "no licence found" in done.stdout
+
+
+def test_check_exits_with_3_for_a_broken_pack_and_0_for_a_sound_one(shell):
+    broken = shell.run("packs", "check", "misspelt-hook")
+    assert broken.returncode == 3
+    assert "error misspelt-hook: there is no hook named hx_convertors" in broken.stdout
+    assert "plugin.py:2" in broken.stdout and "fix:   did you mean hx_converters?" in broken.stdout
+    assert shell.run("packs", "check", "sound-pack").returncode == 0
+
+
+def only(name: str) -> list[str]:
+    return ["--only-packs", f"hx,{name}"]
+
+
+def test_a_model_exports_although_twenty_packs_beside_are_broken(shell):
+    done = shell.run("export", "models.py:sound", "-o", "sound.onnx")
+    assert done.returncode == 0, done.stderr
+    assert "sound-pack" in done.stderr and (shell.cwd / "sound.onnx").stat().st_size
+    assert "warning: pack raises-on-import[main] is failed" in done.stderr
+
+
+def test_a_tie_names_both_packs_and_the_flags_that_settle_it(shell):
+    done = shell.run("export", "models.py:contested", "-o", "c.onnx", *only("clash-a,clash-b"))
+    assert done.returncode == 3 and not (shell.cwd / "c.onnx").exists()
+    for words in ("clash-a", "clash-b", "--use shop.plugin.contested=clash-a", "converters.py:2"):
+        assert words in done.stderr
+    settled = shell.run(
+        "export", "models.py:contested", "-o", "c.onnx", *only("clash-a,clash-b"),
+        "--use", "shop.plugin.contested=clash-b", "--json",
+    )  # fmt: skip
+    assert settled.returncode == 0, settled.stderr
+    assert "clash-b[main]" in settled.stdout and "clash-a[main]" not in settled.stdout
+
+
+@pytest.mark.parametrize(
+    ("model", "pack", "words"),
+    [
+        ("operator", "unknown-operator", ["Mull", "Mul"]),
+        ("structure", "wrong-structure", ["shop.plugin.structure"]),
+        ("arity", "wrong-arity", ["shop.plugin.arity"]),
+        ("endless", "endless-converter", ["RecursionError"]),
+        ("raising", "raising-converter", ["KeyError", "no such key"]),
+    ],
+)
+def test_a_converter_that_fails_is_named_with_its_pack_its_line_and_the_users(
+    shell, model, pack, words
+):
+    done = shell.run("export", f"models.py:{model}", "-o", f"{model}.onnx", *only(pack))
+    assert done.returncode == 1, done.stderr
+    assert "Traceback" not in done.stderr and not (shell.cwd / f"{model}.onnx").exists()
+    for text in (*words, pack, "converters.py:", "plugin.py:"):
+        assert text in done.stderr, done.stderr
+
+
+def test_strict_and_require_stop_before_anything_is_done(shell):
+    strict = shell.run("export", "models.py:sound", "-o", "s.onnx", "--strict")
+    assert strict.returncode == 3 and "--no-pack" in strict.stderr
+    for text, words in [
+        ("sound-pack>=2", "sound-pack 1.0 is installed"),
+        ("nobody", "no pack 'nobody' is installed"),
+        ("misspelt-hook", "the pack is failed"),
+    ]:
+        done = shell.run("export", "models.py:sound", "-o", "s.onnx", "--require", text)
+        assert done.returncode == 3 and words in done.stderr
+    assert not (shell.cwd / "s.onnx").exists()
+    met = shell.run("export", "models.py:sound", "-o", "s.onnx", "--require", "sound-pack>=1")
+    assert met.returncode == 0
