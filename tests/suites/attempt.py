@@ -1,0 +1,249 @@
+"""One call exported, run in onnxruntime and compared with PyTorch: what came of it.
+
+right      the file computes what PyTorch computes, within PyTorch's own tolerance
+refused    the exporter said what it cannot do
+wrong      the file runs, and computes something else
+crashed    anything else: an exporter's own error, a file that does not load or run
+excluded   nothing that a graph could say: see exclusions.py
+"""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from hx import runtime, structures
+
+WORST_FIRST = ("crashed", "wrong", "refused", "right", "excluded")
+
+
+@dataclass
+class Outcome:
+    kind: str
+    detail: str = ""
+    nodes: int = 0
+    ops: list[str] = field(default_factory=list)
+    escapes: list[str] = field(default_factory=list)
+
+
+class Call(torch.nn.Module):
+    """A function as a model: its tensors are the inputs of the graph."""
+
+    def __init__(self, function: Callable) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self.function(*args, **kwargs)
+
+
+@dataclass
+class Exported:
+    """A file in memory, and what its inputs are called, in the order of the tensors given."""
+
+    data: bytes
+    inputs: list[str]
+    nodes: int = 0
+    ops: list[str] = field(default_factory=list)
+    escapes: list[str] = field(default_factory=list)
+
+
+class Refused(Exception):
+    """An exporter said that it cannot, and why."""
+
+
+def tensors_of(args: tuple, kwargs: dict) -> list[torch.Tensor]:
+    leaves = [leaf for x in (*args, *kwargs.values()) for _, leaf in structures.leaves(x, "")]
+    return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+
+
+def copied(tree: Any) -> Any:
+    """Arguments of their own for every use: some calls write to theirs."""
+    return structures.replace(
+        tree, lambda _, leaf: leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf
+    )
+
+
+def with_hx(model, args, kwargs, dynamic=None, opset=20) -> Exported:
+    import hx
+
+    try:
+        program = hx.export(
+            model, args, kwargs=kwargs, verify=False, dynamic=dynamic, packs=_registry(), opset=opset
+        )
+    except hx.HxError as error:
+        if isinstance(error, hx.ConverterError):
+            raise  # a converter's own mistake is no refusal
+        raise Refused(f"{type(error).__name__}: {error}") from error
+    graph = program.model.graph
+    return Exported(
+        _bytes(program.model),
+        [value.name for value in graph.inputs],
+        program.report.nodes,
+        sorted({node.op_type for node in graph.all_nodes()}),
+        [str(e) for e in program.report.escapes],
+    )
+
+
+def _bytes(model: Any) -> bytes:
+    import onnx_ir
+
+    return onnx_ir.to_proto(model).SerializeToString()
+
+
+_packs: list = []
+
+
+def _registry() -> Any:
+    """The standard converters, read from the tree that is being worked on."""
+    if not _packs:
+        import importlib
+
+        from hx_converters.plugin import hx_converters
+
+        from hx.registry import Registry
+
+        _packs.append(Registry.of(*map(importlib.import_module, hx_converters())))
+    return _packs[0]
+
+
+def with_dynamo(model, args, kwargs, dynamic=None, opset=20) -> Exported:
+    program = torch.onnx.export(model, args, kwargs=kwargs, dynamo=True, verbose=False)
+    assert program is not None
+    file = io.BytesIO()
+    program.save(file)
+    graph = program.model.graph
+    ops = sorted({node.op_type for node in graph.all_nodes()})
+    return Exported(file.getvalue(), [v.name for v in graph.inputs], len(graph), ops)
+
+
+def with_torchscript(model, args, kwargs, dynamic=None, opset=17) -> Exported:
+    import onnx
+
+    file = io.BytesIO()
+    torch.onnx.export(model, (*args, kwargs) if kwargs else args, file, dynamo=False,
+                      opset_version=17)  # fmt: skip
+    loaded = onnx.load_from_string(file.getvalue())
+    held = {i.name for i in loaded.graph.initializer}
+    inputs = [i.name for i in loaded.graph.input if i.name not in held]
+    ops = sorted({node.op_type for node in loaded.graph.node})
+    return Exported(file.getvalue(), inputs, len(loaded.graph.node), ops)
+
+
+EXPORTERS: dict[str, Callable[..., Exported]] = {
+    "hx": with_hx,
+    "dynamo": with_dynamo,
+    "torchscript": with_torchscript,
+}
+
+
+def attempt(
+    function: Callable,
+    args: tuple,
+    kwargs: dict,
+    *,
+    exporter: str = "hx",
+    tolerance: tuple[float, float] | None = None,
+    dynamic: bool = False,
+    opset: int = 20,
+) -> Outcome:
+    """Exports `function(*args, **kwargs)`, runs the file on the same tensors, compares."""
+    model = Call(function).eval()
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")
+        try:
+            expected = flat(model(*copied(args), **copied(kwargs)))
+        except Exception as error:
+            return Outcome("excluded", f"PyTorch itself refuses: {first_line(error)}")
+        reason = unsayable(tensors_of(args, kwargs), expected)
+        if reason:
+            return Outcome("excluded", reason)
+        try:
+            made = EXPORTERS[exporter](
+                model, copied(args), copied(kwargs), axes(args, kwargs) if dynamic else None, opset
+            )
+        except Refused as error:
+            return Outcome("refused", str(error))
+        except Exception as error:
+            kind = "crashed" if exporter == "hx" else "refused"
+            return Outcome(kind, f"{type(error).__name__}: {error}")
+        outcome = Outcome("right", "", made.nodes, made.ops, made.escapes)
+        try:
+            found = run(made, tensors_of(args, kwargs))
+        except Exception as error:
+            outcome.kind, outcome.detail = "crashed", f"runtime: {error}"
+            return outcome
+    outcome.detail = difference(found, expected, tolerance)
+    if outcome.detail:
+        outcome.kind = "wrong"
+    return outcome
+
+
+def flat(result: Any) -> list[torch.Tensor]:
+    """Every number that a call returned, as tensors: the outputs of its graph."""
+    found = []
+    for _, leaf in structures.leaves(result, ""):
+        if isinstance(leaf, torch.Tensor):
+            found.append(leaf.detach().clone())
+        elif isinstance(leaf, (bool, int, float)):
+            kind = {bool: torch.bool, int: torch.int64, float: torch.float32}[type(leaf)]
+            found.append(torch.tensor(leaf, dtype=kind))
+    return found
+
+
+def unsayable(inputs: list[torch.Tensor], outputs: list[torch.Tensor]) -> str:
+    """Why no file could hold these tensors; nothing if one can."""
+    if not inputs:
+        return "no tensor goes in"
+    if not outputs:
+        return "no tensor comes out"
+    for tensor, what in [(t, "input") for t in inputs] + [(t, "output") for t in outputs]:
+        if tensor.layout is not torch.strided:
+            return f"a sparse {what}"
+        if tensor.is_complex():
+            return f"a complex {what}"
+        if tensor.is_quantized:
+            return f"a quantized {what}"
+    return ""
+
+
+def axes(args: tuple, kwargs: dict) -> dict:
+    """Every axis longer than 1 as a dynamic one, the same name for the same length."""
+    from hx import capture
+
+    prepared = capture.prepare(Call(lambda x: x), args, kwargs, None, None, lambda *_: {})
+    return {
+        name: {i: f"n{size}" for i, size in enumerate(tensor.shape) if size > 1}
+        for name, tensor in prepared.tensors.items()
+    }
+
+
+def run(made: Exported, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+    session = runtime.Session(made.data)
+    wanted = {v.name for v in session._session.get_inputs()}
+    feeds = dict(zip(made.inputs, tensors))
+    return session.run({k: v for k, v in feeds.items() if k in wanted})
+
+
+def difference(found, expected, tolerance) -> str:
+    """How two lists of tensors differ, by torch.testing.assert_close; nothing if they do not."""
+    if len(found) != len(expected):
+        return f"{len(found)} outputs for {len(expected)}"
+    for i, (mine, real) in enumerate(zip(found, expected)):
+        loose = {}
+        if tolerance is not None and real.dtype.is_floating_point:
+            loose = {"atol": tolerance[0], "rtol": tolerance[1]}
+        try:
+            torch.testing.assert_close(mine, real, equal_nan=True, check_stride=False, **loose)
+        except AssertionError as error:
+            return f"output {i}: " + " ".join(str(error).split())
+    return ""
+
+
+def first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
