@@ -119,11 +119,11 @@ def choose_sizes(specs: Iterable[TensorSpec]) -> dict[str, int]:
                     why="one word is one size, wherever it stands",
                     hint="give one of the dims another name, or both the same size",
                 )
-    spare = iter(size for size in _SPARE if size not in sizes.values())
     for word in words:
         if word not in sizes:
-            usual = _USUAL.get(word.lower())
-            sizes[word] = usual if usual is not None else next(spare, 37)
+            taken = set(sizes.values())
+            wanted = (_USUAL.get(word.lower(), 0), *_SPARE)
+            sizes[word] = next((size for size in wanted if size and size not in taken), 37)
     return sizes
 
 

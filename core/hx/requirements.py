@@ -12,9 +12,12 @@ def unmet(requirement: str) -> str:
 
     The name may be that of a distribution or of a module: `spconv` is met by `spconv-cu120`.
     """
-    from packaging.requirements import Requirement
+    from packaging.requirements import InvalidRequirement, Requirement
 
-    asked = Requirement(requirement)
+    try:
+        asked = Requirement(requirement)
+    except InvalidRequirement:
+        return f"{requirement!r} is no requirement as pip writes them"
     if asked.marker is not None and not asked.marker.evaluate():
         return ""
     name, version = _installed(asked.name)

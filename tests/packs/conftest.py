@@ -35,7 +35,9 @@ def write_pack(
     module = name.replace("-", "_")
     root = folder / name
     (root / module).mkdir(parents=True)
-    point = f'[project.entry-points.hx]\n{entry} = "{value or f"{module}.plugin"}"\n' if entry else ""
+    point = (
+        f'[project.entry-points.hx]\n{entry} = "{value or f"{module}.plugin"}"\n' if entry else ""
+    )
     (root / "pyproject.toml").write_text(
         PYPROJECT.format(name=name, version="1.0", entry=point, module=module)
     )

@@ -51,7 +51,10 @@ PACKS: dict[str, tuple[str, str]] = {
     "wrong-signature": (API + "def hx_converters(registry):\n    return []\n", ""),
     "wrong-result": (API + "def hx_model_sources():\n    return ['zoo']\n", ""),
     "endless-hook": (API + "def hx_converters():\n    return hx_converters()\n", ""),
-    "slow-import": (API + "import time; time.sleep(0.8)\ndef hx_converters():\n    return []\n", ""),
+    "slow-import": (
+        API + "import time; time.sleep(0.8)\ndef hx_converters():\n    return []\n",
+        "",
+    ),
     "heavy-import": (API + "import torch\ndef hx_converters():\n    return []\n", ""),
     "prints-at-import": (
         API + "print('Welcome to ACME!')\ndef hx_converters():\n    return []\n",

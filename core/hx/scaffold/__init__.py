@@ -41,7 +41,7 @@ def write(name: str, targets: list[str], folder: Path) -> tuple[Path, list[Path]
         "first_target": sketches[0].target,
         "first_function": sketches[0].function,
         "imports": "case, converter" if any(each.case for each in sketches) else "converter",
-        "converters": "\n\n".join(each.source for each in _distinct(sketches)),
+        "converters": "\n\n".join(each.source for each in _distinct(sketches)).rstrip(),
     }
     files = []
     for template in sorted(TEMPLATES.rglob("*.tmpl")):

@@ -1,0 +1,132 @@
+"""The example packs, and what `hx packs new` writes: installed for real, their own tests run."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from .conftest import EXAMPLES, Shell, pip_install
+
+
+@pytest.fixture
+def shell(examples, tmp_path) -> Shell:
+    return Shell([examples], tmp_path)
+
+
+def own_tests(shell: Shell, folder: Path) -> str:
+    """Runs the tests of a pack against the installed one; returns what pytest said."""
+    path = [*map(str, shell.folders), os.environ.get("PYTHONPATH", "")]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, path))}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=env)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", ["hx-hardswish", "hx-spline"])
+def test_the_packs_own_tests_pass(shell, name):
+    assert " passed" in own_tests(shell, EXAMPLES / name)
+
+
+def test_both_are_listed_with_what_they_give(shell):
+    packs = shell.packs()
+    assert packs["hx-hardswish[hardswish]"]["counts"]["converters"] == 1
+    spline = packs["hx-spline[spline]"]["counts"]
+    assert [n for n, many in spline.items() if many] == [
+        "converters",
+        "model sources",
+        "reference kernels",
+        "passes",
+    ]
+
+
+def test_check_runs_their_cases_and_finds_nothing(shell):
+    done = shell.json("packs", "check", "hx-hardswish", "hx-spline")
+    assert done["ok"] and all(not pack["findings"] for pack in done["packs"])
+    assert all(pack["cases_run"] >= 6 for pack in done["packs"])
+
+
+def test_a_model_with_an_operator_of_its_own_domain_exports_verifies_and_is_found_by_name(shell):
+    done = shell.run("export", "acme:regressor", "-o", "r.onnx", "--dynamic", "x:0=batch")
+    assert done.returncode == 0, done.stderr
+    assert "verified on recorded, fresh" in done.stderr
+    view = shell.json("view", "r.onnx")
+    assert view["operators"]["com.acme::Spline"] == 1 and view["opsets"]["com.acme"] == 1
+    assert shell.run("verify", "r.onnx", "acme:regressor").returncode == 0
+
+
+def test_without_the_pack_what_is_missing_is_named_with_the_users_line(shell):
+    args = ["acme_nn:regressor", "--no-pack", "hx-spline"]
+    for command in (["scan", *args], ["export", *args, "-o", "none.onnx"]):
+        done = shell.run(*command)
+        told = done.stdout + done.stderr
+        assert done.returncode == 5
+        assert "acme_nn/__init__.py:" in told and "curve" in told
+        assert "hx packs new my-pack --target acme" in told
+    assert not (shell.cwd / "none.onnx").exists()
+
+
+def test_what_the_scaffold_writes_installs_and_passes_as_it_is(shell, tmp_path):
+    made = shell.json(
+        "packs", "new", "hx-mylib",
+        "--target", "acme_nn.hardswish",
+        "--target", "acme_nn.Spline.forward",
+        "--target", "a_library.that_is_not.here",
+    )  # fmt: skip
+    root = tmp_path / "hx-mylib"
+    assert made["files"] == [
+        ".github/workflows/test.yml",
+        ".gitignore",
+        "README.md",
+        "pyproject.toml",
+        "src/hx_mylib/__init__.py",
+        "src/hx_mylib/converters.py",
+        "src/hx_mylib/plugin.py",
+        "tests/conftest.py",
+        "tests/test_converters.py",
+        "tests/test_pack.py",
+    ]
+    written = sorted(str(p.relative_to(root)) for p in root.rglob("*") if p.is_file())
+    assert written == made["files"]
+    source = (root / "src/hx_mylib/converters.py").read_text()
+    assert "def hardswish(op, x, width=3.0):" in source
+    assert '@converter("acme_nn.Spline.forward", cases=[case("float32[batch,4]")])' in source
+    target = tmp_path / "installed"
+    pip_install(target, root)
+    alone = Shell([target, *shell.folders], tmp_path)
+    assert alone.packs()["hx-mylib[mylib]"]["status"] == "ok"
+    told = own_tests(alone, root)
+    assert "1 passed" in told and "failed" not in told
+
+
+def test_the_scaffold_is_clean_to_a_linter(shell, tmp_path):
+    ruff = pytest.importorskip("ruff")
+    shell.run("packs", "new", "hx-mylib", "--target", "acme_nn.hardswish")
+    command = [sys.executable, "-m", ruff.__name__]
+    rules = ["--select", "E,F,I,UP,B", "--line-length", "100"]
+    for what in (["check", *rules], ["format", "--check", "--line-length", "100"]):
+        done = subprocess.run(
+            [*command, *what, "hx-mylib"], cwd=tmp_path, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stdout
+
+
+def test_a_stub_that_is_installed_changes_nothing(shell, tmp_path):
+    """The scaffold's converters decline, so that the calls inside are converted as before."""
+    shell.run("packs", "new", "hx-mylib", "--target", "acme_nn.hardswish")
+    target = tmp_path / "installed"
+    pip_install(target, tmp_path / "hx-mylib")
+    (tmp_path / "model.py").write_text(
+        "import torch, acme_nn\n"
+        "class M(torch.nn.Module):\n"
+        "    def forward(self, x): return acme_nn.hardswish(x)\n"
+        "def make(): return M(), (torch.randn(2, 3),)\n"
+    )
+    alone = Shell([target, *shell.folders], tmp_path)
+    done = alone.run("export", "model.py:make", "-o", "m.onnx", "--no-pack", "hx-hardswish")
+    assert done.returncode == 0, done.stderr
+    assert "Clip" in alone.json("view", "m.onnx")["operators"]
