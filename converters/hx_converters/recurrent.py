@@ -101,3 +101,37 @@ def _plain(kind):
 rnn_tanh = converter("torch.rnn_tanh", cases=[])(_plain("Tanh"))
 rnn_relu = converter("torch.rnn_relu", cases=[])(_plain("Relu"))
 
+
+
+def _gates(op, input, hx, w_ih, w_hh, b_ih, b_hh):
+    """Input and hidden state, each through its own linear layer."""
+    return op.Gemm(input, w_ih, b_ih, transB=1), op.Gemm(hx, w_hh, b_hh, transB=1)
+
+
+@converter("torch.gru_cell", cases=[])
+def gru_cell(op, input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
+    from_input, from_state = _gates(op, input, hx, w_ih, w_hh, b_ih, b_hh)
+    ri, zi, ni = op.Split(from_input, axis=1, num_outputs=3, outputs=3)
+    rh, zh, nh = op.Split(from_state, axis=1, num_outputs=3, outputs=3)
+    reset, update = op.Sigmoid(op.Add(ri, rh)), op.Sigmoid(op.Add(zi, zh))
+    new = op.Tanh(op.Add(ni, op.Mul(reset, nh)))
+    return op.Add(new, op.Mul(update, op.Sub(hx, new)))
+
+
+@converter("torch.lstm_cell", cases=[])
+def lstm_cell(op, input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
+    h, c = hx
+    both = op.Add(*_gates(op, input, h, w_ih, w_hh, b_ih, b_hh))
+    i, f, g, o = op.Split(both, axis=1, num_outputs=4, outputs=4)
+    cell = op.Add(op.Mul(op.Sigmoid(f), c), op.Mul(op.Sigmoid(i), op.Tanh(g)))
+    return op.Mul(op.Sigmoid(o), op.Tanh(cell)), cell
+
+
+@converter("torch.rnn_tanh_cell", cases=[])
+def rnn_tanh_cell(op, input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
+    return op.Tanh(op.Add(*_gates(op, input, hx, w_ih, w_hh, b_ih, b_hh)))
+
+
+@converter("torch.rnn_relu_cell", cases=[])
+def rnn_relu_cell(op, input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
+    return op.Relu(op.Add(*_gates(op, input, hx, w_ih, w_hh, b_ih, b_hh)))

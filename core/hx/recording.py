@@ -49,6 +49,7 @@ from .writing import write_back
 
 _local = threading.local()
 DECLINED = object()
+COUNTED_LATER = -2
 
 
 def current() -> Recording | None:
@@ -75,8 +76,11 @@ class Recording:
         self.constants: dict[int, list[Constant]] = {}  # by id of the tensor's storage
         self.given: dict[str, torch.Tensor] = {}  # the inputs, as the model gets them
         self.busy = False  # inside the engine, a converter, or a body that one speaks for
+        self.written: list[Any] = []  # families that the present call wrote to
         self.operators = 0  # how many ran beneath it under another name
-        self.beneath: tuple[Any, Any] | None = None  # torch function whose operators are being asked
+        self.beneath: tuple[Any, Any] | None = (
+            None  # torch function whose operators are being asked
+        )
         self.born: set[int] = set()
         self._actions: dict[Any, Callable] = {}
         self._opening: list[Any] = []
@@ -108,7 +112,13 @@ class Recording:
         """A result of the model as a value: tensors are, numbers and sizes become scalars."""
         if isinstance(x, Value):
             return x
-        kind = torch.bool if isinstance(x, bool) else torch.int64 if isinstance(x, int) else torch.float32
+        kind = (
+            torch.bool
+            if isinstance(x, bool)
+            else torch.int64
+            if isinstance(x, int)
+            else torch.float32
+        )
         return self.builder.number(x, kind)
 
     def name_tensor(self, tensor: torch.Tensor, name: str) -> None:
@@ -302,7 +312,9 @@ class Recording:
             if call.error is e:
                 raise
             self._undo(mark, sizes)
-            raise blame(choice, e, builder.origin.where) from (e if isinstance(e, HxError) else None)
+            raise blame(choice, e, builder.origin.where) from (
+                e if isinstance(e, HxError) else None
+            )
         finally:
             builder.origin = outer
         if outputs is NotImplemented:
@@ -409,6 +421,7 @@ class Recording:
         entry = self.live.find(tensor)
         if entry is None:
             entry = self._account(tensor)
+        self.written.append(entry.family)
         if not any(m is not entry for m in entry.family.alive()):
             self.live.write(entry, value, lambda f, e, v: v)
         else:
@@ -472,7 +485,9 @@ class Recording:
         out = kwargs["out"]
         plain = {k: v for k, v in given.kwargs.items() if k != "out"}
         without = Arguments(given.args, plain, given.tensors, given.values, given.traced)
-        return self._written(choice, without, run, list(out) if isinstance(out, (list, tuple)) else [out])
+        return self._written(
+            choice, without, run, list(out) if isinstance(out, (list, tuple)) else [out]
+        )
 
     def _written(self, choice, given: Arguments, run, places: list[torch.Tensor]) -> Any:
         """Calls a converter, and writes what it returns into tensors that were there before."""
@@ -500,7 +515,9 @@ class Recording:
             if call.error is e:
                 raise
             self._undo(mark, sizes)
-            raise blame(choice, e, builder.origin.where) from (e if isinstance(e, HxError) else None)
+            raise blame(choice, e, builder.origin.where) from (
+                e if isinstance(e, HxError) else None
+            )
         finally:
             builder.origin = outer
         self.converters[choice.target] = choice
@@ -630,6 +647,8 @@ class Recording:
 
 
 def _changed(entry: Entry, tensor: torch.Tensor) -> bool:
+    if entry.version == COUNTED_LATER:
+        entry.version = -1 if tensor.is_inference() else tensor._version
     return entry.version >= 0 and tensor._version != entry.version
 
 
@@ -649,12 +668,18 @@ class Door:
         if key is None:
             key = self._keys[func] = targets.identify(func)
         recording.busy = True
+        recording.written.clear()
         if recording.beneath is not None and recording.beneath[1] != key:
             recording.operators += 1
         try:
             return recording.call(key, func, args, kwargs, self)
         finally:
             recording.busy = False
+            if self.level == "operator":
+                # PyTorch counts the write of an operator when its handler has returned.
+                for family in recording.written:
+                    for member in family.members:
+                        member.version = COUNTED_LATER
 
 
 class FunctionDoor(Door, TorchFunctionMode):

@@ -259,7 +259,7 @@ def _reduce(inputs, attributes, count):
     elif attributes.get("noop_with_empty_axes"):
         return [x]
     else:
-        axes = set()
+        axes = {_axis(a, len(x)) for a in attributes.get("axes") or ()}  # before opset 18
     axes = axes or set(range(len(x)))
     if keep:
         return [tuple(1 if i in axes else n for i, n in enumerate(x))]

@@ -1,0 +1,59 @@
+"""Every opset from 13 to 26: the same model, valid under onnx's full checker, and right."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import hx
+
+
+class Many(nn.Module):
+    """Operators whose form changed over the opsets."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.bn = nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4)
+        self.gn, self.ln = nn.GroupNorm(2, 4), nn.LayerNorm(8)
+        self.bn.running_mean.normal_()
+
+    def forward(self, x):
+        x = F.gelu(self.bn(self.conv(x)))
+        x = F.pad(self.gn(x), [1, 1, 0, 0], mode="reflect")[..., 1:-1]
+        a, b = F.interpolate(x, scale_factor=2, mode="nearest")[..., :8].split(2, 1)
+        y = self.ln(a + F.hardswish(b) + F.mish(a) + F.gelu(b, approximate="tanh"))
+        y = y.mean((2, 3)) + y.amax((2, 3)) + y.std((2, 3)) + y.sum((2, 3)).clamp(0, 1)
+        scores = torch.softmax(y @ y.t(), -1)
+        causal = torch.tril(torch.ones_like(scores)).cumsum(0)
+        return y, scores.masked_fill(causal > 0, 0.5), F.scaled_dot_product_attention(x, x, x)
+
+
+@pytest.mark.parametrize("opset", range(13, 27))
+def test_one_model_at_every_opset(opset):
+    program = hx.export(Many(), torch.randn(2, 3, 8, 8), dynamic={"x": [0]}, opset=opset)
+    assert program.proof.ok and program.proof.checked
+    assert program.model.graph.opset_imports[""] == opset
+
+
+def test_an_opset_that_nobody_has():
+    with pytest.raises(hx.UsageError, match="13 and 26"):
+        hx.export(nn.ReLU(), torch.randn(2), opset=12)
+
+
+def test_what_a_version_cannot_say_names_the_version_that_can():
+    @hx.converter("torch.bitwise_and")
+    def bitwise_and(op, input, other):
+        return op.BitwiseAnd(input, other)
+
+    class Masked(nn.Module):
+        def forward(self, x):
+            return torch.bitwise_and(x, 3)
+
+    packs = hx.Registry.of(bitwise_and)
+    with pytest.raises(hx.Unsupported, match="opset 17 cannot say BitwiseAnd") as caught:
+        hx.export(Masked(), torch.arange(4), opset=17, packs=packs)
+    assert "opset=18" in str(caught.value)
+    assert "test_opsets.py" in str(caught.value.where)
+    hx.export(Masked(), torch.arange(4), opset=18, packs=packs)
