@@ -7,6 +7,7 @@ vectors (computed in the graph where a size may vary), and parameters become ini
 
 from __future__ import annotations
 
+from builtins import len, max, min  # their own: `world` hooks those of the model
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -94,6 +95,8 @@ class Builder:
         attributes = self._attributes(schema, attributes)
         if op == "Reshape" and not attributes.get("allowzero"):
             self._simpler_shape(values)
+        if op == "Shape" and values[0].shape is not None:
+            return [self._shape_known(op, schema, values, attributes)]
         if count is None:
             count = schema.min_outputs or 1
         around = fit(self, op, schema, values, attributes, count)
@@ -121,6 +124,16 @@ class Builder:
             plain = self.number(short, torch.int64)
             values[1] = plain
 
+    def _shape_known(self, op, schema, values, attributes) -> Value:
+        """A shape is a constant where no size may vary, and else known by its elements."""
+        whole = values[0].shape
+        listed = whole[attributes.get("start", 0) : attributes.get("end", len(whole))]
+        if not any(map(dims.is_dynamic, listed)):
+            return self.number(list(listed), torch.int64)
+        (made,) = self._append(op, schema, values, attributes, 1)
+        made.elements = tuple(listed)
+        return made
+
     def _append(self, op, schema, values, attributes, count) -> list[Value]:
         outputs = []
         inferred = shapes.infer(op, values, attributes, count)
@@ -128,7 +141,11 @@ class Builder:
             outputs.append(self.value(_out_dtype(schema, i, values, attributes), shape))
         unknown = [o for o in outputs if o.shape is None]
         if unknown:
-            varies = op in _VARYING or any(v is not None and v.dynamic for v in values)
+            varies = (
+                op in _VARYING
+                or shapes.by_contents(op, values)
+                or any(v is not None and v.dynamic for v in values)
+            )
             for o in unknown:
                 o.dynamic = varies
         self._add(Node(op, "", values, outputs, attributes, self.origin))

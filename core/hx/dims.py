@@ -192,6 +192,9 @@ def _binary(kind: str, a: Poly, b: Poly) -> Poly:
     if kind in ("min", "max"):
         if a == b:
             return a
+        for lower, upper in ((a, b), (b, a)):
+            if never_negative(upper + lower * Poly.of(-1)):
+                return lower if kind == "min" else upper
         first, second = sorted((a, b), key=str)
         pick = min if kind == "min" else max
         return Poly.of(Atom(kind, (first, second), pick(a.hint, b.hint)))

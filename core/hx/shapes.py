@@ -8,6 +8,7 @@ vary, refers to the size of that very value.
 
 from __future__ import annotations
 
+from builtins import len, max  # their own: `world` hooks those of the model
 from collections.abc import Callable
 
 from . import dims
@@ -42,6 +43,20 @@ def infer(op: str, inputs: list[Value | None], attributes: dict, count: int) -> 
 
 class _Unknown(Exception):
     pass
+
+
+# Operators that read sizes from what is in an input: which inputs those are.
+_CONTENTS: dict[str, tuple[int, ...]] = {
+    "ConstantOfShape": (0,), "Expand": (1,), "OneHot": (1,), "Pad": (1,), "Range": (0, 1, 2),
+    "Reshape": (1,), "Resize": (2, 3), "Slice": (1, 2, 4), "Split": (1,), "Tile": (1,),
+    "TopK": (1,), "CenterCropPad": (1,), "MaxUnpool": (2,), "Col2Im": (1,),
+}  # fmt: skip
+
+
+def by_contents(op: str, inputs: list[Value | None]) -> bool:
+    """Whether sizes of the outputs depend on numbers that are only known at run time."""
+    read = [inputs[i] for i in _CONTENTS.get(op, ()) if i < len(inputs)]
+    return any(v is not None and v.elements is None and not v.is_constant for v in read)
 
 
 def _shape(value: Value | None) -> Shape:
