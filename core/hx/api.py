@@ -16,6 +16,7 @@ from .proving import prove_program
 from .registration import OPSETS
 from .registry import Registry
 from .report import Report
+from .world import fewer_collections
 
 if TYPE_CHECKING:
     import os
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 Progress = Callable[[str], None]
 
 
+@fewer_collections()
 def export(
     model: Any,
     args: Any = (),
@@ -181,5 +183,3 @@ def _escaped(report: Report) -> EscapeError:
         why="strict=True allows none: what Python does with them is not in the graph",
         hint="compute with tensors instead, or export without strict",
     )
-
-

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from builtins import len  # their own: `world` hooks those of the model
 import dataclasses
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -247,7 +248,9 @@ def blame(choice: Registration, error: Exception, where: Where) -> HxError:
         if error.where is None:
             error.where = where
         if isinstance(error, ConverterError) and not error.why:
-            error.why = f"converter of {choice.target} ({choice.pack}) at {_own_line(choice, error)}"
+            error.why = (
+                f"converter of {choice.target} ({choice.pack}) at {_own_line(choice, error)}"
+            )
         return error
     raised = ConverterError(
         f"the converter of {choice.target} ({choice.pack}) raised {type(error).__name__}: {error}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from builtins import len  # their own: `world` hooks those of the model
 import functools
 import inspect
 from collections.abc import Callable

@@ -8,6 +8,7 @@ error that names the opset which can say it.
 
 from __future__ import annotations
 
+from builtins import len  # their own: `world` hooks those of the model
 import functools
 import math
 

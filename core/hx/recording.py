@@ -13,6 +13,7 @@ run, and the calls inside are asked instead.
 
 from __future__ import annotations
 
+from builtins import len  # their own: `world` hooks those of the model
 import gc
 import threading
 import types

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from builtins import len  # their own: `world` hooks those of the model
 from typing import TYPE_CHECKING, Any
 
 import torch

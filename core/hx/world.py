@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import gc
 import math
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,6 +20,26 @@ import torch
 from . import dims, patching
 from .known import _shape_of
 from .recording import FunctionDoor, OperatorDoor, Recording, _local
+
+
+_quiet = threading.Lock()
+_quieted: list[tuple[int, int, int]] = []  # the thresholds before, once for each export that runs
+
+
+@contextlib.contextmanager
+def fewer_collections() -> Iterator[None]:
+    """No full garbage collections meanwhile: they would look at every object of every library."""
+    with _quiet:
+        now = gc.get_threshold()
+        _quieted.append(_quieted[0] if _quieted else now)
+        gc.set_threshold(now[0], now[1], 1 << 30)
+    try:
+        yield
+    finally:
+        with _quiet:
+            before = _quieted.pop()
+            if not _quieted:
+                gc.set_threshold(*before)
 
 
 @contextlib.contextmanager
@@ -121,8 +143,10 @@ def _carriers(recording: Recording) -> list[tuple[Any, str, Callable]]:
                     items = args if len(args) > 1 else None
                     if items is None and isinstance(args[0], (tuple, list)):
                         items = args[0]
-                    if items and any(map(dims.is_dynamic, items)) and all(
-                        isinstance(n, (int, float)) for n in items
+                    if (
+                        items
+                        and any(map(dims.is_dynamic, items))
+                        and all(isinstance(n, (int, float)) for n in items)
                     ):
                         result = items[0]
                         for n in items[1:]:
