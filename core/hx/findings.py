@@ -42,23 +42,25 @@ def warning(id: str, message: str, fix: str = "", at: tuple[str, int] = ("", 0))
     return Finding(id, "warning", message, fix, *at)
 
 
+# Where an exception surfaces, but hardly ever starts.
+_NOBODY = frozenset({"hx", "pluggy", "importlib", "torch", "numpy", "onnx", "onnx_ir"})
+
+
 def origin(problem: BaseException) -> tuple[str, int]:
-    """File and line that an exception comes from: its deepest frame in somebody's file."""
+    """File and line that an exception comes from: its deepest frame in somebody's own file."""
     if isinstance(problem, SyntaxError) and problem.filename:
         return problem.filename, problem.lineno or 0
-    place = ("", 0)
+    somebody, anybody = ("", 0), ("", 0)
     frame: TracebackType | None = problem.__traceback__
     while frame is not None:
         code = frame.tb_frame.f_code
-        ours = frame.tb_frame.f_globals.get("__name__", "").split(".")[0] in ("hx", "pluggy")
-        if (
-            not code.co_filename.startswith("<")
-            and "importlib" not in code.co_filename
-            and not ours
-        ):
-            place = (code.co_filename, frame.tb_lineno)
+        module = frame.tb_frame.f_globals.get("__name__", "").split(".")[0]
+        if not code.co_filename.startswith("<") and module not in ("hx", "pluggy", "importlib"):
+            anybody = (code.co_filename, frame.tb_lineno)
+            if module not in _NOBODY:
+                somebody = anybody
         frame = frame.tb_next
-    return place
+    return somebody if somebody[0] else anybody
 
 
 def brief(problem: BaseException) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -130,3 +131,39 @@ def test_a_stub_that_is_installed_changes_nothing(shell, tmp_path):
     done = alone.run("export", "model.py:make", "-o", "m.onnx", "--no-pack", "hx-hardswish")
     assert done.returncode == 0, done.stderr
     assert "Clip" in alone.json("view", "m.onnx")["operators"]
+
+
+def test_the_ten_minute_path_works_as_it_is_written(shell, tmp_path):
+    guide = (EXAMPLES / "README.md").read_text()
+    [source] = re.findall(r"```python\n# (\S+)\n(.*?)```", guide, re.S)
+    [command] = re.findall(r"^\$ hx (packs new .*)$", guide, re.M)
+    done = shell.run(*command.split())
+    assert done.returncode == 0, done.stderr
+    root = tmp_path / "hx-acme"
+    (root / source[0]).write_text(source[1])
+    target = tmp_path / "installed"
+    pip_install(target, root)
+    alone = Shell([target, *shell.folders], tmp_path)
+    assert "failed" not in own_tests(alone, root)
+    checked = alone.json("packs", "check", "hx-acme")
+    assert checked["ok"] and checked["packs"][0]["cases_run"] == 12
+    assert not checked["packs"][0]["findings"]
+    [tried] = re.findall(r"^\$ hx (converters try .*)$", guide, re.M)
+    (tmp_path / "my_converters.py").write_text(source[1])
+    (tmp_path / "my_model.py").write_text(
+        "import torch, acme_nn\n"
+        "class M(torch.nn.Module):\n"
+        "    def forward(self, x): return acme_nn.hardswish(x)\n"
+        "def build(): return M(), (torch.randn(2, 3),)\n"
+    )
+    done = alone.run(*tried.split())
+    assert done.returncode == 0 and "by my_converters.py" in done.stderr, done.stderr
+
+
+def test_every_hook_is_in_the_guide_and_has_a_reference():
+    from hx import hookspecs
+
+    guide = (EXAMPLES / "README.md").read_text()
+    for hook in hookspecs.HOOKS:
+        assert f"`{hook.__name__}()`" in guide
+        assert hook.__doc__ and "return [" in hook.__doc__

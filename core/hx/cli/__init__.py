@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import NoReturn
 
 
 def main() -> None:
@@ -22,7 +23,7 @@ def main() -> None:
     except HxError as problem:
         if debug:
             raise
-        _fail(str(problem), problem.exit_code)
+        _fail(str(problem), problem.exit_code, problem)
     except BrokenPipeError:  # `hx converters list | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         sys.exit(1)
@@ -31,17 +32,34 @@ def main() -> None:
     except Exception as problem:
         if debug:
             raise
-        from hx.findings import brief
+        from hx.findings import brief, origin
 
-        _fail(
-            f"hx failed in a way it did not foresee: {brief(problem)}\n"
-            "  hint:  run it again with --debug for the traceback",
-            1,
-        )
+        file, line = origin(problem)
+        where = f"\n  where: {file}:{line}" if file else ""
+        _fail(f"{brief(problem)}{where}\n  hint:  --debug shows the traceback", 1, problem)
 
 
-def _fail(message: str, code: int) -> None:
-    from hx.cli.output import complain
+def _fail(message: str, code: int, problem: BaseException | None = None) -> NoReturn:
+    """The message on stderr; with --json, the same as data on stdout."""
+    from hx.cli.output import as_json, complain
 
     complain(message)
+    if "--json" in sys.argv:
+        where = getattr(problem, "where", None)
+        as_json(
+            " ".join(word for word in sys.argv[1:3] if word.isalpha()),
+            ok=False,
+            exit_code=code,
+            error={
+                "type": type(problem).__name__ if problem else "Stopped",
+                "what": getattr(problem, "what", message),
+                "where": str(where) if where else "",
+                "why": getattr(problem, "why", ""),
+                "hint": getattr(problem, "hint", ""),
+            },
+            missing=[
+                {"target": each.target, "count": each.count, "places": list(map(str, each.places))}
+                for each in getattr(problem, "missing", ())
+            ],
+        )
     sys.exit(code)

@@ -75,9 +75,8 @@ def check(
       hx packs check
       hx packs check hx-spconv --no-cases
     """
-    from hx.testing.check import examine
-
     from hx.cli.output import STATUS, Progress, amount, as_json, note, paint, say
+    from hx.testing.check import examine
 
     registry = o.registry_for()
     others = [pack for pack in registry.packs if pack.distribution != "hx"]
@@ -136,9 +135,8 @@ def new(
       hx packs new hx-mylib --target mylib.ops.swirl
       hx packs new hx-acme --target acme.Spline.forward --target acme::knots --in ~/packs
     """
-    from hx.scaffold import write
-
     from hx.cli.output import as_json, note, say
+    from hx.scaffold import write
 
     root, files = write(name, target, folder or Path())
     if json:

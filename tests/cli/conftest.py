@@ -1,0 +1,122 @@
+"""The command, run as people run it: words in; exit code, stdout and stderr out."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+MODELS = '''
+import torch
+from torch import nn
+
+
+class Line(nn.Module):
+    def __init__(self, size: int = 4) -> None:
+        super().__init__()
+        self.linear = nn.Linear(size, 3)
+
+    def forward(self, x, scale=None):
+        y = self.linear(x).relu()
+        return y if scale is None else y * scale
+
+
+class Several(nn.Module):
+    def forward(self, ids, mask):
+        return ids * mask
+
+
+class Broken(nn.Module):
+    def forward(self, x):
+        raise ValueError("the model is not in the mood")
+
+
+class Branches(nn.Module):
+    def forward(self, x):
+        if x.sum() > 0:
+            return x + 1
+        return x - 1
+
+
+class Wrong(nn.Module):
+    """Gives another result when asked again, which no graph can."""
+    calls = 0
+
+    def forward(self, x):
+        Wrong.calls += 1
+        return x + float(Wrong.calls)
+
+
+class Holder(nn.Module):
+    example_inputs = (torch.ones(2, 4),)
+
+    def forward(self, x):
+        return x * 2
+
+
+class Unknown(nn.Module):
+    def forward(self, x):
+        return torch.linalg.eig(x)[0].real
+
+
+def line(): return Line()
+def with_inputs(): return Line(), (torch.ones(2, 4),)
+def with_names(): return Line(), {"x": torch.ones(2, 4), "scale": torch.ones(3)}
+def needs(size): return Line(size)
+def fails(): raise KeyError("no such weights")
+def not_a_model(): return 42
+def broken(): return Broken(), (torch.ones(1),)
+def branches(): return Branches(), (torch.ones(3),)
+def wrong(): return Wrong(), (torch.ones(3),)
+def unknown(): return Unknown(), (torch.ones(3, 3),)
+
+ready = Line()
+number = 7
+'''
+
+
+@dataclass
+class Done:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def told(self) -> str:
+        return self.out + self.err
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    (tmp_path / "models.py").write_text(MODELS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    before = dict(sys.modules)
+    yield tmp_path
+    for name in set(sys.modules) - set(before):
+        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(tmp_path)):
+            del sys.modules[name]
+
+
+@pytest.fixture
+def hx(folder, monkeypatch, capfd):
+    """`hx("export", "models.py:line", ...)` -> Done."""
+    from hx.cli import main
+
+    def run(*words: str) -> Done:
+        capfd.readouterr()
+        monkeypatch.setattr(sys, "argv", ["hx", *map(str, words)])
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        out, err = capfd.readouterr()
+        assert "Traceback" not in err, err
+        return Done(int(stopped.value.code or 0), out, err)
+
+    return run

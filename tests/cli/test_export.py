@@ -1,0 +1,278 @@
+"""`hx export`: what it takes, what it writes, what it says; and `scan`, `verify`, `view`."""
+
+from __future__ import annotations
+
+import numpy
+import onnx
+import pytest
+import torch
+from safetensors.torch import save_file
+
+
+def dims(path, name="x"):
+    [value] = [v for v in onnx.load(path).graph.input if v.name == name]
+    return [d.dim_param or d.dim_value for d in value.type.tensor_type.shape.dim]
+
+
+def test_the_demo_model_exports_in_one_line(hx, folder):
+    done = hx("export", "hx.demo:model", "-o", "demo.onnx")
+    assert done.code == 0 and done.out == ""
+    for word in ("demo.onnx", "8 nodes", "opset 20", "verified on recorded, fresh inputs", "ok"):
+        assert word in done.err
+    onnx.checker.check_model(folder / "demo.onnx", full_check=True)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    ["models.py:line", "models.py:Line", "models.py:ready", "models:line", "./models.py:line"],
+)
+def test_a_model_may_be_a_factory_a_class_or_a_module(hx, folder, spec):
+    assert hx("export", spec, "-o", "m.onnx", "-i", "x=float32[2,4]").code == 0
+    assert dims("m.onnx") == [2, 4]
+
+
+@pytest.mark.parametrize("spec", ["with_inputs", "with_names", "Holder"])
+def test_a_model_may_bring_its_own_inputs(hx, spec):
+    assert hx("export", f"models.py:{spec}", "-o", "m.onnx").code == 0
+    assert dims("m.onnx") == [2, 4]
+
+
+def test_a_word_is_a_dim_that_may_change(hx):
+    done = hx("export", "models.py:line", "-o", "m.onnx", "--input", "x=float32[batch,4]")
+    assert done.code == 0 and "batch=1" in done.err
+    assert dims("m.onnx") == ["batch", 4]
+
+
+def test_so_is_an_axis_that_is_named_for_a_given_input(hx):
+    done = hx("export", "models.py:with_inputs", "-o", "m.onnx", "--dynamic", "x:0=rows")
+    assert done.code == 0 and dims("m.onnx") == ["rows", 4]
+
+
+def test_an_input_without_a_name_is_the_next_one(hx):
+    words = ["-i", "float32[n,4]", "-i", "float32[3]"]
+    assert hx("export", "models.py:line", "-o", "m.onnx", *words).code == 0
+    assert dims("m.onnx") == ["n", 4] and dims("m.onnx", "scale") == [3]
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".safetensors", ".pt"])
+def test_inputs_come_from_files(hx, folder, suffix):
+    path = folder / f"in{suffix}"
+    x, scale = torch.randn(5, 4), torch.ones(3)
+    if suffix == ".npz":
+        numpy.savez(path, x=x.numpy(), scale=scale.numpy())
+    elif suffix == ".pt":
+        torch.save({"x": x, "scale": scale}, path)
+    else:
+        save_file({"x": x, "scale": scale}, path)
+    assert hx("export", "models.py:line", "-o", "m.onnx", "--inputs", path).code == 0
+    assert dims("m.onnx") == [5, 4] and dims("m.onnx", "scale") == [3]
+
+
+@pytest.mark.parametrize("suffix", [".safetensors", ".pt", "nested"])
+def test_weights_come_from_files(hx, folder, suffix):
+    weights = {"linear.weight": torch.full((3, 4), 0.5), "linear.bias": torch.zeros(3)}
+    path = folder / f"w{'.pt' if suffix == 'nested' else suffix}"
+    if suffix == ".safetensors":
+        save_file(weights, path)
+    else:
+        torch.save({"state_dict": {f"module.{k}": v for k, v in weights.items()}}
+                   if suffix == "nested" else weights, path)  # fmt: skip
+    words = ["-i", "x=float32[2,4]", "--weights", path]
+    assert hx("export", "models.py:line", "-o", "m.onnx", *words).code == 0
+    stored = {t.name: onnx.numpy_helper.to_array(t) for t in onnx.load("m.onnx").graph.initializer}
+    assert (stored["linear.weight"] == 0.5).all()
+
+
+def test_layers_opset_and_external_data(hx, folder):
+    words = ["--output-layer", "body", "--opset", "17", "--external-data"]
+    done = hx("export", "hx.demo:model", "-o", "m.onnx", *words)
+    assert done.code == 0, done.err
+    model = onnx.load("m.onnx", load_external_data=False)
+    assert model.opset_import[0].version == 17
+    assert [d.dim_value for d in model.graph.output[0].type.tensor_type.shape.dim] == [2, 8, 16, 16]
+    assert len(list(folder.glob("m.*"))) == 2
+
+
+def test_json_is_data_with_a_schema(hx):
+    done = hx("export", "hx.demo:model", "-o", "m.onnx", "--json", "-q")
+    assert done.json["schema"] == 1 and done.json["ok"] is True
+    assert done.json["report"]["nodes"] == 8 and done.json["report"]["proof"]["ok"]
+    assert done.err == ""
+
+
+BAD = [
+    ("nowhere:model", [], 2, "there is no module 'nowhere'"),
+    ("torchvison:resnet18", [], 2, "did you mean torchvision:resnet18?"),
+    ("models.py:lyne", [], 2, "did you mean line?"),
+    ("models.py", [], 2, "does not name a model"),
+    ("model.py:line", [], 2, "did you mean models.py?"),
+    ("models.py:needs", [], 2, "the function needs needs size"),
+    ("models.py:fails", [], 1, "KeyError: 'no such weights'"),
+    ("models.py:not_a_model", [], 2, "is a int, not a torch.nn.Module"),
+    ("models.py:number", [], 2, "is a int, not a torch.nn.Module"),
+    ("models.py:line", [], 2, '--input "x=float32[batch,...]"'),
+    ("models.py:line", ["-i", "y=float32[2,4]"], 2, "its forward takes x, scale"),
+    ("models.py:line", ["-i", "x=float33[2,4]"], 2, "did you mean float32?"),
+    ("models.py:line", ["-i", "x=f32[2,4]", "-i", "f32[2]", "-i", "f32[2]"], 2, "takes 2 inputs"),
+    ("models.py:with_inputs", ["--dynamic", "x:rows"], 2, "is not NAME:AXIS=WORD"),
+    ("models.py:with_inputs", ["--dynamic", "z:0=n"], 2, "inputs are x"),
+    ("models.py:with_inputs", ["--dynamic", "x:7=n"], 2, "which has 2 axes"),
+    ("models.py:with_inputs", ["--output-layer", "liner"], 2, "did you mean linear?"),
+    ("models.py:with_inputs", ["--opset", "99"], 2, "99 is not from 13 to 26"),
+    ("models.py:with_inputs", ["--inputs", "none.npz"], 2, "there is no file none.npz"),
+    ("models.py:with_inputs", ["--inputs", "models.py"], 2, "hx does not read .py"),
+    ("models.py:with_inputs", ["--use", "torch.relu"], 2, "is not TARGET=PACK"),
+    ("models.py:with_inputs", ["--no-pack", "nobody"], 3, "no pack 'nobody' is installed"),
+    ("models.py:with_inputs", ["--require", "hx>=99"], 3, "is installed"),
+    ("models.py:line", ["-i", "x=float32[2,5]"], 1, "models.py:"),
+    ("models.py:broken", [], 1, "the model is not in the mood"),
+    ("models.py:branches", ["--strict"], 1, "models.py:"),
+    ("models.py:wrong", [], 4, "fresh inputs: wrong"),
+    ("models.py:unknown", [], 5, "hx packs new"),
+]
+
+
+@pytest.mark.parametrize(("spec", "words", "code", "told"), BAD)
+def test_bad_input_gets_one_message_its_exit_code_and_leaves_nothing(
+    hx, folder, spec, words, code, told
+):
+    (folder / "m.onnx").write_bytes(b"what was there before")
+    before = sorted(path.name for path in folder.iterdir())
+    done = hx("export", spec, "-o", "m.onnx", *words)
+    assert done.code == code, done.told
+    assert told in done.err
+    assert (folder / "m.onnx").read_bytes() == b"what was there before"
+    left = {path.name for path in folder.iterdir()} - set(before) - {"__pycache__"}
+    assert not left
+
+
+@pytest.mark.parametrize(
+    ("output", "told"),
+    [("none/m.onnx", "there is no folder"), (".", "that is a folder")],
+)
+def test_a_path_that_cannot_be_written_is_found_before_the_work(hx, output, told):
+    done = hx("export", "models.py:fails", "-o", output)
+    assert done.code == 2 and told in done.err
+
+
+def pickled(path):
+    torch.save({"linear.weight": Evil()}, path)
+
+
+class Evil:
+    def __reduce__(self):
+        return (exec, ("import pathlib; pathlib.Path('run').touch()",))
+
+
+def test_a_checkpoint_with_code_is_refused_and_not_run(hx, folder):
+    pickled(folder / "evil.pt")
+    words = ["-i", "x=float32[2,4]", "--weights", "evil.pt"]
+    done = hx("export", "models.py:line", "-o", "m.onnx", *words)
+    assert done.code == 2 and "pickled code" in done.err and "safetensors" in done.err
+    assert not (folder / "run").exists() and not (folder / "m.onnx").exists()
+
+
+def test_a_numpy_file_with_objects_is_refused(hx, folder):
+    numpy.savez(folder / "in.npz", x=numpy.array([{}], dtype=object))
+    done = hx("export", "models.py:line", "-o", "m.onnx", "--inputs", "in.npz")
+    assert done.code == 2 and "pickled code" in done.err
+
+
+@pytest.mark.parametrize("suffix", [".pt", ".safetensors", ".npz"])
+def test_a_truncated_file_is_refused(hx, folder, suffix):
+    path = folder / f"w{suffix}"
+    weights = {"linear.weight": torch.ones(3, 4), "linear.bias": torch.zeros(3)}
+    if suffix == ".npz":
+        numpy.savez(path, **{k: v.numpy() for k, v in weights.items()})
+    else:
+        (torch.save if suffix == ".pt" else save_file)(weights, path)
+    path.write_bytes(path.read_bytes()[:-40])
+    done = hx("export", "models.py:line", "-o", "m.onnx", "-w", path, "-i", "x=float32[2,4]")
+    assert done.code == 2 and f"w{suffix} cannot be read" in done.err and "truncated" in done.err
+
+
+def test_weights_that_do_not_fit_are_named(hx, folder):
+    save_file({"linear.weight": torch.ones(3, 5), "extra": torch.ones(1)}, folder / "w.safetensors")
+    words = ["-i", "x=float32[2,4]", "-w", "w.safetensors"]
+    done = hx("export", "models.py:line", "-o", "m.onnx", *words)
+    assert done.code == 2
+    for text in ("missing: linear.bias", "unknown: extra", "[3, 5] in the file and [3, 4]"):
+        assert text in done.err
+
+
+def test_with_json_an_error_is_data_too(hx):
+    done = hx("export", "models.py:unknown", "-o", "m.onnx", "--json")
+    assert done.code == 5 and done.json["ok"] is False and done.json["exit_code"] == 5
+    assert done.json["error"]["type"] == "MissingConverters"
+    assert any("eig" in each["target"] for each in done.json["missing"])
+
+
+def test_scan_lists_what_is_covered_missing_and_escapes(hx):
+    done = hx("scan", "models.py:unknown")
+    assert done.code == 5 and "missing" in done.out and "models.py:" in done.out
+    fine = hx("scan", "hx.demo:model")
+    assert fine.code == 0 and "torch.nn.Conv2d.forward" in fine.out and "0 missing" in fine.err
+    leaves = hx("scan", "models.py:branches")
+    assert leaves.code == 0 and "escape" in leaves.out and "models.py:" in leaves.out
+    assert hx("scan", "models.py:unknown", "--json").json["covered"] is False
+
+
+def test_verify_knows_a_right_file_from_a_wrong_one(hx, folder):
+    words = ["-i", "x=float32[batch,4]"]
+    torch.manual_seed(0)
+    save_file({"linear.weight": torch.randn(3, 4), "linear.bias": torch.zeros(3)}, "a.safetensors")
+    save_file({"linear.weight": torch.randn(3, 4), "linear.bias": torch.zeros(3)}, "b.safetensors")
+    assert hx("export", "models.py:line", "-o", "m.onnx", *words, "-w", "a.safetensors").code == 0
+    right = hx("verify", "m.onnx", "models.py:line", *words, "-w", "a.safetensors")
+    assert right.code == 0 and "batch=1" in right.out
+    wrong = hx("verify", "m.onnx", "models.py:line", *words, "-w", "b.safetensors")
+    assert wrong.code == 4 and "recorded inputs: wrong" in wrong.out
+    assert hx("verify", "m.onnx", "models.py:line", *words, "--json", "-w", "a.safetensors").json[
+        "ok"
+    ]
+
+
+def test_verify_takes_a_file_of_another_exporter(hx, folder):
+    model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU()).eval()
+    torch.save(model.state_dict(), "w.pt")
+    (folder / "plain.py").write_text(
+        "from torch import nn\ndef make(): return nn.Sequential(nn.Linear(4, 3), nn.ReLU())\n"
+    )
+    torch.onnx.export(model, (torch.randn(2, 4),), "o.onnx", dynamo=False, input_names=["data"])
+    done = hx("verify", "o.onnx", "plain.py:make", "-w", "w.pt", "-i", "float32[2,4]")
+    assert done.code == 0, done.told
+
+
+def test_view_shows_inputs_outputs_and_operators(hx):
+    hx("export", "hx.demo:model", "-o", "m.onnx")
+    done = hx("view", "m.onnx", "--no-browser")
+    assert done.code == 0 and "image float32[2,3,16,16]" in done.out and "Conv" in done.out
+    assert hx("view", "m.onnx", "--json").json["operators"]["Conv"] == 3
+
+
+@pytest.mark.parametrize("content", [b"", b"not onnx at all", None])
+def test_view_of_what_is_no_model_is_one_message(hx, folder, content):
+    if content is not None:
+        (folder / "x.onnx").write_bytes(content)
+    done = hx("view", "x.onnx")
+    assert done.code == 2 and done.err.startswith("error: ")
+
+
+def test_settings_of_the_project_count(hx, folder):
+    (folder / "pyproject.toml").write_text('[tool.hx]\nrequire = ["hx>=99"]\n')
+    done = hx("export", "hx.demo:model", "-o", "m.onnx")
+    assert done.code == 3 and "hx>=99" in done.err
+
+
+def test_converters_from_a_loose_file_can_be_tried(hx, folder):
+    (folder / "mine.py").write_text(
+        "from hx import converter\n"
+        "@converter('torch.Tensor.relu')\n"
+        "def relu(op, input): return op.Max(input, 0.0)\n"
+        "@converter('torch.cosh')\n"
+        "def cosh(op, input): return op.Cosh(input)\n"
+    )
+    done = hx("converters", "try", "mine.py", "models.py:with_inputs", "-o", "m.onnx")
+    assert done.code == 0, done.err
+    assert "by mine.py" in done.err and "torch.cosh of mine.py was never called" in done.err
+    assert "Max" in [node.op_type for node in onnx.load("m.onnx").graph.node]

@@ -1,0 +1,179 @@
+"""Help, listings, versions, completion, and how fast they come."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+COMMANDS = [
+    [], ["export"], ["scan"], ["verify"], ["view"], ["converters"], ["converters", "list"],
+    ["converters", "show"], ["converters", "try"], ["packs"], ["packs", "list"],
+    ["packs", "check"], ["packs", "new"],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_every_help_page_has_an_example_and_says_what_each_option_does(hx, words):
+    done = hx(*words, "--help")
+    assert done.code == 0 and done.err == ""
+    assert done.out.startswith(f"Usage: {' '.join(['hx', *words])}")
+    if words not in (["converters"], ["packs"]):
+        assert re.search(rf"^ +{' '.join(['hx', *words])} ?", done.out, re.M)
+        for line in done.out.partition("Options:")[2].splitlines():
+            assert not re.fullmatch(r"  -\S+(, \S+)*", line), f"nothing is said about {line}"
+
+
+def test_the_examples_in_help_are_commands_that_parse(hx):
+    from hx.cli.app import command
+
+    tree = command()
+    for words in COMMANDS:
+        node = tree
+        for word in words:
+            node = node.commands[word]
+        for line in re.findall(r"^ +(hx \w.*)$", node.help or "", re.M):
+            import shlex
+
+            given = shlex.split(re.split(r"\s{2,}", line)[0])[1:]
+            below = tree
+            while given and given[0] in getattr(below, "commands", {}):
+                below = below.commands[given.pop(0)]
+            below.make_context(
+                "hx", given, parent=tree.make_context("hx", [], resilient_parsing=True)
+            )
+
+
+def test_without_words_the_help_is_shown(hx):
+    assert hx().out == hx("--help").out
+
+
+def test_a_misspelt_command_gets_a_suggestion(hx):
+    done = hx("exprot")
+    assert done.code == 2 and "Did you mean 'export'?" in done.err
+
+
+def test_the_version_says_what_a_bug_report_needs(hx):
+    done = hx("--version")
+    for word in ("hx ", "pack API 1", "python", "torch", "onnxruntime", "hx[standard]"):
+        assert word in done.out
+    found = hx("--version", "--json").json
+    assert found["schema"] == 1 and found["libraries"]["torch"] and found["packs"][0]["status"]
+
+
+def test_converters_are_listed_as_a_table_and_as_data(hx):
+    table = hx("converters", "list", "conv2d")
+    head, *rows = table.out.splitlines()
+    assert head.split() == ["TARGET", "CONVERTER", "PACK", "OPSETS"] and rows
+    assert all("conv2d" in row.lower() for row in rows)
+    found = hx("converters", "list", "*conv2d*", "--json").json
+    assert found["schema"] == 1 and found["converters"][0]["file"].endswith(".py")
+    assert "0 converters" in hx("converters", "list", "no-such-thing").err
+
+
+def test_show_gives_the_source_and_the_reason(hx):
+    done = hx("converters", "show", "gelu")
+    assert done.code == 0 and "def gelu(op, input" in done.out and "used, the only one" in done.out
+    near = hx("converters", "show", "torch.nn.functional.gleu")
+    assert near.code == 2 and "did you mean torch.nn.functional." in near.err
+    assert "hx packs new" in near.err
+
+
+def test_packs_are_listed_and_the_standard_one_is_sound(hx):
+    [pack] = [p for p in hx("packs", "list", "--json").json["packs"] if p["key"] == "hx[standard]"]
+    assert pack["status"] == "ok" and pack["counts"]["model sources"] == 3
+    assert hx("packs", "check", "hx", "--no-cases").code in (0, 3)
+    disabled = hx("packs", "list", "--no-pack", "hx").out
+    assert "disabled" in disabled and "left out by --no-pack" in disabled
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["hx", "--target", "a.b"], "is taken by hx itself"),
+        (["hx-mine", "--target", "a..b"], "is not the name of a target"),
+        (["-x-", "--target", "a.b"], ""),
+        (["hx mine", "--target", "a.b"], "cannot be the name of a package"),
+    ],
+)
+def test_a_pack_that_could_not_be_is_not_written(hx, folder, words, told):
+    done = hx("packs", "new", *words)
+    assert done.code == 2 and told in done.err
+    assert sorted(p.name for p in folder.iterdir()) == ["models.py"]
+
+
+def run(*words: str, **env: str) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-m", "hx", *words]
+    return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **env})
+
+
+def test_no_colour_in_a_pipe_and_none_when_it_is_declined():
+    assert "\x1b[" not in run("converters", "list", "relu").stdout
+    assert "\x1b[" in run("converters", "list", "relu", FORCE_COLOR="1").stdout
+    assert "\x1b[" not in run("converters", "list", "relu", FORCE_COLOR="1", NO_COLOR="1").stdout
+
+
+def test_a_pipe_that_closes_early_is_no_drama():
+    command = f"{sys.executable} -m hx converters list | head -1"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True)
+    assert done.stdout.startswith("TARGET") and "Error" not in done.stderr
+
+
+def test_debug_gives_the_traceback():
+    done = run("export", "nowhere:model", "-o", "m.onnx", "--debug")
+    assert done.returncode == 1 and "Traceback" in done.stderr
+
+
+@pytest.mark.parametrize("words", [["--help"], ["converters", "list"], ["packs", "list"]])
+def test_nothing_heavy_is_imported_for_a_look_around(words):
+    code = (
+        "import sys, json\nfrom hx.cli import main\nsys.argv = ['hx', *json.loads(sys.argv[1])]\n"
+        "try:\n    main()\nexcept SystemExit: pass\n"
+        "heavy = ('torch', 'numpy', 'onnx', 'onnx_ir', 'onnxruntime', 'rich', 'pydantic')\n"
+        "print('heavy:', [name for name in heavy if name in sys.modules], file=sys.stderr)"
+    )
+    command = [sys.executable, "-c", code, json.dumps(words)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert "heavy: []" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize(
+    "words", ["hx ", "hx export torchvisio", "hx converters show torch.nn.fun"]
+)
+def test_the_shell_completes(words):
+    env = {
+        "_HX_COMPLETE": "complete_bash",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(words.count(" ")),
+    }
+    done = run(**env)
+    expected = {"hx ": "export", "hx export torchvisio": "torchvision:"}.get(
+        words, "torch.nn.functional.gelu"
+    )
+    assert expected in done.stdout.splitlines(), done.stdout + done.stderr
+
+
+def test_the_reference_in_the_readme_is_that_of_the_commands():
+    from hx.cli import reference
+
+    readme = ROOT / "README.md"
+    if not readme.is_file() or reference.START not in readme.read_text():
+        pytest.skip("the README has no place for the reference")
+    assert reference.updated(readme.read_text()) == readme.read_text(), (
+        "python -m hx.cli.reference --update README.md"
+    )
+
+
+def test_the_reference_tells_of_every_command():
+    from hx.cli import reference
+
+    text = reference.markdown()
+    for words in COMMANDS:
+        if words not in ([], ["converters"], ["packs"]):
+            assert f"### `hx {' '.join(words)}" in text
