@@ -73,7 +73,21 @@ def writes(key: Any, func: Any, args: tuple, kwargs: dict) -> bool:
             return True
         if key.endswith("_") and not key.endswith("__"):
             return True
-    return "out" in kwargs or "inplace" in getattr(getattr(func, "__code__", None), "co_varnames", ())
+    return "out" in kwargs or "inplace" in getattr(
+        getattr(func, "__code__", None), "co_varnames", ()
+    )
+
+
+def mutated(func: Any, args: tuple, kwargs: dict) -> list[torch.Tensor]:
+    """The arguments that an ATen operator says it writes to."""
+    schema = getattr(func, "_schema", None)
+    if schema is None:
+        return []
+    places = []
+    for i, argument in enumerate(schema.arguments):
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            places.append(args[i] if i < len(args) else kwargs.get(argument.name))
+    return [tensor for _, tensor in tensors_in(places)]
 
 
 def spelled(func: Any, key: Any) -> str:

@@ -601,9 +601,9 @@ class Recording:
         """An operator that nobody converts: noted, and the recording goes on to find the rest."""
         run = self._runner(key, func, args, kwargs, given)
         result = run()
+        written = known.mutated(func, args, kwargs)
         fresh = [t for _, t in tensors_in(result) if self.live.find(t) is None]
-        if not fresh and not any(_changed(e, t) for t in given.tensors
-                                 if (e := self.live.find(t)) is not None):  # fmt: skip
+        if not fresh and not written:
             if key in known.READS and given.traced:
                 self.escape(known.READS[key], "a value was read outside of Python's sight")
             return result
@@ -611,10 +611,8 @@ class Recording:
         self._note_missing(name, given, "" if self.beneath is None else str(key))
         for tensor in fresh:
             self._opaque(tensor)
-        for tensor in given.tensors:
-            entry = self.live.find(tensor)
-            if entry is not None and _changed(entry, tensor):
-                self._opaque(tensor)
+        for tensor in written:
+            self.write(tensor, self.builder.value(tensor.dtype, tensor.shape))
         return result
 
     def _opaque(self, tensor: torch.Tensor) -> None:
