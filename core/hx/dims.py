@@ -455,7 +455,7 @@ class DimFloat(float):
     @staticmethod
     def whole(x: float, kind: str):
         """floor, ceil, round or trunc of a float, as an integer that still remembers."""
-        function = {"floor": math.floor, "ceil": math.ceil, "round": round, "trunc": math.trunc}
+        function: Any = {"floor": math.floor, "ceil": math.ceil, "round": round, "trunc": math.trunc}
         plain = function[kind](float.__float__(x))
         if not isinstance(x, DimFloat):
             return plain
@@ -553,7 +553,7 @@ def _float_expr(x) -> Atom:
     return Atom("fnum", (float(x),), float(x))
 
 
-_FLOAT = {
+_FLOAT: dict[str, Any] = {
     "fadd": lambda a, b: a + b,
     "fmul": lambda a, b: a * b,
     "fdiv": lambda a, b: a / b,

@@ -69,14 +69,14 @@ class Program:
                 start = time.perf_counter()
                 saved = staged.commit()
                 report.timings["save"] += time.perf_counter() - start
-                report.path = os.fspath(saved.path)
+                report.path = os.fspath(saved.path or path)
                 report.size = saved.size
                 report.data_path = None if saved.data_path is None else os.fspath(saved.data_path)
 
     def save(self, path: str | os.PathLike, external_data: bool | None = None) -> None:
         """Writes the model to a file, whole or not at all."""
         saved = save.save(self.model, path, external_data)
-        self.report.path, self.report.size = os.fspath(saved.path), saved.size
+        self.report.path, self.report.size = os.fspath(saved.path or path), saved.size
 
 
 def _suspects(report: Report) -> str:

@@ -65,7 +65,7 @@ def schema(op: str, opset: int = NEWEST, domain: str = "") -> Schema | None:
         max_inputs=found.max_input,
         min_outputs=found.min_output,
         max_outputs=found.max_output,
-        attributes={n: int(a.type.value) for n, a in found.attributes.items()},
+        attributes={n: int(a.type.value) for n, a in found.attributes.items()},  # type: ignore[attr-defined]
         required=tuple(n for n, a in found.attributes.items() if a.required),
         in_types=in_types,
         out_types=tuple(out_types),

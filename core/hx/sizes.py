@@ -119,7 +119,8 @@ class Sizes:
         return found
 
     def _sum(self, poly: Poly) -> Value:
-        plus, minus = [], []
+        plus: list[Value] = []
+        minus: list[Value] = []
         for mono, c in sorted(
             poly.terms.items(), key=lambda t: (not t[0], str(t[0][:1]), len(t[0]))
         ):

@@ -140,7 +140,7 @@ def _carriers(recording: Recording) -> list[tuple[Any, str, Callable]]:
         def wrap(original):
             def picked(*args, **kwargs):
                 if not kwargs:
-                    items = args if len(args) > 1 else None
+                    items: Any = args if len(args) > 1 else None
                     if items is None and isinstance(args[0], (tuple, list)):
                         items = args[0]
                     if (
