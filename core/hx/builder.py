@@ -54,7 +54,7 @@ class Builder:
         if isinstance(x, (list, tuple)):
             if any(isinstance(n, dims.Dim) for n in x):
                 return self.cast(self.sizes.vector(x), dtype)
-            key = (dtype, tuple(map(_exact, x)) if not _nested(x) else repr(x), "list")
+            key: Any = (dtype, tuple(map(_exact, x)) if not _nested(x) else repr(x), "list")
         else:
             key = (dtype, _exact(x))
         found = self._constants.get(key)
@@ -138,7 +138,13 @@ class Builder:
         outputs = []
         inferred = shapes.infer(op, values, attributes, count)
         for i, shape in enumerate(inferred):
-            outputs.append(self.value(_out_dtype(schema, i, values, attributes), shape))
+            made = self.value(_out_dtype(schema, i, values, attributes), None)
+            if shape is not None:
+                made.sized(
+                    dims.Dim.unsure(made, a) if n is shapes.RUN_TIME else n
+                    for a, n in enumerate(shape)
+                )
+            outputs.append(made)
         unknown = [o for o in outputs if o.shape is None]
         if unknown:
             varies = (

@@ -220,7 +220,12 @@ def check(choice: Registration, real: torch.Tensor, out: Any, path: tuple) -> Va
         out.shape = tuple(
             dims.Dim.leaf(out, i, n) if out.dynamic else n for i, n in enumerate(real.shape)
         )
-    elif tuple(map(dims.plain, out.shape)) != tuple(real.shape):
+    elif len(out.shape) == real.ndim and any(map(dims.is_unsure, out.shape)):
+        out.shape = tuple(
+            dims.Dim.leaf(out, i, n) if dims.is_unsure(old) else old
+            for i, (old, n) in enumerate(zip(out.shape, real.shape))
+        )
+    if tuple(map(dims.plain, out.shape)) != tuple(real.shape):
         raise _mismatch(
             choice,
             f"result{spot} should have the shape {list(real.shape)}, and has "

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from builtins import len  # their own: `world` hooks those of the model
 import functools
 import inspect
-from collections.abc import Callable
+from builtins import len  # its own: `world` hooks those of the model
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -14,8 +14,10 @@ from . import targets
 from .call import Arguments
 from .dims import Dim
 from .errors import TargetError
+from .originals import replaced
 from .registration import Registration
-from .registry import Registry
+from .registry import Choice, Registry
+from .targets import Target
 
 # Names that torch accepts for the same parameter.
 _SPELLINGS = {"axis": "dim", "keepdims": "keepdim", "x": "input", "x2": "other"}
@@ -25,9 +27,13 @@ class Choices:
     """The converters of one export, by the key of what arrives."""
 
     def __init__(self, registry: Registry, opset: int) -> None:
-        self._by_key: dict[Any, list[tuple[Any, Any]]] = {}
+        self._registry = registry
+        self._by_key: dict[Any, list[tuple[Target, Choice]]] = {}
+        self._ranked: dict[Any, list[tuple[Target, list[Choice]]]] = {}
         self.functions: dict[Callable, Any] = {}  # plain Python functions to hook -> key
+        self.places: list[tuple[Any, str, Any]] = []  # what has no code: owner, attribute, key
         self.unresolved: dict[str, str] = {}
+        self.replaced: list[str] = []  # targets that hold somebody else's code now
         for text, choice in registry.select(opset).items():
             try:
                 target = targets.resolve(text)
@@ -36,26 +42,45 @@ class Choices:
                 continue
             if target.kind == "absent":
                 continue
+            if target.kind == "callable":
+                if replaced(target.owner, target.attribute, target.function):
+                    self.replaced.append(text)
+                    continue
+                if target.function is not None:
+                    self.functions[target.function] = target.key
+                elif target.key not in self._by_key:
+                    self.places.append((target.owner, target.attribute, target.key))
             self._by_key.setdefault(target.key, []).append((target, choice))
-            if target.kind == "callable" and target.function is not None:
-                self.functions[target.function] = target.key
-        for entries in self._by_key.values():
-            # The most specific class first: a converter of SubMConv3d before one of its base.
-            entries.sort(key=lambda e: -len(getattr(e[0].owner, "__mro__", ())))
 
     def of(self, key: Any) -> bool:
         return key in self._by_key
 
     def pick(self, key: Any, args: tuple = ()) -> Registration | None:
+        """The converter of a torch function, an operator or an autograd function."""
+        return next(self.candidates(key, args), None)
+
+    def candidates(self, key: Any, args: tuple = ()) -> Iterator[Registration]:
+        """The converters to ask for a call, one after the other, until one does not decline.
+
+        There are several only where classes share one function, inherited: the nearest class first.
+        """
         entries = self._by_key.get(key)
         if entries is None:
-            return None
-        if len(entries) == 1 and entries[0][0].kind != "callable":
-            return entries[0][1].registration
-        for target, choice in entries:
-            if target.kind != "callable" or _is_of(target.owner, args):
-                return choice.registration
-        return None
+            return
+        if len(entries) == 1:
+            target, choice = entries[0]
+            if _is_of(target, args):
+                yield choice.registration
+            return
+        subject = _class_of(entries[0][0], args)
+        ranked = self._ranked.get((key, subject))
+        if ranked is None:
+            ranked = self._ranked[key, subject] = _rank(entries, args, subject)
+        for _, choices in ranked:
+            if len(choices) == 1:
+                yield choices[0].registration
+            else:
+                yield self._registry.pick([r for c in choices for r in c.candidates])
 
     def fit(self, choice: Registration, given: Arguments) -> tuple[tuple, dict]:
         """The arguments as the converter's signature spells them."""
@@ -85,10 +110,38 @@ _MEANINGLESS = {"out", "memory_format", "layout", "device", "pin_memory", "requi
                 "non_blocking", "copy", "generator", "names"}  # fmt: skip
 
 
-def _is_of(owner: Any, args: tuple) -> bool:
-    if not isinstance(owner, type):
+def _class_of(target: Target, args: tuple) -> type | None:
+    """The class that a method is called on; None for functions, which belong to none."""
+    if target.kind != "callable" or not isinstance(target.owner, type) or not args:
+        return None
+    if isinstance(target.raw, staticmethod):
+        return None
+    if isinstance(target.raw, classmethod):
+        return args[0] if isinstance(args[0], type) else None
+    return type(args[0])
+
+
+def _is_of(target: Target, args: tuple) -> bool:
+    if target.kind != "callable" or not isinstance(target.owner, type):
         return True
-    return bool(args) and isinstance(args[0], owner)
+    if isinstance(target.raw, staticmethod):
+        return True
+    subject = _class_of(target, args)
+    return subject is not None and issubclass(subject, target.owner)
+
+
+def _rank(entries: list, args: tuple, subject: type | None) -> list[tuple[Target, list[Choice]]]:
+    """The entries that fit, those of one owner together, the owner nearest to the class first."""
+    groups: dict[int, tuple[Target, list[Choice]]] = {}
+    for target, choice in entries:
+        if _is_of(target, args):
+            own = id(target.owner) if target.kind == "callable" and subject is not None else 0
+            groups.setdefault(own, (target, []))[1].append(choice)
+    order = subject.__mro__ if subject is not None else ()
+    return sorted(
+        groups.values(),
+        key=lambda g: order.index(g[0].owner) if g[0].owner in order else len(order),
+    )
 
 
 class _Form:
@@ -117,9 +170,10 @@ def _packs_at(text: str) -> int | None:
     if packet is None:
         return None
     for overload in packet.overloads():
-        for i, argument in enumerate(getattr(packet, overload)._schema.arguments[:2]):
-            if argument.kwarg_only:
-                break
-            if str(argument.type) in ("List[int]", "List[SymInt]") and argument.N is None:
+        arguments = [a for a in getattr(packet, overload)._schema.arguments if not a.kwarg_only]
+        for i, argument in enumerate(arguments[:2]):
+            # Nothing may stand behind it: x.movedim(0, 1) names two axes, not a list of them.
+            alone = i + 1 == len(arguments)
+            if alone and str(argument.type) in ("List[int]", "List[SymInt]") and argument.N is None:
                 return i
     return None

@@ -46,12 +46,14 @@ class Atom:
     "fnum"       (float,)                   a float
     """
 
-    __slots__ = ("_hash", "_text", "args", "hint", "kind")
+    __slots__ = ("_hash", "_text", "args", "hint", "kind", "unsure")
 
-    def __init__(self, kind: str, args: tuple, hint) -> None:
+    def __init__(self, kind: str, args: tuple, hint, unsure: bool = False) -> None:
         self.kind = kind
         self.args = args
         self.hint = hint
+        # Its number is made up: a converter wrote it before the call was run.
+        self.unsure = unsure or any(a.unsure for a in args if isinstance(a, (Atom, Poly)))
         self._hash = hash((kind, args))
         self._text: str | None = None
 
@@ -124,6 +126,10 @@ class Poly:
 
     def __eq__(self, other) -> bool:
         return isinstance(other, Poly) and self.terms == other.terms
+
+    @property
+    def unsure(self) -> bool:
+        return any(a.unsure for mono in self.terms for a in mono)
 
     @property
     def constant(self) -> int | None:
@@ -269,6 +275,11 @@ class Dim(int):
     @staticmethod
     def leaf(source, axis: int, hint: int) -> Dim:
         return Dim(Poly.of(Atom("size", (source, axis), hint)))
+
+    @staticmethod
+    def unsure(source, axis: int) -> Dim:
+        """A size that is known when the call has run; 1, which divides, stands for it until then."""
+        return Dim(Poly.of(Atom("size", (source, axis), 1, unsure=True)))
 
     def __deepcopy__(self, memo):
         return self
@@ -578,6 +589,10 @@ def _float_op(kind: str, a, b, sign: int = 1):
 
 def is_dynamic(x) -> bool:
     return type(x) is Dim or type(x) is DimFloat
+
+
+def is_unsure(x) -> bool:
+    return type(x) is Dim and x.poly.unsure
 
 
 def plain(x):

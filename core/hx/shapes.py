@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from builtins import len, max  # their own: `world` hooks those of the model
 from collections.abc import Callable
+from typing import Any
 
 from . import dims
 from .values import Constant, Value
@@ -45,6 +46,18 @@ class _Unknown(Exception):
     pass
 
 
+class _RunTime:
+    """A size that only the run knows: how many elements a mask picks. Arithmetic leaves it so."""
+
+    def _same(self, *other):
+        return self
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __floordiv__ = __neg__ = _same
+
+
+RUN_TIME: Any = _RunTime()
+
+
 # Operators that read sizes from what is in an input: which inputs those are.
 _CONTENTS: dict[str, tuple[int, ...]] = {
     "ConstantOfShape": (0,), "Expand": (1,), "OneHot": (1,), "Pad": (1,), "Range": (0, 1, 2),
@@ -77,6 +90,17 @@ def elements(value: Value | None) -> tuple:
     raise _Unknown
 
 
+def _numbers(value: Value | None) -> tuple:
+    """The sizes inside an int64 vector; where only their count is known, as many of the run."""
+    try:
+        return elements(value)
+    except _Unknown:
+        count = value.shape[0] if value is not None and value.shape and value.rank == 1 else None
+        if type(count) is not int:
+            raise
+        return (RUN_TIME,) * count
+
+
 def same(a: int, b: int) -> bool:
     """Whether two sizes are equal at every run, as far as one can know."""
     if type(a) is dims.Dim or type(b) is dims.Dim:
@@ -98,7 +122,9 @@ def broadcast(*shapes: Shape) -> Shape:
             elif type(m) is dims.Dim and type(n) is dims.Dim:
                 # Either may turn out to be 1 at run time: nobody can say which one it is.
                 if dims.plain(m) == 1 or dims.plain(n) == 1:
-                    raise _Unknown
+                    out[i] = RUN_TIME
+            elif m is RUN_TIME or n is RUN_TIME:
+                out[i] = n if type(n) is int else m if type(m) is int else RUN_TIME
             elif type(m) is dims.Dim:
                 out[i] = n
     return tuple(out)
@@ -218,7 +244,10 @@ def _spatial(inputs, attributes, kernel, x):
             out.append(dims.ceil_div(n, strides[i]))
         else:
             pad = 0 if auto == "VALID" else pads[i] + pads[k + i]
-            if ceil and (pads[i] != pads[k + i] or type(n) is dims.Dim):
+            if ceil and type(n) is dims.Dim:
+                out.append(RUN_TIME)
+                continue
+            if ceil and pads[i] != pads[k + i]:
                 raise _Unknown
             out.append(_window(n, kernel[i], strides[i], dilations[i], pad, ceil))
     return tuple(out)
@@ -292,7 +321,7 @@ def _arg(inputs, attributes, count):
 @rule("TopK")
 def _topk(inputs, attributes, count):
     x = list(_shape(inputs[0]))
-    (k,) = elements(inputs[1])
+    (k,) = _numbers(inputs[1])
     x[_axis(attributes.get("axis", -1), len(x))] = k
     return [tuple(x)] * count
 
@@ -300,9 +329,28 @@ def _topk(inputs, attributes, count):
 # Form.
 
 
+@rule("NonZero")
+def _non_zero(inputs, attributes, count):
+    return [(inputs[0].rank, RUN_TIME)]
+
+
+@rule("Compress")
+def _compress(inputs, attributes, count):
+    if "axis" not in attributes:
+        return [(RUN_TIME,)]
+    x = list(_shape(inputs[0]))
+    x[_axis(attributes["axis"], len(x))] = RUN_TIME
+    return [tuple(x)]
+
+
+@rule("NonMaxSuppression")
+def _suppressed(inputs, attributes, count):
+    return [(RUN_TIME, 3)]
+
+
 @rule("Shape")
 def _shape_of(inputs, attributes, count):
-    rank = len(_shape(inputs[0]))
+    rank = inputs[0].rank
     return [(len(range(rank)[attributes.get("start", 0) : attributes.get("end", rank)]),)]
 
 
@@ -313,7 +361,7 @@ def _size(inputs, attributes, count):
 
 @rule("Reshape")
 def _reshape(inputs, attributes, count):
-    wanted = elements(inputs[1])
+    wanted = _numbers(inputs[1])
     x = _shape(inputs[0])
     out: list[int] = []
     for i, n in enumerate(wanted):
@@ -365,17 +413,17 @@ def _unsqueeze(inputs, attributes, count):
 
 @rule("Expand")
 def _expand(inputs, attributes, count):
-    return [broadcast(_shape(inputs[0]), elements(inputs[1]))]
+    return [broadcast(_shape(inputs[0]), _numbers(inputs[1]))]
 
 
 @rule("ConstantOfShape", "RandomNormal", "RandomUniform")
 def _of_shape(inputs, attributes, count):
-    return [tuple(elements(inputs[0]) if inputs else attributes["shape"])]
+    return [tuple(_numbers(inputs[0]) if inputs else attributes["shape"])]
 
 
 @rule("Tile")
 def _tile(inputs, attributes, count):
-    return [tuple(n * r for n, r in zip(_shape(inputs[0]), elements(inputs[1])))]
+    return [tuple(n * r for n, r in zip(_shape(inputs[0]), _numbers(inputs[1])))]
 
 
 @rule("Concat")
@@ -398,7 +446,7 @@ def _split(inputs, attributes, count):
     x = list(_shape(inputs[0]))
     axis = _axis(attributes.get("axis", 0), len(x))
     if len(inputs) > 1 and inputs[1] is not None:
-        sizes = elements(inputs[1])
+        sizes = _numbers(inputs[1])
     else:
         chunk = dims.ceil_div(x[axis], count)
         sizes = (*[chunk] * (count - 1), x[axis] - chunk * (count - 1))
@@ -445,21 +493,20 @@ def _at_most(a: int, b: int) -> bool:
 @rule("Slice")
 def _slice(inputs, attributes, count):
     x = list(_shape(inputs[0]))
-    starts, ends = elements(inputs[1]), elements(inputs[2])
+    starts, ends = _numbers(inputs[1]), _numbers(inputs[2])
     axes = elements(inputs[3]) if len(inputs) > 3 and inputs[3] is not None else range(len(starts))
-    steps = elements(inputs[4]) if len(inputs) > 4 else [1] * len(starts)
+    steps = _numbers(inputs[4]) if len(inputs) > 4 else [1] * len(starts)
     for start, end, a, step in zip(starts, ends, axes, steps):
-        size = slice_size(x[a], start, end, step)
-        if size is None:
-            raise _Unknown
-        x[a] = size
+        run_time = any(n is RUN_TIME for n in (start, end, step))
+        size = None if run_time else slice_size(x[a], start, end, step)
+        x[a] = RUN_TIME if size is None else size
     return [tuple(x)]
 
 
 @rule("Pad")
 def _pad(inputs, attributes, count):
     x = list(_shape(inputs[0]))
-    pads = elements(inputs[1])
+    pads = _numbers(inputs[1])
     axes = elements(inputs[3]) if len(inputs) > 3 and inputs[3] is not None else range(len(x))
     for i, a in enumerate(axes):
         x[a] = x[a] + pads[i] + pads[len(pads) // 2 + i]
@@ -487,7 +534,10 @@ def _gather_nd(inputs, attributes, count):
 
 @rule("Range")
 def _range(inputs, attributes, count):
-    (start,), (limit,), (delta,) = map(elements, inputs)
+    try:
+        (start,), (limit,), (delta,) = map(elements, inputs)
+    except _Unknown:
+        return [(RUN_TIME,)] if by_contents("Range", inputs) else None
     if type(delta) is int and delta > 0:
         return [(dims.larger(dims.ceil_div(limit - start, delta), 0)
                  if not (type(start) is int and start == 0)
@@ -498,7 +548,7 @@ def _range(inputs, attributes, count):
 @rule("OneHot")
 def _one_hot(inputs, attributes, count):
     x = list(_shape(inputs[0]))
-    (depth,) = elements(inputs[1])
+    (depth,) = _numbers(inputs[1])
     x.insert(_axis(attributes.get("axis", -1), len(x) + 1), depth)
     return [tuple(x)]
 
@@ -507,7 +557,7 @@ def _one_hot(inputs, attributes, count):
 def _resize(inputs, attributes, count):
     x = list(_shape(inputs[0]))
     if len(inputs) > 3 and inputs[3] is not None:
-        sizes = elements(inputs[3])
+        sizes = _numbers(inputs[3])
         for a, n in zip(attributes.get("axes") or range(len(x)), sizes):
             x[a] = n
         return [tuple(x)]

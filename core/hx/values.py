@@ -53,6 +53,11 @@ class Value:
 
     is_constant = False
 
+    def sized(self, shape) -> None:
+        """Says what the sizes are."""
+        self.shape = tuple(shape)
+        self.dynamic = any(map(dims.is_dynamic, self.shape))
+
     @property
     def rank(self) -> int:
         if self.shape is None:
