@@ -87,9 +87,10 @@ def _bind(
             bound.update(value if name == named else {name: value})
     taken = {name for name, _ in given if name}
     free = [name for name in plain if name not in taken]
-    where = []
-    for name, value in given:
-        if name is None:
+    where: list[str] = []
+    for asked, value in given:
+        name = asked or ""
+        if asked is None:
             if not free and rest is None:
                 raise UsageError(
                     f"the model takes {len(plain)} inputs ({', '.join(plain)}), and "

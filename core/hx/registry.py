@@ -62,6 +62,7 @@ class Registry:
         self.packs: tuple[Pack, ...] = tuple(packs)
         self.use = dict(use or {})
         self._added: list[Registration] = []
+        self._hands: set[str] = set()  # what those that were added by hand are called
         self._check_uses()
 
     @classmethod
@@ -103,6 +104,7 @@ class Registry:
         if not new:
             name = getattr(thing, "__name__", repr(thing))
             raise UsageError(f"{name} holds no converter", hint="decorate it with @converter(...)")
+        self._hands.add(pack)
         self._added += (replace(registration, pack=pack) for registration in new)
 
     # --- what there is ---
@@ -185,7 +187,7 @@ class Registry:
         for one in candidates:
             loses = any(_overrides(other, one, self) for other in candidates if other is not one)
             mine = bool(chosen) and self._from(one, str(chosen))
-            ranks[id(one)] = (not mine, one.pack != LOCAL, loses, -one.priority)
+            ranks[id(one)] = (not mine, one.pack not in self._hands, loses, -one.priority)
         ordered = sorted(candidates, key=lambda r: (ranks[id(r)], r.pack, r.file, r.line))
         best, second = ranks[id(ordered[0])], ranks[id(ordered[1])]
         if best == second:

@@ -276,3 +276,34 @@ def test_converters_from_a_loose_file_can_be_tried(hx, folder):
     assert done.code == 0, done.err
     assert "by mine.py" in done.err and "torch.cosh of mine.py was never called" in done.err
     assert "Max" in [node.op_type for node in onnx.load("m.onnx").graph.node]
+
+
+def test_a_folder_of_transformers_is_a_model_source(hx, folder):
+    transformers = pytest.importorskip("transformers")
+    try:
+        _ = transformers.BertModel
+    except Exception as problem:  # such as a torchvision that does not fit torch
+        pytest.skip(f"transformers does not work here: {problem}")
+    small = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    config = transformers.BertConfig(vocab_size=50, intermediate_size=16, **small)
+    config.architectures = ["BertModel"]
+    config.save_pretrained(folder / "bert")
+    done = hx("export", "hf:bert", "-o", "b.onnx", "-i", "input_ids=int64[b,s]<50",
+              "-i", "attention_mask=int64[b,s]<2")  # fmt: skip
+    assert done.code == 0, done.err
+    assert dims("b.onnx", "input_ids") == ["b", "s"]
+    missing = hx("export", "hf:nothing", "-o", "b.onnx")
+    assert missing.code == 2 and "config.json" in missing.err
+
+
+@pytest.mark.parametrize(("spec", "size"), [("torchvision:resnet18", 64), ("timm:resnet10t", 64)])
+def test_models_come_from_libraries_by_name(hx, spec, size):
+    library, _, name = spec.partition(":")
+    try:
+        __import__(library)
+    except Exception as problem:
+        pytest.skip(f"{library} cannot be imported here: {problem}")
+    done = hx("export", spec, "-o", "m.onnx", "-i", f"x=float32[batch,3,{size},{size}]")
+    assert done.code == 0, done.err
+    wrong = hx("export", f"{library}:{name}x", "-o", "m.onnx")
+    assert wrong.code == 2 and f"did you mean {name}" in wrong.err

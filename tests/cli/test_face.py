@@ -24,6 +24,8 @@ def test_every_help_page_has_an_example_and_says_what_each_option_does(hx, words
     done = hx(*words, "--help")
     assert done.code == 0 and done.err == ""
     assert done.out.startswith(f"Usage: {' '.join(['hx', *words])}")
+    assert max(map(len, done.out.splitlines())) <= 80
+    assert not re.search(r"\w\.\.\.$", done.out, re.M), "a summary is too long"
     if words not in (["converters"], ["packs"]):
         assert re.search(rf"^ +{' '.join(['hx', *words])} ?", done.out, re.M)
         for line in done.out.partition("Options:")[2].splitlines():

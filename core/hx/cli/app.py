@@ -36,16 +36,16 @@ def root(
     \b
     Start here:
       hx export hx.demo:model -o demo.onnx
-      hx export torchvision:resnet50 -o resnet50.onnx -i "x=float32[batch,3,224,224]"
-      hx scan my_model.py:build                which calls have a converter, and which lack one
-      hx converters list                       what can be converted, and by which pack
-      hx packs new hx-mylib --target mylib.op  a package that adds a converter
+      hx export torchvision:resnet50 -o r.onnx -i "x=float32[batch,3,224,224]"
+      hx scan my_model.py:build       what has a converter, and what lacks one
+      hx converters list              what can be converted, by which pack
+      hx packs new hx-mylib --target mylib.op    a package with a converter
 
     \b
     Exit codes:
-      0  all is well                         3  a pack is broken or missing
-      1  the export failed                   4  the graph does not compute what the model does
-      2  the command line is off             5  converters are missing
+      0  all is well                3  a pack is broken or missing
+      1  the export failed          4  the graph and the model differ
+      2  the command line is off    5  converters are missing
     """
     if show_version:
         from hx.cli.version import show

@@ -17,7 +17,7 @@ app = typer.Typer(help="What can be converted, and by which pack.", no_args_is_h
 
 Pattern = Annotated[
     str | None,
-    typer.Argument(metavar="[PATTERN]", help="Part of a target, or a glob.", show_default=False),
+    typer.Argument(metavar="PATTERN", help="Part of a target, or a glob.", show_default=False),
 ]
 Pack = Annotated[
     str | None,
@@ -39,7 +39,7 @@ def list_(
     only_packs: o.OnlyPacks = None,
     json: o.Json = False,
 ) -> None:
-    """List the converters of all installed packs. Neither torch nor what they convert is imported.
+    """List the converters of all installed packs.
 
     \b
     Examples:
@@ -95,7 +95,9 @@ def show(
     only_packs: o.OnlyPacks = None,
     json: o.Json = False,
 ) -> None:
-    """Show who converts a target: each converter, in order of precedence, and its source.
+    """Show who converts a target, why, and how.
+
+    Each converter in order of precedence, with its conditions, its cases and its source.
 
     \b
     Examples:
@@ -166,9 +168,10 @@ def try_(
     seed: o.Seed = 0,
     json: o.Json = False,
 ) -> None:
-    """Try converters from a loose file on a model: export, check and run it, without a package.
+    """Try converters from a loose file on a model.
 
-    Converters of FILE come before those of installed packs. Nothing is written without -o.
+    The model is exported in memory, checked and run, without a package. Converters of FILE come
+    before those of installed packs. Nothing is written without -o.
 
     \b
     Examples:

@@ -59,7 +59,7 @@ def export(
     json: o.Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Export a model to an ONNX file, and prove that the file is right.
+    """Export a model to ONNX, and prove that the file is right.
 
     The model is run once on its inputs. The graph is checked by onnx and run in onnxruntime on
     those inputs, on fresh ones, and at other sizes. FILE is written when all is well, and else
@@ -68,10 +68,10 @@ def export(
     \b
     Examples:
       hx export hx.demo:model -o demo.onnx
-      hx export torchvision:resnet50 -o resnet50.onnx -i "x=float32[batch,3,224,224]"
-      hx export bert.py:build -o bert.onnx -i "ids=int64[batch,seq]<30000" -w bert.safetensors
-      hx export zoo.unet:UNet -o unet.onnx --inputs example.npz --dynamic "image:2=h,3=w"
-      hx export torchvision:resnet18 -o r.onnx --output-layer layer4 --output-layer avgpool
+      hx export torchvision:resnet50 -o r.onnx -i "x=float32[batch,3,224,224]"
+      hx export bert.py:build -o b.onnx -i "ids=int64[b,s]<30000" -w b.safetensors
+      hx export zoo.unet:UNet -o u.onnx --inputs u.npz --dynamic "image:2=h,3=w"
+      hx export hx.demo:model -o d.onnx --output-layer body --output-layer head
     """
     from hx.cli.output import Progress, as_json
 
@@ -102,8 +102,8 @@ def export(
 def run(model: Any, call: Any, path: Path | None, **rest: Any) -> Any:
     import hx
 
-    args = {"kwargs": call.kwargs or None, "dynamic": call.dynamic or None}
-    return hx.export(model, call.args, path, **args, **rest)
+    kwargs, dynamic = call.kwargs or None, call.dynamic or None
+    return hx.export(model, call.args, path, kwargs=kwargs, dynamic=dynamic, **rest)
 
 
 def check_output(path: Path) -> Path:

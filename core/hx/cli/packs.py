@@ -18,7 +18,7 @@ def list_(
     only_packs: o.OnlyPacks = None,
     json: o.Json = False,
 ) -> None:
-    """List installed packs, also those that are broken or left out, and why.
+    """List installed packs, also those that are broken, and why.
 
     \b
     Examples:
@@ -55,7 +55,7 @@ def check(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[PACK]...",
+            metavar="PACK",
             help="Packs; all third-party ones if none is named.",
             autocompletion=o.complete_pack,
             show_default=False,
@@ -66,9 +66,10 @@ def check(
     ] = True,
     json: o.Json = False,
 ) -> None:
-    """Check installed packs: hooks, targets, signatures, and the cases of their converters.
+    """Check installed packs, and run the cases of their converters.
 
-    Every finding has an id, a place and a fix. Exit code 3 says that a pack has errors.
+    Looks at hooks, targets and signatures. Every finding has an id, a place and a fix. Exit code
+    3 says that a pack has errors.
 
     \b
     Examples:
@@ -128,12 +129,14 @@ def new(
     ] = None,
     json: o.Json = False,
 ) -> None:  # fmt: skip
-    """Write a complete pack: pyproject, converter, cases, tests, CI and README.
+    """Write a complete pack, whose tests pass as they are.
+
+    Package metadata, a converter for each target with its signature, tests, CI and a README.
 
     \b
     Examples:
       hx packs new hx-mylib --target mylib.ops.swirl
-      hx packs new hx-acme --target acme.Spline.forward --target acme::knots --in ~/packs
+      hx packs new hx-acme -t acme.Spline.forward -t acme::knots --in ~/packs
     """
     from hx.cli.output import as_json, note, say
     from hx.scaffold import write

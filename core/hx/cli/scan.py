@@ -22,9 +22,10 @@ def scan(
     seed: o.Seed = 0,
     json: o.Json = False,
 ) -> None:
-    """See what an export would do: covered, missing and declined calls, and escapes.
+    """See what an export would do, without writing anything.
 
-    Nothing is written. Exit code 5 says that converters are missing.
+    Lists the calls that are covered, missing or declined, and the values that leave the graph.
+    Exit code 5 says that converters are missing.
 
     \b
     Examples:

@@ -39,11 +39,11 @@ def verify(
     seed: o.Seed = 0,
     json: o.Json = False,
 ) -> None:
-    """Check that an ONNX file computes what a model computes, whoever wrote the file.
+    """Check that an ONNX file computes what a model computes.
 
-    The file is held against onnx's checker and run in onnxruntime beside the model: on the given
-    inputs, on fresh ones, and at other sizes of the dims that the file leaves open. Exit code 4
-    says that it is wrong.
+    Whoever wrote the file: it is held against onnx's checker and run in onnxruntime beside the
+    model: on the given inputs, on fresh ones, and at other sizes of the dims that the file leaves
+    open. Exit code 4 says that it is wrong.
 
     \b
     Examples:

@@ -19,7 +19,9 @@ def view(
     ] = True,
     json: o.Json = False,
 ) -> None:
-    """Look at an ONNX file: in netron when that is installed, and as a table of operators.
+    """Look at an ONNX file.
+
+    Its inputs, outputs and operators; on a terminal also in netron, when that is installed.
 
     \b
     Examples:

@@ -92,7 +92,7 @@ def _parameters(function: Any) -> str:
         if each.kind is each.KEYWORD_ONLY and not star:
             parts.append("*")
             star = True
-        mark = {each.VAR_POSITIONAL: "*", each.VAR_KEYWORD: "**"}.get(each.kind, "")
+        mark = "*" * (each.kind is each.VAR_POSITIONAL) or "**" * (each.kind is each.VAR_KEYWORD)
         default = ""
         if each.default is not each.empty:
             plain = isinstance(each.default, (int, float, bool, str, type(None), tuple))

@@ -73,8 +73,8 @@ class CaseRun:
         """The converters under test and their kernels, and nothing that is installed."""
         key = self.registration.pack or "under test"
         mine = tuple(replace(each, pack=key) for each in self.with_ or (self.registration,))
-        extra = {"kernels": self.kernels, "containers": self.containers}
-        return Registry([Pack(key, key, key, "", "", registrations=mine, **extra)])
+        pack = Pack(key, key, key, "", "", registrations=mine)
+        return Registry([replace(pack, kernels=self.kernels, containers=self.containers)])
 
     def _check_graph(self, program: Any) -> None:
         found = [f"{n.domain}::{n.op_type}" if n.domain else n.op_type for n in program.model.graph]
