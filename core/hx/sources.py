@@ -57,22 +57,23 @@ def timm(name: str) -> Any:
 
 
 def hugging_face(name: str) -> Any:
-    """A local folder with a config.json: its weights when it has them; else what the hub has."""
+    """A folder with a config.json, or what the hub's cache has. Nothing is fetched."""
     import torch
 
     library = _library("transformers", "hf")
     try:
-        config = library.AutoConfig.from_pretrained(name)
+        config = library.AutoConfig.from_pretrained(name, local_files_only=True)
     except (OSError, ValueError) as problem:
         raise UsageError(
             f"hf:{name} has no model configuration that transformers can read",
             why=str(problem).strip().splitlines()[0],
-            hint="give a folder with a config.json, or the name of a model on the hub",
+            hint="give a folder with a config.json, or a model that is in the hub's cache: "
+            f"hf download {name}",
         ) from None
     architecture = getattr(library, (config.architectures or ["AutoModel"])[0], library.AutoModel)
     build = getattr(architecture, "_from_config", None) or architecture.from_config
     try:
-        model = architecture.from_pretrained(name)
+        model = architecture.from_pretrained(name, local_files_only=True)
     except OSError:  # no weights there: the graph is the same with random ones
         model = build(config)
     if "pixel_values" in (model.main_input_name,):
