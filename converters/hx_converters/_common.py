@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import math
+
 from hx.lazy import torch
 
 
@@ -56,3 +59,73 @@ def pair(x, n=2):
         return [x] * n
     listed = list(x)
     return listed * n if len(listed) == 1 else listed
+
+
+def is_value(x):
+    """Whether an argument is a tensor, and not a Python number."""
+    return hasattr(x, "dtype") and hasattr(x, "rank")
+
+
+def scalars_too(convert):
+    """A converter that works along an axis, made to take tensors without axes as PyTorch does.
+
+    They get an axis of 1, and what comes out loses it again.
+    """
+
+    @functools.wraps(convert)
+    def either(op, input, *args, **kwargs):
+        if input.rank:
+            return convert(op, input, *args, **kwargs)
+
+        def lifted(x):
+            return op.Unsqueeze(x, [0]) if is_value(x) and x.rank == 0 else x
+
+        y = convert(op, lifted(input), *map(lifted, args),
+                    **{k: lifted(v) for k, v in kwargs.items()})  # fmt: skip
+        if y is NotImplemented:
+            return y
+
+        def lowered(v):
+            return op.Squeeze(v, [0]) if v.rank else v
+
+        return tuple(map(lowered, y)) if isinstance(y, tuple) else lowered(y)
+
+    return either
+
+
+def filled(op, number, like):
+    """A tensor of one number, with the shape and dtype of another."""
+    return op.Expand(op.constant(number, like.dtype), op.sizes(like.shape))
+
+
+def counted(op, size, dtype=None):
+    """0, 1, ... size - 1."""
+    steps = op.Range(0, op.constant(size), 1)
+    return steps if dtype is None else op.cast(steps, dtype)
+
+
+def along(op, vector, axis, rank):
+    """A vector laid along one axis of a tensor of some rank, ready to be broadcast."""
+    trailing = rank - 1 - axis
+    return op.Unsqueeze(vector, list(range(1, 1 + trailing))) if trailing else vector
+
+
+def moved(op, x, source, destination):
+    """x with one axis at another place."""
+    order = [a for a in range(x.rank) if a != source]
+    order.insert(destination, source)
+    return x if source == destination else op.Transpose(x, perm=order)
+
+
+def lowest(dtype):
+    """The number below all others of a dtype."""
+    if dtype.is_floating_point:
+        return -math.inf
+    return False if dtype == torch.bool else torch.iinfo(dtype).min
+
+
+def highest(dtype):
+    """The number above all others of a dtype."""
+    if dtype.is_floating_point:
+        return math.inf
+    return True if dtype == torch.bool else torch.iinfo(dtype).max

@@ -50,14 +50,6 @@ def conv3d(op, input, weight, bias=None, stride=1, padding=0, dilation=1, groups
     return _conv(op, input, weight, bias, stride, padding, dilation, groups)
 
 
-@converter("torch.nn.Conv2d.forward", cases=[case("float32[n,3,h,9]", init=(3, 4, 3))])
-def conv2d_module(op, self, input):
-    if self.padding_mode != "zeros":
-        return NotImplemented
-    return _conv(op, input, op.value(self.weight), self.bias, self.stride, self.padding,
-                 self.dilation, self.groups)  # fmt: skip
-
-
 def _transposed(op, input, weight, bias, stride, padding, output_padding, groups, dilation):
     spatial = weight.rank - 2
     batched = input.rank == weight.rank

@@ -116,16 +116,6 @@ def std(op, input, dim=None, unbiased=None, keepdim=False, *, correction=None):
     return op.Sqrt(var(op, input, dim, unbiased, keepdim, correction=correction))
 
 
-@converter("torch.cumsum", cases=[case("float32[n,3]", 1)])
-def cumsum(op, input, dim, *, dtype=None):
-    return op.CumSum(op.cast(input, op.result.dtype), op.constant(one_axis(dim, input.rank)))
-
-
-@converter("torch.topk", cases=[case("float32[n,5]", 2)])
-def topk(op, input, k, dim=-1, largest=True, sorted=True):
-    return op.TopK(input, [k], axis=dim, largest=int(largest), outputs=2)
-
-
 @converter("torch.linalg.vector_norm", cases=[case("float32[n,3]", 2, 1)])
 def vector_norm(op, x, ord=2, dim=None, keepdim=False, *, dtype=None):
     if ord not in (1, 2):

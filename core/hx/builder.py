@@ -350,6 +350,9 @@ def _plain_attribute(v):
 
 
 def _out_dtype(schema, index: int, values, attributes):
+    bodies = [v for v in attributes.values() if isinstance(v, Body)]
+    if bodies:  # the first output of a loop's body says whether to go on
+        return bodies[0].outputs[index + (schema.op == "Loop")].dtype
     kind, what = schema.out_types[min(index, len(schema.out_types) - 1)]
     if kind == "same":
         if what < len(values) and values[what] is not None:

@@ -343,6 +343,17 @@ def _compress(inputs, attributes, count):
     return [tuple(x)]
 
 
+@rule("Unique")
+def _unique(inputs, attributes, count):
+    x = list(_shape(inputs[0]))
+    if "axis" in attributes:
+        x[_axis(attributes["axis"], len(x))] = RUN_TIME
+        length = _shape(inputs[0])[attributes["axis"]]
+    else:
+        x, length = [RUN_TIME], _product(x)
+    return [tuple(x), (RUN_TIME,), (length,), (RUN_TIME,)][:count]
+
+
 @rule("NonMaxSuppression")
 def _suppressed(inputs, attributes, count):
     return [(RUN_TIME, 3)]

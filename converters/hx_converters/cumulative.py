@@ -1,0 +1,113 @@
+"""Running sums, products and extremes."""
+
+from __future__ import annotations
+
+from hx import case, converter
+from hx.lazy import torch
+
+from ._common import counted, highest, lowest, one_axis, scalars_too
+
+ALONG = [case("float32[n,5]", 0), case("float32[n,5]", 1)]
+
+
+@converter("torch.cumsum", cases=ALONG)
+@scalars_too
+def cumsum(op, input, dim, *, dtype=None):
+    x = op.cast(input, op.result.dtype)
+    return op.CumSum(x, op.constant(one_axis(dim, input.rank)))
+
+
+def _scanned(op, x, axis, states, step, *others):
+    """Goes along an axis with some state: `step(states, slices)` gives new states and outputs.
+
+    ONNX's Scan takes one slice after the other; an axis without elements gives none.
+    """
+    if x.shape[axis] == 0:
+        return [x, *others]
+    slice_shape = [n for a, n in enumerate(x.shape) if a != axis]
+    inputs = [op.input(s.dtype, slice_shape) for s in states]
+    slices = [op.input(v.dtype, slice_shape if v.rank == x.rank else ()) for v in (x, *others)]
+    body = op.body(lambda *vs: step(vs[: len(states)], vs[len(states) :]), *inputs, *slices)
+    count = len(body.outputs) - len(states)
+    axes = [axis if v.rank == x.rank else 0 for v in (x, *others)]
+    found = op.Scan(*states, x, *others, body=body, num_scan_inputs=1 + len(others),
+                    scan_input_axes=axes, scan_output_axes=[axis] * count,
+                    outputs=len(states) + count)  # fmt: skip
+    for v in found[len(states) :]:
+        v.shape = x.shape
+    return found[len(states) :]
+
+
+def _start(op, x, axis, number, dtype=None):
+    sizes = [n for a, n in enumerate(x.shape) if a != axis]
+    return op.Expand(op.constant(number, dtype or x.dtype), op.sizes(sizes))
+
+
+@converter("torch.cumprod", cases=ALONG)
+@scalars_too
+def cumprod(op, input, dim, *, dtype=None):
+    x, axis = op.cast(input, op.result.dtype), one_axis(dim, input.rank)
+
+    def step(states, slices):
+        total = op.Mul(states[0], slices[0])
+        return total, total
+
+    return _scanned(op, x, axis, [_start(op, x, axis, 1)], step)[0]
+
+
+def _extreme(compare, worst):
+    def convert(op, input, dim):
+        axis = one_axis(dim, input.rank)
+        x = op.cast(input, torch.uint8) if input.dtype == torch.bool else input
+
+        def step(states, slices):
+            best, at = states
+            now, i = slices
+            better = getattr(op, compare)(now, best)
+            if x.dtype.is_floating_point:  # NaN takes over, and stays
+                better = op.Or(op.And(better, op.Not(op.IsNaN(best))), op.IsNaN(now))
+            best, at = op.Where(better, now, best), op.Where(better, i, at)
+            return best, at, best, at
+
+        start = [_start(op, x, axis, worst(x.dtype)), _start(op, x, axis, 0, torch.int64)]
+        values, places = _scanned(op, x, axis, start, step, counted(op, x.shape[axis]))
+        return op.cast(values, input.dtype), places
+
+    return scalars_too(convert)
+
+
+# Of equal elements the last one counts.
+cummax = converter("torch.cummax", cases=ALONG)(_extreme("GreaterOrEqual", lowest))
+cummin = converter("torch.cummin", cases=ALONG)(_extreme("LessOrEqual", highest))
+
+
+@converter("torch.logcumsumexp", cases=ALONG)
+@scalars_too
+def logcumsumexp(op, input, dim):
+    axis = one_axis(dim, input.rank)
+
+    def step(states, slices):
+        total = log_add(op, states[0], slices[0])
+        return total, total
+
+    return _scanned(op, input, axis, [_start(op, input, axis, lowest(input.dtype))], step)[0]
+
+
+def log_add(op, x, y):
+    """log(exp(x) + exp(y)) without overflow: the larger, and a little more."""
+    high, low = op.Max(x, y), op.Min(x, y)
+    gap = op.Where(op.Equal(high, low), 0, op.Sub(low, high))  # two infinities have none
+    return op.Add(high, op.Log(op.Add(op.Exp(gap), 1)))
+
+
+@converter("torch.diff", cases=[case("float32[n,5]"), case("float32[n,5]", 2, 0)])
+def diff(op, input, n=1, dim=-1, prepend=None, append=None):
+    axis = one_axis(dim, input.rank)
+    parts = [v for v in (prepend, input, append) if v is not None]
+    x = op.Concat(*[op.cast(v, op.result.dtype) for v in parts], axis=axis) if len(parts) > 1 else input
+    if n == 0:
+        return input
+    for _ in range(n):
+        later, earlier = op.Slice(x, [1], [2**62], [axis]), op.Slice(x, [0], [-1], [axis])
+        x = op.Xor(later, earlier) if x.dtype == torch.bool else op.Sub(later, earlier)
+    return x

@@ -1,0 +1,183 @@
+"""Sorting, and what is found by sorting: the largest few, the k-th, the different ones, places."""
+
+from __future__ import annotations
+
+from hx import case, converter
+from hx.lazy import torch
+
+from ._common import one_axis, scalars_too
+
+
+def in_order(op, x, axis, descending=False):
+    """All elements along an axis in order, and where they stood; equal ones keep their order."""
+    return op.TopK(x, op.sizes([x.shape[axis]]), axis=axis, largest=int(descending), outputs=2)
+
+
+@converter("torch.sort", cases=[case("float32[n,5]"), case("float32[n,5]", 0, True)])
+@scalars_too
+def sort(op, input, dim=-1, descending=False, stable=False):
+    return in_order(op, input, one_axis(dim, input.rank), descending)
+
+
+@converter("torch.argsort", cases=[case("float32[n,5]"), case("float32[n,5]", 0, True)])
+@scalars_too
+def argsort(op, input, dim=-1, descending=False, stable=False):
+    return in_order(op, input, one_axis(dim, input.rank), descending)[1]
+
+
+@converter("torch.msort", cases=[case("float32[n,5]")])
+@scalars_too
+def msort(op, input):
+    return in_order(op, input, 0)[0]
+
+
+@converter("torch.topk", cases=[case("float32[n,5]", 2), case("float32[n,5]", 2, 1, False)])
+@scalars_too
+def topk(op, input, k, dim=-1, largest=True, sorted=True):
+    return op.TopK(input, op.sizes([k]), axis=one_axis(dim, input.rank), largest=int(largest),
+                   outputs=2)  # fmt: skip
+
+
+@converter("torch.kthvalue", cases=[case("float32[n,5]", 2)])
+@scalars_too
+def kthvalue(op, input, k, dim=-1, keepdim=False):
+    axis = one_axis(dim, input.rank)
+    picked = op.TopK(input, op.sizes([k]), axis=axis, largest=0, outputs=2)
+    last = op.constant([k - 1] if keepdim else k - 1)
+    return tuple(op.Gather(v, last, axis=axis) for v in picked)
+
+
+# Which are there.
+
+
+def _as_asked(op, values, places, counts):
+    """PyTorch leaves the places and the counts empty where nobody asked for them."""
+    nothing = op.constant(torch.empty(0, dtype=torch.int64))
+    _, wants_places, wants_counts = op.result
+    return (
+        values,
+        nothing if wants_places.shape == (0,) else places,
+        nothing if wants_counts.shape == (0,) else counts,
+    )
+
+
+@converter("torch.ops.aten._unique2", "torch.ops.aten.unique_dim",
+           cases=[case("int64[n]<5", return_counts=True)])  # fmt: skip
+def unique(op, input, dim=None, *args, **kwargs):
+    along = {} if dim is None or isinstance(dim, bool) else {"axis": one_axis(dim, input.rank)}
+    values, _, places, counts = op.Unique(input, sorted=1, outputs=4, **along)
+    if not along:
+        places = op.Reshape(places, op.sizes(input.shape))
+    return _as_asked(op, values, places, counts)
+
+
+@converter("torch.ops.aten.unique_consecutive", "torch.ops.aten.unique_dim_consecutive",
+           cases=[case("int64[n]<2", True, True)])  # fmt: skip
+def unique_consecutive(op, input, *args, dim=None, **kwargs):
+    """A run starts where an element differs from the one before."""
+    dim = next((a for a in args if type(a) is int), dim)
+    axis = 0 if dim is None else one_axis(dim, input.rank)
+    x = op.Reshape(input, [-1]) if dim is None else input
+    size = x.shape[axis]
+    later, earlier = op.Slice(x, [1], [2**62], [axis]), op.Slice(x, [0], [-1], [axis])
+    differs = op.cast(op.Not(op.Equal(later, earlier)), torch.int64)
+    others = [a for a in range(x.rank) if a != axis]
+    differs = op.ReduceMax(differs, others, keepdims=0) if others else differs
+    starts = op.Concat(op.Expand(op.constant(1), op.sizes([min(size, 1)])), differs, axis=0)
+    at = op.Reshape(op.NonZero(starts), [-1])
+    ends = op.Concat(op.Slice(at, [1], [2**62], [0]), op.sizes([size]), axis=0)
+    places = op.Sub(op.CumSum(starts, op.constant(0)), 1)
+    if dim is None:
+        places = op.Reshape(places, op.sizes(input.shape))
+    return _as_asked(op, op.Gather(x, at, axis=axis), places, op.Sub(ends, at))
+
+
+@converter("torch.nonzero", "torch.argwhere", cases=[case("float32[n,3]")])
+def nonzero(op, input, *, as_tuple=False):
+    x = input if input.rank else op.Reshape(input, [1])
+    found = op.NonZero(x)
+    if isinstance(op.result, tuple):
+        return tuple(op.Reshape(f, [-1]) for f in _rows(op, found, x.rank))
+    if input.rank:
+        return op.Transpose(found, perm=[1, 0])
+    # A number has no axes to count along: as many rows of nothing as it is not zero.
+    return op.Slice(op.Transpose(found, perm=[1, 0]), [0], [0], [1])
+
+
+def _rows(op, x, count):
+    return [x] if count == 1 else op.Split(x, [1] * count, axis=0, outputs=count)
+
+
+@converter("torch.nonzero_static", cases=[case("float32[n,3]", size=4)])
+def nonzero_static(op, input, *, size, fill_value=-1):
+    rows = nonzero(op, input)
+    padded = op.Pad(rows, op.sizes([0, 0, size, 0]), op.constant(fill_value, torch.int64))
+    return op.Slice(padded, [0], op.sizes([size]), [0])
+
+
+# Where they would go.
+
+
+def _places(op, bounds, x, right, dtype):
+    """How many of the bounds, along the last axis, come before each of x."""
+    below = op.Not((op.Greater if right else op.GreaterOrEqual)(bounds, op.Unsqueeze(x, [-1])))
+    return op.ReduceSum(op.cast(below, dtype), [below.rank - 1], keepdims=0)
+
+
+@converter("torch.searchsorted",
+           cases=[case("float32[5]", "float32[n]"), case("float32[n,5]", "float32[n,2]", right=True)])  # fmt: skip
+def searchsorted(op, input, values, *, out_int32=False, right=False, side=None, sorter=None):
+    dtype = op.result.dtype
+    bounds = input if sorter is None else op.GatherElements(input, sorter, axis=-1)
+    x = values if hasattr(values, "rank") else op.constant(values, input.dtype)
+    kind = torch.promote_types(bounds.dtype, x.dtype)
+    bounds, x = op.cast(bounds, kind), op.cast(x, kind)
+    if bounds.rank > 1:
+        bounds = op.Unsqueeze(bounds, [-2])
+    return _places(op, bounds, x, right or side == "right", dtype)
+
+
+@converter("torch.bucketize", cases=[case("float32[n,3]", "float32[5]")])
+def bucketize(op, input, boundaries, *, out_int32=False, right=False):
+    return searchsorted(op, boundaries, input, out_int32=out_int32, right=right)
+
+
+@converter("torch.isin", cases=[case("int64[n,3]<9", "int64[4]<9")])
+def isin(op, elements, test_elements, *, assume_unique=False, invert=False):
+    a, b = (x if hasattr(x, "rank") else op.constant(x) for x in (elements, test_elements))
+    kind = torch.promote_types(a.dtype, b.dtype)
+    a, b = op.Unsqueeze(op.cast(a, kind), [-1]), op.Reshape(op.cast(b, kind), [-1])
+    # A zero at the end, so that a search among nothing finds nothing.
+    found = op.Pad(op.cast(op.Equal(a, b), torch.int64), [0] * (2 * a.rank - 1) + [1])
+    inside = op.cast(op.ReduceMax(found, [a.rank - 1], keepdims=0), torch.bool)
+    return op.Not(inside) if invert else inside
+
+
+@converter("torch.repeat_interleave",
+           cases=[case("float32[n,3]", 2, 1), case("float32[n,3]", 2), case("float32[4,n]",
+           lambda: torch.tensor([1, 0, 2, 3]), 0)])  # fmt: skip
+def repeat_interleave(op, input, repeats=None, dim=None, *, output_size=None):
+    if repeats is None:
+        return op.cast(_repeated_places(op, input), op.result.dtype)
+    if dim is None:
+        input, dim = op.Reshape(input, [-1]), 0
+    if input.rank == 0:
+        input = op.Reshape(input, [1])
+    axis = one_axis(dim, input.rank)
+    shape = list(input.shape)
+    if not hasattr(repeats, "rank"):
+        wide = op.Expand(op.Unsqueeze(input, [axis + 1]),
+                         op.sizes([*shape[: axis + 1], repeats, *shape[axis + 1 :]]))  # fmt: skip
+        return op.Reshape(wide, op.sizes([*shape[:axis], shape[axis] * repeats, *shape[axis + 1 :]]))
+    repeats = op.Expand(repeats, op.sizes([shape[axis]]))
+    return op.Gather(input, _repeated_places(op, repeats), axis=axis)
+
+
+def _repeated_places(op, repeats):
+    """0 as often as repeats[0] says, 1 as often as repeats[1]...: count the ends passed so far."""
+    ends = op.CumSum(op.cast(repeats, torch.int64), op.constant(0))
+    total = op.ReduceSum(op.cast(repeats, torch.int64), [0], keepdims=0)
+    marks = op.Expand(op.constant(0), op.Reshape(op.Add(total, 1), [1]))
+    ones = op.Expand(op.constant(1), op.sizes(ends.shape))
+    passed = op.CumSum(op.ScatterElements(marks, ends, ones, axis=0, reduction="add"), op.constant(0))
+    return op.Slice(passed, [0], [-1], [0])

@@ -1,0 +1,130 @@
+"""Writing to positions that tensors hold: index_put, index_copy, scatter and the rest."""
+
+from __future__ import annotations
+
+from hx import case, converter
+from hx.lazy import torch
+
+from ._common import one_axis
+from .indexing import getitem
+
+_REDUCTIONS = {"add": "add", "sum": "add", "multiply": "mul", "prod": "mul", "amax": "max",
+               "amin": "min"}  # fmt: skip
+
+
+@converter("torch.index_put", cases=[case("float32[n,5]", [None, "int64[3]<5"], "float32[n,3]")])
+def index_put(op, input, indices, values, accumulate=False):
+    """The same index into a tensor that counts elements says where each value goes."""
+    index = tuple(slice(None) if i is None else i for i in indices)
+    count = op.Reshape(op.Range(0, op.constant(input.numel()), 1), op.sizes(input.shape))
+    places = getitem(op, count, index)
+    values = op.Expand(op.cast(values, input.dtype), op.Shape(places))
+    flat = op.ScatterElements(
+        op.Reshape(input, [-1]), op.Reshape(places, [-1]), op.Reshape(values, [-1]), axis=0,
+        reduction="add" if accumulate else None,
+    )  # fmt: skip
+    return op.Reshape(flat, op.sizes(input.shape))
+
+
+def _along(op, index, dim, source):
+    """A list of positions on one axis, repeated over the other axes of `source`."""
+    axis = one_axis(dim, source.rank)
+    shape = [1] * source.rank
+    if source.rank:
+        shape[axis] = -1
+    return axis, op.Expand(op.Reshape(op.cast(index, torch.int64), shape), op.sizes(source.shape))
+
+
+@converter("torch.index_copy", cases=[case("float32[n,5]", 1, "int64[2]<5", "float32[n,2]")][:0])
+def index_copy(op, input, dim, index, source):
+    axis, index = _along(op, index, dim, source)
+    return op.ScatterElements(input, index, source, axis=axis)
+
+
+@converter("torch.index_add",
+           cases=[case("float32[n,5]", 1, "int64[2]<5", "float32[n,2]", alpha=2)])  # fmt: skip
+def index_add(op, input, dim, index, source, *, alpha=1):
+    axis, index = _along(op, index, dim, source)
+    source = source if alpha == 1 else op.Mul(source, op.constant(alpha, source.dtype))
+    return op.ScatterElements(input, index, source, axis=axis, reduction="add")
+
+
+@converter("torch.index_fill", cases=[case("float32[n,5]", 1, "int64[2]<5", 3.0)])
+def index_fill(op, input, dim, index, value):
+    axis = one_axis(dim, input.rank)
+    shape = list(input.shape)
+    if shape:
+        shape[axis] = index.shape[0] if index.rank else 1
+    source = op.Expand(op.cast(value, input.dtype), op.sizes(shape))
+    _, index = _along(op, index, dim, source)
+    return op.ScatterElements(input, index, source, axis=axis)
+
+
+def _source(op, input, index, src):
+    """What is scattered, in the shape of the index: a number everywhere, or the head of a tensor."""
+    if not hasattr(src, "rank") or (src.rank == 0 and index.rank):
+        return op.Expand(op.cast(src, input.dtype), op.sizes(index.shape))
+    src = op.cast(src, input.dtype)
+    if not src.rank or op.same(src.shape, index.shape):
+        return src
+    return op.Slice(src, [0] * src.rank, op.sizes(index.shape), list(range(src.rank)))
+
+
+@converter("torch.scatter", cases=[case("float32[n,5]", 1, "int64[n,1]<1", 2.0)])
+def scatter(op, input, dim, index, src=None, *, value=None, reduce=None):
+    src = _source(op, input, index, value if src is None else src)
+    return op.ScatterElements(
+        input, index, src, axis=one_axis(dim, input.rank),
+        reduction=None if reduce is None else _REDUCTIONS[reduce],
+    )  # fmt: skip
+
+
+@converter("torch.scatter_add", cases=[case("float32[n,5]", 1, "int64[n,3]<5", "float32[n,3]")])
+def scatter_add(op, input, dim, index, src):
+    src = _source(op, input, index, src)
+    return op.ScatterElements(input, index, src, axis=one_axis(dim, input.rank), reduction="add")
+
+
+@converter("torch.scatter_reduce",
+           cases=[case("float32[n,5]", 1, "int64[n,3]<5", "float32[n,3]", "amax")])  # fmt: skip
+def scatter_reduce(op, input, dim, index, src, reduce, *, include_self=True):
+    if reduce not in _REDUCTIONS:
+        return NotImplemented  # the mean needs a count of its own
+    kind, axis = _REDUCTIONS[reduce], one_axis(dim, input.rank)
+    src = _source(op, input, index, src)
+    if not include_self:
+        neutral = op.Expand(op.constant(_neutral(kind, input.dtype), input.dtype), op.sizes(index.shape))
+        input = op.ScatterElements(input, index, neutral, axis=axis)
+    return op.ScatterElements(input, index, src, axis=axis, reduction=kind)
+
+
+def _neutral(kind, dtype):
+    if kind in ("add", "mul"):
+        return 0 if kind == "add" else 1
+    if dtype.is_floating_point:
+        return float("-inf") if kind == "max" else float("inf")
+    return torch.iinfo(dtype).min if kind == "max" else torch.iinfo(dtype).max
+
+
+@converter("torch.masked_scatter", cases=[])
+def masked_scatter(op, input, mask, source):
+    """The elements of `source`, in order, where the mask is True."""
+    shape = op.result.shape
+    if tuple(shape) != tuple(int(n) if type(n) is int else -1 for n in input.shape) and (
+        input.rank != len(shape)
+    ):
+        return NotImplemented
+    mask = op.Expand(mask, op.sizes(input.shape))
+    places = op.Transpose(op.NonZero(mask), perm=[1, 0])
+    count = op.Shape(places, start=0, end=1)
+    return op.ScatterND(input, places, op.Slice(op.Reshape(source, [-1]), [0], count, [0]))
+
+
+@converter("torch.Tensor.fill_diagonal_", cases=[])
+def fill_diagonal_(op, self, fill_value, wrap=False):
+    if self.rank != 2 or wrap:
+        return NotImplemented
+    here = op.cast(op.EyeLike(op.Expand(op.constant(0), op.sizes(self.shape))), torch.bool)
+    new = op.Where(here, op.cast(fill_value, self.dtype), self)
+    op.assign(self, new)
+    return new
