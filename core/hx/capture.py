@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from . import dims, structures
+from . import callables, dims, structures
 from .choices import Choices
 from .errors import Unsupported, UsageError
 from .modelstate import preserved
@@ -57,6 +57,9 @@ class Capture:
     notes: list[str] = field(default_factory=list)
     classes: dict[str, str] = field(default_factory=dict)
     name: str = "model"
+    registry: Any = None
+    opset: int = 0
+    cases: list[Any] = field(default_factory=list)  # what it was proved on
 
     def check_constants(self) -> None:
         """Constants that were written to after somebody read them would be stored wrong."""
@@ -116,15 +119,11 @@ def _unwrapped(model: Any) -> Any:
         )
     modules = model.named_modules() if isinstance(model, torch.nn.Module) else [("", model)]
     for path, module in modules:
-        if isinstance(module, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
-            what = f"{path} ({module.original_name})" if path else "the model"
-            raise Unsupported(
-                f"{what} is a TorchScript {'module' if path or hasattr(module, 'forward') else 'function'}: "
-                "its Python code is gone, and nothing of it can be watched",
-                hint="export the module that it was scripted or traced from",
-            )
+        scripted = isinstance(module, (torch.jit.ScriptModule, torch.jit.ScriptFunction))
+        if scripted and callables.python_of(module) is None:
+            raise callables.refusal(module, path=path)
         if isinstance(module, torch.nn.modules.lazy.LazyModuleMixin) and (
-            module.has_uninitialized_params()
+            module.has_uninitialized_params()  # type: ignore[misc]
         ):
             raise UsageError(
                 f"{path or 'the model'} has parameters that are not initialized yet",
@@ -136,6 +135,7 @@ def _unwrapped(model: Any) -> Any:
 def _named(model: Any, args: tuple, kwargs: dict) -> list[tuple[str, Any]]:
     """Arguments with the names of forward's parameters."""
     function = model.forward if isinstance(model, torch.nn.Module) else model
+    function = callables.python_of(function) or function
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
@@ -156,11 +156,21 @@ def _named(model: Any, args: tuple, kwargs: dict) -> list[tuple[str, Any]]:
 
 
 def capture(
-    prepared: Prepared, registry: Registry, opset: int, outputs: Sequence[str] | None
+    prepared: Prepared,
+    registry: Registry,
+    opset: int,
+    outputs: Sequence[str] | None,
+    keep: list | None = None,
 ) -> Capture:
+    """One run of the model; `keep` is filled with every (value, contents) on the way."""
     model = prepared.model
-    with preserved(model) if isinstance(model, torch.nn.Module) else contextlib.nullcontext() as guard:
+    with (
+        preserved(model)
+        if isinstance(model, torch.nn.Module)
+        else contextlib.nullcontext() as guard
+    ):
         recording = Recording(Choices(registry, opset), opset, guard)
+        recording.live.keep = keep
         inputs = _bind_inputs(prepared, recording)
         _name_tensors(model, recording)
         asked: dict[str, Any] = {}
@@ -174,14 +184,17 @@ def capture(
             if absent:
                 raise UsageError(f"{', '.join(absent)} did not run: there is no output to take")
         found = Capture(prepared, recording, inputs, [], [], list(outputs) if outputs else None)
+        found.registry, found.opset = registry, opset
         with torch._C.DisableTorchFunction():
             _bind_outputs(found, result)
         if guard is not None:
             found.changed_buffers = list(guard.changed_buffers)
     if isinstance(model, torch.nn.Module):
         found.classes = {path: type(m).__name__ for path, m in model.named_modules()}
-    found.name = type(model).__name__ if isinstance(model, torch.nn.Module) else getattr(
-        model, "__name__", "function"
+    found.name = (
+        type(model).__name__
+        if isinstance(model, torch.nn.Module)
+        else getattr(model, "__name__", "function")
     )
     return found
 
@@ -270,13 +283,14 @@ class _Kept:
 def _bind_outputs(found: Capture, result: Any) -> None:
     recording = found.recording
     single = isinstance(result, (torch.Tensor, _Kept, int, float))
-    flat = []
+    flat: list[tuple[str, Any]] = []
     if isinstance(result, (tuple, list)) and not hasattr(result, "_fields"):
         for i, part in enumerate(result):
             flat.extend(structures.leaves(part, f"output_{i}" if len(result) > 1 else "output"))
     else:
         flat = list(structures.leaves(result, "output" if single else ""))
-    names, values = [], []
+    names: list[str] = []
+    values: list[Any] = []
     for name, leaf in flat:
         if isinstance(leaf, _Kept):
             values.append(leaf.value)

@@ -110,13 +110,19 @@ def build(
     domains: dict[str, int],
     classes: dict[str, str],
     name: str,
+    names: dict[int, str] | None = None,
 ) -> ir.Model:
+    """The model; `names` is filled with what each value is called in it, by the value's id."""
     nodes = live(nodes, [v for _, v in outputs])
     merger = _Merger()
     nodes = merger.merge(nodes, {})
-    return _Assembler(inputs, opset, domains, classes).model(
-        nodes, [(n, merger.now(v)) for n, v in outputs], name
-    )
+    assembler = _Assembler(inputs, opset, domains, classes)
+    model = assembler.model(nodes, [(n, merger.now(v)) for n, v in outputs], name)
+    if names is not None:
+        found = {key: value.name or "" for key, value in assembler.values.items()}
+        names.update(found)
+        names.update((k, found[id(v)]) for k, v in merger.instead.items() if id(v) in found)
+    return model
 
 
 class _Assembler:
@@ -239,7 +245,6 @@ class _Assembler:
                                  name=self.names.claim("body/Identity")))  # fmt: skip
             outputs.append(out)
         return ir.Graph(inputs, outputs, nodes=nodes, name=self.names.claim("body"))
-
 
 
 def _ir_value(value: Value, name: str) -> ir.Value:

@@ -34,7 +34,7 @@ def storage_key(tensor: torch.Tensor) -> int:
 
 def geometry(tensor: torch.Tensor) -> Geometry:
     try:
-        return tensor.size(), tensor.stride(), tensor.storage_offset()
+        return tensor.size(), tensor.stride(), int(tensor.storage_offset())
     except (NotImplementedError, RuntimeError):
         return tensor.size(), (), 0
 
@@ -82,6 +82,7 @@ class Live:
     def __init__(self) -> None:
         self.entries: dict[int, Entry] = {}
         self.families: dict[int, Family] = {}
+        self.keep: list | None = None  # (value, contents) of all that is bound, when asked for
 
     def find(self, tensor: torch.Tensor) -> Entry | None:
         entry = self.entries.get(id(tensor))
@@ -99,6 +100,8 @@ class Live:
         if known is not None:
             family = known.family
             family.members = [m for m in family.members if m is not known]
+        if self.keep is not None:
+            self.keep.append((value, tensor.detach().clone()))
         entry = Entry(tensor, self._gone)
         entry.key = id(tensor)
         entry.value = value

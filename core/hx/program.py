@@ -62,7 +62,7 @@ class Program:
                     raise VerificationError(
                         proof.explain(),
                         proof=proof,
-                        why=_suspects(report),
+                        why=_why(self._captured, self.model, staged.path, proof, report),
                         hint="nothing was written; `hx scan` lists what left the graph",
                     )
             if path is not None:
@@ -77,6 +77,17 @@ class Program:
         """Writes the model to a file, whole or not at all."""
         saved = save.save(self.model, path, external_data)
         self.report.path, self.report.size = os.fspath(saved.path or path), saved.size
+
+
+def _why(captured: Capture, model: Any, path: Any, proof: Any, report: Report) -> str:
+    """Where it broke, what was baked in, and what left the graph."""
+    from .locate import locate
+
+    wrong = next((check.name for check in proof.cases if not check.ok), None)
+    case = next((case for case in captured.cases if case.name == wrong), None)
+    lines = [] if case is None else locate(captured, model, path, case)
+    suspects = _suspects(report)
+    return "\n         ".join([*lines, *([suspects] if suspects else [])])
 
 
 def _suspects(report: Report) -> str:

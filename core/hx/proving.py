@@ -19,6 +19,10 @@ def prove_program(captured: Capture, path: str | os.PathLike, custom_ops: Any = 
     recorded = dict(prepared.tensors)
     cases = [Case("recorded", recorded, captured.real)]
     others = [("fresh", fresh(recorded, seed=1))]
+    if captured.recording.escapes:
+        # A number or a branch left the graph: other inputs may take another way.
+        others += [(f"fresh {n}", fresh(recorded, seed=n)) for n in (2, 3, 4)]
+        others.append(("opposite", {k: _opposite(t) for k, t in recorded.items()}))
     for name, sizes in _sizes(captured):
         tensors = {
             key: resized(
@@ -39,6 +43,7 @@ def prove_program(captured: Capture, path: str | os.PathLike, custom_ops: Any = 
             captured.notes.append(f"the model itself refuses {name} inputs: {first}")
             continue
         cases.append(Case(name, tensors, expected))
+    captured.cases = cases
     proof = prove(path, cases, custom_ops=custom_ops)
     if _only_numbers(proof):
         # Is it the graph, or a model that magnifies every rounding? Its own answers tell.
@@ -49,6 +54,11 @@ def prove_program(captured: Capture, path: str | os.PathLike, custom_ops: Any = 
         again.seconds += proof.seconds
         proof = again
     return proof
+
+
+def _opposite(tensor: torch.Tensor) -> torch.Tensor:
+    """The same with the other sign; of what has none, as it is."""
+    return -tensor if tensor.is_floating_point() or tensor.is_complex() else tensor.clone()
 
 
 def _only_numbers(proof: Proof) -> bool:

@@ -1,0 +1,182 @@
+"""Faulty models and converters: none ends in a file, and each is told where it went wrong."""
+
+from __future__ import annotations
+
+import ctypes
+import inspect
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import hx
+
+
+def line_of(thing, text):
+    """file:line of the one line of a class that holds `text`."""
+    lines, first = inspect.getsourcelines(thing)
+    (at,) = [first + i for i, line in enumerate(lines) if text in line]
+    return f"{inspect.getsourcefile(thing)}:{at}"
+
+
+def refused(model, args, tmp_path, kind=hx.VerificationError, **options):
+    target = tmp_path / "model.onnx"
+    target.write_text("what was there before")
+    with pytest.raises(kind) as caught:
+        hx.export(model, args, target, **options)
+    assert target.read_text() == "what was there before"
+    assert [p.name for p in tmp_path.iterdir()] == ["model.onnx"]
+    return str(caught.value)
+
+
+def test_a_converter_that_is_off_is_named(tmp_path):
+    @hx.converter("torch.nn.functional.conv2d")
+    def wrong(op, input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+        return op.Conv(op.Mul(input, 1.01), weight, bias, pads=[1] * 4)
+
+    packs = hx.Registry.installed()
+    packs.add(wrong)
+    model = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.ReLU())
+    message = refused(model, torch.randn(1, 3, 6, 6), tmp_path, packs=packs)
+    assert "first off: Conv of torch.nn.functional.conv2d" in message
+    assert "(in 0)" in message and "converter from local" in message
+
+
+class Baked(nn.Module):
+    def forward(self, x):
+        return x.reshape(int(x.shape[0]), -1).sum(1)
+
+
+def test_a_baked_batch_size(tmp_path):
+    message = refused(Baked(), torch.randn(2, 3, 4), tmp_path, dynamic={"x": {0: "batch"}})
+    assert f"baked in at {line_of(Baked, 'reshape')}" in message
+    assert "[2, -1], and needs [3, -1]" in message
+    assert "int(batch)" in message
+
+
+class Branch(nn.Module):
+    def forward(self, x):
+        if x.shape[0] > 2:
+            return x * 2
+        return x + 1
+
+
+def test_a_branch_on_a_size(tmp_path):
+    message = refused(Branch(), torch.randn(2, 3), tmp_path, dynamic={"x": {0: "batch"}})
+    assert f"a branch: at {line_of(Branch, 'x + 1')}" in message
+    assert f"branch at {line_of(Branch, 'if x.shape')}" in message and "batch > 2" in message
+
+
+class Signed(nn.Module):
+    def forward(self, x):
+        if x.sum() > 0:
+            return torch.sigmoid(x)
+        return x + 1
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_branch_on_a_value(tmp_path, sign):
+    message = refused(Signed(), sign * torch.rand(2, 3), tmp_path)
+    assert f"bool at {line_of(Signed, 'x.sum() > 0')}" in message
+
+
+class Scaled(nn.Module):
+    def forward(self, x):
+        return x * x.mean().item()
+
+
+def test_a_number_used_as_a_scale_is_carried_and_told():
+    program = hx.export(Scaled(), torch.randn(2, 3))
+    (escape,) = program.report.escapes
+    assert str(escape.where).startswith(line_of(Scaled, "item"))
+    with pytest.raises(hx.EscapeError, match="item"):
+        hx.export(Scaled(), torch.randn(2, 3), strict=True)
+
+
+class Numpy(nn.Module):
+    def forward(self, x):
+        return x + torch.from_numpy(x.numpy() * 2)
+
+
+def test_a_detour_through_numpy(tmp_path):
+    message = refused(Numpy(), torch.randn(2, 3), tmp_path)
+    assert f"numpy at {line_of(Numpy, 'numpy')}" in message
+
+
+class Foreign(nn.Module):
+    def forward(self, x):
+        out = torch.empty_like(x)
+        ctypes.memmove(out.data_ptr(), x.data_ptr(), x.numel() * 4)
+        return out * 2
+
+
+def test_an_extension_that_writes_to_memory(tmp_path):
+    message = refused(Foreign(), torch.randn(2, 3), tmp_path)
+    assert f"data_ptr at {line_of(Foreign, 'memmove')}" in message
+
+
+class Looped(nn.Module):
+    def forward(self, x):
+        total = 0
+        for i in range(x.shape[0]):
+            total = total + x[i]
+        return total
+
+
+def test_a_loop_over_a_size(tmp_path):
+    message = refused(Looped(), torch.randn(2, 3), tmp_path, dynamic={"x": [0]})
+    assert line_of(Looped, "x[i]") in message
+    assert "different numbers of nodes" in message
+
+
+def test_random_numbers_and_dropout_are_refused(tmp_path):
+    class Random(nn.Module):
+        def forward(self, x):
+            return x + torch.rand(3)
+
+    class Dropping(nn.Module):
+        def forward(self, x):
+            return F.dropout(x)
+
+    message = refused(Random(), torch.randn(2, 3), tmp_path, hx.MissingConverters)
+    assert "torch.rand (it draws random numbers)" in message
+    message = refused(Dropping(), torch.randn(2, 3), tmp_path, hx.Unsupported)
+    assert "dropout is on although the model is in eval mode" in message
+
+
+def test_a_model_that_counts_its_calls_is_left_as_it_was():
+    class Counting(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("calls", torch.zeros(()))
+            self.plain = 0
+
+        def forward(self, x):
+            self.calls += 1
+            self.plain += 1
+            return x * self.calls
+
+    model = Counting()
+    program = hx.export(model, torch.randn(2, 3))
+    assert program.report.changed_buffers == ["calls"]
+    assert model.calls == 0 and model.plain == 0
+
+
+def test_a_model_that_magnifies_rounding_is_not_accused():
+    class Magnifying(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm = nn.GroupNorm(2, 4)
+
+        def forward(self, x):
+            y = self.norm(x)
+            return y - y.mean((2, 3), keepdim=True) + y.std((2, 3), keepdim=True) - y.abs().amax()
+
+    assert hx.export(Magnifying(), torch.randn(2, 4, 8, 8)).proof.ok
+
+
+def test_what_the_proof_ran_on():
+    program = hx.export(nn.Linear(3, 2), torch.randn(2, 3), dynamic={"input": {0: "n"}})
+    assert [case.name for case in program.proof.cases] == ["recorded", "fresh", "n=3", "n=1"]
+    assert hx.export(nn.Linear(3, 2), torch.randn(2, 3), verify=False).proof is None
