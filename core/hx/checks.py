@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -105,17 +106,23 @@ def check_converters(found: Iterable[Registration]) -> Iterator[Finding]:
         yield from _check_requires(registration, at)
 
 
+# What nearly every requirement looks like; only for others is the real parser worth its import.
+_CLAUSE = r"(===?|[<>!~]=|[<>])\s*[\w.*+!-]+"
+_USUAL = re.compile(rf"\w([\w.-]*\w)?\s*({_CLAUSE}(\s*,\s*{_CLAUSE})*)?")
+
+
 def _check_requires(registration: Registration, at: tuple[str, int]) -> Iterator[Finding]:
-    if registration.requires:
+    for text in registration.requires:
+        if _USUAL.fullmatch(text):
+            continue
         from packaging.requirements import InvalidRequirement, Requirement
 
-        for text in registration.requires:
-            try:
-                Requirement(text)
-            except InvalidRequirement as problem:
-                yield error(
-                    "requires-malformed",
-                    f"requires={text!r} of {registration.target}: {brief(problem)}",
-                    'write it as pip does: "spconv>=2"',
-                    at,
-                )
+        try:
+            Requirement(text)
+        except InvalidRequirement as problem:
+            yield error(
+                "requires-malformed",
+                f"requires={text!r} of {registration.target}: {brief(problem)}",
+                'write it as pip does: "spconv>=2"',
+                at,
+            )

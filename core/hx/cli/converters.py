@@ -65,7 +65,7 @@ def list_(
     else:
         labels = {key: registry.label(key) for key in {each.pack for each in found}}
         rows = [
-            [each.target, each.name, labels[each.pack], each.window, _condition(each)]
+            [each.target, each.name, labels[each.pack], each.window, ", ".join(each.requires)]
             for each in found
         ]
         heads = ["target", "converter", "pack", "opsets", "needs"]
@@ -231,15 +231,6 @@ def _matches(target: str, pattern: str | None) -> bool:
 
         return fnmatchcase(target, pattern)
     return pattern.lower() in target.lower()
-
-
-def _condition(each: Registration) -> str:
-    if not each.requires:
-        return ""
-    from hx.requirements import unmet
-
-    lacking = [reason for reason in map(unmet, each.requires) if reason]
-    return ", ".join(each.requires) + (f" ({lacking[0]})" if lacking else "")
 
 
 def _resolve(text: str, registry: Registry) -> list[str]:
