@@ -153,6 +153,11 @@ def clamp(op, input, min=None, max=None):
     return x if max is None else op.Min(x, op.cast(max, dtype))
 
 
+@converter("torch.lerp", cases=[case("float32[n,3]", "float32[n,3]", 0.25)])
+def lerp(op, input, end, weight):
+    return op.Add(input, op.Mul(op.cast(weight, input.dtype), op.Sub(end, input)))
+
+
 @converter("torch.addcmul", cases=[])
 def addcmul(op, input, tensor1, tensor2, *, value=1):
     return op.Add(input, _scaled(op, op.Mul(tensor1, tensor2), value))

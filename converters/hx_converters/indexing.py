@@ -331,19 +331,6 @@ def embedding_operator(op, weight, indices, padding_idx=-1, scale_grad_by_freq=F
     return op.Gather(weight, indices)
 
 
-@converter("torch.scatter", cases=[case("float32[n,5]", 1, "int64[n,3]<1", 2.0)])
-def scatter(op, input, dim, index, src=None, *, value=None, reduce=None):
-    if reduce is not None:
-        return NotImplemented
-    src = value if src is None else src
-    axis = one_axis(dim, input.rank)
-    if not _is_tensor(src) or src.rank == 0:
-        src = op.Expand(op.cast(src, input.dtype), op.Shape(index))
-    else:
-        src = op.Slice(src, [0] * src.rank, op.Shape(index), list(range(src.rank)))
-    return op.ScatterElements(input, index, src, axis=axis)
-
-
 @converter("torch.Tensor.copy_", cases=[])
 def copy_(op, self, src, non_blocking=False):
     new = op.Expand(op.cast(src, self.dtype), op.sizes(self.shape))

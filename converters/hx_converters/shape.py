@@ -168,6 +168,39 @@ def unbind(op, input, dim=0):
     return tuple(op.Squeeze(p, [axis]) for p in parts)
 
 
+@converter("torch.diagonal", "torch.linalg.diagonal",
+           cases=[case("float32[n,3,4]", 1, 1, 2), case("float32[3,n]", -1)])  # fmt: skip
+def diagonal(op, input, offset=0, dim1=0, dim2=1):
+    """Of the last two axes as one, every (columns + 1)th element."""
+    first, second = one_axis(dim1, input.rank), one_axis(dim2, input.rank)
+    rest = [a for a in range(input.rank) if a not in (first, second)]
+    x = op.Transpose(input, perm=[*rest, first, second])
+    rows, columns = input.shape[first], input.shape[second]
+    if offset < 0:
+        rows, start = rows + offset, -offset * columns
+    else:
+        columns, start = columns - offset, offset
+    count = max(min(rows, columns), 0)
+    flat = op.Reshape(x, op.sizes([*x.shape[:-2], input.shape[first] * input.shape[second]]))
+    stride = op.constant(input.shape[second] + 1)
+    places = op.Add(op.Mul(op.Range(0, op.constant(count), 1), stride), op.constant(start))
+    return op.Gather(flat, places, axis=len(rest))
+
+
+@converter("torch.Tensor.unfold", cases=[case("float32[n,3,7]", 2, 3, 2)])
+def unfold(op, self, dimension, size, step):
+    """Windows of one axis; the elements of a window lie on a new last axis."""
+    if not self.rank:
+        return op.Reshape(self, [1])
+    axis = one_axis(dimension, self.rank)
+    count = (self.shape[axis] - size) // step + 1
+    starts = op.Unsqueeze(op.Mul(op.Range(0, op.constant(count), 1), op.constant(step)), [1])
+    places = op.Add(starts, op.Unsqueeze(op.Range(0, op.constant(size), 1), [0]))
+    windows = op.Gather(self, places, axis=axis)
+    kept = [a for a in range(self.rank + 1) if a != axis + 1]
+    return op.Transpose(windows, perm=[*kept, axis + 1])
+
+
 @converter("torch.flip", cases=[case("float32[n,3]", [1])])
 def flip(op, input, dims):
     axes = [one_axis(d, input.rank) for d in dims]
