@@ -1,0 +1,55 @@
+"""Real architectures with random weights, built from configurations alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+BATCH = {0: "batch"}
+
+
+@dataclass
+class Sample:
+    """A model, what it is called with, and which axes of that may change."""
+
+    model: torch.nn.Module
+    args: tuple = ()
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    dynamic: dict[str, dict[int, str]] = field(default_factory=dict)
+
+
+class Unbuildable(Exception):
+    """The library itself cannot build or run it here."""
+
+
+def uneven(model: torch.nn.Module) -> torch.nn.Module:
+    """Statistics and parameters that show when they are left out, mixed up or exchanged.
+
+    Fresh models are full of zeros and ones: of scales that hide a branch, biases that do nothing.
+    """
+    with torch.no_grad():
+        for module in model.modules():
+            if isinstance(module, torch.nn.modules.batchnorm._BatchNorm):
+                if module.running_mean is not None:
+                    module.running_mean.normal_(0, 0.2)
+                    module.running_var.uniform_(0.6, 1.4)
+        for parameter in model.parameters():
+            if parameter.is_floating_point() and parameter.numel() and parameter.dim() <= 4:
+                first = parameter.reshape(-1)[0]
+                if bool((parameter == first).all()):
+                    scale = max(abs(float(first)), 0.1)
+                    noise = torch.rand_like(parameter) - 0.5
+                    parameter.copy_(float(first) + 0.6 * scale * noise)
+    return model.eval()
+
+
+def runs(model: torch.nn.Module, *args: Any, **kwargs: Any) -> str:
+    """Why PyTorch cannot run it; nothing if it can."""
+    try:
+        with torch.no_grad():
+            model(*args, **kwargs)
+    except Exception as error:
+        return " ".join(str(error).split())[:200] or type(error).__name__
+    return ""
