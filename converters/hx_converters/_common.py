@@ -129,3 +129,11 @@ def highest(dtype):
     if dtype.is_floating_point:
         return math.inf
     return True if dtype == torch.bool else torch.iinfo(dtype).max
+
+
+def below_zero(op, x):
+    """Whether the sign is minus, that of -0.0 too."""
+    negative = op.Less(x, 0)
+    if not x.dtype.is_floating_point:
+        return negative
+    return op.Or(negative, op.Less(op.Reciprocal(x), 0))

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 from hx import case, converter
 from hx.lazy import torch
 
-from ._common import as_result, promoted
+from ._common import as_result, below_zero, promoted
+from .cumulative import log_add
+from .elementwise import NUMBERS, truncated
 
 TWO = [case("float32[n,3]", "float32[n,3]"), case("float32[n,3]", "float32[3]")]
 ONE = [case("float32[n,3]")]
@@ -47,7 +51,7 @@ def div(op, input, other, *, rounding_mode=None):
         return floor_divide(op, input, other)
     if rounding_mode == "trunc":
         x, y = as_result(op, input, other)
-        return _trunc(op, op.Div(x, y))
+        return truncated(op, op.Div(x, y))
     return op.Div(*as_result(op, input, other))
 
 
@@ -61,18 +65,27 @@ def rdiv(op, self, other):
            cases=[*TWO, case("int64[n,3]", 2)])  # fmt: skip
 def floor_divide(op, input, other):
     x, y = as_result(op, input, other)
-    if op.result.dtype.is_floating_point:
-        return op.Floor(op.Div(x, y))
-    # ONNX divides integers towards zero: take the remainder away first.
-    return op.Div(op.Sub(x, op.Mod(x, y)), y)
+    if not op.result.dtype.is_floating_point:
+        # ONNX divides integers towards zero: take the remainder away first.
+        return op.Div(op.Sub(x, op.Mod(x, y)), y)
+    # As PyTorch: by the exact remainder, since a quotient may round up to the next number.
+    rest = op.Mod(x, y, fmod=1)
+    whole = op.Round(op.Div(op.Sub(x, rest), y))
+    whole = op.Where(op.Less(op.Mul(rest, y), 0), op.Sub(whole, 1), whole)
+    return whole if _nonzero(other) else op.Where(op.Equal(y, 0), op.Div(x, y), whole)
+
+
+def _nonzero(x):
+    return isinstance(x, (int, float)) and type(x) in (int, float) and x != 0
 
 
 @converter("torch.remainder", cases=[*TWO, case("int64[n,3]", 2)])
 def remainder(op, input, other):
     x, y = as_result(op, input, other)
-    if op.result.dtype.is_floating_point:
-        return op.Sub(x, op.Mul(op.Floor(op.Div(x, y)), y))
-    return op.Mod(x, y)
+    if not op.result.dtype.is_floating_point:
+        return op.Mod(x, y)
+    rest = op.Mod(x, y, fmod=1)
+    return op.Where(op.Less(op.Mul(rest, y), 0), op.Add(rest, y), rest)
 
 
 @converter("torch.fmod", cases=TWO)
@@ -90,46 +103,6 @@ def pow(op, input, exponent):
     return op.Pow(x, op.cast(exponent, op.result.dtype))
 
 
-def _trunc(op, x):
-    if not x.dtype.is_floating_point:
-        return x
-    return op.Mul(op.Sign(x), op.Floor(op.Abs(x)))
-
-
-@converter("torch.trunc", "torch.fix", cases=ONE)
-def trunc(op, input):
-    return _trunc(op, input)
-
-
-@converter("torch.square", cases=ONE)
-def square(op, input):
-    return op.Mul(input, input)
-
-
-@converter("torch.rsqrt", cases=[])
-def rsqrt(op, input):
-    return op.Reciprocal(op.Sqrt(op.cast(input, op.result.dtype)))
-
-
-def _unary(name):
-    def convert(op, input):
-        return getattr(op, name)(op.cast(input, op.result.dtype))
-
-    return convert
-
-
-# PyTorch's name -> ONNX's; integers are computed as floats, as PyTorch does.
-UNARY = {
-    "exp": "Exp", "log": "Log", "sqrt": "Sqrt", "sin": "Sin", "cos": "Cos", "tan": "Tan",
-    "asin": "Asin", "acos": "Acos", "atan": "Atan", "sinh": "Sinh", "cosh": "Cosh",
-    "asinh": "Asinh", "acosh": "Acosh", "atanh": "Atanh", "erf": "Erf", "abs": "Abs",
-    "neg": "Neg", "sign": "Sign", "ceil": "Ceil", "floor": "Floor", "reciprocal": "Reciprocal",
-    "sigmoid": "Sigmoid", "tanh": "Tanh", "negative": "Neg", "absolute": "Abs",
-}  # fmt: skip
-for _name, _op in UNARY.items():
-    globals()[_name] = converter(f"torch.{_name}", cases=ONE)(_unary(_op))
-
-
 @converter("torch.maximum", cases=TWO)
 def maximum(op, input, other):
     return op.Max(*promoted(op, input, other))
@@ -138,6 +111,33 @@ def maximum(op, input, other):
 @converter("torch.minimum", cases=TWO)
 def minimum(op, input, other):
     return op.Min(*promoted(op, input, other))
+
+
+@converter("torch.fmax", cases=TWO)
+def fmax(op, input, other):
+    return _but_nan(op, op.Max, *as_result(op, input, other))
+
+
+@converter("torch.fmin", cases=TWO)
+def fmin(op, input, other):
+    return _but_nan(op, op.Min, *as_result(op, input, other))
+
+
+def _but_nan(op, pick, x, y):
+    """The other one, where one is NaN."""
+    if not x.dtype.is_floating_point:
+        return pick(x, y)
+    return op.Where(op.IsNaN(x), y, op.Where(op.IsNaN(y), x, pick(x, y)))
+
+
+@converter("torch.clamp_min", cases=[case("float32[n,3]", 0.1)])
+def clamp_min(op, input, min):
+    return clamp(op, input, min)
+
+
+@converter("torch.clamp_max", cases=[case("float32[n,3]", 0.1)])
+def clamp_max(op, input, max):
+    return clamp(op, input, None, max)
 
 
 @converter("torch.clamp", "torch.clip",
@@ -153,13 +153,88 @@ def clamp(op, input, min=None, max=None):
     return x if max is None else op.Min(x, op.cast(max, dtype))
 
 
-@converter("torch.lerp", cases=[case("float32[n,3]", "float32[n,3]", 0.25)])
-def lerp(op, input, end, weight):
-    return op.Add(input, op.Mul(op.cast(weight, input.dtype), op.Sub(end, input)))
-
-
 @converter("torch.addcmul", cases=[])
 def addcmul(op, input, tensor1, tensor2, *, value=1):
     return op.Add(input, _scaled(op, op.Mul(tensor1, tensor2), value))
 
 
+@converter("torch.addcdiv", cases=[])
+def addcdiv(op, input, tensor1, tensor2, *, value=1):
+    x, a, b = as_result(op, input, tensor1, tensor2)
+    return op.Add(x, _scaled(op, op.Div(a, b), value))
+
+
+@converter("torch.lerp", cases=[case("float32[n,3]", "float32[n,3]", 0.3)])
+def lerp(op, input, end, weight):
+    """From whichever end is nearer, as PyTorch does."""
+    x, y, w = as_result(op, input, end, weight)
+    span = op.Sub(y, x)
+    near, far = op.Add(x, op.Mul(w, span)), op.Sub(y, op.Mul(span, op.Sub(1, w)))
+    if isinstance(weight, (int, float)):
+        return near if abs(weight) < 0.5 else far
+    return op.Where(op.Less(op.Abs(w), 0.5), near, far)
+
+
+@converter("torch.atan2", "torch.arctan2", cases=TWO)
+def atan2(op, input, other):
+    y, x = as_result(op, input, other)
+    angle = op.Where(op.Equal(y, 0), y, op.Atan(op.Div(y, x)))
+    turned = op.Add(angle, op.Where(below_zero(op, y), op.constant(-math.pi, y.dtype), math.pi))
+    return op.Where(op.Less(x, 0), turned, angle)
+
+
+@converter("torch.copysign", cases=TWO)
+def copysign(op, input, other):
+    x, y = as_result(op, input, other)
+    size = op.Abs(x)
+    return op.Where(below_zero(op, y), op.Neg(size), size)
+
+
+@converter("torch.hypot", cases=TWO)
+def hypot(op, input, other):
+    """The larger side scales both, so that no square leaves the range."""
+    x, y = (op.Abs(v) for v in as_result(op, input, other))
+    large, small = op.Max(x, y), op.Min(x, y)
+    ratio = op.Div(small, op.Where(op.Equal(large, 0), 1, large))
+    return op.Mul(large, op.Sqrt(op.Add(op.Mul(ratio, ratio), 1)))
+
+
+@converter("torch.heaviside", cases=TWO)
+def heaviside(op, input, values):
+    x, y = as_result(op, input, values)
+    return op.Where(op.Equal(x, 0), y, op.cast(op.Greater(x, 0), x.dtype))
+
+
+def _times_log(op, x, logarithm, y):
+    """x * log(y), where nothing times any logarithm is nothing; NaN stays."""
+    nothing = op.And(op.Equal(x, 0), op.Not(op.IsNaN(y)))
+    return op.Where(nothing, 0, op.Mul(x, logarithm))
+
+
+@converter("torch.xlogy", "torch.special.xlogy", cases=[case("float32[n,3]", "float32[n,3]")])
+def xlogy(op, input, other):
+    x, y = as_result(op, input, other)
+    return _times_log(op, x, op.Log(y), y)
+
+
+@converter("torch.special.xlog1py", cases=[])
+def xlog1py(op, input, other):
+    x, y = as_result(op, input, other)
+    return _times_log(op, x, NUMBERS["log1p"](op, y), y)  # type: ignore[operator]
+
+
+@converter("torch.logaddexp", cases=TWO[:1])
+def logaddexp(op, input, other):
+    return log_add(op, *as_result(op, input, other))
+
+
+@converter("torch.logaddexp2", cases=TWO[:1])
+def logaddexp2(op, input, other):
+    x, y = (op.Mul(v, math.log(2)) for v in as_result(op, input, other))
+    return op.Div(log_add(op, x, y), math.log(2))
+
+
+@converter("torch.ldexp", cases=[case("float32[n,3]", "int64[n,3]<5")])
+def ldexp(op, input, other):
+    x, power = as_result(op, input, other)
+    return op.Mul(x, op.Pow(op.constant(2, x.dtype), power))

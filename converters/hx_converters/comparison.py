@@ -87,13 +87,3 @@ def where_method(op, self, condition, other):
 @converter("torch.masked_fill", cases=[case("float32[n,3]", "bool[n,3]", -1.0)])
 def masked_fill(op, input, mask, value):
     return op.Where(mask, op.cast(value, input.dtype), input)
-
-
-@converter("torch.isnan", cases=[case("float32[n,3]")])
-def isnan(op, input):
-    return op.IsNaN(input)
-
-
-@converter("torch.isinf", cases=[case("float32[n,3]")])
-def isinf(op, input):
-    return op.IsInf(input)
