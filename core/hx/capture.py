@@ -64,7 +64,7 @@ class Capture:
     def check_constants(self) -> None:
         """Constants that were written to after somebody read them would be stored wrong."""
         for held in self.recording.constants.values():
-            for constant in held:
+            for constant in list(held):
                 if constant.used and constant.written() and not self._kept(constant):
                     raise Unsupported(
                         f"{constant.name or 'a constant'} was written to after it was used",

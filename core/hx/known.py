@@ -38,6 +38,10 @@ VIEWS = {
 } | {"Tensor.__getitem__", "Tensor.T.__get__", "Tensor.mT.__get__", "Tensor.data.__get__"}
 
 
+# In place, these change how a tensor looks at its memory, and nothing in it.
+TURNS = {f"aten::{n}" for n in "t transpose squeeze unsqueeze swapaxes swapdims detach".split()}
+
+
 @functools.cache
 def is_random(key: Any) -> bool:
     """Whether a function draws from the random generator."""
@@ -92,6 +96,9 @@ def mutated(func: Any, args: tuple, kwargs: dict) -> list[torch.Tensor]:
 
 def spelled(func: Any, key: Any) -> str:
     """The public name of a function: what a converter would be registered for."""
+    if isinstance(func, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
+        qualified = func._qualified_op_name
+        return qualified.partition(".")[0] if isinstance(func, torch._ops.OpOverload) else qualified
     name = torch.overrides.resolve_name(func)
     if name:
         return str(name)

@@ -96,16 +96,10 @@ class Live:
         self, tensor: torch.Tensor, value: Value, parent: Entry | None = None, step: Any = None
     ) -> Entry:
         """Says that `tensor` holds `value`; with a parent, that it is a view made by `step`."""
-        known = self.find(tensor)
-        if known is not None:
-            family = known.family
-            family.members = [m for m in family.members if m is not known]
+        self.leave(tensor)
         if self.keep is not None:
             self.keep.append((value, tensor.detach().clone()))
-        entry = Entry(tensor, self._gone)
-        entry.key = id(tensor)
-        entry.value = value
-        entry.version = -1 if tensor.is_inference() else tensor._version
+        entry = self._entry(tensor, value)
         storage = storage_key(tensor)
         found = self.families.get(storage)
         if found is not None and (parent is None or parent.family is not found):
@@ -120,36 +114,49 @@ class Live:
         entry.family = found
         entry.generation = found.generation
         found.members.append(entry)
-        if len(found.members) > 64:
-            found.alive()
-        self.entries[entry.key] = entry
         return entry
 
     def _gone(self, entry: Any) -> None:
         if self.entries.get(entry.key) is entry:
             del self.entries[entry.key]
+        # Without the dead in it, the family is freed at once with the constants that it holds.
         family = entry.family
-        if not any(m() is not None for m in family.members) and (
+        living = family.members = [m for m in family.members if m is not entry]
+        if not any(m() is not None for m in living) and (
             self.families.get(family.storage) is family
         ):
             del self.families[family.storage]
 
-    def read(self, entry: Entry, replay: Callable[[Any, Value], Value]) -> Value:
+    def read(self, entry: Entry, again: Callable[[Family, Entry], Value]) -> Value:
         """The value of a live tensor now, worked out again if its memory was written to."""
         family = entry.family
         if entry.generation != family.generation:
-            if entry.path is None:
-                raise Unaccounted(
-                    "a tensor was read after its memory was written to through another one",
-                    why="nobody saw how the two share memory, so what it holds now is not known",
-                    hint="make the view inside forward, or .clone() it",
-                )
-            value = family.root
-            for step in entry.path:
-                value = replay(step, value)
-            entry.value = value
+            entry.value = again(family, entry)
             entry.generation = family.generation
         return entry.value
+
+    def alias(self, tensor: torch.Tensor, other: Entry) -> None:
+        """Says that `tensor` now is another name for the memory of `other`: x.data = y."""
+        self.leave(tensor)
+        family = other.family
+        entry = self._entry(tensor, other.value)
+        entry.path, entry.family, entry.generation = other.path, family, other.generation
+        family.members.append(entry)
+        _noted(family)
+
+    def leave(self, tensor: torch.Tensor) -> None:
+        """The tensor no longer is what it was; those that shared its memory stay."""
+        known = self.find(tensor)
+        if known is not None:
+            self._gone(known)
+
+    def _entry(self, tensor: torch.Tensor, value: Value) -> Entry:
+        entry = Entry(tensor, self._gone)
+        entry.key = id(tensor)
+        entry.value = value
+        entry.version = -1 if tensor.is_inference() else tensor._version
+        self.entries[entry.key] = entry
+        return entry
 
     def write(
         self,
@@ -168,16 +175,16 @@ class Live:
             family.root, family.geometry, entry.path = value, geometry(tensor), ()
         elif entry.path == ():
             family.root = value
-        elif entry.path is None:
-            raise Unaccounted(
-                "a tensor was written to that shares memory with others in an unknown way",
-                why="which elements of the others change with it is not known",
-                hint="make the view inside forward, or .clone() it",
-            )
         else:
             family.root = write_back(family, entry, value)
         entry.value = value
         entry.generation = family.generation
+
+    def reform(self, entry: Entry, value: Value, step: Any) -> None:
+        """Says that a tensor became a view of itself: x.t_() moves nothing in memory."""
+        entry.value = value
+        entry.path = None if step is None or entry.path is None else (*entry.path, step)
+        _noted(entry.family)
 
     def refresh(self, entry: Entry, constant: Callable[[torch.Tensor], Constant]) -> None:
         """A constant was written with constants: everything over its memory is a new constant."""

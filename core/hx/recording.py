@@ -17,6 +17,7 @@ from builtins import len  # their own: `world` hooks those of the model
 import gc
 import threading
 import types
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -42,11 +43,11 @@ from .call import (
 )
 from .choices import Choices
 from .errors import ConverterError, HxError, Unaccounted, Unsupported, Where
-from .liveness import Entry, Live, storage_key
+from .liveness import Entry, Family, Live, geometry, storage_key
 from .origins import Frames
 from .report import Escape, Missing
 from .values import Constant, Origin, Value
-from .writing import write_back
+from .writing import by_positions, positions, read_again, write_back
 
 _local = threading.local()
 DECLINED = object()
@@ -74,7 +75,7 @@ class Recording:
         self.declined: dict[str, int] = {}
         self.converters: dict[str, Any] = {}
         self.scopes: list[tuple[str, str]] = []
-        self.constants: dict[int, list[Constant]] = {}  # by id of the tensor's storage
+        self.constants: dict[int, weakref.WeakSet[Constant]] = {}  # by the tensor's storage
         self.given: dict[str, torch.Tensor] = {}  # the inputs, as the model gets them
         self.busy = False  # inside the engine, a converter, or a body that one speaks for
         self.written: list[Any] = []  # families that the present call wrote to
@@ -94,13 +95,13 @@ class Recording:
         if entry is None:
             entry = self._account(tensor)
         elif entry.generation != entry.family.generation:
-            return self.live.read(entry, self._replay)
+            return self.live.read(entry, self._read_again)
         return entry.value
 
     def constant(self, tensor: torch.Tensor, name: str = "") -> Constant:
         made = self.builder.constant(tensor, name)
         if not tensor.is_meta:
-            self.constants.setdefault(storage_key(tensor), []).append(made)
+            self.constants.setdefault(storage_key(tensor), weakref.WeakSet()).add(made)
         return made
 
     def _written_constant(self, tensor: torch.Tensor) -> Constant:
@@ -272,6 +273,10 @@ class Recording:
     def _fold(self, key, choice, given: Arguments, run) -> Any:
         """Nothing in it depends on an input: having run it is enough."""
         result = run()
+        if known.in_place_base(key) in known.TURNS:
+            entry = self.live.find(given.tensors[0])
+            if entry is not None:
+                self.live.reform(entry, self._written_constant(given.tensors[0]), None)
         self.bind_constants(result, given, choice)
         return result
 
@@ -322,7 +327,9 @@ class Recording:
             self._undo(mark, sizes)
             self.declined[choice.target] = self.declined.get(choice.target, 0) + 1
             if call.done and any(
-                _changed(e, t) for t in given.tensors if (e := self.live.find(t)) is not None
+                _changed(found, t)
+                for t in given.tensors
+                if (found := self.live.find(t)) is not None
             ):
                 raise ConverterError(
                     f"the converter of {choice.target} declined after the call had written to its "
@@ -432,6 +439,15 @@ class Recording:
 
     # Views.
 
+    def _read_again(self, family: Family, entry: Entry) -> Value:
+        try:
+            return read_again(self.builder, family, entry, self._replay)
+        except Unaccounted:
+            if not self.missing:
+                raise
+            # It follows from something that has no converter, and that is what is going to be told.
+            return self.builder.value(entry.value.dtype, entry.value.shape)
+
     def _parent(self, tensor: torch.Tensor, given: Arguments) -> Entry | None:
         """The argument whose memory a result shares."""
         if not given.tensors:
@@ -479,18 +495,30 @@ class Recording:
         choice = self.choices.pick(base, args)
         if choice is None:
             return self._leaf(key, func, args, kwargs, door, given, asked=True)
-        return self._written(choice, given, run, [args[0]])
+        if base in known.TURNS:
+            return self._written(choice, given, run, [args[0]], self._turn)
+        return self._written(choice, given, run, [args[0]], self._put)
+
+    def _put(self, choice, given: Arguments, tensor: torch.Tensor, value: Value) -> None:
+        self.write(tensor, self._shaped_like(tensor, value))
+
+    def _turn(self, choice, given: Arguments, tensor: torch.Tensor, value: Value) -> None:
+        entry = self.live.find(tensor)
+        assert entry is not None
+        step = self._step(choice, given, entry, (), tensor)
+        self.live.reform(entry, check(choice, tensor, value, ()), step)
 
     def _out(self, key, choice, given: Arguments, run, args, kwargs) -> Any:
         """f(x, out=y) is f(x), written into y."""
         out = kwargs["out"]
         plain = {k: v for k, v in given.kwargs.items() if k != "out"}
         without = Arguments(given.args, plain, given.tensors, given.values, given.traced)
-        return self._written(
-            choice, without, run, list(out) if isinstance(out, (list, tuple)) else [out]
-        )
+        places = list(out) if isinstance(out, (list, tuple)) else [out]
+        return self._written(choice, without, run, places, self._put)
 
-    def _written(self, choice, given: Arguments, run, places: list[torch.Tensor]) -> Any:
+    def _written(
+        self, choice, given: Arguments, run, places: list[torch.Tensor], put: Callable
+    ) -> Any:
         """Calls a converter, and writes what it returns into tensors that were there before."""
         builder = self.builder
         outer, builder.origin = builder.origin, self._origin(choice.target, choice.pack)
@@ -508,7 +536,7 @@ class Recording:
                 real = call.real()
                 listed = list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
                 for tensor, value in zip(places, listed):
-                    self.write(tensor, self._shaped_like(tensor, value))
+                    put(choice, given, tensor, value)
         except ModelRaised as e:
             self._undo(mark, sizes)
             raise e.__cause__ or e
@@ -625,25 +653,6 @@ class Recording:
             found = self.missing[target] = Missing(target, detail)
         found.add(self.where(), [(t.dtype, tuple(t.shape)) for t in given.tensors], detail)
 
-    # Callables: module forwards, functions of other libraries.
-
-    def foreign(self, key: Any, original: Callable, args: tuple, kwargs: dict) -> Any:
-        """A hooked Python callable was called."""
-        choice = None if self.busy else self.choices.pick(key, args)
-        if choice is None:
-            return original(*args, **kwargs)
-        self.busy = True
-        try:
-            with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
-                given = lift(self, args, kwargs)
-                run = self._runner(key, original, args, kwargs, given)
-                result = self.convert(choice, given, run)
-        finally:
-            self.busy = False
-        if result is DECLINED:
-            return original(*args, **kwargs)
-        return result
-
 
 def _changed(entry: Entry, tensor: torch.Tensor) -> bool:
     if entry.version == COUNTED_LATER:
@@ -695,6 +704,10 @@ class FunctionDoor(Door, TorchFunctionMode):
 
 class OperatorDoor(Door, TorchDispatchMode):
     level = "operator"
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # or PyTorch would import its compiler for the first call
 
     def __init__(self, recording: Recording) -> None:
         TorchDispatchMode.__init__(self)

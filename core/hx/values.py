@@ -104,7 +104,7 @@ class Constant(Value):
     somebody writes to that tensor.
     """
 
-    __slots__ = ("frozen", "tensor", "used", "version")
+    __slots__ = ("__weakref__", "frozen", "tensor", "used", "version")
 
     is_constant = True
 

@@ -1,35 +1,72 @@
-"""Puts elements that were written through a view back into the tensor that it is a view of."""
+"""Tensors that share memory: what one holds after another was written to.
+
+Two ways lead from a family's root to a view of it. The recorded *steps* (a slice, a transpose)
+are right at every size. *Positions* in memory are right for views that nobody saw being made, and
+only where no size may vary: a stride of the recording is one of many.
+"""
 
 from __future__ import annotations
 
+from builtins import len, max  # their own: `world` hooks those of the model
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from .builder import Builder, Op
+from .errors import Unaccounted
 from .liveness import Entry, Family, Geometry, geometry
 from .values import Value
 
+Replay = Callable[[Any, Value], Value]
+
+# Views with the elements of their base, all of them and in the same order.
+_IN_ORDER = frozenset(
+    """_unsafe_view alias contiguous detach flatten ravel requires_grad_ reshape reshape_as squeeze
+    unflatten unsqueeze view view_as""".split()
+)
+
+
+def read_again(builder: Builder, family: Family, entry: Entry, replay: Replay) -> Value:
+    """What a tensor holds after its memory was written to through another one."""
+    if entry.path is not None:
+        value = family.root
+        for step in entry.path:
+            value = replay(step, value)
+        return value
+    tensor = entry()
+    assert tensor is not None
+    places = _places(family, geometry(tensor), tensor.dtype)
+    if places is None:
+        return entry.value  # the rest of that memory: nothing of it was written
+    return by_positions(builder, family.root, places, tensor)
+
+
+def by_positions(
+    builder: Builder, root: Value, places: torch.Tensor, tensor: torch.Tensor
+) -> Value:
+    op = Op(builder)
+    picked = op.Gather(op.Reshape(root, [-1]), builder.constant(places), axis=0)
+    return op.Reshape(picked, op.sizes(tensor.shape))
+
 
 def write_back(
-    builder: Builder,
-    family: Family,
-    entry: Entry,
-    value: Value,
-    replay: Callable[[Any, Value], Value],
+    builder: Builder, family: Family, entry: Entry, value: Value, replay: Replay
 ) -> Value:
     """The root of a family after `value` was written into one of its views."""
     op = Op(builder)
     root = family.root
     tensor = entry()
-    assert tensor is not None and root.shape is not None and entry.path is not None
-    view = geometry(tensor)
+    assert tensor is not None and root.shape is not None
     value = builder.cast(value, root.dtype)
-    if _whole(family.geometry, view):
-        return op.Reshape(value, op.sizes(root.shape)) if value.shape is None or not op.same(value.shape, root.shape) else value
-    if not root.dynamic and not value.dynamic:
-        places: Value = builder.constant(_positions(family.geometry, view))
+    if _in_order(family, entry, value):
+        same = value.shape is not None and op.same(value.shape, root.shape)
+        return value if same else op.Reshape(value, op.sizes(root.shape))
+    if entry.path is None or not (root.dynamic or value.dynamic):
+        found = _places(family, geometry(tensor), tensor.dtype)
+        if found is None:
+            return root
+        places: Value = builder.constant(found)
     else:
         # The same views of a tensor that counts its elements: where each element came from.
         count = op.Range(0, op.constant(root.numel()), 1)
@@ -41,14 +78,23 @@ def write_back(
     return op.Reshape(flat, op.sizes(root.shape))
 
 
-def _whole(root: Geometry, view: Geometry) -> bool:
-    """Whether a view holds all elements of the root in the same order."""
-    count = torch.Size(root[0]).numel()
+def _in_order(family: Family, entry: Entry, value: Value) -> bool:
+    """Whether the view holds all elements of the root in the same order."""
+    if entry.path is not None and all(_keeps_order(step) for step in entry.path):
+        return True
+    tensor = entry()
+    # What the recording's memory looks like says nothing of other sizes.
+    if tensor is None or family.root.dynamic or value.dynamic:
+        return False
+    root, view = family.geometry, geometry(tensor)
     return (
-        torch.Size(view[0]).numel() == count
-        and root[2] == view[2]
-        and _dense(root) and _dense(view)
+        torch.Size(view[0]).numel() == torch.Size(root[0]).numel()
+        and root[2] == view[2] and _dense(root) and _dense(view)
     )  # fmt: skip
+
+
+def _keeps_order(step: Any) -> bool:
+    return step is not None and step.choice.target.rpartition(".")[2] in _IN_ORDER
 
 
 def _dense(shape: Geometry) -> bool:
@@ -60,16 +106,37 @@ def _dense(shape: Geometry) -> bool:
     return True
 
 
-def _positions(root: Geometry, view: Geometry) -> torch.Tensor:
-    """For each element of the view in order, its position in the flattened root."""
+def _places(family: Family, view: Geometry, dtype: torch.dtype) -> torch.Tensor | None:
+    """For each element of a view in order, its position in the root; None where they are apart."""
+    if family.root.dynamic or dtype != family.root.dtype:
+        raise Unaccounted(
+            "a tensor shares memory with one that was written to, and nobody saw how",
+            why="which elements they share depends on sizes that may vary"
+            if family.root.dynamic
+            else f"one is read as {dtype}, the other as {family.root.dtype}",
+            hint="make the view with torch functions inside forward, or .clone() it",
+        )
+    found = positions(family.geometry, view)
+    outside = found < 0
+    if not outside.any():
+        return found
+    if outside.all():
+        return None
+    raise Unaccounted(
+        "a tensor shares a part of its memory with one that was written to",
+        why="the rest of that memory belongs to a tensor that the recording does not know",
+        hint="make both views from one tensor inside forward, or .clone() them",
+    )
+
+
+def positions(root: Geometry, view: Geometry) -> torch.Tensor:
+    """For each element of a view in order, its position in the flattened root, or -1."""
     last = max(_extent(root), _extent(view))
     memory = torch.full((last,), -1, dtype=torch.int64)
-    memory.as_strided(*root).copy_(torch.arange(root[0].numel()).reshape(root[0]))
+    memory.as_strided(*root).copy_(torch.arange(torch.Size(root[0]).numel()).reshape(root[0]))
     return memory.as_strided(*view).reshape(-1).clone()
 
 
 def _extent(shape: Geometry) -> int:
     size, stride, offset = shape
     return offset + 1 + sum((n - 1) * s for n, s in zip(size, stride) if n)
-
-

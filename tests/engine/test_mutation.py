@@ -408,7 +408,7 @@ def unbound(x):
 
 @written
 def iterated(x):
-    y = x[:, :4].clone().t()
+    y = x.new_ones(4, x.shape[0]) * x[:, 0]
     for i, row in enumerate(y):
         row.mul_(i)
     return y
@@ -515,7 +515,6 @@ def base_dies_before_the_view(x):
     return v, w
 
 
-@written
 def contiguous_is_a_view_or_not(x):
     y = x.clone()
     a = y.contiguous()
@@ -645,6 +644,57 @@ def complex_like_pairs(x):
     return y
 
 
+# What keeps shape changes apart from writes.
+
+
+@written
+def a_view_of_what_is_turned_later(x):
+    y = x.clone()
+    v = y[:, 0]
+    y.t_()
+    v.add_(1)
+    y[1] = 5
+    return y, v
+
+
+@written
+def turned_in_place_with_views(x):
+    y = x.clone()
+    v = y[:, 1:3]
+    y.unsqueeze_(0)
+    y.mul_(2)
+    v.t_()
+    v[0] = 9
+    y.squeeze_(0).transpose_(0, 1)
+    v.swapaxes_(0, 1)
+    v += 1
+    return y, v
+
+
+@written
+def data_replaced(x):
+    y, z = x * 1, x * 2
+    w = y.view(-1)
+    y.data = z
+    y.add_(1)
+    w.mul_(3)
+    return y, z, w
+
+
+@written
+def grown_by_out(x):
+    r = torch.empty(0)
+    torch.add(x, 1, out=r)
+    return r * 2
+
+
+@written
+def several_outputs(x):
+    values, places = torch.empty(0), torch.empty(0, dtype=torch.long)
+    torch.max(x, 1, out=(values, places))
+    return values, places
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_a_write_at_fixed_sizes(proved, name):
     proved(Module(CASES[name]), torch.randn(3, 6))
@@ -653,3 +703,15 @@ def test_a_write_at_fixed_sizes(proved, name):
 @pytest.mark.parametrize("name", CASES)
 def test_a_write_at_other_sizes(proved, name):
     proved(Module(CASES[name]), torch.randn(3, 6), dynamic=FLOATS, sizes=OTHER)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_write_recorded_with_a_batch_of_one(proved, name):
+    proved(Module(CASES[name]), torch.randn(1, 6), dynamic=FLOATS, sizes=OTHER)
+
+
+def test_whether_a_copy_is_made_may_depend_on_the_size(proved):
+    """`contiguous` and `reshape` return a view at some sizes and a copy at others."""
+    proved(Module(contiguous_is_a_view_or_not), torch.randn(3, 6))
+    with pytest.raises(hx.VerificationError, match="b=1 inputs: wrong"):
+        proved(Module(contiguous_is_a_view_or_not), torch.randn(3, 6), dynamic=FLOATS)
