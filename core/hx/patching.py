@@ -36,6 +36,7 @@ class _Stack(threading.local):
 
     def __init__(self) -> None:
         self.entries: list[tuple[Callable, object]] = []
+        self.beneath: list[tuple[Callable, object]] = []
 
 
 class _Code:
@@ -48,11 +49,17 @@ class _Code:
         self.stack = stack = _Stack()
         self.original = original = _copy(function, self.code)
 
+        def under(*args: Any, **kwargs: Any) -> Any:
+            beneath = stack.beneath
+            if beneath:
+                return beneath[-1][0](original, args, kwargs)
+            return original(*args, **kwargs)
+
         def dispatch(args: tuple, kwargs: dict) -> Any:
             entries = stack.entries
             if entries:
-                return entries[-1][0](original, args, kwargs)
-            return original(*args, **kwargs)
+                return entries[-1][0](under if stack.beneath else original, args, kwargs)
+            return under(*args, **kwargs)
 
         self.trampoline = _trampoline(self.code, dispatch)
 
@@ -129,8 +136,11 @@ class _Patching:
 
     _open = False  # here for `__del__`, when an interrupt came within `__init__`
 
-    def __init__(self, prepare: Callable[[_Patching], Iterable[tuple[Any, Callable]]]) -> None:
+    def __init__(
+        self, prepare: Callable[[_Patching], Iterable[tuple[Any, Callable]]], beneath: bool = False
+    ) -> None:
         self._prepare = prepare
+        self._beneath = beneath
         self._spots: list[Any] = []
         self._entries: list[tuple[list, tuple]] = []
         self._token = object()  # stands for self, which must be able to die while it is registered
@@ -167,8 +177,9 @@ class _Patching:
                 self._spots.append(spot)
             spot.users.add(self._token)
             entry = (handler, self._token)
-            self._entries.append((spot.stack.entries, entry))
-            spot.stack.entries.append(entry)
+            entries = spot.stack.beneath if self._beneath else spot.stack.entries
+            self._entries.append((entries, entry))
+            entries.append(entry)
             spot.put()
 
     def _undo(self) -> None:
@@ -199,10 +210,12 @@ def original(function: types.FunctionType) -> types.FunctionType:
     return spot.original if spot is not None and spot.users else _copy(function, function.__code__)
 
 
-def hooks(handlers: Mapping[Any, Handler]) -> _Patching:
+def hooks(handlers: Mapping[Any, Handler], *, beneath: bool = False) -> _Patching:
     """`with hooks({function: handler}): ...` calls `handler(original, args, kwargs)` instead.
 
-    In this thread only. Positional arguments, with defaults filled in, are in `args`.
+    In this thread only. Positional arguments, with defaults filled in, are in `args`. Of several
+    handlers the last one in is called. One that is `beneath` counts as part of the function: the
+    others, also those that came earlier, get it as their `original`.
     """
     for function in handlers:
         if not isinstance(function, types.FunctionType):
@@ -222,7 +235,7 @@ def hooks(handlers: Mapping[Any, Handler]) -> _Patching:
                 raise TargetError(f"{function.__qualname__}: its code was replaced while hooked")
             yield spot, handler
 
-    return _Patching(prepare)
+    return _Patching(prepare, beneath)
 
 
 def attributes(
