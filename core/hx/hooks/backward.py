@@ -1,0 +1,92 @@
+"""Gradients on their way back: one hook on a tensor, for all who want to see or change it.
+
+The callbacks of one tensor run from the outside of the model to the inside: what a Sequential
+returns is the very tensor that its last child returned, and the gradient meets the Sequential
+first. Callbacks of one place run in the order in which they came.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+Callback = Callable[[torch.Tensor], Any]
+
+
+class Owner:
+    """Who placed callbacks: all of them go when it says so."""
+
+    def __init__(self, busy: Any) -> None:
+        self.busy = busy  # a context manager: meanwhile nothing that runs is watched
+        self.thread = threading.get_ident()
+        self.placed: weakref.WeakSet[_Back] = weakref.WeakSet()
+
+    def here(self) -> bool:
+        """Whether this backward pass may be the owner's.
+
+        A leaf is shared by all threads. The pass runs in the thread that started it, or on an
+        accelerator in one of autograd's own, which Python does not know by name.
+        """
+        now = threading.get_ident()
+        if now == self.thread:
+            return True
+        known = threading._active.get(now)  # type: ignore[attr-defined]
+        return known is None or isinstance(known, threading._DummyThread)
+
+    def withdraw(self) -> None:
+        for back in list(self.placed):
+            back.drop(self)
+        self.placed.clear()
+
+
+class _Back:
+    """What is hooked to a tensor; `groups` are the callbacks of one place each, outermost first."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self.groups: list[tuple[object, list[tuple[Owner, Callback]]]] = []
+        self.tensor = weakref.ref(tensor)
+        self.fresh = tensor._backward_hooks is None
+        with torch._C.DisableTorchFunction():
+            self.handle = tensor.register_hook(self)
+
+    def __call__(self, grad: torch.Tensor) -> torch.Tensor | None:
+        now = grad
+        for _, group in list(self.groups):
+            for owner, callback in list(group):
+                if owner.here():
+                    with owner.busy:
+                        new = callback(now)
+                    now = now if new is None else new
+        return None if now is grad else now
+
+    def add(self, place: object, owner: Owner, callback: Callback) -> None:
+        if not self.groups or self.groups[0][0] is not place:
+            self.groups.insert(0, (place, []))
+        self.groups[0][1].append((owner, callback))
+        owner.placed.add(self)
+
+    def drop(self, owner: Owner) -> None:
+        for _, group in self.groups:
+            group[:] = [each for each in group if each[0] is not owner]
+        if any(group for _, group in self.groups):
+            return
+        self.handle.remove()
+        tensor = self.tensor()
+        if tensor is not None and self.fresh and tensor._backward_hooks is not None:
+            if len(tensor._backward_hooks) == 0:
+                tensor._backward_hooks = None
+
+
+def on(tensor: torch.Tensor, place: object, owner: Owner, callback: Callback) -> bool:
+    """Calls `callback(gradient)` on the way back; what it returns, if anything, goes on instead."""
+    if not tensor.requires_grad:
+        return False
+    # After a write in place PyTorch starts anew: the former hooks are of the former value.
+    there = (h for h in (tensor._backward_hooks or {}).values() if type(h) is _Back)
+    back = next(there, None) or _Back(tensor)
+    back.add(place, owner, callback)
+    return True

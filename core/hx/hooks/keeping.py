@@ -1,0 +1,65 @@
+"""Copies of what flowed: detached, cloned, elsewhere, or reduced to what is wanted of it."""
+
+from __future__ import annotations
+
+import contextlib
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from .. import structures
+
+
+@dataclass
+class Keeper:
+    """Keeps tensors, also nested ones, so that later writes do not reach them."""
+
+    detach: bool = True
+    clone: bool = True
+    device: Any = None
+    reduce: Callable[[torch.Tensor], Any] | None = None
+    # One module's output is the next one's input: the same contents are kept once.
+    _copies: dict[int, tuple[weakref.ref, int, weakref.ref]] = field(default_factory=dict)
+
+    def keep(self, thing: Any) -> Any:
+        """The same structure with kept tensors; what is no tensor stays as it is."""
+        with torch.no_grad() if self.detach else contextlib.nullcontext():
+            return structures.replace(thing, self._leaf)
+
+    def _leaf(self, name: str, leaf: Any) -> Any:
+        if not isinstance(leaf, torch.Tensor):
+            return leaf
+        version = -1 if leaf.is_inference() else leaf._version
+        there = self._copies.get(id(leaf))
+        if there is not None and version >= 0 and there[0]() is leaf and there[1] == version:
+            copy = there[2]()
+            if copy is not None:
+                return copy
+        copy = self._copy(leaf)
+        if isinstance(copy, torch.Tensor) and copy is not leaf:
+            key, copies = id(leaf), self._copies
+            gone = weakref.ref(leaf, lambda _: copies.pop(key, None))
+            copies[key] = (gone, version, weakref.ref(copy))
+        return copy
+
+    def _copy(self, tensor: torch.Tensor) -> Any:
+        made: Any = tensor.detach() if self.detach else tensor
+        if self.reduce is not None:
+            made = self.reduce(made)
+            if not isinstance(made, torch.Tensor):
+                return made
+        if self.device is not None:
+            made = made.to(self.device)
+        return made.clone() if self.clone and _shares(made, tensor) else made
+
+
+def _shares(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether a write to one may reach the other; in doubt, yes."""
+    if a is b:
+        return True
+    if a.layout != torch.strided or b.layout != torch.strided:
+        return True
+    return a.untyped_storage()._cdata == b.untyped_storage()._cdata
