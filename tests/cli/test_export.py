@@ -211,7 +211,7 @@ def test_scan_lists_what_is_covered_missing_and_escapes(hx):
     done = hx("scan", "models.py:unknown")
     assert done.code == 5 and "missing" in done.out and "models.py:" in done.out
     fine = hx("scan", "hx.demo:model")
-    assert fine.code == 0 and "torch.nn.Conv2d.forward" in fine.out and "0 missing" in fine.err
+    assert fine.code == 0 and "conv2d" in fine.out.lower() and "0 missing" in fine.err
     leaves = hx("scan", "models.py:branches")
     assert leaves.code == 0 and "escape" in leaves.out and "models.py:" in leaves.out
     assert hx("scan", "models.py:unknown", "--json").json["covered"] is False

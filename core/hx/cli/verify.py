@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -88,7 +89,9 @@ def _prove(
         names = list(open_dims)
     dynamic = {name: open_dims[name] for name in names if open_dims.get(name)}
     prepared = prepare(model, call.args, call.kwargs, names, dynamic, axes.axes)
-    captured: Any = Capture(prepared, None, [], [], [], layers or None)  # type: ignore[arg-type]
+    # Nobody knows what left this graph while it was made: so other ways are tried, too.
+    unknown: Any = SimpleNamespace(escapes=["unknown"])
+    captured = Capture(prepared, unknown, [], [], [], layers or None)
     captured.real = run(captured, prepared.tensors)
     proof = prove_program(captured, file, custom_ops=op_runs(registry.kernels))
     return proof, captured.notes
