@@ -35,40 +35,47 @@ class Arguments:
 
 
 def lift(recording: Recording, args, kwargs) -> Arguments:
+    """The arguments with values in place of tensors.
+
+    No closure that calls itself: such a cycle would keep every argument of the model alive until
+    the next garbage collection.
+    """
     found = Arguments((), {}, [], [], False)
     value_of = recording.value_of
-
-    def one(x):
-        kind = type(x)
-        if kind in _LEAF_TYPES:
-            return x
-        if kind is dims.Dim or kind is dims.DimFloat:
-            found.traced = True
-            return x
-        if isinstance(x, torch.Tensor):
-            value = value_of(x)
-            found.tensors.append(x)
-            found.values.append(value)
-            if not value.is_constant:
-                found.traced = True
-            return value
-        if kind is tuple or kind is list:
-            return kind([one(v) for v in x])
-        if kind is torch.Size:
-            return tuple([one(v) for v in x])
-        if isinstance(x, dict):
-            return {k: one(v) for k, v in x.items()}
-        if isinstance(x, tuple) and hasattr(x, "_fields"):
-            return kind(*map(one, x))
-        if isinstance(x, (list, tuple)):
-            return [one(v) for v in x]
-        if kind is slice:
-            return slice(one(x.start), one(x.stop), one(x.step))
-        return x
-
-    found.args = tuple([one(a) for a in args])
-    found.kwargs = {k: one(v) for k, v in kwargs.items()} if kwargs else {}
+    found.args = tuple([_lifted(a, found, value_of) for a in args])
+    if kwargs:
+        found.kwargs = {k: _lifted(v, found, value_of) for k, v in kwargs.items()}
     return found
+
+
+def _lifted(x: Any, found: Arguments, value_of: Callable) -> Any:
+    kind = type(x)
+    if kind in _LEAF_TYPES:
+        return x
+    if kind is dims.Dim or kind is dims.DimFloat:
+        found.traced = True
+        return x
+    if isinstance(x, torch.Tensor):
+        value = value_of(x)
+        found.tensors.append(x)
+        found.values.append(value)
+        if not value.is_constant:
+            found.traced = True
+        return value
+    if kind is tuple or kind is list:
+        return kind([_lifted(v, found, value_of) for v in x])
+    if kind is torch.Size:
+        return tuple([_lifted(v, found, value_of) for v in x])
+    if isinstance(x, dict):
+        return {k: _lifted(v, found, value_of) for k, v in x.items()}
+    if isinstance(x, tuple) and hasattr(x, "_fields"):
+        return kind(*[_lifted(v, found, value_of) for v in x])
+    if isinstance(x, (list, tuple)):
+        return [_lifted(v, found, value_of) for v in x]
+    if kind is slice:
+        parts = (_lifted(v, found, value_of) for v in (x.start, x.stop, x.step))
+        return slice(*parts)
+    return x
 
 
 @dataclasses.dataclass(slots=True, frozen=True)

@@ -30,10 +30,13 @@ import torch
 SIDES = ("floor", "hx", "torchscript", "dynamo")
 
 
+# torchvision from the registry expects CUDA's operators: their schemas alone let it import.
+LIBRARY = torch.library.Library("torchvision", "FRAGMENT")
+for _name in ("nms", "qnms"):
+    LIBRARY.define(f"{_name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+
+
 def resnet50():
-    library = torch.library.Library("torchvision", "FRAGMENT")
-    for name in ("nms", "qnms"):
-        library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
     import torchvision
 
     return torchvision.models.resnet50(), (torch.randn(1, 3, 224, 224),), {"x": {0: "batch"}}
@@ -91,7 +94,7 @@ def with_torchscript(model, args, axes, path):
 
 
 def with_dynamo(model, args, axes, path):
-    shapes = {k: {a: torch.export.Dim.AUTO for a in v} for k, v in axes.items()} or None
+    shapes = {k: dict.fromkeys(v, torch.export.Dim.AUTO) for k, v in axes.items()} or None
     torch.onnx.export(model, args, str(path), dynamo=True, dynamic_shapes=shapes, verbose=False)
 
 
@@ -150,13 +153,19 @@ def peak(name: str, side: str) -> float:
     return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
 
 
+def ratio(times, over, under, width, digits) -> str:
+    if not {over, under} <= times.keys():
+        return f"{'-':>{width + 1}}"
+    return f"{times[over] / times[under]:>{width}.{digits}f}x"
+
+
 def table(rows) -> str:
-    lines = [f"{'model':<14}" + "".join(f"{s:>14}" for s in SIDES) + f"{'hx/floor':>10}{'dynamo/hx':>11}"]
+    head = "".join(f"{side:>14}" for side in SIDES)
+    lines = [f"{'model':<14}{head}{'hx/floor':>10}{'dynamo/hx':>11}"]
     for row in rows:
         t = row["seconds"]
         cells = "".join(f"{t[s]:>13.2f}s" if s in t else f"{'-':>14}" for s in SIDES)
-        ratios = f"{t['hx'] / t['floor']:>9.2f}x" if {"hx", "floor"} <= t.keys() else f"{'-':>10}"
-        ratios += f"{t['dynamo'] / t['hx']:>10.1f}x" if {"dynamo", "hx"} <= t.keys() else f"{'-':>11}"
+        ratios = ratio(t, "hx", "floor", 9, 2) + ratio(t, "dynamo", "hx", 10, 1)
         lines.append(f"{row['model']:<14}{cells}{ratios}")
         lines += [f"  {side}: {why}" for side, why in row["failed"].items()]
     return "\n".join(lines)
@@ -171,7 +180,8 @@ def main() -> None:
     parser.add_argument("--peak", help=argparse.SUPPRESS)
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
-    names = [n for m in given.models for n in (["nodes_1000", "nodes_10000"] if m == "deep" else [m])]
+    deep = ["nodes_1000", "nodes_10000"]
+    names = [n for name in given.models for n in (deep if name == "deep" else [name])]
     sides = given.sides.split(",")
     if given.peak:
         print(peak(names[0], given.peak))
