@@ -86,11 +86,29 @@ def unsqueeze(op, input, dim):
 @converter("torch.squeeze", cases=[case("float32[n,1,3]", 1), case("float32[2,1,3]")])
 def squeeze(op, input, dim=None):
     if dim is None:
-        axes = [i for i, n in enumerate(input.shape) if type(n) is int and n == 1]
+        axes = list(range(input.rank))
     else:
         axes = [one_axis(d, input.rank) for d in ([dim] if isinstance(dim, int) else dim)]
-        axes = [a for a in axes if type(input.shape[a]) is int and input.shape[a] == 1]
+    axes = [a for a in axes if a < input.rank and _is_one(op, input.shape[a], a)]
     return op.Squeeze(input, axes) if axes else input
+
+
+def _is_one(op, size, axis):
+    if type(size) is int:
+        return size == 1
+    if op.at_most(size, 1):
+        return True
+    return op.recorded(size, f"squeeze drops axis {axis} where its size is 1") == 1
+
+
+@converter("torch.as_strided", cases=[])
+def as_strided(op, input, size, stride, storage_offset=None):
+    if any(type(n) is not int for n in (*input.shape, *size, *stride)):
+        op.refuse(
+            "as_strided picks elements by where they lie in memory, and sizes here may vary",
+            "index, unfold or gather say which elements are meant",
+        )
+    return NotImplemented  # at fixed sizes the engine knows the places
 
 
 @converter("torch.Tensor.expand", "torch.broadcast_to",

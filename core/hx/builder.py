@@ -388,6 +388,8 @@ class Op:
     op.constant(numbers, dtype)           a constant
     op.sizes(list)                        an int64 vector of sizes
     op.same(a, b)                         whether two sizes or shapes always are equal
+    op.at_most(a, b)                      whether one size is never larger than another
+    op.recorded(size, why)                the size in the recording, noted as a branch on it
     op.assign(x, value)                   says that the call wrote `value` into the tensor of `x`
     op.refuse(why, hint)                  stops the export with the user's line
     """
@@ -455,6 +457,18 @@ class Op:
         if isinstance(a, (tuple, list)):
             return len(a) == len(b) and all(map(shapes.same, a, b))
         return shapes.same(a, b)
+
+    @staticmethod
+    def at_most(a, b) -> bool:
+        """Whether one size is never larger than another, as far as one can know."""
+        return shapes.at_most(a, b)
+
+    def recorded(self, size, why: str) -> int:
+        """The size in the recording, on which the call took one of two ways: noted as a branch."""
+        if dims.is_dynamic(size) and self._recording is not None:
+            origin = self._builder.origin
+            self._recording.escape("branch", why, None if origin is None else origin.where)
+        return dims.plain(size)
 
     def value(self, x) -> Value:
         """The value of a real tensor: a parameter, or one that the model computed."""

@@ -27,6 +27,11 @@ def listen(callback) -> Any:
     return before
 
 
+def listening() -> Any:
+    """Who hears of this thread's leaving sizes now."""
+    return getattr(_local, "leaving", None)
+
+
 def leaving(kind: str, detail: str) -> None:
     callback = getattr(_local, "leaving", None)
     if callback is not None:
@@ -126,6 +131,14 @@ class Poly:
 
     def __eq__(self, other) -> bool:
         return isinstance(other, Poly) and self.terms == other.terms
+
+    @property
+    def atom(self) -> Atom | None:
+        """The atom that it is, when it is no more than that."""
+        if len(self.terms) != 1:
+            return None
+        ((mono, c),) = self.terms.items()
+        return mono[0] if c == 1 and len(mono) == 1 else None
 
     @property
     def unsure(self) -> bool:
@@ -589,6 +602,12 @@ def _float_op(kind: str, a, b, sign: int = 1):
 
 def is_dynamic(x) -> bool:
     return type(x) is Dim or type(x) is DimFloat
+
+
+def smallest_of(x) -> tuple[Poly, ...]:
+    """The sizes of which it is the smallest: those of min(a, b)."""
+    atom = x.poly.atom if type(x) is Dim else None
+    return atom.args if atom is not None and atom.kind == "min" else ()
 
 
 def is_unsure(x) -> bool:

@@ -14,6 +14,7 @@ import torch
 
 from . import dims
 from .call import tensors_in
+from .errors import Unsupported
 
 # Functions that hand a tensor's contents to Python. All are escapes on a traced value.
 READS = {
@@ -97,8 +98,8 @@ def mutated(func: Any, args: tuple, kwargs: dict) -> list[torch.Tensor]:
 def spelled(func: Any, key: Any) -> str:
     """The public name of a function: what a converter would be registered for."""
     if isinstance(func, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
-        qualified = func._qualified_op_name
-        return qualified.partition(".")[0] if isinstance(func, torch._ops.OpOverload) else qualified
+        overload = isinstance(func, torch._ops.OpOverload)
+        return func._schema.name if overload else func._qualified_op_name
     name = torch.overrides.resolve_name(func)
     if name:
         return str(name)
@@ -200,6 +201,37 @@ def fresh(recording, key, func, args, kwargs, door):
     return result
 
 
+# What changes which memory a tensor looks at.
+
+
+def data_set(recording, key, func, args, kwargs, door):
+    """x.data = y: from now on x is another name for y's memory."""
+    tensor, other = args
+    recording.value_of(other)
+    result = _real(recording, func, args, kwargs)
+    recording.live.alias(tensor, recording.live.find(other))
+    return result
+
+
+def relaid(recording, key, func, args, kwargs, door):
+    """resize_, set_, as_strided_: the elements are others, by where they happen to lie in memory."""
+    tensors = [t for _, t in tensors_in([list(args), kwargs])]
+    family = recording.live.family_of(tensors[0])
+    if any(not recording.value_of(t).is_constant for t in tensors) or (
+        family is not None and any(m() is not tensors[0] for m in family.alive())
+    ):
+        raise Unsupported(
+            f"{spelled(func, key)} gives a tensor other memory, or other places in it",
+            where=recording.where(),
+            why="a graph has values and no memory",
+            hint="make a new tensor: torch.cat, F.pad, indexing or .clone() say what is meant",
+        )
+    recording._before_write(args, kwargs)
+    result = _real(recording, func, args, kwargs)
+    recording.live.bind(tensors[0], recording._written_constant(tensors[0]))
+    return result
+
+
 def _table() -> dict[Any, Any]:
     from .targets import identify
 
@@ -212,6 +244,11 @@ def _table() -> dict[Any, Any]:
         "aten::storage_offset": layout,
         "aten::item": item,
         "aten::lift_fresh": fresh,
+        "Tensor.data.__set__": data_set,
+        "aten::resize_": relaid,
+        "aten::resize_as_": relaid,
+        "aten::set_": relaid,
+        "aten::as_strided_": relaid,
         identify(torch.Tensor.__len__): length,
     }
     for name in READS_METHODS:

@@ -179,9 +179,9 @@ class Recording:
             return Origin(target, pack, scope, module, None, 0)
         return Origin(target, pack, scope, module, frame.f_code, frame.f_lineno)
 
-    def escape(self, kind: str, detail: str) -> None:
+    def escape(self, kind: str, detail: str, where: Where | None = None) -> None:
         """A traced value left the graph."""
-        where = self.where()
+        where = where or self.where()
         key = (kind, where.file, where.line)
         found = self.escapes.get(key)
         if found is None:
@@ -631,6 +631,10 @@ class Recording:
         result = run()
         written = known.mutated(func, args, kwargs)
         fresh = [t for _, t in tensors_in(result) if self.live.find(t) is None]
+        if fresh and not written:
+            views = [t for t in fresh if self._by_positions(t)]
+            if len(views) == len(fresh):
+                return result
         if not fresh and not written:
             if key in known.READS and given.traced:
                 self.escape(known.READS[key], "a value was read outside of Python's sight")
@@ -642,6 +646,24 @@ class Recording:
         for tensor in written:
             self.write(tensor, self.builder.value(tensor.dtype, tensor.shape))
         return result
+
+    def _by_positions(self, tensor: torch.Tensor) -> bool:
+        """Whether it is a view of memory that is known, at sizes that cannot vary."""
+        family = self.live.family_of(tensor)
+        if family is None or family.root.dynamic or family.root.dtype != tensor.dtype:
+            return False
+        if tensor.is_conj() or tensor.is_neg():
+            return False
+        places = positions(family.geometry, geometry(tensor))
+        if (places < 0).any():
+            return False
+        outer, self.builder.origin = self.builder.origin, self._origin("a view in memory", "hx")
+        try:
+            value = by_positions(self.builder, family.root, places, tensor)
+        finally:
+            self.builder.origin = outer
+        self.live.bind(tensor, value)
+        return True
 
     def _opaque(self, tensor: torch.Tensor) -> None:
         """A stand-in, so that everything missing is found in one run; it never is written out."""
@@ -681,6 +703,10 @@ class Door:
             recording.operators += 1
         try:
             return recording.call(key, func, args, kwargs, self)
+        except HxError as e:
+            if e.where is None:
+                e.where = recording.where()
+            raise
         finally:
             recording.busy = False
             if self.level == "operator":

@@ -479,26 +479,37 @@ def slice_size(n: int, start: int, end: int, step: int) -> int | None:
         if first is None:
             return None
         return dims.ceil_div(dims.larger(last - first, 0) if first or end < 0 else last, step)
-    # Sizes that the model computed itself: clamped as torch does.
-    first = start if type(start) is dims.Dim else None if start < 0 else start
-    if first is None:
-        return None
-    if type(end) is int and end < 0:
-        last = n + end
-    elif type(end) is int and end >= far:
+    # Sizes that the model computed itself: clamped as torch does, negative ones from the end.
+    first = _from_end(start, n)
+    end = _from_end(end, n)
+    if type(end) is int and end >= far:
         last = n
     else:
         last = end if same(end, n) else dims.smaller(end, n)
     if type(first) is int and first == 0:
         return dims.ceil_div(last, step)
-    first = dims.smaller(first, n) if not _at_most(first, n) else first
+    first = dims.smaller(first, n) if not at_most(first, n) else first
     span = last - first
     return dims.ceil_div(span if type(span) is int and span >= 0 else dims.larger(span, 0), step)
 
 
-def _at_most(a: int, b: int) -> bool:
+def _from_end(place: int, n: int) -> int:
+    """A bound of a slice, counted from the front."""
+    if dims.plain(place) >= 0:
+        return place
+    moved = n + place
+    return moved if type(moved) is dims.Dim and at_most(-place, n) else dims.larger(moved, 0)
+
+
+def at_most(a: int, b: int) -> bool:
+    """Whether a is never larger than b, as far as one can know."""
     gap = b - a
-    return gap >= 0 if type(gap) is int else type(gap) is dims.Dim and gap._is_size()
+    if type(gap) is int:
+        return gap >= 0
+    if dims.never_negative(dims.Poly.of(gap)):
+        return True
+    smallest = dims.smallest_of(a)
+    return any(at_most(dims.dim(n), b) for n in smallest)
 
 
 @rule("Slice")

@@ -695,6 +695,18 @@ def several_outputs(x):
     return values, places
 
 
+# What a view is, at fixed sizes, may be seen in memory alone.
+
+
+def strided(x):
+    y = x.clone()
+    corner = torch.as_strided(y, (2, 2), (6, 1), 1)
+    y.add_(1)
+    corner.mul_(3)
+    y[0, 1] = 7
+    return y, corner, y.as_strided((3, 6), (6, 1))
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_a_write_at_fixed_sizes(proved, name):
     proved(Module(CASES[name]), torch.randn(3, 6))
@@ -715,3 +727,110 @@ def test_whether_a_copy_is_made_may_depend_on_the_size(proved):
     proved(Module(contiguous_is_a_view_or_not), torch.randn(3, 6))
     with pytest.raises(hx.VerificationError, match="b=1 inputs: wrong"):
         proved(Module(contiguous_is_a_view_or_not), torch.randn(3, 6), dynamic=FLOATS)
+
+
+def test_places_in_memory_at_fixed_sizes(proved, line_of):
+    proved(Module(strided), torch.randn(3, 6))
+    with pytest.raises(hx.Unsupported, match="where they lie in memory") as caught:
+        hx.export(Module(strided), torch.randn(3, 6), dynamic=FLOATS)
+    assert caught.value.where.line == line_of(strided, "corner = ")
+
+
+# What a graph cannot say is refused, with the line.
+
+
+def resized(x):
+    y = x * 2
+    y.resize_(2, 2)
+    return y
+
+
+def given_memory(x):
+    y = x * 2
+    y.set_(x)
+    return y
+
+
+def turned_by_strides(x):
+    y = x * 2
+    y.as_strided_((2, 2), (1, 2))
+    return y
+
+
+@pytest.mark.parametrize(
+    "function, text", [(resized, "resize_"), (given_memory, "set_("), (turned_by_strides, "as_st")]
+)
+def test_other_memory_is_refused(function, text, line_of):
+    with pytest.raises(hx.Unsupported, match="other memory") as caught:
+        hx.export(Module(function), torch.randn(3, 6))
+    assert caught.value.where.line == line_of(function, text)
+    assert caught.value.where.file == __file__
+    assert "hint" in str(caught.value)
+
+
+def test_constants_may_change_their_memory(proved):
+    def build(x):
+        c = torch.zeros(6)
+        first = x + c
+        c.resize_(3).fill_(2)
+        d = torch.empty(0).set_(torch.ones(2, 3))
+        return first, x[:, :3] * c + d[0]
+
+    proved(Module(build), torch.randn(3, 6), dynamic={"x": {0: "b"}}, sizes=[{"b": 5}])
+
+
+def test_a_write_that_nobody_saw_fails_the_proof_and_says_where(tmp_path, line_of):
+    def through_numpy(x):
+        y = x * 2
+        y.numpy()[0] = 5
+        return y + 1
+
+    path = tmp_path / "m.onnx"
+    with pytest.raises(hx.VerificationError) as caught:
+        hx.export(Module(through_numpy), torch.randn(3, 6), path)
+    assert f"{__file__}:{line_of(through_numpy, 'numpy()')}" in str(caught.value)
+    assert not path.exists()
+    with pytest.raises(hx.EscapeError, match="numpy"):
+        hx.export(Module(through_numpy), torch.randn(3, 6), path, strict=True)
+
+
+def test_reading_an_address_is_noted(line_of):
+    def addressed(x):
+        y = x * 2
+        y.data_ptr()
+        return y
+
+    report = hx.scan(Module(addressed), torch.randn(3))
+    (escape,) = report.escapes
+    assert escape.kind == "data_ptr" and escape.where.line == line_of(addressed, "data_ptr")
+    with pytest.raises(hx.EscapeError):
+        hx.export(Module(addressed), torch.randn(3), strict=True)
+
+
+def test_random_numbers_in_place_are_missing_not_frozen(line_of):
+    def noisy(x):
+        return x + torch.empty(3).normal_()
+
+    with pytest.raises(hx.MissingConverters, match="normal_") as caught:
+        hx.export(Module(noisy), torch.randn(3))
+    assert caught.value.missing[0].places[0].line == line_of(noisy, "normal_")
+
+
+def test_a_write_without_a_converter_is_missing_not_lost(line_of):
+    def erfinv(x):
+        y = torch.zeros_like(x)
+        y.copy_(x)
+        y.erfinv_()
+        return y
+
+    @hx.converter("torch.Tensor.copy_")
+    def kept(op, self, src, non_blocking=False):
+        op.assign(self, src)
+        return src
+
+    @hx.converter("torch.zeros_like")
+    def zeros(op, input):
+        return op.Mul(input, 0)
+
+    with pytest.raises(hx.MissingConverters, match="erfinv_"):
+        hx.export(Module(erfinv), torch.rand(3), packs=hx.Registry.of(kept, zeros))
