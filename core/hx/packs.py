@@ -297,8 +297,7 @@ def judge(pack: Pack) -> Pack:
     empty: dict[str, Any] = dict.fromkeys(
         ("registrations", "sources", "containers", "kernels", "passes"), ()
     )
-    place = f" ({errors[0].place})" if errors[0].file else ""
-    return replace(pack, status="failed", error=errors[0].message + place, **empty)
+    return replace(pack, status="failed", error=errors[0].message, **empty)
 
 
 def unknown_pack(name: str, packs: Iterable[Pack], context: str) -> PackError:

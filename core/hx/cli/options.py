@@ -186,4 +186,7 @@ def tell_broken_packs(registry: Registry) -> None:
 
     for pack in registry.packs:
         if pack.status in ("failed", "incompatible"):
-            warn(f"pack {pack.key} is {pack.status}: {pack.error}")
+            warn(
+                f"pack {pack.key} is {pack.status} and left out: {pack.error.splitlines()[0]} "
+                f"(hx packs check {pack.distribution})"
+            )

@@ -45,6 +45,9 @@ def list_(
             say()
             say(f"{paint(pack.key, 'bold')} is {paint(pack.status, STATUS[pack.status])}")
             say(f"  {pack.error}")
+            for finding in pack.findings:
+                if finding.message == pack.error:
+                    say(f"  where: {finding.place}\n  fix:   {finding.fix}")
         told = [each for each in pack.findings if each.level == "warning"]
         if told:
             note(f"{pack.key}: {len(told)} to look at: hx packs check {pack.distribution}")
