@@ -1,123 +1,182 @@
-"""Sums, means, extremes and orderings along axes."""
+"""Sums, means, extremes and norms along axes."""
 
 from __future__ import annotations
+
+import math
 
 from hx import case, converter
 from hx.lazy import torch
 
-from ._common import axes_of, one_axis
+from ._common import axes_of, one_axis, scalars_too
 
 ALONG = [case("float32[n,3]"), case("float32[n,3]", 1), case("float32[n,3]", [0, 1], True)]
 
 
-def _reduced(op, name, x, dim, keepdim):
+def reduced(op, name, x, dim, keepdim):
+    """A reduction over some axes, all of them for None; a number reduces as a vector of one."""
     if x.rank == 0:
-        return op.Identity(x)
+        return getattr(op, name)(op.Unsqueeze(x, [0]), [0], keepdims=0)
     return getattr(op, name)(x, axes_of(dim, x.rank), keepdims=int(keepdim))
 
 
-@converter("torch.sum", cases=ALONG)
-def sum(op, input, dim=None, keepdim=False, *, dtype=None):
-    return _reduced(op, "ReduceSum", op.cast(input, op.result.dtype), dim, keepdim)
+def count_of(x, dim):
+    """How many elements a reduction takes together."""
+    total = 1
+    for axis in axes_of(dim, x.rank) if x.rank else ():
+        total = x.shape[axis] * total
+    return total
+
+
+def _computed(name):
+    """A reduction in the dtype of its result."""
+
+    def convert(op, input, dim=None, keepdim=False, *, dtype=None):
+        return reduced(op, name, op.cast(input, op.result.dtype), dim, keepdim)
+
+    return convert
+
+
+CONVERTERS = [
+    converter("torch.sum", cases=ALONG)(_computed("ReduceSum")),
+    converter("torch.prod", cases=ALONG[:2])(_computed("ReduceProd")),
+    converter("torch.logsumexp", "torch.special.logsumexp", cases=ALONG[1:])(
+        _computed("ReduceLogSumExp")
+    ),
+]
 
 
 @converter("torch.mean", cases=ALONG)
 def mean(op, input, dim=None, keepdim=False, *, dtype=None):
-    return _reduced(op, "ReduceMean", op.cast(input, op.result.dtype), dim, keepdim)
+    x = op.cast(input, op.result.dtype)
+    count = count_of(x, dim)
+    if type(count) is int and count == 0:  # no number, where onnxruntime says 0
+        return op.Div(reduced(op, "ReduceSum", x, dim, keepdim), 0)
+    return reduced(op, "ReduceMean", x, dim, keepdim)
 
 
-@converter("torch.amax", cases=ALONG[1:])
-def amax(op, input, dim=(), keepdim=False):
-    return _reduced(op, "ReduceMax", input, dim, keepdim)
+def without_nan(op, x):
+    return op.Where(op.IsNaN(x), 0, x) if x.dtype.is_floating_point else x
 
 
-@converter("torch.amin", cases=ALONG[1:])
-def amin(op, input, dim=(), keepdim=False):
-    return _reduced(op, "ReduceMin", input, dim, keepdim)
+@converter("torch.nansum", cases=ALONG)
+def nansum(op, input, dim=None, keepdim=False, *, dtype=None):
+    x = without_nan(op, op.cast(input, op.result.dtype))
+    return reduced(op, "ReduceSum", x, dim, keepdim)
 
 
-@converter("torch.prod", cases=[case("float32[n,3]"), case("float32[n,3]", 1)])
-def prod(op, input, dim=None, keepdim=False, *, dtype=None):
-    return _reduced(op, "ReduceProd", op.cast(input, op.result.dtype), dim, keepdim)
+@converter("torch.nanmean", cases=ALONG)
+def nanmean(op, input, dim=None, keepdim=False, *, dtype=None):
+    x = op.cast(input, op.result.dtype)
+    numbers = op.cast(op.Not(op.IsNaN(x)), x.dtype)
+    return op.Div(reduced(op, "ReduceSum", without_nan(op, x), dim, keepdim),
+                  reduced(op, "ReduceSum", numbers, dim, keepdim))  # fmt: skip
 
 
-def _extreme(reduce, arg, pair):
-    def convert(op, input, dim=None, keepdim=False):
-        if hasattr(dim, "rank"):
-            return getattr(op, pair)(input, op.cast(dim, input.dtype))
-        if dim is None:
-            return _reduced(op, reduce, input, None, False)
-        axis = one_axis(dim, input.rank)
-        index = getattr(op, arg)(input, axis=axis, keepdims=int(keepdim))
-        return _reduced(op, reduce, input, axis, keepdim), index
+@converter("torch.count_nonzero", cases=[case("int64[n,3]<2", 1), case("float32[n,3]")])
+def count_nonzero(op, input, dim=None):
+    some = op.cast(op.cast(input, torch.bool), torch.int64)
+    return reduced(op, "ReduceSum", some, dim, False)
+
+
+# Extremes.
+
+
+def _most(name):
+    def convert(op, input, dim=(), keepdim=False):
+        return reduced(op, name, input, dim, keepdim)
 
     return convert
 
 
-max = converter("torch.max", cases=[case("float32[n,3]"), case("float32[n,3]", 1)])(
-    _extreme("ReduceMax", "ArgMax", "Max")
-)
-min = converter("torch.min", cases=[case("float32[n,3]"), case("float32[n,3]", 1)])(
-    _extreme("ReduceMin", "ArgMin", "Min")
-)
+amax = converter("torch.amax", cases=ALONG)(_most("ReduceMax"))
+amin = converter("torch.amin", cases=ALONG)(_most("ReduceMin"))
+
+
+@converter("torch.aminmax", cases=[case("float32[n,3]"), case("float32[n,3]", dim=1)])
+def aminmax(op, input, *, dim=None, keepdim=False):
+    return tuple(reduced(op, f"Reduce{m}", input, dim, keepdim) for m in ("Min", "Max"))
+
+
+def _extreme(reduce, arg, pair):
+    @scalars_too
+    def with_place(op, input, dim, keepdim=False):
+        axis = one_axis(dim, input.rank)
+        index = getattr(op, arg)(input, axis=axis, keepdims=int(keepdim))
+        return reduced(op, reduce, input, axis, keepdim), index
+
+    def convert(op, input, dim=None, keepdim=False):
+        if hasattr(dim, "rank"):
+            x, y = (op.cast(v, op.result.dtype) for v in (input, dim))
+            return getattr(op, pair)(x, y)
+        if dim is None:
+            return reduced(op, reduce, input, None, False)
+        return with_place(op, input, dim, keepdim)
+
+    return convert
+
+
+max = converter("torch.max", cases=ALONG[:2])(_extreme("ReduceMax", "ArgMax", "Max"))
+min = converter("torch.min", cases=ALONG[:2])(_extreme("ReduceMin", "ArgMin", "Min"))
 
 
 def _arg(name):
     def convert(op, input, dim=None, keepdim=False):
-        if dim is None:
+        if dim is None or input.rank == 0:
             y = getattr(op, name)(op.Reshape(input, [-1]), axis=0, keepdims=0)
-            return op.Reshape(y, [1] * input.rank) if keepdim else y
-        return getattr(op, name)(input, axis=dim, keepdims=int(keepdim))
+            return op.Reshape(y, [1] * input.rank) if keepdim and input.rank else y
+        return getattr(op, name)(input, axis=one_axis(dim, input.rank), keepdims=int(keepdim))
 
     return convert
 
 
-argmax = converter("torch.argmax", cases=[case("float32[n,3]"), case("float32[n,3]", 1)])(
-    _arg("ArgMax")
-)
-argmin = converter("torch.argmin", cases=[case("float32[n,3]"), case("float32[n,3]", 1)])(
-    _arg("ArgMin")
-)
+argmax = converter("torch.argmax", cases=ALONG[:2])(_arg("ArgMax"))
+argmin = converter("torch.argmin", cases=ALONG[:2])(_arg("ArgMin"))
 
 
-@converter("torch.all", cases=[case("bool[n,3]"), case("bool[n,3]", 1)])
-def all(op, input, dim=None, keepdim=False):
-    x = op.cast(op.cast(input, torch.bool), torch.int32)
-    return op.cast(_reduced(op, "ReduceMin", x, dim, keepdim), op.result.dtype)
+def _logical(name):
+    def convert(op, input, dim=None, keepdim=False):
+        y = reduced(op, name, op.cast(input, torch.bool), dim, keepdim)
+        return op.cast(y, op.result.dtype)
+
+    return convert
 
 
-@converter("torch.any", cases=[case("bool[n,3]"), case("bool[n,3]", 1)])
-def any(op, input, dim=None, keepdim=False):
-    x = op.cast(op.cast(input, torch.bool), torch.int32)
-    return op.cast(_reduced(op, "ReduceMax", x, dim, keepdim), op.result.dtype)
+all = converter("torch.all", cases=[case("bool[n,3]"), case("bool[n,3]", 1)])(_logical("ReduceMin"))
+any = converter("torch.any", cases=[case("bool[n,3]"), case("bool[n,3]", 1)])(_logical("ReduceMax"))
 
 
-def _variance(op, x, dim, correction, keepdim):
-    axes = axes_of(dim, x.rank)
-    centred = op.Sub(x, op.ReduceMean(x, axes))
-    squares = op.ReduceSum(op.Mul(centred, centred), axes, keepdims=int(keepdim))
-    count = 1
-    for a in axes:
-        count = x.shape[a] * count
-    return op.Div(squares, op.constant(count - correction, x.dtype))
+# Norms.
 
 
-@converter("torch.var", cases=[case("float32[n,3]", 1)])
-def var(op, input, dim=None, unbiased=None, keepdim=False, *, correction=None):
-    if isinstance(dim, bool):
-        dim, unbiased = None, dim
-    if correction is None:
-        correction = 1 if unbiased is None else int(unbiased)
-    return _variance(op, input, dim, correction, keepdim)
-
-
-@converter("torch.std", cases=[case("float32[n,3]", 1)])
-def std(op, input, dim=None, unbiased=None, keepdim=False, *, correction=None):
-    return op.Sqrt(var(op, input, dim, unbiased, keepdim, correction=correction))
-
-
-@converter("torch.linalg.vector_norm", cases=[case("float32[n,3]", 2, 1)])
+@converter("torch.linalg.vector_norm",
+           cases=[case("float32[n,3]", 2, 1), case("float32[n,3]", math.inf), case("float32[n,3]", 3, 1)])  # fmt: skip
 def vector_norm(op, x, ord=2, dim=None, keepdim=False, *, dtype=None):
-    if ord not in (1, 2):
+    x = op.cast(x, op.result.dtype)
+    if ord in (1, 2):
+        return reduced(op, f"ReduceL{int(ord)}", x, dim, keepdim)
+    if ord == 0:
+        return reduced(op, "ReduceSum", op.cast(op.cast(x, torch.bool), x.dtype), dim, keepdim)
+    if math.isinf(ord):
+        return reduced(op, "ReduceMax" if ord > 0 else "ReduceMin", op.Abs(x), dim, keepdim)
+    powers = reduced(op, "ReduceSum", op.Pow(op.Abs(x), op.constant(float(ord), x.dtype)), dim, keepdim)
+    return op.Pow(powers, op.constant(1 / ord, x.dtype))
+
+
+@converter("torch.ops.aten.norm", cases=[])
+def norm(op, input, p=2, dim=None, keepdim=False, *, dtype=None):
+    if isinstance(p, str):
         return NotImplemented
-    return _reduced(op, f"ReduceL{int(ord)}", op.cast(x, op.result.dtype), dim, keepdim)
+    return vector_norm(op, input, 2 if p is None else p, dim, keepdim)
+
+
+@converter("torch.dist", cases=[case("float32[n,3]", "float32[n,3]"), case("float32[n,3]", "float32[3]", 1)])
+def dist(op, input, other, p=2):
+    return vector_norm(op, op.Sub(input, other), p)
+
+
+@converter("torch.renorm", cases=[case("float32[n,3]", 2, 0, 1.0)])
+def renorm(op, input, p, dim, maxnorm):
+    kept = one_axis(dim, input.rank)
+    norms = vector_norm(op, input, p, [a for a in range(input.rank) if a != kept], True)
+    scale = op.Div(op.constant(maxnorm, input.dtype), op.Add(norms, 1e-7))
+    return op.Where(op.Greater(norms, op.constant(maxnorm, input.dtype)), op.Mul(input, scale), input)
