@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from hx import case, converter
 
+from ._common import one_axis, scalars_too
+
 ONE = [case("float32[n,3]")]
 
 
@@ -64,8 +66,12 @@ def selu(op, input, inplace=False):
 
 @converter("torch.nn.functional.softplus", cases=ONE)
 def softplus(op, input, beta=1, threshold=20):
-    soft = op.Softplus(input if beta == 1 else op.Mul(input, beta))
-    return soft if beta == 1 else op.Div(soft, beta)
+    scaled = input if beta == 1 else op.Mul(input, beta)
+    soft = op.Softplus(scaled)
+    soft = soft if beta == 1 else op.Div(soft, beta)
+    if threshold >= 20:  # where the two are the same number
+        return soft
+    return op.Where(op.Greater(scaled, op.constant(threshold, input.dtype)), input, soft)
 
 
 @converter("torch.prelu", cases=[case("float32[n,3]", "float32[1]")])
@@ -77,6 +83,7 @@ def prelu(op, input, weight):
 
 @converter("torch.softmax", "torch.ops.aten._softmax",
            cases=[case("float32[n,3]", 1), case("float32[n,3]", 0)])  # fmt: skip
+@scalars_too
 def softmax(op, input, dim, dtype=None):
     return op.Softmax(op.cast(input, op.result.dtype), axis=dim)
 
@@ -86,7 +93,9 @@ def softmax_functional(op, input, dim=None, _stacklevel=3, dtype=None):
     return NotImplemented if dim is None else softmax(op, input, dim)
 
 
-@converter("torch.log_softmax", "torch.ops.aten._log_softmax", cases=[case("float32[n,3]", 1)])
+@converter("torch.log_softmax", "torch.special.log_softmax",
+           "torch.ops.aten._log_softmax", cases=[case("float32[n,3]", 1)])  # fmt: skip
+@scalars_too
 def log_softmax(op, input, dim, dtype=None):
     return op.LogSoftmax(op.cast(input, op.result.dtype), axis=dim)
 
@@ -100,3 +109,39 @@ def glu(op, input, dim=-1):
 @converter("torch.nn.functional.logsigmoid", cases=ONE)
 def logsigmoid(op, input):
     return op.Neg(op.Softplus(op.Neg(input)))
+
+
+@converter("torch.ops.aten._safe_softmax", cases=[])
+def safe_softmax(op, self, dim, dtype=None):
+    """A row that is all -inf gives zeros, not NaN."""
+    x = op.cast(self, op.result.dtype)
+    axis = one_axis(dim, x.rank)
+    none = op.Equal(op.ReduceMax(x, [axis], keepdims=1), float("-inf"))
+    return op.Where(none, 0, op.Softmax(x, axis=axis))
+
+
+@converter("torch.celu", "torch.nn.functional.celu", cases=[case("float32[n,3]", alpha=0.5)])
+def celu(op, input, alpha=1.0, inplace=False):
+    return op.Celu(input, alpha=alpha)
+
+
+@converter("torch.threshold", "torch.nn.functional.threshold", cases=[case("float32[n,3]", 0.1, 20.0)])
+def threshold(op, input, threshold, value, inplace=False):
+    return op.Where(op.Greater(input, op.constant(threshold, input.dtype)), input,
+                    op.constant(value, input.dtype))  # fmt: skip
+
+
+@converter("torch.nn.functional.softshrink", "torch.ops.aten.softshrink", cases=ONE)
+def softshrink(op, input, lambd=0.5):
+    return op.Shrink(input, lambd=lambd, bias=lambd)
+
+
+@converter("torch.nn.functional.hardshrink", "torch.ops.aten.hardshrink", cases=ONE)
+def hardshrink(op, input, lambd=0.5):
+    return op.Shrink(input, lambd=lambd)
+
+
+@converter("torch.rrelu", "torch.nn.functional.rrelu", cases=[])
+def rrelu(op, input, lower=1 / 8, upper=1 / 3, training=False, inplace=False):
+    """Outside of training the slope is the middle of its range."""
+    return NotImplemented if training else op.LeakyRelu(input, alpha=(lower + upper) / 2)
