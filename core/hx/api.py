@@ -16,7 +16,7 @@ from .proving import prove_program
 from .registration import OPSETS
 from .registry import Registry
 from .report import Report
-from .world import fewer_collections
+from .quiet import fewer_collections
 
 if TYPE_CHECKING:
     import os

@@ -36,7 +36,7 @@ class Prepared:
         left = iter(self.names)
 
         def put(name: str, leaf: Any) -> Any:
-            return tensors[next(left)] if isinstance(leaf, torch.Tensor) else leaf
+            return tensors[next(left)] if isinstance(leaf, torch.Tensor) else structures.own(leaf)
 
         args = tuple(structures.replace(a, put) for a in self.args)
         kwargs = {k: structures.replace(v, put) for k, v in self.kwargs.items()}

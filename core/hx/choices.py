@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from . import targets
+from . import symbolic, targets
 from .call import Arguments
 from .dims import Dim
 from .errors import TargetError
@@ -27,7 +27,7 @@ class Choices:
     """The converters of one export, by the key of what arrives."""
 
     def __init__(self, registry: Registry, opset: int) -> None:
-        self._registry = registry
+        self._registry, self._opset = registry, opset
         self._by_key: dict[Any, list[tuple[Target, Choice]]] = {}
         self._ranked: dict[Any, list[tuple[Target, list[Choice]]]] = {}
         self.functions: dict[Callable, Any] = {}  # plain Python functions to hook -> key
@@ -53,7 +53,17 @@ class Choices:
             self._by_key.setdefault(target.key, []).append((target, choice))
 
     def of(self, key: Any) -> bool:
-        return key in self._by_key
+        """Whether anybody converts what arrives under this key."""
+        return key in self._by_key or (isinstance(key, str) and self._adopt(key))
+
+    def _adopt(self, key: str) -> bool:
+        """Takes what was registered with PyTorch itself, for its older exporter."""
+        found = symbolic.of_operator(key, self._opset)
+        if found is None:
+            return False
+        choice = Choice(key, (found,), "registered with torch.onnx")
+        self._by_key[key] = [(Target(key, "operator", key), choice)]
+        return True
 
     def pick(self, key: Any, args: tuple = ()) -> Registration | None:
         """The converter of a torch function, an operator or an autograd function."""
@@ -76,11 +86,11 @@ class Choices:
         ranked = self._ranked.get((key, subject))
         if ranked is None:
             ranked = self._ranked[key, subject] = _rank(entries, args, subject)
-        for _, choices in ranked:
-            if len(choices) == 1:
-                yield choices[0].registration
-            else:
-                yield self._registry.pick([r for c in choices for r in c.candidates])
+        for target, choices in ranked:
+            if len(choices) > 1:
+                best = self._registry.pick([r for c in choices for r in c.candidates])
+                choices[:] = [Choice(target.text, (best,), "by any name")]
+            yield choices[0].registration
 
     def fit(self, choice: Registration, given: Arguments) -> tuple[tuple, dict]:
         """The arguments as the converter's signature spells them."""
@@ -173,7 +183,9 @@ def _packs_at(text: str) -> int | None:
         arguments = [a for a in getattr(packet, overload)._schema.arguments if not a.kwarg_only]
         for i, argument in enumerate(arguments[:2]):
             # Nothing may stand behind it: x.movedim(0, 1) names two axes, not a list of them.
-            alone = i + 1 == len(arguments)
+            # Nor is a list beside a list meant: eq of two lists of numbers is an operator, too.
+            before = [str(a.type) for a in arguments[:i]]
+            alone = i + 1 == len(arguments) and before in ([], ["Tensor"])
             if alone and str(argument.type) in ("List[int]", "List[SymInt]") and argument.N is None:
                 return i
     return None

@@ -97,9 +97,10 @@ def mutated(func: Any, args: tuple, kwargs: dict) -> list[torch.Tensor]:
 
 def spelled(func: Any, key: Any) -> str:
     """The public name of a function: what a converter would be registered for."""
-    if isinstance(func, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
-        overload = isinstance(func, torch._ops.OpOverload)
-        return func._schema.name if overload else func._qualified_op_name
+    if isinstance(func, torch._ops.OpOverloadPacket):
+        return func._qualified_op_name
+    if isinstance(func, torch._ops.OpOverload):
+        return str(func._schema.name)
     name = torch.overrides.resolve_name(func)
     if name:
         return str(name)

@@ -7,74 +7,134 @@ libraries ask before they choose an export-friendly path.
 from __future__ import annotations
 
 import builtins
-import contextlib
-import gc
+import functools
 import math
 import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch._C import _len_torch_dispatch_stack, _len_torch_function_stack
+from torch._C import _pop_torch_dispatch_stack as pop_operators
+from torch._C import _pop_torch_function_stack as pop_functions
+from torch._C import _push_on_torch_dispatch_stack as push_operators
+from torch._C import _push_on_torch_function_stack as push_functions
 
-from . import dims, patching
+from . import callables, dims, patching
+from .hooks import stage
 from .known import _shape_of
-from .recording import FunctionDoor, OperatorDoor, Recording, _local
+from .recording import FunctionDoor, OperatorDoor, Recording, _local, current
+
+_C: Any = torch._C  # its stub leaves out some of what is used here
 
 
-_quiet = threading.Lock()
-_quieted: list[tuple[int, int, int]] = []  # the thresholds before, once for each export that runs
+class recorded:  # noqa: N801, RUF100 - read as a verb
+    """`with recorded(recording, model):` records what this thread does in the block.
 
+    As in `patching`: undoing is registered before the change, may run again, and finds out by
+    looking what is left to do.
+    """
 
-@contextlib.contextmanager
-def fewer_collections() -> Iterator[None]:
-    """No full garbage collections meanwhile: they would look at every object of every library."""
-    with _quiet:
-        now = gc.get_threshold()
-        _quieted.append(_quieted[0] if _quieted else now)
-        gc.set_threshold(now[0], now[1], 1 << 30)
-    try:
-        yield
-    finally:
-        with _quiet:
-            before = _quieted.pop()
-            if not _quieted:
-                gc.set_threshold(*before)
+    _open = False
 
+    def __init__(self, recording: Recording, model: Any, watch: Callable | None = None) -> None:
+        self._recording, self._model, self._watch = recording, model, watch
+        self._steps: list[Callable[[], Any]] = []
 
-@contextlib.contextmanager
-def recorded(recording: Recording, model: Any, watch: Callable | None = None) -> Iterator[None]:
-    """For the time of the block, what this thread does is recorded."""
-    with contextlib.ExitStack() as stack:
-        before = getattr(_local, "recording", None)
+    def __enter__(self) -> None:
+        try:
+            self._open = True
+            self._set_up()
+        except BaseException:
+            self._undo()
+            raise
+
+    def __exit__(self, *exc: object) -> None:
+        try:
+            self._undo()
+        except BaseException:
+            self._undo()  # finish what an interrupt cut short
+            raise
+
+    def __del__(self) -> None:
+        # Reached open only if an interrupt came between the body and the first line of __exit__.
+        if self._open:
+            self._undo()
+
+    def _set_up(self) -> None:
+        recording, later = self._recording, self._steps.append
+        later(functools.partial(setattr, _local, "recording", current()))
+        later(functools.partial(dims.listen, dims.listening()))
+        later(functools.partial(torch._C._set_grad_enabled, torch.is_grad_enabled()))
+        later(stage.as_now())
+        later(_modes_as_now())
+        hooked = patching.hooks(_hooks(recording, self._model, self._watch))
+        stored = patching.attributes([*_carriers(recording), *callables.places(recording)])
+        for patches in (hooked, stored):
+            later(functools.partial(patches.__exit__, None, None, None))
         _local.recording = recording
-        stack.callback(setattr, _local, "recording", before)
-        listening = dims.listen(recording._size_left)
-        stack.callback(dims.listen, listening)
-        stack.enter_context(torch.no_grad())
-        stack.enter_context(_eager())
-        stack.enter_context(patching.hooks(_hooks(recording, model, watch)))
-        stack.enter_context(patching.attributes(_carriers(recording)))
-        stack.enter_context(OperatorDoor(recording))
-        stack.enter_context(FunctionDoor(recording))
-        yield
+        dims.listen(recording._size_left)
+        torch._C._set_grad_enabled(False)
+        hooked.__enter__()
+        stored.__enter__()
+        # Not through their __enter__, which sets flags that all threads share.
+        push_operators(OperatorDoor(recording))
+        push_functions(FunctionDoor(recording))
+        stage.lift()  # what a user's rewrite makes of a function is a part of the model
+        _C._set_torch_function_state(_C._TorchFunctionState.ENABLED)
+
+    def _undo(self) -> None:
+        failed = None
+        for step in reversed(self._steps):
+            try:
+                step()
+            except Exception as e:  # the others still have to be undone
+                failed = e
+        self._steps.clear()
+        self._open = False
+        if failed is not None:
+            raise failed
+
+
+def _modes_as_now() -> Callable[[], None]:
+    """What takes away the modes that were pushed since, by whatever way the block is left."""
+    functions, operators = _len_torch_function_stack(), _len_torch_dispatch_stack()
+    state = _C._get_torch_function_state()
+
+    def back() -> None:
+        while _len_torch_function_stack() > functions:
+            pop_functions()
+        while _len_torch_dispatch_stack() > operators:
+            pop_operators(None)
+        _C._set_torch_function_state(state)
+
+    return back
+
+
+class aside:  # noqa: N801, RUF100 - read as an adverb
+    """`with aside():` an export inside of a recorded forward is no part of that recording."""
+
+    def __enter__(self) -> None:
+        self._outer = current()
+        if self._outer is not None:
+            self._was = self._outer.busy
+            self._outer.busy = True
+
+    def __exit__(self, *exc: object) -> None:
+        if self._outer is not None:
+            self._outer.busy = self._was
 
 
 def _hooks(recording: Recording, model: Any, watch: Callable | None) -> dict:
-    hooks: dict[Callable, Callable] = {}
-    for function, key in recording.choices.functions.items():
-        hooks[function] = _foreign(recording, key)
+    hooks: dict[Any, Callable] = dict(callables.hooks(recording))
     hooks[torch.nn.Module._call_impl] = _scopes(recording, model, watch)
     for asked in (torch.compiler.is_exporting, torch.onnx.is_in_onnx_export, torch.jit.is_tracing):
         hooks[asked] = _yes(recording)
+    # What torch.compile compiled runs as it was written. Its own switch is for all threads.
+    dynamo = sys.modules.get("torch._dynamo.eval_frame")
+    if dynamo is not None:
+        hooks[dynamo._callback_from_stance] = lambda original, args, kwargs: None
     return hooks
-
-
-def _foreign(recording: Recording, key: Any) -> Callable:
-    def hook(original, args, kwargs):
-        return recording.foreign(key, original, args, kwargs)
-
-    return hook
 
 
 def _yes(recording: Recording) -> Callable:
@@ -111,16 +171,6 @@ def _scopes(recording: Recording, model: Any, watch: Callable | None) -> Callabl
         return result
 
     return hook
-
-
-@contextlib.contextmanager
-def _eager() -> Iterator[None]:
-    """What torch.compile compiled runs as it was written."""
-    if "torch._dynamo" not in sys.modules:
-        yield
-        return
-    with torch.compiler.set_stance("force_eager"):
-        yield
 
 
 def _carriers(recording: Recording) -> list[tuple[Any, str, Callable]]:

@@ -1,0 +1,150 @@
+"""The first door: Python callables that are hooked where they are, and what TorchScript runs.
+
+Module forwards and functions of other libraries, for which a converter is registered; the `apply`
+of custom autograd functions, for their converter or their `symbolic`; and scripted functions, whose
+inside no door can see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import torch
+
+from . import symbolic, targets
+from .call import lift
+from .errors import Unsupported, Where
+from .recording import DECLINED, Recording
+from .registration import Registration
+
+Handler = Callable[[Callable, tuple, Mapping[str, Any]], Any]
+
+
+def hooks(recording: Recording) -> dict[Any, Handler]:
+    """What to hook of plain Python functions: function -> handler."""
+    found: dict[Any, Handler] = {
+        function: _foreign(recording, key) for function, key in recording.choices.functions.items()
+    }
+    apply = targets.innermost(vars(torch.autograd.Function).get("apply"))
+    if apply is not None:
+        found[apply] = _applied(recording)
+    return found
+
+
+def places(recording: Recording) -> list[tuple[Any, str, Callable]]:
+    """What to hook of the rest, where it is stored: owner, name, maker of a wrapper."""
+    found = [
+        (owner, name, _stored(recording, key)) for owner, name, key in recording.choices.places
+    ]
+    found += [(torch._C.ScriptFunction, "__call__", _scripted(recording))]
+    found += [(torch._C.ScriptMethod, "__call__", _scripted(recording))]
+    return found
+
+
+def _foreign(recording: Recording, key: Any) -> Handler:
+    def hook(original, args, kwargs):
+        if recording.busy:
+            return original(*args, **kwargs)
+        asked = recording.choices.candidates(key, args)
+        return ask(recording, asked, key, original, args, kwargs)
+
+    return hook
+
+
+def _stored(recording: Recording, key: Any) -> Callable:
+    hook = _foreign(recording, key)
+    return lambda original: lambda *args, **kwargs: hook(original, args, kwargs)
+
+
+def _applied(recording: Recording) -> Handler:
+    """`Function.apply`, one for all: its class comes first."""
+
+    def hook(original, args, kwargs):
+        cls = args[0]
+        if recording.busy or not isinstance(cls, type):
+            return original(*args, **kwargs)
+
+        def run(*args, **kwargs):
+            return original(cls, *args, **kwargs)
+
+        return ask(recording, _of_function(recording, cls), cls, run, args[1:], kwargs)
+
+    return hook
+
+
+def _of_function(recording: Recording, cls: type) -> Iterable[Registration]:
+    for base in cls.__mro__:
+        yield from recording.choices.candidates(base)
+    own = symbolic.of_function(cls)
+    if own is not None:
+        yield own
+
+
+def ask(
+    recording: Recording,
+    candidates: Iterable[Registration],
+    key: Any,
+    original: Callable,
+    args: tuple,
+    kwargs: Mapping[str, Any],
+) -> Any:
+    """The result of a call, by the first converter that does not decline, or else by its body."""
+    given = None
+    for choice in candidates:
+        recording.busy = True
+        try:
+            with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+                given = given or lift(recording, args, kwargs)
+                run = recording._runner(key, original, args, kwargs, given)
+                result = recording.convert(choice, given, run)
+        finally:
+            recording.busy = False
+        if result is not DECLINED:
+            return result
+    return original(*args, **kwargs)
+
+
+# TorchScript: its interpreter calls operators, with sizes that are plain numbers by then.
+
+
+def _scripted(recording: Recording) -> Callable:
+    def wrapper(original: Callable) -> Callable:
+        def call(self, *args, **kwargs):
+            if recording.busy:
+                return original(self, *args, **kwargs)
+            python = python_of(self)
+            if python is None:
+                raise refusal(self, recording.where())
+            return python(*args, **kwargs)
+
+        return call
+
+    return wrapper
+
+
+def python_of(called: Any) -> Callable | None:
+    """The Python function that was scripted: PyTorch keeps it, for torch.compile.
+
+    A traced function has one too, and is not the same: the trace took one path through it.
+    """
+    if not isinstance(called, torch._C.ScriptFunction):
+        return None
+    scripted = getattr(called, "__name__", "") == "ScriptFunction"
+    return getattr(called, "_torchdynamo_inline", None) if scripted else None
+
+
+def refusal(called: Any, where: Where | None = None, path: str = "") -> Unsupported:
+    """The error that names a module or function of TorchScript."""
+    if isinstance(called, torch._C.ScriptMethod):
+        owner: Any = called.owner
+        name, kind = owner._type().name(), "module"
+    else:
+        name = getattr(called, "original_name", "") or getattr(called, "name", "")
+        kind = "module" if isinstance(called, torch.jit.ScriptModule) else "function"
+    what = f"{path} ({name})" if path else name or "the model"
+    return Unsupported(
+        f"{what} is a TorchScript {kind}: its Python code is gone, and nothing of it can be watched",
+        where=where,
+        hint=f"export the {kind} that it was scripted or traced from",
+    )

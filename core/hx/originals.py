@@ -1,0 +1,95 @@
+"""Whether what a name holds is what its library put there, or what somebody replaced it with.
+
+A converter speaks for the code that its target had when it was written. When the user puts another
+forward in its place (`nn.ReLU.forward = mine`, `mock.patch`), the new one is part of the model: its
+body is opened, and the converter stays silent.
+
+Most functions answer at once: they were made in the module, and under the name, where they are
+found. Of the others (decorators without `functools.wraps`, names that a library passes on) the
+source of the module tells: only a plain `def` with other code in its place was replaced.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import sys
+import types
+from collections.abc import Iterable
+from typing import Any
+
+
+def replaced(owner: Any, attribute: str, function: Any) -> bool:
+    """Whether `owner.attribute`, which is `function` innermost, is somebody else's code."""
+    holder = _holder(owner, attribute)
+    if isinstance(holder, type):
+        home, path = holder.__module__, f"{holder.__qualname__}.{attribute}"
+    elif isinstance(holder, types.ModuleType):
+        home, path = holder.__name__, attribute
+    else:
+        return False
+    if function is None:
+        # A mock, or anything else that is called: not what a `def` leaves.
+        return isinstance(holder, type) and _bound(home, path) == "def"
+    made = function.__globals__.get("__name__", "")
+    if made == home and (function.__qualname__ == path or isinstance(holder, types.ModuleType)):
+        return False
+    own, foreign = home.partition(".")[0], made.partition(".")[0]
+    if own == "torch" and foreign != own and not isinstance(holder, type):
+        return True
+    how = _bound(home, path)
+    if how == "def":
+        return True
+    return how.partition(".")[0] == own and foreign != own
+
+
+def _holder(owner: Any, attribute: str) -> Any:
+    for cls in getattr(owner, "__mro__", ()):
+        if attribute in vars(cls):
+            return cls
+    return owner
+
+
+@functools.cache
+def _bound(home: str, path: str) -> str:
+    """How the module's source binds a name: "def", the module it is imported from, or ""."""
+    body: Iterable[ast.stmt] = _source(home)
+    *outer, name = path.split(".")
+    for part in outer:
+        classes = [s for s in body if isinstance(s, ast.ClassDef) and s.name == part]
+        if not classes:
+            return ""
+        body = classes[-1].body
+    found = ""
+    for statement in body:
+        if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            if statement.name == name:
+                found = "" if statement.decorator_list else "def"
+        elif isinstance(statement, ast.ImportFrom):
+            for alias in statement.names:
+                if (alias.asname or alias.name) == name:
+                    found = _absolute(home, statement)
+        elif isinstance(statement, (ast.Assign, ast.AnnAssign)):
+            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+            if any(isinstance(t, ast.Name) and t.id == name for t in targets):
+                found = ""
+        elif not isinstance(statement, (ast.Expr, ast.ClassDef, ast.Import, ast.Pass)):
+            # Bound in some branch or loop: nothing can be said.
+            if any(isinstance(n, ast.FunctionDef) and n.name == name for n in ast.walk(statement)):
+                return ""
+    return found
+
+
+def _absolute(home: str, statement: ast.ImportFrom) -> str:
+    return home.partition(".")[0] if statement.level else statement.module or ""
+
+
+def _source(home: str) -> list[ast.stmt]:
+    module = sys.modules.get(home)
+    if module is None:
+        return []
+    try:
+        return ast.parse(inspect.getsource(module)).body
+    except (OSError, TypeError, SyntaxError):
+        return []
