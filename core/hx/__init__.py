@@ -26,6 +26,10 @@ __version__ = "0.1.0"
 _HOME = {
     "export": "api",
     "scan": "api",
+    "record": "hooks.record",
+    "rewrite": "hooks.rewrite",
+    "watch": "hooks.watch",
+    "features": "hooks.features",
     "Program": "program",
     "Report": "report",
     "Registry": "registry",
@@ -64,6 +68,10 @@ if TYPE_CHECKING:
     from .errors import Unsupported as Unsupported
     from .errors import UsageError as UsageError
     from .errors import VerificationError as VerificationError
+    from .hooks.features import features as features
+    from .hooks.record import record as record
+    from .hooks.rewrite import rewrite as rewrite
+    from .hooks.watch import watch as watch
     from .hookspecs import hookimpl as hookimpl
     from .program import Program as Program
     from .registration import Case as Case

@@ -76,9 +76,8 @@ class _Back:
             return
         self.handle.remove()
         tensor = self.tensor()
-        if tensor is not None and self.fresh and tensor._backward_hooks is not None:
-            if len(tensor._backward_hooks) == 0:
-                tensor._backward_hooks = None
+        if tensor is not None and self.fresh and tensor._backward_hooks == {}:
+            tensor._backward_hooks = None
 
 
 def on(tensor: torch.Tensor, place: object, owner: Owner, callback: Callback) -> bool:

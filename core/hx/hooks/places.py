@@ -31,6 +31,7 @@ class Places:
     """All that was asked for."""
 
     model: torch.nn.Module | None = None
+    compiled: bool = False  # torch.compile wrapped the model
     modules: dict[str, torch.nn.Module] = field(default_factory=dict)
     functions: list[Function] = field(default_factory=list)
     parameters: dict[str, torch.Tensor] = field(default_factory=dict)
@@ -60,14 +61,8 @@ def split(what: Iterable[Any]) -> tuple[torch.nn.Module | None, list[Any]]:
     """The model, when it is the first, and the places."""
     listed = list(what)
     if listed and isinstance(listed[0], torch.nn.Module):
-        return unwrapped(listed[0]), listed[1:]
+        return listed[0], listed[1:]
     return None, listed
-
-
-def unwrapped(model: torch.nn.Module) -> torch.nn.Module:
-    """What torch.compile wrapped."""
-    inner = getattr(model, "_orig_mod", None)
-    return inner if isinstance(inner, torch.nn.Module) else model
 
 
 def find(
@@ -77,7 +72,10 @@ def find(
     everything: Iterable[Any] = ("*",),
 ) -> Places:
     """What `wanted` names, without what `but` names; `everything` when nothing is wanted."""
-    found = Places(model)
+    inner = getattr(model, "_orig_mod", None)  # what torch.compile wrapped
+    compiled = isinstance(inner, torch.nn.Module)
+    model = inner if compiled else model
+    found = Places(model, compiled)
     listed = list(wanted)
     for each in listed or (everything if model is not None else ()):
         _add(found, each)
@@ -134,8 +132,9 @@ def _add_name(found: Places, text: str) -> None:
             target = targets.resolve(text)
             if target.kind in ("operator", "torch"):
                 return _add_function(found, Function(text, target.key))
-            if target.kind == "callable" and target.function is not None:
-                return _add_function(found, Function(text, target.key, target.function))
+            hooked: Any = target.function
+            if target.kind == "callable" and hooked is not None:
+                return _add_function(found, Function(text, target.key, hooked))
     raise _unknown(found, text)
 
 

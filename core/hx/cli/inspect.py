@@ -1,0 +1,200 @@
+"""`hx inspect SPEC`: the model as it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hx.cli import options as o
+
+if TYPE_CHECKING:
+    from hx.hooks.inspection import Cost, Inspection, Layer
+
+Functions = Annotated[
+    bool, typer.Option("--functions", "-f", help="PyTorch's functions under each module.")
+]
+Depth = Annotated[
+    int | None,
+    typer.Option(
+        "--depth", metavar="N", min=0, help="Levels of modules to show.", show_default=False
+    ),
+]
+Watch = Annotated[bool, typer.Option("--watch", help="Print each module as soon as it has run.")]
+Warmup = Annotated[
+    int | None,
+    typer.Option(
+        "--warmup",
+        metavar="N",
+        min=0,
+        help="Runs before the one that counts; 1, or 0 with --watch.",
+        show_default=False,
+    ),
+]
+
+
+def inspect(
+    spec: o.Spec,
+    input: o.Input = None,
+    inputs: o.Inputs = None,
+    weights: o.Weights = None,
+    functions: Functions = False,
+    depth: Depth = None,
+    watch: Watch = False,
+    warmup: Warmup = None,
+    no_pack: o.NoPack = None,
+    only_packs: o.OnlyPacks = None,
+    seed: o.Seed = 0,
+    json: o.Json = False,
+) -> None:
+    """See the model as it runs.
+
+    A tree of its modules, in the order in which they ran: what each returned, its parameters,
+    calls, time, and the memory of the activations that were made inside. With --functions that
+    counts what functions made on the way, too.
+
+    \b
+    Examples:
+      hx inspect hx.demo:model
+      hx inspect hx.demo:model --functions
+      hx inspect torchvision:resnet50 -i "x=float32[8,3,224,224]" --depth 1
+      hx inspect timm:vit_tiny_patch16_224 --watch
+    """
+    from hx.cli.output import Progress, as_json, bytes_text, note
+    from hx.hooks import inspection
+
+    registry = o.registry_for(no_pack=no_pack, only_packs=only_packs)
+    o.tell_broken_packs(registry)
+    with Progress(not watch) as progress:
+        progress("loading the model")
+        loaded, call = o.model_and_call(spec, registry, input, inputs, weights, None, seed)
+        progress("running")
+        found = inspection.inspect(
+            loaded.model,
+            call.args,
+            call.kwargs,
+            functions=functions,
+            warmup=(0 if watch else 1) if warmup is None else warmup,
+            tell=_teller(loaded.model, depth) if watch else None,
+        )
+    if json:
+        as_json("inspect", modules=[_data(layer, functions) for layer in _shown(found, depth)])
+        return
+    if not watch:
+        _table(found, depth)
+    root = found.root
+    note(
+        f"{_number(root.parameters)} parameters ({bytes_text(root.parameter_bytes)}), "
+        f"{bytes_text(root.memory)} of activations, {_time(root.seconds)}"
+    )
+
+
+def _shown(found: Inspection, depth: int | None) -> list[Layer]:
+    return [layer for layer in found.layers if depth is None or layer.depth <= depth]
+
+
+def _data(layer: Layer, functions: bool) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    data = asdict(layer)
+    data["functions"] = list(data["functions"].values())
+    for name in ("order", *([] if functions else ["functions"])):
+        del data[name]
+    return {"path": data.pop("name"), "kind": data.pop("kind"), **data}
+
+
+def _table(found: Inspection, depth: int | None) -> None:
+    from hx.cli.output import table
+
+    rows = list(_rows(_shown(found, depth)))
+    heads = ["module", "output", "params", "calls", "time", "memory"]
+    for column in range(2, len(heads)):
+        size = max(len(heads[column]), *(len(row[column]) for row in rows))
+        heads[column] = heads[column].rjust(size)
+        for row in rows:
+            row[column] = row[column].rjust(size)
+    table(heads, rows, colours=[None, "cyan", None, None, None, None], shrink=[0, 1])
+
+
+def _rows(layers: list[Layer]) -> Iterator[list[str]]:
+    for i, layer in enumerate(layers):
+        below = [x.depth for x in layers[i + 1 :]]
+        stem = _stem(layer.depth, below)
+        own = layer.name.rpartition(".")[2]
+        label = f"{own} {layer.kind}".strip()
+        yield [stem + label, *_cells(layer, _number(layer.parameters) if layer.parameters else "")]
+        has_children = bool(below) and below[0] > layer.depth
+        under = _under(layer.depth, below) + ("│ " if has_children else "  ")
+        for cost in layer.functions.values():
+            yield [f"{under}{_short(cost.name)}()", *_cells(cost, "")]
+
+
+def _cells(cost: Cost, parameters: str) -> list[str]:
+    from hx.cli.output import bytes_text
+
+    if not cost.calls:
+        return ["not run", parameters, "0", "", ""]
+    memory = bytes_text(cost.memory) if cost.memory else ""
+    return [_output(cost), parameters, str(cost.calls), _time(cost.seconds), memory]
+
+
+def _output(cost: Cost) -> str:
+    told = [f"{each['dtype']}[{','.join(map(str, each['shape']))}]" for each in cost.output]
+    return ", ".join(told)
+
+
+def _stem(depth: int, below: list[int]) -> str:
+    """The branches of the tree in front of a module; `below` are the depths of what follows."""
+    if depth == 0:
+        return ""
+    return _bars(depth, below) + ("├ " if _goes_on(depth, below) else "└ ")
+
+
+def _under(depth: int, below: list[int]) -> str:
+    """The same in front of what belongs to it."""
+    if depth == 0:
+        return ""
+    return _bars(depth, below) + ("│ " if _goes_on(depth, below) else "  ")
+
+
+def _bars(depth: int, below: list[int]) -> str:
+    return "".join("│ " if _goes_on(level, below) else "  " for level in range(1, depth))
+
+
+def _goes_on(level: int, below: list[int]) -> bool:
+    """Whether another module of this level follows under the same parent."""
+    return next((depth == level for depth in below if depth <= level), False)
+
+
+def _short(target: str) -> str:
+    return target.removeprefix("torch.nn.functional.").removeprefix("torch.")
+
+
+def _number(count: int) -> str:
+    for size, letter in ((1e9, "G"), (1e6, "M")):
+        if count >= size:
+            return f"{count / size:.1f} {letter}"
+    return f"{count:,}"
+
+
+def _time(seconds: float) -> str:
+    if seconds < 1e-3:
+        return f"{seconds * 1e6:.0f} µs"
+    return f"{seconds * 1e3:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
+
+
+def _teller(model: Any, depth: int | None) -> Any:
+    """Prints each module at once, so that a long run can be followed."""
+    import sys
+
+    size = max((len(name) for name, _ in model.named_modules()), default=0)
+
+    def tell(layer: Layer) -> None:
+        if depth is None or layer.depth <= depth:
+            name = (layer.name or layer.kind).ljust(size)
+            # On stderr with --json: stdout is the data's.
+            stream = sys.stderr if "--json" in sys.argv else sys.stdout
+            print(f"{name}  {_time(layer.seconds):>8}  {_output(layer)}", file=stream, flush=True)
+
+    return tell

@@ -1,0 +1,26 @@
+"""Tensors in few words: `float32[1,512,7,7]`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from .. import structures
+
+
+def dtype_name(tensor: torch.Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+def described(thing: Any, most: int = 4) -> str:
+    """What a call got or returned, its tensors one after the other."""
+    told = [_leaf(leaf) for _, leaf in structures.leaves(thing)]
+    rest = f" and {len(told) - most} more" if len(told) > most else ""
+    return ", ".join(told[:most]) + rest or "nothing"
+
+
+def _leaf(leaf: Any) -> str:
+    if isinstance(leaf, torch.Tensor):
+        return f"{dtype_name(leaf)}[{','.join(map(str, leaf.shape))}]"
+    return type(leaf).__name__ if leaf is not None else "None"
