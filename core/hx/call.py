@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from . import dims
+from . import containers, dims
 from .errors import ConverterError, HxError, Where
 from .values import Constant, Value
 
@@ -32,6 +32,7 @@ class Arguments:
     tensors: list[torch.Tensor]
     values: list[Value]
     traced: bool  # some value, or some size, is only known at run time
+    sized: bool = False  # a size that may vary is among them
 
 
 def lift(recording: Recording, args, kwargs) -> Arguments:
@@ -53,13 +54,13 @@ def _lifted(x: Any, found: Arguments, value_of: Callable) -> Any:
     if kind in _LEAF_TYPES:
         return x
     if kind is dims.Dim or kind is dims.DimFloat:
-        found.traced = True
+        found.traced = found.sized = True
         return x
     if isinstance(x, torch.Tensor):
         value = value_of(x)
         found.tensors.append(x)
         found.values.append(value)
-        if not value.is_constant:
+        if not value.fixed:
             found.traced = True
         return value
     if kind is tuple or kind is list:
@@ -75,6 +76,11 @@ def _lifted(x: Any, found: Arguments, value_of: Callable) -> Any:
     if kind is slice:
         parts = (_lifted(v, found, value_of) for v in (x.start, x.stop, x.step))
         return slice(*parts)
+    container = containers.of(x)
+    if container is not None:
+        named, context = container.flatten(x)
+        inside = {k: _lifted(v, found, value_of) for k, v in named.items()}
+        return container.unflatten(inside, context)
     return x
 
 
@@ -169,6 +175,7 @@ class Step:
     parent: Value
     output: tuple
     spec: Any
+    fixed: bool  # nothing but the contents of the parent may differ at another run
 
 
 def substitute(x, old: Value, new: Value):
@@ -183,6 +190,9 @@ def substitute(x, old: Value, new: Value):
 
 def pick(tree, path: tuple):
     for key in path:
+        container = containers.of(tree)
+        if container is not None:
+            tree, _ = container.flatten(tree)
         tree = tree[key]
     return tree
 
@@ -208,6 +218,8 @@ def tensors_in(tree, path: tuple = ()):
     elif dataclasses.is_dataclass(tree) and not isinstance(tree, type):
         for f in dataclasses.fields(tree):
             yield from tensors_in(getattr(tree, f.name), (*path, f.name))
+    elif (container := containers.of(tree)) is not None:
+        yield from tensors_in(container.flatten(tree)[0], path)
 
 
 def check(choice: Registration, real: torch.Tensor, out: Any, path: tuple) -> Value:

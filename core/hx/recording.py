@@ -83,6 +83,7 @@ class Recording:
         self.beneath: tuple[Any, Any] | None = (
             None  # torch function whose operators are being asked
         )
+        self.sized = False  # whether that function was given a size that may vary
         self.born: set[int] = set()
         self._actions: dict[Any, Callable] = {}
         self._opening: list[Any] = []
@@ -100,7 +101,9 @@ class Recording:
 
     def constant(self, tensor: torch.Tensor, name: str = "") -> Constant:
         made = self.builder.constant(tensor, name)
-        if not tensor.is_meta:
+        if not name and _is_corner(tensor):
+            made.freeze()  # a view would keep all of the memory that it shows a corner of
+        elif not tensor.is_meta:
             self.constants.setdefault(storage_key(tensor), weakref.WeakSet()).add(made)
         return made
 
@@ -244,7 +247,8 @@ class Recording:
     def _views_of_weights(self, key, given: Arguments) -> bool:
         """A view of a weight stays a node: folded, it would be stored a second time."""
         return key in known.VIEWS and any(
-            isinstance(v, Constant) and v.name and v.tensor.numel() > 256 for v in given.values
+            v.name and v.tensor.numel() > 256 if isinstance(v, Constant) else v.fixed
+            for v in given.values
         )
 
     def _runner(self, key, func, args, kwargs, given: Arguments) -> Callable[[], Any]:
@@ -465,7 +469,8 @@ class Recording:
         value = next(v for t, v in zip(given.tensors, given.values) if t is parent())
         from .call import describe
 
-        return Step(choice, given.args, given.kwargs, value, path, describe(real))
+        fixed = not given.sized and all(v is value or v.fixed for v in given.values)
+        return Step(choice, given.args, given.kwargs, value, path, describe(real), fixed)
 
     def _replay(self, step: Step, value: Value) -> Value:
         """The same view of other contents."""
@@ -591,15 +596,16 @@ class Recording:
             return self._fold(key, None, given, run)
         if door.level == "operator":
             return self._absent(key, func, args, kwargs, given)
-        outer, self.beneath, self.operators = self.beneath, (func, key), 0
+        outer, self.beneath, self.operators = (self.beneath, self.sized), (func, key), 0
+        self.sized = given.sized
         self.busy = False
         try:
             result = func(*args, **kwargs)
         finally:
             self.busy = True
-            self.beneath = outer
+            self.beneath, self.sized = outer
         loose = [t for _, t in tensors_in(result) if self.live.find(t) is None]
-        if any(v.dynamic for v in given.values) and self.operators:
+        if self.operators and (given.sized or any(v.dynamic for v in given.values)):
             self.escape("baked", f"{known.spelled(func, key)} computes sizes outside of Python")
         if loose:
             self._note_missing(known.spelled(func, key), given, "")
@@ -650,7 +656,7 @@ class Recording:
     def _by_positions(self, tensor: torch.Tensor) -> bool:
         """Whether it is a view of memory that is known, at sizes that cannot vary."""
         family = self.live.family_of(tensor)
-        if family is None or family.root.dynamic or family.root.dtype != tensor.dtype:
+        if self.sized or family is None or family.root.dynamic or family.root.dtype != tensor.dtype:
             return False
         if tensor.is_conj() or tensor.is_neg():
             return False
@@ -674,6 +680,12 @@ class Recording:
         if found is None:
             found = self.missing[target] = Missing(target, detail)
         found.add(self.where(), [(t.dtype, tuple(t.shape)) for t in given.tensors], detail)
+
+
+def _is_corner(tensor: torch.Tensor) -> bool:
+    if tensor.is_meta or tensor.layout != torch.strided:
+        return False
+    return 4 * tensor.numel() * tensor.element_size() < tensor.untyped_storage().nbytes()
 
 
 def _changed(entry: Entry, tensor: torch.Tensor) -> bool:

@@ -62,7 +62,7 @@ def write_back(
     if _in_order(family, entry, value):
         same = value.shape is not None and op.same(value.shape, root.shape)
         return value if same else op.Reshape(value, op.sizes(root.shape))
-    if entry.path is None or not (root.dynamic or value.dynamic):
+    if entry.path is None or not (root.dynamic or value.dynamic or _moves(entry.path)):
         found = _places(family, geometry(tensor), tensor.dtype)
         if found is None:
             return root
@@ -84,13 +84,18 @@ def _in_order(family: Family, entry: Entry, value: Value) -> bool:
         return True
     tensor = entry()
     # What the recording's memory looks like says nothing of other sizes.
-    if tensor is None or family.root.dynamic or value.dynamic:
+    if tensor is None or family.root.dynamic or value.dynamic or _moves(entry.path or ()):
         return False
     root, view = family.geometry, geometry(tensor)
     return (
         torch.Size(view[0]).numel() == torch.Size(root[0]).numel()
         and root[2] == view[2] and _dense(root) and _dense(view)
     )  # fmt: skip
+
+
+def _moves(path: tuple) -> bool:
+    """Whether a view of memory that never changes its size shows another part of it each time."""
+    return not all(step is not None and step.fixed for step in path)
 
 
 def _keeps_order(step: Any) -> bool:
