@@ -37,6 +37,10 @@ _HOME = {
     "case": "registration",
     "Case": "registration",
     "hookimpl": "hookspecs",
+    "Container": "contributions",
+    "GraphPass": "contributions",
+    "ModelSource": "contributions",
+    "ReferenceKernel": "contributions",
     "HxError": "errors",
     "UsageError": "errors",
     "TargetError": "errors",
@@ -56,6 +60,10 @@ __all__ = sorted(_HOME)
 if TYPE_CHECKING:
     from .api import export as export
     from .api import scan as scan
+    from .contributions import Container as Container
+    from .contributions import GraphPass as GraphPass
+    from .contributions import ModelSource as ModelSource
+    from .contributions import ReferenceKernel as ReferenceKernel
     from .errors import BuilderError as BuilderError
     from .errors import ConverterError as ConverterError
     from .errors import EscapeError as EscapeError

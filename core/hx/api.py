@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 
 from . import dynamic as dynamic_axes
-from . import graph, passes
+from . import containers, graph, passes
 from .capture import Capture, capture, prepare
 from .errors import EscapeError, MissingConverters, UsageError
+from .kernels import op_runs
 from .program import Program
 from .proving import prove_program
 from .registration import OPSETS
@@ -58,9 +60,19 @@ def export(
     external_data  weights in a file of their own; None decides by size
     packs          a Registry; None takes the packs that are installed
     """
-    tell = progress or (lambda stage: None)
-    _check_opset(opset)
     registry = packs if packs is not None else Registry.installed()
+    with containers.using(registry.containers):
+        return _export(
+            model, args, path, kwargs, input_names, output_names, outputs, dynamic, opset, verify,
+            strict, external_data, registry, progress or (lambda stage: None),
+        )  # fmt: skip
+
+
+def _export(
+    model, args, path, kwargs, input_names, output_names, outputs, dynamic, opset, verify, strict,
+    external_data, registry, tell,
+) -> Program:  # fmt: skip
+    _check_opset(opset)
     started = time.perf_counter()
     prepared = prepare(model, args, kwargs, input_names, dynamic, dynamic_axes.axes)
     tell("record")
@@ -77,7 +89,8 @@ def export(
     _describe(report, made, captured)
     report.timings["assemble"] = time.perf_counter() - recorded
     program = Program(made, report, captured)
-    program.write(path, external_data, verify, tell, prove_program)
+    prove = functools.partial(prove_program, custom_ops=op_runs(registry.kernels))
+    program.write(path, external_data, verify, tell, prove)
     report.timings["total"] = time.perf_counter() - started
     return program
 
@@ -94,8 +107,9 @@ def scan(
     """A dry run: what is covered, what is missing and where, what declined, what escapes."""
     _check_opset(opset)
     registry = packs if packs is not None else Registry.installed()
-    prepared = prepare(model, args, kwargs, None, dynamic, dynamic_axes.axes)
-    return _report(capture(prepared, registry, opset, None), registry, opset)
+    with containers.using(registry.containers):
+        prepared = prepare(model, args, kwargs, None, dynamic, dynamic_axes.axes)
+        return _report(capture(prepared, registry, opset, None), registry, opset)
 
 
 def _check_opset(opset: int) -> None:
@@ -139,10 +153,10 @@ def _report(captured: Capture, registry: Registry, opset: int) -> Report:
     report.declined = dict(sorted(recording.declined.items()))
     report.changed_buffers = captured.changed_buffers
     report.notes = captured.notes
+    report.converters = dict(sorted(recording.converted.items()))
     for node in recording.builder.nodes:
         if node.origin is not None:
-            target, pack = node.origin.target, node.origin.pack
-            report.converters[target] = report.converters.get(target, 0) + 1
+            pack = node.origin.pack
             report.packs[pack] = report.packs.get(pack, 0) + 1
     return report
 

@@ -73,7 +73,7 @@ class Recording:
         self.escapes: dict[tuple, Escape] = {}
         self.missing: dict[str, Missing] = {}
         self.declined: dict[str, int] = {}
-        self.converters: dict[str, Any] = {}
+        self.converted: dict[str, int] = {}  # calls by target
         self.scopes: list[tuple[str, str]] = []
         self.constants: dict[int, weakref.WeakSet[Constant]] = {}  # by the tensor's storage
         self.given: dict[str, torch.Tensor] = {}  # the inputs, as the model gets them
@@ -356,7 +356,7 @@ class Recording:
             raise blame(choice, e, builder.origin.where) from None
         finally:
             builder.origin = origin
-        self.converters[choice.target] = choice
+        self.converted[choice.target] = self.converted.get(choice.target, 0) + 1
         return real
 
     def _undo(self, mark: int, sizes: int) -> None:
@@ -554,7 +554,7 @@ class Recording:
             )
         finally:
             builder.origin = outer
-        self.converters[choice.target] = choice
+        self.converted[choice.target] = self.converted.get(choice.target, 0) + 1
         return real
 
     def _shaped_like(self, tensor: torch.Tensor, value: Value) -> Value:

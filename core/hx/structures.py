@@ -1,17 +1,21 @@
 """Nested arguments and results: walks them, names their leaves, and builds them again.
 
-Lists, tuples, named tuples, dicts, dataclasses and classes registered with PyTorch's pytree.
+Lists, tuples, named tuples, dicts, dataclasses, classes registered with PyTorch's pytree, and
+plain objects that keep tensors in public attributes (the caches of language models).
 """
 
 from __future__ import annotations
 
 import copy
 import dataclasses
+import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
+
+from . import containers
 
 Children = list[tuple[str, Any]]
 _PLAIN = (int, float, bool, str, bytes, complex, type(None), torch.Tensor)
@@ -22,6 +26,11 @@ def children(x: Any) -> tuple[Children, Callable[[list[Any]], Any]] | None:
     kind = type(x)
     if isinstance(x, _PLAIN) or isinstance(x, torch.Size):
         return None
+    container = containers.of(x)
+    if container is not None:
+        named, context = container.flatten(x)
+        labels = list(named)
+        return list(named.items()), lambda vs: container.unflatten(dict(zip(labels, vs)), context)
     if kind in (list, tuple):
         return [(str(i), v) for i, v in enumerate(x)], kind
     if kind is dict:
@@ -59,7 +68,58 @@ def children(x: Any) -> tuple[Children, Callable[[list[Any]], Any]] | None:
             return made
 
         return [(name, getattr(x, name)) for name in fields], rebuild
-    return None
+    return _object(x)
+
+
+_NOT_HOLDERS = (torch.nn.Module, type, types.ModuleType, types.FunctionType, types.MethodType)
+
+
+def _object(x: Any) -> tuple[Children, Callable[[list[Any]], Any]] | None:
+    """The public attributes of an object in which there are tensors."""
+    names = [k for k, v in _attributes(x) if _reaches(v, {id(x)})]
+    if not names:
+        return None
+
+    def rebuild(vs):
+        made = copy.copy(x)
+        for name, v in vars(x).items():
+            if isinstance(v, (list, dict, set)) and name not in names:
+                setattr(made, name, own(v))
+        for name, v in zip(names, vs):
+            setattr(made, name, v)
+        return made
+
+    return [(name, getattr(x, name)) for name in names], rebuild
+
+
+def _attributes(x: Any) -> list[tuple[str, Any]]:
+    if isinstance(x, _NOT_HOLDERS) or isinstance(x, _PLAIN):
+        return []
+    return [(k, v) for k, v in getattr(x, "__dict__", {}).items() if not k.startswith("_")]
+
+
+def _reaches(x: Any, seen: set[int]) -> bool:
+    """Whether there is a tensor in something, however deep."""
+    if isinstance(x, torch.Tensor):
+        return True
+    if isinstance(x, _PLAIN) or id(x) in seen:
+        return False
+    seen.add(id(x))
+    if isinstance(x, (list, tuple)):
+        return any(_reaches(v, seen) for v in x)
+    if isinstance(x, dict):
+        return any(_reaches(v, seen) for v in x.values())
+    return any(_reaches(v, seen) for _, v in _attributes(x))
+
+
+def own(leaf: Any) -> Any:
+    """Something without tensors for one run alone: the model may write to it."""
+    if isinstance(leaf, _PLAIN) or isinstance(leaf, _NOT_HOLDERS):
+        return leaf
+    try:
+        return copy.deepcopy(leaf)
+    except Exception:
+        return leaf  # a lock, a file, a generator: shared, as everywhere else
 
 
 def _key(k: Any) -> str:

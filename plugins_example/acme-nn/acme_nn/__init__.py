@@ -38,6 +38,19 @@ class Spline(nn.Module):
         return spline(x, self.knots, self.values)
 
 
+class Masked:
+    """Numbers, and which of them count. To this library it is one thing; it holds two tensors."""
+
+    def __init__(self, numbers: Tensor, counts: Tensor) -> None:
+        self.numbers, self.counts = numbers, counts
+
+
+def settle(batch: Masked, default: float = 0.0) -> Masked:
+    """What does not count becomes the default, and counts from then on."""
+    settled = torch.where(batch.counts, batch.numbers, default)
+    return Masked(settled, torch.ones_like(batch.counts))
+
+
 class Regressor(nn.Module):
     """Two linear layers with a spline between them."""
 

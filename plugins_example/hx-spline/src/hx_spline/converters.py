@@ -2,6 +2,7 @@
 
 from hx import case, converter
 from hx.lazy import torch
+from hx_spline import masked
 
 DOMAIN = "com.acme"
 
@@ -22,3 +23,11 @@ DOMAIN = "com.acme"
 def spline(op, x, knots, values):
     """One node of acme's runtime, which has a kernel for it."""
     return op(DOMAIN, "Spline", x, knots, values, version=1)
+
+
+@converter("acme_nn.settle")
+def settle(op, batch, default=0.0):
+    """`batch` arrives as the library's own class, holding values; so does the result leave."""
+    ones = op.Expand(op.constant(True), op.sizes(batch.counts.shape))
+    settled = op.Where(batch.counts, batch.numbers, op.constant(default, batch.numbers.dtype))
+    return masked.unflatten({"numbers": settled, "counts": ones}, None)

@@ -1,7 +1,7 @@
 """What this pack gives to hx."""
 
-from hx.contributions import GraphPass, ModelSource, ReferenceKernel
-from hx_spline import kernels, models
+from hx import Container, GraphPass, ModelSource, ReferenceKernel
+from hx_spline import kernels, masked, models
 
 HX_API = 1
 
@@ -12,6 +12,10 @@ def hx_converters():
 
 def hx_model_sources():
     return [ModelSource("acme", models.load, "acme:regressor", models.names)]
+
+
+def hx_containers():
+    return [Container("acme_nn.Masked", masked.flatten, masked.unflatten)]
 
 
 def hx_reference_kernels():
