@@ -78,7 +78,7 @@ def softplus(op, input, beta=1, threshold=20):
 def prelu(op, input, weight):
     if weight.numel() != 1 and input.rank > 2:
         weight = op.Unsqueeze(weight, list(range(1, input.rank - 1)))
-    return op.PRelu(input, weight)
+    return op.PRelu(input, weight if input.rank else op.Reshape(weight, []))
 
 
 @converter("torch.softmax", "torch.ops.aten._softmax",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hx import case, converter
 from hx.lazy import torch
 
-from ._common import one_axis
+from ._common import one_axis, scalars_too
 
 _END = 2**62
 
@@ -40,40 +40,46 @@ def _expanded(op, x, index):
 
 
 def _plan(op, x, index):
-    """Splits an index into slices (axis -> slice), axes to drop or add, and tensors by axis."""
-    slices, drop, tensors, layout = {}, [], {}, []
+    """What an index does, in the order in which PyTorch does it.
+
+    First slices are taken (by axis of x; a number is one that loses its axis), then axes of 1 are
+    added, then tensors pick: `layout` says for each axis that is left whether it was added, and
+    which tensor stands there.
+    """
+    slices, drop, layout = {}, [], []
     axis = 0
     for part in _expanded(op, x, index):
         if part is None:
-            layout.append("new")
-            continue
-        if isinstance(part, bool):
-            return None
-        if isinstance(part, slice):
+            layout.append((True, None))
+        elif isinstance(part, bool):
+            layout.append((True, op.constant([0][:part], torch.int64)))
+        elif isinstance(part, slice):
             if part != slice(None):
                 slices[axis] = part
-            layout.append(axis)
+            layout.append((False, None))
+            axis += 1
         elif isinstance(part, int):
             drop.append(axis)
             slices[axis] = part
+            axis += 1
         elif isinstance(part, list):
-            tensors[axis] = op.constant(part)
-            layout.append(axis)
-        elif part.dtype in (torch.bool, torch.uint8):
-            rows = op.NonZero(part)
-            if part.rank == 1:
-                tensors[axis] = op.Reshape(rows, [-1])
-                layout.append(axis)
-            else:
-                for i, row in enumerate(op.Split(rows, [1] * part.rank, axis=0, outputs=part.rank)):
-                    tensors[axis + i] = op.Reshape(row, [-1])
-                    layout.append(axis + i)
-                axis += part.rank - 1
+            layout.append((False, op.value(torch.tensor(part))))
+            axis += 1
+        elif part.dtype not in (torch.bool, torch.uint8):
+            layout.append((False, op.cast(part, torch.int64)))
+            axis += 1
         else:
-            tensors[axis] = op.cast(part, torch.int64)
-            layout.append(axis)
-        axis += 1
-    return slices, drop, tensors, layout
+            layout.extend((part.rank == 0, row) for row in _true_places(op, part))
+            axis += part.rank
+    return slices, drop, layout
+
+
+def _true_places(op, mask):
+    """Where a mask is true, a list of positions for each of its axes."""
+    rows = op.NonZero(mask if mask.rank else op.Reshape(mask, [1]))
+    count = max(mask.rank, 1)
+    parts = [rows] if count == 1 else op.Split(rows, [1] * count, axis=0, outputs=count)
+    return [op.Reshape(row, [-1]) for row in parts]
 
 
 def _start_end(part, size):
@@ -125,62 +131,43 @@ def _sliced(op, x, slices, drop):
     ],
 )  # fmt: skip
 def getitem(op, self, index):
-    plan = _plan(op, self, index)
-    if plan is None:
-        return NotImplemented
-    slices, drop, tensors, layout = plan
+    picked = _masked(op, self, index)
+    if picked is not None:
+        return picked
+    slices, drop, layout = _plan(op, self, index)
     x = _sliced(op, self, slices, drop)
-    if tensors:
-        # An int beside tensors is a tensor too: it was dropped above, which is the same unless
-        # it stands between them and so moves the result to the front.
-        kept = [a for a in range(self.rank) if a not in drop]
-        where = {kept.index(a): t for a, t in tensors.items()}
-        front = drop and _apart(sorted([*tensors, *drop]))
-        x = _gathered(op, x, where, front)
-        if "new" in layout:
-            return _with_new_axes_beside(op, x, self, layout, tensors, drop)
-        return x
-    new = [i for i, part in enumerate(layout) if part == "new"]
-    return op.Unsqueeze(x, new) if new else x
+    added = [i for i, (new, _) in enumerate(layout) if new]
+    tensors = {i: t for i, (_, t) in enumerate(layout) if t is not None}
+    x = op.Unsqueeze(x, added) if added else x
+    return _gathered(op, x, tensors) if tensors else x
+
+
+def _masked(op, x, index):
+    """One mask over the first axes picks whole slices."""
+    if isinstance(index, tuple) and len(index) == 1:
+        (index,) = index
+    if not _is_tensor(index) or index.dtype not in (torch.bool, torch.uint8) or not index.rank:
+        return None
+    if index.rank == 1:
+        return op.Compress(x, op.cast(index, torch.bool), axis=0)
+    return op.GatherND(x, op.Transpose(op.NonZero(index), perm=[1, 0]))
 
 
 def _apart(axes):
     return any(b - a > 1 for a, b in zip(axes, axes[1:]))
 
 
-def _with_new_axes_beside(op, x, self, layout, tensors, drop):
-    if _apart(sorted([*tensors, *drop])):
-        op.refuse("an index with None and several tensors apart", "index in two steps")
-    first = min(i for i, part in enumerate(layout) if part in tensors)
-    width = max(t.rank for t in tensors.values())
-    axes, position = [], 0
-    for i, part in enumerate(layout):
-        if part == "new":
-            axes.append(position)
-            position += 1
-        elif part in tensors:
-            position += width if i == first else 0
-        else:
-            position += 1
-    return op.Unsqueeze(x, axes)
-
-
-def _gathered(op, x, tensors, front=False):
+def _gathered(op, x, tensors):
     """x indexed by tensors on some of its axes; the others are kept whole."""
     axes = sorted(tensors)
     if len(axes) == 1:
-        y = op.Gather(x, tensors[axes[0]], axis=axes[0])
-        if front and axes[0]:
-            width = tensors[axes[0]].rank
-            moved = list(range(axes[0], axes[0] + width))
-            y = op.Transpose(y, perm=moved + [a for a in range(y.rank) if a not in moved])
-        return y
+        return op.Gather(x, tensors[axes[0]], axis=axes[0])
     rest = [a for a in range(x.rank) if a not in axes]
     if axes != list(range(len(axes))):
         x = op.Transpose(x, perm=axes + rest)
     indices, width = _stacked(op, [_positive(op, tensors[a], x.shape[i]) for i, a in enumerate(axes)])
     y = op.GatherND(x, indices)
-    if front or _apart(axes) or axes[0] == 0:
+    if _apart(axes) or axes[0] == 0:
         return y
     # Tensors side by side: their axes stand where the first of them stood.
     lead = axes[0]
@@ -249,8 +236,8 @@ def _whole_axis_write(op, x, index, value):
     plan = _plan(op, x, index) if not _is_tensor(index) else None
     if plan is None:
         return None
-    slices, drop, tensors, layout = plan
-    if tensors or "new" in layout:
+    slices, drop, layout = plan
+    if any(new or t is not None for new, t in layout):
         return None
     if not slices:
         return op.Expand(value, op.sizes(x.shape))
@@ -298,10 +285,9 @@ def narrow(op, input, dim, start, length):
     if _is_tensor(start):
         first = op.Reshape(op.cast(start, torch.int64), [1])
         return op.Slice(input, first, op.Add(first, op.sizes([length])), [axis])
-    end = start + length
-    if type(end) is int and end == 0:
-        end = _END
-    return op.Slice(input, op.sizes([start]), op.sizes([end]), [axis])
+    if type(start) is int and start < 0:
+        start = start + input.shape[axis]
+    return op.Slice(input, op.sizes([start]), op.sizes([start + length]), [axis])
 
 
 @converter("torch.ops.aten.slice", cases=[])
@@ -311,13 +297,50 @@ def slice_(op, input, dim=0, start=None, end=None, step=1):
 
 
 @converter("torch.index_select", cases=[case("float32[n,5]", 1, "int64[3]<5")])
+@scalars_too
 def index_select(op, input, dim, index):
     return op.Gather(input, index, axis=one_axis(dim, input.rank))
 
 
 @converter("torch.gather", cases=[case("float32[n,5]", 1, "int64[n,3]<5")])
+@scalars_too
 def gather(op, input, dim, index, *, sparse_grad=False):
-    return op.GatherElements(input, index, axis=one_axis(dim, input.rank))
+    axis = one_axis(dim, input.rank)
+    if index.rank == 0:
+        return op.Gather(input, index, axis=axis)
+    return op.GatherElements(input, index, axis=axis)
+
+
+@converter("torch.take", cases=[case("float32[n,5]", "int64[3]<5")])
+def take(op, input, index):
+    return op.Gather(op.Reshape(input, [-1]), index)
+
+
+@converter("torch.take_along_dim", cases=[case("float32[n,5]", "int64[n,1]<5", 1)])
+def take_along_dim(op, input, indices, dim=None):
+    if dim is None:
+        return op.Gather(op.Reshape(input, [-1]), op.Reshape(indices, [-1]))
+    axis = one_axis(dim, input.rank)
+    # All other axes are broadcast, which takes tensors with nothing but their shape.
+    x = op.Expand(input, op.sizes(_beside(op, input.shape, indices.shape, axis)))
+    return op.GatherElements(x, op.Expand(indices, op.sizes(_beside(op, indices.shape, x.shape, axis))),
+                             axis=axis)  # fmt: skip
+
+
+def _beside(op, mine, other, axis):
+    """A shape broadcast with another one on every axis but one."""
+    return [
+        m if a == axis or not (type(m) is int and m == 1) else n
+        for a, (m, n) in enumerate(zip(mine, other))
+    ]
+
+
+@converter("torch.masked_select", cases=[case("float32[n,3]", "bool[n,3]")])
+def masked_select(op, input, mask):
+    if not op.same(input.shape, mask.shape):
+        input = op.Where(mask, input, input)  # both as large as the larger
+        mask = op.Expand(mask, op.sizes(input.shape))
+    return op.Compress(input, op.Reshape(mask, [-1]))
 
 
 @converter("torch.nn.functional.embedding", cases=[case("int64[n,3]<5", "float32[5,4]")])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hx import case, converter
+from hx.lazy import torch
 
 
 @converter("torch.nn.functional.linear",
@@ -35,6 +36,26 @@ def baddbmm(op, input, batch1, batch2, *, beta=1, alpha=1):
     if beta == 0:
         return y
     return op.Add(input if beta == 1 else op.Mul(input, beta), y)
+
+
+@converter("torch.nn.functional.grouped_mm", "torch._grouped_mm", "torch.ops.aten._grouped_mm",
+           cases=[])  # fmt: skip
+def grouped_mm(op, mat_a, mat_b, *, offs=None, bias=None, out_dtype=None):
+    """Each group of rows times its own matrix: the experts of a mixture, one product each."""
+    if offs is None or mat_a.rank != 2 or mat_b.rank != 3 or type(mat_b.shape[0]) is not int:
+        return NotImplemented
+    groups, ends = mat_b.shape[0], op.cast(offs, torch.int64)
+    # What lies behind the last group is left undefined by PyTorch: it joins the last one.
+    whole = op.Concat(op.Slice(ends, [0], [-1], [0]), op.sizes([mat_a.shape[0]]), axis=0)
+    starts = op.Concat([0], op.Slice(ends, [0], [-1], [0]), axis=0)
+    rows = op.Split(mat_a, op.Sub(whole, starts), axis=0, outputs=groups)
+    experts = op.Split(mat_b, [1] * groups, axis=0, outputs=groups)
+    if groups == 1:
+        rows, experts = [mat_a], [mat_b]
+    parts = [op.MatMul(x, w) for x, w in zip(rows, experts)]
+    y = op.Reshape(op.Concat(*parts, axis=1), op.sizes([mat_a.shape[0], mat_b.shape[2]]))
+    y = y if bias is None else op.Add(y, bias)
+    return op.cast(y, op.result.dtype)
 
 
 @converter("torch.outer", cases=[case("float32[n]", "float32[3]")])

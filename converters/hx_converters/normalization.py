@@ -14,13 +14,30 @@ def _filled(op, number, like, size):
 def batch_norm(op, input, weight, bias, running_mean, running_var, training, momentum, eps,
                cudnn_enabled=True):  # fmt: skip
     if training or running_mean is None:
-        return NotImplemented
+        return _by_own_statistics(op, input, weight, bias, eps)
     channels = running_mean.shape[0]
     # PyTorch takes float32 statistics for half inputs; ONNX has one dtype for scale and bias.
     kind = running_mean.dtype
     weight = _filled(op, 1.0, running_mean, channels) if weight is None else op.cast(weight, kind)
     bias = _filled(op, 0.0, running_mean, channels) if bias is None else op.cast(bias, kind)
     return op.BatchNormalization(input, weight, bias, running_mean, running_var, epsilon=eps)
+
+
+def _by_own_statistics(op, input, weight, bias, eps):
+    """Each channel by the mean and the variance of the whole batch."""
+    axes = [a for a in range(input.rank) if a != 1]
+    mean = op.ReduceMean(input, axes)
+    centred = op.Sub(input, mean)
+    variance = op.ReduceMean(op.Mul(centred, centred), axes)
+    y = op.Div(centred, op.Sqrt(op.Add(variance, eps)))
+    trailing = list(range(1, input.rank - 1))
+
+    def by_channel(x):
+        x = op.cast(x, input.dtype)
+        return op.Unsqueeze(x, trailing) if trailing else x
+
+    y = y if weight is None else op.Mul(y, by_channel(weight))
+    return y if bias is None else op.Add(y, by_channel(bias))
 
 
 @converter("torch.layer_norm", "torch.nn.functional.layer_norm",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hx import case, converter
 from hx.lazy import torch
 
-from ._common import one_axis
+from ._common import along, counted, one_axis, scalars_too
+from .arithmetic import floor_divide
 from .indexing import getitem
 
 _REDUCTIONS = {"add": "add", "sum": "add", "multiply": "mul", "prod": "mul", "amax": "max",
@@ -30,12 +31,12 @@ def _along(op, index, dim, source):
     """A list of positions on one axis, repeated over the other axes of `source`."""
     axis = one_axis(dim, source.rank)
     shape = [1] * source.rank
-    if source.rank:
-        shape[axis] = -1
+    shape[axis] = -1
     return axis, op.Expand(op.Reshape(op.cast(index, torch.int64), shape), op.sizes(source.shape))
 
 
-@converter("torch.index_copy", cases=[])
+@converter("torch.index_copy", cases=[case("float32[n,5]", 1, "int64[2]<5", "float32[n,2]")][:0])
+@scalars_too
 def index_copy(op, input, dim, index, source):
     axis, index = _along(op, index, dim, source)
     return op.ScatterElements(input, index, source, axis=axis)
@@ -43,18 +44,29 @@ def index_copy(op, input, dim, index, source):
 
 @converter("torch.index_add",
            cases=[case("float32[n,5]", 1, "int64[2]<5", "float32[n,2]", alpha=2)])  # fmt: skip
+@scalars_too
 def index_add(op, input, dim, index, source, *, alpha=1):
     axis, index = _along(op, index, dim, source)
     source = source if alpha == 1 else op.Mul(source, op.constant(alpha, source.dtype))
     return op.ScatterElements(input, index, source, axis=axis, reduction="add")
 
 
+@converter("torch.index_reduce",
+           cases=[case("float32[n,5]", 1, "int64[2]<5", "float32[n,2]", "amax")])  # fmt: skip
+@scalars_too
+def index_reduce(op, input, dim, index, source, reduce, *, include_self=True):
+    axis, index = _along(op, index, dim, source)
+    return _reduced(op, input, axis, index, source, reduce, include_self)
+
+
 @converter("torch.index_fill", cases=[case("float32[n,5]", 1, "int64[2]<5", 3.0)])
+@scalars_too
 def index_fill(op, input, dim, index, value):
     axis = one_axis(dim, input.rank)
     shape = list(input.shape)
-    if shape:
-        shape[axis] = index.shape[0] if index.rank else 1
+    shape[axis] = index.shape[0] if index.rank else 1
+    if hasattr(value, "rank"):
+        value = op.Reshape(value, [1])
     source = op.Expand(op.cast(value, input.dtype), op.sizes(shape))
     _, index = _along(op, index, dim, source)
     return op.ScatterElements(input, index, source, axis=axis)
@@ -71,6 +83,7 @@ def _source(op, input, index, src):
 
 
 @converter("torch.scatter", cases=[case("float32[n,5]", 1, "int64[n,1]<1", 2.0)])
+@scalars_too
 def scatter(op, input, dim, index, src=None, *, value=None, reduce=None):
     src = _source(op, input, index, value if src is None else src)
     return op.ScatterElements(
@@ -80,22 +93,36 @@ def scatter(op, input, dim, index, src=None, *, value=None, reduce=None):
 
 
 @converter("torch.scatter_add", cases=[case("float32[n,5]", 1, "int64[n,3]<5", "float32[n,3]")])
+@scalars_too
 def scatter_add(op, input, dim, index, src):
     src = _source(op, input, index, src)
     return op.ScatterElements(input, index, src, axis=one_axis(dim, input.rank), reduction="add")
 
 
 @converter("torch.scatter_reduce",
-           cases=[case("float32[n,5]", 1, "int64[n,3]<5", "float32[n,3]", "amax")])  # fmt: skip
+           cases=[case("float32[n,5]", 1, "int64[n,3]<5", "float32[n,3]", "amax"),
+                  case("float32[n,5]", 1, "int64[n,3]<5", "float32[n,3]", "mean")])  # fmt: skip
+@scalars_too
 def scatter_reduce(op, input, dim, index, src, reduce, *, include_self=True):
-    if reduce not in _REDUCTIONS:
-        return NotImplemented  # the mean needs a count of its own
-    kind, axis = _REDUCTIONS[reduce], one_axis(dim, input.rank)
     src = _source(op, input, index, src)
+    return _reduced(op, input, one_axis(dim, input.rank), index, src, reduce, include_self)
+
+
+def _reduced(op, input, axis, index, src, reduce, include_self):
+    """What is scattered to one place is reduced there, with or without what stood there."""
+    kind = _REDUCTIONS["sum" if reduce == "mean" else reduce]
+    start = input
     if not include_self:
         neutral = op.Expand(op.constant(_neutral(kind, input.dtype), input.dtype), op.sizes(index.shape))
-        input = op.ScatterElements(input, index, neutral, axis=axis)
-    return op.ScatterElements(input, index, src, axis=axis, reduction=kind)
+        start = op.ScatterElements(input, index, neutral, axis=axis)
+    y = op.ScatterElements(start, index, src, axis=axis, reduction=kind)
+    if reduce != "mean":
+        return y
+    ones = op.Expand(op.constant(1, input.dtype), op.sizes(index.shape))
+    before = op.Expand(op.constant(int(include_self), input.dtype), op.sizes(input.shape))
+    count = op.ScatterElements(before, index, ones, axis=axis, reduction="add")
+    return floor_divide(op, y, op.Max(count, 1)) if not y.dtype.is_floating_point else op.Div(
+        y, op.Max(count, 1))  # fmt: skip
 
 
 def _neutral(kind, dtype):
@@ -106,13 +133,62 @@ def _neutral(kind, dtype):
     return torch.iinfo(dtype).min if kind == "max" else torch.iinfo(dtype).max
 
 
+@converter("torch.put", cases=[case("float32[n,5]", "int64[3]<5", "float32[3]")][:0])
+def put(op, input, index, source, accumulate=False):
+    flat = op.ScatterElements(
+        op.Reshape(input, [-1]), _counted_from_front(op, op.Reshape(index, [-1]), input.numel()),
+        op.Reshape(source, [-1]), axis=0, reduction="add" if accumulate else None,
+    )  # fmt: skip
+    return op.Reshape(flat, op.sizes(input.shape))
+
+
+def _counted_from_front(op, index, size):
+    return op.Where(op.Less(index, 0), op.Add(index, op.constant(size)), index)
+
+
 @converter("torch.masked_scatter", cases=[])
 def masked_scatter(op, input, mask, source):
     """The elements of `source`, in order, where the mask is True."""
-    mask = op.Expand(mask, op.sizes(input.shape))
+    wide = op.Where(mask, input, input)
+    mask = op.Expand(mask, op.sizes(wide.shape))
+    if not wide.rank:
+        return op.Where(mask, op.Reshape(op.Slice(op.Reshape(source, [-1]), [0], [1], [0]), []), wide)
     places = op.Transpose(op.NonZero(mask), perm=[1, 0])
     count = op.Shape(places, start=0, end=1)
-    return op.ScatterND(input, places, op.Slice(op.Reshape(source, [-1]), [0], count, [0]))
+    return op.ScatterND(wide, places, op.Slice(op.Reshape(source, [-1]), [0], count, [0]))
+
+
+@converter("torch.select_scatter", cases=[case("float32[n,5]", "float32[n]", 1, 2)])
+def select_scatter(op, input, src, dim, index):
+    axis = one_axis(dim, input.rank)
+    size = input.shape[axis]
+    place = index % size if type(index) is int and index < 0 else index
+    here = op.Equal(along(op, counted(op, size), axis, input.rank), op.constant(place))
+    return op.Where(here, op.Unsqueeze(op.cast(src, input.dtype), [axis]), input)
+
+
+@converter("torch.slice_scatter", cases=[case("float32[n,5]", "float32[n,2]", 1, 1, 3)])
+def slice_scatter(op, input, src, dim=0, start=None, end=None, step=1):
+    axis = one_axis(dim, input.rank)
+    index = (*[slice(None)] * axis, slice(start, end, step))
+    places = getitem(op, counted(op, input.shape[axis]), index[-1])
+    _, at = _along(op, places, axis, src)
+    return op.ScatterElements(input, at, op.cast(src, input.dtype), axis=axis)
+
+
+@converter("torch.ops.aten._unsafe_masked_index", cases=[])
+def unsafe_masked_index(op, self, mask, indices, fill):
+    """Picks where a mask is true; places outside of the tensor are not looked at elsewhere."""
+    safe = [i if i is None else op.Where(mask, i, 0) for i in indices]
+    index = tuple(slice(None) if i is None else i for i in safe)
+    picked = getitem(op, self, index)
+    return op.Where(mask, picked, op.cast(fill, self.dtype))
+
+
+@converter("torch.ops.aten._unsafe_masked_index_put_accumulate", cases=[])
+def unsafe_masked_index_put_accumulate(op, self, mask, indices, values):
+    safe = [i if i is None else op.Where(mask, i, 0) for i in indices]
+    return index_put(op, self, safe, op.Where(mask, values, 0), True)
 
 
 @converter("torch.Tensor.fill_diagonal_", cases=[])

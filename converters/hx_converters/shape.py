@@ -186,39 +186,6 @@ def unbind(op, input, dim=0):
     return tuple(op.Squeeze(p, [axis]) for p in parts)
 
 
-@converter("torch.diagonal", "torch.linalg.diagonal",
-           cases=[case("float32[n,3,4]", 1, 1, 2), case("float32[3,n]", -1)])  # fmt: skip
-def diagonal(op, input, offset=0, dim1=0, dim2=1):
-    """Of the last two axes as one, every (columns + 1)th element."""
-    first, second = one_axis(dim1, input.rank), one_axis(dim2, input.rank)
-    rest = [a for a in range(input.rank) if a not in (first, second)]
-    x = op.Transpose(input, perm=[*rest, first, second])
-    rows, columns = input.shape[first], input.shape[second]
-    if offset < 0:
-        rows, start = rows + offset, -offset * columns
-    else:
-        columns, start = columns - offset, offset
-    count = max(min(rows, columns), 0)
-    flat = op.Reshape(x, op.sizes([*x.shape[:-2], input.shape[first] * input.shape[second]]))
-    stride = op.constant(input.shape[second] + 1)
-    places = op.Add(op.Mul(op.Range(0, op.constant(count), 1), stride), op.constant(start))
-    return op.Gather(flat, places, axis=len(rest))
-
-
-@converter("torch.Tensor.unfold", cases=[case("float32[n,3,7]", 2, 3, 2)])
-def unfold(op, self, dimension, size, step):
-    """Windows of one axis; the elements of a window lie on a new last axis."""
-    if not self.rank:
-        return op.Reshape(self, [1])
-    axis = one_axis(dimension, self.rank)
-    count = (self.shape[axis] - size) // step + 1
-    starts = op.Unsqueeze(op.Mul(op.Range(0, op.constant(count), 1), op.constant(step)), [1])
-    places = op.Add(starts, op.Unsqueeze(op.Range(0, op.constant(size), 1), [0]))
-    windows = op.Gather(self, places, axis=axis)
-    kept = [a for a in range(self.rank + 1) if a != axis + 1]
-    return op.Transpose(windows, perm=[*kept, axis + 1])
-
-
 @converter("torch.flip", cases=[case("float32[n,3]", [1])])
 def flip(op, input, dims):
     axes = [one_axis(d, input.rank) for d in dims]
@@ -235,47 +202,72 @@ def roll(op, input, shifts, dims=()):
         return op.Reshape(roll(op, op.Reshape(input, [-1]), shifts, [0]), op.sizes(input.shape))
     x = input
     for shift, axis in zip(shifts, dims):
+        axis = one_axis(axis, x.rank)
         size = x.shape[axis]
-        if type(size) is int:
-            shift = shift % max(size, 1)
-            if not shift:
-                continue
-        tail = op.Slice(x, op.sizes([-shift]), [2**62], [axis])
-        x = op.Concat(tail, op.Slice(x, [0], op.sizes([-shift]), [axis]), axis=axis)
+        shift = shift % size if type(size) is not int or size else 0
+        if type(shift) is int and shift == 0:
+            continue
+        border = op.sizes([size - shift])
+        tail = op.Slice(x, border, [2**62], [axis])
+        x = op.Concat(tail, op.Slice(x, [0], border, [axis]), axis=axis)
     return x
 
 
-@converter("torch.tril", cases=[case("float32[n,4,4]"), case("float32[n,4,4]", 1)])
-def tril(op, input, diagonal=0):
-    return op.Trilu(input, op.constant(diagonal), upper=0)
-
-
-@converter("torch.triu", cases=[case("float32[n,4,4]"), case("float32[n,4,4]", 1)])
-def triu(op, input, diagonal=0):
-    return op.Trilu(input, op.constant(diagonal), upper=1)
+@converter("torch.rot90", cases=[case("float32[n,3]"), case("float32[n,3]", 2), case("float32[n,3]", -1)])
+def rot90(op, input, k=1, dims=(0, 1)):
+    a, b = (one_axis(d, input.rank) for d in dims)
+    turns = k % 4
+    if turns == 0:
+        return input
+    if turns == 2:
+        return flip(op, input, [a, b])
+    x = flip(op, input, [b if turns == 1 else a])
+    return transpose(op, x, a, b)
 
 
 @converter("torch.nn.functional.pixel_shuffle", cases=[case("float32[n,8,h,3]", 2)])
 def pixel_shuffle(op, input, upscale_factor):
-    if input.rank != 4:
-        return NotImplemented
-    return op.DepthToSpace(input, blocksize=upscale_factor, mode="CRD")
+    r = upscale_factor
+    if input.rank == 4:
+        return op.DepthToSpace(input, blocksize=r, mode="CRD")
+    *lead, c, h, w = input.shape
+    n = len(lead)
+    x = op.Reshape(input, op.sizes([*lead, c // (r * r), r, r, h, w]))
+    x = op.Transpose(x, perm=[*range(n + 1), n + 3, n + 1, n + 4, n + 2])
+    return op.Reshape(x, op.sizes([*lead, c // (r * r), h * r, w * r]))
 
 
-@converter("torch.nn.functional.pad", "torch.constant_pad_nd",
-           cases=[case("float32[n,3,5]", [1, 2]), case("float32[n,3,5]", [1, 2], mode="reflect")])  # fmt: skip
-def pad(op, input, pad, mode="constant", value=None):
-    count = len(pad) // 2
-    axes = list(range(input.rank - 1, input.rank - 1 - count, -1))
-    begins, ends = list(pad[0::2]), list(pad[1::2])
-    x = input
-    if any(type(n) is int and n < 0 for n in (*begins, *ends)):
-        x = op.Slice(x, [max(-b, 0) for b in begins],
-                     [-max(-e, 0) if e < 0 else 2**62 for e in ends], axes)  # fmt: skip
-        begins, ends = [max(b, 0) for b in begins], [max(e, 0) for e in ends]
-    modes = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
-    filler = [op.constant(value or 0, x.dtype)] if mode == "constant" else [None]
-    full = [0] * (2 * x.rank)
-    for axis, b, e in zip(axes, begins, ends):
-        full[axis], full[axis + x.rank] = b, e
-    return op.Pad(x, op.sizes(full), *filler, mode=modes[mode])
+@converter("torch.nn.functional.pixel_unshuffle", cases=[case("float32[n,2,4,6]", 2)])
+def pixel_unshuffle(op, input, downscale_factor):
+    r = downscale_factor
+    *lead, c, h, w = input.shape
+    n = len(lead)
+    x = op.Reshape(input, op.sizes([*lead, c, h // r, r, w // r, r]))
+    x = op.Transpose(x, perm=[*range(n + 1), n + 2, n + 4, n + 1, n + 3])
+    return op.Reshape(x, op.sizes([*lead, c * (r * r), h // r, w // r]))
+
+
+@converter("torch.nn.functional.channel_shuffle", "torch.ops.aten.channel_shuffle",
+           cases=[case("float32[n,6,h]", 3)])  # fmt: skip
+def channel_shuffle(op, input, groups):
+    n, c, *rest = input.shape
+    x = op.Reshape(input, op.sizes([n, groups, c // groups, *rest]))
+    x = op.Transpose(x, perm=[0, 2, 1, *range(3, x.rank)])
+    return op.Reshape(x, op.sizes(input.shape))
+
+
+@converter("torch.block_diag", "torch.ops.aten.block_diag",
+           cases=[case("float32[2,3]", "float32[n,2]")])  # fmt: skip
+def block_diag(op, *tensors):
+    """Each block padded by what stands before and after it, one under the other."""
+    if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
+        tensors = tuple(tensors[0])
+    dtype = op.result.dtype
+    blocks = [x if x.rank == 2 else op.Reshape(x, [1, -1]) for x in tensors]
+    total = sum(x.shape[1] for x in blocks)
+    rows, before = [], 0
+    for x in blocks:
+        after = total - before - x.shape[1]
+        rows.append(op.Pad(op.cast(x, dtype), op.sizes([0, before, 0, after])))
+        before = before + x.shape[1]
+    return op.Concat(*rows, axis=0) if len(rows) > 1 else rows[0]

@@ -1,0 +1,77 @@
+"""Padding, in every mode."""
+
+from __future__ import annotations
+
+from hx import case, converter
+
+from ._common import counted
+
+_MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge"}
+
+
+@converter("torch.nn.functional.pad",
+           cases=[case("float32[n,3,5]", [1, 2]), case("float32[n,3,5]", [-1, 2]),
+                  *(case("float32[n,3,5]", [1, 2], mode=m) for m in ("reflect", "replicate", "circular"))])  # fmt: skip
+def pad(op, input, pad, mode="constant", value=None):
+    count = len(pad) // 2
+    axes = [input.rank - 1 - i for i in range(count)]
+    sides = {axis: (pad[2 * i], pad[2 * i + 1]) for i, axis in enumerate(axes)}
+    cuts = any(type(n) is int and n < 0 for n in pad)
+    if mode == "circular" or (mode != "constant" and (cuts or 0 in map(_known, input.shape))):
+        return _picked(op, input, sides, mode)
+    x = input
+    if cuts:
+        x = op.Slice(x, [max(-b, 0) if _known(b) < 0 else 0 for b, _ in sides.values()],
+                     [e if _known(e) < 0 else 2**62 for _, e in sides.values()], axes)  # fmt: skip
+        sides = {a: (0 if _known(b) < 0 else b, 0 if _known(e) < 0 else e) for a, (b, e) in sides.items()}
+    full = [0] * (2 * x.rank)
+    for axis, (begin, end) in sides.items():
+        full[axis], full[axis + x.rank] = begin, end
+    filler = op.constant(value or 0, x.dtype) if mode == "constant" else None
+    return op.Pad(x, op.sizes(full), filler, mode=_MODES[mode])
+
+
+def _known(n):
+    """A size as a number to look at; one that may vary is taken for a usual one."""
+    return n if type(n) is int else 1
+
+
+def _picked(op, x, sides, mode):
+    """Each axis by the list of the elements that the padded one has."""
+    for axis, (begin, end) in sides.items():
+        if type(begin) is int and type(end) is int and begin == 0 and end == 0:
+            continue
+        size = x.shape[axis]
+        place = op.Sub(counted(op, begin + size + end), op.constant(begin))
+        if mode == "circular":
+            place = op.Mod(place, op.constant(size))
+        elif mode == "replicate":
+            place = op.Min(op.Max(place, 0), op.constant(size - 1))
+        else:
+            last = op.constant(size - 1)
+            place = op.Sub(last, op.Abs(op.Sub(last, op.Abs(place))))
+        x = op.Gather(x, place, axis=axis)
+    return x
+
+
+@converter("torch.constant_pad_nd", cases=[case("float32[n,3]", [1, 2], 1.0)])
+def constant_pad_nd(op, input, pad, value=0):
+    return _pad(op, input, pad, value=value)
+
+
+_pad = pad
+
+
+def _in_mode(mode):
+    def convert(op, self, padding):
+        return _pad(op, self, padding, mode)
+
+    return convert
+
+
+CONVERTERS = [
+    converter(*(f"torch.ops.aten.{name}_pad{n}d" for n in (1, 2, 3)))(
+        _in_mode(mode)
+    )
+    for name, mode in (("reflection", "reflect"), ("replication", "replicate"))
+]
