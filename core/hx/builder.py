@@ -145,6 +145,9 @@ class Builder:
                     for a, n in enumerate(shape)
                 )
             outputs.append(made)
+        if op in _FORMS and all(v is None or v.fixed for v in values):
+            for o in outputs:
+                o.fixed = True
         unknown = [o for o in outputs if o.shape is None]
         if unknown:
             varies = (
@@ -287,6 +290,10 @@ class _Pending:
     pass
 
 
+# Operators that give the same elements in another form.
+_FORMS = {"Reshape", "Transpose", "Unsqueeze", "Squeeze", "Flatten", "Slice", "Split", "Gather",
+          "Expand", "Cast", "Identity"}  # fmt: skip
+
 # Operators whose output sizes depend on what is in their inputs.
 _VARYING = {"NonZero", "Unique", "Compress", "NonMaxSuppression", "Loop", "If", "SequenceAt"}
 
@@ -418,6 +425,7 @@ class Op:
         self,
         domain: str,
         name: str,
+        /,
         *inputs,
         outputs: int | None = None,
         version: int | None = None,

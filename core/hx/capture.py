@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from . import callables, dims, structures
+from . import dynamic as dynamic_axes
 from .choices import Choices
 from .errors import Unsupported, UsageError
 from .modelstate import preserved
@@ -204,18 +205,29 @@ def _bind_inputs(prepared: Prepared, recording: Recording) -> list[tuple[str, Va
     recording.given = {}
     inputs = []
     sizes = recording.builder.sizes
+    named = _named_sizes(prepared)
     for name, tensor in prepared.tensors.items():
         shape: list[int] = list(tensor.shape)
         value = recording.builder.value(tensor.dtype, shape, name)
         for axis, word in prepared.dynamic.get(name, {}).items():
-            sizes.named.setdefault(word, (value, axis))
-            shape[axis] = dims.Dim.leaf(word, 0, tensor.shape[axis])
+            if word in named:
+                sizes.named.setdefault(word, (value, axis))
+            shape[axis] = dynamic_axes.total(word, named)
         value.shape, value.dynamic = tuple(shape), any(map(dims.is_dynamic, shape))
         copy = tensor.detach().clone()
         recording.given[name] = copy
         recording.live.bind(copy, value)
         inputs.append((name, value))
     return inputs
+
+
+def _named_sizes(prepared: Prepared) -> dict[str, dims.Dim]:
+    return {
+        word: dims.Dim.leaf(word, 0, prepared.tensors[name].shape[axis])
+        for name, axes in prepared.dynamic.items()
+        for axis, word in axes.items()
+        if not dynamic_axes.is_sum(word)
+    }
 
 
 def _name_tensors(model: Any, recording: Recording) -> None:

@@ -175,7 +175,7 @@ def item(recording, key, func, args, kwargs, door):
     tensor = args[0]
     result = _real(recording, func, args, kwargs)
     value = recording.value_of(tensor)
-    if value.is_constant:
+    if value.fixed:
         return result
     recording.escape("item", f"{key.rpartition('::')[2]} of {list(tensor.shape)}")
     if isinstance(result, bool) or isinstance(result, complex):
@@ -186,7 +186,7 @@ def item(recording, key, func, args, kwargs, door):
 
 def reads(recording, key, func, args, kwargs, door):
     tensors = [t for _, t in tensors_in(list(args))]
-    if any(not recording.value_of(t).is_constant for t in tensors):
+    if any(not recording.value_of(t).fixed for t in tensors):
         name = getattr(func, "__name__", str(key)).strip("_")
         shapes = ", ".join(str(list(t.shape)) for t in tensors)
         recording.escape(name, f"{name} of {shapes}")
@@ -218,7 +218,7 @@ def relaid(recording, key, func, args, kwargs, door):
     """resize_, set_, as_strided_: the elements are others, by where they happen to lie in memory."""
     tensors = [t for _, t in tensors_in([list(args), kwargs])]
     family = recording.live.family_of(tensors[0])
-    if any(not recording.value_of(t).is_constant for t in tensors) or (
+    if any(not recording.value_of(t).fixed for t in tensors) or (
         family is not None and any(m() is not tensors[0] for m in family.alive())
     ):
         raise Unsupported(

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from . import dynamic
 from .capture import Capture
 from .errors import HxError
 from .modelstate import preserved
@@ -27,7 +28,7 @@ def prove_program(captured: Capture, path: str | os.PathLike, custom_ops: Any = 
         tensors = {
             key: resized(
                 tensor,
-                {a: sizes[w] for a, w in prepared.dynamic.get(key, {}).items() if w in sizes},
+                {a: dynamic.total(w, sizes) for a, w in prepared.dynamic.get(key, {}).items()},
                 seed=2,
             )
             for key, tensor in recorded.items()
@@ -86,7 +87,8 @@ def _sizes(captured: Capture) -> list[tuple[str, dict[str, int]]]:
     words: dict[str, int] = {}
     for name, axes in captured.prepared.dynamic.items():
         for axis, word in axes.items():
-            words[word] = captured.prepared.tensors[name].shape[axis]
+            if not dynamic.is_sum(word):
+                words[word] = captured.prepared.tensors[name].shape[axis]
     if not words:
         return []
     larger = {w: n + 1 + i % 2 for i, (w, n) in enumerate(words.items())}

@@ -39,7 +39,7 @@ class Value:
     `shape` holds ints, and Dims where the size may differ at run time; None while it is unknown.
     """
 
-    __slots__ = ("_serial", "dtype", "dynamic", "elements", "name", "node", "shape")
+    __slots__ = ("_serial", "dtype", "dynamic", "elements", "fixed", "name", "node", "shape")
 
     def __init__(self, dtype, shape, *, serial: int = 0, name: str = "") -> None:
         self.dtype: torch.dtype = dtype
@@ -50,6 +50,7 @@ class Value:
         self.dynamic = self.shape is None or any(map(dims.is_dynamic, self.shape))
         # What is known of the contents: the sizes in an int64 vector or scalar, else None.
         self.elements: tuple | None = None
+        self.fixed = self.is_constant  # made from constants alone: a weight in another form
 
     is_constant = False
 

@@ -48,13 +48,13 @@ def measure(suite: str, name: str, opset: int) -> dict[str, Any]:
     import hx
 
     from .attempt import _registry, first_line
-    from .zoo import Unbuildable
+    from .zoo import Unbuildable, settled
 
     torch.manual_seed(0)
     out: dict[str, Any] = {"suite": suite, "name": name, "detail": "", "nodes": 0}
     start = time.perf_counter()
     try:
-        sample = zoo(suite).build(name)
+        sample = settled(zoo(suite).build(name))
     except Unbuildable as error:
         return {**out, "kind": "excluded", "detail": str(error), "seconds": 0.0}
     built = time.perf_counter()

@@ -24,14 +24,12 @@ TINY: dict[str, Any] = dict(
     num_experts=4, num_local_experts=4, n_routed_experts=4, num_experts_per_tok=2,
     moe_intermediate_size=32, shared_expert_intermediate_size=32, moe_num_experts=4,
     pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=1,
-    vocab_size_per_layer_input=99, type_vocab_size=2, sliding_window=4, depth=2, depths=None,
+    vocab_size_per_layer_input=99, type_vocab_size=2, sliding_window=4, depth=2,
     dropout=0.0, n_shared_experts=1, first_k_dense_replace=1,
     q_lora_rank=16, kv_lora_rank=16, qk_rope_head_dim=8, qk_nope_head_dim=8, v_head_dim=8,
     rotary_dim=4, state_size=8, time_step_rank=4,
     num_queries=5, max_2d_position_embeddings=64,
 )  # fmt: skip
-TINY = {k: v for k, v in TINY.items() if v is not None}
-_NESTED = {"vision_config": "num_attention_heads"}
 
 
 def shrunk(cls: type, **given: Any) -> Any:
@@ -41,7 +39,8 @@ def shrunk(cls: type, **given: Any) -> Any:
 
 def arguments(cls: type, given: dict[str, Any]) -> dict[str, Any]:
     known = _fields(cls)
-    out = {k: v for k, v in TINY.items() if k in known}
+    # A field that is a list by default has a size for each stage: those stay.
+    out = {k: v for k, v in TINY.items() if k in known and not isinstance(known[k], (list, tuple))}
     for key, part in parts(cls).items():
         inner = given.get(key)
         if inner is not None and not isinstance(inner, dict):
@@ -53,11 +52,10 @@ def arguments(cls: type, given: dict[str, Any]) -> dict[str, Any]:
         if key in out and isinstance(out[key], dict) and isinstance(value, dict):
             continue
         out[key] = value
-    return {k: v for k, v in out.items() if v is not _OMIT}
+    return {k: v for k, v in out.items() if v is not OMIT}
 
 
-_OMIT = object()
-OMIT = _OMIT
+OMIT = object()  # as a value in `given`: leave the class's own
 
 
 def parts(cls: type) -> dict[str, type]:
@@ -77,6 +75,11 @@ def parts(cls: type) -> dict[str, type]:
     return found
 
 
-def _fields(cls: type) -> set[str]:
-    names = {f.name for f in dataclasses.fields(cls)} if dataclasses.is_dataclass(cls) else set()
-    return (names | set(inspect.signature(cls.__init__).parameters)) - {"self", "kwargs"}
+def _fields(cls: type) -> dict[str, Any]:
+    """What a class takes, with the defaults."""
+    out = {k: p.default for k, p in inspect.signature(cls.__init__).parameters.items()}
+    if dataclasses.is_dataclass(cls):
+        for field in dataclasses.fields(cls):
+            made = field.default_factory
+            out[field.name] = field.default if made is dataclasses.MISSING else made()
+    return {k: v for k, v in out.items() if k not in ("self", "kwargs")}

@@ -5,12 +5,13 @@ A name is `type[:variant][:attention]`: `llama`, `llama:cache`, `t5:seq2seq`, `b
 
 from __future__ import annotations
 
+import copy
 import inspect
 from typing import Any
 
 import torch
 
-from . import BATCH, Sample, Unbuildable, runs, uneven
+from . import BATCH, Sample, Unbuildable, runs, torchvision_zoo, uneven
 from .shrink import shrunk
 from .transformers_types import TYPES, Type
 
@@ -29,29 +30,32 @@ def names() -> list[str]:
 
 
 def build(name: str) -> Sample:
+    torchvision_zoo.loaded()  # transformers imports it where it is installed
     import transformers
 
     kind, variant, attention = (*name.split(":"), "")[:3]
     entry = TYPES[kind]
     try:
         config = shrunk(transformers.CONFIG_MAPPING[kind], **entry.config)
-        if entry.attention:
-            config._attn_implementation = attention or "sdpa"
-        model = _class(transformers, variant, entry).from_config(config)
+        make = _class(transformers, variant, entry).from_config
+        try:
+            own = copy.deepcopy(config)  # a refusal leaves its mark on the configuration
+            model = make(own, attn_implementation=attention or "sdpa")
+        except ValueError as error:
+            if attention or "scaled_dot_product" not in str(error):
+                raise
+            model = make(config, attn_implementation="eager")
     except Exception as error:
         raise Unbuildable(" ".join(str(error).split())[:300]) from error
     model = uneven(model.eval())
-    sample = _sample(model, config, variant, entry)
-    why = runs(model, *sample.args, **_copied(sample.kwargs))
+    try:
+        sample = _sample(model, config, variant, entry)
+    except Exception as error:
+        raise Unbuildable(" ".join(str(error).split())[:300]) from error
+    why = runs(model, *sample.args, **copy.deepcopy(sample.kwargs))
     if why:
         raise Unbuildable(why)
     return sample
-
-
-def _copied(kwargs: dict[str, Any]) -> dict[str, Any]:
-    import copy
-
-    return copy.deepcopy(kwargs)
 
 
 def _class(transformers: Any, variant: str, entry: Type) -> Any:
@@ -122,7 +126,7 @@ def _with_past(model: Any, config: Any, kwargs: dict, dynamic: dict) -> None:
     length = ids.shape[1]
     if "attention_mask" in kwargs:
         kwargs["attention_mask"] = torch.ones(ids.shape[0], length + 1, dtype=torch.long)
-        dynamic["attention_mask"] = {0: "batch", 1: "total"}
+        dynamic["attention_mask"] = {0: "batch", 1: "past + 1"}
     for name, leaf in structures.leaves(past, "past_key_values"):
         if isinstance(leaf, torch.Tensor) and leaf.dim() > 1:
             dynamic[name] = {0: "batch"}
