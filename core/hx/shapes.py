@@ -121,8 +121,7 @@ def broadcast(*shapes: Shape) -> Shape:
                 out[i] = n
             elif type(m) is dims.Dim and type(n) is dims.Dim:
                 # Either may turn out to be 1 at run time: nobody can say which one it is.
-                if dims.plain(m) == 1 or dims.plain(n) == 1:
-                    out[i] = RUN_TIME
+                out[i] = RUN_TIME
             elif m is RUN_TIME or n is RUN_TIME:
                 out[i] = n if type(n) is int else m if type(m) is int else RUN_TIME
             elif type(m) is dims.Dim:
@@ -424,7 +423,15 @@ def _unsqueeze(inputs, attributes, count):
 
 @rule("Expand")
 def _expand(inputs, attributes, count):
-    return [broadcast(_shape(inputs[0]), _numbers(inputs[1]))]
+    x, wanted = _shape(inputs[0]), _numbers(inputs[1])
+    common = broadcast(x, wanted)
+    lead = len(common) - len(wanted)
+    # What is expanded to a size has that size, or else PyTorch would have refused it.
+    return [
+        tuple(
+            wanted[i - lead] if n is RUN_TIME and i >= lead else n for i, n in enumerate(common)
+        )
+    ]
 
 
 @rule("ConstantOfShape", "RandomNormal", "RandomUniform")
