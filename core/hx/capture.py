@@ -55,6 +55,7 @@ class Capture:
     real: list[Any]  # what the model itself returned for each output
     wanted: list[str] | None  # modules whose outputs were asked for
     changed_buffers: list[str] = field(default_factory=list)
+    changed_parameters: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     classes: dict[str, str] = field(default_factory=dict)
     name: str = "model"
@@ -190,6 +191,10 @@ def capture(
             _bind_outputs(found, result)
         if guard is not None:
             found.changed_buffers = list(guard.changed_buffers)
+            found.changed_parameters = list(guard.changed_parameters)
+            if found.changed_parameters:
+                told = ", ".join(found.changed_parameters[:5])
+                found.notes.append(f"the model writes to its parameters: {told}")
     if isinstance(model, torch.nn.Module):
         found.classes = {path: type(m).__name__ for path, m in model.named_modules()}
     found.name = (

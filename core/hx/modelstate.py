@@ -11,7 +11,7 @@ import operator
 import random
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import torch
@@ -90,8 +90,10 @@ class preserved:  # noqa: N801, RUF100 - read as a verb
     _undo: list[Callable[[], Any]]
     _open = False
 
-    def __init__(self, model: torch.nn.Module) -> None:
+    def __init__(self, model: torch.nn.Module, writes: Collection[str] = ()) -> None:
+        """`writes` names parameters that the model is known to write to."""
         self.model = model
+        self._writes = set(writes)
         self._undo = []
         self._tensors: dict[int, _Kept] = {}
         self._buffers: dict[str, torch.Tensor] = {}  # by state_dict name, duplicates included
@@ -187,6 +189,8 @@ class preserved:  # noqa: N801, RUF100 - read as a verb
         small = sum(k.alias.numel() * k.alias.element_size() for k in eager) < EAGER_LIMIT
         for kept in self._tensors.values():
             if kept.version is None or (small and kept.kind != "parameter"):
+                kept.keep()
+            elif kept.name in self._writes:
                 kept.keep()
 
     def _add(self, name: str, kind: str, tensor: torch.Tensor) -> None:

@@ -112,7 +112,10 @@ def run(captured: Capture, tensors: dict[str, torch.Tensor]) -> list[Any]:
     prepared, model = captured.prepared, captured.prepared.model
     copies = {k: t.detach().clone() for k, t in tensors.items()}
     args, kwargs = prepared.with_tensors(copies)
-    guard = preserved(model) if isinstance(model, torch.nn.Module) else contextlib.nullcontext()
+    guard: Any = contextlib.nullcontext()
+    if isinstance(model, torch.nn.Module):
+        # Nothing sees the writes of this run: what the recording saw being written is copied.
+        guard = preserved(model, captured.changed_parameters + captured.changed_buffers)
     asked: dict[str, Any] = {}
     with contextlib.ExitStack() as stack:
         stack.enter_context(guard)

@@ -25,7 +25,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from . import dims, known, opening, targets
+from . import accounts, dims, known, opening, targets
 from .builder import Builder, Op
 from .call import (
     Arguments,
@@ -74,7 +74,10 @@ class Recording:
         self.missing: dict[str, Missing] = {}
         self.declined: dict[str, int] = {}
         self.converted: dict[str, int] = {}  # calls by target
+        self.notes: list[str] = []
         self.scopes: list[tuple[str, str]] = []
+        self.model: Any = None
+        self.states: set[int] = set()  # ids of the attribute dicts of its modules
         self.constants: dict[int, weakref.WeakSet[Constant]] = {}  # by the tensor's storage
         self.given: dict[str, torch.Tensor] = {}  # the inputs, as the model gets them
         self.busy = False  # inside the engine, a converter, or a body that one speaks for
@@ -84,7 +87,7 @@ class Recording:
             None  # torch function whose operators are being asked
         )
         self.sized = False  # whether that function was given a size that may vary
-        self.born: set[int] = set()
+        self.unfilled = False  # compiled code got memory that it fills by itself
         self._actions: dict[Any, Callable] = {}
         self._opening: list[Any] = []
 
@@ -100,7 +103,9 @@ class Recording:
         return entry.value
 
     def constant(self, tensor: torch.Tensor, name: str = "") -> Constant:
-        made = self.builder.constant(tensor, name)
+        # Another name for the same memory: what is known of a tensor must not keep it alive.
+        with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+            made = self.builder.constant(tensor.detach(), name)
         if not name and _is_corner(tensor):
             made.freeze()  # a view would keep all of the memory that it shows a corner of
         elif not tensor.is_meta:
@@ -134,37 +139,7 @@ class Recording:
 
     def _account(self, tensor: torch.Tensor) -> Entry:
         """The entry of a tensor that no recorded call returned, if its origin is known."""
-        name = self.names.get(id(tensor))
-        family = self.live.family_of(tensor)
-        if family is not None and not isinstance(family.root, Constant):
-            raise Unaccounted(
-                f"a tensor of shape {list(tensor.shape)} shares memory with a recorded one, "
-                "and no recorded call made it",
-                where=self.where(),
-                why="code that hx cannot see made a view of a traced tensor",
-                hint="make the view with a torch function inside forward",
-            )
-        if name is None and not self._was_there(tensor):
-            raise Unaccounted(
-                f"a tensor of shape {list(tensor.shape)} came from code that hx could not see",
-                where=self.where(),
-                why="no recorded call returned it, and it is no parameter, buffer or constant "
-                "that was there before: it may depend on the inputs",
-                hint="register a converter for the function that made it: hx packs new NAME "
-                "--target package.module.function",
-            )
-        return self.live.bind(tensor, self.constant(tensor, name or ""))
-
-    def _was_there(self, tensor: torch.Tensor) -> bool:
-        """Whether something that outlives a call holds the tensor: a global, a closure, a class."""
-        for holder in gc.get_referrers(tensor):
-            if isinstance(holder, (types.FrameType, Entry)) or holder is self.named:
-                continue
-            if isinstance(holder, (dict, types.CellType, list, tuple, set)):
-                return True
-            if type(holder).__module__ != "builtins" and not isinstance(holder, Call):
-                return True
-        return False
+        return accounts.account(self, tensor)
 
     # Where we are.
 
@@ -228,9 +203,12 @@ class Recording:
         given = lift(self, args, kwargs)
         choice = self.choices.pick(key, args)
         run = self._runner(key, func, args, kwargs, given)
+        if self.unfilled and key not in known.VIEWS:
+            written = known.mutated(func, args, kwargs)
+            accounts.require_filled(self, [t for t in given.tensors if t not in written])
         if not given.traced and door.level != "callable" and known.is_pure(key, func):
             if not self._views_of_weights(key, given):
-                return self._fold(key, choice, given, run)
+                return self._fold(key, choice, given, run, known.mutated(func, args, kwargs))
         if "out" in kwargs and kwargs["out"] is not None:
             return self._out(key, choice, given, run, args, kwargs)
         result = self.convert(choice, given, run)
@@ -274,13 +252,19 @@ class Recording:
             if self.guard is not None:
                 self.guard.before_write(tensor)
 
-    def _fold(self, key, choice, given: Arguments, run) -> Any:
+    def _fold(self, key, choice, given: Arguments, run, written=()) -> Any:
         """Nothing in it depends on an input: having run it is enough."""
         result = run()
         if known.in_place_base(key) in known.TURNS:
             entry = self.live.find(given.tensors[0])
             if entry is not None:
                 self.live.reform(entry, self._written_constant(given.tensors[0]), None)
+        for tensor in written:
+            # An operator's write is not counted yet: it has to be told.
+            entry = self.live.find(tensor)
+            if entry is not None:
+                self.live.refresh(entry, self._written_constant)
+                self.written.append(entry.family)
         self.bind_constants(result, given, choice)
         return result
 
@@ -496,7 +480,7 @@ class Recording:
         run = self._runner(key, func, args, kwargs, given)
         base = known.in_place_base(key)
         if not given.traced and known.is_pure(base, func):
-            return self._fold(key, None, given, run)
+            return self._fold(key, None, given, run, known.mutated(func, args, kwargs))
         choice = self.choices.pick(base, args)
         if choice is None:
             return self._leaf(key, func, args, kwargs, door, given, asked=True)
@@ -714,7 +698,10 @@ class Door:
         if recording.beneath is not None and recording.beneath[1] != key:
             recording.operators += 1
         try:
-            return recording.call(key, func, args, kwargs, self)
+            result = recording.call(key, func, args, kwargs, self)
+            if self.level == "operator" and recording.beneath is None:
+                accounts.from_compiled(recording, key, func, args, result)
+            return result
         except HxError as e:
             if e.where is None:
                 e.where = recording.where()
