@@ -456,8 +456,21 @@ class Op:
         return self._builder.number(x, dtype or _natural_dtype(x))
 
     def sizes(self, x) -> Value:
-        """An int64 vector of ints and Dims; a Value that already is one stays."""
-        return x if isinstance(x, Value) else self._builder.sizes.vector(list(x))
+        """An int64 vector of ints, Dims and scalars; a Value that already is one stays."""
+        if isinstance(x, Value):
+            return x
+        return self._builder.sizes.vector([self.size(n) for n in x])
+
+    def size(self, n):
+        """A size that may have come as a tensor with one number in it."""
+        if not isinstance(n, Value):
+            return n
+        given = getattr(self._call, "given", None)
+        for tensor, value in zip(given.tensors, given.values) if given is not None else ():
+            if value is n and tensor.numel() == 1:
+                recorded = int(tensor)
+                return recorded if n.fixed else dims.dim(dims.Poly.of(dims.Atom("item", (n,), recorded)))
+        raise Unsupported("a size is a tensor of which only the graph knows the contents")
 
     @staticmethod
     def same(a, b) -> bool:

@@ -7,12 +7,13 @@ inside no door can see.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
 
-from . import symbolic, targets
+from . import accounts, symbolic, targets
 from .call import lift
 from .errors import Unsupported, Where
 from .recording import DECLINED, Recording
@@ -66,7 +67,9 @@ def _applied(recording: Recording) -> Handler:
             return original(*args, **kwargs)
 
         def run(*args, **kwargs):
-            return original(cls, *args, **kwargs)
+            if recording.busy or torch.is_grad_enabled():
+                return original(cls, *args, **kwargs)
+            return _body(cls, args, kwargs)
 
         return ask(recording, _of_function(recording, cls), cls, run, args[1:], kwargs)
 
@@ -79,6 +82,19 @@ def _of_function(recording: Recording, cls: type) -> Iterable[Registration]:
     own = symbolic.of_function(cls)
     if own is not None:
         yield own
+
+
+def _body(cls: Any, args: tuple, kwargs: Mapping[str, Any]) -> Any:
+    """What `apply` does without gradients. PyTorch's own makes views of inputs that come back."""
+    context = cls._backward_cls()
+    context.needs_input_grad = (False,) * len(args)
+    if cls.setup_context == torch.autograd.Function.setup_context:
+        return cls.forward(context, *args, **kwargs)
+    bound = inspect.signature(cls.forward).bind(*args, **kwargs)
+    bound.apply_defaults()
+    result = cls.forward(*bound.args, **bound.kwargs)
+    cls.setup_context(context, bound.args, result)
+    return result
 
 
 def ask(
@@ -96,6 +112,8 @@ def ask(
         try:
             with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
                 given = given or lift(recording, args, kwargs)
+                if recording.unfilled:
+                    accounts.require_filled(recording, given.tensors)
                 run = recording._runner(key, original, args, kwargs, given)
                 result = recording.convert(choice, given, run)
         finally:
@@ -144,7 +162,7 @@ def refusal(called: Any, where: Where | None = None, path: str = "") -> Unsuppor
         kind = "module" if isinstance(called, torch.jit.ScriptModule) else "function"
     what = f"{path} ({name})" if path else name or "the model"
     return Unsupported(
-        f"{what} is a TorchScript {kind}: its Python code is gone, and nothing of it can be watched",
+        f"{what} is a TorchScript {kind}: its Python code is gone, and none of it can be watched",
         where=where,
         hint=f"export the {kind} that it was scripted or traced from",
     )

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from . import callables, dims, structures
+from . import accounts, callables, dims, structures
 from . import dynamic as dynamic_axes
 from .choices import Choices
 from .errors import Unsupported, UsageError
@@ -173,6 +173,7 @@ def capture(
     ):
         recording = Recording(Choices(registry, opset), opset, guard)
         recording.live.keep = keep
+        recording.model = model
         inputs = _bind_inputs(prepared, recording)
         _name_tensors(model, recording)
         asked: dict[str, Any] = {}
@@ -187,6 +188,7 @@ def capture(
                 raise UsageError(f"{', '.join(absent)} did not run: there is no output to take")
         found = Capture(prepared, recording, inputs, [], [], list(outputs) if outputs else None)
         found.registry, found.opset = registry, opset
+        found.notes = recording.notes
         with torch._C.DisableTorchFunction():
             _bind_outputs(found, result)
         if guard is not None:
@@ -244,6 +246,7 @@ def _name_tensors(model: Any, recording: Recording) -> None:
     for name, buffer in model.named_buffers():
         recording.name_tensor(buffer, name)
     for path, module in model.named_modules():
+        recording.states.add(id(vars(module)))
         for attribute, thing in vars(module).items():
             if attribute.startswith(("_parameters", "_buffers", "_modules")):
                 continue
@@ -314,6 +317,7 @@ def _bind_outputs(found: Capture, result: Any) -> None:
             found.real.append(leaf.real)
         elif isinstance(leaf, torch.Tensor):
             values.append(recording.value_of(leaf))
+            accounts.require_filled(recording, [leaf])
             found.real.append(leaf.detach().clone())  # a buffer is about to be put back
         elif isinstance(leaf, (bool, int, float)):
             values.append(leaf)

@@ -195,9 +195,12 @@ def reads(recording, key, func, args, kwargs, door):
 
 def fresh(recording, key, func, args, kwargs, door):
     """A tensor made from Python's or numpy's data."""
+    from . import accounts
+
     result = _real(recording, func, args, kwargs)
     for _, tensor in tensors_in(result):
         if recording.live.find(tensor) is None:
+            accounts.tell_outside(recording, tensor)
             recording.live.bind(tensor, recording.constant(tensor))
     return result
 

@@ -42,13 +42,14 @@ def geometry(tensor: torch.Tensor) -> Geometry:
 class Family:
     """Tensors over one storage, and the value of the whole."""
 
-    __slots__ = ("generation", "geometry", "members", "root", "storage")
+    __slots__ = ("generation", "geometry", "members", "root", "storage", "unfilled")
 
     def __init__(self, storage: int, root: Value, shape: Geometry) -> None:
         self.storage = storage
         self.root = root
         self.geometry = shape
         self.generation = 0
+        self.unfilled = False  # by any recorded call: see `accounts`
         self.members: list[Entry] = []
 
     def alive(self) -> list[Entry]:
@@ -170,6 +171,7 @@ class Live:
         assert tensor is not None
         _noted(family)
         others = [m for m in family.alive() if m is not entry]
+        family.unfilled = False
         family.generation += 1
         if not others:
             family.root, family.geometry, entry.path = value, geometry(tensor), ()
@@ -189,6 +191,7 @@ class Live:
     def refresh(self, entry: Entry, constant: Callable[[torch.Tensor], Constant]) -> None:
         """A constant was written with constants: everything over its memory is a new constant."""
         family = entry.family
+        family.unfilled = False
         _noted(family)
         for member in family.alive():
             tensor = member()

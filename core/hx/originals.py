@@ -74,10 +74,8 @@ def _bound(home: str, path: str) -> str:
             targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
             if any(isinstance(t, ast.Name) and t.id == name for t in targets):
                 found = ""
-        elif not isinstance(statement, (ast.Expr, ast.ClassDef, ast.Import, ast.Pass)):
-            # Bound in some branch or loop: nothing can be said.
-            if any(isinstance(n, ast.FunctionDef) and n.name == name for n in ast.walk(statement)):
-                return ""
+        elif any(isinstance(n, ast.FunctionDef) and n.name == name for n in ast.walk(statement)):
+            return ""  # bound in some branch or loop: nothing can be said
     return found
 
 

@@ -204,8 +204,7 @@ class Recording:
         choice = self.choices.pick(key, args)
         run = self._runner(key, func, args, kwargs, given)
         if self.unfilled and key not in known.VIEWS:
-            written = known.mutated(func, args, kwargs)
-            accounts.require_filled(self, [t for t in given.tensors if t not in written])
+            accounts.require_filled(self, given.tensors, accounts.written(key, func, args, kwargs))
         if not given.traced and door.level != "callable" and known.is_pure(key, func):
             if not self._views_of_weights(key, given):
                 return self._fold(key, choice, given, run, known.mutated(func, args, kwargs))
@@ -577,7 +576,7 @@ class Recording:
             if known.is_random(key):
                 return self._random(key, func, args, kwargs)
             run = self._runner(key, func, args, kwargs, given)
-            return self._fold(key, None, given, run)
+            return self._fold(key, None, given, run, known.mutated(func, args, kwargs))
         if door.level == "operator":
             return self._absent(key, func, args, kwargs, given)
         outer, self.beneath, self.operators = (self.beneath, self.sized), (func, key), 0

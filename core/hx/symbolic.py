@@ -114,7 +114,7 @@ class Graph:
 
 
 class Symbol:
-    """A value, as functions for the older exporter ask of it."""
+    """A value, as functions for the older exporter ask of it. The names are PyTorch's."""
 
     def __init__(self, value: Value, op: Any = None) -> None:
         self.value = value
@@ -123,13 +123,13 @@ class Symbol:
     def type(self) -> Type:
         return Type(self.value.dtype, self.value.shape)
 
-    def setType(self, kind: Any) -> Symbol:  # noqa: N802 - PyTorch's spelling
+    def setType(self, kind: Any) -> Symbol:
         """Said for PyTorch's benefit: here the real output says it."""
         return self
 
-    setTypeAs = setType  # noqa: N815
+    setTypeAs = setType
 
-    def debugName(self) -> str:  # noqa: N802
+    def debugName(self) -> str:
         return self.value.label()
 
     def __getattr__(self, name: str) -> Any:
@@ -148,7 +148,7 @@ class Type:
     def dtype(self) -> torch.dtype:
         return self._dtype
 
-    def scalarType(self) -> str:  # noqa: N802
+    def scalarType(self) -> str:
         return _SCALARS.get(self._dtype, str(self._dtype).removeprefix("torch."))
 
     def dim(self) -> int | None:
@@ -159,12 +159,12 @@ class Type:
             return None
         return [None if dims.is_dynamic(n) else int(n) for n in self._shape]
 
-    varyingSizes = sizes  # noqa: N815
+    varyingSizes = sizes
 
     def kind(self) -> str:
         return "TensorType"
 
-    def isSubtypeOf(self, other: Any) -> bool:  # noqa: N802
+    def isSubtypeOf(self, other: Any) -> bool:
         return other.kind() == "TensorType"
 
     def with_sizes(self, sizes: Any) -> Type:

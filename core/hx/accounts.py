@@ -1,0 +1,191 @@
+"""Tensors that no recorded call returned: where they come from, or that nobody can say.
+
+A parameter, a buffer, a global, a table in a closure: they were there before the recording, and are
+constants. Memory of numpy's or of a file is too, and is told. Anything else may be computed from
+the inputs, by compiled code or in another thread, and stops the export.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import types
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from . import known
+from .call import tensors_in
+from .errors import Unaccounted
+from .liveness import Entry, geometry
+from .values import Constant
+
+if TYPE_CHECKING:
+    from .recording import Recording
+
+_PLAIN = (list, tuple, set, frozenset, dict)
+_PASSES, _WIDTH = 8, 64  # of the search for who holds a tensor
+
+
+def account(recording: Recording, tensor: torch.Tensor) -> Entry:
+    """The entry of a tensor that is met for the first time, if its origin is known."""
+    name = recording.names.get(id(tensor))
+    family = recording.live.family_of(tensor)
+    if family is not None and not isinstance(family.root, Constant):
+        for member in family.alive():
+            if _shows_the_same(member(), tensor):
+                # Another object for it, as nn.Parameter(x) makes.
+                recording.value_of(member())
+                recording.live.alias(tensor, member)
+                return recording.live.entries[id(tensor)]
+        raise Unaccounted(
+            f"a tensor of shape {list(tensor.shape)} shares memory with a recorded one, "
+            "and no recorded call made it",
+            where=recording.where(),
+            why="code that hx cannot see made a view of a traced tensor",
+            hint="make the view with a torch function inside forward",
+        )
+    if name is None and not was_there(recording, tensor):
+        if not _from_outside(tensor):
+            raise Unaccounted(
+                f"a tensor of shape {list(tensor.shape)} came from code that hx could not see",
+                where=recording.where(),
+                why="no recorded call returned it, and it is no parameter, buffer or constant "
+                "that was there before: compiled code or another thread may have computed it "
+                "from the inputs",
+                hint="register a converter for the function that made it: hx packs new NAME "
+                "--target package.module.function",
+            )
+        tell_outside(recording, tensor)
+    return recording.live.bind(tensor, recording.constant(tensor, name or ""))
+
+
+def _shows_the_same(member: torch.Tensor | None, tensor: torch.Tensor) -> bool:
+    return (
+        member is not None
+        and member.dtype == tensor.dtype
+        and geometry(member) == geometry(tensor)
+        and member.is_conj() == tensor.is_conj()
+        and member.is_neg() == tensor.is_neg()
+    )
+
+
+def tell_outside(recording: Recording, tensor: torch.Tensor) -> None:
+    """Notes a tensor over memory of numpy's: what is in it was computed where nobody looked.
+
+    When something left the graph before, it may have come back here.
+    """
+    if not _from_outside(tensor):
+        return
+    what = f"{list(tensor.shape)} of memory that is not PyTorch's: it keeps what it holds now"
+    if recording.escapes or recording.builder.sizes.named:
+        recording.escape("from_numpy", what)
+    else:
+        recording.notes.append(f"from_numpy at {recording.where()}: {what}")
+
+
+def _from_outside(tensor: torch.Tensor) -> bool:
+    if tensor.layout != torch.strided or tensor.is_meta:
+        return False
+    return not tensor.untyped_storage().resizable()
+
+
+# What compiled code does: its calls of operators arrive outside of any torch function.
+
+# How it gets memory through PyTorch: what it then writes there by itself, nobody sees.
+_ALLOCATES = frozenset(
+    f"aten::{name}"
+    for name in ("empty", "empty_like", "empty_strided", "empty_permuted", "new_empty",
+                 "new_empty_strided")
+)  # fmt: skip
+
+
+def from_compiled(recording: Recording, key: Any, func: Any, args: tuple, result: Any) -> None:
+    """An operator that compiled code called has run."""
+    if key in _ALLOCATES:
+        for _, tensor in tensors_in(result):
+            family = recording.live.family_of(tensor)
+            if family is not None and tensor.numel():
+                family.unfilled = recording.unfilled = True
+    elif recording.builder.sizes.named and "SymInt[" in str(getattr(func, "_schema", "")):
+        values = [recording.live.find(t) for _, t in tensors_in(list(args))]
+        if any(v is not None and v.value.dynamic for v in values):
+            recording.escape("baked", f"{key} is called by compiled code, with sizes as numbers")
+
+
+def require_filled(
+    recording: Recording, tensors: Iterable[torch.Tensor], written: Iterable[torch.Tensor] = ()
+) -> None:
+    """That what is read, unless it is written, was written by somebody who was seen."""
+    spared = set(map(id, written))
+    for tensor in tensors:
+        family = recording.live.family_of(tensor)
+        if family is not None and family.unfilled and id(tensor) not in spared:
+            raise Unaccounted(
+                f"a tensor of shape {list(tensor.shape)} was read, and no recorded call wrote it",
+                where=recording.where(),
+                why="compiled code made it, or it holds whatever the memory held before",
+                hint="register a converter for the function that made it: hx packs new NAME "
+                "--target package.module.function",
+            )
+
+
+def written(key: Any, func: Any, args: tuple, kwargs: Mapping[str, Any]) -> list[torch.Tensor]:
+    """The arguments that a call writes to."""
+    found = known.mutated(func, args, dict(kwargs))
+    if known.writes(key, func, args, dict(kwargs)):
+        found += [t for _, t in tensors_in([args[:1], kwargs.get("out")])]
+    return found
+
+
+# Whether it was there before.
+
+
+def was_there(recording: Recording, tensor: torch.Tensor) -> bool:
+    """Whether something holds the tensor that is there outside of this call.
+
+    A local variable, or a container that only local variables hold, says nothing. A global, a
+    class, or an object that the model holds, does. What modules hold directly has its name.
+    """
+    frame = recording.frames.user(3)
+    if frame is not None and any(v is tensor for v in list(frame.f_globals.values())):
+        return True
+    everywhere = {id(vars(m)) for m in list(sys.modules.values()) if isinstance(m, types.ModuleType)}
+    front: list[Any] = [tensor]
+    direct = {id(tensor)}  # what hangs on the tensor by plain containers alone
+    seen: set[int] = set(direct)
+    for _ in range(_PASSES):
+        seen.add(id(front))
+        following: list[Any] = []
+        for holder in gc.get_referrers(*front):
+            if id(holder) in seen or _passing(holder):
+                continue
+            seen.add(id(holder))
+            if id(holder) in everywhere or isinstance(holder, type) or holder is recording.model:
+                return True
+            held = [x for x in front if isinstance(holder, _PLAIN) and _in(holder, x)]
+            if id(holder) in recording.states:
+                # The attributes of a module: new ones, or an object with something in it?
+                if any(id(x) not in direct for x in held):
+                    return True
+                continue
+            if any(id(x) in direct for x in held):
+                direct.add(id(holder))
+            following.append(holder)
+        if not following:
+            return False
+        front = following[:_WIDTH]
+    return False
+
+
+def _in(holder: Any, x: Any) -> bool:
+    values = holder.values() if isinstance(holder, dict) else holder
+    return any(v is x for v in values)
+
+
+def _passing(holder: Any) -> bool:
+    """What lives no longer than the call, and what hx itself keeps."""
+    if isinstance(holder, (types.FrameType, types.GeneratorType, types.CoroutineType, Entry)):
+        return True
+    return type(holder).__module__.startswith("hx.")
