@@ -46,12 +46,12 @@ class Owner:
 class _Back:
     """What is hooked to a tensor; `groups` are the callbacks of one place each, outermost first."""
 
+    handle: Any = None
+
     def __init__(self, tensor: torch.Tensor) -> None:
         self.groups: list[tuple[object, list[tuple[Owner, Callback]]]] = []
         self.tensor = weakref.ref(tensor)
         self.fresh = tensor._backward_hooks is None
-        with torch._C.DisableTorchFunction():
-            self.handle = tensor.register_hook(self)
 
     def __call__(self, grad: torch.Tensor) -> torch.Tensor | None:
         now = grad
@@ -64,28 +64,35 @@ class _Back:
         return None if now is grad else now
 
     def add(self, place: object, owner: Owner, callback: Callback) -> None:
+        owner.placed.add(self)  # first, so that an interrupt after any of this is made up for
         if not self.groups or self.groups[0][0] is not place:
             self.groups.insert(0, (place, []))
         self.groups[0][1].append((owner, callback))
-        owner.placed.add(self)
 
     def drop(self, owner: Owner) -> None:
         for _, group in self.groups:
             group[:] = [each for each in group if each[0] is not owner]
         if any(group for _, group in self.groups):
             return
-        self.handle.remove()
+        if self.handle is not None:
+            self.handle.remove()
         tensor = self.tensor()
-        if tensor is not None and self.fresh and tensor._backward_hooks == {}:
-            tensor._backward_hooks = None
+        hooks = tensor._backward_hooks if tensor is not None else None
+        if hooks is not None:
+            for key in [key for key, hook in hooks.items() if hook is self]:
+                del hooks[key]  # hooked, and interrupted before the handle was at hand
+            if not hooks and self.fresh:
+                tensor._backward_hooks = None
 
 
-def on(tensor: torch.Tensor, place: object, owner: Owner, callback: Callback) -> bool:
+def on(tensor: torch.Tensor, place: object, owner: Owner, callback: Callback) -> None:
     """Calls `callback(gradient)` on the way back; what it returns, if anything, goes on instead."""
     if not tensor.requires_grad:
-        return False
+        return
     # After a write in place PyTorch starts anew: the former hooks are of the former value.
     there = (h for h in (tensor._backward_hooks or {}).values() if type(h) is _Back)
-    back = next(there, None) or _Back(tensor)
+    found = next(there, None)
+    back = found or _Back(tensor)
     back.add(place, owner, callback)
-    return True
+    if found is None:
+        back.handle = tensor.register_hook(back)

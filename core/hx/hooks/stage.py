@@ -74,6 +74,7 @@ class _Stage:
         self.functions: dict[Any, list[tuple[Watcher, str, Any]]] = {}
         self.every: list[Watcher] = []
         self.mode: _Functions | None = None
+        self.above: list[Any] = []  # the modes above it, while it is taken out
 
     def sort(self) -> None:
         """Who wants to see what; made anew when somebody comes or goes."""
@@ -199,7 +200,7 @@ class _Functions(TorchFunctionMode):
 class Hold:
     """A watcher at work in this thread; when it is dropped, or dies, all is as before."""
 
-    watcher: Watcher | None = None
+    watcher: Watcher | None = None  # here for `__del__`, when an interrupt came within `__init__`
 
     def __init__(self, watcher: Watcher) -> None:
         self._stage = _here.stage
@@ -210,6 +211,7 @@ class Hold:
                 hooked[each.hooked] = _on_python(each.key)
         self._patching = patching.hooks(hooked, beneath=True)
         self._eager = _eager(places)
+        self._paused = self._stage.paused
         self.watcher = watcher
 
     def take(self) -> None:
@@ -219,30 +221,31 @@ class Hold:
         self._patching.__enter__()
         stage.watchers.append(self.watcher)
         stage.sort()
+        self.watcher.start()
         if self.watcher.listens and stage.mode is None:
             stage.mode = _Functions(stage)
             torch._C._push_on_torch_function_stack(stage.mode)
-        self.watcher.start()
 
     def drop(self) -> None:
         """Undoes what was done; may run any number of times."""
-        watcher, stage = self.watcher, self._stage
+        watcher = self.watcher
         if watcher is None:
             return
+        stage = self._stage
         stage.watchers[:] = [w for w in stage.watchers if w is not watcher]
         stage.sort()
         if stage.mode is not None and not any(w.listens for w in stage.watchers):
             _take_out(stage)
-        if not stage.watchers:
-            stage.paused = 0
+        stage.paused = self._paused  # as it was, whatever an interrupt kept from being undone
         self._patching.__exit__(None, None, None)
         watcher.stop()
         self._eager.__exit__()
         self.watcher = None
 
     def __del__(self) -> None:
-        # Reached at work only if an interrupt came between the body and the end of the block.
-        self.drop()
+        # At work still, if an interrupt came between the body and the end of the block.
+        if self.watcher is not None:
+            self.drop()
 
 
 class Session:
@@ -288,15 +291,14 @@ def _hides(places: Places) -> bool:
 
 def _take_out(stage: _Stage) -> None:
     """Takes the mode out of PyTorch's stack, wherever it stands by now."""
-    mode, above = stage.mode, []
     if _here.stage is stage:
-        while torch._C._len_torch_function_stack():
-            top = torch._C._pop_torch_function_stack()
-            if top is mode:
-                break
-            above.append(top)
-        for each in reversed(above):
-            torch._C._push_on_torch_function_stack(each)
+        above = stage.above
+        while torch._C._len_torch_function_stack() and stage.mode not in above[-1:]:
+            above.append(torch._C._pop_torch_function_stack())
+        while above:
+            if above[-1] is not stage.mode:
+                torch._C._push_on_torch_function_stack(above[-1])
+            above.pop()
     stage.mode = None
 
 
