@@ -189,6 +189,8 @@ def registrations(thing: Any) -> tuple[Registration, ...]:
     for value in vars(thing).values():
         several = value.values() if isinstance(value, dict) else value
         for one in several if isinstance(value, (list, tuple, dict)) else (value,):
+            if inspect.ismodule(one):
+                continue  # what it holds is its own
             if getattr(one, "__module__", thing.__name__) == thing.__name__:
                 found.update(
                     (id(registration), registration) for registration in registrations(one)
