@@ -14,6 +14,7 @@ from . import accounts, callables, dims, structures
 from . import dynamic as dynamic_axes
 from .choices import Choices
 from .errors import Unsupported, UsageError
+from .liveness import storage_key
 from .modelstate import preserved
 from .recording import Recording
 from .registry import Registry
@@ -191,6 +192,7 @@ def capture(
         found.notes = recording.notes
         with torch._C.DisableTorchFunction():
             _bind_outputs(found, result)
+        _tell_shared(found)
         if guard is not None:
             found.changed_buffers = list(guard.changed_buffers)
             found.changed_parameters = list(guard.changed_parameters)
@@ -235,6 +237,19 @@ def _named_sizes(prepared: Prepared) -> dict[str, dims.Dim]:
         for axis, word in axes.items()
         if not dynamic_axes.is_sum(word)
     }
+
+
+def _tell_shared(found: Capture) -> None:
+    """Inputs of a graph have memory of their own, also where the caller's had not."""
+    memory: dict[int, str] = {}
+    written = {n for n, t in found.recording.given.items() if t._version > 0}
+    for name, tensor in found.prepared.tensors.items():
+        first = memory.setdefault(storage_key(tensor), name)
+        if first != name and written & {first, name}:
+            found.notes.append(
+                f"{first} and {name} share memory, and the model writes to it: in the graph each "
+                "has its own"
+            )
 
 
 def _name_tensors(model: Any, recording: Recording) -> None:

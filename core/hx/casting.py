@@ -133,7 +133,8 @@ def fit(
 
 
 def _cast(builder: Builder, value: Value, dtype: torch.dtype) -> Value:
-    if isinstance(value, Constant) and value.tensor.numel() <= 64:
+    # A weight is stored as it is.
+    if isinstance(value, Constant) and not value.name and value.tensor.numel() <= 64:
         cast = builder.constant(value.tensor.to(dtype))
         cast.frozen, cast.elements = True, value.elements
         return cast

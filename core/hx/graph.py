@@ -46,14 +46,17 @@ class _Merger:
 
     def __init__(self) -> None:
         self.instead: dict[int, Value] = {}
-        self._constants: dict[Any, Value] = {}
+        self._constants: dict[Any, list[Constant]] = {}
 
     def now(self, value: Value) -> Value:
         found = self.instead.get(id(value))
         if found is not None:
             return found
         if isinstance(value, Constant):
-            same = self._constants.setdefault(_contents(value), value)
+            alike = self._constants.setdefault(_alike(value), [])
+            same = next((c for c in alike if _equal(c, value)), None)
+            if same is None:
+                alike.append(same := value)
             self.instead[id(value)] = same
             return same
         return value
@@ -90,15 +93,29 @@ def _spell(attributes: dict) -> tuple:
     )
 
 
-def _contents(value: Constant) -> Any:
+def _alike(value: Constant) -> Any:
+    """A key that equal constants share. What has a name is equal only to the same memory."""
     tensor = value.tensor
     if tensor.is_meta:
         return id(value)
-    if tensor.numel() <= 256 and not value.name:
-        flat = tensor.detach().reshape(-1)
-        raw = flat.view(torch.uint8) if flat.numel() and not flat.is_complex() else flat
-        return tensor.dtype, tuple(tensor.shape), tuple(raw.tolist())
-    return tensor.dtype, tensor.data_ptr(), tuple(tensor.shape), tuple(tensor.stride())
+    if value.name:
+        return tensor.dtype, tensor.data_ptr(), tuple(tensor.shape), tuple(tensor.stride())
+    flat = tensor.detach().reshape(-1)
+    return tensor.dtype, tuple(tensor.shape), tuple(_raw(flat[:: max(1, flat.numel() // 64)]).tolist())
+
+
+def _equal(a: Constant, b: Constant) -> bool:
+    """By their bits: zeros of either sign differ, and the same NaN is the same."""
+    if a.name or b.tensor.is_meta:
+        return True  # their keys say so
+    return torch.equal(_raw(a.tensor), _raw(b.tensor))
+
+
+def _raw(tensor: torch.Tensor) -> torch.Tensor:
+    flat = tensor.detach().reshape(-1)
+    if flat.is_complex():
+        flat = torch.view_as_real(flat.resolve_conj()).reshape(-1)
+    return flat.contiguous().view(torch.uint8) if flat.numel() else flat
 
 
 def build(

@@ -208,6 +208,8 @@ class Recording:
         if not given.traced and door.level != "callable" and known.is_pure(key, func):
             if not self._views_of_weights(key, given):
                 return self._fold(key, choice, given, run, known.mutated(func, args, kwargs))
+        elif not given.traced and door.level == "function" and opening.can_open(func):
+            return self._opened(key, func, args, kwargs, door)  # the calls inside are folded
         if "out" in kwargs and kwargs["out"] is not None:
             return self._out(key, choice, given, run, args, kwargs)
         result = self.convert(choice, given, run)
@@ -358,7 +360,7 @@ class Recording:
         for path, tensor in pairs:
             try:
                 out = pick(outputs, path)
-            except (KeyError, IndexError, TypeError):
+            except (KeyError, IndexError, TypeError, AttributeError):
                 raise ConverterError(
                     f"the converter of {choice.target} ({choice.pack}) returned no value for "
                     f"result{''.join(f'[{p!r}]' for p in path)}",

@@ -24,14 +24,14 @@ _PLAIN = (int, float, bool, str, bytes, complex, type(None), torch.Tensor)
 def children(x: Any) -> tuple[Children, Callable[[list[Any]], Any]] | None:
     """The named parts of a container and how to put others in their place; None for a leaf."""
     kind = type(x)
-    if isinstance(x, _PLAIN) or isinstance(x, torch.Size):
+    if isinstance(x, _PLAIN):
         return None
     container = containers.of(x)
     if container is not None:
         named, context = container.flatten(x)
         labels = list(named)
         return list(named.items()), lambda vs: container.unflatten(dict(zip(labels, vs)), context)
-    if kind in (list, tuple):
+    if kind in (list, tuple, torch.Size):
         return [(str(i), v) for i, v in enumerate(x)], kind
     if kind is dict:
         keys = list(x)

@@ -1,0 +1,476 @@
+"""What comes in, what goes out, and what a weight is: one value for each, under its own name."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.utils import _pytree as pytree
+
+import hx
+
+
+class Module(nn.Module):
+    """A function as a module; extra parts become its submodules."""
+
+    def __init__(self, function, **parts):
+        super().__init__()
+        self.function = function
+        for name, part in parts.items():
+            setattr(self, name, part)
+
+    def forward(self, *args, **kwargs):
+        return self.function(*args, **kwargs)
+
+
+def inputs(program):
+    return [v.name for v in program.model.graph.inputs]
+
+
+def outputs(program):
+    return [v.name for v in program.model.graph.outputs]
+
+
+def ops(program):
+    return [n.op_type for n in program.model.graph]
+
+
+def initializers(program):
+    return {k: v.const_value for k, v in program.model.graph.initializers.items()}
+
+
+BATCH = {"x": {0: "b"}}
+FIVE = [{"b": 5}]
+
+
+# Inputs.
+
+
+def test_the_same_tensor_twice(proved):
+    def f(x, y):
+        return x + y, x * 2
+
+    t = torch.randn(2, 3)
+    program = proved(
+        f, (t, t), dynamic={"x": {0: "b"}, "y": {0: "b"}}, sizes=FIVE,
+    )  # fmt: skip
+    assert inputs(program) == ["x", "y"]
+
+
+def test_the_same_tensor_twice_in_a_list(proved):
+    t = torch.randn(2, 3)
+    program = proved(lambda xs: xs[0] - xs[1], ([t, t],))
+    assert inputs(program) == ["xs_0", "xs_1"]
+
+
+def test_an_input_returned_unchanged(proved):
+    program = proved(lambda x: x, torch.randn(2, 3), dynamic=BATCH, sizes=FIVE)
+    assert inputs(program) == ["x"] and outputs(program) == ["output"]
+    assert ops(program) == ["Identity"]
+
+
+def test_an_input_returned_twice_and_through_a_view(proved):
+    def f(x):
+        return x, x, x.view(-1), x[0], x.detach()
+
+    proved(f, torch.randn(2, 3), dynamic=BATCH, sizes=FIVE)
+
+
+def test_an_unused_input_stays_an_input(proved):
+    program = proved(
+        lambda x, unused, y: x + y, (torch.randn(2, 3), torch.randn(7), torch.randn(3)),
+        dynamic=BATCH, sizes=FIVE,
+    )  # fmt: skip
+    assert inputs(program) == ["x", "unused", "y"]
+
+
+def test_an_input_that_is_written_to_is_not_the_callers(proved):
+    def f(x):
+        x += 1
+        return x
+
+    x = torch.zeros(3)
+    proved(f, x)
+    assert x.tolist() == [0, 0, 0]
+
+
+def test_inputs_that_share_memory_and_are_written_are_told(proved):
+    def f(x, y):
+        x += 1
+        return x * y
+
+    t = torch.randn(4)
+    program = proved(f, (t, t[:4]))
+    assert any("share memory" in note for note in program.report.notes)
+    assert not any(
+        "share memory" in note for note in proved(lambda x, y: x * y, (t, t)).report.notes
+    )
+
+
+def test_no_tensor_at_all_is_a_constant_model(proved):
+    model = Module(lambda: torch.arange(6).view(2, 3) * 2)
+    program = proved(model)
+    assert inputs(program) == [] and ops(program) in ([], ["Identity"])
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [torch.float16, torch.bfloat16, torch.float64, torch.int8, torch.uint8, torch.int32, torch.bool],
+)  # fmt: skip
+def test_inputs_of_every_dtype(proved, dtype):
+    x = torch.randint(0, 2, (2, 3)).to(dtype)
+    program = proved(lambda x: (x, x.reshape(-1), x[:, 1]), x, dynamic=BATCH, sizes=FIVE)
+    assert program.report.inputs[0]["dtype"] == {
+        torch.float64: "double", torch.float32: "float"}.get(dtype, str(dtype)[6:])  # fmt: skip
+
+
+def test_numbers_and_strings_among_the_arguments_are_fixed(proved):
+    def f(x, scale, mode="a", flags=(True, 2)):
+        return x * scale * flags[1] if mode == "b" and flags[0] else x
+
+    program = proved(
+        f, (torch.randn(2, 3), 2.5), kwargs={"mode": "b"}, dynamic=BATCH, sizes=FIVE
+    )
+    assert inputs(program) == ["x"]
+
+
+# Nested arguments and keyword arguments.
+
+
+def test_nested_containers_and_their_flat_names(proved):
+    def f(pair, table, *rest, bias=None, **more):
+        a, (b, c) = pair
+        return a + b * c + table["k"] - table["deep"]["v"][0] + rest[0] * rest[1] + bias + more["z"]
+
+    t = [torch.randn(2, 3) for _ in range(9)]
+    program = proved(
+        f, ((t[0], [t[1], t[2]]), {"k": t[3], "deep": {"v": (t[4], 3)}}, t[5], t[6]),
+        kwargs={"bias": t[7], "z": t[8]},
+    )  # fmt: skip
+    assert inputs(program) == [
+        "pair_0", "pair_1_0", "pair_1_1", "table_k", "table_deep_v_0", "rest_0", "rest_1", "bias",
+        "z",
+    ]  # fmt: skip
+
+
+def test_keyword_arguments_by_dynamic_name(proved):
+    class Model(nn.Module):
+        def forward(self, x, *, mask=None):
+            return x if mask is None else x * mask
+
+    program = proved(
+        Model(), (torch.randn(2, 3),), kwargs={"mask": torch.ones(2, 3)},
+        dynamic={"x": {0: "b"}, "mask": {0: "b"}}, sizes=FIVE,
+    )  # fmt: skip
+    assert inputs(program) == ["x", "mask"]
+
+
+def test_only_keyword_arguments(proved):
+    program = proved(Module(lambda x, y: x - y), (), kwargs={"y": torch.ones(2), "x": torch.zeros(2)})
+    assert sorted(inputs(program)) == ["x", "y"]
+
+
+class Point(NamedTuple):
+    x: torch.Tensor
+    y: torch.Tensor
+
+
+@dataclasses.dataclass
+class Boxes:
+    corners: torch.Tensor
+    scores: torch.Tensor | None = None
+    label: str = "box"
+    inner: Any = None
+
+
+class Held:
+    """A container that only PyTorch's pytree knows."""
+
+    def __init__(self, left, right):
+        self.left, self.right = left, right
+
+
+pytree.register_pytree_node(
+    Held,
+    lambda h: ([h.left, h.right], None),
+    lambda values, context: Held(*values),
+    serialized_type_name="tests.Held",
+)
+
+
+@pytest.mark.parametrize(
+    "make, names",
+    [
+        (lambda a, b: Point(a, b), ["v_x", "v_y"]),
+        (lambda a, b: Boxes(a, b, inner=[a]), ["v_corners", "v_scores", "v_inner_0"]),
+        (lambda a, b: Held(a, b), ["v_0", "v_1"]),
+        (lambda a, b: collections.OrderedDict(left=a, right=b), ["v_left", "v_right"]),
+        (lambda a, b: collections.defaultdict(list, p=[a], q=b), ["v_p_0", "v_q"]),
+    ],
+)
+def test_arguments_and_results_in_containers(proved, make, names):
+    """The same container goes in and comes out; verification runs it with other tensors."""
+
+    def f(v):
+        found = pytree.tree_leaves(v) if not isinstance(v, Boxes) else [v.corners, v.scores]
+        return make(found[0] + 1, found[1] * 2)
+
+    program = proved(f, (make(torch.randn(2, 3), torch.randn(2, 3)),))
+    assert inputs(program) == names
+    assert outputs(program) == [n.removeprefix("v_") if n not in ("v_0", "v_1") else n[2:]
+                                for n in names]  # fmt: skip
+
+
+# Outputs.
+
+
+def test_outputs_of_every_kind(proved):
+    def f(x):
+        constant = torch.arange(3.0)
+        return {
+            "same": x, "constant": constant, "view": constant[1:], "nothing": None, "number": 3,
+            "float": 2.5, "flag": True, "size": x.shape[0], "sum": [x.sum(), (x.mean(), None)],
+            "half": x.shape[1] / 2,
+        }  # fmt: skip
+
+    program = proved(f, torch.randn(2, 3), dynamic=BATCH, sizes=FIVE)
+    assert outputs(program) == [
+        "same", "constant", "view", "number", "float", "flag", "size", "sum_0", "sum_1_0", "half",
+    ]  # fmt: skip
+    told = {o["name"]: (o["dtype"], o["shape"]) for o in program.report.outputs}
+    assert told["number"] == ("int64", []) and told["float"] == ("float", [])
+    assert told["flag"] == ("bool", []) and told["size"] == ("int64", [])
+    assert told["same"] == ("float", ["b", 3])
+
+
+def test_a_shape_is_an_output_of_sizes(proved):
+    program = proved(lambda x: (x.shape, x * 1), torch.randn(2, 3), dynamic=BATCH, sizes=FIVE)
+    assert outputs(program) == ["output_0_0", "output_0_1", "output_1"]
+
+
+def test_outputs_that_are_views_of_one_another(proved):
+    def f(x):
+        y = x * 2
+        return y, y[0], y.t(), y.view(-1), [y, y]
+
+    proved(f, torch.randn(2, 3), dynamic=BATCH, sizes=FIVE)
+
+
+def test_one_output_alone_in_a_tuple_or_a_dict(proved):
+    assert outputs(proved(lambda x: (x * 2,), torch.randn(3))) == ["output"]
+    assert outputs(proved(lambda x: {"logits": x * 2}, torch.randn(3))) == ["logits"]
+    assert outputs(proved(lambda x: [[x * 2, x]], torch.randn(3))) == ["output_0", "output_1"]
+
+
+def test_a_weight_as_an_output(proved):
+    model = nn.Linear(2, 2)
+    model.forward = lambda x: (model.weight, x @ model.weight)
+    program = proved(model, torch.randn(3, 2), dynamic=BATCH, sizes=FIVE)
+    assert list(initializers(program)) == ["weight"]
+
+
+def test_an_output_that_is_no_tensor_is_left_out_and_told(proved):
+    program = proved(lambda x: {"y": x * 2, "name": "net"}, torch.randn(3))
+    assert outputs(program) == ["y"]
+    assert any("'str'" in n or "str" in n for n in program.report.notes)
+
+
+def test_no_output_at_all_is_an_error():
+    with pytest.raises(hx.UsageError, match="no tensor"):
+        hx.export(lambda x: None, torch.randn(3))
+
+
+def test_names_that_collide_are_told_apart(proved):
+    def f(x, x_0):
+        return {"x": x[0] + x_0, "a": {"b": x[0]}, "a_b": x_0}
+
+    program = proved(f, ([torch.randn(2)], torch.randn(2)))
+    assert len(set(inputs(program))) == 2 and inputs(program)[0] == "x_0"
+    assert len(set(outputs(program))) == 3
+    assert not set(inputs(program)) & set(outputs(program))
+
+
+def test_names_by_order(proved):
+    program = proved(
+        lambda x, y: (x + y, x), (torch.randn(2), torch.randn(2)), input_names=["left", "right"],
+        output_names=["sum", "same"], dynamic={"left": {0: "n"}, "right": {0: "n"}},
+        sizes=[{"n": 7}],
+    )  # fmt: skip
+    assert inputs(program) == ["left", "right"] and outputs(program) == ["sum", "same"]
+    with pytest.raises(hx.UsageError, match="1 names.*2"):
+        hx.export(lambda x, y: x + y, (torch.ones(1), torch.ones(1)), input_names=["a"])
+    with pytest.raises(hx.UsageError, match="repeats"):
+        hx.export(lambda x, y: x + y, (torch.ones(1), torch.ones(1)), input_names=["a", "a"])
+    with pytest.raises(hx.UsageError, match="output_names"):
+        hx.export(lambda x: (x, x * 2), torch.ones(1), output_names=["a"])
+
+
+# Weights.
+
+
+def test_shared_weights_are_stored_once_under_their_first_name(proved):
+    class Tied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embed = nn.Embedding(10, 6)
+            self.block = nn.Linear(6, 6)
+            self.again = self.block
+            self.head = nn.Linear(6, 10, bias=False)
+            self.head.weight = self.embed.weight
+
+        def forward(self, ids):
+            x = self.again(self.block(self.embed(ids)))
+            return self.head(x) + F.linear(x, self.embed.weight)
+
+    model = Tied()
+    program = proved(model, torch.randint(0, 10, (2, 5)), dynamic={"ids": [0, 1]})
+    stored = initializers(program)
+    assert set(stored) <= set(model.state_dict())
+    assert "embed.weight" in stored and "head.weight" not in stored
+    assert "block.weight" in stored and "again.weight" not in stored
+    assert sum(v.size for v in stored.values()) == 10 * 6 + 6 * 6 + 6
+
+
+def test_a_weight_in_several_forms_is_stored_once(proved):
+    class Forms(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = nn.Parameter(torch.randn(20, 20))
+
+        def forward(self, x):
+            return x @ self.w + x @ self.w.t() + F.linear(x, self.w) + self.w[3] + self.w.view(-1)[:20]
+
+    program = proved(Forms(), torch.randn(2, 20), dynamic=BATCH, sizes=FIVE)
+    big = [k for k, v in initializers(program).items() if v.size > 100]
+    assert big == ["w"]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_float_weights_keep_their_dtype(proved, dtype):
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3)).to(dtype)
+    program = proved(model, torch.randn(2, 4, dtype=dtype), dynamic={"input": {0: "b"}}, sizes=FIVE)
+    kinds = {str(v.dtype) for v in initializers(program).values()}
+    assert kinds == {{"float64": "DOUBLE"}.get(str(dtype)[6:], str(dtype)[6:].upper())}
+
+
+def test_integer_and_boolean_buffers_keep_their_dtype(proved):
+    class Buffers(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("long", torch.arange(300))
+            self.register_buffer("int8", torch.arange(-100, 100, dtype=torch.int8))
+            self.register_buffer("mask", torch.rand(300) > 0.5)
+            self.register_buffer("byte", torch.arange(200, dtype=torch.uint8), persistent=False)
+            self.table = torch.randn(300)
+
+        def forward(self, x):
+            y = torch.where(self.mask, x + self.long, self.table)
+            return y, x[:, :200].to(torch.int8) + self.int8, self.byte + x[:, :200].to(torch.uint8)
+
+    program = proved(Buffers(), torch.rand(2, 300), dynamic=BATCH, sizes=FIVE)
+    kinds = {k: str(v.dtype) for k, v in initializers(program).items() if v.size > 10}
+    assert kinds == {"long": "INT64", "int8": "INT8", "mask": "BOOL", "byte": "UINT8",
+                     "table": "FLOAT"}  # fmt: skip
+
+
+def test_weights_that_no_module_registers_are_named_by_path(proved):
+    class Loose(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.parts = [torch.randn(300), torch.randn(300)]
+            self.by_name = {"k": torch.randn(300)}
+
+        def forward(self, x):
+            return x * self.parts[0] + self.parts[1] - self.by_name["k"]
+
+    program = proved(Module(Loose().forward), torch.randn(2, 300))
+    assert len([v for v in initializers(program).values() if v.size == 300]) == 3
+    program = proved(Loose(), torch.randn(2, 300))
+    assert set(initializers(program)) == {"parts_0", "parts_1", "by_name_k"}
+
+
+def test_an_unused_weight_is_not_stored(proved):
+    model = Module(lambda x: x * 2, spare=nn.Linear(50, 50))
+    assert initializers(proved(model, torch.randn(3))).keys() <= {"const"}
+
+
+# Constants.
+
+
+def test_constants_made_in_forward_are_folded(proved):
+    def f(x):
+        grid = torch.arange(4.0).view(2, 2) ** 2
+        mask = torch.tril(torch.ones(4, 4)).bool() & torch.eye(4).logical_not()
+        scale = torch.tensor([1.0, 2.0, 3.0, 4.0]).softmax(0) + torch.linspace(0, 1, 4)
+        angles = torch.einsum("i,j->ij", torch.arange(4.0), torch.arange(4.0)).cos()
+        return x.masked_fill(mask, 0.0) * scale @ angles + grid.sum()
+
+    program = proved(f, torch.randn(4, 4))
+    assert sorted(ops(program)) == sorted(["Where", "Mul", "MatMul", "Add"])
+
+
+def test_equal_constants_are_stored_once(proved):
+    def f(x):
+        total = x
+        for _ in range(6):
+            total = total + torch.arange(1000.0).cos()
+        return total
+
+    program = proved(f, torch.randn(1000))
+    assert len(initializers(program)) == 1
+    assert program.report.size < 9000
+
+
+def test_zeros_of_either_sign_and_dtypes_are_no_duplicates(proved):
+    def f(x):
+        return 1 / (x * torch.tensor([0.0])), 1 / (x * torch.tensor([-0.0])), (
+            x.long() + torch.tensor([0])), x * torch.tensor([float("nan")])  # fmt: skip
+
+    proved(f, torch.rand(3) + 1)
+
+
+def test_constants_from_lists_numpy_and_scalars(proved):
+    import numpy as np
+
+    def f(x):
+        a = torch.tensor([[1.5, 2.5]])
+        b = torch.as_tensor(np.arange(2.0, dtype=np.float32))
+        c = torch.from_numpy(np.ones(2, np.float32))
+        d = x.new_tensor([1.0, 2.0])
+        e = torch.full_like(d, 3)
+        return x * a + b - c * d + e + np.float32(2) + np.pi
+
+    proved(f, torch.randn(3, 2), dynamic=BATCH, sizes=FIVE)
+
+
+def test_a_tensor_of_traced_numbers(proved):
+    def f(x):
+        return torch.tensor([x.shape[0], 2, x.shape[0] * 3]) + 1, torch.tensor(float(3))
+
+    proved(f, torch.randn(2, 3), dynamic=BATCH, sizes=FIVE)
+
+
+def test_tensors_of_the_outside_world_are_constants(proved):
+    table = torch.randn(3)
+
+    class Config:
+        shift = torch.randn(3)
+
+    proved(lambda x: x * table + Config.shift, torch.randn(2, 3), dynamic=BATCH, sizes=FIVE)
+
+
+def test_random_numbers_are_refused_by_name():
+    with pytest.raises(hx.MissingConverters, match="rand"):
+        hx.export(lambda x: x + torch.rand(3), torch.randn(3))
+
+
+def test_the_same_model_twice_gives_the_same_bytes(tmp_path):
+    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))
+    for name in ("a.onnx", "b.onnx"):
+        hx.export(model, torch.ones(2, 4), tmp_path / name, dynamic={"input": [0]}, verify=False)
+    assert (tmp_path / "a.onnx").read_bytes() == (tmp_path / "b.onnx").read_bytes()
