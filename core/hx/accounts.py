@@ -151,7 +151,9 @@ def was_there(recording: Recording, tensor: torch.Tensor) -> bool:
     frame = recording.frames.user(3)
     if frame is not None and any(v is tensor for v in list(frame.f_globals.values())):
         return True
-    everywhere = {id(vars(m)) for m in list(sys.modules.values()) if isinstance(m, types.ModuleType)}
+    everywhere = {
+        id(vars(m)) for m in list(sys.modules.values()) if isinstance(m, types.ModuleType)
+    }
     front: list[Any] = [tensor]
     direct = {id(tensor)}  # what hangs on the tensor by plain containers alone
     seen: set[int] = set(direct)

@@ -59,7 +59,10 @@ class Builder:
             key = (dtype, _exact(x))
         found = self._constants.get(key)
         if found is None:
-            found = self.constant(torch.tensor(x, dtype=dtype))
+            try:
+                found = self.constant(torch.tensor(x, dtype=dtype))
+            except (TypeError, ValueError, RuntimeError) as e:
+                raise _no_input(x) from e
             found.frozen = True
             if dtype == torch.int64 and found.rank <= 1 and not _nested(x):
                 found.elements = tuple(x) if isinstance(x, (list, tuple)) else (x,)
@@ -318,7 +321,11 @@ def _natural_dtype(x) -> torch.dtype:
         return torch.int64
     if isinstance(x, float):
         return torch.float32
-    raise BuilderError(
+    raise _no_input(x)
+
+
+def _no_input(x: Any) -> BuilderError:
+    return BuilderError(
         f"an input of a node cannot be {x!r} ({type(x).__name__})",
         hint="pass values, tensors, numbers, or lists of numbers and sizes",
     )

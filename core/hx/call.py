@@ -193,7 +193,8 @@ def pick(tree, path: tuple):
         container = containers.of(tree)
         if container is not None:
             tree, _ = container.flatten(tree)
-        tree = tree[key]
+        fields = dataclasses.is_dataclass(tree) and not isinstance(tree, (type, dict))
+        tree = getattr(tree, key) if fields else tree[key]
     return tree
 
 

@@ -40,6 +40,7 @@ def places(recording: Recording) -> list[tuple[Any, str, Callable]]:
     ]
     found += [(torch._C.ScriptFunction, "__call__", _scripted(recording))]
     found += [(torch._C.ScriptMethod, "__call__", _scripted(recording))]
+    found += [(torch.Tensor, "_make_subclass", _renamed(recording))]
     return found
 
 
@@ -121,6 +122,26 @@ def ask(
         if result is not DECLINED:
             return result
     return original(*args, **kwargs)
+
+
+def _renamed(recording: Recording) -> Callable:
+    """`nn.Parameter(x)` is another object for the memory of x, which no door sees made."""
+
+    def wrapper(original: Callable) -> Callable:
+        def make(cls, data, *args, **kwargs):
+            made = original(cls, data, *args, **kwargs)
+            if not recording.busy:
+                recording.busy = True
+                try:
+                    recording.value_of(data)
+                    recording.live.alias(made, recording.live.entries[id(data)])
+                finally:
+                    recording.busy = False
+            return made
+
+        return make
+
+    return wrapper
 
 
 # TorchScript: its interpreter calls operators, with sizes that are plain numbers by then.

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from types import CodeType, FrameType
+from types import CodeType, FrameType, FunctionType
 
 import torch
 
-_MACHINERY = tuple(
-    str(Path(p).resolve().parent) + "/" for p in (torch.__file__, __file__)
-)
+_MACHINERY = tuple(str(Path(p).resolve().parent) + "/" for p in (torch.__file__, __file__))
 _ALSO = ("<frozen", "<string>", "contextlib.py", "functools.py")
 
 
@@ -22,8 +20,14 @@ class Frames:
         self._prefixes = _MACHINERY + tuple(converters)
 
     def _machinery(self, code: CodeType) -> bool:
+        if any(isinstance(c, FunctionType) for c in code.co_consts):
+            return True  # a hooked function, which `patching` gave other code
         name = code.co_filename
-        return name.startswith(self._prefixes) or name.startswith(_ALSO[:2]) or name.endswith(_ALSO[2:])
+        return (
+            name.startswith(self._prefixes)
+            or name.startswith(_ALSO[:2])
+            or name.endswith(_ALSO[2:])
+        )
 
     def user(self, depth: int = 1) -> FrameType | None:
         frame: FrameType | None = sys._getframe(depth)

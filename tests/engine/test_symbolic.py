@@ -93,7 +93,8 @@ ACME = """
             assert x.type().sizes()[1:] == [3] and x.type().dim() == 2
             assert x.type().scalarType() == "Float"
             one = g.op("Constant", value_t=torch.tensor(1.0))
-            n = g.op("Gather", g.op("Shape", x), g.op("Constant", value_t=torch.tensor(0)), axis_i=0)
+            zero = g.op("Constant", value_t=torch.tensor(0))
+            n = g.op("Gather", g.op("Shape", x), zero, axis_i=0)
             n = g.op("Cast", n, to_i=1)
             y = g.op("Add", g.op("onnx::Relu", x), one).setType(x.type())
             return y, g.op("Mul", n, x)
@@ -157,7 +158,7 @@ def test_parameters_in_a_function_and_gradients_that_are_on(acme):
 
     program = asked(Model(), torch.randn(2, 3))
     assert program.ops == ["Mul", "Relu", "Mul"]
-    assert list(program.model.graph.initializers)[0] == "w"
+    assert next(iter(program.model.graph.initializers)) == "w"
 
 
 # Converters.
@@ -170,19 +171,24 @@ def test_a_converter_of_a_function_class(acme, target):
 
     mine = converter(target)(plain)
     apply = acme.Plain.apply
-    for call in (lambda x: acme.Plain.apply(x, 2.0), lambda x: apply(x, k=2.0) if False else apply(x, 2.0)):
+    for call in (lambda x: acme.Plain.apply(x, 2.0), lambda x: apply(x, 2.0)):
         program = asked(Call(call), torch.randn(2, 3), mine)
         assert program.ops == ["Max", "Mul"]
-        assert program.report.converters == {target: 2}
+        assert program.report.converters == {target: 1}
     # Another function of the same base is not meant by it, and an heir is.
     assert asked(Call(lambda x: acme.Split.apply(x)), torch.randn(2, 3), mine).ops == ["Mul", "Add"]
-    assert asked(Call(lambda x: acme.Heir.apply(x, 2.0)), torch.randn(2, 3), mine).ops == ["Max", "Mul"]
+    assert asked(Call(lambda x: acme.Heir.apply(x, 2.0)), torch.randn(2, 3), mine).ops == [
+        "Max",
+        "Mul",
+    ]
     heir = converter("acmefn.Heir")(lambda op, x, k: op.Mul(k, op.Max(x, 0.0)))
-    assert asked(Call(lambda x: acme.Heir.apply(x, 2.0)), torch.randn(2, 3), mine, heir).report.converters == {
-        "acmefn.Heir": 2
-    }
+    program = asked(Call(lambda x: acme.Heir.apply(x, 2.0)), torch.randn(2, 3), mine, heir)
+    assert program.report.converters == {"acmefn.Heir": 1}
     no = converter("acmefn.Plain")(lambda op, x, k: NotImplemented)
-    assert asked(Call(lambda x: acme.Plain.apply(x, 2.0)), torch.randn(2, 3), no).ops == ["Relu", "Mul"]
+    assert asked(Call(lambda x: acme.Plain.apply(x, 2.0)), torch.randn(2, 3), no).ops == [
+        "Relu",
+        "Mul",
+    ]
 
 
 # symbolic.
@@ -205,14 +211,18 @@ def test_symbolic_of_a_function_is_honoured(acme):
 
 
 def test_symbolic_with_operators_of_onnx_is_proved(acme):
-    program = asked(Call(lambda x: acme.Standard.apply(x)), torch.randn(2, 3), dynamic={"xs_0": {0: "b"}})
+    program = asked(
+        Call(lambda x: acme.Standard.apply(x)), torch.randn(2, 3), dynamic={"xs_0": {0: "b"}}
+    )
     assert program.proof.ok
     assert "Relu" in program.ops
 
 
 def test_a_converter_comes_before_symbolic(acme):
     mine = converter("acmefn.Opaque")(lambda op, x, alpha, name: op("mine", "Bessel", x))
-    program = asked(Call(lambda x: acme.Opaque.apply(x, 0.5, "n")), torch.randn(2, 3), mine, verify=False)
+    program = asked(
+        Call(lambda x: acme.Opaque.apply(x, 0.5, "n")), torch.randn(2, 3), mine, verify=False
+    )
     assert program.model.graph[0].domain == "mine"
 
 
@@ -231,7 +241,11 @@ def test_a_symbolic_that_is_wrong_is_named(acme, line_of):
 def library():
     made = torch.library.Library("hxold", "DEF")
     made.define("swirl(Tensor x, float k, int[] axes, str mode='a') -> Tensor")
-    made.impl("swirl", lambda x, k, axes, mode="a": torch.special.bessel_j0(x) * k, "CompositeExplicitAutograd")
+    made.impl(
+        "swirl",
+        lambda x, k, axes, mode="a": torch.special.bessel_j0(x) * k,
+        "CompositeExplicitAutograd",
+    )
     yield
     made._destroy()
 
@@ -262,12 +276,18 @@ def test_a_registered_custom_symbolic_is_honoured(library, parsed):
         assert (node.domain, node.op_type) == ("old", "Swirl")
         assert {a.name for a in node.attributes.values()} >= {"k", "axes"}
         mine = converter("hxold::swirl")(lambda op, x, k, axes, mode="a": op("new", "Swirl", x))
-        assert asked(Call(forward), torch.randn(2, 3), mine, verify=False).model.graph[0].domain == "new"
+        assert (
+            asked(Call(forward), torch.randn(2, 3), mine, verify=False).model.graph[0].domain
+            == "new"
+        )
         with pytest.raises(hx.MissingConverters):  # registered for newer opsets only
             torch.onnx.unregister_custom_op_symbolic("hxold::swirl", 9)
             register("hxold::swirl", swirl, 17)
             asked(Call(forward), torch.randn(2, 3), opset=16)
-        assert asked(Call(forward), torch.randn(2, 3), verify=False, opset=17).model.graph[0].domain == "old"
+        assert (
+            asked(Call(forward), torch.randn(2, 3), verify=False, opset=17).model.graph[0].domain
+            == "old"
+        )
     finally:
         for version in (9, 17):
             torch.onnx.unregister_custom_op_symbolic("hxold::swirl", version)
