@@ -137,3 +137,9 @@ def below_zero(op, x):
     if not x.dtype.is_floating_point:
         return negative
     return op.Or(negative, op.Less(op.Reciprocal(x), 0))
+
+
+def reshaped(op, x, sizes):
+    """x in other sizes, where 0 means no elements (to ONNX it means a size that stays)."""
+    empty = any(type(n) is int and n == 0 for n in sizes)
+    return op.Reshape(x, op.sizes(sizes), **({"allowzero": 1} if empty else {}))

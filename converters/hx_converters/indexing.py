@@ -63,7 +63,7 @@ def _plan(op, x, index):
             slices[axis] = part
             axis += 1
         elif isinstance(part, list):
-            layout.append((False, op.value(torch.tensor(part))))
+            layout.append((False, op.constant(torch.tensor(part))))
             axis += 1
         elif part.dtype not in (torch.bool, torch.uint8):
             layout.append((False, op.cast(part, torch.int64)))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from hx import case, converter
 from hx.lazy import torch
 
+from ._common import reshaped
+
 
 @converter("torch.nn.functional.linear",
            cases=[case("float32[n,4]", "float32[3,4]", "float32[3]"),
@@ -24,18 +26,59 @@ def matmul(op, input, other):
 
 @converter("torch.addmm", cases=[case("float32[5]", "float32[n,4]", "float32[4,5]")])
 def addmm(op, input, mat1, mat2, *, beta=1, alpha=1):
-    if input.rank > 2 or not mat1.dtype.is_floating_point:
-        return op.Add(op.Mul(input, beta), op.Mul(op.MatMul(mat1, mat2), alpha))
+    inner = mat1.shape[1]
+    # onnxruntime's Gemm does not write its output where there is nothing to add up.
+    if input.rank > 2 or not mat1.dtype.is_floating_point or (type(inner) is int and inner == 0):
+        return added(op, input, op.MatMul(mat1, mat2), beta, alpha)
     return op.Gemm(mat1, mat2, input, alpha=float(alpha), beta=float(beta))
+
+
+def added(op, input, product, beta, alpha):
+    """beta * input + alpha * product; where beta is 0, what is in `input` does not count."""
+    y = product if alpha == 1 else op.Mul(product, alpha)
+    if beta == 0:
+        return y
+    return op.Add(input if beta == 1 else op.Mul(input, beta), y)
 
 
 @converter("torch.baddbmm", cases=[case("float32[n,3,5]", "float32[n,3,4]", "float32[n,4,5]")])
 def baddbmm(op, input, batch1, batch2, *, beta=1, alpha=1):
-    y = op.MatMul(batch1, batch2)
-    y = y if alpha == 1 else op.Mul(y, alpha)
-    if beta == 0:
-        return y
-    return op.Add(input if beta == 1 else op.Mul(input, beta), y)
+    return added(op, input, op.MatMul(batch1, batch2), beta, alpha)
+
+
+@converter("torch.addbmm", cases=[case("float32[3,5]", "float32[n,3,4]", "float32[n,4,5]")])
+def addbmm(op, input, batch1, batch2, *, beta=1, alpha=1):
+    total = op.ReduceSum(op.MatMul(batch1, batch2), [0], keepdims=0)
+    return added(op, input, total, beta, alpha)
+
+
+@converter("torch.addmv", cases=[case("float32[n]", "float32[n,4]", "float32[4]")])
+def addmv(op, input, mat, vec, *, beta=1, alpha=1):
+    return added(op, input, op.MatMul(mat, vec), beta, alpha)
+
+
+@converter("torch.addr", cases=[case("float32[n,3]", "float32[n]", "float32[3]")])
+def addr(op, input, vec1, vec2, *, beta=1, alpha=1):
+    dtype = op.result.dtype
+    product = op.Mul(op.Unsqueeze(op.cast(vec1, dtype), [1]), op.cast(vec2, dtype))
+    if dtype == torch.bool:
+        return NotImplemented
+    return added(op, op.cast(input, dtype), product, beta, alpha)
+
+
+@converter("torch.vdot", cases=[case("float32[n]", "float32[n]")])
+def vdot(op, input, other):
+    return op.MatMul(input, other)
+
+
+@converter("torch.nn.functional.bilinear", "torch.bilinear",
+           cases=[case("float32[n,3]", "float32[n,4]", "float32[5,3,4]", "float32[5]")])  # fmt: skip
+def bilinear(op, input1, input2, weight, bias=None):
+    out, left, right = weight.shape
+    flat = op.Reshape(op.Transpose(weight, perm=[1, 0, 2]), op.sizes([left, out * right]))
+    halves = reshaped(op, op.MatMul(input1, flat), [*input1.shape[:-1], out, right])
+    y = op.Squeeze(op.MatMul(halves, op.Unsqueeze(input2, [input2.rank])), [input1.rank])
+    return y if bias is None else op.Add(y, bias)
 
 
 @converter("torch.nn.functional.grouped_mm", "torch._grouped_mm", "torch.ops.aten._grouped_mm",
@@ -61,25 +104,3 @@ def grouped_mm(op, mat_a, mat_b, *, offs=None, bias=None, out_dtype=None):
 @converter("torch.outer", cases=[case("float32[n]", "float32[3]")])
 def outer(op, input, vec2):
     return op.Mul(op.Unsqueeze(input, [1]), op.Unsqueeze(vec2, [0]))
-
-
-@converter("torch.einsum", "torch.functional.einsum", cases=[])
-def einsum(op, equation, *operands):
-    if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
-        operands = tuple(operands[0])
-    if not isinstance(equation, str) or not operands[0].dtype.is_floating_point:
-        return NotImplemented
-    dtype = op.result.dtype
-    return op.Einsum(*[op.cast(x, dtype) for x in operands], equation=_with_arrow(equation))
-
-
-def _with_arrow(equation):
-    """ONNX reads an equation without an arrow the same way; spaces are dropped."""
-    equation = equation.replace(" ", "")
-    if "->" in equation:
-        return equation
-    letters = equation.replace(",", "").replace(".", "")
-    once = sorted(c for c in set(letters) if letters.count(c) == 1)
-    return f"{equation}->{'...' if '...' in equation else ''}{''.join(once)}"
-
-

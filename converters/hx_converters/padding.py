@@ -17,13 +17,15 @@ def pad(op, input, pad, mode="constant", value=None):
     axes = [input.rank - 1 - i for i in range(count)]
     sides = {axis: (pad[2 * i], pad[2 * i + 1]) for i, axis in enumerate(axes)}
     cuts = any(type(n) is int and n < 0 for n in pad)
-    if mode == "circular" or (mode != "constant" and (cuts or 0 in map(_known, input.shape))):
+    if mode not in ("constant", "circular") and (cuts or 0 in map(_known, input.shape)):
         return _picked(op, input, sides, mode)
     x = input
     if cuts:
         x = op.Slice(x, [max(-b, 0) if _known(b) < 0 else 0 for b, _ in sides.values()],
                      [e if _known(e) < 0 else 2**62 for _, e in sides.values()], axes)  # fmt: skip
         sides = {a: (0 if _known(b) < 0 else b, 0 if _known(e) < 0 else e) for a, (b, e) in sides.items()}
+    if mode == "circular":
+        return _picked(op, x, sides, mode)
     full = [0] * (2 * x.rank)
     for axis, (begin, end) in sides.items():
         full[axis], full[axis + x.rank] = begin, end

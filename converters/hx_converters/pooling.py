@@ -4,31 +4,46 @@ from __future__ import annotations
 
 from hx import case, converter
 
-from ._common import pair
+from ._common import counted, lowest, pair, reshaped
 
 
 def _batched(op, x, spatial, pool):
     """Pools with a batch axis in front, which torch lets one leave out."""
     if x.rank == spatial + 2:
         return pool(x)
-    return op.Squeeze(pool(op.Unsqueeze(x, [0])), [0])
+    y = pool(op.Unsqueeze(x, [0]))
+    return tuple(op.Squeeze(v, [0]) for v in y) if isinstance(y, tuple) else op.Squeeze(y, [0])
 
 
 def _windows(spatial, kernel_size, stride, padding):
     kernel = pair(kernel_size, spatial)
-    strides = pair(stride, spatial) if stride not in (None, []) else kernel
+    strides = pair(stride, spatial) if stride not in (None, []) and stride != () else kernel
     pads = pair(padding, spatial)
     return {"kernel_shape": kernel, "strides": strides, "pads": [*pads, *pads]}
 
 
-def _max_pool(spatial):
+def _plane(x, spatial):
+    """How many elements one channel has."""
+    total = 1
+    for n in x.shape[-spatial:]:
+        total = n * total
+    return total
+
+
+def _max_pool(spatial, indices=False):
     def convert(op, input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False,
                 return_indices=False):  # fmt: skip
-        if return_indices:
-            return NotImplemented
         windows = _windows(spatial, kernel_size, stride, padding)
-        return _batched(op, input, spatial, lambda x: op.MaxPool(
-            x, **windows, dilations=pair(dilation, spatial), ceil_mode=int(ceil_mode)))  # fmt: skip
+
+        def pool(x):
+            y = op.MaxPool(x, **windows, dilations=pair(dilation, spatial),
+                           ceil_mode=int(ceil_mode), outputs=1 + (return_indices or indices))  # fmt: skip
+            if len(y) == 1:
+                return y[0]
+            # ONNX counts through the whole tensor, PyTorch through each channel.
+            return y[0], op.Mod(y[1], op.constant(_plane(x, spatial)))
+
+        return _batched(op, input, spatial, pool)
 
     return convert
 
@@ -36,33 +51,67 @@ def _max_pool(spatial):
 def _avg_pool(spatial):
     def convert(op, input, kernel_size, stride=None, padding=0, ceil_mode=False,
                 count_include_pad=True, divisor_override=None):  # fmt: skip
-        if divisor_override is not None:
-            return NotImplemented
         windows = _windows(spatial, kernel_size, stride, padding)
+        if divisor_override is not None:
+            return _batched(op, input, spatial,
+                            lambda x: _summed(op, x, windows, ceil_mode, divisor_override))  # fmt: skip
         return _batched(op, input, spatial, lambda x: op.AveragePool(
             x, **windows, ceil_mode=int(ceil_mode), count_include_pad=int(count_include_pad)))  # fmt: skip
 
     return convert
 
 
+def _summed(op, x, windows, ceil_mode, divisor):
+    """Sums over windows, divided by one number: padded by hand, so that all windows are whole."""
+    kernel, strides, pads = (windows[k] for k in ("kernel_shape", "strides", "pads"))
+    count, room = 1, []
+    for n, k, s, p in zip(x.shape[2:], kernel, strides, pads):
+        count = count * k
+        steps = (n + 2 * p - k + (s - 1 if ceil_mode else 0)) // s
+        room.append(max(steps * s + k - n - p, 0))
+    x = op.Pad(x, op.sizes([0, 0, *pads[: len(kernel)], 0, 0, *room]))
+    mean = op.AveragePool(x, kernel_shape=kernel, strides=strides)
+    return op.Mul(mean, count / divisor)
+
+
+# Adaptive pooling: so many windows, as even as may be.
+
+
+def _wanted(input, output_size, spatial):
+    sizes = input.shape[-spatial:]
+    return sizes, [s if w is None else w for s, w in zip(sizes, pair(output_size, spatial))]
+
+
+def _even(sizes, wanted):
+    """The size of the windows where all of them are of one size, which no other run changes."""
+    if any(type(s) is not int or type(w) is not int or w == 0 or s % w for s, w in zip(sizes, wanted)):
+        return None
+    return [s // w for s, w in zip(sizes, wanted)]
+
+
 def _adaptive_avg_pool(spatial):
     def convert(op, input, output_size):
-        wanted = pair(output_size, spatial)
-        sizes = input.shape[-spatial:]
-        wanted = [s if w is None else w for s, w in zip(sizes, wanted)]
-        axes = list(range(-spatial, 0))
+        sizes, wanted = _wanted(input, output_size, spatial)
         if all(type(w) is int and w == 1 for w in wanted):
-            return op.ReduceMean(input, axes)
-        if any(type(s) is not int for s in sizes) or any(s % w for s, w in zip(sizes, wanted)):
-            return _uneven(op, input, wanted, spatial)
-        kernel = [s // w for s, w in zip(sizes, wanted)]
+            return op.ReduceMean(input, list(range(input.rank - spatial, input.rank)))
+        kernel = _even(sizes, wanted)
+        if kernel is None:
+            return _uneven_mean(op, input, wanted, spatial)
         return _batched(op, input, spatial, lambda x: op.AveragePool(
             x, kernel_shape=kernel, strides=kernel))  # fmt: skip
 
     return convert
 
 
-def _uneven(op, input, wanted, spatial):
+def _borders(op, size, count):
+    """First and last + 1 of each window."""
+    steps, size, count = counted(op, count), op.constant(size), op.constant(count)
+    low = op.Div(op.Mul(steps, size), count)
+    high = op.Div(op.Sub(op.Add(op.Mul(op.Add(steps, 1), size), count), 1), count)
+    return low, high
+
+
+def _uneven_mean(op, input, wanted, spatial):
     """Windows of different sizes: each output is a mean between two computed borders.
 
     A sum over a window is the difference of two running sums, so one axis at a time is a
@@ -73,10 +122,7 @@ def _uneven(op, input, wanted, spatial):
     x = op.cast(input, torch.float64) if input.dtype == torch.float32 else input
     for axis in range(input.rank - spatial, input.rank):
         size, count = input.shape[axis], wanted[axis - input.rank + spatial]
-        steps = op.Range(0, op.constant(count), 1)
-        low = op.Div(op.Mul(steps, op.constant(size)), op.constant(count))
-        high = op.Div(op.Add(op.Mul(op.Add(steps, 1), op.constant(size)),
-                             op.constant(count - 1)), op.constant(count))  # fmt: skip
+        low, high = _borders(op, size, count)
         zeros = [0] * (2 * input.rank)
         zeros[axis] = 1
         running = op.Pad(op.CumSum(x, op.constant(axis)), zeros)
@@ -87,17 +133,90 @@ def _uneven(op, input, wanted, spatial):
     return op.cast(x, input.dtype)
 
 
+def _adaptive_max_pool(spatial, indices=False):
+    def convert(op, input, output_size, return_indices=False):
+        sizes, wanted = _wanted(input, output_size, spatial)
+        kernel = _even(sizes, wanted)
+        if kernel is not None:
+            pool = _max_pool(spatial, return_indices or indices)
+            return pool(op, input, kernel)
+        y, places = _uneven_max(op, input, sizes, wanted, spatial)
+        return (y, places) if return_indices or indices else y
+
+    return convert
+
+
+def _uneven_max(op, x, sizes, wanted, spatial):
+    """All windows, made as long as the longest; what is too much of each is masked."""
+    lead = x.rank - spatial
+    place = reshaped(op, counted(op, _plane(x, spatial)), list(sizes))
+    lengths = []
+    for i, (size, count) in enumerate(zip(sizes, wanted)):
+        low, high = _borders(op, size, count)
+        length = (size + count - 1) // count + 1
+        lengths.append(length)
+        steps = op.Add(op.Unsqueeze(low, [1]), counted(op, length))
+        inside = op.Less(steps, op.Unsqueeze(high, [1]))
+        steps = op.Min(steps, op.constant(size - 1))
+        axis = 2 * i  # of the windows so far, each has two axes
+        trailing = list(range(2, 2 + spatial - 1 - i))
+        mask = op.Unsqueeze(inside, trailing) if trailing else inside
+        x = op.Where(mask, op.Gather(x, steps, axis=lead + axis), lowest(x.dtype))
+        place = op.Gather(place, steps, axis=axis)
+    # o1 k1 o2 k2 -> o1 o2 (k1 k2)
+    order = [*range(0, 2 * spatial, 2), *range(1, 2 * spatial, 2)]
+    total = 1
+    for n in lengths:
+        total = n * total
+    x = op.Transpose(x, perm=[*range(lead), *(lead + a for a in order)])
+    x = reshaped(op, x, [*x.shape[: lead + spatial], total])
+    place = reshaped(op, op.Transpose(place, perm=order), [1] * lead + [*wanted, total])
+    best = op.ArgMax(x, axis=x.rank - 1, keepdims=1)
+    place = op.Expand(place, op.sizes([*x.shape[:-1], total]))
+    found = op.GatherElements(place, best, axis=x.rank - 1)
+    return op.ReduceMax(x, [x.rank - 1], keepdims=0), op.Squeeze(found, [x.rank - 1])
+
+
+def _max_unpool(spatial):
+    def convert(op, self, indices, output_size, *args, **kwargs):
+        sizes = list(output_size)[-spatial:]
+        plane = 1
+        for n in sizes:
+            plane = n * plane
+        lead = list(self.shape[:-spatial])
+        x, places = (reshaped(op, v, [*lead, _plane(v, spatial)]) for v in (self, indices))
+        empty = op.Expand(op.constant(0, self.dtype), op.sizes([*lead, plane]))
+        y = op.ScatterElements(empty, places, x, axis=len(lead))
+        return reshaped(op, y, [*lead, *sizes])
+
+    return convert
+
+
+def _shape(n):
+    return ",".join(["n", "3", *["8"] * n])
+
+
+CONVERTERS = []
 for _n in (1, 2, 3):
-    _shape = ",".join(["n", "3", *["8"] * _n])
-    globals()[f"max_pool{_n}d"] = converter(
-        f"torch.nn.functional.max_pool{_n}d", f"torch.max_pool{_n}d",
-        cases=[case(f"float32[{_shape}]", 2), case(f"float32[{_shape}]", 3, 2, 1)],
-    )(_max_pool(_n))  # fmt: skip
-    globals()[f"avg_pool{_n}d"] = converter(
-        f"torch.nn.functional.avg_pool{_n}d", cases=[case(f"float32[{_shape}]", 2)],
-    )(_avg_pool(_n))  # fmt: skip
-    globals()[f"adaptive_avg_pool{_n}d"] = converter(
-        f"torch.nn.functional.adaptive_avg_pool{_n}d",
-        *([f"torch.adaptive_avg_pool{_n}d"] if _n == 1 else []),
-        cases=[case(f"float32[{_shape}]", 1), case(f"float32[{_shape}]", 3)],
-    )(_adaptive_avg_pool(_n))  # fmt: skip
+    _x = f"float32[{_shape(_n)}]"
+    CONVERTERS += [
+        converter(f"torch.nn.functional.max_pool{_n}d", f"torch.max_pool{_n}d",
+                  cases=[case(_x, 2), case(_x, 3, 2, 1)])(_max_pool(_n)),
+        converter(f"torch.max_pool{_n}d_with_indices" if _n == 1 else
+                  f"torch.ops.aten.max_pool{_n}d_with_indices",
+                  f"torch.nn.functional.max_pool{_n}d_with_indices",
+                  cases=[case(_x, 3, 2, 1)])(_max_pool(_n, indices=True)),
+        converter(f"torch.nn.functional.avg_pool{_n}d",
+                  cases=[case(_x, 2), case(_x, 3, 2, 1)])(_avg_pool(_n)),
+        converter(f"torch.nn.functional.adaptive_avg_pool{_n}d",
+                  *([f"torch.adaptive_avg_pool{_n}d"] if _n == 1 else []),
+                  cases=[case(_x, 1), case(_x, 3)])(_adaptive_avg_pool(_n)),
+        converter(f"torch.nn.functional.adaptive_max_pool{_n}d",
+                  cases=[case(_x, 2), case(_x, 3)])(_adaptive_max_pool(_n)),
+        converter(f"torch.adaptive_max_pool{_n}d" if _n == 1 else
+                  f"torch.ops.aten.adaptive_max_pool{_n}d",
+                  f"torch.nn.functional.adaptive_max_pool{_n}d_with_indices",
+                  cases=[])(_adaptive_max_pool(_n, indices=True)),
+    ]  # fmt: skip
+    if _n > 1:  # one axis is pooled as two
+        CONVERTERS.append(converter(f"torch.ops.aten.max_unpool{_n}d")(_max_unpool(_n)))

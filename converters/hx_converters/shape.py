@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hx import case, converter
 
-from ._common import one_axis
+from ._common import one_axis, reshaped
 
 
 @converter("torch.Tensor.view", "torch.reshape", "torch.ops.aten._unsafe_view",
@@ -12,14 +12,13 @@ from ._common import one_axis
 def reshape(op, input, shape, dtype=None):
     if not isinstance(shape, (list, tuple)):
         return NotImplemented  # view(dtype)
-    allow = {"allowzero": 1} if any(type(n) is int and n == 0 for n in shape) else {}
-    return op.Reshape(input, op.sizes(shape), **allow)
+    return reshaped(op, input, shape)
 
 
 @converter("torch.Tensor.view_as", "torch.Tensor.reshape_as",
            cases=[case("float32[n,6]", "float32[n,2,3]")])  # fmt: skip
 def view_as(op, self, other):
-    return op.Reshape(self, op.sizes(other.shape))
+    return reshaped(op, self, other.shape)
 
 
 @converter("torch.flatten", cases=[case("float32[n,2,3]", 1), case("float32[n,2,3]")])
@@ -34,13 +33,13 @@ def flatten(op, input, start_dim=0, end_dim=-1):
     merged = 1
     for n in input.shape[start : end + 1]:
         merged = n * merged
-    return op.Reshape(input, op.sizes([*input.shape[:start], merged, *input.shape[end + 1 :]]))
+    return reshaped(op, input, [*input.shape[:start], merged, *input.shape[end + 1 :]])
 
 
 @converter("torch.unflatten", "torch.Tensor.unflatten", cases=[case("float32[n,6]", 1, [2, 3])])
 def unflatten(op, input, dim, sizes):
     axis = one_axis(dim, input.rank)
-    return op.Reshape(input, op.sizes([*input.shape[:axis], *sizes, *input.shape[axis + 1 :]]))
+    return reshaped(op, input, [*input.shape[:axis], *sizes, *input.shape[axis + 1 :]])
 
 
 @converter("torch.permute", cases=[case("float32[n,2,3]", [2, 0, 1])])
@@ -232,9 +231,9 @@ def pixel_shuffle(op, input, upscale_factor):
         return op.DepthToSpace(input, blocksize=r, mode="CRD")
     *lead, c, h, w = input.shape
     n = len(lead)
-    x = op.Reshape(input, op.sizes([*lead, c // (r * r), r, r, h, w]))
+    x = reshaped(op, input, [*lead, c // (r * r), r, r, h, w])
     x = op.Transpose(x, perm=[*range(n + 1), n + 3, n + 1, n + 4, n + 2])
-    return op.Reshape(x, op.sizes([*lead, c // (r * r), h * r, w * r]))
+    return reshaped(op, x, [*lead, c // (r * r), h * r, w * r])
 
 
 @converter("torch.nn.functional.pixel_unshuffle", cases=[case("float32[n,2,4,6]", 2)])
@@ -242,9 +241,9 @@ def pixel_unshuffle(op, input, downscale_factor):
     r = downscale_factor
     *lead, c, h, w = input.shape
     n = len(lead)
-    x = op.Reshape(input, op.sizes([*lead, c, h // r, r, w // r, r]))
+    x = reshaped(op, input, [*lead, c, h // r, r, w // r, r])
     x = op.Transpose(x, perm=[*range(n + 1), n + 2, n + 4, n + 1, n + 3])
-    return op.Reshape(x, op.sizes([*lead, c * (r * r), h // r, w // r]))
+    return reshaped(op, x, [*lead, c * (r * r), h // r, w // r])
 
 
 @converter("torch.nn.functional.channel_shuffle", "torch.ops.aten.channel_shuffle",
