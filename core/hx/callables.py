@@ -27,6 +27,9 @@ def hooks(recording: Recording) -> dict[Any, Handler]:
     found: dict[Any, Handler] = {
         function: _foreign(recording, key) for function, key in recording.choices.functions.items()
     }
+    for function, target in recording.choices.replaced.items():
+        if function is not None:
+            found.setdefault(function, _told(recording, target))
     apply = targets.innermost(vars(torch.autograd.Function).get("apply"))
     if apply is not None:
         found[apply] = _applied(recording)
@@ -50,6 +53,16 @@ def _foreign(recording: Recording, key: Any) -> Handler:
             return original(*args, **kwargs)
         asked = recording.choices.candidates(key, args)
         return ask(recording, asked, key, original, args, kwargs)
+
+    return hook
+
+
+def _told(recording: Recording, target: str) -> Handler:
+    def hook(original, args, kwargs):
+        note = f"{target} was replaced by other code: its converter is not asked, the body is"
+        if not recording.busy and note not in recording.notes:
+            recording.notes.append(note)
+        return original(*args, **kwargs)
 
     return hook
 

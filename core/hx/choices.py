@@ -33,7 +33,7 @@ class Choices:
         self.functions: dict[Callable, Any] = {}  # plain Python functions to hook -> key
         self.places: list[tuple[Any, str, Any]] = []  # what has no code: owner, attribute, key
         self.unresolved: dict[str, str] = {}
-        self.replaced: list[str] = []  # targets that hold somebody else's code now
+        self.replaced: dict[Any, str] = {}  # functions that stand where targets were -> target
         for text, choice in registry.select(opset).items():
             try:
                 target = targets.resolve(text)
@@ -44,9 +44,12 @@ class Choices:
                 continue
             if target.kind == "callable":
                 if replaced(target.owner, target.attribute, target.function):
-                    self.replaced.append(text)
-                    continue
-                if target.function is not None:
+                    self.replaced[target.function] = text
+                    behind = _operator_behind(target)
+                    if behind is None:
+                        continue
+                    target = behind
+                elif target.function is not None:
                     self.functions[target.function] = target.key
                 elif target.key not in self._by_key:
                     self.places.append((target.owner, target.attribute, target.key))
@@ -118,6 +121,14 @@ class Choices:
 # What says where and how a result lies in memory, and nothing of its contents.
 _MEANINGLESS = {"out", "memory_format", "layout", "device", "pin_memory", "requires_grad",
                 "non_blocking", "copy", "generator", "names"}  # fmt: skip
+
+
+def _operator_behind(target: Target) -> Target | None:
+    """What a name of torch stood for before it was replaced: calls of that still arrive."""
+    key = f"aten::{target.attribute}"
+    if target.text.startswith("torch.") and hasattr(torch.ops.aten, target.attribute):
+        return Target(target.text, "operator", key, target.owner, target.attribute)
+    return None
 
 
 def _class_of(target: Target, args: tuple) -> type | None:

@@ -132,7 +132,7 @@ def test_a_model_that_raises_raises_its_own_error():
         torch.special.bessel_j0(x)
         raise ValueError("mine")
 
-    with pytest.raises(ValueError, match="^mine$"):
+    with pytest.raises(ValueError, match=r"^mine$"):
         asked(Call(forward), torch.rand(2, 3))
 
     with pytest.raises(RuntimeError, match="must match"):
