@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hx import case, converter
+from hx.lazy import torch
 
 from ._common import counted
 
@@ -14,10 +15,20 @@ def _resize(op, input, output_size, factors, **how):
     given = [f for f in factors if f is not None]
     if not given:
         return op.Resize(input, None, None, op.sizes(output_size), axes=axes, **how)
-    y = op.Resize(input, None, [float(f) for f in given], axes=axes, **how)
-    sizes = [n * f for n, f in zip(input.shape[2:], given)]
-    y.sized((*input.shape[:2], *(s.__floor__() for s in sizes)))
+    sizes = [(n * f).__floor__() for n, f in zip(input.shape[2:], given)]
+    if output_size is not None and not op.same(sizes, list(output_size)):
+        op.refuse("a size and a factor that do not belong together", "give one of the two")
+    near = [_nearby(f, n, size) for f, n, size in zip(given, input.shape[2:], sizes)]
+    y = op.Resize(input, None, near, axes=axes, **how)
+    y.sized((*input.shape[:2], *sizes))
     return y
+
+
+def _nearby(factor, size, wanted):
+    """PyTorch multiplies places by 1 / factor in float32: the factor to divide by for the same."""
+    inverse = torch.tensor(1 / factor, dtype=torch.float32)
+    near = float(1 / inverse)
+    return near if type(size) is int and int(size * near) == wanted else float(factor)
 
 
 def _factors(scales, named):
@@ -44,6 +55,51 @@ def _nearest(places, rounding):
     return convert
 
 
+def _triangle(op, distance):
+    return op.Relu(op.Sub(1, distance))
+
+
+def _cubic(op, d):
+    a = -0.5
+    square, cube = op.Mul(d, d), op.Mul(op.Mul(d, d), d)
+    near = op.Add(op.Sub(op.Mul(cube, a + 2), op.Mul(square, a + 3)), 1)
+    far = op.Sub(op.Add(op.Sub(op.Mul(cube, a), op.Mul(square, 5 * a)), op.Mul(d, 8 * a)), 4 * a)
+    return op.Where(op.Less(d, 1), near, op.Where(op.Less(d, 2), far, 0))
+
+
+def _smoothed(weigh):
+    """With antialiasing: each axis times a matrix of weights, as wide as the image shrinks.
+
+    ONNX's Resize has an antialias of its own, which onnxruntime rounds otherwise than PyTorch.
+    """
+
+    def convert(op, input, output_size, align_corners, *scales, **named):
+        given = _factors(scales, named)
+        sizes = input.shape[2:]
+        wanted = output_size or [(n * f).__floor__() for n, f in zip(sizes, given)]
+        x = input
+        for i, (n, m) in enumerate(zip(sizes, wanted)):
+            kind = input.dtype
+            if align_corners:
+                step = (n - 1) / max(m - 1, 1) * min(m - 1, 1)
+            else:
+                step = 1 / given[i] if given else n / m
+            step = op.constant(step, kind)
+            wide = op.Max(step, op.constant(1, kind))
+            centres = op.Mul(op.Add(counted(op, m, kind), 0.5), step)
+            places = op.Add(counted(op, n, kind), 0.5)
+            distance = op.Abs(op.Div(op.Sub(places, op.Unsqueeze(centres, [1])), wide))
+            weights = weigh(op, distance)
+            weights = op.Div(weights, op.ReduceSum(weights, [1]))
+            if i == 0:
+                x = op.MatMul(weights, x)
+            else:
+                x = op.MatMul(x, op.Transpose(weights, perm=[1, 0]))
+        return x
+
+    return convert
+
+
 def _named(kind):
     return [f"torch.ops.aten.{kind}{n}d" for n in (1, 2, 3)]
 
@@ -58,12 +114,8 @@ CONVERTERS = [
     converter("torch.ops.aten.upsample_bicubic2d", cases=[_IMAGE])(
         _smooth("cubic", cubic_coeff_a=-0.75)
     ),
-    converter("torch.ops.aten._upsample_bilinear2d_aa", cases=[_IMAGE])(
-        _smooth("linear", antialias=1)
-    ),
-    converter("torch.ops.aten._upsample_bicubic2d_aa", cases=[_IMAGE])(
-        _smooth("cubic", antialias=1, cubic_coeff_a=-0.5)
-    ),
+    converter("torch.ops.aten._upsample_bilinear2d_aa", cases=[_IMAGE])(_smoothed(_triangle)),
+    converter("torch.ops.aten._upsample_bicubic2d_aa", cases=[_IMAGE])(_smoothed(_cubic)),
     converter(*_named("upsample_nearest"))(_nearest("asymmetric", "floor")),
     converter(*_named("_upsample_nearest_exact"))(_nearest("half_pixel", "round_prefer_ceil")),
 ]
