@@ -13,9 +13,9 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = [
-    [], ["export"], ["scan"], ["verify"], ["view"], ["converters"], ["converters", "list"],
-    ["converters", "show"], ["converters", "try"], ["packs"], ["packs", "list"],
-    ["packs", "check"], ["packs", "new"],
+    [], ["export"], ["scan"], ["inspect"], ["verify"], ["view"], ["converters"],
+    ["converters", "list"], ["converters", "show"], ["converters", "try"], ["packs"],
+    ["packs", "list"], ["packs", "check"], ["packs", "new"],
 ]  # fmt: skip
 
 

@@ -57,6 +57,8 @@ def root(
 
 def command(first: str = "") -> Any:
     """The tree as one callable; when the first word is a command, the tree is that one only."""
+    app.registered_commands.clear()  # of an earlier call, in another order
+    app.registered_groups.clear()
     names = [first] if first in (*COMMANDS, *GROUPS) else [*COMMANDS, *GROUPS]
     for name in names:
         module = importlib.import_module(f"hx.cli.{name}")

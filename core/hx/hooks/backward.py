@@ -77,8 +77,8 @@ class _Back:
         if self.handle is not None:
             self.handle.remove()
         tensor = self.tensor()
-        hooks = tensor._backward_hooks if tensor is not None else None
-        if hooks is not None:
+        hooks = None if tensor is None else tensor._backward_hooks
+        if tensor is not None and hooks is not None:
             for key in [key for key, hook in hooks.items() if hook is self]:
                 del hooks[key]  # hooked, and interrupted before the handle was at hand
             if not hooks and self.fresh:

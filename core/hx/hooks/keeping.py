@@ -26,12 +26,16 @@ class Keeper:
 
     def keep(self, thing: Any) -> Any:
         """The same structure with kept tensors; what is no tensor stays as it is."""
-        with torch.no_grad() if self.detach else contextlib.nullcontext():
-            return structures.replace(thing, self._leaf)
+        if isinstance(thing, torch.Tensor):
+            return self._tensor(thing)
+        if type(thing) is tuple:  # what most calls get; all else is looked up
+            return tuple(map(self.keep, thing))
+        return structures.replace(thing, self._leaf)
 
     def _leaf(self, name: str, leaf: Any) -> Any:
-        if not isinstance(leaf, torch.Tensor):
-            return leaf
+        return self._tensor(leaf) if isinstance(leaf, torch.Tensor) else leaf
+
+    def _tensor(self, leaf: torch.Tensor) -> Any:
         version = -1 if leaf.is_inference() else leaf._version
         there = self._copies.get(id(leaf))
         if there is not None and version >= 0 and there[0]() is leaf and there[1] == version:
@@ -48,18 +52,20 @@ class Keeper:
     def _copy(self, tensor: torch.Tensor) -> Any:
         made: Any = tensor.detach() if self.detach else tensor
         if self.reduce is not None:
-            made = self.reduce(made)
+            with torch.no_grad() if self.detach else contextlib.nullcontext():
+                made = self.reduce(made)
             if not isinstance(made, torch.Tensor):
                 return made
         if self.device is not None:
             made = made.to(self.device)
-        return made.clone() if self.clone and _shares(made, tensor) else made
+        if not self.clone:
+            return made
+        untouched = self.reduce is None and self.device is None
+        return made.clone() if untouched or _shares(made, tensor) else made
 
 
 def _shares(a: torch.Tensor, b: torch.Tensor) -> bool:
     """Whether a write to one may reach the other; in doubt, yes."""
-    if a is b:
-        return True
     if a.layout != torch.strided or b.layout != torch.strided:
         return True
     return a.untyped_storage()._cdata == b.untyped_storage()._cdata

@@ -210,7 +210,8 @@ class _Recorder(Watcher):
     def enter(self, name: str, args: tuple, kwargs: dict) -> tuple[tuple, dict, Call]:
         call = Call((), {}, self.unwrap)
         if self.inputs:
-            call.args, call.kwargs = self.keep(args), self.keep(kwargs)
+            call.args = self.keep(args)
+            call.kwargs = self.keep(kwargs) if kwargs else {}
         self.ran.setdefault(name, Place(name, self.limit))
         return args, kwargs, call
 
