@@ -96,9 +96,9 @@ def fmod(op, input, other):
 @converter("torch.pow", cases=[case("float32[n,3]", 2), case("float32[n,3]", 0.5)])
 def pow(op, input, exponent):
     x = op.cast(input, op.result.dtype)
-    if isinstance(exponent, (int, float)) and exponent == 0.5:
+    if type(exponent) is float and exponent == 0.5:
         return op.Sqrt(x)
-    if isinstance(exponent, (int, float)) and exponent == 2:
+    if type(exponent) in (int, float) and exponent == 2:
         return op.Mul(x, x)
     return op.Pow(x, op.cast(exponent, op.result.dtype))
 

@@ -76,6 +76,22 @@ def linspace(op, start, end, steps, *, dtype=None):
     return op.Add(op.cast(start, kind), op.Mul(count, op.Div(width, last)))
 
 
+@converter("torch.functional.meshgrid", "torch.meshgrid", "torch.ops.aten.meshgrid", cases=[])
+def meshgrid(op, *tensors, indexing="ij"):
+    """Each tensor along an axis of its own, repeated over the others; "xy" swaps the first two."""
+    tensors = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else tensors
+    sizes = [t.shape[0] if t.rank else 1 for t in tensors]
+    axes = list(range(len(tensors)))
+    if indexing == "xy" and len(axes) > 1:
+        axes[:2] = 1, 0
+        sizes[:2] = sizes[1], sizes[0]
+    grids = []
+    for axis, t in zip(axes, tensors):
+        along = op.Reshape(t, [-1 if a == axis else 1 for a in range(len(axes))])
+        grids.append(op.Expand(along, op.sizes(sizes)))
+    return tuple(grids)
+
+
 @converter("torch.eye", cases=[])
 def eye(op, n, m=None, *, dtype=None):
     zeros = op.Expand(op.constant(0, op.result.dtype), op.sizes([n, n if m is None else m]))

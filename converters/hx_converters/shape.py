@@ -157,6 +157,12 @@ def _pieces(op, x, sizes, axis):
     return tuple(op.Split(x, op.sizes(sizes), axis=axis, outputs=len(sizes)))
 
 
+def _as_many(op, count, size, covered):
+    """A graph has a fixed number of outputs: as many pieces as there were in the recording."""
+    if not op.same(size, covered):
+        op.recorded(size, f"it is cut into {count} piece{'s' if count != 1 else ''}")
+
+
 @converter("torch.Tensor.split", "torch.split", "torch.functional.split",
            "torch.ops.aten.split", "torch.split_with_sizes", cases=[case("float32[n,6]", 2, 1)])  # fmt: skip
 def split(op, tensor, split_size_or_sections, dim=0):
@@ -165,6 +171,7 @@ def split(op, tensor, split_size_or_sections, dim=0):
     sections = split_size_or_sections
     if isinstance(sections, int):
         count = len(op.result)
+        _as_many(op, count, size, sections * count)
         sections = [sections] * (count - 1) + [size - sections * (count - 1)]
     return _pieces(op, tensor, list(sections), axis)
 
@@ -173,7 +180,9 @@ def split(op, tensor, split_size_or_sections, dim=0):
 def chunk(op, input, chunks, dim=0):
     axis = one_axis(dim, input.rank)
     size, count = input.shape[axis], len(op.result)
-    each = (size + (chunks - 1)) // chunks
+    even = op.same(size % chunks, 0)
+    each = size // chunks if even else (size + (chunks - 1)) // chunks
+    _as_many(op, count, size, each * count)
     return _pieces(op, input, [each] * (count - 1) + [size - each * (count - 1)], axis)
 
 
@@ -181,6 +190,7 @@ def chunk(op, input, chunks, dim=0):
 def unbind(op, input, dim=0):
     axis = one_axis(dim, input.rank)
     count = len(op.result)
+    _as_many(op, count, input.shape[axis], count)
     parts = [input] if count == 1 else op.Split(input, [1] * count, axis=axis, outputs=count)
     return tuple(op.Squeeze(p, [axis]) for p in parts)
 

@@ -48,6 +48,7 @@ class Atom:
     "floor" "ceil" "round" "trunc"          of a float expression, as an integer
     "int"        (poly,)                    an integer polynomial, as a float
     "fadd" "fmul" "fdiv" "fpow" "fmin" "fmax"  of two float expressions
+    "flog" "fexp"                of a float expression
     "fnum"       (float,)                   a float
     """
 
@@ -343,8 +344,7 @@ class Dim(int):
     def __floordiv__(self, other):
         if _plain_int(other):
             return dim(_binary("div", self.poly, Poly.of(other)))
-        quotient = _float_op("fdiv", self, other)
-        return quotient if quotient is NotImplemented else DimFloat.whole(quotient, "floor")
+        return _float_floor(self, other)
 
     def __rfloordiv__(self, other):
         if _plain_int(other):
@@ -354,7 +354,7 @@ class Dim(int):
     def __mod__(self, other):
         if _plain_int(other):
             return dim(_binary("mod", self.poly, Poly.of(other)))
-        return NotImplemented
+        return _float_mod(self, other)
 
     def __rmod__(self, other):
         if _plain_int(other):
@@ -390,8 +390,43 @@ class Dim(int):
     def __lshift__(self, other):
         return self * 2**other
 
+    def __rlshift__(self, other):
+        return other * 2**self
+
     def __rshift__(self, other):
         return self // 2**other
+
+    def __rrshift__(self, other):
+        return other // 2**self
+
+    def __invert__(self):
+        return -self - 1
+
+    def __and__(self, other):
+        if _plain_int(other) and not is_dynamic(other) and other >= 0 and not other & (other + 1):
+            return self % (other + 1)  # the lowest bits
+        return self._bits("&", other, int.__and__)
+
+    __rand__ = __and__
+
+    def __or__(self, other):
+        return self._bits("|", other, int.__or__)
+
+    __ror__ = __or__
+
+    def __xor__(self, other):
+        return self._bits("^", other, int.__xor__)
+
+    __rxor__ = __xor__
+
+    def _bits(self, sign: str, other, function):
+        if _plain_int(other):
+            leaving("int", f"{self.poly} {sign} {other}")
+        return function(plain(self), plain(other))
+
+    def bit_length(self):
+        leaving("int", f"({self.poly}).bit_length()")
+        return int.bit_length(self)
 
     def __round__(self, ndigits=None):
         return self
@@ -499,6 +534,34 @@ class DimFloat(float):
     def __neg__(self):
         return _float_op("fmul", self, -1.0)
 
+    def __pos__(self):
+        return self
+
+    def __abs__(self):
+        return larger(self, -self)
+
+    def __floordiv__(self, other):
+        return _float_floor(self, other)
+
+    def __rfloordiv__(self, other):
+        return _float_floor(other, self)
+
+    def __mod__(self, other):
+        return _float_mod(self, other)
+
+    def __rmod__(self, other):
+        return _float_mod(other, self)
+
+    def __divmod__(self, other):
+        return self // other, self % other
+
+    def __rdivmod__(self, other):
+        return other // self, other % self
+
+    def is_integer(self):
+        leaving("branch", f"({self.expr}).is_integer()")
+        return float.is_integer(self)
+
     def __mul__(self, other):
         return _float_op("fmul", self, other)
 
@@ -600,6 +663,25 @@ def _float_op(kind: str, a, b, sign: int = 1):
     return DimFloat(Atom(kind, (left, right), hint))
 
 
+def _float_floor(a, b):
+    """Floor division where one side is a float: a whole number, as a float."""
+    quotient = _float_op("fdiv", a, b)
+    if quotient is NotImplemented:
+        return quotient
+    whole = DimFloat.whole(quotient, "floor")
+    return DimFloat(_float_expr(whole))
+
+
+def _float_mod(a, b):
+    times = _float_floor(a, b)
+    return times if times is NotImplemented else a - times * b
+
+
+def function(kind: str, x, value: float) -> DimFloat:
+    """A function of a size: "flog" or "fexp", and what it gave in the recording."""
+    return DimFloat(Atom(kind, (_float_expr(x),), value))
+
+
 def is_dynamic(x) -> bool:
     return type(x) is Dim or type(x) is DimFloat
 
@@ -608,6 +690,11 @@ def smallest_of(x) -> tuple[Poly, ...]:
     """The sizes of which it is the smallest: those of min(a, b)."""
     atom = x.poly.atom if type(x) is Dim else None
     return atom.args if atom is not None and atom.kind == "min" else ()
+
+
+def spelled(x) -> Any:
+    """How a size came about, for messages."""
+    return x.poly if type(x) is Dim else x.expr if type(x) is DimFloat else x
 
 
 def is_unsure(x) -> bool:

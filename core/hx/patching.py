@@ -96,7 +96,10 @@ class _Slot:
             entries = stack.entries
             return (entries[-1][0] if entries else inner)(*args, **kwargs)
 
-        functools.update_wrapper(switch, inner)
+        if isinstance(inner, type):
+            switch = _class_like(inner, switch)
+        else:
+            functools.update_wrapper(switch, inner)
         if isinstance(raw, classmethod):
             self.installed: Any = classmethod(switch)
         elif isinstance(raw, staticmethod) or not hasattr(type(raw), "__get__"):
@@ -309,6 +312,28 @@ def _aliases(slot: _Slot, *values: Any) -> list[tuple[Any, str, bool]]:
     modules = [m for m in list(sys.modules.values()) if isinstance(m, types.ModuleType)]
     places = [(m, k, True) for m in modules for k, v in list(vars(m).items()) if id(v) in wanted]
     return [p for p in places if not _listed(slot.places, p)]
+
+
+def _class_like(cls: type, switch: Callable) -> Any:
+    """What is called instead of a class, and else is taken for it: `isinstance(x, range)`."""
+
+    class Like(type):
+        def __call__(self, *args, **kwargs):
+            return switch(*args, **kwargs)
+
+        def __instancecheck__(self, x):
+            return isinstance(x, cls)
+
+        def __subclasscheck__(self, other):
+            return issubclass(other, cls)
+
+        def __eq__(self, other):
+            return other is self or other is cls
+
+        def __hash__(self):
+            return hash(cls)
+
+    return Like(cls.__name__, (), {"__module__": cls.__module__, "__doc__": cls.__doc__})
 
 
 def _copy(function: types.FunctionType, code: types.CodeType) -> types.FunctionType:

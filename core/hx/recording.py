@@ -19,13 +19,14 @@ import threading
 import types
 import weakref
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from . import accounts, dims, known, opening, targets
+from . import accounts, dims, known, opening, patching, targets
 from .builder import Builder, Op
 from .call import (
     Arguments,
@@ -50,6 +51,8 @@ from .values import Constant, Origin, Value
 from .writing import by_positions, positions, read_again, write_back
 
 _local = threading.local()
+# Where sizes are reckoned with on behalf of whoever called.
+_CARRIERS = {dims.__file__, str(Path(__file__).with_name("carriers.py")), patching.__file__}
 DECLINED = object()
 COUNTED_LATER = -2
 
@@ -172,7 +175,7 @@ class Recording:
         import sys
 
         frame = sys._getframe(1)
-        while frame is not None and frame.f_code.co_filename == dims.__file__:
+        while frame is not None and frame.f_code.co_filename in _CARRIERS:
             frame = frame.f_back  # type: ignore[assignment]
         if frame is not None and not self.frames._machinery(frame.f_code):
             self.escape(kind, detail)

@@ -195,6 +195,8 @@ class Sizes:
             "fpow": "Pow",
             "fmin": "Min",
             "fmax": "Max",
+            "flog": "Log",
+            "fexp": "Exp",
         }
         return self._emit(op[kind], *map(self.float, args))
 

@@ -6,9 +6,7 @@ libraries ask before they choose an export-friendly path.
 
 from __future__ import annotations
 
-import builtins
 import functools
-import math
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -20,9 +18,8 @@ from torch._C import _pop_torch_function_stack as pop_functions
 from torch._C import _push_on_torch_dispatch_stack as push_operators
 from torch._C import _push_on_torch_function_stack as push_functions
 
-from . import callables, dims, patching
+from . import callables, carriers, dims, patching
 from .hooks import stage
-from .known import _shape_of
 from .recording import FunctionDoor, OperatorDoor, Recording, _local, current
 
 _C: Any = torch._C  # its stub leaves out some of what is used here
@@ -69,7 +66,7 @@ class recorded:  # noqa: N801, RUF100 - read as a verb
         later(stage.as_now())
         later(_modes_as_now())
         hooked = patching.hooks(_hooks(recording, self._model, self._watch))
-        stored = patching.attributes([*_carriers(recording), *callables.places(recording)])
+        stored = patching.attributes([*carriers.places(recording, self._model), *callables.places(recording)])
         for patches in (hooked, stored):
             later(functools.partial(patches.__exit__, None, None, None))
         _local.recording = recording
@@ -173,50 +170,3 @@ def _scopes(recording: Recording, model: Any, watch: Callable | None) -> Callabl
     return hook
 
 
-def _carriers(recording: Recording) -> list[tuple[Any, str, Callable]]:
-    """Builtins that would turn a size into a plain number, in a form that keeps it."""
-
-    def of_len(original):
-        def length(x, /):
-            if isinstance(x, torch.Tensor) and not recording.busy:
-                sizes = _shape_of(recording, x)
-                if sizes:
-                    return sizes[0]
-            return original(x)
-
-        return length
-
-    def of_pick(combine):
-        def wrap(original):
-            def picked(*args, **kwargs):
-                if not kwargs:
-                    items: Any = args if len(args) > 1 else None
-                    if items is None and isinstance(args[0], (tuple, list)):
-                        items = args[0]
-                    if (
-                        items
-                        and any(map(dims.is_dynamic, items))
-                        and all(isinstance(n, (int, float)) for n in items)
-                    ):
-                        result = items[0]
-                        for n in items[1:]:
-                            result = combine(result, n)
-                        return result
-                return original(*args, **kwargs)
-
-            return picked
-
-        return wrap
-
-    def of_sqrt(original):
-        def sqrt(x, /):
-            return x**0.5 if dims.is_dynamic(x) else original(x)
-
-        return sqrt
-
-    return [
-        (builtins, "len", of_len),
-        (builtins, "min", of_pick(dims.smaller)),
-        (builtins, "max", of_pick(dims.larger)),
-        (math, "sqrt", of_sqrt),
-    ]

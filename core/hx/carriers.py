@@ -1,0 +1,165 @@
+"""Builtins and functions of `math` that would turn a size into a plain number, in forms that keep it.
+
+Those that cannot keep it (`math.sin`, a `range`) tell that it leaves. They are replaced where they
+live, and in the modules of the model that imported them by name.
+"""
+
+from __future__ import annotations
+
+import builtins
+import math
+import sys
+import types
+from builtins import len, max, min, range  # their own: these here are replaced
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+
+from . import dims
+from .known import _shape_of
+
+Wrap = Callable[[Callable], Callable]
+Place = tuple[Any, str, Wrap]
+_LEFT_ALONE = {"floor", "ceil", "trunc", "isfinite", "isnan", "isinf", "fsum", "sumprod", "dist"}
+
+
+def places(recording: Any, model: Any) -> list[Place]:
+    """What to replace: owner, name, maker of the stand-in."""
+    wanted: dict[int, Wrap] = {id(len): _of_len(recording), id(range): _of_range}
+    wanted[id(min)], wanted[id(max)] = _of_pick(dims.smaller), _of_pick(dims.larger)
+    found = [(builtins, n, wanted[id(getattr(builtins, n))]) for n in ("len", "min", "max", "range")]
+    for name, function in vars(math).items():
+        if callable(function) and name not in _LEFT_ALONE and not name.startswith("_"):
+            wanted[id(function)] = _MATH.get(name) or _telling(name)
+            found.append((math, name, wanted[id(function)]))
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        wanted[id(numpy.prod)] = _of_prod
+        found.append((numpy, "prod", _of_prod))
+    for module in _modules(model):
+        found += [(module, k, wanted[id(v)]) for k, v in vars(module).items() if id(v) in wanted]
+    return found
+
+
+def _modules(model: Any) -> list[types.ModuleType]:
+    """The Python modules, other than torch's own, in which the model's code lies."""
+    owners: set[str] = {getattr(model, "__module__", None) or ""}
+    if isinstance(model, torch.nn.Module):
+        for part in model.modules():
+            owners.update(c.__module__ for c in type(part).__mro__)
+    return [
+        sys.modules[name]
+        for name in sorted(owners)
+        if name in sys.modules and name.partition(".")[0] not in ("torch", "builtins", "math")
+    ]
+
+
+def _sized(items: Iterable[Any]) -> bool:
+    return any(map(dims.is_dynamic, items))
+
+
+def _of_len(recording: Any) -> Wrap:
+    def wrap(original):
+        def length(x, /):
+            if isinstance(x, torch.Tensor) and not recording.busy:
+                sizes = _shape_of(recording, x)
+                if sizes:
+                    return sizes[0]
+            return original(x)
+
+        return length
+
+    return wrap
+
+
+def _of_pick(combine: Callable) -> Wrap:
+    def wrap(original):
+        def picked(*args, **kwargs):
+            if not kwargs:
+                items: Any = args if len(args) > 1 else None
+                if items is None and isinstance(args[0], (tuple, list)):
+                    items = args[0]
+                if items and _sized(items) and all(isinstance(n, (int, float)) for n in items):
+                    result = items[0]
+                    for n in items[1:]:
+                        result = combine(result, n)
+                    return result
+            return original(*args, **kwargs)
+
+        return picked
+
+    return wrap
+
+
+def _of_range(original: Callable) -> Callable:
+    def counted(*args):
+        if _sized(args):
+            # A loop runs as often as it ran in the recording.
+            dims.leaving("range", f"range({_told(args)})")
+        return original(*args)
+
+    return counted
+
+
+def _telling(name: str) -> Wrap:
+    def wrap(original):
+        def told(*args, **kwargs):
+            if _sized(args):
+                dims.leaving("float", f"math.{name}({_told(args)})")
+            return original(*args, **kwargs)
+
+        return told
+
+    return wrap
+
+
+def _told(args: Iterable[Any]) -> str:
+    return ", ".join(map(str, map(dims.spelled, args)))
+
+
+def _carried(form: Callable[..., Any]) -> Wrap:
+    """`form(original, *args)` where a size is among the arguments."""
+
+    def wrap(original):
+        def carried(*args):
+            return form(original, *args) if _sized(args) else original(*args)
+
+        return carried
+
+    return wrap
+
+
+def _log(original, x, base=None):
+    natural = dims.function("flog", x, math_log(float(dims.plain(x))))
+    if base is None:
+        return natural
+    return natural / (_log(original, base) if dims.is_dynamic(base) else math_log(base))
+
+
+def _of_prod(original: Callable) -> Callable:
+    def product(values, *args, **kwargs):
+        listed = list(values) if isinstance(values, (tuple, list)) else []
+        if not args and kwargs.keys() <= {"start"} and _sized(listed):
+            total = kwargs.get("start", 1)
+            for n in listed:
+                total = total * n
+            return total
+        return original(values, *args, **kwargs)
+
+    return product
+
+
+math_log = math.log  # as it is outside of a recording
+_MATH: dict[str, Wrap] = {
+    "sqrt": _carried(lambda original, x: x**0.5),
+    "pow": _carried(lambda original, x, y: (x * 1.0) ** y),
+    "fabs": _carried(lambda original, x: abs(x * 1.0)),
+    "exp": _carried(lambda original, x: dims.function("fexp", x, original(dims.plain(x)))),
+    "log": _carried(_log),
+    "log2": _carried(lambda original, x: _log(original, x, 2.0)),
+    "log10": _carried(lambda original, x: _log(original, x, 10.0)),
+    "log1p": _carried(lambda original, x: _log(original, x + 1)),
+    "isqrt": _carried(lambda original, x: dims.DimFloat.whole(x**0.5, "floor")),
+    "prod": _of_prod,
+}
