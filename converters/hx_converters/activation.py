@@ -81,7 +81,9 @@ def prelu(op, input, weight):
     return op.PRelu(input, weight if input.rank else op.Reshape(weight, []))
 
 
-@converter("torch.softmax", "torch.ops.aten._softmax",
+@converter("torch.ops.aten._softmax",
+           cases=[case("float32[n,3]", 1, False), case("float32[n,3]", 0, False)])  # fmt: skip
+@converter("torch.softmax",
            cases=[case("float32[n,3]", 1), case("float32[n,3]", 0)])  # fmt: skip
 @scalars_too
 def softmax(op, input, dim, dtype=None):
@@ -93,8 +95,8 @@ def softmax_functional(op, input, dim=None, _stacklevel=3, dtype=None):
     return NotImplemented if dim is None else softmax(op, input, dim)
 
 
-@converter("torch.log_softmax", "torch.special.log_softmax",
-           "torch.ops.aten._log_softmax", cases=[case("float32[n,3]", 1)])  # fmt: skip
+@converter("torch.ops.aten._log_softmax", cases=[case("float32[n,3]", 1, False)])
+@converter("torch.log_softmax", "torch.special.log_softmax", cases=[case("float32[n,3]", 1)])
 @scalars_too
 def log_softmax(op, input, dim, dtype=None):
     return op.LogSoftmax(op.cast(input, op.result.dtype), axis=dim)

@@ -27,7 +27,8 @@ def full(op, size, fill_value, *, dtype=None):
     return _filled(op, size, fill_value)
 
 
-@converter("torch.zeros_like", "torch.empty_like", cases=[case("float32[n,3]")])
+@converter("torch.empty_like", cases=[])  # whatever is in it is right
+@converter("torch.zeros_like", cases=[case("float32[n,3]")])
 def zeros_like(op, input, *, dtype=None):
     return _filled(op, input.shape, 0)
 
@@ -42,7 +43,8 @@ def full_like(op, input, fill_value, *, dtype=None):
     return full(op, input.shape, fill_value)
 
 
-@converter("torch.Tensor.new_zeros", "torch.Tensor.new_empty", cases=[case("float32[n,3]", [2, 3])])
+@converter("torch.Tensor.new_empty", cases=[])
+@converter("torch.Tensor.new_zeros", cases=[case("float32[n,3]", [2, 3])])
 def new_zeros(op, self, size, *, dtype=None):
     return _filled(op, size, 0)
 

@@ -7,7 +7,10 @@ from hx import case, converter
 from ._common import counted, one_axis
 
 
-@converter("torch.diagonal", "torch.linalg.diagonal",
+@converter("torch.linalg.diagonal",
+           cases=[case("float32[n,3,4]", offset=1, dim1=1, dim2=2),
+                  case("float32[3,n]", offset=-1)])  # fmt: skip
+@converter("torch.diagonal",
            cases=[case("float32[n,3,4]", 1, 1, 2), case("float32[3,n]", -1)])  # fmt: skip
 def diagonal(op, input, offset=0, dim1=0, dim2=1):
     """Of the last two axes as one, every (columns + 1)th element."""

@@ -9,7 +9,10 @@ from hx import case, converter
 from ._common import result_type
 
 
-@converter("torch.einsum", "torch.functional.einsum", "torch.ops.aten.einsum",
+@converter("torch.ops.aten.einsum",
+           cases=[case("bij,bjk->bik", ["float32[n,2,3]", "float32[n,3,4]"]),
+                  case("...i,i", ["float32[n,2,3]", "float32[3]"])])  # fmt: skip
+@converter("torch.einsum", "torch.functional.einsum",
            cases=[case("bij,bjk->bik", "float32[n,2,3]", "float32[n,3,4]"),
                   case("...i,i", "float32[n,2,3]", "float32[3]")])  # fmt: skip
 def einsum(op, equation, *operands, path=None):

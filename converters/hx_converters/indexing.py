@@ -316,7 +316,7 @@ def take(op, input, index):
     return op.Gather(op.Reshape(input, [-1]), index)
 
 
-@converter("torch.take_along_dim", cases=[case("float32[n,5]", "int64[n,1]<5", 1)])
+@converter("torch.take_along_dim", cases=[case("float32[n,5]", "int64[1,3]<5", 1)])
 def take_along_dim(op, input, indices, dim=None):
     if dim is None:
         return op.Gather(op.Reshape(input, [-1]), op.Reshape(indices, [-1]))

@@ -121,14 +121,23 @@ CONVERTERS = [
 ]
 
 _MODES = ("linear", "nearest", "cubic")
+_MODES_16 = ("bilinear", "nearest", "bicubic")  # as they were called before opset 20
 _OUTSIDE = ("zeros", "border", "reflection")
 
 
-@converter("torch.grid_sampler", "torch.grid_sampler_2d", "torch.grid_sampler_3d",
-           cases=[case("float32[n,2,4,5]", "float32[n,3,h,2]", 0, 0, False),
-                  case("float32[n,2,4,5]", "float32[n,3,h,2]", 1, 1, True)])  # fmt: skip
+@converter("torch.grid_sampler_3d", cases=[
+    case("float32[n,2,3,4,5]", "float32[n,2,3,h,3]", 0, 0, False, opsets=(20, 26)),
+    case("float32[n,2,3,4,5]", "float32[n,2,3,h,3]", 1, 1, True, opsets=(20, 26)),
+])  # fmt: skip
+@converter("torch.grid_sampler", "torch.grid_sampler_2d", cases=[
+    case("float32[n,2,4,5]", "float32[n,3,h,2]", 0, 0, False, opsets=(16, 20, 26)),
+    case("float32[n,2,4,5]", "float32[n,3,h,2]", 1, 1, True, opsets=(16, 20, 26)),
+])  # fmt: skip
 def grid_sampler(op, input, grid, interpolation_mode, padding_mode, align_corners):
-    return op.GridSample(input, grid, mode=_MODES[interpolation_mode],
+    if input.rank > 4 and op.opset < 20:
+        op.refuse(f"opset {op.opset} samples images, not volumes", "export with opset=20 or newer")
+    modes = _MODES if op.opset >= 20 else _MODES_16
+    return op.GridSample(input, grid, mode=modes[interpolation_mode],
                          padding_mode=_OUTSIDE[padding_mode], align_corners=int(align_corners))  # fmt: skip
 
 

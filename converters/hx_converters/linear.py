@@ -18,8 +18,10 @@ def linear(op, input, weight, bias=None):
     return y if bias is None else op.Add(y, bias)
 
 
-@converter("torch.matmul", "torch.mm", "torch.bmm", "torch.mv", "torch.dot",
-           cases=[case("float32[n,3,4]", "float32[n,4,5]")])  # fmt: skip
+@converter("torch.dot", cases=[case("float32[n]", "float32[n]")])
+@converter("torch.mv", cases=[case("float32[n,4]", "float32[4]")])
+@converter("torch.mm", cases=[case("float32[n,4]", "float32[4,5]")])
+@converter("torch.matmul", "torch.bmm", cases=[case("float32[n,3,4]", "float32[n,4,5]")])
 def matmul(op, input, other):
     return op.MatMul(input, other)
 

@@ -124,7 +124,9 @@ def _nll(op, x, target, weight, reduction, ignore_index):
     return _class_loss(op, losses, scale, reduction), scale
 
 
-@converter("torch.ops.aten.nll_loss", "torch.ops.aten.nll_loss2d", "torch.ops.aten.nll_loss_nd",
+@converter("torch.ops.aten.nll_loss2d",
+           cases=[case("float32[n,3,2,h]", "int64[n,2,h]<3")])  # fmt: skip
+@converter("torch.ops.aten.nll_loss", "torch.ops.aten.nll_loss_nd",
            cases=[case("float32[n,3]", "int64[n]<3")])  # fmt: skip
 def nll_loss(op, self, target, weight=None, reduction=1, ignore_index=-100):
     return _nll(op, self, target, weight, reduction, ignore_index)[0]

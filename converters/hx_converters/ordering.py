@@ -61,8 +61,8 @@ def _as_asked(op, values, places, counts):
     )
 
 
-@converter("torch.ops.aten._unique2", "torch.ops.aten.unique_dim",
-           cases=[case("int64[n]<5", return_counts=True)])  # fmt: skip
+@converter("torch.ops.aten.unique_dim", cases=[case("int64[n,2]<2", 0, return_counts=True)])
+@converter("torch.ops.aten._unique2", cases=[case("int64[n]<5", return_counts=True)])
 def unique(op, input, dim=None, *args, **kwargs):
     along = {} if dim is None or isinstance(dim, bool) else {"axis": one_axis(dim, input.rank)}
     values, _, places, counts = op.Unique(input, sorted=1, outputs=4, **along)
@@ -71,8 +71,8 @@ def unique(op, input, dim=None, *args, **kwargs):
     return _as_asked(op, values, places, counts)
 
 
-@converter("torch.ops.aten.unique_consecutive", "torch.ops.aten.unique_dim_consecutive",
-           cases=[case("int64[n]<2", True, True)])  # fmt: skip
+@converter("torch.ops.aten.unique_dim_consecutive", cases=[case("int64[n,2]<2", 0, True, True)])
+@converter("torch.ops.aten.unique_consecutive", cases=[case("int64[n]<2", True, True)])
 def unique_consecutive(op, input, *args, dim=None, **kwargs):
     """A run starts where an element differs from the one before."""
     dim = next((a for a in args if type(a) is int), dim)
@@ -124,8 +124,13 @@ def _places(op, bounds, x, right, dtype):
     return op.ReduceSum(op.cast(below, dtype), [below.rank - 1], keepdims=0)
 
 
+_sorted = lambda: torch.tensor([-1.5, -0.5, 0.25, 0.75, 2.0])  # noqa: E731
+
+
 @converter("torch.searchsorted",
-           cases=[case("float32[5]", "float32[n]"), case("float32[n,5]", "float32[n,2]", right=True)])  # fmt: skip
+           cases=[case(_sorted, "float32[n]"),
+                  case(lambda: torch.tensor([[0.1, 0.5, 0.9], [-1.0, 0.0, 2.0]]), "float32[2,n]",
+                       right=True)])  # fmt: skip
 def searchsorted(op, input, values, *, out_int32=False, right=False, side=None, sorter=None):
     dtype = op.result.dtype
     bounds = input if sorter is None else op.GatherElements(input, sorter, axis=-1)
@@ -137,7 +142,7 @@ def searchsorted(op, input, values, *, out_int32=False, right=False, side=None, 
     return _places(op, bounds, x, right or side == "right", dtype)
 
 
-@converter("torch.bucketize", cases=[case("float32[n,3]", "float32[5]")])
+@converter("torch.bucketize", cases=[case("float32[n,3]", _sorted)])
 def bucketize(op, input, boundaries, *, out_int32=False, right=False):
     return searchsorted(op, boundaries, input, out_int32=out_int32, right=right)
 
@@ -155,7 +160,7 @@ def isin(op, elements, test_elements, *, assume_unique=False, invert=False):
 
 @converter("torch.repeat_interleave",
            cases=[case("float32[n,3]", 2, 1), case("float32[n,3]", 2), case("float32[4,n]",
-           lambda: torch.tensor([1, 0, 2, 3]), 0)])  # fmt: skip
+           lambda: torch.tensor([1, 0, 2, 3]), 0, opsets=(16, 20, 26))])  # fmt: skip
 def repeat_interleave(op, input, repeats=None, dim=None, *, output_size=None):
     if repeats is None:
         return op.cast(_repeated_places(op, input), op.result.dtype)

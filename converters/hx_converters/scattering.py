@@ -9,11 +9,16 @@ from ._common import along, counted, one_axis, scalars_too
 from .arithmetic import floor_divide
 from .indexing import getitem
 
+ADDS = (16, 20, 26)  # what is scattered can be added since opset 16
+
 _REDUCTIONS = {"add": "add", "sum": "add", "multiply": "mul", "prod": "mul", "amax": "max",
                "amin": "min"}  # fmt: skip
 
 
-@converter("torch.index_put", cases=[case("float32[n,5]", [None, "int64[3]<5"], "float32[n,3]")])
+@converter("torch.index_put", cases=[
+    case("float32[5,n]", [lambda: torch.tensor([3, 0, 2])], "float32[3,n]"),
+    case("float32[4,n,5]", ["int64[3]<4", "int64[3]<2"], "float32[3,5]", True, opsets=ADDS),
+])  # fmt: skip
 def index_put(op, input, indices, values, accumulate=False):
     """The same index into a tensor that counts elements says where each value goes."""
     index = tuple(slice(None) if i is None else i for i in indices)
@@ -43,7 +48,8 @@ def index_copy(op, input, dim, index, source):
 
 
 @converter("torch.index_add",
-           cases=[case("float32[n,5]", 1, "int64[2]<5", "float32[n,2]", alpha=2)])  # fmt: skip
+           cases=[case("float32[n,5]", 1, "int64[2]<5", "float32[n,2]", alpha=2,
+                       opsets=ADDS)])  # fmt: skip
 @scalars_too
 def index_add(op, input, dim, index, source, *, alpha=1):
     axis, index = _along(op, index, dim, source)
@@ -52,7 +58,8 @@ def index_add(op, input, dim, index, source, *, alpha=1):
 
 
 @converter("torch.index_reduce",
-           cases=[case("float32[n,5]", 1, "int64[2]<5", "float32[n,2]", "amax")])  # fmt: skip
+           cases=[case("float32[n,5]", 1, "int64[2]<5", "float32[n,2]", "amax",
+                       opsets=(18, 20, 26))])  # fmt: skip
 @scalars_too
 def index_reduce(op, input, dim, index, source, reduce, *, include_self=True):
     axis, index = _along(op, index, dim, source)
@@ -92,7 +99,9 @@ def scatter(op, input, dim, index, src=None, *, value=None, reduce=None):
     )  # fmt: skip
 
 
-@converter("torch.scatter_add", cases=[case("float32[n,5]", 1, "int64[n,3]<5", "float32[n,3]")])
+@converter("torch.scatter_add",
+           cases=[case("float32[n,5]", 1, "int64[n,3]<5", "float32[n,3]",
+                       opsets=ADDS)])  # fmt: skip
 @scalars_too
 def scatter_add(op, input, dim, index, src):
     src = _source(op, input, index, src)
@@ -100,8 +109,10 @@ def scatter_add(op, input, dim, index, src):
 
 
 @converter("torch.scatter_reduce",
-           cases=[case("float32[n,5]", 1, "int64[n,3]<5", "float32[n,3]", "amax"),
-                  case("float32[n,5]", 1, "int64[n,3]<5", "float32[n,3]", "mean")])  # fmt: skip
+           cases=[case("float32[n,5]", 1, "int64[n,3]<5", "float32[n,3]", "amax",
+                       opsets=(18, 20, 26)),
+                  case("float32[n,5]", 1, "int64[n,3]<5", "float32[n,3]", "mean",
+                       opsets=ADDS)])  # fmt: skip
 @scalars_too
 def scatter_reduce(op, input, dim, index, src, reduce, *, include_self=True):
     src = _source(op, input, index, src)

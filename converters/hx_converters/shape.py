@@ -164,7 +164,8 @@ def _as_many(op, count, size, covered):
 
 
 @converter("torch.Tensor.split", "torch.split", "torch.functional.split",
-           "torch.ops.aten.split", "torch.split_with_sizes", cases=[case("float32[n,6]", 2, 1)])  # fmt: skip
+           "torch.ops.aten.split", cases=[case("float32[n,6]", 2, 1)])  # fmt: skip
+@converter("torch.split_with_sizes", cases=[case("float32[n,6]", [1, 2, 3], 1)])
 def split(op, tensor, split_size_or_sections, dim=0):
     axis = one_axis(dim, tensor.rank)
     size = tensor.shape[axis]
@@ -265,8 +266,8 @@ def channel_shuffle(op, input, groups):
     return op.Reshape(x, op.sizes(input.shape))
 
 
-@converter("torch.block_diag", "torch.ops.aten.block_diag",
-           cases=[case("float32[2,3]", "float32[n,2]")])  # fmt: skip
+@converter("torch.ops.aten.block_diag", cases=[case(["float32[2,3]", "float32[n,2]"])])
+@converter("torch.block_diag", cases=[case("float32[2,3]", "float32[n,2]")])
 def block_diag(op, *tensors):
     """Each block padded by what stands before and after it, one under the other."""
     if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):

@@ -8,6 +8,7 @@ from hx.lazy import torch
 from ._common import moved, one_axis, scalars_too
 from .ordering import in_order
 from .reduction import count_of, reduced
+from .scattering import ADDS
 
 ALONG = [case("float32[n,3]"), case("float32[n,3]", 1), case("float32[n,3]", [0, 1], True)]
 ONE_AXIS = [case("float32[n,5]"), case("float32[n,5]", 1), case("float32[n,5]", 1, True)]
@@ -168,7 +169,8 @@ nanquantile = converter("torch.nanquantile", cases=[case("float32[n,5]", 0.3, 1)
 # Histograms.
 
 
-@converter("torch.histc", cases=[case("float32[n]", 4, -1, 1), case("float32[n]", 4)])
+@converter("torch.histc", cases=[case("float32[n]", 4, -1, 1, opsets=ADDS),
+                                 case("float32[n]", 4, opsets=ADDS)])  # fmt: skip
 def histc(op, input, bins=100, min=0, max=0):
     x = _flat(op, input)
     low, high = op.constant(min, x.dtype), op.constant(max, x.dtype)
@@ -186,7 +188,7 @@ def histc(op, input, bins=100, min=0, max=0):
     return op.Slice(counts, [0], op.sizes([bins]), [0])
 
 
-@converter("torch.bincount", cases=[case("int64[n]<5", minlength=5)])
+@converter("torch.bincount", cases=[case("int64[n]<5", minlength=5, opsets=ADDS)])
 def bincount(op, input, weights=None, minlength=0):
     one = op.constant(1) if weights is None else weights
     size = op.Max(op.Add(op.ReduceMax(op.Pad(input, [0, 1], -1), [0], keepdims=1), 1), [minlength])

@@ -8,17 +8,20 @@ from hx.lazy import torch
 
 @converter(
     "torch.Tensor.detach", "torch.Tensor.contiguous", "torch.clone", "torch.Tensor.data.__get__",
-    "torch.Tensor.requires_grad_", "torch.Tensor.cpu", "torch.Tensor.cuda", "torch.positive",
+    "torch.Tensor.requires_grad_", "torch.Tensor.cpu", "torch.positive",
     "torch.resolve_conj", "torch.resolve_neg", "torch.ops.aten.alias",
     "torch.ops.aten.lift_fresh_copy",
     cases=[case("float32[n,3]")],
 )  # fmt: skip
+@converter("torch.Tensor.cuda", cases=[])  # a case would need the device
 def same(op, input, *args, **kwargs):
     return input
 
 
-@converter("torch.Tensor.to", "torch.Tensor.type", "torch.Tensor.type_as",
-           "torch.ops.aten._to_copy", cases=[case("float32[n,3]", "int64[n,3]", name="other")])  # fmt: skip
+@converter("torch.ops.aten._to_copy", cases=[case("float32[n,3]", dtype=lambda: torch.int64)])
+@converter("torch.Tensor.type", cases=[case("float32[n,3]", "torch.LongTensor")])
+@converter("torch.Tensor.to", "torch.Tensor.type_as",
+           cases=[case("float32[n,3]", "int64[n,3]", name="other")])  # fmt: skip
 def to(op, self, *args, **kwargs):
     if isinstance(op.result, str):
         return op.result

@@ -44,7 +44,9 @@ def im2col(op, self, kernel_size, dilation, padding, stride):
     return y if self.rank == 4 else op.Squeeze(y, [0])
 
 
-@converter("torch.ops.aten.col2im", cases=[case("float32[n,8,20]", [5, 6], [2, 2], [1, 1], [0, 0], [1, 1])])
+@converter("torch.ops.aten.col2im",
+           cases=[case("float32[n,8,20]", [5, 6], [2, 2], [1, 1], [0, 0], [1, 1],
+                       opsets=(18, 20, 26))])  # fmt: skip
 def col2im(op, self, output_size, kernel_size, dilation, padding, stride):
     x = self if self.rank == 3 else op.Unsqueeze(self, [0])
     kernel, dilation, pads, stride = (pair(v) for v in (kernel_size, dilation, padding, stride))
