@@ -9,10 +9,26 @@ from ._common import counted, lowest, pair, reshaped
 
 def _batched(op, x, spatial, pool):
     """Pools with a batch axis in front, which torch lets one leave out."""
+    x = _apart(op, x)
     if x.rank == spatial + 2:
         return pool(x)
     y = pool(op.Unsqueeze(x, [0]))
     return tuple(op.Squeeze(v, [0]) for v in y) if isinstance(y, tuple) else op.Squeeze(y, [0])
+
+
+def _apart(op, x):
+    """A padding with zeros in front of a pool, so that onnxruntime leaves the two apart.
+
+    It would make one pool of both, whose own padding is no zero: a maximum of negative numbers
+    comes out wrong, and a window of 1 is refused. It does not do that for a negative zero.
+    """
+    node = x.node
+    if node is None or node.op != "Pad" or node.attributes.get("mode", "constant") != "constant":
+        return x
+    value = node.inputs[2] if len(node.inputs) > 2 else None
+    if len(node.inputs) > 3 or (value is not None and not (value.is_constant and value.item() == 0)):
+        return x
+    return op.Pad(node.inputs[0], node.inputs[1], op.constant(-0.0, x.dtype))
 
 
 def _windows(spatial, kernel_size, stride, padding):

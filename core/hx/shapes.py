@@ -481,10 +481,8 @@ def slice_size(n: int, start: int, end: int, step: int) -> int | None:
     if type(start) is int and type(end) is int:
         if start < 0 and end >= far:  # the last few, when there are as many
             return dims.ceil_div(dims.smaller(n, -start), step)
-        first = dims.smaller(start, n) if start > 0 else 0 if start == 0 else None
+        first = start if start >= 0 else dims.larger(n + start, 0)
         last = n if end >= far else n + end if end < 0 else dims.smaller(end, n)
-        if first is None:
-            return None
         return dims.ceil_div(dims.larger(last - first, 0) if first or end < 0 else last, step)
     # Sizes that the model computed itself: clamped as torch does, negative ones from the end.
     first = _from_end(start, n)
@@ -571,7 +569,9 @@ def _range(inputs, attributes, count):
         return [(dims.larger(dims.ceil_div(limit - start, delta), 0)
                  if not (type(start) is int and start == 0)
                  else dims.ceil_div(limit, delta),)]  # fmt: skip
-    return None
+    if type(delta) is int and delta < 0:
+        return [(dims.larger(dims.ceil_div(start - limit, -delta), 0),)]
+    return [(RUN_TIME,)]
 
 
 @rule("OneHot")

@@ -69,6 +69,7 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
     import torch
     from torch.testing._internal.common_methods_invocations import op_db
 
+    from . import ties
     from .attempt import WORST_FIRST, Outcome, attempt, first_line
     from .exclusions import reason
 
@@ -92,7 +93,7 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
             outcome = attempt(
                 function, (sample.input, *sample.args), sample.kwargs,
                 exporter=options.exporter, tolerance=tolerance(op, dtype),
-                dynamic=options.dynamic, opset=options.opset,
+                dynamic=options.dynamic, opset=options.opset, same=ties.same_picks(name, sample),
             )  # fmt: skip
         except TimeoutError:
             outcome = Outcome("crashed", f"took more than {SECONDS_PER_SAMPLE} s")

@@ -38,7 +38,7 @@ def shrunk(cls: type, **given: Any) -> Any:
 
 
 def arguments(cls: type, given: dict[str, Any]) -> dict[str, Any]:
-    known = _fields(cls)
+    known = fields(cls)
     # A field that is a list by default has a size for each stage: those stay.
     out = {k: v for k, v in TINY.items() if k in known and not isinstance(known[k], (list, tuple))}
     for key, part in parts(cls).items():
@@ -75,7 +75,7 @@ def parts(cls: type) -> dict[str, type]:
     return found
 
 
-def _fields(cls: type) -> dict[str, Any]:
+def fields(cls: type) -> dict[str, Any]:
     """What a class takes, with the defaults."""
     out = {k: p.default for k, p in inspect.signature(cls.__init__).parameters.items()}
     if dataclasses.is_dataclass(cls):

@@ -15,6 +15,7 @@ class Type:
     attention: bool = True  # the class lets one choose between eager and sdpa
     mask: bool = True
     decoder: bool = True
+    loops: bool = False
     length: int = 7
     image: tuple[int, ...] = (3, 32, 32)
     samples: int = 1600
@@ -45,8 +46,8 @@ _many(
     bitnet moshi seed_oss""",
     variants=("causal", "cache"),
 )
-_many("mamba mamba2 rwkv recurrent_gemma falcon_mamba jamba bamba zamba2 xlstm lfm2 qwen3_next",
-      variants=("causal",))  # fmt: skip
+_many("mamba rwkv recurrent_gemma falcon_mamba jamba xlstm", variants=("causal",), loops=True)
+_many("mamba2 bamba zamba2 lfm2 qwen3_next", variants=("causal",))  # fmt: skip
 _many("t5 bart mbart pegasus marian blenderbot blenderbot-small m2m_100 led mt5 umt5 longt5 "
       "switch_transformers prophetnet plbart bigbird_pegasus nllb-moe fsmt pegasus_x",
       variants=("seq2seq", "seq2seqcache"))  # fmt: skip

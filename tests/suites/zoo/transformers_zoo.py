@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from . import BATCH, Sample, Unbuildable, runs, torchvision_zoo, uneven
-from .shrink import shrunk
+from .shrink import fields, shrunk
 from .transformers_types import TYPES, Type
 
 TEXT = {0: "batch", 1: "sequence"}
@@ -36,7 +36,10 @@ def build(name: str) -> Sample:
     kind, variant, attention = (*name.split(":"), "")[:3]
     entry = TYPES[kind]
     try:
-        config = shrunk(transformers.CONFIG_MAPPING[kind], **entry.config)
+        # Beyond its window a cache forgets: its length is no size of its own any more.
+        cls = transformers.CONFIG_MAPPING[kind]
+        window = {"sliding_window": 64} if "cache" in variant and "sliding_window" in fields(cls) else {}
+        config = shrunk(cls, **{**entry.config, **window})
         make = _class(transformers, variant, entry).from_config
         try:
             own = copy.deepcopy(config)  # a refusal leaves its mark on the configuration
@@ -91,6 +94,8 @@ def _sample(model: Any, config: Any, variant: str, entry: Type) -> Sample:
     if variant == "seq2seqcache":
         _with_encoder_past(model, config, kwargs, dynamic)
     kwargs.update(entry.extra)
+    if entry.loops:  # over the sequence, in Python: the graph has as many steps as the recording
+        dynamic = {n: {a: w for a, w in x.items() if w == "batch"} for n, x in dynamic.items()}
     return Sample(model, (), kwargs, dynamic)
 
 
@@ -142,9 +147,11 @@ def _with_encoder_past(model: Any, config: Any, kwargs: dict, dynamic: dict) -> 
         result = model(**first, use_cache=True)
     target = kwargs["decoder_input_ids"].shape[1]
     source = kwargs["input_ids"].shape[1]
-    kwargs["encoder_outputs"] = (result.encoder_last_hidden_state,)
+    from transformers.modeling_outputs import BaseModelOutput
+
+    kwargs["encoder_outputs"] = BaseModelOutput(result.encoder_last_hidden_state)
     del kwargs["input_ids"], dynamic["input_ids"]
-    dynamic["encoder_outputs_0"] = {0: "batch", 1: "sequence"}
+    dynamic["encoder_outputs_last_hidden_state"] = {0: "batch", 1: "sequence"}
     kwargs["decoder_input_ids"] = kwargs["decoder_input_ids"][:, :1].clone()
     dynamic["decoder_input_ids"] = {0: "batch"}
     kwargs["past_key_values"] = result.past_key_values
