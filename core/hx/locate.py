@@ -28,7 +28,7 @@ SMALL = 16  # elements of a constant that are compared
 def locate(captured: Capture, model: onnx_ir.Model, path: Any, case: Case) -> list[str]:
     """What to tell about a case that failed, most telling first."""
     try:
-        again, other, kept = _again(captured, case)
+        other, kept = _again(captured, case)
     except (HxError, Exception):  # the model need not run twice for its error to be told
         return []
     lines = list(_apart(model, other))[:MOST]
@@ -36,7 +36,7 @@ def locate(captured: Capture, model: onnx_ir.Model, path: Any, case: Case) -> li
     return [*([first] if first else []), *lines]
 
 
-def _again(captured: Capture, case: Case) -> tuple[Capture, onnx_ir.Model, dict[str, Any]]:
+def _again(captured: Capture, case: Case) -> tuple[onnx_ir.Model, dict[str, Any]]:
     """The recording of the failed inputs, its graph, and the tensors of it by name."""
     from . import graph
     from .capture import capture
@@ -60,7 +60,7 @@ def _again(captured: Capture, case: Case) -> tuple[Capture, onnx_ir.Model, dict[
         names=names,
     )
     kept = {names[id(value)]: tensor for value, tensor in keep if id(value) in names}
-    return again, other, kept
+    return other, kept
 
 
 def _first_off(path: Any, case: Case, kept: dict[str, Any]) -> str:
