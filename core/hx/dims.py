@@ -443,8 +443,7 @@ class Dim(int):
     # What leaves. A comparison whose outcome is the same at every size is not a branch.
     def _compare(self, other, sign: str, outcome: bool) -> bool:
         if _plain_int(other) and self.poly != Poly.of(other):
-            below_all = not isinstance(other, Dim) and other < 0 and self._is_size()
-            if not below_all:
+            if not _settled(sign, self.poly, Poly.of(other)):
                 leaving(
                     "branch",
                     f"{self.poly} {sign} {other.poly if isinstance(other, Dim) else other}",
@@ -661,6 +660,19 @@ def _float_op(kind: str, a, b, sign: int = 1):
         leaving("float", f"{left} {kind} {right}")
         return hint
     return DimFloat(Atom(kind, (left, right), hint))
+
+
+def _settled(sign: str, a: Poly, b: Poly) -> bool:
+    """Whether a comparison has the same outcome at every size."""
+    gap = a + b * Poly.of(-1)
+    back = gap * Poly.of(-1)
+    less = Poly.of(-1)
+    above, below = never_negative(gap + less), never_negative(back + less)
+    if sign in ("==", "!="):
+        return above or below
+    if sign in (">=", "<"):
+        return never_negative(gap) or below
+    return above or never_negative(back)
 
 
 def _float_floor(a, b):

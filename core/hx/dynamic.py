@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from .errors import UsageError
@@ -12,28 +12,25 @@ from .errors import UsageError
 def axes(given: Mapping[str, Any] | None, inputs: Mapping[str, Any]) -> dict[str, dict[int, str]]:
     """{input: {axis: name}} of `dynamic=`, checked against the tensors that are inputs.
 
-    Takes {"x": {0: "batch"}}, {"x": [0, 2]}, {"x": "batch"} and {"x": {0: None}} (a name is made).
+    Takes {"x": {0: "batch"}}, {"x": [0, 2]}, {"x": "batch"} and {"x": {0: None}} (a name is made),
+    the form of torch.export ({"x": {0: Dim("batch")}}, {"x": [Dim.AUTO, None]}, and specifications
+    in the order of the inputs), and dicts and lists that are nested as the arguments are.
     A size may be a sum of others: {"mask": {1: "past + 1"}}.
     """
     out: dict[str, dict[int, str]] = {}
     sizes: dict[str, tuple[int, str]] = {}
     sums: list[tuple[str, int, str, int]] = []
-    for name, which in (given or {}).items():
-        if name not in inputs:
-            near = difflib.get_close_matches(str(name), inputs, 1)
-            raise UsageError(
-                f"dynamic= names an input that the model does not have: {name!r}",
-                why=f"its inputs are {', '.join(inputs) or 'none'}",
-                hint=f"did you mean {near[0]!r}?" if near else "",
-            )
+    for name, which in _by_input(given, inputs):
         shape = tuple(inputs[name].shape)
         for axis, label in _pairs(name, which):
-            if not isinstance(axis, int) or not -len(shape) <= axis < len(shape):
+            if type(axis) is not int or not -len(shape) <= axis < len(shape):
                 raise UsageError(
                     f"dynamic= names axis {axis!r} of {name}, which has {len(shape)} axes",
                     hint=f"its shape is {list(shape)}: axes 0 to {len(shape) - 1}",
                 )
             axis %= len(shape)
+            if axis in out.get(name, ()):
+                raise UsageError(f"dynamic= says twice what axis {axis} of {name} is")
             word = f"{name}_{axis}" if label is None else str(getattr(label, "__name__", label))
             if "+" in word and all(map(_countable, _terms(word))):
                 word = " + ".join(_terms(word))
@@ -94,20 +91,67 @@ def _check_sums(sums: list[tuple[str, int, str, int]], sizes: dict[str, int]) ->
             )
 
 
+def _by_input(given: Any, inputs: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """(input, what is said of its axes), for arguments that are nested, and in order, too."""
+    if isinstance(given, (list, tuple)):
+        if len(given) > len(inputs):
+            raise UsageError(
+                f"dynamic= describes {len(given)} inputs, and there are {len(inputs)}: "
+                f"{', '.join(inputs) or 'none'}"
+            )
+        yield from ((name, which) for name, which in zip(inputs, given) if which is not None)
+        return
+    if given is not None and not isinstance(given, Mapping):
+        raise UsageError(f"dynamic= cannot be {given!r}", hint='write {"x": {0: "batch"}}')
+    for name, which in (given or {}).items():
+        yield from _inside(str(name), which, inputs)
+
+
+def _inside(name: str, which: Any, inputs: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    if name in inputs:
+        if which is not None:
+            yield name, which
+        return
+    nested = any(known.startswith(f"{name}_") for known in inputs)
+    if nested and isinstance(which, Mapping):
+        for key, part in which.items():
+            yield from _inside(f"{name}_{key}", part, inputs)
+    elif nested and isinstance(which, (list, tuple)):
+        for i, part in enumerate(which):
+            yield from _inside(f"{name}_{i}", part, inputs)
+    elif not (nested and which is None):
+        near = difflib.get_close_matches(name, inputs, 1)
+        raise UsageError(
+            f"dynamic= names an input that the model does not have: {name!r}",
+            why=f"its inputs are {', '.join(inputs) or 'none'}",
+            hint=f"did you mean {near[0]!r}?" if near else "",
+        )
+
+
 def _pairs(name: str, which: Any) -> list[tuple[Any, Any]]:
+    """(axis, name or None for one that is made) of what is said of one input."""
     if isinstance(which, Mapping):
-        return [(a, None if _auto(label) else label) for a, label in which.items() if label != ""]
-    if isinstance(which, str):
-        return [(0, which)]
-    if isinstance(which, int):
-        return [(which, None)]
-    if isinstance(which, (list, tuple, set, frozenset)):
-        return [(a, None) for a in which]
-    raise UsageError(
-        f"dynamic= for {name} cannot be {which!r}",
-        hint='write {"x": {0: "batch"}} or {"x": [0, 2]}',
-    )
+        pairs = list(which.items())
+    elif isinstance(which, str):
+        pairs = [(0, which)]
+    elif type(which) is int:
+        pairs = [(which, None)]
+    elif isinstance(which, (list, tuple, set, frozenset)):
+        if all(type(a) is int for a in which):
+            pairs = [(a, None) for a in which]
+        else:  # one for each axis, and None for those that stay
+            pairs = [(a, label) for a, label in enumerate(which) if label is not None]
+    else:
+        raise UsageError(
+            f"dynamic= for {name} cannot be {which!r}",
+            hint='write {"x": {0: "batch"}} or {"x": [0, 2]}',
+        )
+    return [(a, None if _auto(label) else label) for a, label in pairs if not _static(label)]
 
 
 def _auto(label: Any) -> bool:
     return label is None or label is True or "AUTO" in repr(label) or "DYNAMIC" in repr(label)
+
+
+def _static(label: Any) -> bool:
+    return label is False or label == "" or "STATIC" in repr(label)

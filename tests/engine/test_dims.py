@@ -271,3 +271,377 @@ def test_fixed_sizes_leave_nothing_to_compute(proved, name):
     program = proved(Module(CASES[name]), torch.randn(2, 5, 4))
     ops = {n.op_type for n in program.model.graph}
     assert "Shape" not in ops and not program.report.escapes
+
+
+# Names.
+
+
+def shape_of(value):
+    return [str(n) if not isinstance(n, int) else n for n in value.shape]
+
+
+def test_the_graph_carries_the_names(proved):
+    def f(x, y):
+        return x @ y, torch.cat([x, x], 0), x[:, 1:], x.flatten()
+
+    program = proved(
+        f, (torch.randn(2, 3, 4), torch.randn(2, 4, 5)),
+        dynamic={"x": {0: "batch", 1: "rows"}, "y": {0: "batch", 2: "columns"}},
+        sizes=[{"batch": 3, "rows": 1, "columns": 7}],
+    )  # fmt: skip
+    told = {v["name"]: v["shape"] for v in program.report.inputs + program.report.outputs}
+    assert told == {
+        "x": ["batch", "rows", 4], "y": ["batch", 4, "columns"],
+        "output_0": ["batch", "rows", "columns"], "output_1": ["2*batch", "rows", 4],
+        "output_2": ["batch", "max(0, rows - 1)", 4], "output_3": ["4*batch*rows"],
+    }  # fmt: skip
+
+
+def test_one_name_is_one_size(proved):
+    def f(q, k):
+        b, n = q.shape[0], k.shape[1]
+        return (q @ k.transpose(1, 2)).view(b, -1, n) + q.new_zeros(k.shape[0], 1, 1)
+
+    proved(
+        f, (torch.randn(2, 3, 4), torch.randn(2, 5, 4)),
+        dynamic={"q": {0: "b", 1: "i"}, "k": {0: "b", 1: "j"}},
+        sizes=[{"b": 1, "i": 1, "j": 1}, {"b": 4, "i": 7, "j": 2}],
+    )  # fmt: skip
+
+
+def test_equal_sizes_of_two_names_are_not_the_same_size(proved):
+    """Both are 3 in the recording, and that is chance."""
+    def f(x, y):
+        return x.sum(0)[:, None] * y.sum(0)[None], x.new_zeros(y.shape[1], x.shape[1])
+
+    proved(
+        f, (torch.randn(2, 3), torch.randn(2, 3)), dynamic={"x": {1: "n"}, "y": {1: "m"}},
+        sizes=[{"n": 5, "m": 1}, {"n": 1, "m": 4}],
+    )  # fmt: skip
+
+
+def test_sizes_inside_containers(proved):
+    def f(batch, *, extra):
+        return batch["ids"].float().view(-1) * len(batch["ids"]), extra[0].sum(1) / extra[0].shape[1]
+
+    program = proved(
+        f, ({"ids": torch.randint(0, 9, (2, 3))},), kwargs={"extra": [torch.randn(2, 4)]},
+        dynamic={"batch_ids": {0: "b", 1: "s"}, "extra_0": [1]}, sizes=[{"b": 3, "s": 1}],
+    )  # fmt: skip
+    assert [shape_of(v) for v in program.model.graph.inputs] == [["b", "s"], [2, "extra_0_1"]]
+
+
+@pytest.mark.parametrize(
+    "dynamic, shape",
+    [
+        ({"x": {0: "batch", 2: "width"}}, ["batch", 3, "width"]),
+        ({"x": [0, 2]}, ["x_0", 3, "x_2"]),
+        ({"x": (0,)}, ["x_0", 3, 4]),
+        ({"x": {-1: "width"}}, [2, 3, "width"]),
+        ({"x": {0: None, 1: True}}, ["x_0", "x_1", 4]),
+        ({"x": "batch"}, ["batch", 3, 4]),
+        ({"x": 1}, [2, "x_1", 4]),
+        ({"x": {}}, [2, 3, 4]),
+        (None, [2, 3, 4]),
+        ({"x": {0: torch.export.Dim("many"), 1: torch.export.Dim.AUTO}}, ["many", "x_1", 4]),
+        ({"x": [torch.export.Dim("many"), None, torch.export.Dim.DYNAMIC]}, ["many", 3, "x_2"]),
+        ({"x": {0: torch.export.Dim.STATIC, 1: "n"}}, [2, "n", 4]),
+        (({0: "b"},), ["b", 3, 4]),
+        ([{0: "b"}], ["b", 3, 4]),
+    ],
+    ids=str,
+)
+def test_every_form_of_dynamic(proved, dynamic, shape):
+    program = proved(lambda x: x.flatten() * x.shape[0], torch.randn(2, 3, 4), dynamic=dynamic)
+    (made,) = program.model.graph.inputs
+    assert shape_of(made) == shape
+
+
+def test_dynamic_nested_as_the_arguments_are(proved):
+    def f(batch, pair):
+        return batch["ids"].float().sum(1) + pair[1].sum(0), pair[0] * pair[0].shape[0]
+
+    program = proved(
+        f, ({"ids": torch.randint(0, 9, (2, 3))}, [torch.randn(3), torch.randn(4, 2)]),
+        dynamic={"batch": {"ids": {1: "s"}}, "pair": [None, {0: "n"}]}, sizes=[{"s": 1, "n": 9}],
+    )  # fmt: skip
+    assert [shape_of(v) for v in program.model.graph.inputs] == [[2, "s"], [3], ["n", 2]]
+
+
+@pytest.mark.parametrize(
+    "dynamic, message",
+    [
+        ({"y": {0: "b"}}, "does not have: 'y'"),
+        ({"xs": {0: "b"}}, "did you mean 'x'"),
+        ({"x": {3: "b"}}, "axis 3 of x, which has 3 axes"),
+        ({"x": {"batch": 0}}, "axis 'batch'"),
+        ({"x": {0: "2b"}}, "cannot be the name of a size"),
+        ({"x": {0: "b", 1: "b"}}, "'b' is 2 in x and 3 in x"),
+        ({"x": 1.5}, "cannot be 1.5"),
+        ({"x": {0: "b", -3: "c"}}, "says twice what axis 0 of x is"),
+        ([None, {0: "b"}], "describes 2 inputs, and there are 1: x"),
+        ("batch", "dynamic= cannot be 'batch'"),
+    ],
+    ids=str,
+)
+def test_what_dynamic_cannot_be(dynamic, message):
+    with pytest.raises(hx.UsageError) as caught:
+        hx.export(lambda x: x * 2, torch.randn(2, 3, 4), dynamic=dynamic)
+    assert message in str(caught.value)
+
+
+# Sizes from the contents of tensors.
+
+
+def test_a_number_read_from_a_tensor_is_a_size(proved):
+    def f(x, count):
+        n = count.item()
+        return torch.zeros(n), torch.arange(n) * 2, x[:n], x.narrow(0, 0, n), x[: n + 1] * n
+
+    program = proved(f, (torch.randn(9), torch.tensor(4)))
+    (escape,) = {e.where.line for e in program.report.escapes}
+    assert escape and all(e.kind == "item" for e in program.report.escapes)
+    graph = program.model
+    from hx.runtime import Session
+    import onnx_ir as ir
+
+    run = Session(ir.to_proto(graph).SerializeToString()).run
+    assert [len(o) for o in run({"x": torch.randn(9), "count": torch.tensor(7)})] == [7, 7, 7, 7, 8]
+
+
+def test_how_many_a_mask_picks_is_a_size(proved):
+    def f(x):
+        kept = x[x > 0]
+        rows, columns = (x > 0.5).nonzero(as_tuple=True)
+        return kept.view(-1, 1), kept.shape[0] * 2, torch.zeros(len(rows)), kept.numel() + x
+
+    proved(f, torch.randn(3, 5), dynamic={"x": [0, 1]}, sizes=[{"x_0": 1, "x_1": 1}])
+
+
+# Zero and one.
+
+
+def test_a_batch_of_none(proved):
+    def f(x):
+        y = F.relu(x @ torch.ones(4, 3)) + x.shape[0]
+        z = torch.cat([y, y[:, :1]], 1).view(x.shape[0], 2, 2)
+        w = y.clone()
+        w[:, 0] = 5
+        return y, z, x.sum(0), w, x.reshape(x.shape[0], 4), x.transpose(0, 1), y.softmax(-1)
+
+    program = proved(f, torch.randn(2, 4), dynamic={"x": {0: "b"}}, sizes=[{"b": 0}, {"b": 7}])
+    assert not program.report.escapes
+
+
+def test_recorded_with_a_batch_of_none(proved):
+    model = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))
+    proved(model, torch.zeros(0, 4), dynamic={"input": {0: "b"}}, sizes=[{"b": 3}])
+
+
+@pytest.mark.parametrize("recorded, other", [(1, 5), (5, 1)])
+def test_one_is_a_size_like_others(proved, recorded, other):
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv, self.norm = nn.Conv2d(3, 4, 3, padding=1), nn.LayerNorm(4)
+            self.scale = nn.Parameter(torch.randn(4, 1, 1))
+
+        def forward(self, x):
+            y = F.max_pool2d(self.conv(x) * self.scale, 2)
+            y = y + y.mean((2, 3), keepdim=True) + y.flatten(1).sum(1)[:, None, None, None]
+            y = self.norm(y.permute(0, 2, 3, 1))
+            return F.adaptive_avg_pool2d(y.permute(0, 3, 1, 2), 1).flatten(1), y
+
+    program = proved(
+        Model(), torch.randn(recorded, 3, 8, 6), dynamic={"x": {0: "b", 2: "h", 3: "w"}},
+        sizes=[{"b": other}, {"b": other, "h": 2, "w": 11}],
+    )  # fmt: skip
+    assert not program.report.escapes
+
+
+# What Python drops.
+
+
+def escaping(function):
+    ESCAPES[function.__name__] = function
+    return function
+
+
+ESCAPES = {}
+
+
+@escaping
+def int_of_a_size(x):
+    return x * int(x.shape[0])  # here: int
+
+
+@escaping
+def int_of_half_a_size(x):
+    return x * int(x.shape[0] * 0.5 + 0.5)  # here: int
+
+
+@escaping
+def float_of_a_size(x):
+    return x * float(x.shape[0])  # here: float
+
+
+@escaping
+def a_branch(x):
+    if x.shape[0] > 3:  # here: branch
+        return x * 2
+    return x
+
+
+@escaping
+def a_truth_value(x):
+    if x.shape[0]:  # here: branch
+        return x * 2
+    return x
+
+
+@escaping
+def a_comparison_of_shapes(x):
+    return x if x.shape == (2, 3) else x + 1  # here: branch
+
+
+@escaping
+def an_assertion(x):
+    assert x.shape[0] % 2 == 0 or True  # here: branch
+    return x * 2
+
+
+@escaping
+def a_loop(x):
+    total = x
+    for i in range(x.shape[0]):  # here: range
+        total = total + i
+    return total
+
+
+@escaping
+def a_loop_over_rows(x):
+    total = x.sum()
+    for row in x:  # here: branch
+        total = total + row.max()
+    return total
+
+
+@escaping
+def cut_into_pieces(x):
+    return torch.stack([part.sum() for part in x.split(1, 0)]).sum()  # here: branch
+
+
+@escaping
+def a_repeated_list(x):
+    return x + sum([1.0] * x.shape[0])  # here: repeat
+
+
+@escaping
+def trigonometry(x):
+    return x * math.cos(x.shape[0])  # here: float
+
+
+@escaping
+def bits_of_a_size(x):
+    return x * (x.shape[0] | 1)  # here: int
+
+
+@escaping
+def a_number_of_the_contents(x):
+    return x * float(x.sum())  # here: float
+
+
+@escaping
+def a_branch_on_the_contents(x):
+    return x if (x > 0).all() else -x  # here: bool
+
+
+@escaping
+def through_a_list(x):
+    return x + torch.tensor(x.tolist())  # here: tolist
+
+
+@escaping
+def strides(x):
+    return x * x.stride(1) * x.stride()[0]  # here: layout
+
+
+@escaping
+def squeezed(x):
+    return x.squeeze(0) * 2  # here: branch
+
+
+@pytest.mark.parametrize("name", ESCAPES)
+def test_what_leaves_is_told_with_its_line(name, line_of, tmp_path):
+    function = ESCAPES[name]
+    dynamic = {"x": {0: "b"}}
+    report = hx.scan(function, torch.randn(2, 3), dynamic=dynamic)
+    line = line_of(function, "# here:")
+    kind = open(__file__).read().splitlines()[line - 1].rpartition("# here: ")[2]  # noqa: SIM115, PTH123
+    assert {(e.kind, e.where.file, e.where.line) for e in report.escapes} == {(kind, __file__, line)}
+    path = tmp_path / "m.onnx"
+    with pytest.raises(hx.EscapeError) as caught:
+        hx.export(function, torch.randn(2, 3), path, dynamic=dynamic, strict=True)
+    assert f"{__file__}:{line}" in str(caught.value) and "strict" in str(caught.value)
+    assert not path.exists()
+
+
+def test_sizes_that_do_not_vary_never_leave():
+    for function in ESCAPES.values():
+        if "content" not in function.__name__ and "list" != function.__name__[-4:]:
+            assert hx.scan(function, torch.randn(2, 3)).escapes == [], function.__name__
+
+
+def test_comparisons_that_are_always_the_same_are_no_branches(proved):
+    def f(x, y):
+        b, n = x.shape
+        assert b >= 0 and n > -1 and b == x.shape[0] and x.shape == x.shape[:]
+        assert x.shape[0] == y.shape[0] and not b != y.shape[0]
+        assert x.flatten().shape[0] == b * n and x[:, :1].shape[0] == b
+        return x + y[:, :1]
+
+    program = proved(
+        f, (torch.randn(2, 3), torch.randn(2, 5)), dynamic={"x": {0: "b", 1: "n"}, "y": {0: "b"}}
+    )
+    assert not program.report.escapes
+
+
+# What is baked in fails the proof.
+
+
+def baked_int(x):
+    return x.view(int(x.shape[0]), -1) + torch.zeros(int(x.shape[0]), 1)
+
+
+def baked_branch(x):
+    return x * 2 if x.shape[0] > 2 else x * 3
+
+
+def baked_loop(x):
+    for _ in range(x.shape[0]):
+        x = x + 1
+    return x
+
+
+def baked_by_a_float(x):
+    return x * (1.0 / x.shape[0])
+
+
+def baked_count(x):
+    return x * x.shape.numel()
+
+
+@pytest.mark.parametrize(
+    "function", [baked_int, baked_branch, baked_loop, baked_by_a_float, baked_count]
+)
+def test_a_baked_size_fails_the_proof_and_nothing_is_written(function, tmp_path, line_of):
+    path = tmp_path / "m.onnx"
+    path.write_bytes(b"the old one")
+    with pytest.raises(hx.VerificationError) as caught:
+        hx.export(Module(function), torch.randn(2, 3), path, dynamic={"x": {0: "b"}})
+    told = str(caught.value)
+    first = function.__code__.co_firstlineno
+    assert any(f"{__file__}:{first + i}" in told for i in range(1, 5)), told
+    assert "b=" in told
+    assert path.read_bytes() == b"the old one"
+    assert [p.name for p in tmp_path.iterdir()] == ["m.onnx"]
