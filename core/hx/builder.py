@@ -192,6 +192,7 @@ class Builder:
             len(inputs) <= schema.max_inputs
             and attributes.keys() <= schema.attributes.keys()
             and all(name in attributes for name in schema.required)
+            and schemas.words_fit(schema.op, attributes, schema.since)
         )
 
     def _check(self, schema, op, inputs, attributes):

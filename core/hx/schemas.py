@@ -14,6 +14,22 @@ from . import dtypes
 
 NEWEST = 26  # the newest opset that onnxruntime runs; converters write this form
 
+# Words that an attribute takes since a newer opset than the one that brought it. No schema lists
+# them and neither the checker nor onnxruntime minds, so that the graph would be wrong in silence.
+_LATER_WORDS = {
+    ("ScatterElements", "reduction"): {"max": 18, "min": 18},
+    ("ScatterND", "reduction"): {"max": 18, "min": 18},
+}
+
+
+def words_fit(op: str, attributes: dict[str, Any], since: int) -> bool:
+    """Whether the form of an operator that came with an opset knows the words it is given."""
+    return all(
+        word not in later or since >= later[word]
+        for name, word in attributes.items()
+        if (later := _LATER_WORDS.get((op, name)))
+    )
+
 
 @dataclass(slots=True, frozen=True)
 class Schema:

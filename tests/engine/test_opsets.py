@@ -57,3 +57,20 @@ def test_what_a_version_cannot_say_names_the_version_that_can():
     assert "opset=18" in str(caught.value)
     assert "test_opsets.py" in str(caught.value.where)
     hx.export(Masked(), torch.arange(4), opset=18, packs=packs)
+
+
+def test_a_word_that_came_later_than_its_attribute():
+    class Largest(nn.Module):
+        def __init__(self, reduce):
+            super().__init__()
+            self.reduce = reduce
+
+        def forward(self, x, index, source):
+            return x.scatter_reduce(1, index, source, self.reduce)
+
+    args = torch.randn(2, 5), torch.tensor([[0, 4, 0], [1, 1, 3]]), torch.randn(2, 3)
+    hx.export(Largest("sum"), args, opset=16)
+    with pytest.raises(hx.Unsupported, match="newer opset than 16") as caught:
+        hx.export(Largest("amax"), args, opset=16)
+    assert "opset=18" in str(caught.value)
+    hx.export(Largest("amax"), args, opset=18)
