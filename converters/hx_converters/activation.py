@@ -5,6 +5,7 @@ from __future__ import annotations
 from hx import case, converter
 
 from ._common import one_axis, scalars_too
+from ._halves import rounded_once
 
 ONE = [case("float32[n,3]")]
 
@@ -65,6 +66,7 @@ def selu(op, input, inplace=False):
 
 
 @converter("torch.nn.functional.softplus", cases=ONE)
+@rounded_once
 def softplus(op, input, beta=1, threshold=20):
     scaled = input if beta == 1 else op.Mul(input, beta)
     soft = op.Softplus(scaled)
@@ -103,17 +105,20 @@ def log_softmax(op, input, dim, dtype=None):
 
 
 @converter("torch.nn.functional.glu", cases=[case("float32[n,4]")])
+@rounded_once
 def glu(op, input, dim=-1):
     a, b = op.Split(input, axis=dim, num_outputs=2, outputs=2)
     return op.Mul(a, op.Sigmoid(b))
 
 
 @converter("torch.nn.functional.logsigmoid", cases=ONE)
+@rounded_once
 def logsigmoid(op, input):
     return op.Neg(op.Softplus(op.Neg(input)))
 
 
 @converter("torch.ops.aten._safe_softmax", cases=[])
+@rounded_once
 def safe_softmax(op, self, dim, dtype=None):
     """A row that is all -inf gives zeros, not NaN."""
     x = op.cast(self, op.result.dtype)

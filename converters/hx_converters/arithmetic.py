@@ -8,6 +8,7 @@ from hx import case, converter
 from hx.lazy import torch
 
 from ._common import as_result, below_zero, promoted
+from ._halves import rounded_once
 from .cumulative import log_add
 from .elementwise import NUMBERS, truncated
 
@@ -21,22 +22,29 @@ def _scaled(op, x, alpha):
 
 @converter("torch.add", cases=[*TWO, case("float32[n,3]", 2), case("int64[n,3]", 1.5)])
 def add(op, input, other, *, alpha=1):
-    x, y = as_result(op, input, other)
     if op.result.dtype == torch.bool:
-        return op.Or(x, y)
-    return op.Add(x, _scaled(op, y, alpha))
+        return op.Or(input, other) if alpha else op.Or(input, False)
+    if alpha != 1:
+        return _added(op, input, other, alpha)
+    return op.Add(*as_result(op, input, other))
+
+
+@rounded_once
+def _added(op, input, other, alpha):
+    x, y = as_result(op, input, other)
+    return op.Add(x, op.Mul(y, alpha))
 
 
 @converter("torch.sub", "torch.subtract", cases=[*TWO, case("float32[n,3]", 2)])
 def sub(op, input, other, *, alpha=1):
-    x, y = as_result(op, input, other)
-    return op.Sub(x, _scaled(op, y, alpha))
+    if alpha != 1:
+        return _added(op, input, other, -alpha)
+    return op.Sub(*as_result(op, input, other))
 
 
 @converter("torch.rsub", cases=[case("float32[n,3]", 2)])
 def rsub(op, input, other, *, alpha=1):
-    x, y = as_result(op, input, other)
-    return op.Sub(y, _scaled(op, x, alpha))
+    return sub(op, other, input, alpha=alpha)
 
 
 @converter("torch.mul", "torch.multiply", cases=[*TWO, case("float32[n,3]", 2)])
@@ -63,6 +71,7 @@ def rdiv(op, self, other):
 
 @converter("torch.floor_divide",
            cases=[*TWO, case("int64[n,3]", 2)])  # fmt: skip
+@rounded_once
 def floor_divide(op, input, other):
     x, y = as_result(op, input, other)
     if not op.result.dtype.is_floating_point:
@@ -80,6 +89,7 @@ def _nonzero(x):
 
 
 @converter("torch.remainder", cases=[*TWO, case("int64[n,3]", 2)])
+@rounded_once
 def remainder(op, input, other):
     x, y = as_result(op, input, other)
     if not op.result.dtype.is_floating_point:
@@ -154,17 +164,20 @@ def clamp(op, input, min=None, max=None):
 
 
 @converter("torch.addcmul", cases=[])
+@rounded_once
 def addcmul(op, input, tensor1, tensor2, *, value=1):
     return op.Add(input, _scaled(op, op.Mul(tensor1, tensor2), value))
 
 
 @converter("torch.addcdiv", cases=[])
+@rounded_once
 def addcdiv(op, input, tensor1, tensor2, *, value=1):
     x, a, b = as_result(op, input, tensor1, tensor2)
     return op.Add(x, _scaled(op, op.Div(a, b), value))
 
 
 @converter("torch.lerp", cases=[case("float32[n,3]", "float32[n,3]", 0.3)])
+@rounded_once
 def lerp(op, input, end, weight):
     """From whichever end is nearer, as PyTorch does."""
     x, y, w = as_result(op, input, end, weight)
@@ -176,6 +189,7 @@ def lerp(op, input, end, weight):
 
 
 @converter("torch.atan2", "torch.arctan2", cases=TWO)
+@rounded_once
 def atan2(op, input, other):
     y, x = as_result(op, input, other)
     angle = op.Where(op.Equal(y, 0), y, op.Atan(op.Div(y, x)))
@@ -191,6 +205,7 @@ def copysign(op, input, other):
 
 
 @converter("torch.hypot", cases=TWO)
+@rounded_once
 def hypot(op, input, other):
     """The larger side scales both, so that no square leaves the range."""
     x, y = (op.Abs(v) for v in as_result(op, input, other))
@@ -212,29 +227,34 @@ def _times_log(op, x, logarithm, y):
 
 
 @converter("torch.xlogy", "torch.special.xlogy", cases=[case("float32[n,3]", "float32[n,3]")])
+@rounded_once
 def xlogy(op, input, other):
     x, y = as_result(op, input, other)
     return _times_log(op, x, op.Log(y), y)
 
 
 @converter("torch.special.xlog1py", cases=[])
+@rounded_once
 def xlog1py(op, input, other):
     x, y = as_result(op, input, other)
     return _times_log(op, x, NUMBERS["log1p"](op, y), y)  # type: ignore[operator]
 
 
 @converter("torch.logaddexp", cases=TWO[:1])
+@rounded_once
 def logaddexp(op, input, other):
     return log_add(op, *as_result(op, input, other))
 
 
 @converter("torch.logaddexp2", cases=TWO[:1])
+@rounded_once
 def logaddexp2(op, input, other):
     x, y = (op.Mul(v, math.log(2)) for v in as_result(op, input, other))
     return op.Div(log_add(op, x, y), math.log(2))
 
 
 @converter("torch.ldexp", cases=[case("float32[n,3]", "int64[n,3]<5")])
+@rounded_once
 def ldexp(op, input, other):
     x, power = as_result(op, input, other)
     return op.Mul(x, op.Pow(op.constant(2, x.dtype), power))

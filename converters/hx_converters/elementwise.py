@@ -8,6 +8,7 @@ from hx import case, converter
 from hx.lazy import torch
 
 from ._common import below_zero
+from ._halves import rounded_once
 
 CASES = [case("float32[n,3]")]
 
@@ -111,6 +112,8 @@ def _number(name, formula):
         x = op.cast(input, op.result.dtype)
         return getattr(op, formula)(x) if isinstance(formula, str) else formula(op, x)
 
+    if not isinstance(formula, str):
+        convert = rounded_once(convert)
     names = [name, *(alias for alias, of in ALIASES.items() if of == name)]
     return converter(*(f"torch.{n}" for n in names), cases=CASES)(convert)
 
@@ -129,6 +132,7 @@ CONVERTERS = [
 
 
 @converter("torch.round", "torch.special.round", cases=[*CASES, case("float32[n,3]", decimals=2)])
+@rounded_once
 def round(op, input, *, decimals=0):
     if not input.dtype.is_floating_point:
         return input
@@ -151,6 +155,7 @@ def nan_to_num(op, input, nan=0.0, posinf=None, neginf=None):
 
 
 @converter("torch.logit", "torch.special.logit", cases=[case("float32[n,3]", 0.1)])
+@rounded_once
 def logit(op, input, eps=None):
     x = op.cast(input, op.result.dtype)
     if eps is not None:

@@ -6,6 +6,7 @@ from hx import case, converter
 from hx.lazy import torch
 
 from ._common import reshaped
+from ._halves import rounded_once
 
 
 @converter("torch.nn.functional.linear",
@@ -44,22 +45,26 @@ def added(op, input, product, beta, alpha):
 
 
 @converter("torch.baddbmm", cases=[case("float32[n,3,5]", "float32[n,3,4]", "float32[n,4,5]")])
+@rounded_once
 def baddbmm(op, input, batch1, batch2, *, beta=1, alpha=1):
     return added(op, input, op.MatMul(batch1, batch2), beta, alpha)
 
 
 @converter("torch.addbmm", cases=[case("float32[3,5]", "float32[n,3,4]", "float32[n,4,5]")])
+@rounded_once
 def addbmm(op, input, batch1, batch2, *, beta=1, alpha=1):
     total = op.ReduceSum(op.MatMul(batch1, batch2), [0], keepdims=0)
     return added(op, input, total, beta, alpha)
 
 
 @converter("torch.addmv", cases=[case("float32[n]", "float32[n,4]", "float32[4]")])
+@rounded_once
 def addmv(op, input, mat, vec, *, beta=1, alpha=1):
     return added(op, input, op.MatMul(mat, vec), beta, alpha)
 
 
 @converter("torch.addr", cases=[case("float32[n,3]", "float32[n]", "float32[3]")])
+@rounded_once
 def addr(op, input, vec1, vec2, *, beta=1, alpha=1):
     dtype = op.result.dtype
     product = op.Mul(op.Unsqueeze(op.cast(vec1, dtype), [1]), op.cast(vec2, dtype))
@@ -75,6 +80,7 @@ def vdot(op, input, other):
 
 @converter("torch.nn.functional.bilinear", "torch.bilinear",
            cases=[case("float32[n,3]", "float32[n,4]", "float32[5,3,4]", "float32[5]")])  # fmt: skip
+@rounded_once
 def bilinear(op, input1, input2, weight, bias=None):
     out, left, right = weight.shape
     flat = op.Reshape(op.Transpose(weight, perm=[1, 0, 2]), op.sizes([left, out * right]))

@@ -8,6 +8,7 @@ from hx import case, converter
 from hx.lazy import torch
 
 from ._common import as_result, counted
+from ._halves import rounded_once
 from .arithmetic import xlogy
 from .reduction import reduced
 
@@ -22,6 +23,7 @@ def reduce(op, x, reduction):
 
 
 @converter("torch.ops.aten.mse_loss", cases=TWO)
+@rounded_once
 def mse_loss(op, self, target, reduction=1):
     gap = op.Sub(*as_result(op, self, target))
     return reduce(op, op.Mul(gap, gap), reduction)
@@ -33,6 +35,7 @@ def l1_loss(op, self, target, reduction=1):
 
 
 @converter("torch.ops.aten.smooth_l1_loss", cases=TWO)
+@rounded_once
 def smooth_l1_loss(op, self, target, reduction=1, beta=1.0):
     gap = op.Abs(op.Sub(*as_result(op, self, target)))
     if beta == 0:
@@ -43,6 +46,7 @@ def smooth_l1_loss(op, self, target, reduction=1, beta=1.0):
 
 
 @converter("torch.ops.aten.huber_loss", cases=TWO)
+@rounded_once
 def huber_loss(op, self, target, reduction=1, delta=1.0):
     gap = op.Abs(op.Sub(*as_result(op, self, target)))
     near, far = op.Mul(op.Mul(gap, gap), 0.5), op.Mul(op.Sub(gap, 0.5 * delta), delta)
@@ -50,6 +54,7 @@ def huber_loss(op, self, target, reduction=1, delta=1.0):
 
 
 @converter("torch.ops.aten.soft_margin_loss", cases=TWO)
+@rounded_once
 def soft_margin_loss(op, self, target, reduction=1):
     x, y = as_result(op, self, target)
     return reduce(op, op.Softplus(op.Neg(op.Mul(x, y))), reduction)
@@ -57,6 +62,7 @@ def soft_margin_loss(op, self, target, reduction=1):
 
 @converter("torch.ops.aten.binary_cross_entropy",
            cases=[case(lambda: torch.rand(4, 3), lambda: torch.rand(4, 3))])  # fmt: skip
+@rounded_once
 def binary_cross_entropy(op, self, target, weight=None, reduction=1):
     """Logarithms no lower than -100, as in PyTorch, so that a certain mistake stays finite."""
     x, y = as_result(op, self, target)
@@ -68,6 +74,7 @@ def binary_cross_entropy(op, self, target, weight=None, reduction=1):
 
 @converter("torch.binary_cross_entropy_with_logits",
            cases=[case("float32[n,3]", lambda: torch.rand(4, 3))][:0])  # fmt: skip
+@rounded_once
 def binary_cross_entropy_with_logits(op, input, target, weight=None, pos_weight=None, reduction=1):
     x, y = as_result(op, input, target)
     soft = op.Softplus(op.Neg(x))  # -log(sigmoid(x))
@@ -78,6 +85,7 @@ def binary_cross_entropy_with_logits(op, input, target, weight=None, pos_weight=
 
 
 @converter("torch.kl_div", cases=[case("float32[n,3]", lambda: torch.rand(4, 3))][:0])
+@rounded_once
 def kl_div(op, input, target, reduction=1, *, log_target=False):
     if log_target:
         return reduce(op, op.Mul(op.Exp(target), op.Sub(target, input)), reduction)
@@ -85,6 +93,7 @@ def kl_div(op, input, target, reduction=1, *, log_target=False):
 
 
 @converter("torch.poisson_nll_loss", cases=[])
+@rounded_once
 def poisson_nll_loss(op, input, target, log_input, full, eps, reduction):
     x, y = as_result(op, input, target)
     if log_input:
@@ -128,11 +137,13 @@ def _nll(op, x, target, weight, reduction, ignore_index):
            cases=[case("float32[n,3,2,h]", "int64[n,2,h]<3")])  # fmt: skip
 @converter("torch.ops.aten.nll_loss", "torch.ops.aten.nll_loss_nd",
            cases=[case("float32[n,3]", "int64[n]<3")])  # fmt: skip
+@rounded_once
 def nll_loss(op, self, target, weight=None, reduction=1, ignore_index=-100):
     return _nll(op, self, target, weight, reduction, ignore_index)[0]
 
 
 @converter("torch.ops.aten.nll_loss_forward", "torch.ops.aten.nll_loss2d_forward", cases=[])
+@rounded_once
 def nll_loss_forward(op, self, target, weight=None, reduction=1, ignore_index=-100):
     loss, scale = _nll(op, self, target, weight, reduction, ignore_index)
     total = reduce(op, scale, 2)
@@ -141,6 +152,7 @@ def nll_loss_forward(op, self, target, weight=None, reduction=1, ignore_index=-1
 
 @converter("torch.ops.aten.cross_entropy_loss",
            cases=[case("float32[n,3]", "int64[n]<3"), case("float32[n,3,5]", "int64[n,5]<3")])  # fmt: skip
+@rounded_once
 def cross_entropy_loss(op, self, target, weight=None, reduction=1, ignore_index=-100,
                        label_smoothing=0.0):  # fmt: skip
     axis = 1 if self.rank > 1 else 0
@@ -180,6 +192,7 @@ def _soft_cross_entropy(op, logs, target, weight, axis, reduction, label_smoothi
 
 
 @converter("torch.ops.aten.multi_margin_loss", cases=[case("float32[n,3]", "int64[n]<3")])
+@rounded_once
 def multi_margin_loss(op, self, target, p=1, margin=1, weight=None, reduction=1):
     x = self if self.rank == 2 else op.Reshape(self, [1, -1])
     y = op.Reshape(target, [-1])
@@ -195,6 +208,7 @@ def multi_margin_loss(op, self, target, p=1, margin=1, weight=None, reduction=1)
 
 
 @converter("torch.ops.aten.multilabel_margin_loss", cases=[])
+@rounded_once
 def multilabel_margin_loss(op, self, target, reduction=1):
     x = self if self.rank == 2 else op.Reshape(self, [1, -1])
     y = target if target.rank == 2 else op.Reshape(target, [1, -1])

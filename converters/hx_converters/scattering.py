@@ -5,7 +5,7 @@ from __future__ import annotations
 from hx import case, converter
 from hx.lazy import torch
 
-from ._common import along, counted, one_axis, scalars_too
+from ._common import along, counted, highest, lowest, one_axis, scalars_too
 from .arithmetic import floor_divide
 from .indexing import getitem
 
@@ -139,9 +139,7 @@ def _reduced(op, input, axis, index, src, reduce, include_self):
 def _neutral(kind, dtype):
     if kind in ("add", "mul"):
         return 0 if kind == "add" else 1
-    if dtype.is_floating_point:
-        return float("-inf") if kind == "max" else float("inf")
-    return torch.iinfo(dtype).min if kind == "max" else torch.iinfo(dtype).max
+    return lowest(dtype) if kind == "max" else highest(dtype)
 
 
 @converter("torch.put", cases=[case("float32[n,5]", "int64[3]<5", "float32[3]")][:0])

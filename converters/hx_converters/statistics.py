@@ -6,6 +6,7 @@ from hx import case, converter
 from hx.lazy import torch
 
 from ._common import moved, one_axis, scalars_too
+from ._halves import rounded_once
 from .ordering import in_order
 from .reduction import count_of, reduced
 from .scattering import ADDS
@@ -14,6 +15,7 @@ ALONG = [case("float32[n,3]"), case("float32[n,3]", 1), case("float32[n,3]", [0,
 ONE_AXIS = [case("float32[n,5]"), case("float32[n,5]", 1), case("float32[n,5]", 1, True)]
 
 
+@rounded_once
 def _variance(op, x, dim, correction, keepdim):
     centred = op.Sub(x, reduced(op, "ReduceMean", x, dim, True) if x.rank else x)
     squares = reduced(op, "ReduceSum", op.Mul(centred, centred), dim, keepdim)
@@ -171,6 +173,7 @@ nanquantile = converter("torch.nanquantile", cases=[case("float32[n,5]", 0.3, 1)
 
 @converter("torch.histc", cases=[case("float32[n]", 4, -1, 1, opsets=ADDS),
                                  case("float32[n]", 4, opsets=ADDS)])  # fmt: skip
+@rounded_once
 def histc(op, input, bins=100, min=0, max=0):
     x = _flat(op, input)
     low, high = op.constant(min, x.dtype), op.constant(max, x.dtype)
@@ -190,7 +193,7 @@ def histc(op, input, bins=100, min=0, max=0):
 
 @converter("torch.bincount", cases=[case("int64[n]<5", minlength=5, opsets=ADDS)])
 def bincount(op, input, weights=None, minlength=0):
-    one = op.constant(1) if weights is None else weights
+    one = op.constant(1) if weights is None else op.cast(weights, op.result.dtype)
     size = op.Max(op.Add(op.ReduceMax(op.Pad(input, [0, 1], -1), [0], keepdims=1), 1), [minlength])
     ones = op.Expand(one, op.sizes(input.shape))
     return op.ScatterElements(op.Expand(op.constant(0, ones.dtype), size), input, ones, axis=0,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from . import dtypes
+from .errors import Unsupported
 from .values import Constant, Value
 
 if TYPE_CHECKING:
@@ -35,6 +36,12 @@ _WIDER = {
     torch.float16: (torch.float32,),
     torch.bfloat16: (torch.float32,),
     torch.float64: (),
+}
+# onnxruntime lists kernels for these, which then refuse to reduce.
+_REDUCES_NOT = {
+    (op, dtype)
+    for op in ("ScatterElements", "ScatterND")
+    for dtype in (torch.float16, torch.bfloat16, torch.bool)
 }
 # int64 only narrows where no number is lost: indices of windows and the like never reach 2**31,
 # and sums might; so only for operators that pick or order what is there.
@@ -109,6 +116,14 @@ def fit(
         if value is None or allowed is None or parameter in casts or value.dtype is None:
             continue
         better = stand_in(op, schema.since, parameter, value.dtype, allowed)
+        if (op, value.dtype) in _REDUCES_NOT and attributes.get("reduction", "none") != "none":
+            better = torch.int32 if value.dtype == torch.bool else torch.float32
+        if better is None and value.dtype not in allowed:
+            raise Unsupported(
+                f"ONNX's {op} takes no {str(value.dtype).removeprefix('torch.')}",
+                why="and no dtype that it takes holds the same numbers",
+                hint="cast to a floating-point dtype first",
+            )
         if better is not None and better != value.dtype:
             casts[parameter] = better
     if not casts:

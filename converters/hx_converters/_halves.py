@@ -1,0 +1,76 @@
+"""Half floats: PyTorch's kernels compute in float32 and round once, at the end.
+
+A converter that says one kernel with several nodes would round after each. `rounded_once` lets it
+work in float32, whatever half it is given.
+"""
+
+from __future__ import annotations
+
+import functools
+
+from hx.lazy import torch
+
+from ._common import is_value
+
+
+def _half(dtype):
+    return dtype in (torch.float16, torch.bfloat16)
+
+
+class _Widened:
+    """`op`, whose result is said to be float32 where it really is a half."""
+
+    def __init__(self, op):
+        self._op = op
+
+    def __getattr__(self, name):
+        return getattr(self._op, name)
+
+    def __call__(self, *args, **kwargs):
+        return self._op(*args, **kwargs)
+
+    @property
+    def result(self):
+        return _widened(self._op.result)
+
+
+class _Spec:
+    def __init__(self, spec):
+        self.dtype, self.shape, self.rank = torch.float32, spec.shape, spec.rank
+
+
+def _widened(spec):
+    if isinstance(spec, tuple):
+        return tuple(map(_widened, spec))
+    return _Spec(spec) if _half(getattr(spec, "dtype", None)) else spec
+
+
+def _cast_all(op, x, wanted, dtype):
+    if isinstance(x, (list, tuple)):
+        return type(x)([_cast_all(op, v, wanted, dtype) for v in x])
+    return op.cast(x, dtype) if is_value(x) and wanted(x.dtype) else x
+
+
+def _first_half(x):
+    if isinstance(x, (list, tuple)):
+        return next(filter(None, map(_first_half, x)), None)
+    return x.dtype if is_value(x) and _half(x.dtype) else None
+
+
+def rounded_once(convert):
+    @functools.wraps(convert)
+    def either(op, *args, **kwargs):
+        half = _first_half([*args, *kwargs.values()])
+        if half is None:
+            return convert(op, *args, **kwargs)
+        args = [_cast_all(op, x, _half, torch.float32) for x in args]
+        kwargs = {k: _cast_all(op, x, _half, torch.float32) for k, x in kwargs.items()}
+        y = convert(_Widened(op), *args, **kwargs)
+        if y is NotImplemented:
+            return y
+        result = op.result
+        if isinstance(y, (list, tuple)):
+            return tuple(op.cast(v, r.dtype) for v, r in zip(y, result))
+        return op.cast(y, result.dtype)
+
+    return either
