@@ -37,6 +37,7 @@ def places(recording: Any, model: Any) -> list[Place]:
     if numpy is not None:
         wanted[id(numpy.prod)] = _of_prod
         found.append((numpy, "prod", _of_prod))
+    found += [(torch, name, _of_rounding(getattr(math, name))) for name in ("ceil", "floor")]
     for module in _modules(model):
         found += [(module, k, wanted[id(v)]) for k, v in vars(module).items() if id(v) in wanted]
     return found
@@ -148,6 +149,18 @@ def _of_prod(original: Callable) -> Callable:
         return original(values, *args, **kwargs)
 
     return product
+
+
+def _of_rounding(whole: Callable) -> Wrap:
+    """Traced by PyTorch a size would be a tensor, and libraries that ask round it as one."""
+
+    def wrap(original):
+        def rounded(x, *args, **kwargs):
+            return whole(x) if isinstance(x, (int, float)) else original(x, *args, **kwargs)
+
+        return rounded
+
+    return wrap
 
 
 math_log = math.log  # as it is outside of a recording
