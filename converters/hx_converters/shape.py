@@ -39,6 +39,11 @@ def flatten(op, input, start_dim=0, end_dim=-1):
 @converter("torch.unflatten", "torch.Tensor.unflatten", cases=[case("float32[n,6]", 1, [2, 3])])
 def unflatten(op, input, dim, sizes):
     axis = one_axis(dim, input.rank)
+    known, sizes = 1, list(sizes)
+    for n in sizes:
+        known = known if type(n) is int and n == -1 else n * known
+    # Said in full: with a size of 0 beside it, -1 could be anything.
+    sizes = [input.shape[axis] // known if type(n) is int and n == -1 else n for n in sizes]
     return reshaped(op, input, [*input.shape[:axis], *sizes, *input.shape[axis + 1 :]])
 
 

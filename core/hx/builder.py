@@ -98,6 +98,8 @@ class Builder:
         attributes = self._attributes(schema, attributes)
         if op == "Reshape" and not attributes.get("allowzero"):
             self._simpler_shape(values)
+            if "allowzero" in schema.attributes and _zero_is_zero(values[1]):
+                attributes["allowzero"] = 1
         if op == "Shape" and values[0].shape is not None:
             return [self._shape_known(op, schema, values, attributes)]
         if count is None:
@@ -292,6 +294,12 @@ class Builder:
 
 class _Pending:
     pass
+
+
+def _zero_is_zero(shape: Value) -> bool:
+    """Whether a 0 that turns up in a shape at run time is a size, and not "as before"."""
+    listed = shape.elements or ()
+    return not shape.is_constant and not any(type(n) is int and n in (0, -1) for n in listed)
 
 
 # Operators that give the same elements in another form.
@@ -494,7 +502,8 @@ class Op:
 
     def recorded(self, size, why: str) -> int:
         """The size in the recording, on which the call took one of two ways: noted as a branch."""
-        if dims.is_dynamic(size) and self._recording is not None:
+        replayed = getattr(self._call, "replayed", False)  # a view again: told already
+        if dims.is_dynamic(size) and self._recording is not None and not replayed:
             origin = self._builder.origin
             self._recording.escape("branch", why, None if origin is None else origin.where)
         return dims.plain(size)

@@ -153,6 +153,7 @@ class Replayed:
     """Stands in for a Call when a view is worked out again from other contents."""
 
     __slots__ = ("spec", "assigned")
+    replayed = True
 
     def __init__(self, spec: Any) -> None:
         self.spec = spec

@@ -195,7 +195,8 @@ class Live:
         _noted(family)
         for member in family.alive():
             tensor = member()
-            if tensor is not None:
+            now = member.generation == family.generation
+            if tensor is not None and (member.value.fixed or not now):
                 member.value = constant(tensor)
                 member.generation = family.generation
         whole = next((m for m in family.members if m.path == ()), None)

@@ -267,16 +267,22 @@ class Recording:
             # An operator's write is not counted yet: it has to be told.
             entry = self.live.find(tensor)
             if entry is not None:
-                self.live.refresh(entry, self._written_constant)
+                self._constants_written(entry, tensor)
                 self.written.append(entry.family)
         self.bind_constants(result, given, choice)
         return result
+
+    def _constants_written(self, entry: Entry, tensor: torch.Tensor) -> None:
+        if entry.family.root.fixed:
+            self.live.refresh(entry, self._written_constant)
+        else:  # a corner of memory that holds traced values elsewhere
+            self.write(tensor, self._written_constant(tensor))
 
     def bind_constants(self, result, given: Arguments, choice=None) -> None:
         for tensor, value in zip(given.tensors, given.values):
             entry = self.live.find(tensor)
             if entry is not None and _changed(entry, tensor):
-                self.live.refresh(entry, self._written_constant)
+                self._constants_written(entry, tensor)
         for path, tensor in tensors_in(result):
             if self.live.find(tensor) is not None:
                 continue

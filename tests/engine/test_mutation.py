@@ -644,6 +644,30 @@ def complex_like_pairs(x):
     return y
 
 
+@written
+def a_corner_of_constants(x):
+    y = x.clone()
+    corner = y[:, 1:3]
+    corner.zero_()
+    corner.add_(2).clamp_(-1, 1)
+    y.mul_(3)
+    y[:, 0] = 1
+    edge = y[:, 0]
+    edge += 1
+    return y, corner, edge
+
+
+@written
+def a_whole_of_constants(x):
+    y = x.clone()
+    left, right = y[:, :3], y[:, 3:]
+    y.fill_(2)
+    y.add_(1)
+    left[:, 0] = x[:, 0]
+    right.mul_(2)
+    return y, left, right
+
+
 # What keeps shape changes apart from writes.
 
 
