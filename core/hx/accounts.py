@@ -34,9 +34,10 @@ def account(recording: Recording, tensor: torch.Tensor) -> Entry:
     family = recording.live.family_of(tensor)
     if family is not None and not isinstance(family.root, Constant):
         for member in family.alive():
-            if _shows_the_same(member(), tensor):
+            other = member()
+            if other is not None and _shows_the_same(other, tensor):
                 # Another object for it, as nn.Parameter(x) makes.
-                recording.value_of(member())
+                recording.value_of(other)
                 recording.live.alias(tensor, member)
                 return recording.live.entries[id(tensor)]
         raise Unaccounted(
@@ -61,10 +62,9 @@ def account(recording: Recording, tensor: torch.Tensor) -> Entry:
     return recording.live.bind(tensor, recording.constant(tensor, name or ""))
 
 
-def _shows_the_same(member: torch.Tensor | None, tensor: torch.Tensor) -> bool:
+def _shows_the_same(member: torch.Tensor, tensor: torch.Tensor) -> bool:
     return (
-        member is not None
-        and member.dtype == tensor.dtype
+        member.dtype == tensor.dtype
         and geometry(member) == geometry(tensor)
         and member.is_conj() == tensor.is_conj()
         and member.is_neg() == tensor.is_neg()

@@ -7,18 +7,19 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-
-from . import dynamic as dynamic_axes
 from . import containers, graph, passes
+from . import dynamic as dynamic_axes
 from .capture import Capture, capture, prepare
 from .errors import EscapeError, MissingConverters, UsageError
 from .kernels import op_runs
 from .program import Program
 from .proving import prove_program
+from .quiet import fewer_collections
 from .registration import OPSETS
 from .registry import Registry
 from .report import Report
-from .quiet import fewer_collections
+from .surely import inside, within
+from .world import aside
 
 if TYPE_CHECKING:
     import os
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 Progress = Callable[[str], None]
 
 
-@fewer_collections()
+@within(fewer_collections)
+@within(aside)
 def export(
     model: Any,
     args: Any = (),
@@ -61,11 +63,11 @@ def export(
     packs          a Registry; None takes the packs that are installed
     """
     registry = packs if packs is not None else Registry.installed()
-    with containers.using(registry.containers):
-        return _export(
-            model, args, path, kwargs, input_names, output_names, outputs, dynamic, opset, verify,
-            strict, external_data, registry, progress or (lambda stage: None),
-        )  # fmt: skip
+    options = (
+        model, args, path, kwargs, input_names, output_names, outputs, dynamic, opset, verify,
+        strict, external_data, registry, progress or (lambda stage: None),
+    )  # fmt: skip
+    return inside(containers.using(registry.containers), lambda _: _export(*options))
 
 
 def _export(
@@ -95,6 +97,7 @@ def _export(
     return program
 
 
+@within(aside)
 def scan(
     model: Any,
     args: Any = (),
@@ -107,9 +110,13 @@ def scan(
     """A dry run: what is covered, what is missing and where, what declined, what escapes."""
     _check_opset(opset)
     registry = packs if packs is not None else Registry.installed()
-    with containers.using(registry.containers):
+
+
+    def look(_: None) -> Report:
         prepared = prepare(model, args, kwargs, None, dynamic, dynamic_axes.axes)
         return _report(capture(prepared, registry, opset, None), registry, opset)
+
+    return inside(containers.using(registry.containers), look)
 
 
 def _check_opset(opset: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +17,8 @@ from .liveness import storage_key
 from .modelstate import preserved
 from .recording import Recording
 from .registry import Registry
+from .roots import root_of
+from .surely import inside
 from .values import Constant, Value
 from .world import recorded
 
@@ -32,6 +33,7 @@ class Prepared:
     names: list[str]
     tensors: dict[str, torch.Tensor]
     dynamic: dict[str, dict[int, str]]
+    root: torch.nn.Module  # the model, or what holds the modules that it reaches
 
     def with_tensors(self, tensors: Mapping[str, torch.Tensor]) -> tuple[tuple, dict[str, Any]]:
         """The arguments with other tensors in place of the recorded ones."""
@@ -107,7 +109,7 @@ def prepare(
             raise UsageError(f"input_names repeats a name: {', '.join(input_names)}")
         names = list(input_names)
     tensors = {n: t for n, (_, t) in zip(names, found)}
-    return Prepared(model, args, kwargs, names, tensors, axes(dynamic, tensors))
+    return Prepared(model, args, kwargs, names, tensors, axes(dynamic, tensors), root_of(model))
 
 
 def _unwrapped(model: Any) -> Any:
@@ -120,8 +122,7 @@ def _unwrapped(model: Any) -> Any:
             f"{type(model).__name__} cannot be called",
             hint="pass a torch.nn.Module or a function of tensors",
         )
-    modules = model.named_modules() if isinstance(model, torch.nn.Module) else [("", model)]
-    for path, module in modules:
+    for path, module in [("", model), *root_of(model).named_modules()]:
         scripted = isinstance(module, (torch.jit.ScriptModule, torch.jit.ScriptFunction))
         if scripted and callables.python_of(module) is None:
             raise callables.refusal(module, path=path)
@@ -166,46 +167,55 @@ def capture(
     keep: list | None = None,
 ) -> Capture:
     """One run of the model; `keep` is filled with every (value, contents) on the way."""
-    model = prepared.model
-    with (
-        preserved(model)
-        if isinstance(model, torch.nn.Module)
-        else contextlib.nullcontext() as guard
-    ):
-        recording = Recording(Choices(registry, opset), opset, guard)
-        recording.live.keep = keep
-        recording.model = model
-        inputs = _bind_inputs(prepared, recording)
-        _name_tensors(model, recording)
-        asked: dict[str, Any] = {}
-        watch = _watcher(model, outputs, asked, recording)
-        args, kwargs = prepared.with_tensors(recording.given)
-        with recorded(recording, model, watch):
-            result = model(*args, **kwargs)
-        if outputs is not None:
-            result = {path: asked[path] for path in outputs if path in asked}
-            absent = [path for path in outputs if path not in asked]
-            if absent:
-                raise UsageError(f"{', '.join(absent)} did not run: there is no output to take")
-        found = Capture(prepared, recording, inputs, [], [], list(outputs) if outputs else None)
-        found.registry, found.opset = registry, opset
-        found.notes = recording.notes
-        with torch._C.DisableTorchFunction():
-            _bind_outputs(found, result)
-        _tell_shared(found)
-        if guard is not None:
-            found.changed_buffers = list(guard.changed_buffers)
-            found.changed_parameters = list(guard.changed_parameters)
-            if found.changed_parameters:
-                told = ", ".join(found.changed_parameters[:5])
-                found.notes.append(f"the model writes to its parameters: {told}")
-    if isinstance(model, torch.nn.Module):
-        found.classes = {path: type(m).__name__ for path, m in model.named_modules()}
-    found.name = (
-        type(model).__name__
-        if isinstance(model, torch.nn.Module)
-        else getattr(model, "__name__", "function")
+    root = prepared.root
+    found = inside(
+        preserved(root), lambda guard: _run(prepared, registry, opset, outputs, keep, guard)
     )
+    found.classes = {path: type(m).__name__ for path, m in root.named_modules()}
+    if root is not prepared.model:
+        found.classes.pop("", None)
+    found.name = (
+        type(root).__name__
+        if root is prepared.model
+        else getattr(prepared.model, "__name__", "function")
+    )
+    return found
+
+
+def _run(
+    prepared: Prepared,
+    registry: Registry,
+    opset: int,
+    outputs: Sequence[str] | None,
+    keep: list | None,
+    guard: preserved,
+) -> Capture:
+    model, root = prepared.model, prepared.root
+    recording = Recording(Choices(registry, opset), opset, guard)
+    recording.live.keep = keep
+    recording.model = model
+    inputs = _bind_inputs(prepared, recording)
+    _name_tensors(root, recording)
+    asked: dict[str, Any] = {}
+    watch = _watcher(root, outputs, asked, recording)
+    args, kwargs = prepared.with_tensors(recording.given)
+    result = inside(recorded(recording, root, watch), lambda _: model(*args, **kwargs))
+    if outputs is not None:
+        result = {path: asked[path] for path in outputs if path in asked}
+        absent = [path for path in outputs if path not in asked]
+        if absent:
+            raise UsageError(f"{', '.join(absent)} did not run: there is no output to take")
+    found = Capture(prepared, recording, inputs, [], [], list(outputs) if outputs else None)
+    found.registry, found.opset = registry, opset
+    found.notes = recording.notes
+    with torch._C.DisableTorchFunction():
+        _bind_outputs(found, result)
+    _tell_shared(found)
+    found.changed_buffers = list(guard.changed_buffers)
+    found.changed_parameters = list(guard.changed_parameters)
+    if found.changed_parameters:
+        told = ", ".join(found.changed_parameters[:5])
+        found.notes.append(f"the model writes to its parameters: {told}")
     return found
 
 
@@ -254,8 +264,6 @@ def _tell_shared(found: Capture) -> None:
 
 def _name_tensors(model: Any, recording: Recording) -> None:
     """Parameters and buffers by their state_dict names, other tensors that modules hold by path."""
-    if not isinstance(model, torch.nn.Module):
-        return
     for name, parameter in model.named_parameters():
         recording.name_tensor(parameter, name)
     for name, buffer in model.named_buffers():

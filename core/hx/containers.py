@@ -7,9 +7,8 @@ converter returns is taken apart again.
 
 from __future__ import annotations
 
-import contextlib
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from .contributions import Container
@@ -17,17 +16,21 @@ from .contributions import Container
 _local = threading.local()
 
 
-@contextlib.contextmanager
-def using(containers: Iterable[Container]) -> Iterator[None]:
+class using:  # noqa: N801, RUF100 - read as a verb
     """For the time of the block, this thread knows these classes."""
-    before = getattr(_local, "known", None)
-    _local.known = {c.type: c for c in containers}
-    _local.found = {}
-    try:
-        yield
-    finally:
-        _local.known = before
-        _local.found = {}
+
+    def __init__(self, containers: Iterable[Container]) -> None:
+        self._mine = {c.type: c for c in containers}
+        self._before = getattr(_local, "known", None)
+
+    def __enter__(self) -> None:
+        _local.known, _local.found = self._mine, {}
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        _local.known, _local.found = self._before, {}
 
 
 def of(x: Any) -> Container | None:

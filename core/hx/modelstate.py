@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from . import shallow
+from . import shallow, turns
 from .errors import ExportError
 
 EAGER_LIMIT = 64 << 20  # bytes of buffers that are copied beforehand
@@ -94,6 +94,7 @@ class preserved:  # noqa: N801, RUF100 - read as a verb
         """`writes` names parameters that the model is known to write to."""
         self.model = model
         self._writes = set(writes)
+        self._token = object()
         self._undo = []
         self._tensors: dict[int, _Kept] = {}
         self._buffers: dict[str, torch.Tensor] = {}  # by state_dict name, duplicates included
@@ -124,6 +125,7 @@ class preserved:  # noqa: N801, RUF100 - read as a verb
     def __enter__(self) -> preserved:
         try:
             self._open = True
+            turns.take(self._token, [module for _, module in shallow.walk(self.model)])
             self._globals()
             self._snapshot()
             for _, module in self._modules:
@@ -151,10 +153,12 @@ class preserved:  # noqa: N801, RUF100 - read as a verb
             hint="load the model again before using it, and export it from a copy",
         )
 
-    def __del__(self) -> None:
-        # Left to do only if an interrupt came between the body and the first line of __exit__.
+    def close(self) -> None:
+        """What is left to do, if an interrupt came before the first line of `__exit__`."""
         if self._open:
             self._restore()
+
+    __del__ = close
 
     # What is remembered.
 
@@ -227,6 +231,7 @@ class preserved:  # noqa: N801, RUF100 - read as a verb
             except Exception as e:  # a module's own: the others still have to be restored
                 failed = e
         self._undo.clear()
+        turns.leave(self._token)
         self._open = False
         if failed is not None:
             raise failed

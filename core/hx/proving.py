@@ -7,10 +7,11 @@ from typing import Any
 
 import torch
 
-from . import dynamic
+from . import dynamic, structures
 from .capture import Capture
 from .errors import HxError
 from .modelstate import preserved
+from .surely import inside
 from .verify import Case, Proof, fresh, jitter, prove, resized
 
 
@@ -105,37 +106,31 @@ def _told(sizes: dict[str, int]) -> str:
 
 def run(captured: Capture, tensors: dict[str, torch.Tensor]) -> list[Any]:
     """The model's own flat outputs on other inputs, leaving it as it was."""
-    import contextlib
+    # Nothing sees the writes of this run: what the recording saw being written is copied.
+    guard = preserved(
+        captured.prepared.root, captured.changed_parameters + captured.changed_buffers
+    )
+    return inside(guard, lambda _: _run(captured, tensors))
 
-    from . import structures
 
-    prepared, model = captured.prepared, captured.prepared.model
+def _run(captured: Capture, tensors: dict[str, torch.Tensor]) -> list[Any]:
+    prepared, root = captured.prepared, captured.prepared.root
     copies = {k: t.detach().clone() for k, t in tensors.items()}
     args, kwargs = prepared.with_tensors(copies)
-    guard: Any = contextlib.nullcontext()
-    if isinstance(model, torch.nn.Module):
-        # Nothing sees the writes of this run: what the recording saw being written is copied.
-        guard = preserved(model, captured.changed_parameters + captured.changed_buffers)
     asked: dict[str, Any] = {}
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(guard)
-        stack.enter_context(torch.no_grad())
-        if captured.wanted:
-            for path in captured.wanted:
-                handle = model.get_submodule(path).register_forward_hook(
-                    lambda m, i, o, path=path: asked.__setitem__(
-                        path,
-                        structures.replace(
-                            o, lambda n, t: t.clone() if isinstance(t, torch.Tensor) else t
-                        ),
-                    )
-                )
-                stack.callback(handle.remove)
-        result = model(*args, **kwargs)
-        if captured.wanted:
-            result = {path: asked[path] for path in captured.wanted}
-        return [
-            leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf
-            for _, leaf in structures.leaves(result)
-            if isinstance(leaf, (torch.Tensor, bool, int, float))
-        ]
+    torch._C._set_grad_enabled(False)  # the guard puts back this, and the hooks
+    for path in captured.wanted or ():
+        root.get_submodule(path).register_forward_hook(
+            lambda m, i, o, path=path: asked.__setitem__(
+                path,
+                structures.replace(o, lambda n, t: t.clone() if isinstance(t, torch.Tensor) else t),
+            )
+        )
+    result = prepared.model(*args, **kwargs)
+    if captured.wanted:
+        result = {path: asked[path] for path in captured.wanted}
+    return [
+        leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf
+        for _, leaf in structures.leaves(result)
+        if isinstance(leaf, (torch.Tensor, bool, int, float))
+    ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import threading
 
@@ -12,10 +11,10 @@ _before: list[tuple[int, int, int]] = []  # the thresholds that the first user f
 _NEVER = 1 << 30
 
 
-class fewer_collections(contextlib.ContextDecorator):  # noqa: N801, RUF100 - read as a wish
+class fewer_collections:  # noqa: N801, RUF100 - read as a wish
     """No full garbage collections meanwhile: they would look at every object of every library.
 
-    The thresholds belong to all threads: the first export changes them, the last puts them back.
+    The thresholds belong to all threads: the first export changes them, the last restores them.
     """
 
     _open = False
@@ -23,27 +22,20 @@ class fewer_collections(contextlib.ContextDecorator):  # noqa: N801, RUF100 - re
     def __init__(self) -> None:
         self._token = object()
 
-    def _recreate_cm(self) -> fewer_collections:
-        return type(self)()  # one for each call of a decorated function
-
     def __enter__(self) -> None:
         try:
             self._open = True
             with _lock: self._start()  # noqa: E701  # fmt: skip
         except BaseException:
-            self._stop()
+            self.close()
             raise
 
     def __exit__(self, *exc: object) -> None:
-        try:
-            self._stop()
-        except BaseException:
-            self._stop()
-            raise
+        self.close()
 
-    def __del__(self) -> None:
+    def close(self) -> None:
         if self._open:
-            self._stop()
+            with _lock: self._put_back()  # noqa: E701  # fmt: skip
 
     def _start(self) -> None:
         _users.add(self._token)
@@ -51,9 +43,6 @@ class fewer_collections(contextlib.ContextDecorator):  # noqa: N801, RUF100 - re
             _before.append(gc.get_threshold())
         first, second, _ = gc.get_threshold()
         gc.set_threshold(first, second, _NEVER)
-
-    def _stop(self) -> None:
-        with _lock: self._put_back()  # noqa: E701  # fmt: skip
 
     def _put_back(self) -> None:
         _users.discard(self._token)

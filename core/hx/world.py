@@ -53,8 +53,8 @@ class recorded:  # noqa: N801, RUF100 - read as a verb
             self._undo()  # finish what an interrupt cut short
             raise
 
-    def __del__(self) -> None:
-        # Reached open only if an interrupt came between the body and the first line of __exit__.
+    def close(self) -> None:
+        """What is left to do, if an interrupt came before the first line of `__exit__`."""
         if self._open:
             self._undo()
 
@@ -66,7 +66,9 @@ class recorded:  # noqa: N801, RUF100 - read as a verb
         later(stage.as_now())
         later(_modes_as_now())
         hooked = patching.hooks(_hooks(recording, self._model, self._watch))
-        stored = patching.attributes([*carriers.places(recording, self._model), *callables.places(recording)])
+        stored = patching.attributes(
+            [*carriers.places(recording, self._model), *callables.places(recording)]
+        )
         for patches in (hooked, stored):
             later(functools.partial(patches.__exit__, None, None, None))
         _local.recording = recording
@@ -74,6 +76,11 @@ class recorded:  # noqa: N801, RUF100 - read as a verb
         torch._C._set_grad_enabled(False)
         hooked.__enter__()
         stored.__enter__()
+        if _C._dispatch_tls_is_dispatch_key_excluded(_C.DispatchKey.Python):
+            # An export within a call that a converter speaks for: there, operators are not seen.
+            seen = _C._SetExcludeDispatchKeyGuard(_C.DispatchKey.Python, False)
+            seen.__enter__()
+            later(functools.partial(seen.__exit__, None, None, None))
         # Not through their __enter__, which sets flags that all threads share.
         push_operators(OperatorDoor(recording))
         push_functions(FunctionDoor(recording))
@@ -111,13 +118,18 @@ def _modes_as_now() -> Callable[[], None]:
 class aside:  # noqa: N801, RUF100 - read as an adverb
     """`with aside():` an export inside of a recorded forward is no part of that recording."""
 
-    def __enter__(self) -> None:
+    def __init__(self) -> None:
         self._outer = current()
+        self._was = self._outer is not None and self._outer.busy
+
+    def __enter__(self) -> None:
         if self._outer is not None:
-            self._was = self._outer.busy
             self._outer.busy = True
 
     def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         if self._outer is not None:
             self._outer.busy = self._was
 

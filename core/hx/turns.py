@@ -1,0 +1,39 @@
+"""Exports of one model take turns: each of them changes its flags, and puts them back.
+
+Models that share no module are exported at the same time. A thread that has a model in hand may
+export it, or a part of it, again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from typing import Any
+
+_free = threading.Condition(threading.RLock())
+_taken: dict[int, tuple[int, set[object]]] = {}  # id of a module -> its thread, and on what grounds
+
+
+def take(token: object, modules: Iterable[Any]) -> None:
+    """Waits until no other thread has one of the modules, and takes them all."""
+    with _free: _take(token, [id(m) for m in modules])  # noqa: E701  # fmt: skip
+
+
+def _take(token: object, wanted: list[int]) -> None:
+    me = threading.get_ident()
+    _free.wait_for(lambda: all(_taken.get(key, (me,))[0] == me for key in wanted))
+    for key in wanted:
+        _taken.setdefault(key, (me, set()))[1].add(token)
+
+
+def leave(token: object) -> None:
+    """Gives back what was taken on these grounds. May be called again."""
+    with _free: _leave(token)  # noqa: E701  # fmt: skip
+
+
+def _leave(token: object) -> None:
+    for key in [k for k, (_, tokens) in _taken.items() if token in tokens]:
+        _taken[key][1].discard(token)
+        if not _taken[key][1]:
+            del _taken[key]
+    _free.notify_all()
