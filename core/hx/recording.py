@@ -290,7 +290,7 @@ class Recording:
             step = None
             if parent is not None and choice is not None:
                 step = self._step(choice, given, parent, path, result)
-            if parent is not None and not isinstance(parent.value, Constant):
+            if step is not None and not isinstance(parent.value, Constant):
                 # A constant-looking view of memory that holds traced values.
                 value = self._replay(step, self.value_of(parent()))  # type: ignore[arg-type]
             else:
@@ -587,7 +587,8 @@ class Recording:
             if known.is_random(key):
                 return self._random(key, func, args, kwargs)
             run = self._runner(key, func, args, kwargs, given)
-            return self._fold(key, None, given, run, known.mutated(func, args, kwargs))
+            choice = self.choices.pick(key, args)  # one may know a view, though all is known
+            return self._fold(key, choice, given, run, known.mutated(func, args, kwargs))
         if door.level == "operator":
             return self._absent(key, func, args, kwargs, given)
         outer, self.beneath, self.operators = (self.beneath, self.sized), (func, key), 0
