@@ -89,12 +89,12 @@ class Builder:
             if lower is not None and schemas.schema(op, schemas.NEWEST) is not schema:
                 newest = schemas.schema(op, schemas.NEWEST)
                 self._check(newest or schema, op, inputs, attributes)
-                values = self._lift(newest, inputs) if newest is not None else inputs
-                lowered = lower(Op(self), values, attributes, count)
+                modern = self._lift(newest, inputs) if newest is not None else inputs
+                lowered = lower(Op(self), modern, attributes, count)
                 if lowered is not NotImplemented:
                     return list(lowered) if isinstance(lowered, (list, tuple)) else [lowered]
             schema = self._check(schema, op, inputs, attributes)
-        values = self._lift(schema, inputs)
+        values: list[Any] = self._lift(schema, inputs)
         attributes = self._attributes(schema, attributes)
         if op == "Reshape" and not attributes.get("allowzero"):
             self._simpler_shape(values)

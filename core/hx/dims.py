@@ -59,7 +59,7 @@ class Atom:
         self.args = args
         self.hint = hint
         # Its number is made up: a converter wrote it before the call was run.
-        self.unsure = unsure or any(a.unsure for a in args if isinstance(a, (Atom, Poly)))
+        self.unsure: bool = unsure or any(a.unsure for a in args if isinstance(a, (Atom, Poly)))
         self._hash = hash((kind, args))
         self._text: str | None = None
 

@@ -118,14 +118,14 @@ class Live:
         return entry
 
     def _gone(self, entry: Any) -> None:
-        if self.entries.get(entry.key) is entry:
+        found = self.entries.get(entry.key)
+        if found is not None and found is entry:
             del self.entries[entry.key]
         # Without the dead in it, the family is freed at once with the constants that it holds.
         family = entry.family
         living = family.members = [m for m in family.members if m is not entry]
-        if not any(m() is not None for m in living) and (
-            self.families.get(family.storage) is family
-        ):
+        held = self.families.get(family.storage)
+        if held is not None and held is family and not any(m() is not None for m in living):
             del self.families[family.storage]
 
     def read(self, entry: Entry, again: Callable[[Family, Entry], Value]) -> Value:

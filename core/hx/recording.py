@@ -290,9 +290,10 @@ class Recording:
             step = None
             if parent is not None and choice is not None:
                 step = self._step(choice, given, parent, path, result)
-            if step is not None and not isinstance(parent.value, Constant):
+            if step is not None and parent is not None and not parent.value.is_constant:
                 # A constant-looking view of memory that holds traced values.
-                value = self._replay(step, self.value_of(parent()))  # type: ignore[arg-type]
+                whole: Any = parent()
+                value = self._replay(step, self.value_of(whole))
             else:
                 value = self.constant(tensor)
             self.live.bind(tensor, value, parent if step is not None else None, step)
