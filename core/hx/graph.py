@@ -115,7 +115,11 @@ def _raw(tensor: torch.Tensor) -> torch.Tensor:
     flat = tensor.detach().reshape(-1)
     if flat.is_complex():
         flat = torch.view_as_real(flat.resolve_conj()).reshape(-1)
-    return flat.contiguous().view(torch.uint8) if flat.numel() else flat
+    if not flat.numel():
+        return flat
+    # A single element counts as contiguous whatever its stride is.
+    whole = flat if flat.stride(0) == 1 else flat.clone(memory_format=torch.contiguous_format)
+    return whole.view(torch.uint8)
 
 
 def build(

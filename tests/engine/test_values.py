@@ -426,6 +426,14 @@ def test_equal_constants_are_stored_once(proved):
     assert program.report.size < 9000
 
 
+def test_a_constant_that_is_one_element_of_a_column(proved):
+    def f(x):
+        column = torch.arange(12.0).view(3, 4)[:, 1]
+        return x + column[1:2], x * column[::3], x - column
+
+    proved(f, torch.randn(2, 3), dynamic=BATCH, sizes=FIVE)
+
+
 def test_zeros_of_either_sign_and_dtypes_are_no_duplicates(proved):
     def f(x):
         return 1 / (x * torch.tensor([0.0])), 1 / (x * torch.tensor([-0.0])), (
