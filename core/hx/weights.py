@@ -151,7 +151,11 @@ def _refuse_what_has_no_bytes(tensor: torch.Tensor, name: str | None) -> None:
 
 def _plain(tensor: torch.Tensor) -> torch.Tensor:
     """The same values on the CPU, in row-major order; the tensor itself when it is so already."""
-    return tensor.resolve_conj().resolve_neg().contiguous().cpu()
+    plain = tensor.resolve_conj().resolve_neg().contiguous().cpu()
+    # A single element counts as contiguous whatever its stride is; its bytes cannot be seen then.
+    if plain.numel() == 1 and plain.dim() and plain.stride(-1) != 1:
+        return plain.clone(memory_format=torch.contiguous_format)
+    return plain
 
 
 def _bytes_of(tensor: torch.Tensor) -> np.ndarray:
