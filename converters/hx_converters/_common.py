@@ -143,3 +143,23 @@ def reshaped(op, x, sizes):
     """x in other sizes, where 0 means no elements (to ONNX it means a size that stays)."""
     empty = any(type(n) is int and n == 0 for n in sizes)
     return op.Reshape(x, op.sizes(sizes), **({"allowzero": 1} if empty else {}))
+
+
+def loop(op, count, states, step, go_on=None):
+    """Does `step(i, *states)` as often as `count` says, and while `go_on(*states)` holds.
+
+    States keep their shapes and dtypes. Returns the last ones.
+    """
+    inputs = [op.input(torch.int64, ()), op.input(torch.bool, ())]
+    inputs += [op.input(s.dtype, s.shape) for s in states]
+
+    def once(i, _, *values):
+        new = step(i, *values)
+        return op.constant(True) if go_on is None else go_on(*new), *new
+
+    first = None if go_on is None else go_on(*states)
+    trips = count if count is None or is_value(count) else op.constant(count)
+    found = op.Loop(trips, first, *states, body=op.body(once, *inputs), outputs=len(states))
+    for value, state in zip(found, states):
+        value.sized(state.shape)
+    return found

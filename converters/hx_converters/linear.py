@@ -24,7 +24,11 @@ def linear(op, input, weight, bias=None):
 @converter("torch.mm", cases=[case("float32[n,4]", "float32[4,5]")])
 @converter("torch.matmul", "torch.bmm", cases=[case("float32[n,3,4]", "float32[n,4,5]")])
 def matmul(op, input, other):
-    return op.MatMul(input, other)
+    y = op.MatMul(input, other)
+    if type(input.shape[-1]) is int and input.shape[-1] == 0:
+        # Sums of nothing; onnxruntime does not write them.
+        return op.Expand(op.constant(0, y.dtype), op.sizes(y.shape))
+    return y
 
 
 @converter("torch.addmm", cases=[case("float32[5]", "float32[n,4]", "float32[4,5]")])
@@ -32,7 +36,7 @@ def addmm(op, input, mat1, mat2, *, beta=1, alpha=1):
     inner = mat1.shape[1]
     # onnxruntime's Gemm does not write its output where there is nothing to add up.
     if input.rank > 2 or not mat1.dtype.is_floating_point or (type(inner) is int and inner == 0):
-        return added(op, input, op.MatMul(mat1, mat2), beta, alpha)
+        return added(op, input, matmul(op, mat1, mat2), beta, alpha)
     return op.Gemm(mat1, mat2, input, alpha=float(alpha), beta=float(beta))
 
 
@@ -47,20 +51,20 @@ def added(op, input, product, beta, alpha):
 @converter("torch.baddbmm", cases=[case("float32[n,3,5]", "float32[n,3,4]", "float32[n,4,5]")])
 @rounded_once
 def baddbmm(op, input, batch1, batch2, *, beta=1, alpha=1):
-    return added(op, input, op.MatMul(batch1, batch2), beta, alpha)
+    return added(op, input, matmul(op, batch1, batch2), beta, alpha)
 
 
 @converter("torch.addbmm", cases=[case("float32[3,5]", "float32[n,3,4]", "float32[n,4,5]")])
 @rounded_once
 def addbmm(op, input, batch1, batch2, *, beta=1, alpha=1):
-    total = op.ReduceSum(op.MatMul(batch1, batch2), [0], keepdims=0)
+    total = op.ReduceSum(matmul(op, batch1, batch2), [0], keepdims=0)
     return added(op, input, total, beta, alpha)
 
 
 @converter("torch.addmv", cases=[case("float32[n]", "float32[n,4]", "float32[4]")])
 @rounded_once
 def addmv(op, input, mat, vec, *, beta=1, alpha=1):
-    return added(op, input, op.MatMul(mat, vec), beta, alpha)
+    return added(op, input, matmul(op, mat, vec), beta, alpha)
 
 
 @converter("torch.addr", cases=[case("float32[n,3]", "float32[n]", "float32[3]")])

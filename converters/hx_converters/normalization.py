@@ -5,6 +5,8 @@ from __future__ import annotations
 from hx import case, converter
 from hx.lazy import torch
 
+from ._common import reshaped
+
 
 def _filled(op, number, like, size):
     return op.constant([number] * size, like.dtype)
@@ -84,3 +86,81 @@ def rms_norm(op, input, normalized_shape, weight=None, eps=None):
     y = op.Div(x, op.Sqrt(op.Add(mean, eps)))
     y = y if weight is None else op.Mul(y, op.cast(weight, y.dtype))
     return op.cast(y, input.dtype)
+
+
+# The operators beneath, which also return what they computed on the way.
+
+
+@converter("torch.native_layer_norm", cases=[case("float32[n,5,4]", [4], None, None, 1e-5)])
+def native_layer_norm(op, input, normalized_shape, weight, bias, eps):
+    axes = list(range(input.rank - len(normalized_shape), input.rank))
+    x = op.cast(input, op.result[1].dtype)
+    mean = op.ReduceMean(x, axes)
+    centred = op.Sub(x, mean)
+    scale = op.Reciprocal(op.Sqrt(op.Add(op.ReduceMean(op.Mul(centred, centred), axes), eps)))
+    return layer_norm(op, input, normalized_shape, weight, bias, eps), mean, scale
+
+
+@converter("torch.native_group_norm", cases=[case("float32[n,4,5]", None, None, 3, 4, 5, 2, 1e-5)][:0])
+def native_group_norm(op, input, weight, bias, N, C, HxW, group, eps):
+    n, *_ = input.shape
+    x = op.cast(reshaped(op, input, [n, group, -1]), op.result[1].dtype)
+    mean = op.ReduceMean(x, [2], keepdims=0)
+    centred = op.Sub(x, op.Unsqueeze(mean, [2]))
+    variance = op.ReduceMean(op.Mul(centred, centred), [2], keepdims=0)
+    return (group_norm(op, input, group, weight, bias, eps), mean,
+            op.Reciprocal(op.Sqrt(op.Add(variance, eps))))  # fmt: skip
+
+
+@converter("torch.native_batch_norm", cases=[])
+def native_batch_norm(op, input, weight, bias, running_mean, running_var, training, momentum, eps):
+    y, mean, scale = _normalized(op, input, weight, bias, eps) if training else (
+        batch_norm(op, input, weight, bias, running_mean, running_var, False, momentum, eps),
+        *(op.constant(torch.empty(0, dtype=r.dtype)) for r in op.result[1:]))  # fmt: skip
+    if training and running_mean is not None:
+        _keep_statistics(op, input, running_mean, running_var, momentum)
+    return y, mean, scale
+
+
+def _normalized(op, input, weight, bias, eps):
+    axes = [a for a in range(input.rank) if a != 1]
+    x = op.cast(input, op.result[1].dtype)
+    mean = op.ReduceMean(x, axes, keepdims=0)
+    variance = _mean_of_squares(op, x, mean, axes)
+    y = _by_own_statistics(op, input, weight, bias, eps)
+    return y, mean, op.Reciprocal(op.Sqrt(op.Add(variance, eps)))
+
+
+def _mean_of_squares(op, x, mean, axes):
+    trailing = list(range(1, x.rank - 1))
+    centred = op.Sub(x, op.Unsqueeze(mean, trailing) if trailing else mean)
+    return op.ReduceMean(op.Mul(centred, centred), axes, keepdims=0)
+
+
+def _keep_statistics(op, input, running_mean, running_var, momentum):
+    """What training writes into the buffers: a little of this batch, and the rest of before."""
+    axes = [a for a in range(input.rank) if a != 1]
+    x = op.cast(input, running_mean.dtype)
+    mean = op.ReduceMean(x, axes, keepdims=0)
+    variance = _mean_of_squares(op, x, mean, axes)
+    count = 1
+    for a in axes:
+        count = input.shape[a] * count
+    unbiased = op.Mul(variance, op.constant(count / max(count - 1, 1), x.dtype))
+    for old, new in ((running_mean, mean), (running_var, unbiased)):
+        op.assign(old, op.Add(op.Mul(old, 1 - momentum), op.Mul(new, momentum)))
+
+
+@converter("torch.ops.aten._native_batch_norm_legit", cases=[])
+def native_batch_norm_legit(op, input, weight, bias, *rest):
+    """With the statistics that are kept, or without any."""
+    training, momentum, eps = rest[-3:]
+    mean, variance = rest[:2] if len(rest) == 5 else (None, None)
+    return native_batch_norm(op, input, weight, bias, mean, variance, training or mean is None,
+                             momentum, eps)  # fmt: skip
+
+
+@converter("torch.ops.aten._batch_norm_with_update", cases=[])
+def batch_norm_with_update(op, input, weight, bias, running_mean, running_var, momentum, eps):
+    found = native_batch_norm(op, input, weight, bias, running_mean, running_var, True, momentum, eps)
+    return *found, op.constant(torch.empty(0, dtype=torch.uint8))

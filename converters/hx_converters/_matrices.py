@@ -1,0 +1,246 @@
+"""Factoring matrices, which ONNX has no operators for, one row or column at a time in a Loop.
+
+Everything is computed in float64, for any batch of matrices, at sizes that may vary.
+"""
+
+from __future__ import annotations
+
+from hx.lazy import torch
+
+from ._common import counted, loop
+
+
+def wide(op, x):
+    return op.cast(x, torch.float64)
+
+
+def flipped(op, x):
+    """The transposed matrices."""
+    axes = list(range(x.rank))
+    axes[-2:] = axes[-1], axes[-2]
+    return op.Transpose(x, perm=axes)
+
+
+def eye_like(op, x, size):
+    """A unit matrix for each matrix of a batch."""
+    steps = counted(op, size)
+    one = op.cast(op.Equal(op.Unsqueeze(steps, [1]), steps), x.dtype)
+    return op.Expand(one, op.sizes([*x.shape[:-2], size, size]))
+
+
+def broadcast_batches(op, a, b):
+    """Two matrices with the same batch axes in front."""
+    lead_a, lead_b = a.shape[:-2], b.shape[:-2]
+    if op.same(lead_a, lead_b):
+        return a, b
+    width = max(len(lead_a), len(lead_b))
+    lead_a = (1,) * (width - len(lead_a)) + tuple(lead_a)
+    lead_b = (1,) * (width - len(lead_b)) + tuple(lead_b)
+    lead = [m if type(n) is int and n == 1 else n for m, n in zip(lead_a, lead_b)]
+    return (op.Expand(a, op.sizes([*lead, *a.shape[-2:]])),
+            op.Expand(b, op.sizes([*lead, *b.shape[-2:]])))  # fmt: skip
+
+
+def _row(op, m, at):
+    """The row of each matrix that `at` [..., 1] says."""
+    index = op.Expand(op.Unsqueeze(at, [-1]), op.sizes([*m.shape[:-2], 1, m.shape[-1]]))
+    return op.GatherElements(m, index, axis=m.rank - 2)
+
+
+def _pivot(op, m, i, rows):
+    """Column i, and the row at or below i where it is largest."""
+    column = op.Gather(m, i, axis=m.rank - 1)
+    size = op.Where(op.Less(rows, i), -1.0, op.Abs(column))
+    return column, op.ArgMax(size, axis=size.rank - 1, keepdims=1)
+
+
+def _swapped(op, m, i, at, rows):
+    """m with rows i and `at` exchanged."""
+    mine, other = op.Gather(m, op.Reshape(i, [1]), axis=m.rank - 2), _row(op, m, at)
+    m = op.Where(op.Unsqueeze(op.Equal(rows, at), [-1]), mine, m)
+    return op.Where(op.Unsqueeze(op.Equal(rows, i), [-1]), other, m)
+
+
+def solved(op, a, b):
+    """x of a @ x = b, by Gauss and Jordan with the largest pivot of each column."""
+    a, b = broadcast_batches(op, wide(op, a), wide(op, b))
+    n = a.shape[-1]
+    m = op.Concat(a, b, axis=a.rank - 1)
+    rows = counted(op, n)
+
+    def step(i, m):
+        _, at = _pivot(op, m, i, rows)
+        m = _swapped(op, m, i, at, rows)
+        row = op.Gather(m, op.Reshape(i, [1]), axis=m.rank - 2)
+        row = op.Div(row, op.Gather(row, op.Reshape(i, [1]), axis=m.rank - 1))
+        column = op.Gather(m, op.Reshape(i, [1]), axis=m.rank - 1)
+        here = op.Unsqueeze(op.Equal(rows, i), [-1])
+        return (op.Where(here, row, op.Sub(m, op.Mul(column, row))),)
+
+    (m,) = loop(op, n, [m], step)
+    return op.Slice(m, op.sizes([n]), [2**62], [m.rank - 1])
+
+
+def factored(op, a):
+    """L below and U above the diagonal of one matrix, and the rows that were exchanged, from 1."""
+    a = wide(op, a)
+    count = min(a.shape[-2], a.shape[-1])
+    rows, columns, places = (counted(op, n) for n in (a.shape[-2], a.shape[-1], count))
+    pivots = op.Expand(op.constant(0), op.sizes([*a.shape[:-2], count]))
+
+    def step(i, m, pivots):
+        _, at = _pivot(op, m, i, rows)
+        pivots = op.Where(op.Equal(places, i), op.Add(at, 1), pivots)
+        m = _swapped(op, m, i, at, rows)
+        row = op.Gather(m, op.Reshape(i, [1]), axis=m.rank - 2)
+        column = op.Gather(m, op.Reshape(i, [1]), axis=m.rank - 1)
+        pivot = op.Gather(row, op.Reshape(i, [1]), axis=m.rank - 1)
+        below = op.Unsqueeze(op.Greater(rows, i), [-1])
+        # A column of zeros is left as it is.
+        factor = op.Where(op.Equal(pivot, 0), 0, op.Div(column, op.Where(op.Equal(pivot, 0), 1, pivot)))
+        after = op.Sub(m, op.Mul(factor, op.Where(op.Greater(columns, i), row, 0)))
+        after = op.Where(op.Equal(columns, i), op.Where(op.Equal(pivot, 0), m, factor), after)
+        return op.Where(below, after, m), pivots
+
+    return loop(op, count, [a, pivots], step)
+
+
+def permutation(op, pivots, size, dtype):
+    """The matrix P of A = P L U, from the rows that were exchanged."""
+    order = op.Expand(counted(op, size), op.sizes([*pivots.shape[:-1], size]))
+    steps = counted(op, size)
+    pivots = op.cast(pivots, torch.int64)
+
+    def step(i, order):
+        at = op.Sub(op.Gather(pivots, op.Reshape(i, [1]), axis=pivots.rank - 1), 1)
+        mine = op.Gather(order, op.Reshape(i, [1]), axis=order.rank - 1)
+        other = op.GatherElements(order, at, axis=order.rank - 1)
+        order = op.Where(op.Equal(steps, at), mine, order)
+        return (op.Where(op.Equal(steps, i), other, order),)
+
+    (order,) = loop(op, pivots.shape[-1], [order], step)
+    here = op.Equal(op.Unsqueeze(steps, [1]), op.Unsqueeze(order, [-2]))
+    return op.cast(here, dtype)
+
+
+def cholesky(op, a):
+    """L of a = L @ L^T, column by column."""
+    a = wide(op, a)
+    n = a.shape[-1]
+    rows = counted(op, n)
+    start = op.Expand(op.constant(0, a.dtype), op.sizes(a.shape))
+
+    def step(j, lower):
+        column = op.Gather(a, op.Reshape(j, [1]), axis=a.rank - 1)
+        row = op.Gather(lower, op.Reshape(j, [1]), axis=a.rank - 2)
+        rest = op.Sub(column, op.MatMul(lower, flipped(op, row)))
+        pivot = op.Sqrt(op.Gather(rest, op.Reshape(j, [1]), axis=a.rank - 2))
+        rest = op.Where(op.Unsqueeze(op.Less(rows, j), [-1]), 0, op.Div(rest, pivot))
+        return (op.Where(op.Equal(rows, j), rest, lower),)
+
+    return loop(op, n, [start], step)[0]
+
+
+def reflected(op, a):
+    """Householder: Q and R of a = Q @ R, the reflections under R's diagonal, and their factors."""
+    a = wide(op, a)
+    m, n = a.shape[-2:]
+    count = min(m, n)
+    rows, columns, places = counted(op, m), counted(op, n), counted(op, count)
+    q = eye_like(op, a, m)
+    kept = op.Expand(op.constant(0, a.dtype), op.sizes(a.shape))
+    factors = op.Expand(op.constant(0, a.dtype), op.sizes([*a.shape[:-2], count]))
+
+    def step(k, q, r, kept, factors):
+        column = op.Gather(r, op.Reshape(k, [1]), axis=a.rank - 1)
+        below = op.Unsqueeze(op.Greater(rows, k), [-1])
+        head = op.Gather(column, op.Reshape(k, [1]), axis=a.rank - 2)
+        tail = op.Where(below, column, 0)
+        squares = op.ReduceSum(op.Mul(tail, tail), [a.rank - 2])
+        flat = op.Equal(squares, 0)  # nothing to reflect
+        norm = op.Sqrt(op.Add(op.Mul(head, head), squares))
+        beta = op.Where(op.Less(head, 0), norm, op.Neg(norm))
+        safe = op.Where(flat, 1, op.Sub(head, beta))
+        v = op.Add(op.Div(tail, safe), op.cast(op.Unsqueeze(op.Equal(rows, k), [-1]), a.dtype))
+        tau = op.Where(flat, 0, op.Div(op.Sub(beta, head), op.Where(flat, 1, beta)))
+        r = op.Sub(r, op.Mul(tau, op.MatMul(v, op.MatMul(flipped(op, v), r))))
+        q = op.Sub(q, op.Mul(tau, op.MatMul(op.MatMul(q, v), flipped(op, v))))
+        kept = op.Where(op.And(below, op.Equal(columns, k)), v, kept)
+        factors = op.Where(op.Equal(places, k), op.Squeeze(tau, [a.rank - 1]), factors)
+        return q, r, kept, factors
+
+    return loop(op, count, [q, a, kept, factors], step)
+
+
+def reflections(op, v, factors):
+    """The product of the reflections that stand below a diagonal."""
+    v, factors = wide(op, v), wide(op, factors)
+    rows = counted(op, v.shape[-2])
+    q = eye_like(op, v, v.shape[-2])
+
+    def step(k, q):
+        column = op.Gather(v, op.Reshape(k, [1]), axis=v.rank - 1)
+        one = op.cast(op.Unsqueeze(op.Equal(rows, k), [-1]), v.dtype)
+        column = op.Add(op.Where(op.Unsqueeze(op.Greater(rows, k), [-1]), column, 0), one)
+        tau = op.Unsqueeze(op.Gather(factors, op.Reshape(k, [1]), axis=factors.rank - 1), [-1])
+        return (op.Sub(q, op.Mul(tau, op.MatMul(op.MatMul(q, column), flipped(op, column)))),)
+
+    return loop(op, factors.shape[-1], [q], step)[0]
+
+
+def eigen(op, a):
+    """Eigenvalues, smallest first, and vectors of symmetric matrices, by Jacobi's rotations.
+
+    Each turn takes the largest element beside the diagonal of each matrix away.
+    """
+    a = wide(op, a)
+    n = a.shape[-1]
+    if type(n) is int and n == 0:
+        return op.Reshape(a, op.sizes(a.shape[:-1]), allowzero=1), a
+    steps = counted(op, n)
+    upper = op.Less(op.Unsqueeze(steps, [1]), steps)
+    small = op.Mul(op.ReduceMax(op.Abs(a), [a.rank - 2, a.rank - 1]), 1e-15)
+
+    def off(m):
+        return op.Where(upper, op.Abs(m), 0)
+
+    def hot(at):
+        return op.cast(op.Unsqueeze(op.Equal(steps, at), [-1]), a.dtype)
+
+    def entry(m, left, right):
+        return op.MatMul(flipped(op, left), op.MatMul(m, right))
+
+    def step(_, m, v):
+        flat = op.Reshape(off(m), op.sizes([*a.shape[:-2], n * n]))
+        at = op.ArgMax(flat, axis=a.rank - 2, keepdims=1)
+        width = op.constant(max(n, 1))
+        p, q = hot(op.Div(at, width)), hot(op.Mod(at, width))
+        x = entry(m, p, q)
+        none = op.Equal(x, 0)
+        gap = op.Sub(entry(m, q, q), entry(m, p, p))
+        theta = op.Div(gap, op.Mul(op.Where(none, 1, x), 2))
+        sign = op.Where(op.Less(theta, 0), op.constant(-1, a.dtype), 1)
+        t = op.Div(sign, op.Add(op.Abs(theta), op.Sqrt(op.Add(op.Mul(theta, theta), 1))))
+        t = op.Where(none, 0, t)
+        c = op.Div(1, op.Sqrt(op.Add(op.Mul(t, t), 1)))
+        s = op.Mul(t, c)
+
+        def outer(left, right):
+            return op.MatMul(left, flipped(op, right))
+
+        straight = op.Mul(op.Sub(c, 1), op.Add(outer(p, p), outer(q, q)))
+        turn = op.Add(straight, op.Mul(s, op.Sub(outer(p, q), outer(q, p))))
+        m = op.Add(m, op.MatMul(m, turn))
+        m = op.Add(m, op.MatMul(flipped(op, turn), m))
+        return m, op.Add(v, op.MatMul(v, turn))
+
+    def go_on(m, v):
+        large = op.cast(op.Greater(off(m), small), torch.int32)
+        return op.cast(op.ReduceMax(large, keepdims=0), torch.bool)
+
+    m, v = loop(op, 30 * n * n + 1, [a, eye_like(op, a, n)], step, go_on)
+    one = op.cast(op.Equal(op.Unsqueeze(steps, [1]), steps), a.dtype)
+    values = op.ReduceSum(op.Mul(m, one), [a.rank - 1], keepdims=0)
+    values, order = op.TopK(values, op.sizes([n]), axis=a.rank - 2, largest=0, outputs=2)
+    order = op.Expand(op.Unsqueeze(order, [-2]), op.sizes(a.shape))
+    return values, op.GatherElements(v, order, axis=a.rank - 1)

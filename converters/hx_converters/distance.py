@@ -1,0 +1,54 @@
+"""Distances and likeness between vectors."""
+
+from __future__ import annotations
+
+from hx import case, converter
+
+from ._common import as_result, one_axis
+from ._halves import rounded_once
+from .reduction import vector_norm
+
+TWO = [case("float32[n,3]", "float32[n,3]")]
+
+
+@converter("torch.cdist", "torch.ops.aten._cdist_forward",
+           cases=[case("float32[n,3,4]", "float32[n,5,4]"), case("float32[n,4]", "float32[5,4]", 1.0)])  # fmt: skip
+@rounded_once
+def cdist(op, x1, x2, p=2.0, compute_mode=None):
+    gap = op.Sub(op.Unsqueeze(x1, [x1.rank - 1]), op.Unsqueeze(x2, [x2.rank - 2]))
+    return vector_norm(op, gap, p, [gap.rank - 1])
+
+
+@converter("torch.pdist", "torch.nn.functional.pdist", cases=[case("float32[4,3]")])
+def pdist(op, input, p=2.0):
+    """Each pair once: what lies above the diagonal of all distances."""
+    n = input.shape[0]
+    ones = op.Trilu(op.Expand(op.constant(1), op.sizes([n, n])), op.constant(1), upper=1)
+    i, j = (op.Reshape(v, [-1]) for v in op.Split(op.NonZero(ones), [1, 1], axis=0, outputs=2))
+    gap = op.Sub(op.Gather(input, i, axis=0), op.Gather(input, j, axis=0))
+    return vector_norm(op, gap, p, [1])
+
+
+@converter("torch.nn.functional.pairwise_distance", "torch.pairwise_distance", cases=TWO)
+@rounded_once
+def pairwise_distance(op, x1, x2, p=2.0, eps=1e-6, keepdim=False):
+    x, y = as_result(op, x1, x2)
+    gap = op.Add(op.Sub(x, y), eps)
+    return vector_norm(op, gap, p, [gap.rank - 1], keepdim)
+
+
+@converter("torch.nn.functional.cosine_similarity", "torch.cosine_similarity", cases=TWO)
+@rounded_once
+def cosine_similarity(op, x1, x2, dim=1, eps=1e-8):
+    x, y = as_result(op, x1, x2)
+    rank = max(x.rank, y.rank)
+    axis = one_axis(dim, rank)
+
+    def unit(v):
+        place = axis - rank + v.rank
+        if place < 0:
+            v, place = op.Unsqueeze(v, list(range(rank - v.rank))), axis
+        length = op.Max(op.ReduceL2(v, [place]), op.constant(eps, v.dtype))
+        return op.Div(v, length)
+
+    return op.ReduceSum(op.Mul(unit(x), unit(y)), [axis], keepdims=0)

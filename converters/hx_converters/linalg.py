@@ -1,0 +1,452 @@
+"""torch.linalg: solving, inverting, factoring. What is unique, ONNX says by loops."""
+
+from __future__ import annotations
+
+from hx import case, converter
+from hx.lazy import torch
+
+from ._common import counted, is_value, loop, one_axis
+from ._matrices import (
+    cholesky,
+    eigen,
+    eye_like,
+    factored,
+    flipped,
+    permutation,
+    reflected,
+    reflections,
+    solved,
+    wide,
+)
+from .reduction import vector_norm
+
+_SQUARE = lambda: torch.randn(3, 3) + 3 * torch.eye(3)  # noqa: E731
+_POSITIVE = lambda: torch.eye(3) + 0.1 * torch.ones(3, 3)  # noqa: E731
+
+
+def _nothing_wrong(op, a):
+    """The info of LAPACK: 0 for each matrix."""
+    return op.Expand(op.constant(0, torch.int32), op.sizes(a.shape[:-2]))
+
+
+def _empty(op, spec):
+    return op.constant(torch.empty(tuple(spec.shape), dtype=spec.dtype))
+
+
+# Solving.
+
+
+def _is_vector(op, a, b):
+    return b.rank == 1 or (b.rank == a.rank - 1 and op.same(b.shape, a.shape[:-1]))
+
+
+def _solve(op, a, b, left, dtype):
+    vector = _is_vector(op, a, b)
+    b = op.Unsqueeze(b, [-1]) if vector else b
+    if not left:
+        a, b = flipped(op, a), flipped(op, b)
+    x = op.cast(solved(op, a, b), dtype)
+    x = x if left else flipped(op, x)
+    return op.Squeeze(x, [-1]) if vector else x
+
+
+@converter("torch.linalg.solve", cases=[case(_SQUARE, "float32[3,n]")])
+def solve(op, A, B, *, left=True):
+    return _solve(op, A, B, left, A.dtype)
+
+
+@converter("torch.linalg.solve_ex", cases=[case(_SQUARE, "float32[3]")])
+def solve_ex(op, A, B, *, left=True, check_errors=False):
+    return _solve(op, A, B, left, A.dtype), _nothing_wrong(op, A)
+
+
+@converter("torch.ops.aten._linalg_solve_ex", cases=[])
+def solve_with_factors(op, A, B, *, left=True, check_errors=False):
+    """What stands behind solve: the factors come along."""
+    lu, pivots = factored(op, A if left else flipped(op, A))
+    return (_solve(op, A, B, left, A.dtype), op.cast(lu, A.dtype), op.cast(pivots, torch.int32),
+            _nothing_wrong(op, A))  # fmt: skip
+
+
+@converter("torch.linalg.inv", "torch.inverse", cases=[case(_SQUARE)])
+def inv(op, A):
+    return op.cast(solved(op, A, eye_like(op, wide(op, A), A.shape[-1])), A.dtype)
+
+
+@converter("torch.linalg.inv_ex", cases=[case(_SQUARE)])
+def inv_ex(op, A, *, check_errors=False):
+    return inv(op, A), _nothing_wrong(op, A)
+
+
+def _triangle(op, a, upper, unit):
+    a = op.Trilu(wide(op, a), upper=int(upper))
+    if not unit:
+        return a
+    one = eye_like(op, a, a.shape[-1])
+    return op.Where(op.cast(one, torch.bool), 1, a)
+
+
+@converter("torch.linalg.solve_triangular", cases=[case(_SQUARE, "float32[3,n]", upper=True)])
+def solve_triangular(op, A, B, *, upper, left=True, unitriangular=False):
+    a = _triangle(op, A, upper, unitriangular)
+    if left:
+        return op.cast(solved(op, a, B), A.dtype)
+    return flipped(op, op.cast(solved(op, flipped(op, a), flipped(op, B)), A.dtype))
+
+
+@converter("torch.triangular_solve", cases=[])
+def triangular_solve(op, b, A, upper=True, transpose=False, unitriangular=False):
+    a = _triangle(op, A, upper, unitriangular)
+    return op.cast(solved(op, flipped(op, a) if transpose else a, b), A.dtype), A
+
+
+# Determinants.
+
+
+@converter("torch.linalg.det", "torch.det", cases=[case("float32[n,3,3]")])
+def det(op, A):
+    size = A.shape[-1]
+    if type(size) is int and size == 0:
+        return op.Expand(op.constant(1, A.dtype), op.sizes(A.shape[:-2]))
+    return op.Det(A)
+
+
+def _sign_and_log(op, a):
+    lu, pivots = factored(op, a)
+    steps = counted(op, a.shape[-1])
+    one = op.cast(op.Equal(op.Unsqueeze(steps, [1]), steps), lu.dtype)
+    diagonal = op.ReduceSum(op.Mul(lu, one), [lu.rank - 1], keepdims=0)
+    moved = op.cast(op.Not(op.Equal(pivots, op.Add(steps, 1))), lu.dtype)
+    signs = op.Mul(op.Sign(diagonal), op.Sub(1, op.Mul(moved, 2)))
+    axis = [diagonal.rank - 1]
+    log = op.ReduceSum(op.Log(op.Abs(diagonal)), axis, keepdims=0)
+    return op.cast(op.ReduceProd(signs, axis, keepdims=0), a.dtype), op.cast(log, a.dtype)
+
+
+@converter("torch.linalg.slogdet", "torch.slogdet", cases=[case("float32[n,3,3]")])
+def slogdet(op, A):
+    return _sign_and_log(op, A)
+
+
+@converter("torch.logdet", cases=[case(_POSITIVE)])
+def logdet(op, input):
+    sign, log = _sign_and_log(op, input)
+    return op.Where(op.Less(sign, 0), float("nan"), log)
+
+
+# Factors.
+
+
+@converter("torch.linalg.cholesky", "torch.cholesky", cases=[case(_POSITIVE)])
+def linalg_cholesky(op, input, upper=False):
+    a = flipped(op, input) if upper else input
+    lower = op.cast(cholesky(op, a), input.dtype)
+    return flipped(op, lower) if upper else lower
+
+
+@converter("torch.linalg.cholesky_ex", cases=[case(_POSITIVE)])
+def cholesky_ex(op, input, *, upper=False, check_errors=False):
+    return linalg_cholesky(op, input, upper), _nothing_wrong(op, input)
+
+
+def _product(op, factor, upper):
+    factor = wide(op, factor)
+    other = flipped(op, factor)
+    return op.MatMul(other, factor) if upper else op.MatMul(factor, other)
+
+
+@converter("torch.cholesky_solve", cases=[case("float32[3,n]", _POSITIVE)])
+def cholesky_solve(op, input, L, upper=False):
+    factor = op.Trilu(wide(op, L), upper=int(upper))
+    lower = flipped(op, factor) if upper else factor
+    return op.cast(solved(op, flipped(op, lower), solved(op, lower, input)), op.result.dtype)
+
+
+@converter("torch.cholesky_inverse", cases=[case(_POSITIVE)])
+def cholesky_inverse(op, input, upper=False):
+    factor = op.Trilu(wide(op, input), upper=int(upper))
+    whole = _product(op, factor, upper)
+    return op.cast(solved(op, whole, eye_like(op, whole, whole.shape[-1])), input.dtype)
+
+
+@converter("torch.linalg.lu_factor_ex", "torch.ops.aten.linalg_lu_factor_ex", cases=[case("float32[n,3,4]")])
+def lu_factor_ex(op, A, *, pivot=True, check_errors=False):
+    if not pivot:
+        return NotImplemented
+    lu, pivots = factored(op, A)
+    return op.cast(lu, A.dtype), op.cast(pivots, torch.int32), _nothing_wrong(op, A)
+
+
+@converter("torch.linalg.lu_factor", cases=[case("float32[n,3,4]")])
+def lu_factor(op, A, *, pivot=True):
+    found = lu_factor_ex(op, A, pivot=pivot)
+    return found if found is NotImplemented else found[:2]
+
+
+def _unpacked(op, lu, pivots):
+    rows, columns = lu.shape[-2:]
+    count = min(rows, columns)
+    last = lu.rank - 1
+    lower = op.Trilu(op.Slice(lu, [0], op.sizes([count]), [last]), op.constant(-1), upper=0)
+    i, j = op.Unsqueeze(counted(op, rows), [1]), counted(op, count)
+    lower = op.Add(lower, op.cast(op.Equal(i, j), lu.dtype))
+    upper = op.Trilu(op.Slice(lu, [0], op.sizes([count]), [last - 1]), upper=1)
+    return permutation(op, pivots, rows, lu.dtype), lower, upper
+
+
+@converter("torch.linalg.lu", cases=[case("float32[n,3,4]")])
+def lu(op, A, *, pivot=True):
+    if not pivot:
+        return NotImplemented
+    packed, pivots = factored(op, A)
+    return tuple(op.cast(v, A.dtype) for v in _unpacked(op, packed, pivots))
+
+
+@converter("torch.lu_unpack", cases=[])
+def lu_unpack(op, LU_data, LU_pivots, unpack_data=True, unpack_pivots=True):
+    parts = _unpacked(op, LU_data, LU_pivots)
+    asked = (unpack_pivots, unpack_data, unpack_data)
+    return tuple(p if a else _empty(op, r) for p, a, r in zip(parts, asked, op.result))
+
+
+@converter("torch.linalg.lu_solve", cases=[])
+def lu_solve(op, LU, pivots, B, *, left=True, adjoint=False):
+    p, lower, upper = _unpacked(op, wide(op, LU), pivots)
+    a = op.MatMul(p, op.MatMul(lower, upper))
+    a = flipped(op, a) if adjoint else a
+    if left:
+        return op.cast(solved(op, a, B), LU.dtype)
+    return flipped(op, op.cast(solved(op, flipped(op, a), flipped(op, B)), LU.dtype))
+
+
+@converter("torch.lu_solve", cases=[])
+def old_lu_solve(op, b, LU_data, LU_pivots):
+    return lu_solve(op, LU_data, LU_pivots, b)
+
+
+@converter("torch.linalg.qr", cases=[case("float32[n,4,3]"), case("float32[n,3,4]", "complete")])
+def qr(op, A, mode="reduced"):
+    q, r, _, _ = reflected(op, A)
+    q, r = op.cast(q, A.dtype), op.Trilu(op.cast(r, A.dtype), upper=1)
+    if mode != "complete":
+        count = op.sizes([min(A.shape[-2], A.shape[-1])])
+        q, r = op.Slice(q, [0], count, [A.rank - 1]), op.Slice(r, [0], count, [A.rank - 2])
+    return (_empty(op, op.result[0]) if mode == "r" else q), r
+
+
+@converter("torch.qr", cases=[])
+def old_qr(op, input, some=True):
+    return qr(op, input, "reduced" if some else "complete")
+
+
+@converter("torch.geqrf", cases=[])
+def geqrf(op, input):
+    _, r, kept, factors = reflected(op, input)
+    packed = op.Add(op.Trilu(r, upper=1), kept)
+    return op.cast(packed, input.dtype), op.cast(factors, input.dtype)
+
+
+@converter("torch.linalg.householder_product", "torch.orgqr", cases=[])
+def householder_product(op, input, tau):
+    q = op.cast(reflections(op, input, tau), input.dtype)
+    return op.Slice(q, [0], op.sizes([input.shape[-1]]), [input.rank - 1])
+
+
+@converter("torch.ormqr", cases=[])
+def ormqr(op, input, tau, other, left=True, transpose=False):
+    q = reflections(op, input, tau)
+    q = flipped(op, q) if transpose else q
+    x = wide(op, other)
+    return op.cast(op.MatMul(q, x) if left else op.MatMul(x, q), input.dtype)
+
+
+# Eigenvalues and singular values; their vectors are only known up to a sign, which nobody fixes.
+
+
+def _symmetric(op, a, uplo):
+    """The matrix that one of its halves tells of."""
+    half = op.Trilu(wide(op, a), upper=int(uplo.upper() == "U"))
+    other = op.Trilu(flipped(op, half), op.constant(-1 if uplo.upper() == "U" else 1),
+                     upper=int(uplo.upper() != "U"))  # fmt: skip
+    return op.Add(half, other)
+
+
+@converter("torch.linalg.eigvalsh", cases=[case(_POSITIVE)])
+def eigvalsh(op, A, UPLO="L"):
+    return op.cast(eigen(op, _symmetric(op, A, UPLO))[0], op.result.dtype)
+
+
+@converter("torch.ops.aten._linalg_eigh", cases=[])
+def eigh(op, A, UPLO="L", compute_v=True):
+    if compute_v:
+        op.refuse("eigenvectors are known up to their signs, which every library chooses otherwise",
+                  "torch.linalg.eigvalsh gives the values alone")  # fmt: skip
+    values, _ = eigen(op, _symmetric(op, A, UPLO))
+    return op.cast(values, A.dtype), _empty(op, op.result[1])
+
+
+def _squares(op, a):
+    """a^T a or a a^T, whichever is smaller: its eigenvalues are squares of singular values."""
+    x, y = wide(op, a), flipped(op, wide(op, a))
+    tall = min(a.shape[-2], a.shape[-1])
+    return op.MatMul(y, x) if op.same(tall, a.shape[-1]) else op.MatMul(x, y)
+
+
+def _singular_values(op, a):
+    if a.dtype == torch.float64:
+        op.refuse("singular values of float64 come out with the digits of a float32",
+                  "cast the matrix to float32 first")  # fmt: skip
+    values, _ = eigen(op, _squares(op, a))
+    values = op.Sqrt(op.Max(values, op.constant(0, torch.float64)))
+    axis = values.rank - 1
+    return op.cast(op.Slice(values, [-1], [-(2**62)], [axis], [-1]), a.dtype)
+
+
+@converter("torch.linalg.svdvals", cases=[case("float32[n,3,4]")])
+def svdvals(op, A, *, driver=None):
+    return _singular_values(op, A)
+
+
+@converter("torch.ops.aten._linalg_svd", cases=[])
+def svd(op, A, full_matrices=False, compute_uv=True, *, driver=None):
+    if compute_uv:
+        op.refuse("singular vectors are known up to their signs, which every library chooses otherwise",
+                  "torch.linalg.svdvals gives the values alone")  # fmt: skip
+    u, _, v = op.result
+    return _empty(op, u), _singular_values(op, A), _empty(op, v)
+
+
+@converter("torch.linalg.pinv", "torch.pinverse", cases=[case("float32[n,4,3]"), case("float32[n,3,4]")])
+def pinv(op, A, rcond=None, hermitian=False, *, atol=None, rtol=None):
+    """V / s U^T, from the eigenvectors of A^T A, whatever their signs are."""
+    rows, columns = A.shape[-2:]
+    if any(type(n) is int and n == 0 for n in A.shape):
+        return op.Expand(op.constant(0, A.dtype), op.sizes([*A.shape[:-2], columns, rows]))
+    a = _symmetric(op, A, "L") if hermitian else wide(op, A)
+    values, v = eigen(op, op.MatMul(flipped(op, a), a))
+    values = op.Sqrt(op.Max(values, op.constant(0, torch.float64)))
+    limit = _limit(op, A, values, atol, rcond if rtol is None else rtol)
+    keep = op.Greater(values, limit)
+    squares = op.Where(keep, op.Div(1, op.Where(keep, op.Mul(values, values), 1)), 0)
+    scaled = op.Mul(v, op.Unsqueeze(squares, [-2]))
+    y = op.MatMul(scaled, op.MatMul(flipped(op, v), flipped(op, a)))
+    return op.cast(y, A.dtype)
+
+
+def _limit(op, a, values, atol, rtol):
+    """Singular values that are not above it count as 0."""
+    if rtol is None:
+        given = atol is not None and (is_value(atol) or atol > 0)
+        rtol = 0 if given else torch.finfo(a.dtype).eps * max(a.shape[-2], a.shape[-1])
+
+    def each(x):
+        x = op.cast(x, values.dtype)
+        return op.Unsqueeze(x, [-1]) if x.rank else x
+
+    limit = op.Mul(op.ReduceMax(values, [values.rank - 1]), each(rtol))
+    return limit if atol is None else op.Max(limit, each(atol))
+
+
+@converter("torch.linalg.matrix_rank", cases=[case("float32[n,4,3]")])
+def matrix_rank(op, A, tol=None, hermitian=False, *, atol=None, rtol=None):
+    if any(type(n) is int and n == 0 for n in A.shape):
+        return op.Expand(op.constant(0), op.sizes(A.shape[:-2]))
+    values = _lengths(op, A, hermitian)
+    limit = _limit(op, A, values, tol if atol is None else atol, 0 if tol is not None else rtol)
+    return op.ReduceSum(op.cast(op.Greater(values, limit), torch.int64), [values.rank - 1], keepdims=0)
+
+
+def _lengths(op, a, hermitian=False):
+    if not hermitian:
+        return _singular_values(op, a)
+    return op.Abs(op.cast(eigen(op, _symmetric(op, a, "L"))[0], a.dtype))
+
+
+# Norms.
+
+
+@converter("torch.linalg.matrix_norm",
+           cases=[case("float32[n,3,4]", o) for o in ("fro", "nuc", 1, 2, -2, float("inf"))])  # fmt: skip
+def matrix_norm(op, A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None):
+    y = _matrix_norm(op, op.cast(A, op.result.dtype), ord, dim, keepdim)
+    # The largest of nothing is 0, among norms.
+    return op.Max(y, 0) if any(type(n) is int and n == 0 for n in A.shape) else y
+
+
+def _matrix_norm(op, x, ord, dim, keepdim):
+    first, second = (one_axis(d, x.rank) for d in dim)
+    if ord == "fro":
+        return op.ReduceL2(x, [first, second], keepdims=int(keepdim))
+    if ord in ("nuc", 2, -2):
+        rest = [a for a in range(x.rank) if a not in (first, second)]
+        values = _singular_values(op, op.Transpose(x, perm=[*rest, first, second]))
+        kind = {"nuc": "ReduceSum", 2: "ReduceMax", -2: "ReduceMin"}[ord]
+        y = getattr(op, kind)(values, [values.rank - 1], keepdims=0)
+        return op.Unsqueeze(y, sorted([first, second])) if keepdim else y
+    inner, outer = (first, second) if abs(ord) == 1 else (second, first)
+    sums = op.ReduceSum(op.Abs(x), [inner])
+    return getattr(op, "ReduceMax" if ord > 0 else "ReduceMin")(
+        op.Squeeze(sums, [inner]) if not keepdim else sums,
+        [outer - (not keepdim and inner < outer)], keepdims=int(keepdim),
+    )  # fmt: skip
+
+
+@converter("torch.linalg.norm", cases=[case("float32[n,3]", "fro", [0, 1]), case("float32[n,3]", 3, 1)])
+def norm(op, A, ord=None, dim=None, keepdim=False, *, dtype=None):
+    axes = [dim] if isinstance(dim, int) else dim
+    if ord is None or (axes is not None and len(axes) == 1) or (axes is None and A.rank < 2):
+        return vector_norm(op, A, 2 if ord is None else ord, dim, keepdim)
+    return matrix_norm(op, A, ord, (0, 1) if axes is None else axes, keepdim)
+
+
+@converter("torch.linalg.cond", cases=[case(_SQUARE), case(_SQUARE, "fro")])
+def cond(op, A, p=None):
+    dtype = op.result.dtype
+    if p in (None, 2, -2):
+        values = _singular_values(op, A)
+        axis = values.rank - 1
+        large, small = (op.Squeeze(op.Slice(values, [a], [b], [axis]), [axis])
+                        for a, b in ((0, 1), (-1, 2**62)))  # fmt: skip
+        return op.Div(large, small) if p != -2 else op.Div(small, large)
+    both = [op.cast(matrix_norm(op, v, p), dtype) for v in (A, inv(op, A))]
+    return op.Mul(*both)
+
+
+# Functions of matrices.
+
+
+@converter("torch.linalg.matrix_exp", "torch.matrix_exp", cases=[case("float32[n,3,3]")])
+def matrix_exp(op, A):
+    """A series for a small part of the matrix, squared as often as that part was halved."""
+    a = wide(op, A)
+    n = A.shape[-1]
+    norm = op.ReduceSum(op.Abs(a), [a.rank - 2])
+    norm = op.Max(op.ReduceMax(norm, keepdims=0), op.constant(1e-30, torch.float64))
+    halvings = op.Max(op.Ceil(op.Div(op.Log(norm), 0.6931471805599453)), op.constant(0, torch.float64))
+    x = op.Div(a, op.Pow(op.constant(2, torch.float64), halvings))
+    one = eye_like(op, a, n)
+    total = one
+    for k in range(18, 0, -1):
+        total = op.Add(one, op.Div(op.MatMul(x, total), k))
+    (y,) = loop(op, op.cast(halvings, torch.int64), [total], lambda _, m: (op.MatMul(m, m),))
+    return op.cast(y, A.dtype)
+
+
+@converter("torch.linalg.cross", cases=[case("float32[n,3]", "float32[n,3]", dim=1)])
+def cross(op, input, other, *, dim=-1):
+    x, y = (op.cast(v, op.result.dtype) for v in (input, other))
+    rank = max(x.rank, y.rank)
+    axis = one_axis(dim, rank)
+
+    def turned(v, order):
+        return op.Gather(v, op.constant(order), axis=axis - rank + v.rank)
+
+    return op.Sub(op.Mul(turned(x, [1, 2, 0]), turned(y, [2, 0, 1])),
+                  op.Mul(turned(x, [2, 0, 1]), turned(y, [1, 2, 0])))  # fmt: skip
+
+
+@converter("torch.cross", cases=[case("float32[n,3]", "float32[n,3]", 1)])
+def old_cross(op, input, other, dim=None):
+    if dim is None:  # the first axis of 3
+        dim = next(a for a, n in enumerate(input.shape) if type(n) is int and n == 3)
+    return cross(op, input, other, dim=dim)
