@@ -7,7 +7,7 @@ import inspect
 from typing import Any
 
 # What configurations call their sizes. Those that a class does not have are not passed.
-TINY: dict[str, Any] = dict(
+TINY: dict[str, Any] = dict(  # noqa: C408 as they are spelled there
     vocab_size=99, hidden_size=32, d_model=32, n_embd=32, embed_dim=32, dim=32, emb_dim=32,
     intermediate_size=64, ffn_dim=64, d_ff=64, d_inner=64, encoder_ffn_dim=64, decoder_ffn_dim=64,
     n_inner=64, hidden_dim=64, ffn_hidden_size=64, inner_dim=64,

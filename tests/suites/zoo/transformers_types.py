@@ -39,7 +39,8 @@ _many(
     data2vec-text eurobert jina_embeddings_v3 yoso mra ctrl openai-gpt""",
 )
 _many(
-    """llama gpt2 gpt_neox opt bloom mistral qwen2 qwen3 gemma gemma2 gemma3_text phi phi3 falcon gptj
+    """llama gpt2 gpt_neox opt bloom mistral qwen2 qwen3 gemma gemma2 gemma3_text phi phi3 falcon
+    gptj
     gpt_neo codegen cohere cohere2 olmo olmo2 granite starcoder2 stablelm persimmon mixtral
     qwen2_moe qwen3_moe olmoe granitemoe biogpt xglm gpt_bigcode glm glm4 helium smollm3 nemotron
     deepseek_v2 deepseek_v3 arcee gpt_oss ernie4_5 exaone4 apertus diffllama

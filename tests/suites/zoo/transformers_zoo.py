@@ -38,7 +38,9 @@ def build(name: str) -> Sample:
     try:
         # Beyond its window a cache forgets: its length is no size of its own any more.
         cls = transformers.CONFIG_MAPPING[kind]
-        window = {"sliding_window": 64} if "cache" in variant and "sliding_window" in fields(cls) else {}
+        window = (
+            {"sliding_window": 64} if "cache" in variant and "sliding_window" in fields(cls) else {}
+        )
         config = shrunk(cls, **{**entry.config, **window})
         make = _class(transformers, variant, entry).from_config
         try:
@@ -129,13 +131,15 @@ def _with_past(model: Any, config: Any, kwargs: dict, dynamic: dict) -> None:
     kwargs["input_ids"] = ids[:, :1].clone()
     dynamic["input_ids"] = {0: "batch"}
     length = ids.shape[1]
+    # A layer with a window counts in a Python number what it has seen: that is part of the call.
+    counted = any(hasattr(layer, "cumulative_length") for layer in getattr(past, "layers", ()))
     if "attention_mask" in kwargs:
         kwargs["attention_mask"] = torch.ones(ids.shape[0], length + 1, dtype=torch.long)
-        dynamic["attention_mask"] = {0: "batch", 1: "past + 1"}
+        dynamic["attention_mask"] = {0: "batch"} if counted else {0: "batch", 1: "past + 1"}
     for name, leaf in structures.leaves(past, "past_key_values"):
         if isinstance(leaf, torch.Tensor) and leaf.dim() > 1:
             dynamic[name] = {0: "batch"}
-            if leaf.dim() == 4 and leaf.shape[2] == length:
+            if leaf.dim() == 4 and leaf.shape[2] == length and not counted:
                 dynamic[name][2] = "past"
 
 
