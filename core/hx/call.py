@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from builtins import len  # their own: `world` hooks those of the model
 import dataclasses
+from builtins import len  # their own: `world` hooks those of the model
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 

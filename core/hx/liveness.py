@@ -11,14 +11,12 @@ elements, and the others are worked out again from the root when somebody next r
 
 from __future__ import annotations
 
-from builtins import len  # their own: `world` hooks those of the model
 import weakref
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from .errors import Unaccounted
 from .values import Constant, Value
 
 Geometry = tuple[torch.Size, tuple[int, ...], int]

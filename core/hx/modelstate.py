@@ -192,9 +192,8 @@ class preserved:  # noqa: N801, RUF100 - read as a verb
         eager = [k for k in self._tensors.values() if k.kind != "parameter"]
         small = sum(k.alias.numel() * k.alias.element_size() for k in eager) < EAGER_LIMIT
         for kept in self._tensors.values():
-            if kept.version is None or (small and kept.kind != "parameter"):
-                kept.keep()
-            elif kept.name in self._writes:
+            small_enough = small and kept.kind != "parameter"
+            if kept.version is None or small_enough or kept.name in self._writes:
                 kept.keep()
 
     def _add(self, name: str, kind: str, tensor: torch.Tensor) -> None:

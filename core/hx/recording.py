@@ -13,11 +13,9 @@ run, and the calls inside are asked instead.
 
 from __future__ import annotations
 
-from builtins import len  # their own: `world` hooks those of the model
-import gc
 import threading
-import types
 import weakref
+from builtins import len  # their own: `world` hooks those of the model
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -279,7 +277,7 @@ class Recording:
             self.write(tensor, self._written_constant(tensor))
 
     def bind_constants(self, result, given: Arguments, choice=None) -> None:
-        for tensor, value in zip(given.tensors, given.values):
+        for tensor in given.tensors:
             entry = self.live.find(tensor)
             if entry is not None and _changed(entry, tensor):
                 self._constants_written(entry, tensor)
@@ -312,7 +310,7 @@ class Recording:
                 outputs = choice.function(Op(builder, call, self), *args, **kwargs)
         except ModelRaised as e:
             self._undo(mark, sizes)
-            raise e.__cause__ or e  # the model's own exception, as it would have been
+            raise e.__cause__ or e  # noqa: B904 - the model's own, with the chain that it had
         except (HxError, Exception) as e:
             if call.error is e:
                 raise
@@ -539,7 +537,7 @@ class Recording:
                     put(choice, given, tensor, value)
         except ModelRaised as e:
             self._undo(mark, sizes)
-            raise e.__cause__ or e
+            raise e.__cause__ or e  # noqa: B904
         except Exception as e:
             if call.error is e:
                 raise

@@ -7,7 +7,7 @@ only where no size may vary: a stride of the recording is one of many.
 
 from __future__ import annotations
 
-from builtins import len, max  # their own: `world` hooks those of the model
+from builtins import max  # their own: `world` hooks those of the model
 from collections.abc import Callable
 from typing import Any
 

@@ -402,8 +402,9 @@ def test_a_number_read_from_a_tensor_is_a_size(proved):
     (escape,) = {e.where.line for e in program.report.escapes}
     assert escape and all(e.kind == "item" for e in program.report.escapes)
     graph = program.model
-    from hx.runtime import Session
     import onnx_ir as ir
+
+    from hx.runtime import Session
 
     run = Session(ir.to_proto(graph).SerializeToString()).run
     assert [len(o) for o in run({"x": torch.randn(9), "count": torch.tensor(7)})] == [7, 7, 7, 7, 8]
