@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from . import dims
+from . import dims, patching
 from .known import _shape_of
 
 Wrap = Callable[[Callable], Callable]
@@ -26,20 +26,28 @@ _LEFT_ALONE = {"floor", "ceil", "trunc", "isfinite", "isnan", "isinf", "fsum", "
 
 def places(recording: Any, model: Any) -> list[Place]:
     """What to replace: owner, name, maker of the stand-in."""
+    # By what they are without any export: another one, around this or beside it, may have
+    # replaced them already.
     wanted: dict[int, Wrap] = {id(len): _of_len(recording), id(range): _of_range}
     wanted[id(min)], wanted[id(max)] = _of_pick(dims.smaller), _of_pick(dims.larger)
-    found = [(builtins, n, wanted[id(getattr(builtins, n))]) for n in ("len", "min", "max", "range")]
-    for name, function in vars(math).items():
+    found = [(builtins, f.__name__, wanted[id(f)]) for f in (len, min, max, range)]
+    for name, function in list(vars(math).items()):
         if callable(function) and name not in _LEFT_ALONE and not name.startswith("_"):
-            wanted[id(function)] = _MATH.get(name) or _telling(name)
-            found.append((math, name, wanted[id(function)]))
+            wanted[id(patching.behind(function))] = wrap = _MATH.get(name) or _telling(name)
+            found.append((math, name, wrap))
     numpy = sys.modules.get("numpy")
     if numpy is not None:
-        wanted[id(numpy.prod)] = _of_prod
+        wanted[id(patching.behind(numpy.prod))] = _of_prod
         found.append((numpy, "prod", _of_prod))
-    found += [(torch, name, _of_rounding(getattr(math, name))) for name in ("ceil", "floor")]
+    found += [
+        (torch, name, _of_rounding(patching.behind(getattr(math, name))))
+        for name in ("ceil", "floor")
+    ]
     for module in _modules(model):
-        found += [(module, k, wanted[id(v)]) for k, v in vars(module).items() if id(v) in wanted]
+        for name, value in list(vars(module).items()):
+            wrap = wanted.get(id(patching.behind(value)))
+            if wrap is not None:
+                found.append((module, name, wrap))
     return found
 
 

@@ -78,6 +78,11 @@ class _Code:
         _codes.pop(self.function, None)
 
 
+def behind(thing: Any) -> Any:
+    """What a stand-in of ours stands for; anything else is itself."""
+    return vars(thing).get("__hx_behind__", thing) if hasattr(thing, "__dict__") else thing
+
+
 class _Slot:
     """An object that is replaced, at one or more places, while anybody hooks it."""
 
@@ -100,6 +105,7 @@ class _Slot:
             switch = _class_like(inner, switch)
         else:
             functools.update_wrapper(switch, inner)
+        switch.__hx_behind__ = inner  # type: ignore[attr-defined]
         if isinstance(raw, classmethod):
             self.installed: Any = classmethod(switch)
         elif isinstance(raw, staticmethod) or not hasattr(type(raw), "__get__"):

@@ -40,6 +40,7 @@ def test_both_are_listed_with_what_they_give(shell):
     assert [n for n, many in spline.items() if many] == [
         "converters",
         "model sources",
+        "containers",
         "reference kernels",
         "passes",
     ]

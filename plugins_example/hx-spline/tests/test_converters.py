@@ -3,4 +3,4 @@
 from hx.testing import tests_of
 from hx_spline import plugin
 
-test_converters = tests_of("hx_spline.converters", kernels=plugin.hx_reference_kernels())
+test_converters = tests_of("hx_spline.converters", kernels=plugin.hx_reference_kernels(), containers=plugin.hx_containers())

@@ -1,7 +1,7 @@
 """Each function here is its target, rewritten in ONNX."""
 
 from hx import case, converter
-from hx.lazy import torch
+from hx.lazy import acme_nn, torch
 from hx_spline import masked
 
 DOMAIN = "com.acme"
@@ -25,7 +25,10 @@ def spline(op, x, knots, values):
     return op(DOMAIN, "Spline", x, knots, values, version=1)
 
 
-@converter("acme_nn.settle")
+@converter(
+    "acme_nn.settle",
+    cases=[case(lambda: acme_nn.Masked(torch.randn(2, 3), torch.eye(2, 3) > 0))],
+)
 def settle(op, batch, default=0.0):
     """`batch` arrives as the library's own class, holding values; so does the result leave."""
     ones = op.Expand(op.constant(True), op.sizes(batch.counts.shape))
