@@ -97,7 +97,9 @@ def factored(op, a):
         pivot = op.Gather(row, op.Reshape(i, [1]), axis=m.rank - 1)
         below = op.Unsqueeze(op.Greater(rows, i), [-1])
         # A column of zeros is left as it is.
-        factor = op.Where(op.Equal(pivot, 0), 0, op.Div(column, op.Where(op.Equal(pivot, 0), 1, pivot)))
+        factor = op.Where(
+            op.Equal(pivot, 0), 0, op.Div(column, op.Where(op.Equal(pivot, 0), 1, pivot))
+        )
         after = op.Sub(m, op.Mul(factor, op.Where(op.Greater(columns, i), row, 0)))
         after = op.Where(op.Equal(columns, i), op.Where(op.Equal(pivot, 0), m, factor), after)
         return op.Where(below, after, m), pivots

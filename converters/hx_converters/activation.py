@@ -132,7 +132,9 @@ def celu(op, input, alpha=1.0, inplace=False):
     return op.Celu(input, alpha=alpha)
 
 
-@converter("torch.threshold", "torch.nn.functional.threshold", cases=[case("float32[n,3]", 0.1, 20.0)])
+@converter(
+    "torch.threshold", "torch.nn.functional.threshold", cases=[case("float32[n,3]", 0.1, 20.0)]
+)
 def threshold(op, input, threshold, value, inplace=False):
     return op.Where(op.Greater(input, op.constant(threshold, input.dtype)), input,
                     op.constant(value, input.dtype))  # fmt: skip

@@ -104,7 +104,11 @@ def log_add(op, x, y):
 def diff(op, input, n=1, dim=-1, prepend=None, append=None):
     axis = one_axis(dim, input.rank)
     parts = [v for v in (prepend, input, append) if v is not None]
-    x = op.Concat(*[op.cast(v, op.result.dtype) for v in parts], axis=axis) if len(parts) > 1 else input
+    x = (
+        op.Concat(*[op.cast(v, op.result.dtype) for v in parts], axis=axis)
+        if len(parts) > 1
+        else input
+    )
     if n == 0:
         return input
     for _ in range(n):

@@ -71,7 +71,9 @@ def diagonal_scatter(op, input, src, offset=0, dim1=0, dim2=1):
     lead = [1] * (input.rank - 2)
     place = op.Expand(op.Reshape(place, op.sizes([*lead, rows * columns])),
                       op.sizes([*src.shape[:-1], rows * columns]))  # fmt: skip
-    spread = op.Reshape(op.GatherElements(op.cast(src, input.dtype), place, axis=src.rank - 1), wide)
+    spread = op.Reshape(
+        op.GatherElements(op.cast(src, input.dtype), place, axis=src.rank - 1), wide
+    )
     rest = [a for a in range(input.rank) if a not in (first, second)]
     order = [*rest, first, second]
     back = [order.index(a) for a in range(input.rank)]

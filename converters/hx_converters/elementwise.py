@@ -58,7 +58,6 @@ def _whole(name):
     return lambda op, x: getattr(op, name)(x) if x.dtype.is_floating_point else x
 
 
-
 # Computed in the dtype of the result: integers become floats where PyTorch makes them so.
 NUMBERS = {
     "exp": "Exp", "log": "Log", "sqrt": "Sqrt", "sin": "Sin", "cos": "Cos", "tan": "Tan",

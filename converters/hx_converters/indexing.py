@@ -165,7 +165,9 @@ def _gathered(op, x, tensors):
     rest = [a for a in range(x.rank) if a not in axes]
     if axes != list(range(len(axes))):
         x = op.Transpose(x, perm=axes + rest)
-    indices, width = _stacked(op, [_positive(op, tensors[a], x.shape[i]) for i, a in enumerate(axes)])
+    indices, width = _stacked(
+        op, [_positive(op, tensors[a], x.shape[i]) for i, a in enumerate(axes)]
+    )
     y = op.GatherND(x, indices)
     if _apart(axes) or axes[0] == 0:
         return y
@@ -178,8 +180,10 @@ def _gathered(op, x, tensors):
 def _positive(op, index, size):
     """GatherND and ScatterND do not all take negative indices: count from the front."""
     if index.is_constant:
-        return index if not (index.tensor < 0).any() or type(size) is not int else op.constant(
-            torch.where(index.tensor < 0, index.tensor + size, index.tensor)
+        return (
+            index
+            if not (index.tensor < 0).any() or type(size) is not int
+            else op.constant(torch.where(index.tensor < 0, index.tensor + size, index.tensor))
         )
     return op.Where(op.Less(index, 0), op.Add(index, op.constant(size)), index)
 
@@ -236,7 +240,7 @@ def _whole_axis_write(op, x, index, value):
     plan = _plan(op, x, index) if not _is_tensor(index) else None
     if plan is None:
         return None
-    slices, drop, layout = plan
+    slices, _, layout = plan
     if any(new or t is not None for new, t in layout):
         return None
     if not slices:

@@ -169,7 +169,11 @@ def cholesky_inverse(op, input, upper=False):
     return op.cast(solved(op, whole, eye_like(op, whole, whole.shape[-1])), input.dtype)
 
 
-@converter("torch.linalg.lu_factor_ex", "torch.ops.aten.linalg_lu_factor_ex", cases=[case("float32[n,3,4]")])
+@converter(
+    "torch.linalg.lu_factor_ex",
+    "torch.ops.aten.linalg_lu_factor_ex",
+    cases=[case("float32[n,3,4]")],
+)
 def lu_factor_ex(op, A, *, pivot=True, check_errors=False):
     if not pivot:
         return NotImplemented
@@ -316,7 +320,9 @@ def svd(op, A, full_matrices=False, compute_uv=True, *, driver=None):
     return _empty(op, u), _singular_values(op, A), _empty(op, v)
 
 
-@converter("torch.linalg.pinv", "torch.pinverse", cases=[case("float32[n,4,3]"), case("float32[n,3,4]")])
+@converter(
+    "torch.linalg.pinv", "torch.pinverse", cases=[case("float32[n,4,3]"), case("float32[n,3,4]")]
+)
 def pinv(op, A, rcond=None, hermitian=False, *, atol=None, rtol=None):
     """V / s U^T, from the eigenvectors of A^T A, whatever their signs are."""
     rows, columns = A.shape[-2:]
@@ -353,7 +359,9 @@ def matrix_rank(op, A, tol=None, hermitian=False, *, atol=None, rtol=None):
         return op.Expand(op.constant(0), op.sizes(A.shape[:-2]))
     values = _lengths(op, A, hermitian)
     limit = _limit(op, A, values, tol if atol is None else atol, 0 if tol is not None else rtol)
-    return op.ReduceSum(op.cast(op.Greater(values, limit), torch.int64), [values.rank - 1], keepdims=0)
+    return op.ReduceSum(
+        op.cast(op.Greater(values, limit), torch.int64), [values.rank - 1], keepdims=0
+    )
 
 
 def _lengths(op, a, hermitian=False):
@@ -391,7 +399,9 @@ def _matrix_norm(op, x, ord, dim, keepdim):
     )  # fmt: skip
 
 
-@converter("torch.linalg.norm", cases=[case("float32[n,3]", "fro", [0, 1]), case("float32[n,3]", 3, 1)])
+@converter(
+    "torch.linalg.norm", cases=[case("float32[n,3]", "fro", [0, 1]), case("float32[n,3]", 3, 1)]
+)
 def norm(op, A, ord=None, dim=None, keepdim=False, *, dtype=None):
     axes = [dim] if isinstance(dim, int) else dim
     if ord is None or (axes is not None and len(axes) == 1) or (axes is None and A.rank < 2):
@@ -422,7 +432,9 @@ def matrix_exp(op, A):
     n = A.shape[-1]
     norm = op.ReduceSum(op.Abs(a), [a.rank - 2])
     norm = op.Max(op.ReduceMax(norm, keepdims=0), op.constant(1e-30, torch.float64))
-    halvings = op.Max(op.Ceil(op.Div(op.Log(norm), 0.6931471805599453)), op.constant(0, torch.float64))
+    halvings = op.Max(
+        op.Ceil(op.Div(op.Log(norm), 0.6931471805599453)), op.constant(0, torch.float64)
+    )
     x = op.Div(a, op.Pow(op.constant(2, torch.float64), halvings))
     one = eye_like(op, a, n)
     total = one

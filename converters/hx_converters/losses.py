@@ -101,7 +101,9 @@ def poisson_nll_loss(op, input, target, log_input, full, eps, reduction):
     else:
         loss = op.Sub(x, op.Mul(y, op.Log(op.Add(x, eps))))
     if full:
-        stirling = op.Add(op.Sub(op.Mul(y, op.Log(y)), y), op.Mul(op.Log(op.Mul(y, 2 * math.pi)), 0.5))
+        stirling = op.Add(
+            op.Sub(op.Mul(y, op.Log(y)), y), op.Mul(op.Log(op.Mul(y, 2 * math.pi)), 0.5)
+        )
         loss = op.Add(loss, op.Where(op.Greater(y, 1), stirling, 0))
     return reduce(op, loss, reduction)
 
@@ -222,7 +224,7 @@ def multilabel_margin_loss(op, self, target, reduction=1):
     right = op.Unsqueeze(op.GatherElements(x, safe, axis=1), [2])
     gap = op.Relu(op.Sub(1, op.Sub(right, op.Unsqueeze(x, [1]))))
     counts = op.Mul(op.Unsqueeze(op.cast(real, x.dtype), [2]), op.Sub(1, is_class))
-    losses = op.Div(op.ReduceSum(op.Mul(gap, counts), [1, 2], keepdims=0), op.constant(size, x.dtype))
+    losses = op.Div(
+        op.ReduceSum(op.Mul(gap, counts), [1, 2], keepdims=0), op.constant(size, x.dtype)
+    )
     return reduce(op, losses if self.rank == 2 or reduction else op.Squeeze(losses, [0]), reduction)
-
-

@@ -53,7 +53,7 @@ def layer_norm(op, input, normalized_shape, weight=None, bias=None, eps=1e-5, cu
 @converter("torch.group_norm", "torch.nn.functional.group_norm",
            cases=[case("float32[n,4,5]", 2)])  # fmt: skip
 def group_norm(op, input, num_groups, weight=None, bias=None, eps=1e-5, cudnn_enabled=True):
-    n, c, *rest = input.shape
+    n, _, *rest = input.shape
     flat = op.Reshape(input, op.sizes([n, num_groups, -1]))
     one, zero = _filled(op, 1.0, input, num_groups), _filled(op, 0.0, input, num_groups)
     y = op.Reshape(op.InstanceNormalization(flat, one, zero, epsilon=eps), op.sizes(input.shape))
@@ -101,7 +101,9 @@ def native_layer_norm(op, input, normalized_shape, weight, bias, eps):
     return layer_norm(op, input, normalized_shape, weight, bias, eps), mean, scale
 
 
-@converter("torch.native_group_norm", cases=[case("float32[n,4,5]", None, None, 3, 4, 5, 2, 1e-5)][:0])
+@converter(
+    "torch.native_group_norm", cases=[case("float32[n,4,5]", None, None, 3, 4, 5, 2, 1e-5)][:0]
+)
 def native_group_norm(op, input, weight, bias, N, C, HxW, group, eps):
     n, *_ = input.shape
     x = op.cast(reshaped(op, input, [n, group, -1]), op.result[1].dtype)
@@ -162,5 +164,7 @@ def native_batch_norm_legit(op, input, weight, bias, *rest):
 
 @converter("torch.ops.aten._batch_norm_with_update", cases=[])
 def batch_norm_with_update(op, input, weight, bias, running_mean, running_var, momentum, eps):
-    found = native_batch_norm(op, input, weight, bias, running_mean, running_var, True, momentum, eps)
+    found = native_batch_norm(
+        op, input, weight, bias, running_mean, running_var, True, momentum, eps
+    )
     return *found, op.constant(torch.empty(0, dtype=torch.uint8))

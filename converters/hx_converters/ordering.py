@@ -173,7 +173,9 @@ def repeat_interleave(op, input, repeats=None, dim=None, *, output_size=None):
     if not hasattr(repeats, "rank"):
         wide = op.Expand(op.Unsqueeze(input, [axis + 1]),
                          op.sizes([*shape[: axis + 1], repeats, *shape[axis + 1 :]]))  # fmt: skip
-        return op.Reshape(wide, op.sizes([*shape[:axis], shape[axis] * repeats, *shape[axis + 1 :]]))
+        return op.Reshape(
+            wide, op.sizes([*shape[:axis], shape[axis] * repeats, *shape[axis + 1 :]])
+        )
     repeats = op.Expand(repeats, op.sizes([shape[axis]]))
     return op.Gather(input, _repeated_places(op, repeats), axis=axis)
 
@@ -184,5 +186,7 @@ def _repeated_places(op, repeats):
     total = op.ReduceSum(op.cast(repeats, torch.int64), [0], keepdims=0)
     marks = op.Expand(op.constant(0), op.Reshape(op.Add(total, 1), [1]))
     ones = op.Expand(op.constant(1), op.sizes(ends.shape))
-    passed = op.CumSum(op.ScatterElements(marks, ends, ones, axis=0, reduction="add"), op.constant(0))
+    passed = op.CumSum(
+        op.ScatterElements(marks, ends, ones, axis=0, reduction="add"), op.constant(0)
+    )
     return op.Slice(passed, [0], [-1], [0])

@@ -23,7 +23,9 @@ def pad(op, input, pad, mode="constant", value=None):
     if cuts:
         x = op.Slice(x, [max(-b, 0) if _known(b) < 0 else 0 for b, _ in sides.values()],
                      [e if _known(e) < 0 else 2**62 for _, e in sides.values()], axes)  # fmt: skip
-        sides = {a: (0 if _known(b) < 0 else b, 0 if _known(e) < 0 else e) for a, (b, e) in sides.items()}
+        sides = {
+            a: (0 if _known(b) < 0 else b, 0 if _known(e) < 0 else e) for a, (b, e) in sides.items()
+        }
     if mode == "circular":
         return _picked(op, x, sides, mode)
     full = [0] * (2 * x.rank)
@@ -72,8 +74,6 @@ def _in_mode(mode):
 
 
 CONVERTERS = [
-    converter(*(f"torch.ops.aten.{name}_pad{n}d" for n in (1, 2, 3)))(
-        _in_mode(mode)
-    )
+    converter(*(f"torch.ops.aten.{name}_pad{n}d" for n in (1, 2, 3)))(_in_mode(mode))
     for name, mode in (("reflection", "reflect"), ("replication", "replicate"))
 ]

@@ -26,7 +26,9 @@ def _apart(op, x):
     if node is None or node.op != "Pad" or node.attributes.get("mode", "constant") != "constant":
         return x
     value = node.inputs[2] if len(node.inputs) > 2 else None
-    if len(node.inputs) > 3 or (value is not None and not (value.is_constant and value.item() == 0)):
+    if len(node.inputs) > 3 or (
+        value is not None and not (value.is_constant and value.item() == 0)
+    ):
         return x
     return op.Pad(node.inputs[0], node.inputs[1], op.constant(-0.0, x.dtype))
 
@@ -100,7 +102,9 @@ def _wanted(input, output_size, spatial):
 
 def _even(sizes, wanted):
     """The size of the windows where all of them are of one size, which no other run changes."""
-    if any(type(s) is not int or type(w) is not int or w == 0 or s % w for s, w in zip(sizes, wanted)):
+    if any(
+        type(s) is not int or type(w) is not int or w == 0 or s % w for s, w in zip(sizes, wanted)
+    ):
         return None
     return [s // w for s, w in zip(sizes, wanted)]
 

@@ -102,7 +102,6 @@ rnn_tanh = converter("torch.rnn_tanh", cases=[])(_plain("Tanh"))
 rnn_relu = converter("torch.rnn_relu", cases=[])(_plain("Relu"))
 
 
-
 def _gates(op, input, hx, w_ih, w_hh, b_ih, b_hh):
     """Input and hidden state, each through its own linear layer."""
     return op.Gemm(input, w_ih, b_ih, transB=1), op.Gemm(hx, w_hh, b_hh, transB=1)

@@ -158,7 +158,9 @@ def vector_norm(op, x, ord=2, dim=None, keepdim=False, *, dtype=None):
         return reduced(op, "ReduceSum", op.cast(op.cast(x, torch.bool), x.dtype), dim, keepdim)
     if math.isinf(ord):
         return reduced(op, "ReduceMax" if ord > 0 else "ReduceMin", op.Abs(x), dim, keepdim)
-    powers = reduced(op, "ReduceSum", op.Pow(op.Abs(x), op.constant(float(ord), x.dtype)), dim, keepdim)
+    powers = reduced(
+        op, "ReduceSum", op.Pow(op.Abs(x), op.constant(float(ord), x.dtype)), dim, keepdim
+    )
     return op.Pow(powers, op.constant(1 / ord, x.dtype))
 
 
@@ -169,7 +171,10 @@ def norm(op, input, p=2, dim=None, keepdim=False, *, dtype=None):
     return vector_norm(op, input, 2 if p is None else p, dim, keepdim)
 
 
-@converter("torch.dist", cases=[case("float32[n,3]", "float32[n,3]"), case("float32[n,3]", "float32[3]", 1)])
+@converter(
+    "torch.dist",
+    cases=[case("float32[n,3]", "float32[n,3]"), case("float32[n,3]", "float32[3]", 1)],
+)
 def dist(op, input, other, p=2):
     return vector_norm(op, op.Sub(input, other), p)
 
@@ -179,4 +184,6 @@ def renorm(op, input, p, dim, maxnorm):
     kept = one_axis(dim, input.rank)
     norms = vector_norm(op, input, p, [a for a in range(input.rank) if a != kept], True)
     scale = op.Div(op.constant(maxnorm, input.dtype), op.Add(norms, 1e-7))
-    return op.Where(op.Greater(norms, op.constant(maxnorm, input.dtype)), op.Mul(input, scale), input)
+    return op.Where(
+        op.Greater(norms, op.constant(maxnorm, input.dtype)), op.Mul(input, scale), input
+    )

@@ -124,7 +124,9 @@ def _reduced(op, input, axis, index, src, reduce, include_self):
     kind = _REDUCTIONS["sum" if reduce == "mean" else reduce]
     start = input
     if not include_self:
-        neutral = op.Expand(op.constant(_neutral(kind, input.dtype), input.dtype), op.sizes(index.shape))
+        neutral = op.Expand(
+            op.constant(_neutral(kind, input.dtype), input.dtype), op.sizes(index.shape)
+        )
         start = op.ScatterElements(input, index, neutral, axis=axis)
     y = op.ScatterElements(start, index, src, axis=axis, reduction=kind)
     if reduce != "mean":
@@ -161,7 +163,9 @@ def masked_scatter(op, input, mask, source):
     wide = op.Where(mask, input, input)
     mask = op.Expand(mask, op.sizes(wide.shape))
     if not wide.rank:
-        return op.Where(mask, op.Reshape(op.Slice(op.Reshape(source, [-1]), [0], [1], [0]), []), wide)
+        return op.Where(
+            mask, op.Reshape(op.Slice(op.Reshape(source, [-1]), [0], [1], [0]), []), wide
+        )
     places = op.Transpose(op.NonZero(mask), perm=[1, 0])
     count = op.Shape(places, start=0, end=1)
     return op.ScatterND(wide, places, op.Slice(op.Reshape(source, [-1]), [0], count, [0]))

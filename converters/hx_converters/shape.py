@@ -119,9 +119,7 @@ def as_strided(op, input, size, stride, storage_offset=None):
            cases=[case("float32[1,3]", [4, -1]), case("float32[3]", [2, 3])])  # fmt: skip
 def expand(op, self, size, *, implicit=False):
     lead = len(size) - self.rank
-    wanted = [
-        self.shape[i - lead] if type(n) is int and n == -1 else n for i, n in enumerate(size)
-    ]
+    wanted = [self.shape[i - lead] if type(n) is int and n == -1 else n for i, n in enumerate(size)]
     if op.same(wanted, self.shape):
         return self
     return op.Expand(self, op.sizes(wanted))
@@ -145,7 +143,9 @@ def repeat(op, self, dims):
            cases=[case(["float32[n,3]", "float32[n,2]"], 1)])  # fmt: skip
 def cat(op, tensors, dim=0):
     dtype = op.result.dtype
-    parts = [x for x in tensors if not (x.rank == 1 and op.result.rank > 1)]  # torch skips empty [0]
+    parts = [
+        x for x in tensors if not (x.rank == 1 and op.result.rank > 1)
+    ]  # torch skips empty [0]
     return op.Concat(*[op.cast(x, dtype) for x in parts], axis=one_axis(dim, parts[0].rank))
 
 
@@ -228,7 +228,9 @@ def roll(op, input, shifts, dims=()):
     return x
 
 
-@converter("torch.rot90", cases=[case("float32[n,3]"), case("float32[n,3]", 2), case("float32[n,3]", -1)])
+@converter(
+    "torch.rot90", cases=[case("float32[n,3]"), case("float32[n,3]", 2), case("float32[n,3]", -1)]
+)
 def rot90(op, input, k=1, dims=(0, 1)):
     a, b = (one_axis(d, input.rank) for d in dims)
     turns = k % 4

@@ -162,9 +162,9 @@ def _ranked(op, ordered, rank):
     return op.GatherElements(ordered, wanted, axis=ordered.rank - 1)
 
 
-quantile = converter("torch.quantile", cases=[case("float32[n,5]", 0.3), case("float32[n,5]", 0.3, 1)])(
-    _quantile(False)
-)
+quantile = converter(
+    "torch.quantile", cases=[case("float32[n,5]", 0.3), case("float32[n,5]", 0.3, 1)]
+)(_quantile(False))
 nanquantile = converter("torch.nanquantile", cases=[case("float32[n,5]", 0.3, 1)])(_quantile(True))
 
 

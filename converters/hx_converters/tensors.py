@@ -40,9 +40,9 @@ for _method, _dtype in {
     "int": "int32", "long": "int64", "short": "int16", "char": "int8", "byte": "uint8",
     "bool": "bool",
 }.items():  # fmt: skip
-    globals()[f"to_{_method}"] = converter(
-        f"torch.Tensor.{_method}", cases=[case("float32[n,3]")]
-    )(_cast_to(_dtype))
+    globals()[f"to_{_method}"] = converter(f"torch.Tensor.{_method}", cases=[case("float32[n,3]")])(
+        _cast_to(_dtype)
+    )
 
 
 @converter("torch.dropout", "torch.nn.functional.dropout", "torch.feature_dropout",

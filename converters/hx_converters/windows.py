@@ -29,7 +29,9 @@ def _places(op, size, kernel, dilation, stride):
     return op.Add(op.Unsqueeze(inside, [1]), starts), count
 
 
-@converter("torch.ops.aten.im2col", cases=[case("float32[n,2,5,h]", [2, 3], [1, 1], [1, 0], [2, 1])])
+@converter(
+    "torch.ops.aten.im2col", cases=[case("float32[n,2,5,h]", [2, 3], [1, 1], [1, 0], [2, 1])]
+)
 def im2col(op, self, kernel_size, dilation, padding, stride):
     x = self if self.rank == 4 else op.Unsqueeze(self, [0])
     kernel, dilation, pads, stride = (pair(v) for v in (kernel_size, dilation, padding, stride))

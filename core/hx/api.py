@@ -111,7 +111,6 @@ def scan(
     _check_opset(opset)
     registry = packs if packs is not None else Registry.installed()
 
-
     def look(_: None) -> Report:
         prepared = prepare(model, args, kwargs, None, dynamic, dynamic_axes.axes)
         return _report(capture(prepared, registry, opset, None), registry, opset)

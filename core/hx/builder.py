@@ -485,7 +485,11 @@ class Op:
         for tensor, value in zip(given.tensors, given.values) if given is not None else ():
             if value is n and tensor.numel() == 1:
                 recorded = int(tensor)
-                return recorded if n.fixed else dims.dim(dims.Poly.of(dims.Atom("item", (n,), recorded)))
+                return (
+                    recorded
+                    if n.fixed
+                    else dims.dim(dims.Poly.of(dims.Atom("item", (n,), recorded)))
+                )
         raise Unsupported("a size is a tensor of which only the graph knows the contents")
 
     @staticmethod

@@ -118,7 +118,7 @@ class ModelRaised(Exception):
 class Call:
     """A call on its way from the model to the graph. The real one runs once, when first needed."""
 
-    __slots__ = ("_real", "_run", "assigned", "done", "error", "given", "choice")
+    __slots__ = ("_real", "_run", "assigned", "choice", "done", "error", "given")
 
     def __init__(self, choice: Registration, given: Arguments, run: Callable[[], Any]) -> None:
         self.choice = choice
@@ -152,7 +152,7 @@ class Call:
 class Replayed:
     """Stands in for a Call when a view is worked out again from other contents."""
 
-    __slots__ = ("spec", "assigned")
+    __slots__ = ("assigned", "spec")
     replayed = True
 
     def __init__(self, spec: Any) -> None:

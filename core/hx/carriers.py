@@ -45,9 +45,9 @@ def places(recording: Any, model: Any) -> list[Place]:
     ]
     for module in _modules(model):
         for name, value in list(vars(module).items()):
-            wrap = wanted.get(id(patching.behind(value)))
-            if wrap is not None:
-                found.append((module, name, wrap))
+            known_wrap = wanted.get(id(patching.behind(value)))
+            if known_wrap is not None:
+                found.append((module, name, known_wrap))
     return found
 
 

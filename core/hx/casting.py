@@ -7,8 +7,8 @@ one that does, and the outputs back. What the default runtime can do is asked of
 
 from __future__ import annotations
 
-from builtins import len, min  # their own: `world` hooks those of the model
 import functools
+from builtins import len, min  # their own: `world` hooks those of the model
 from typing import TYPE_CHECKING
 
 import torch

@@ -513,7 +513,12 @@ class DimFloat(float):
     @staticmethod
     def whole(x: float, kind: str):
         """floor, ceil, round or trunc of a float, as an integer that still remembers."""
-        function: Any = {"floor": math.floor, "ceil": math.ceil, "round": round, "trunc": math.trunc}
+        function: Any = {
+            "floor": math.floor,
+            "ceil": math.ceil,
+            "round": round,
+            "trunc": math.trunc,
+        }
         plain = function[kind](float.__float__(x))
         if not isinstance(x, DimFloat):
             return plain

@@ -101,7 +101,11 @@ def _alike(value: Constant) -> Any:
     if value.name:
         return tensor.dtype, tensor.data_ptr(), tuple(tensor.shape), tuple(tensor.stride())
     flat = tensor.detach().reshape(-1)
-    return tensor.dtype, tuple(tensor.shape), tuple(_raw(flat[:: max(1, flat.numel() // 64)]).tolist())
+    return (
+        tensor.dtype,
+        tuple(tensor.shape),
+        tuple(_raw(flat[:: max(1, flat.numel() // 64)]).tolist()),
+    )
 
 
 def _equal(a: Constant, b: Constant) -> bool:

@@ -80,14 +80,18 @@ def _first_off(path: Any, case: Case, kept: dict[str, Any]) -> str:
         nodes.append(node)
     names = [value.name for value in model.graph.output]
     try:
-        results = dict(zip(names, Session(model.SerializeToString(), optimized=False).run(case.feeds)))
+        results = dict(
+            zip(names, Session(model.SerializeToString(), optimized=False).run(case.feeds))
+        )
     except (Refused, ValueError):  # ValueError: too large for one message
         return ""
     for depth, node in enumerate(nodes, 1):
         for name in node.output:
             if name not in kept or name not in results:
                 continue
-            found = difference(results[name], kept[name], Tolerance.for_dtype(kept[name].dtype, depth))
+            found = difference(
+                results[name], kept[name], Tolerance.for_dtype(kept[name].dtype, depth)
+            )
             if found.problem:
                 about = {p.key: p.value for p in node.metadata_props}
                 return (

@@ -8,9 +8,9 @@ error that names the opset which can say it.
 
 from __future__ import annotations
 
-from builtins import len  # their own: `world` hooks those of the model
 import functools
 import math
+from builtins import len  # their own: `world` hooks those of the model
 
 import torch
 

@@ -23,11 +23,7 @@ class Frames:
         if any(isinstance(c, FunctionType) for c in code.co_consts):
             return True  # a hooked function, which `patching` gave other code
         name = code.co_filename
-        return (
-            name.startswith(self._prefixes)
-            or name.startswith(_ALSO[:2])
-            or name.endswith(_ALSO[2:])
-        )
+        return name.startswith((*self._prefixes, *_ALSO[:2])) or name.endswith(_ALSO[2:])
 
     def user(self, depth: int = 1) -> FrameType | None:
         frame: FrameType | None = sys._getframe(depth)

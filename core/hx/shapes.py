@@ -428,9 +428,7 @@ def _expand(inputs, attributes, count):
     lead = len(common) - len(wanted)
     # What is expanded to a size has that size, or else PyTorch would have refused it.
     return [
-        tuple(
-            wanted[i - lead] if n is RUN_TIME and i >= lead else n for i, n in enumerate(common)
-        )
+        tuple(wanted[i - lead] if n is RUN_TIME and i >= lead else n for i, n in enumerate(common))
     ]
 
 

@@ -180,5 +180,3 @@ def _scopes(recording: Recording, model: Any, watch: Callable | None) -> Callabl
         return result
 
     return hook
-
-

@@ -311,6 +311,7 @@ def test_one_name_is_one_size(proved):
 
 def test_equal_sizes_of_two_names_are_not_the_same_size(proved):
     """Both are 3 in the recording, and that is chance."""
+
     def f(x, y):
         return x.sum(0)[:, None] * y.sum(0)[None], x.new_zeros(y.shape[1], x.shape[1])
 
@@ -322,7 +323,9 @@ def test_equal_sizes_of_two_names_are_not_the_same_size(proved):
 
 def test_sizes_inside_containers(proved):
     def f(batch, *, extra):
-        return batch["ids"].float().view(-1) * len(batch["ids"]), extra[0].sum(1) / extra[0].shape[1]
+        return batch["ids"].float().view(-1) * len(batch["ids"]), extra[0].sum(1) / extra[0].shape[
+            1
+        ]
 
     program = proved(
         f, ({"ids": torch.randint(0, 9, (2, 3))},), kwargs={"extra": [torch.randn(2, 4)]},
@@ -579,7 +582,9 @@ def test_what_leaves_is_told_with_its_line(name, line_of, tmp_path):
     report = hx.scan(function, torch.randn(2, 3), dynamic=dynamic)
     line = line_of(function, "# here:")
     kind = open(__file__).read().splitlines()[line - 1].rpartition("# here: ")[2]  # noqa: SIM115, PTH123
-    assert {(e.kind, e.where.file, e.where.line) for e in report.escapes} == {(kind, __file__, line)}
+    assert {(e.kind, e.where.file, e.where.line) for e in report.escapes} == {
+        (kind, __file__, line)
+    }
     path = tmp_path / "m.onnx"
     with pytest.raises(hx.EscapeError) as caught:
         hx.export(function, torch.randn(2, 3), path, dynamic=dynamic, strict=True)

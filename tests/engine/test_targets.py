@@ -55,10 +55,10 @@ OPERATORS = [
     ("__pos__", "aten::positive", lambda: +x),
     ("__abs__", "aten::abs", lambda: abs(x)),
     ("__eq__", "aten::eq", lambda: x == 1),
-    ("__eq__", "aten::eq", lambda: 1 == x),  # noqa: SIM300
+    ("__eq__", "aten::eq", lambda: 1 == x),
     ("__ne__", "aten::ne", lambda: x != x),
     ("__lt__", "aten::lt", lambda: x < 1),
-    ("__lt__", "aten::lt", lambda: 1 > x),  # noqa: SIM300
+    ("__lt__", "aten::lt", lambda: 1 > x),
     ("__le__", "aten::le", lambda: x <= 1),
     ("__gt__", "aten::gt", lambda: x > 1),
     ("__ge__", "aten::ge", lambda: x >= 1),

@@ -133,9 +133,7 @@ def test_numbers_and_strings_among_the_arguments_are_fixed(proved):
     def f(x, scale, mode="a", flags=(True, 2)):
         return x * scale * flags[1] if mode == "b" and flags[0] else x
 
-    program = proved(
-        f, (torch.randn(2, 3), 2.5), kwargs={"mode": "b"}, dynamic=BATCH, sizes=FIVE
-    )
+    program = proved(f, (torch.randn(2, 3), 2.5), kwargs={"mode": "b"}, dynamic=BATCH, sizes=FIVE)
     assert inputs(program) == ["x"]
 
 
@@ -171,7 +169,9 @@ def test_keyword_arguments_by_dynamic_name(proved):
 
 
 def test_only_keyword_arguments(proved):
-    program = proved(Module(lambda x, y: x - y), (), kwargs={"y": torch.ones(2), "x": torch.zeros(2)})
+    program = proved(
+        Module(lambda x, y: x - y), (), kwargs={"y": torch.ones(2), "x": torch.zeros(2)}
+    )
     assert sorted(inputs(program)) == ["x", "y"]
 
 
@@ -343,7 +343,9 @@ def test_a_weight_in_several_forms_is_stored_once(proved):
             self.w = nn.Parameter(torch.randn(20, 20))
 
         def forward(self, x):
-            return x @ self.w + x @ self.w.t() + F.linear(x, self.w) + self.w[3] + self.w.view(-1)[:20]
+            return (
+                x @ self.w + x @ self.w.t() + F.linear(x, self.w) + self.w[3] + self.w.view(-1)[:20]
+            )
 
     program = proved(Forms(), torch.randn(2, 20), dynamic=BATCH, sizes=FIVE)
     big = [k for k, v in initializers(program).items() if v.size > 100]

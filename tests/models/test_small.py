@@ -141,7 +141,9 @@ def test_attention_with_einsum():
     q, k = torch.randn(2, 2, 5, 4), torch.randn(2, 2, 6, 4)
     axes = {0: "batch", 2: "keys"}
     program = hx.export(
-        Attention(), (q, k, k.clone()), dynamic={"q": {0: "batch", 2: "queries"}, "k": axes, "v": axes}
+        Attention(),
+        (q, k, k.clone()),
+        dynamic={"q": {0: "batch", 2: "queries"}, "k": axes, "v": axes},
     )
     assert kinds(program).count("Einsum") == 2
 

@@ -74,7 +74,13 @@ def with_hx(model, args, kwargs, dynamic=None, opset=20) -> Exported:
 
     try:
         program = hx.export(
-            model, args, kwargs=kwargs, verify=False, dynamic=dynamic, packs=_registry(), opset=opset
+            model,
+            args,
+            kwargs=kwargs,
+            verify=False,
+            dynamic=dynamic,
+            packs=_registry(),
+            opset=opset,
         )
     except hx.HxError as error:
         if isinstance(error, hx.ConverterError):
@@ -104,9 +110,8 @@ def _registry() -> Any:
     if not _packs:
         import importlib
 
-        from hx_converters.plugin import hx_converters
-
         from hx.registry import Registry
+        from hx_converters.plugin import hx_converters
 
         _packs.append(Registry.of(*map(importlib.import_module, hx_converters())))
     return _packs[0]
