@@ -11,8 +11,14 @@ from .reduction import vector_norm
 TWO = [case("float32[n,3]", "float32[n,3]")]
 
 
-@converter("torch.cdist", "torch.ops.aten._cdist_forward",
-           cases=[case("float32[n,3,4]", "float32[n,5,4]"), case("float32[n,4]", "float32[5,4]", 1.0)])  # fmt: skip
+@converter(
+    "torch.cdist",
+    cases=[case("float32[n,3,4]", "float32[n,5,4]"), case("float32[n,4]", "float32[5,4]", 1.0)],
+)
+@converter(
+    "torch.ops.aten._cdist_forward",
+    cases=[case("float32[n,3,4]", "float32[n,5,4]", 2.0, None)],
+)
 @rounded_once
 def cdist(op, x1, x2, p=2.0, compute_mode=None):
     gap = op.Sub(op.Unsqueeze(x1, [x1.rank - 1]), op.Unsqueeze(x2, [x2.rank - 2]))
@@ -40,15 +46,12 @@ def pairwise_distance(op, x1, x2, p=2.0, eps=1e-6, keepdim=False):
 @converter("torch.nn.functional.cosine_similarity", "torch.cosine_similarity", cases=TWO)
 @rounded_once
 def cosine_similarity(op, x1, x2, dim=1, eps=1e-8):
-    x, y = as_result(op, x1, x2)
-    rank = max(x.rank, y.rank)
-    axis = one_axis(dim, rank)
-
-    def unit(v):
-        place = axis - rank + v.rank
-        if place < 0:
-            v, place = op.Unsqueeze(v, list(range(rank - v.rank))), axis
-        length = op.Max(op.ReduceL2(v, [place]), op.constant(eps, v.dtype))
-        return op.Div(v, length)
-
-    return op.ReduceSum(op.Mul(unit(x), unit(y)), [axis], keepdims=0)
+    x, y = (v if v.rank else op.Reshape(v, [1]) for v in as_result(op, x1, x2))
+    product = op.Mul(x, y)
+    axis = one_axis(dim, product.rank)
+    # Lengths are those of the vectors as they are broadcast, not as they came.
+    x, y = (v if op.same(v.shape, product.shape) else op.Expand(v, op.sizes(product.shape))
+            for v in (x, y))  # fmt: skip
+    longs = [op.Max(op.ReduceL2(v, [axis], keepdims=0), op.constant(eps, v.dtype)) for v in (x, y)]
+    total = op.ReduceSum(product, [axis], keepdims=0)
+    return op.Div(op.Div(total, longs[0]), longs[1])

@@ -8,6 +8,10 @@ from hx.lazy import torch
 from ._common import reshaped
 
 
+def _is_empty(x):
+    return any(type(n) is int and n == 0 for n in x.shape)
+
+
 def _filled(op, number, like, size):
     return op.constant([number] * size, like.dtype)
 
@@ -15,6 +19,8 @@ def _filled(op, number, like, size):
 @converter("torch.batch_norm", "torch.ops.aten._native_batch_norm_legit_no_training", cases=[])
 def batch_norm(op, input, weight, bias, running_mean, running_var, training, momentum, eps,
                cudnn_enabled=True):  # fmt: skip
+    if _is_empty(input):
+        return input
     if training or running_mean is None:
         return _by_own_statistics(op, input, weight, bias, eps)
     channels = running_mean.shape[0]
@@ -54,6 +60,8 @@ def layer_norm(op, input, normalized_shape, weight=None, bias=None, eps=1e-5, cu
            cases=[case("float32[n,4,5]", 2)])  # fmt: skip
 def group_norm(op, input, num_groups, weight=None, bias=None, eps=1e-5, cudnn_enabled=True):
     n, _, *rest = input.shape
+    if _is_empty(input):
+        return input
     flat = op.Reshape(input, op.sizes([n, num_groups, -1]))
     one, zero = _filled(op, 1.0, input, num_groups), _filled(op, 0.0, input, num_groups)
     y = op.Reshape(op.InstanceNormalization(flat, one, zero, epsilon=eps), op.sizes(input.shape))
@@ -73,7 +81,24 @@ def instance_norm(op, input, weight, bias, running_mean, running_var, use_input_
         return batch_norm(op, input, weight, bias, running_mean, running_var, False, momentum, eps)
     weight = _filled(op, 1.0, input, channels) if weight is None else weight
     bias = _filled(op, 0.0, input, channels) if bias is None else bias
+    if running_mean is not None:
+        _keep_instance_statistics(op, input, running_mean, running_var, momentum)
     return op.InstanceNormalization(input, weight, bias, epsilon=eps)
+
+
+def _keep_instance_statistics(op, input, running_mean, running_var, momentum):
+    """Those of each image, and the mean of them over the batch."""
+    axes, count = list(range(2, input.rank)), 1
+    for a in axes:
+        count = input.shape[a] * count
+    x = op.cast(input, running_mean.dtype)
+    mean = op.ReduceMean(x, axes)
+    centred = op.Sub(x, mean)
+    squares = op.ReduceSum(op.Mul(centred, centred), axes, keepdims=0)
+    variance = op.Div(squares, op.constant(max(count - 1, 1), x.dtype))
+    for old, new in ((running_mean, op.Squeeze(mean, axes)), (running_var, variance)):
+        new = op.ReduceMean(new, [0], keepdims=0)
+        op.assign(old, op.Add(op.Mul(old, 1 - momentum), op.Mul(new, momentum)))
 
 
 @converter("torch.rms_norm", cases=[case("float32[n,4]", [4])])
@@ -105,8 +130,11 @@ def native_layer_norm(op, input, normalized_shape, weight, bias, eps):
     "torch.native_group_norm", cases=[case("float32[n,4,5]", None, None, 3, 4, 5, 2, 1e-5)][:0]
 )
 def native_group_norm(op, input, weight, bias, N, C, HxW, group, eps):
-    n, *_ = input.shape
-    x = op.cast(reshaped(op, input, [n, group, -1]), op.result[1].dtype)
+    n, c, *rest = input.shape
+    size = c // group
+    for width in rest:
+        size = width * size
+    x = op.cast(reshaped(op, input, [n, group, size]), op.result[1].dtype)
     mean = op.ReduceMean(x, [2], keepdims=0)
     centred = op.Sub(x, op.Unsqueeze(mean, [2]))
     variance = op.ReduceMean(op.Mul(centred, centred), [2], keepdims=0)
