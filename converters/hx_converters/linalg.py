@@ -144,11 +144,6 @@ def linalg_cholesky(op, input, upper=False):
     return flipped(op, lower) if upper else lower
 
 
-@converter("torch.linalg.cholesky_ex", cases=[case(_POSITIVE)])
-def cholesky_ex(op, input, *, upper=False, check_errors=False):
-    return linalg_cholesky(op, input, upper), _nothing_wrong(op, input)
-
-
 def _product(op, factor, upper):
     factor = wide(op, factor)
     other = flipped(op, factor)

@@ -55,7 +55,7 @@ class Model(nn.Module):
         a, b = torch.special.airy_ai(x), x.igamma(x.abs())  # two
         x.lgamma_()  # in place
         if a.shape[0] == 2:
-            return F.relu(a) + b, x, x.geqrf()
+            return F.relu(a) + b, x, x.lgamma()
         return x
 
 
@@ -68,7 +68,7 @@ def test_everything_missing_is_told_in_one_run(line_of):
     missing = {m.target: m for m in error.missing}
     assert set(missing) == {
         "torch.special.bessel_j0", "torch.special.airy_ai", "torch.Tensor.igamma",
-        "torch.Tensor.lgamma_", "torch.Tensor.geqrf",
+        "torch.Tensor.lgamma_", "torch.Tensor.lgamma",
     }  # fmt: skip
     bessel = missing["torch.special.bessel_j0"]
     assert bessel.count == 4
