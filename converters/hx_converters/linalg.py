@@ -24,11 +24,6 @@ _SQUARE = lambda: torch.randn(3, 3) + 3 * torch.eye(3)  # noqa: E731
 _POSITIVE = lambda: torch.eye(3) + 0.1 * torch.ones(3, 3)  # noqa: E731
 
 
-def _nothing_wrong(op, a):
-    """The info of LAPACK: 0 for each matrix."""
-    return op.Expand(op.constant(0, torch.int32), op.sizes(a.shape[:-2]))
-
-
 def _empty(op, spec):
     return op.constant(torch.empty(tuple(spec.shape), dtype=spec.dtype))
 
@@ -55,27 +50,9 @@ def solve(op, A, B, *, left=True):
     return _solve(op, A, B, left, A.dtype)
 
 
-@converter("torch.linalg.solve_ex", cases=[case(_SQUARE, "float32[3]")])
-def solve_ex(op, A, B, *, left=True, check_errors=False):
-    return _solve(op, A, B, left, A.dtype), _nothing_wrong(op, A)
-
-
-@converter("torch.ops.aten._linalg_solve_ex", cases=[])
-def solve_with_factors(op, A, B, *, left=True, check_errors=False):
-    """What stands behind solve: the factors come along."""
-    lu, pivots = factored(op, A if left else flipped(op, A))
-    return (_solve(op, A, B, left, A.dtype), op.cast(lu, A.dtype), op.cast(pivots, torch.int32),
-            _nothing_wrong(op, A))  # fmt: skip
-
-
 @converter("torch.linalg.inv", "torch.inverse", cases=[case(_SQUARE)])
 def inv(op, A):
     return op.cast(solved(op, A, eye_like(op, wide(op, A), A.shape[-1])), A.dtype)
-
-
-@converter("torch.linalg.inv_ex", cases=[case(_SQUARE)])
-def inv_ex(op, A, *, check_errors=False):
-    return inv(op, A), _nothing_wrong(op, A)
 
 
 def _triangle(op, a, upper, unit):
@@ -164,22 +141,12 @@ def cholesky_inverse(op, input, upper=False):
     return op.cast(solved(op, whole, eye_like(op, whole, whole.shape[-1])), input.dtype)
 
 
-@converter(
-    "torch.linalg.lu_factor_ex",
-    "torch.ops.aten.linalg_lu_factor_ex",
-    cases=[case("float32[n,3,4]")],
-)
-def lu_factor_ex(op, A, *, pivot=True, check_errors=False):
+@converter("torch.linalg.lu_factor", cases=[case("float32[n,3,4]")])
+def lu_factor(op, A, *, pivot=True):
     if not pivot:
         return NotImplemented
     lu, pivots = factored(op, A)
-    return op.cast(lu, A.dtype), op.cast(pivots, torch.int32), _nothing_wrong(op, A)
-
-
-@converter("torch.linalg.lu_factor", cases=[case("float32[n,3,4]")])
-def lu_factor(op, A, *, pivot=True):
-    found = lu_factor_ex(op, A, pivot=pivot)
-    return found if found is NotImplemented else found[:2]
+    return op.cast(lu, A.dtype), op.cast(pivots, torch.int32)
 
 
 def _unpacked(op, lu, pivots):
