@@ -211,8 +211,7 @@ def _run(
     with torch._C.DisableTorchFunction():
         _bind_outputs(found, result)
     _tell_shared(found)
-    found.changed_buffers = list(guard.changed_buffers)
-    found.changed_parameters = list(guard.changed_parameters)
+    found.changed_buffers, found.changed_parameters = guard.changed()
     if found.changed_parameters:
         told = ", ".join(found.changed_parameters[:5])
         found.notes.append(f"the model writes to its parameters: {told}")
@@ -271,13 +270,14 @@ def _name_tensors(model: Any, recording: Recording) -> None:
     for path, module in model.named_modules():
         recording.states.add(id(vars(module)))
         for attribute, thing in vars(module).items():
-            if attribute.startswith(("_parameters", "_buffers", "_modules")):
-                continue
-            full = f"{path}.{attribute}" if path else attribute
             if isinstance(thing, torch.Tensor):
-                recording.name_tensor(thing, full)
-            elif type(thing) in (list, tuple, dict):
-                for name, leaf in structures.leaves(thing, full):
+                recording.name_tensor(thing, f"{path}.{attribute}" if path else attribute)
+            elif type(thing) in (list, tuple, dict) and thing:
+                if attribute in ("_parameters", "_buffers", "_modules"):
+                    continue  # named above
+                for name, leaf in structures.leaves(
+                    thing, f"{path}.{attribute}" if path else attribute
+                ):
                     if isinstance(leaf, torch.Tensor):
                         recording.name_tensor(leaf, name)
 

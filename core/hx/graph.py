@@ -249,7 +249,8 @@ class _Assembler:
             return ir.AttrGraph(name, self.body(v))
         if isinstance(v, torch.Tensor):
             return ir.AttrTensor(name, TorchTensor(v, name=name))
-        return convenience.convert_attribute(name, v) if v != [] else ir.AttrInt64s(name, [])
+        plain = _plain_attribute(name, v)
+        return convenience.convert_attribute(name, v) if plain is None else plain
 
     def body(self, body: Body) -> ir.Graph:
         inputs = []
@@ -270,6 +271,19 @@ class _Assembler:
                                  name=self.names.claim("body/Identity")))  # fmt: skip
             outputs.append(out)
         return ir.Graph(inputs, outputs, nodes=nodes, name=self.names.claim("body"))
+
+
+def _plain_attribute(name: str, v: Any) -> ir.Attr | None:
+    """Numbers, words and lists of them; onnx_ir's own conversion tries every protocol first."""
+    if isinstance(v, (list, tuple)):
+        if all(isinstance(each, int) for each in v):
+            return ir.AttrInt64s(name, v)
+        return ir.AttrFloat32s(name, v) if all(isinstance(each, (int, float)) for each in v) else None
+    if isinstance(v, int):
+        return ir.AttrInt64(name, v)
+    if isinstance(v, float):
+        return ir.AttrFloat32(name, v)
+    return ir.AttrString(name, v) if isinstance(v, str) else None
 
 
 def _ir_value(value: Value, name: str) -> ir.Value:

@@ -116,11 +116,17 @@ class preserved:  # noqa: N801, RUF100 - read as a verb
     @property
     def changed_buffers(self) -> list[str]:
         """The names of buffers whose contents differ from what they were on entry."""
-        return (self._changed or self._differences())[0]
+        return self.changed()[0]
 
     @property
     def changed_parameters(self) -> list[str]:
-        return (self._changed or self._differences())[1]
+        return self.changed()[1]
+
+    def changed(self) -> tuple[list[str], list[str]]:
+        """The names of both kinds, from one look at them all when the model has run."""
+        if self._changed is None:
+            self._changed = self._differences()
+        return self._changed
 
     def __enter__(self) -> preserved:
         try:
@@ -214,8 +220,7 @@ class preserved:  # noqa: N801, RUF100 - read as a verb
     # What is put back.
 
     def _restore(self) -> list[str]:
-        if self._changed is None:
-            self._changed = self._differences()
+        self.changed()  # before it is put back, for those who ask afterwards
         lost, failed = [], None
         for kept in self._tensors.values():
             try:

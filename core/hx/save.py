@@ -7,8 +7,8 @@
 Without `commit` everything written is removed, whatever the way out. A model's weights are in the
 file itself up to 1.5 GB, above that (or when asked) in a data file beside it. The data file is
 named by its contents, so the old model keeps its own data until the moment that it is replaced,
-and the data that only the old model used goes after that. Everything is on the disk (fsync) before
-the target is replaced, so a power cut, too, finds the old model or the new one.
+and the data that only the old model used goes after that. As with a plain write, the system decides
+when the bytes reach the disk: waiting for that would take as long again.
 
 onnx and onnx_ir are imported when something is saved.
 """
@@ -30,13 +30,13 @@ from typing import TYPE_CHECKING
 
 from hx import claims, wire
 from hx.claims import Claim
-from hx.disk import Flush, sync_folder
 from hx.errors import ExportError, HxError, UsageError
 
 if TYPE_CHECKING:
     import onnx_ir
 
 INLINE_MAX = 1_500_000_000
+BUFFER = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,6 @@ class Staged:
         self._final = final
         self._seconds = 0.0
         self._claims: list[Claim] = []
-        self._flushes: list[Flush] = []
         self._data: Claim | None = None
         self._loose: list[Path] = []  # data files that may be nobody's when we are through
 
@@ -121,12 +120,8 @@ class Staged:
             if replaced:  # a note of what is to go, should we not live to do it
                 note = self._create()
                 os.write(note.fd, "\n".join(path.name for path in replaced).encode())
-            for flush in self._flushes:
-                flush.wait()
-            sync_folder(self.target.parent)
             self._move(self._model, self.target)
             self.path = self.target
-            sync_folder(self.target.parent)
         self._seconds += time.perf_counter() - start
         return Saved(self.target, self.size, self.data_path, self._seconds)
 
@@ -160,10 +155,8 @@ class Staged:
 
     @contextlib.contextmanager
     def _writing(self, claim: Claim) -> Iterator[wire.Write]:
-        flush = Flush(claim.path)
-        self._flushes.append(flush)
-        with flush.writing() as write:
-            yield write
+        with open(claim.fd, "wb", buffering=BUFFER, closefd=False) as file:
+            yield file.write
 
     def _place_of(self, data: Claim, digest: str) -> Path:
         """A name for the data that is free, or taken by the very same bytes."""
