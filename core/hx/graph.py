@@ -278,7 +278,9 @@ def _plain_attribute(name: str, v: Any) -> ir.Attr | None:
     if isinstance(v, (list, tuple)):
         if all(isinstance(each, int) for each in v):
             return ir.AttrInt64s(name, v)
-        return ir.AttrFloat32s(name, v) if all(isinstance(each, (int, float)) for each in v) else None
+        return (
+            ir.AttrFloat32s(name, v) if all(isinstance(each, (int, float)) for each in v) else None
+        )
     if isinstance(v, int):
         return ir.AttrInt64(name, v)
     if isinstance(v, float):
