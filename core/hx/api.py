@@ -62,7 +62,7 @@ def export(
     external_data  weights in a file of their own; None decides by size
     packs          a Registry; None takes the packs that are installed
     """
-    registry = packs if packs is not None else Registry.installed()
+    registry = packs if packs is not None else Registry.standing()
     options = (
         model, args, path, kwargs, input_names, output_names, outputs, dynamic, opset, verify,
         strict, external_data, registry, progress or (lambda stage: None),
@@ -109,7 +109,7 @@ def scan(
 ) -> Report:
     """A dry run: what is covered, what is missing and where, what declined, what escapes."""
     _check_opset(opset)
-    registry = packs if packs is not None else Registry.installed()
+    registry = packs if packs is not None else Registry.standing()
 
     def look(_: None) -> Report:
         prepared = prepare(model, args, kwargs, None, dynamic, dynamic_axes.axes)

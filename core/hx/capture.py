@@ -272,14 +272,19 @@ def _name_tensors(model: Any, recording: Recording) -> None:
         for attribute, thing in vars(module).items():
             if isinstance(thing, torch.Tensor):
                 recording.name_tensor(thing, f"{path}.{attribute}" if path else attribute)
-            elif type(thing) in (list, tuple, dict) and thing:
+            elif type(thing) in (list, tuple, dict) and _may_hold_tensors(thing):
                 if attribute in ("_parameters", "_buffers", "_modules"):
                     continue  # named above
-                for name, leaf in structures.leaves(
-                    thing, f"{path}.{attribute}" if path else attribute
-                ):
+                full = f"{path}.{attribute}" if path else attribute
+                for name, leaf in structures.leaves(thing, full):
                     if isinstance(leaf, torch.Tensor):
                         recording.name_tensor(leaf, name)
+
+
+def _may_hold_tensors(thing: Any) -> bool:
+    """Most are pairs of numbers, such as the stride of a convolution."""
+    inside = thing.values() if type(thing) is dict else thing
+    return any(type(each) not in (int, float, str, bool, type(None)) for each in inside)
 
 
 def _watcher(model: Any, outputs: Sequence[str] | None, asked: dict, recording: Recording):

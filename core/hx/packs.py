@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import functools
 import importlib
 import io
 import re
@@ -17,6 +18,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -88,6 +90,23 @@ def plain(name: str) -> str:
 
 def find() -> list[tuple[Pack, EntryPoint]]:
     """Every entry point of the group, as a bare record, sorted; nothing is imported yet."""
+    return list(_found(installed_state()))
+
+
+def installed_state() -> tuple[Any, ...]:
+    """Changes when something is installed or removed: where Python looks, and when that changed."""
+    return (*map(_changed_at, sys.path), *map(id, sys.meta_path))
+
+
+def _changed_at(path: str) -> tuple[str, int]:
+    try:
+        return path, Path(path).stat().st_mtime_ns
+    except OSError:
+        return path, 0
+
+
+@functools.lru_cache(maxsize=1)
+def _found(state: tuple[Any, ...]) -> list[tuple[Pack, EntryPoint]]:
     found = []
     for entry in entry_points(group=GROUP):
         dist = entry.dist

@@ -47,6 +47,9 @@ class Choice:
         return self.problem is not None
 
 
+_standing: dict[Any, Registry] = {}
+
+
 @dataclass(frozen=True)
 class Refusal:
     """A converter that exists and cannot be used here, and why."""
@@ -63,6 +66,7 @@ class Registry:
         self.use = dict(use or {})
         self._added: list[Registration] = []
         self._hands: set[str] = set()  # what those that were added by hand are called
+        self._selected: dict[int, dict[str, Choice]] = {}
         self._check_uses()
 
     @classmethod
@@ -91,6 +95,17 @@ class Registry:
         return registry
 
     @classmethod
+    def standing(cls) -> Registry:
+        """The installed packs, as they stand: what was worked out before serves again."""
+        settings = standing()
+        installed = finder.classify(settings.only_packs, settings.no_pack)
+        key = (repr(settings), finder.installed_state(), *map(id, installed))
+        if key not in _standing:
+            _standing.clear()
+            _standing[key] = cls.installed(config=settings)
+        return _standing[key]
+
+    @classmethod
     def of(cls, *things: Callable[..., Any] | ModuleType) -> Registry:
         """Only these converters: functions, or modules that hold them. For tests and try-outs."""
         registry = cls()
@@ -106,6 +121,7 @@ class Registry:
             raise UsageError(f"{name} holds no converter", hint="decorate it with @converter(...)")
         self._hands.add(pack)
         self._added += (replace(registration, pack=pack) for registration in new)
+        self._selected.clear()
 
     # --- what there is ---
 
@@ -143,11 +159,13 @@ class Registry:
 
     def select(self, opset: int) -> dict[str, Choice]:
         """One choice for each target text that somebody can convert at this opset."""
-        usable, refused = self._sort(opset)
-        return {
-            target: self._choose(target, candidates, refused.get(target, []))
-            for target, candidates in usable.items()
-        }
+        if opset not in self._selected:
+            usable, refused = self._sort(opset)
+            self._selected[opset] = {
+                target: self._choose(target, candidates, refused.get(target, []))
+                for target, candidates in usable.items()
+            }
+        return self._selected[opset]
 
     def refused(self, opset: int) -> dict[str, list[Refusal]]:
         """Converters that exist and cannot be used at this opset, or with what is installed."""

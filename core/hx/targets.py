@@ -123,6 +123,9 @@ def resolve(text: str, *, import_missing: bool = False) -> Target:
     A package that is installed but not imported yet is left alone (kind "absent"), unless
     `import_missing`: a model that uses it has imported it.
     """
+    known = _resolved.get(text)
+    if known is not None and _reached(known[0]) is known[1]:
+        return known[2]
     operator = re.fullmatch(r"(\w+)::(\w+)(?:\.(\w+))?", text)
     if operator is None and not re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)+", text):
         raise TargetError(
@@ -135,7 +138,29 @@ def resolve(text: str, *, import_missing: bool = False) -> Target:
     if parts[:2] == ["torch", "ops"] and len(parts) >= 4:
         return _resolve_operator(text, *[*parts[2:], None][:3], import_missing=import_missing)
     found = _walk(text, parts, import_missing)
-    return Target(text, "absent", None) if found is None else _classify(text, *found)
+    if found is None:
+        return Target(text, "absent", None)
+    target = _classify(text, *found)
+    if _reached(parts) is found[-1]:
+        _resolved[text] = parts, found[-1], target
+    return target
+
+
+# What was resolved before, while the name still leads to the same thing: (parts, thing, target).
+_resolved: dict[str, tuple[list[str], Any, Target]] = {}
+
+
+def _reached(parts: list[str]) -> Any:
+    """What a dotted name leads to, if nothing has to be looked for."""
+    value: Any = sys.modules.get(parts[0])
+    for part in parts[1:]:
+        if type(value) is types.ModuleType:
+            value = vars(value).get(part)
+        else:
+            value = getattr(value, part, None) if isinstance(value, type) else None
+        if value is None:
+            return None
+    return value
 
 
 def _resolve_operator(

@@ -65,29 +65,21 @@ def take_apart(model: onnx_ir.Model) -> Parts:
     """Serialise all of a model but the values of its main graph's initializers; leave it as is."""
     import onnx_ir
 
-    tensors: dict[str, Any] = {}
-    initializers = {}
+    strings, weights = {}, []
     for name, value in model.graph.initializers.items():
-        tensor = value.const_value
+        tensor: Any = value.const_value
         if tensor is None:
             raise ExportError(f"the initializer {name!r} has no value")
-        tensors[name] = tensor
-        content = tensor if _odd(tensor) else _Hollow(tensor)
-        initializers[name] = _Facade(value, const_value=content)
-    facade: Any = _Facade(model, graph=_Facade(model.graph, initializers=initializers))
-    proto = onnx_ir.serde.serialize_model(facade)
-
-    weights = []
-    strings = []
-    for tensor_proto in proto.graph.initializer:
-        tensor = tensors[tensor_proto.name]
         if _odd(tensor):
-            strings.append(tensor_proto)
+            strings[name] = value
         else:
-            tensor_proto.ClearField("raw_data")
-            weights.append(Weight(tensor_proto, tensor, tensor.nbytes))
-    del proto.graph.initializer[:]
-    proto.graph.initializer.extend(strings)
+            weights.append(Weight(_head(name, tensor), tensor, tensor.nbytes))
+    facade: Any = _Facade(model, graph=_Facade(model.graph, initializers=strings))
+    proto = onnx_ir.serde.serialize_model(facade)
+    for value in model.graph.initializers.values():
+        # The tensor itself says its type and shape.
+        if (value.doc_string or value.metadata_props) and value.name not in strings:
+            proto.graph.value_info.append(onnx_ir.serde.serialize_value(value))
     body = proto.graph.SerializeToString(deterministic=True)
     proto.ClearField("graph")
     return Parts(proto.SerializeToString(deterministic=True), body, weights)
@@ -233,6 +225,18 @@ def _odd(tensor: Any) -> bool:
     return tensor.dtype.name == "STRING"
 
 
+def _head(name: str, tensor: Any) -> onnx.TensorProto:
+    """All that a TensorProto says but the values. (onnx_ir's own takes ten times as long.)"""
+    import onnx
+
+    proto = onnx.TensorProto(name=name, data_type=int(tensor.dtype), dims=list(tensor.shape))
+    if tensor.doc_string:
+        proto.doc_string = tensor.doc_string
+    for key, text in getattr(tensor, "metadata_props", {}).items():
+        proto.metadata_props.add(key=key, value=text)
+    return proto
+
+
 def _copy(proto: onnx.TensorProto) -> onnx.TensorProto:
     fresh = type(proto)()
     fresh.CopyFrom(proto)
@@ -254,13 +258,6 @@ class _Facade:
 
     def __len__(self) -> int:
         return len(self._of)
-
-
-class _Hollow(_Facade):
-    """A tensor with no bytes; a name that it is given stays with it."""
-
-    def tobytes(self) -> bytes:
-        return b""
 
 
 def _fields(view: memoryview) -> Iterator[tuple[bytes, int, int, int]]:
