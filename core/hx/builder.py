@@ -1,27 +1,23 @@
 """Writes nodes: checks them against ONNX's own schemas, types them, sizes them.
 
-`Op` is what converters hold: `op.Conv(x, w, strides=[2, 2])` writes a node and returns its value.
-Python numbers become constants of the dtype that fits beside them, lists of sizes become int64
-vectors (computed in the graph where a size may vary), and parameters become initializers.
+Converters hold it as `op` (see `op`).
 """
 
 from __future__ import annotations
 
 from builtins import len, max, min  # their own: `world` hooks those of the model
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
-from . import dims, dtypes, lowering, schemas, shapes, sizes
+from . import dims, dtypes, lowering, schemas, shape_rules, shapes, sizes
+from .attributes import coerced, no_dims, plain_attribute
 from .casting import fit
 from .errors import BuilderError, Unsupported
+from .op import Op
 from .values import Body, Constant, Node, Origin, Value
 
-if TYPE_CHECKING:
-    from .recording import Recording
-
 _ATTRIBUTE_IS_LIST = {6, 7, 8}  # FLOATS, INTS, STRINGS
-_INT, _FLOAT, _STRING = (2, 7), (1, 6), (3, 8)
 
 
 class Builder:
@@ -62,7 +58,7 @@ class Builder:
             try:
                 found = self.constant(torch.tensor(x, dtype=dtype))
             except (TypeError, ValueError, RuntimeError) as e:
-                raise _no_input(x) from e
+                raise dtypes.no_input(x) from e
             found.frozen = True
             if dtype == torch.int64 and found.rank <= 1 and not _nested(x):
                 found.elements = tuple(x) if isinstance(x, (list, tuple)) else (x,)
@@ -141,7 +137,7 @@ class Builder:
 
     def _append(self, op, schema, values, attributes, count) -> list[Value]:
         outputs = []
-        inferred = shapes.infer(op, values, attributes, count)
+        inferred = shape_rules.infer(op, values, attributes, count)
         for i, shape in enumerate(inferred):
             made = self.value(_out_dtype(schema, i, values, attributes), None)
             if shape is not None:
@@ -180,7 +176,7 @@ class Builder:
         varies = any(v is not None and v.dynamic for v in values)
         for o in outputs:
             o.dynamic = varies
-        plain = {k: _plain_attribute(v) for k, v in attributes.items() if v is not None}
+        plain = {k: plain_attribute(v) for k, v in attributes.items() if v is not None}
         self._add(Node(op, domain, values, outputs, plain, self.origin))
         return outputs
 
@@ -259,7 +255,7 @@ class Builder:
             if isinstance(other, Value) and schema.in_type(j) == parameter:
                 return other.dtype
         allowed = schema.allowed.get(parameter) or {dtypes.FROM_SPELLED.get(parameter)}
-        natural = _natural_dtype(x)
+        natural = dtypes.natural(x)
         if natural in allowed or None in allowed:
             return natural
         for fallback in (torch.int64, torch.float32):
@@ -272,7 +268,7 @@ class Builder:
             return x
         if isinstance(x, torch.Tensor):
             return self.value_of(x)
-        return self.number(x, _natural_dtype(x))
+        return self.number(x, dtypes.natural(x))
 
     def _attributes(self, schema, attributes: dict) -> dict:
         out = {}
@@ -280,12 +276,12 @@ class Builder:
             kind = schema.attributes[name]
             if isinstance(v, torch.dtype):
                 v = dtypes.NUMBER[v]
-            _no_dims(schema.op, name, v)
+            no_dims(schema.op, name, v)
             try:
                 if kind in _ATTRIBUTE_IS_LIST:
-                    v = [_coerce(kind, n) for n in (v if isinstance(v, (list, tuple)) else (v,))]
+                    v = [coerced(kind, n) for n in (v if isinstance(v, (list, tuple)) else (v,))]
                 elif kind in (1, 2, 3):
-                    v = _coerce(kind, v)
+                    v = coerced(kind, v)
             except (TypeError, ValueError) as e:
                 raise BuilderError(f"{schema.op}: attribute {name} cannot be {v!r}") from e
             out[name] = v
@@ -319,59 +315,6 @@ def _nested(x) -> bool:
     return isinstance(x, (list, tuple)) and bool(x) and isinstance(x[0], (list, tuple))
 
 
-def _natural_dtype(x) -> torch.dtype:
-    while isinstance(x, (list, tuple)):
-        if not x:
-            return torch.int64
-        x = x[0]
-    if isinstance(x, bool):
-        return torch.bool
-    if isinstance(x, int):
-        return torch.int64
-    if isinstance(x, float):
-        return torch.float32
-    raise _no_input(x)
-
-
-def _no_input(x: Any) -> BuilderError:
-    return BuilderError(
-        f"an input of a node cannot be {x!r} ({type(x).__name__})",
-        hint="pass values, tensors, numbers, or lists of numbers and sizes",
-    )
-
-
-def _no_dims(op: str, name: str, v) -> None:
-    for n in v if isinstance(v, (list, tuple)) else (v,):
-        if isinstance(n, (dims.Dim, dims.DimFloat)):
-            text = n.poly if isinstance(n, dims.Dim) else n.expr
-            raise Unsupported(
-                f"{op} needs {name} as a fixed number, and here it depends on a size: {text}",
-                why=f"ONNX takes {name} of {op} as an attribute, written into the file",
-                hint="make that size static (leave it out of dynamic=), or compute it otherwise",
-            )
-
-
-def _coerce(kind: int, v):
-    if kind in _INT:
-        if isinstance(v, float) and not v.is_integer():
-            raise ValueError(v)
-        return int(v)
-    if kind in _FLOAT:
-        return float(v)
-    return v if isinstance(v, str) else v.decode() if isinstance(v, bytes) else str(v)
-
-
-def _plain_attribute(v):
-    if isinstance(v, torch.dtype):
-        return dtypes.NUMBER[v]
-    if isinstance(v, bool):
-        return int(v)
-    if isinstance(v, (list, tuple)):
-        return [_plain_attribute(n) for n in v]
-    _no_dims("a custom operator", "an attribute", v)
-    return v
-
-
 def _out_dtype(schema, index: int, values, attributes):
     bodies = [v for v in attributes.values() if isinstance(v, Body)]
     if bodies:  # the first output of a loop's body says whether to go on
@@ -399,142 +342,3 @@ def _out_dtype(schema, index: int, values, attributes):
     if schema.op in ("RandomNormal", "RandomUniform", "BlackmanWindow", "HannWindow"):
         return torch.float32
     return None
-
-
-class Op:
-    """The graph builder as a converter sees it.
-
-    op.Name(*inputs, **attributes)        a node of ONNX; outputs=N for one with several
-    op("my.domain", "Name", *inputs, ...) a node of another domain; version=N imports that version
-    op.result                             the real output of the call: .dtype, .rank, .shape
-    op.cast(x, dtype)                     x itself, or a Cast of it
-    op.constant(numbers, dtype)           a constant
-    op.sizes(list)                        an int64 vector of sizes
-    op.same(a, b)                         whether two sizes or shapes always are equal
-    op.at_most(a, b)                      whether one size is never larger than another
-    op.recorded(size, why)                the size in the recording, noted as a branch on it
-    op.assign(x, value)                   says that the call wrote `value` into the tensor of `x`
-    op.refuse(why, hint)                  stops the export with the user's line
-    """
-
-    __slots__ = ("_builder", "_call", "_recording")
-
-    def __init__(self, builder: Builder, call=None, recording: Recording | None = None) -> None:
-        self._builder = builder
-        self._call = call
-        self._recording = recording
-
-    def __getattr__(self, name: str):
-        if not name[0].isupper():
-            raise AttributeError(
-                f"op has no {name!r}: nodes are named as in ONNX, with a capital (op.Relu)"
-            )
-        emit = self._builder.emit
-
-        def node(*inputs, outputs: int | None = None, **attributes):
-            values = emit(name, list(inputs), attributes, outputs)
-            return values[0] if len(values) == 1 and outputs is None else tuple(values)
-
-        return node
-
-    def __call__(
-        self,
-        domain: str,
-        name: str,
-        /,
-        *inputs,
-        outputs: int | None = None,
-        version: int | None = None,
-        **attributes,
-    ):
-        if version is not None:
-            self._builder.custom_domain(domain, version)
-        values = self._builder.emit(name, list(inputs), attributes, outputs, domain)
-        return values[0] if outputs is None and len(values) == 1 else tuple(values)
-
-    @property
-    def opset(self) -> int:
-        return self._builder.opset
-
-    @property
-    def result(self):
-        """What the call really returns, in its own structure: tensors as .dtype, .rank, .shape."""
-        return self._call.result()
-
-    def cast(self, x, dtype: torch.dtype) -> Value:
-        if not isinstance(x, Value):
-            return self.constant(x, dtype)
-        return self._builder.cast(x, dtype)
-
-    def constant(self, x, dtype: torch.dtype | None = None) -> Value:
-        if isinstance(x, torch.Tensor):
-            return self._builder.constant(x if dtype is None else x.to(dtype))
-        return self._builder.number(x, dtype or _natural_dtype(x))
-
-    def sizes(self, x) -> Value:
-        """An int64 vector of ints, Dims and scalars; a Value that already is one stays."""
-        if isinstance(x, Value):
-            return x
-        return self._builder.sizes.vector([self.size(n) for n in x])
-
-    def size(self, n):
-        """A size that may have come as a tensor with one number in it."""
-        if not isinstance(n, Value):
-            return n
-        given = getattr(self._call, "given", None)
-        for tensor, value in zip(given.tensors, given.values) if given is not None else ():
-            if value is n and tensor.numel() == 1:
-                recorded = int(tensor)
-                return (
-                    recorded
-                    if n.fixed
-                    else dims.dim(dims.Poly.of(dims.Atom("item", (n,), recorded)))
-                )
-        raise Unsupported("a size is a tensor of which only the graph knows the contents")
-
-    @staticmethod
-    def same(a, b) -> bool:
-        """Whether two sizes, or two shapes, are equal at every run; never a branch on a size."""
-        if isinstance(a, (tuple, list)):
-            return len(a) == len(b) and all(map(shapes.same, a, b))
-        return shapes.same(a, b)
-
-    @staticmethod
-    def at_most(a, b) -> bool:
-        """Whether one size is never larger than another, as far as one can know."""
-        return shapes.at_most(a, b)
-
-    def recorded(self, size, why: str) -> int:
-        """The size in the recording, on which the call took one of two ways: noted as a branch."""
-        replayed = getattr(self._call, "replayed", False)  # a view again: told already
-        if dims.is_dynamic(size) and self._recording is not None and not replayed:
-            origin = self._builder.origin
-            self._recording.escape("branch", why, None if origin is None else origin.where)
-        return dims.plain(size)
-
-    def value(self, x) -> Value:
-        """The value of a real tensor: a parameter, or one that the model computed."""
-        return x if isinstance(x, Value) else self._builder.value_of(x)
-
-    def assign(self, x: Value, value: Value) -> None:
-        self._call.assign(x, value)
-
-    def body(self, function, *inputs: Value) -> Body:
-        """A subgraph for op.If, op.Loop or op.Scan: what `function(*inputs)` writes."""
-        builder = self._builder
-        outer, builder.nodes = builder.nodes, []
-        kept = builder.sizes.scope()
-        try:
-            outputs = function(*inputs)
-            outputs = list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
-            return Body(list(inputs), outputs, builder.nodes)
-        finally:
-            builder.nodes = outer
-            builder.sizes.restore(kept)
-
-    def input(self, dtype, shape) -> Value:
-        """A new value to serve as the input of a body."""
-        return self._builder.value(dtype, shape)
-
-    def refuse(self, why: str, hint: str = "") -> None:
-        raise Unsupported(why, hint=hint)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
+
+from .errors import BuilderError
 
 _TABLE = [  # torch, TensorProto.DataType, name in ONNX type strings
     (torch.float32, 1, "float"),
@@ -41,3 +45,25 @@ COMPLEX = frozenset({torch.complex64, torch.complex128})
 
 def name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
+
+
+def natural(x: Any) -> torch.dtype:
+    """The dtype of a Python number, or of a (nested) list of them, with nothing beside it."""
+    while isinstance(x, (list, tuple)):
+        if not x:
+            return torch.int64
+        x = x[0]
+    if isinstance(x, bool):
+        return torch.bool
+    if isinstance(x, int):
+        return torch.int64
+    if isinstance(x, float):
+        return torch.float32
+    raise no_input(x)
+
+
+def no_input(x: Any) -> BuilderError:
+    return BuilderError(
+        f"an input of a node cannot be {x!r} ({type(x).__name__})",
+        hint="pass values, tensors, numbers, or lists of numbers and sizes",
+    )

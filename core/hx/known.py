@@ -15,6 +15,7 @@ import torch
 from . import dims
 from .call import tensors_in
 from .errors import Unsupported
+from .polynomials import Atom, Poly
 
 # Functions that hand a tensor's contents to Python. All are escapes on a traced value.
 READS = {
@@ -180,8 +181,8 @@ def item(recording, key, func, args, kwargs, door):
     recording.escape("item", f"{key.rpartition('::')[2]} of {list(tensor.shape)}")
     if isinstance(result, bool) or isinstance(result, complex):
         return result
-    atom = dims.Atom("item", (value,), result)
-    return dims.Dim(dims.Poly.of(atom)) if isinstance(result, int) else dims.DimFloat(atom)
+    atom = Atom("item", (value,), result)
+    return dims.Dim(Poly.of(atom)) if isinstance(result, int) else dims.DimFloat(atom)
 
 
 def reads(recording, key, func, args, kwargs, door):

@@ -25,7 +25,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import accounts, dims, known, opening, patching, targets
-from .builder import Builder, Op
+from .builder import Builder
 from .call import (
     Arguments,
     Call,
@@ -43,6 +43,7 @@ from .call import (
 from .choices import Choices
 from .errors import ConverterError, HxError, Unaccounted, Unsupported, Where
 from .liveness import Entry, Family, Live, geometry, storage_key
+from .op import Op
 from .origins import Frames
 from .report import Escape, Missing
 from .values import Constant, Origin, Value

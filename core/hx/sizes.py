@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from .dims import Atom, Dim, DimFloat, Poly, never_negative
+from .dims import Dim, DimFloat
+from .polynomials import Atom, Poly, never_negative
 from .values import Value
 
 if TYPE_CHECKING:

@@ -13,9 +13,10 @@ from typing import Any
 
 import torch
 
-from .builder import Builder, Op
+from .builder import Builder
 from .errors import Unaccounted
 from .liveness import Entry, Family, Geometry, geometry
+from .op import Op
 from .values import Value
 
 Replay = Callable[[Any, Value], Value]

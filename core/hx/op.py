@@ -1,0 +1,156 @@
+"""`op`, the graph builder as converters hold it: `op.Conv(x, w, strides=[2, 2])` writes a node.
+
+Python numbers become constants of the dtype that fits beside them, lists of sizes become int64
+vectors (computed in the graph where a size may vary), and parameters become initializers.
+"""
+
+from __future__ import annotations
+
+from builtins import len  # its own: `world` hooks those of the model
+from typing import TYPE_CHECKING
+
+import torch
+
+from . import dims, dtypes, shapes
+from .errors import Unsupported
+from .polynomials import Atom, Poly
+from .values import Body, Value
+
+if TYPE_CHECKING:
+    from .builder import Builder
+    from .recording import Recording
+
+
+class Op:
+    """The graph builder as a converter sees it.
+
+    op.Name(*inputs, **attributes)        a node of ONNX; outputs=N for one with several
+    op("my.domain", "Name", *inputs, ...) a node of another domain; version=N imports that version
+    op.result                             the real output of the call: .dtype, .rank, .shape
+    op.cast(x, dtype)                     x itself, or a Cast of it
+    op.constant(numbers, dtype)           a constant
+    op.sizes(list)                        an int64 vector of sizes
+    op.same(a, b)                         whether two sizes or shapes always are equal
+    op.at_most(a, b)                      whether one size is never larger than another
+    op.recorded(size, why)                the size in the recording, noted as a branch on it
+    op.assign(x, value)                   says that the call wrote `value` into the tensor of `x`
+    op.refuse(why, hint)                  stops the export with the user's line
+    """
+
+    __slots__ = ("_builder", "_call", "_recording")
+
+    def __init__(self, builder: Builder, call=None, recording: Recording | None = None) -> None:
+        self._builder = builder
+        self._call = call
+        self._recording = recording
+
+    def __getattr__(self, name: str):
+        if not name[0].isupper():
+            raise AttributeError(
+                f"op has no {name!r}: nodes are named as in ONNX, with a capital (op.Relu)"
+            )
+        emit = self._builder.emit
+
+        def node(*inputs, outputs: int | None = None, **attributes):
+            values = emit(name, list(inputs), attributes, outputs)
+            return values[0] if len(values) == 1 and outputs is None else tuple(values)
+
+        return node
+
+    def __call__(
+        self,
+        domain: str,
+        name: str,
+        /,
+        *inputs,
+        outputs: int | None = None,
+        version: int | None = None,
+        **attributes,
+    ):
+        if version is not None:
+            self._builder.custom_domain(domain, version)
+        values = self._builder.emit(name, list(inputs), attributes, outputs, domain)
+        return values[0] if outputs is None and len(values) == 1 else tuple(values)
+
+    @property
+    def opset(self) -> int:
+        return self._builder.opset
+
+    @property
+    def result(self):
+        """What the call really returns, in its own structure: tensors as .dtype, .rank, .shape."""
+        return self._call.result()
+
+    def cast(self, x, dtype: torch.dtype) -> Value:
+        if not isinstance(x, Value):
+            return self.constant(x, dtype)
+        return self._builder.cast(x, dtype)
+
+    def constant(self, x, dtype: torch.dtype | None = None) -> Value:
+        if isinstance(x, torch.Tensor):
+            return self._builder.constant(x if dtype is None else x.to(dtype))
+        return self._builder.number(x, dtype or dtypes.natural(x))
+
+    def sizes(self, x) -> Value:
+        """An int64 vector of ints, Dims and scalars; a Value that already is one stays."""
+        if isinstance(x, Value):
+            return x
+        return self._builder.sizes.vector([self.size(n) for n in x])
+
+    def size(self, n):
+        """A size that may have come as a tensor with one number in it."""
+        if not isinstance(n, Value):
+            return n
+        given = getattr(self._call, "given", None)
+        for tensor, value in zip(given.tensors, given.values) if given is not None else ():
+            if value is n and tensor.numel() == 1:
+                recorded = int(tensor)
+                return recorded if n.fixed else dims.dim(Poly.of(Atom("item", (n,), recorded)))
+        raise Unsupported("a size is a tensor of which only the graph knows the contents")
+
+    @staticmethod
+    def same(a, b) -> bool:
+        """Whether two sizes, or two shapes, are equal at every run; never a branch on a size."""
+        if isinstance(a, (tuple, list)):
+            return len(a) == len(b) and all(map(shapes.same, a, b))
+        return shapes.same(a, b)
+
+    @staticmethod
+    def at_most(a, b) -> bool:
+        """Whether one size is never larger than another, as far as one can know."""
+        return shapes.at_most(a, b)
+
+    def recorded(self, size, why: str) -> int:
+        """The size in the recording, on which the call took one of two ways: noted as a branch."""
+        replayed = getattr(self._call, "replayed", False)  # a view again: told already
+        if dims.is_dynamic(size) and self._recording is not None and not replayed:
+            origin = self._builder.origin
+            self._recording.escape("branch", why, None if origin is None else origin.where)
+        return dims.plain(size)
+
+    def value(self, x) -> Value:
+        """The value of a real tensor: a parameter, or one that the model computed."""
+        return x if isinstance(x, Value) else self._builder.value_of(x)
+
+    def assign(self, x: Value, value: Value) -> None:
+        self._call.assign(x, value)
+
+    def body(self, function, *inputs: Value) -> Body:
+        """A subgraph for op.If, op.Loop or op.Scan: what `function(*inputs)` writes."""
+        builder = self._builder
+        outer, builder.nodes = builder.nodes, []
+        kept = builder.sizes.scope()
+        try:
+            outputs = function(*inputs)
+            outputs = list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
+            return Body(list(inputs), outputs, builder.nodes)
+        finally:
+            builder.nodes = outer
+            builder.sizes.restore(kept)
+
+    def input(self, dtype, shape) -> Value:
+        """A new value to serve as the input of a body."""
+        return self._builder.value(dtype, shape)
+
+    def refuse(self, why: str, hint: str = "") -> None:
+        raise Unsupported(why, hint=hint)

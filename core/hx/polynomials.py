@@ -1,0 +1,229 @@
+"""Integer polynomials over atoms, in normal form: what a size is, as far as the graph goes.
+
+An *atom* is the size of an axis of a value, a floor division, a minimum, a number read from a
+tensor... Two sizes that are always equal have equal polynomials: `b * t // t` is `b`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+
+class Atom:
+    """An integer or float that the graph can compute; equal atoms are always equal at run time.
+
+    kind         args                       means
+    "size"       (source, axis)             size of an axis; source is a Value or a dim's name
+    "item"       (value,)                   the number in a one-element tensor
+    "div" "mod" "min" "max" "pow"           of two Polys (integers)
+    "floor" "ceil" "round" "trunc"          of a float expression, as an integer
+    "int"        (poly,)                    an integer polynomial, as a float
+    "fadd" "fmul" "fdiv" "fpow" "fmin" "fmax"  of two float expressions
+    "flog" "fexp"                of a float expression
+    "fnum"       (float,)                   a float
+    """
+
+    __slots__ = ("_hash", "_text", "args", "hint", "kind", "unsure")
+
+    def __init__(self, kind: str, args: tuple, hint, unsure: bool = False) -> None:
+        self.kind = kind
+        self.args = args
+        self.hint = hint
+        # Its number is made up: a converter wrote it before the call was run.
+        self.unsure: bool = unsure or any(a.unsure for a in args if isinstance(a, (Atom, Poly)))
+        self._hash = hash((kind, args))
+        self._text: str | None = None
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other) -> bool:
+        if self is other:
+            return True
+        return (
+            isinstance(other, Atom)
+            and self._hash == other._hash
+            and self.kind == other.kind
+            and self.args == other.args
+        )
+
+    def __str__(self) -> str:
+        if self._text is None:
+            self._text = self._spell()
+        return self._text
+
+    def _spell(self) -> str:
+        a = self.args
+        if self.kind == "size":
+            source, axis = a
+            return source if isinstance(source, str) else f"{source.label()}.{axis}"
+        if self.kind == "item":
+            return f"item({a[0].label()})"
+        if self.kind in _SIGNS:
+            left, right = (f"({t})" if " " in t else t for t in map(str, a))
+            return f"({left}{_SIGNS[self.kind]}{right})"
+        return f"{self.kind}({', '.join(map(str, a))})"
+
+    def named(self) -> bool:
+        """True when only named input sizes and numbers are in it, so that a reader can follow."""
+        if self.kind == "size":
+            return isinstance(self.args[0], str)
+        return self.kind != "item" and all(
+            a.named() if isinstance(a, (Atom, Poly)) else True for a in self.args
+        )
+
+
+_SIGNS = {
+    "div": "//", "mod": "%", "pow": "**", "fadd": " + ", "fmul": "*", "fdiv": "/", "fpow": "**",
+}  # fmt: skip
+
+
+class Poly:
+    """An integer polynomial over atoms: {sorted tuple of atoms: coefficient}."""
+
+    __slots__ = ("_hash", "hint", "terms")
+
+    def __init__(self, terms: dict[tuple[Atom, ...], int]) -> None:
+        self.terms = terms
+        self._hash = hash(frozenset(terms.items()))
+        self.hint = sum(c * math.prod(a.hint for a in mono) for mono, c in terms.items())
+
+    @staticmethod
+    def of(x: Any) -> Poly:
+        if isinstance(x, Poly):
+            return x
+        if isinstance(x, Atom):
+            return Poly({(x,): 1})
+        if type(x) is not int and hasattr(x, "poly"):
+            return x.poly  # a Dim
+        return Poly({(): int(x)} if x else {})
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other) -> bool:
+        return isinstance(other, Poly) and self.terms == other.terms
+
+    @property
+    def atom(self) -> Atom | None:
+        """The atom that it is, when it is no more than that."""
+        if len(self.terms) != 1:
+            return None
+        ((mono, c),) = self.terms.items()
+        return mono[0] if c == 1 and len(mono) == 1 else None
+
+    @property
+    def unsure(self) -> bool:
+        return any(a.unsure for mono in self.terms for a in mono)
+
+    @property
+    def constant(self) -> int | None:
+        if not self.terms:
+            return 0
+        if len(self.terms) == 1 and () in self.terms:
+            return self.terms[()]
+        return None
+
+    def __add__(self, other: Poly) -> Poly:
+        terms = dict(self.terms)
+        for mono, c in other.terms.items():
+            total = terms.get(mono, 0) + c
+            if total:
+                terms[mono] = total
+            else:
+                del terms[mono]
+        return Poly(terms)
+
+    def __mul__(self, other: Poly) -> Poly:
+        terms: dict[tuple[Atom, ...], int] = {}
+        for m1, c1 in self.terms.items():
+            for m2, c2 in other.terms.items():
+                mono = tuple(sorted(m1 + m2, key=str)) if m1 and m2 else m1 + m2
+                total = terms.get(mono, 0) + c1 * c2
+                if total:
+                    terms[mono] = total
+                else:
+                    terms.pop(mono, None)
+        return Poly(terms)
+
+    def over(self, other: Poly) -> Poly | None:
+        """The exact quotient by a single term, or None when it does not divide term by term."""
+        if len(other.terms) != 1:
+            return Poly.of(1) if self == other else None
+        (divisor, by), *_ = other.terms.items()
+        terms = {}
+        for mono, c in self.terms.items():
+            left = list(mono)
+            for atom in divisor:
+                if atom not in left:
+                    return None
+                left.remove(atom)
+            if c % by:
+                return None
+            terms[tuple(left)] = c // by
+        return Poly(terms)
+
+    def named(self) -> bool:
+        return all(a.named() for mono in self.terms for a in mono)
+
+    def __str__(self) -> str:
+        if not self.terms:
+            return "0"
+        parts = []
+        for mono, c in sorted(self.terms.items(), key=lambda t: (-len(t[0]), str(t[0]))):
+            factors = sorted(map(str, mono))
+            if c != 1 or not factors:
+                factors.insert(0, str(c))
+            parts.append("*".join(factors))
+        return " + ".join(parts).replace("+ -", "- ")
+
+
+def binary(kind: str, a: Poly, b: Poly) -> Poly:
+    """Floor division, modulo, minimum, maximum of two polynomials, in normal form."""
+    if kind in ("min", "max"):
+        if a == b:
+            return a
+        for lower, upper in ((a, b), (b, a)):
+            if never_negative(upper + lower * Poly.of(-1)):
+                return lower if kind == "min" else upper
+        first, second = sorted((a, b), key=str)
+        pick = min if kind == "min" else max
+        return Poly.of(Atom(kind, (first, second), pick(a.hint, b.hint)))
+    if kind == "div":
+        exact = a.over(b)
+        if exact is not None:
+            return exact
+        return Poly.of(Atom("div", (a, b), a.hint // b.hint))
+    exact = a.over(b)
+    if exact is not None:
+        return Poly.of(0)
+    return Poly.of(Atom("mod", (a, b), a.hint % b.hint))
+
+
+def never_negative(poly: Poly) -> bool:
+    """True when no size can make it negative."""
+    return all(
+        c >= 0 and all(a.kind in ("size", "mod") or _atom_ok(a) for a in mono)
+        for mono, c in poly.terms.items()
+    )
+
+
+def _atom_ok(atom: Atom) -> bool:
+    if atom.kind in ("div", "min", "max", "pow"):
+        a, b = map(never_negative, atom.args)
+        return (a or b) if atom.kind == "max" else (a and b)
+    return False
+
+
+def settled(sign: str, a: Poly, b: Poly) -> bool:
+    """Whether a comparison has the same outcome at every size."""
+    gap = a + b * Poly.of(-1)
+    back = gap * Poly.of(-1)
+    less = Poly.of(-1)
+    above, below = never_negative(gap + less), never_negative(back + less)
+    if sign in ("==", "!="):
+        return above or below
+    if sign in (">=", "<"):
+        return never_negative(gap) or below
+    return above or never_negative(back)
