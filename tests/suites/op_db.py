@@ -44,7 +44,7 @@ def tolerance(op: Any, dtype: Any) -> tuple[float, float] | None:
     if default is None:
         return None
     atol, rtol = default
-    for info in (*op.decorators, *op.skips):
+    for info in (*op.decorators, *getattr(op, "skips", ())):
         if getattr(info, "device_type", None) not in (None, "cpu"):
             continue
         for decorator in getattr(info, "decorators", [info]):
@@ -100,11 +100,11 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
         finally:
             signal.alarm(0)
         outcome.detail = outcome.detail[:2000]
-        outcomes.append((outcome, _spelled(sample)))
-    return _summary(name, outcomes, WORST_FIRST)
+        outcomes.append((outcome, spelled((sample.input, *sample.args), sample.kwargs)))
+    return summary(name, outcomes, WORST_FIRST)
 
 
-def _summary(name: str, outcomes: list, worst_first: tuple[str, ...]) -> dict[str, Any]:
+def summary(name: str, outcomes: list, worst_first: tuple[str, ...]) -> dict[str, Any]:
     counts = collections.Counter(outcome.kind for outcome, _ in outcomes)
     kind = next((k for k in worst_first if counts[k]), "excluded")
     first = next(((o, s) for o, s in outcomes if o.kind == kind), None)
@@ -121,8 +121,8 @@ def _summary(name: str, outcomes: list, worst_first: tuple[str, ...]) -> dict[st
     }
 
 
-def _spelled(sample: Any) -> str:
-    """The sample's arguments with shapes for tensors, to find it again."""
+def spelled(args: tuple, kwargs: dict) -> str:
+    """A sample's arguments with shapes for tensors, to find it again."""
     import torch
 
     def told(x: Any) -> str:
@@ -132,33 +132,35 @@ def _spelled(sample: Any) -> str:
             return "(" + ", ".join(map(told, x)) + ")"
         return repr(x)
 
-    words = [told(x) for x in (sample.input, *sample.args)]
-    words += [f"{k}={told(v)}" for k, v in sample.kwargs.items()]
+    words = [told(x) for x in args]
+    words += [f"{k}={told(v)}" for k, v in kwargs.items()]
     return ", ".join(words)[:500]
 
 
-def _late(*_: Any) -> None:
+def late(*_: Any) -> None:
     raise TimeoutError
 
 
-def _work(options: argparse.Namespace, names: list[str], results: Any) -> None:
+def _work(options: argparse.Namespace, names: list[str], measure: Any, results: Any) -> None:
     import torch
 
     torch.set_num_threads(1)
-    signal.signal(signal.SIGALRM, _late)
+    signal.signal(signal.SIGALRM, late)
     for name in names:
         results.send(("start", name))
         results.send(("done", measure(name, options)))
     results.send(("end", None))
 
 
-def run(options: argparse.Namespace, names: list[str]) -> list[dict[str, Any]]:
+def run(
+    options: argparse.Namespace, names: list[str], measure: Any = measure
+) -> list[dict[str, Any]]:
     """Measures in a process of its own, which is started again when an entry kills it."""
     context = multiprocessing.get_context("spawn")
     left, done = list(names), []
     while left:
         here, there = context.Pipe(duplex=False)
-        worker = context.Process(target=_work, args=(options, left, there), daemon=True)
+        worker = context.Process(target=_work, args=(options, left, measure, there), daemon=True)
         worker.start()
         there.close()
         current = left[0]
@@ -190,7 +192,9 @@ def _tell(result: dict, i: int, of: int, options: argparse.Namespace) -> None:
         print("    sample", result["sample"], result["samples"], result.get("ops"))
 
 
-def table(results: list[dict], options: argparse.Namespace, seconds: float) -> str:
+def table(
+    results: list[dict], options: argparse.Namespace, seconds: float, suite: str = "op_db"
+) -> str:
     counts = collections.Counter(r["kind"] for r in results)
     counted = sum(n for kind, n in counts.items() if kind != "excluded")
     share = counts["right"] / counted if counted else 0.0
@@ -202,16 +206,18 @@ def table(results: list[dict], options: argparse.Namespace, seconds: float) -> s
         for kind in ("right", "refused", "wrong", "crashed", "excluded")
     )
     return (
-        f"op_db, {options.dtype}, {options.exporter}"
+        f"{suite}, {options.dtype}, {options.exporter}"
         f"{', every axis dynamic' if options.dynamic else ''}, "
         f"{options.limit or 'all'} samples an entry: {share:.1%} of {counted} entries right, "
         f"{seconds:.0f} s\n\n| outcome | entries | samples |\n|---|---:|---:|\n{rows}\n"
     )
 
 
-def _write(folder: Path, results: list[dict], head: str, options: argparse.Namespace) -> None:
+def write(
+    folder: Path, results: list[dict], head: str, options: argparse.Namespace, suite: str = "op_db"
+) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    stem = f"op_db-{options.exporter}-{options.dtype}{'-dynamic' if options.dynamic else ''}"
+    stem = f"{suite}-{options.exporter}-{options.dtype}{'-dynamic' if options.dynamic else ''}"
     (folder / f"{stem}.json").write_text(json.dumps(results, indent=1) + "\n")
     lines = [head, "| entry | outcome | why |", "|---|---|---|"]
     for r in results:
@@ -239,7 +245,7 @@ def main(argv: list[str] | None = None) -> int:
     head = table(results, options, time.perf_counter() - start)
     print(head)
     if options.out:
-        _write(options.out, results, head, options)
+        write(options.out, results, head, options)
     return 0 if all(r["kind"] in ("right", "refused", "excluded") for r in results) else 1
 
 
