@@ -17,34 +17,18 @@ from .verify import Case, Proof, fresh, jitter, prove, resized
 
 def prove_program(captured: Capture, path: str | os.PathLike, custom_ops: Any = ()) -> Proof:
     """Runs the written file against the model; a model that refuses a size is not asked for it."""
-    prepared = captured.prepared
-    recorded = dict(prepared.tensors)
+    recorded = dict(captured.prepared.tensors)
     cases = [Case("recorded", recorded, captured.real)]
     others = [("fresh", fresh(recorded, seed=1))]
     if captured.recording.escapes:
         # A number or a branch left the graph: other inputs may take another way.
         others += [(f"fresh {n}", fresh(recorded, seed=n)) for n in (2, 3, 4)]
         others.append(("opposite", {k: _opposite(t) for k, t in recorded.items()}))
-    for name, sizes in _sizes(captured):
-        tensors = {
-            key: resized(
-                tensor,
-                {a: dynamic.total(w, sizes) for a, w in prepared.dynamic.get(key, {}).items()},
-                seed=2,
-            )
-            for key, tensor in recorded.items()
-        }
-        others.append((name, tensors))
     for name, tensors in others:
-        try:
-            expected = run(captured, tensors)
-        except HxError:
-            raise
-        except Exception as e:
-            first = str(e).strip().splitlines()[0] if str(e).strip() else type(e).__name__
-            captured.notes.append(f"the model itself refuses {name} inputs: {first}")
-            continue
-        cases.append(Case(name, tensors, expected))
+        case, refused = _case(captured, name, tensors)
+        cases += case
+        captured.notes += refused
+    cases += _resized(captured)
     captured.cases = cases
     proof = prove(path, cases, custom_ops=custom_ops)
     if _only_numbers(proof):
@@ -83,21 +67,80 @@ def _noise(captured: Capture, case: Case) -> list[float]:
     return moved
 
 
-def _sizes(captured: Capture) -> list[tuple[str, dict[str, int]]]:
-    """Other sizes for every dynamic name: all of them larger, then each alone at 1."""
-    words: dict[str, int] = {}
-    for name, axes in captured.prepared.dynamic.items():
-        for axis, word in axes.items():
-            if not dynamic.is_sum(word):
-                words[word] = captured.prepared.tensors[name].shape[axis]
+Sizes = dict[str, int]
+
+
+def sizes_of(captured: Capture) -> Sizes:
+    """The recorded size of each dynamic name."""
+    return {
+        word: captured.prepared.tensors[name].shape[axis]
+        for name, axes in captured.prepared.dynamic.items()
+        for axis, word in axes.items()
+        if not dynamic.is_sum(word)
+    }
+
+
+def larger(words: Sizes) -> Sizes:
+    """All of them larger, and those that were alike no longer so."""
+    return {w: n + 1 + i % 2 for i, (w, n) in enumerate(words.items())}
+
+
+def at(captured: Capture, sizes: Sizes) -> dict[str, torch.Tensor]:
+    """The recorded inputs at other sizes, with other values."""
+    prepared = captured.prepared
+    return {
+        key: resized(
+            tensor,
+            {a: dynamic.total(w, sizes) for a, w in prepared.dynamic.get(key, {}).items()},
+            seed=2,
+        )
+        for key, tensor in prepared.tensors.items()
+    }
+
+
+def _resized(captured: Capture) -> list[Case]:
+    """Two other sizes of every dynamic name: a larger one, and 1.
+
+    All are larger together. A model that refuses that (a multiple of 32 is wanted, a table of
+    positions ends) is asked for other sizes of each name alone; what it refuses is noted.
+    """
+    words = sizes_of(captured)
     if not words:
         return []
-    larger = {w: n + 1 + i % 2 for i, (w, n) in enumerate(words.items())}
-    out = [(_told(larger), larger)]
+    more = larger(words)
+    cases, refused = _case(captured, _told(more), at(captured, more))
+    if refused:
+        for word, n in words.items():
+            sizes = dict.fromkeys(s for s in (more[word], 2 * n, n // 2, n - 1) if s > 1)
+            cases += _first(captured, words, word, list(sizes))
     for word, n in words.items():
-        other = {**words, word: 1 if n != 1 else 3}
-        out.append((_told({word: other[word]}), other))
-    return out
+        cases += _first(captured, words, word, [1, 2 * n] if n != 1 else [more[word] + 1, 4])
+    return list({case.name: case for case in cases}.values())
+
+
+def _first(captured: Capture, words: Sizes, word: str, sizes: list[int]) -> list[Case]:
+    """The first of these sizes of one name that the model takes."""
+    notes = []
+    for size in sizes:
+        case, refused = _case(captured, _told({word: size}), at(captured, {**words, word: size}))
+        if case:
+            break
+        notes += refused
+    captured.notes += [] if case else notes[:1]
+    return case
+
+
+def _case(
+    captured: Capture, name: str, tensors: dict[str, torch.Tensor]
+) -> tuple[list[Case], list[str]]:
+    """The model's own answer as a case; or no case, and a note that the model refuses."""
+    try:
+        return [Case(name, tensors, run(captured, tensors))], []
+    except HxError:
+        raise
+    except Exception as e:
+        first = str(e).strip().splitlines()[0] if str(e).strip() else type(e).__name__
+        return [], [f"the model itself refuses {name} inputs: {first}"]
 
 
 def _told(sizes: dict[str, int]) -> str:

@@ -76,7 +76,7 @@ def prove(
             model = wire.skeleton(source)
             proof.depth = depth(model)
             tell("loading")
-            load = _loader(source, custom_ops, proof)
+            load = _loader(source, model, custom_ops, proof)
             try:
                 run = load(True)
             except Refused as refused:
@@ -123,9 +123,11 @@ def _checked(source: Path | bytes) -> str:
 Run = Callable[[Mapping[str, Any]], list]
 
 
-def _loader(source: Path | bytes, custom_ops: Sequence, proof: Proof) -> Callable[[bool], Run]:
+def _loader(
+    source: Path | bytes, model: onnx.ModelProto, custom_ops: Sequence, proof: Proof
+) -> Callable[[bool], Run]:
     """How to load the file: in onnxruntime, or in onnx's evaluator when kernels are Python's."""
-    kernels = [op for op in custom_ops if isinstance(op, type)]
+    kernels = [op for op in custom_ops if isinstance(op, type) and _used(op, model)]
     libraries = [op for op in custom_ops if not isinstance(op, type)]
     if kernels:
         import onnx
@@ -136,6 +138,20 @@ def _loader(source: Path | bytes, custom_ops: Sequence, proof: Proof) -> Callabl
 
     proof.runtime = f"onnxruntime {onnxruntime.__version__}"
     return lambda optimized: Session(source, optimized=optimized, libraries=libraries).run
+
+
+def _used(kernel: Any, model: onnx.ModelProto) -> bool:
+    """Whether a node of the file, at whatever depth, is the kernel's operator."""
+    wanted = (kernel.op_domain, kernel.__name__)
+
+    def within(nodes: Any) -> bool:
+        return any(
+            (node.domain, node.op_type) == wanted
+            or any(within(a.g.node) for a in node.attribute if a.HasField("g"))
+            for node in nodes
+        )
+
+    return within(model.graph.node) or any(within(f.node) for f in model.functions)
 
 
 def _reference(source: Path | bytes, kernels: Sequence[type]) -> Run:
