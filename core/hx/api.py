@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -11,9 +10,7 @@ from . import containers, graph, passes
 from . import dynamic as dynamic_axes
 from .capture import Capture, capture, prepare
 from .errors import EscapeError, MissingConverters, UsageError
-from .kernels import op_runs
 from .program import Program
-from .proving import prove_program
 from .quiet import fewer_collections
 from .registration import OPSETS
 from .registry import Registry
@@ -43,6 +40,8 @@ def export(
     verify: bool = True,
     strict: bool = False,
     external_data: bool | None = None,
+    keep_rejected: str | os.PathLike | None = None,
+    check_every_node: bool = False,
     packs: Registry | None = None,
     progress: Progress | None = None,
 ) -> Program:
@@ -60,19 +59,22 @@ def export(
     verify         run the file against the model, on the recorded and on other inputs
     strict         a value that leaves the graph is an error
     external_data  weights in a file of their own; None decides by size
+    keep_rejected  where to put a file that failed its proof, for a look; else it is thrown away
+    check_every_node  compare what every node gives with what the model had there: report.node_table
     packs          a Registry; None takes the packs that are installed
     """
     registry = packs if packs is not None else Registry.standing()
     options = (
         model, args, path, kwargs, input_names, output_names, outputs, dynamic, opset, verify,
-        strict, external_data, registry, progress or (lambda stage: None),
+        strict, external_data, keep_rejected, check_every_node, registry,
+        progress or (lambda stage: None),
     )  # fmt: skip
     return inside(containers.using(registry.containers), lambda _: _export(*options))
 
 
 def _export(
     model, args, path, kwargs, input_names, output_names, outputs, dynamic, opset, verify, strict,
-    external_data, registry, tell,
+    external_data, keep_rejected, check_every_node, registry, tell,
 ) -> Program:  # fmt: skip
     _check_opset(opset)
     started = time.perf_counter()
@@ -91,8 +93,7 @@ def _export(
     _describe(report, made, captured)
     report.timings["assemble"] = time.perf_counter() - recorded
     program = Program(made, report, captured)
-    prove = functools.partial(prove_program, custom_ops=op_runs(registry.kernels))
-    program.write(path, external_data, verify, tell, prove)
+    program.write(path, external_data, verify, tell, keep_rejected, check_every_node)
     report.timings["total"] = time.perf_counter() - started
     return program
 

@@ -42,11 +42,22 @@ def lift(recording: Recording, args, kwargs) -> Arguments:
     the next garbage collection.
     """
     found = Arguments((), {}, [], [], False)
-    value_of = recording.value_of
+    value_of = recording.value_of if recording.live.keep is None else _looked(recording)
     found.args = tuple([_lifted(a, found, value_of) for a in args])
     if kwargs:
         found.kwargs = {k: _lifted(v, found, value_of) for k, v in kwargs.items()}
     return found
+
+
+def _looked(recording: Recording) -> Callable:
+    """The value of a tensor, whose contents are held against those that it had."""
+
+    def value_of(tensor: torch.Tensor) -> Value:
+        value = recording.value_of(tensor)
+        recording.live.keep.look(value, tensor, recording.where())
+        return value
+
+    return value_of
 
 
 def _lifted(x: Any, found: Arguments, value_of: Callable) -> Any:

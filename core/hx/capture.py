@@ -164,9 +164,9 @@ def capture(
     registry: Registry,
     opset: int,
     outputs: Sequence[str] | None,
-    keep: list | None = None,
+    keep: Any = None,
 ) -> Capture:
-    """One run of the model; `keep` is filled with every (value, contents) on the way."""
+    """One run of the model; `keep` is told of every value and its contents on the way."""
     root = prepared.root
     found = inside(
         preserved(root), lambda guard: _run(prepared, registry, opset, outputs, keep, guard)
@@ -187,7 +187,7 @@ def _run(
     registry: Registry,
     opset: int,
     outputs: Sequence[str] | None,
-    keep: list | None,
+    keep: Any,
     guard: preserved,
 ) -> Capture:
     model, root = prepared.model, prepared.root
@@ -345,6 +345,8 @@ def _bind_outputs(found: Capture, result: Any) -> None:
             found.real.append(leaf.real)
         elif isinstance(leaf, torch.Tensor):
             values.append(recording.value_of(leaf))
+            if recording.live.keep is not None:
+                recording.live.keep.look(values[-1], leaf, "the end of the model")
             accounts.require_filled(recording, [leaf])
             found.real.append(leaf.detach().clone())  # a buffer is about to be put back
         elif isinstance(leaf, (bool, int, float)):

@@ -81,7 +81,7 @@ class Live:
     def __init__(self) -> None:
         self.entries: dict[int, Entry] = {}
         self.families: dict[int, Family] = {}
-        self.keep: list | None = None  # (value, contents) of all that is bound, when asked for
+        self.keep: Any = None  # is told of all that is bound, and keeps its contents: `nodes.Kept`
 
     def find(self, tensor: torch.Tensor) -> Entry | None:
         entry = self.entries.get(id(tensor))
@@ -97,7 +97,7 @@ class Live:
         """Says that `tensor` holds `value`; with a parent, that it is a view made by `step`."""
         self.leave(tensor)
         if self.keep is not None:
-            self.keep.append((value, tensor.detach().clone()))
+            self.keep.add(value, tensor)
         entry = self._entry(tensor, value)
         storage = storage_key(tensor)
         found = self.families.get(storage)
@@ -179,6 +179,8 @@ class Live:
             family.root = write_back(family, entry, value)
         entry.value = value
         entry.generation = family.generation
+        if self.keep is not None:
+            self.keep.add(value, tensor)
 
     def reform(self, entry: Entry, value: Value, step: Any) -> None:
         """Says that a tensor became a view of itself: x.t_() moves nothing in memory."""

@@ -9,11 +9,13 @@ branch was taken the other way.
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .errors import HxError
+from .nodes import NodeTable, check_nodes
+from .runtime import Refused
 
 if TYPE_CHECKING:
     import onnx_ir
@@ -25,84 +27,41 @@ MOST = 5  # findings of a kind that are told
 SMALL = 16  # elements of a constant that are compared
 
 
-def locate(captured: Capture, model: onnx_ir.Model, path: Any, case: Case) -> list[str]:
+def locate(
+    captured: Capture,
+    model: onnx_ir.Model,
+    path: Path,
+    case: Case,
+    target: Path | None = None,
+    custom_ops: Sequence[Any] = (),
+) -> list[str]:
     """What to tell about a case that failed, most telling first."""
+    options: Any = {"target": target, "custom_ops": custom_ops, "until_off": True}
+    table = NodeTable([])
     try:
-        other, kept = _again(captured, case)
+        table = check_nodes(captured, path, case, **options)
+    except Refused:
+        pass
     except (HxError, Exception):  # the model need not run twice for its error to be told
         return []
-    lines = list(_apart(model, other))[:MOST]
-    first = _first_off(path, case, kept)
-    return [*([first] if first else []), *lines]
+    told = [table.unseen, first_off(table)]
+    baked = [] if table.model is None else list(apart(model, table.model))[:MOST]
+    return [text for text in [*told, *baked] if text]
 
 
-def _again(captured: Capture, case: Case) -> tuple[onnx_ir.Model, dict[str, Any]]:
-    """The recording of the failed inputs, its graph, and the tensors of it by name."""
-    from . import graph
-    from .capture import capture
-
-    prepared = dataclasses.replace(captured.prepared, tensors=dict(case.feeds))
-    keep: list[tuple[Any, Any]] = []
-    again = capture(prepared, captured.registry, captured.opset, captured.wanted, keep)
-    names: dict[int, str] = {}
-    recording = again.recording
-    other = graph.build(
-        recording.builder.nodes,
-        [v for _, v in again.inputs],
-        [
-            (name, recording.as_output(value))
-            for (name, _), (_, value) in zip(captured.outputs, again.outputs)
-        ],
-        opset=captured.opset,
-        domains=recording.builder.domains,
-        classes=again.classes,
-        name=again.name,
-        names=names,
-    )
-    kept = {names[id(value)]: tensor for value, tensor in keep if id(value) in names}
-    return other, kept
-
-
-def _first_off(path: Any, case: Case, kept: dict[str, Any]) -> str:
-    """The first node of the rejected file whose result is not the model's."""
-    import onnx
-
-    from .compare import Tolerance, difference
-    from .runtime import Refused, Session
-
-    model = onnx.load(path)
-    listed = {value.name for value in model.graph.output}
-    nodes = []
-    for node in model.graph.node:
-        for name in node.output:
-            if name in kept and name not in listed:
-                model.graph.output.append(onnx.ValueInfoProto(name=name))
-        nodes.append(node)
-    names = [value.name for value in model.graph.output]
-    try:
-        results = dict(
-            zip(names, Session(model.SerializeToString(), optimized=False).run(case.feeds))
-        )
-    except (Refused, ValueError):  # ValueError: too large for one message
+def first_off(table: NodeTable) -> str:
+    """The first node of the file whose result is not the model's."""
+    row = table.first_off
+    if row is None:
         return ""
-    for depth, node in enumerate(nodes, 1):
-        for name in node.output:
-            if name not in kept or name not in results:
-                continue
-            found = difference(
-                results[name], kept[name], Tolerance.for_dtype(kept[name].dtype, depth)
-            )
-            if found.problem:
-                about = {p.key: p.value for p in node.metadata_props}
-                return (
-                    f"first off: {node.op_type} of {about.get('hx.target', '?')} at "
-                    f"{_line(about)}: {found.problem}; shape {list(results[name].shape)}, "
-                    f"converter from {about.get('hx.pack', '?')}"
-                )
-    return ""
+    error = f", error {row.max_rel:.1e} where {row.allowed:.1e} is allowed" if row.allowed else ""
+    return (
+        f"first off: {row.op} of {row.target or '?'} at {row.where}: {row.problem}; "
+        f"shape {row.shape}{error}; converter from {row.pack or '?'}"
+    )
 
 
-def _apart(model: onnx_ir.Model, other: onnx_ir.Model) -> Iterator[str]:
+def apart(model: onnx_ir.Model, other: onnx_ir.Model) -> Iterator[str]:
     """Constants that differ between two recordings, up to where the recordings part."""
     for a, b in zip(model.graph, other.graph):
         about = dict(a.metadata_props)

@@ -9,6 +9,7 @@ from types import CodeType, FrameType, FunctionType
 import torch
 
 _MACHINERY = tuple(str(Path(p).resolve().parent) + "/" for p in (torch.__file__, __file__))
+_DEMO = str(Path(__file__).with_name("demo.py"))
 _ALSO = ("<frozen", "<string>", "contextlib.py", "functools.py")
 
 
@@ -23,6 +24,8 @@ class Frames:
         if any(isinstance(c, FunctionType) for c in code.co_consts):
             return True  # a hooked function, which `patching` gave other code
         name = code.co_filename
+        if name == _DEMO:
+            return False  # a model like any other, though hx ships it
         return name.startswith((*self._prefixes, *_ALSO[:2])) or name.endswith(_ALSO[2:])
 
     def user(self, depth: int = 1) -> FrameType | None:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from . import save
 from .errors import VerificationError
+from .kernels import op_runs
+from .nodes import NodeTable, check_nodes
+from .proving import prove_program
 from .report import Report
+from .runtime import Refused
+from .verify import Case
 
 if TYPE_CHECKING:
     import onnx_ir
@@ -39,13 +45,12 @@ class Program:
         external: bool | None,
         verify: bool,
         tell: Callable[[str], None],
-        prove: Callable,
+        keep_rejected: str | os.PathLike | None = None,
+        every_node: bool = False,
     ) -> None:
         """Writes under another name, proves what was written, and only then takes the place."""
-        import time
-
         report = self.report
-        if path is None and not verify:
+        if path is None and not verify and not every_node:
             return
         start = time.perf_counter()
         tell("save")
@@ -55,16 +60,13 @@ class Program:
             if verify:
                 tell("verify")
                 start = time.perf_counter()
-                proof = prove(self._captured, staged.path)
-                report.proof = proof
+                report.proof = prove_program(self._captured, staged.path, self._kernels)
                 report.timings["verify"] = time.perf_counter() - start
-                if not proof.ok:
-                    raise VerificationError(
-                        proof.explain(),
-                        proof=proof,
-                        why=_why(self._captured, self.model, staged.path, proof, report),
-                        hint="nothing was written; `hx scan` lists what left the graph",
-                    )
+            if report.proof is not None and not report.proof.ok:
+                self._reject(staged, keep_rejected)
+            if every_node:
+                tell("check every node")
+                self._check_nodes(staged)
             if path is not None:
                 start = time.perf_counter()
                 saved = staged.commit()
@@ -73,25 +75,59 @@ class Program:
                 report.size = saved.size
                 report.data_path = None if saved.data_path is None else os.fspath(saved.data_path)
 
+    def _reject(self, staged: save.Staged, keep: str | os.PathLike | None) -> None:
+        proof = self.report.proof
+        why = _why(self._captured, self.model, staged, proof, self._kernels)
+        hint = "nothing was written; --keep-rejected keeps the file"
+        if keep is not None:
+            hint = f"{self.report.path or 'the target'} is untouched; what was rejected is in "
+            hint += os.fspath(staged.keep(keep))
+        raise VerificationError(
+            proof.explain(), proof=proof, why="\n         ".join(why), hint=hint
+        )
+
+    @property
+    def _kernels(self) -> list[type]:
+        return op_runs(self._captured.registry.kernels)
+
+    def check_nodes(self) -> NodeTable:
+        """Every node of the graph beside what the model had there, on the recorded inputs."""
+        if self.report.node_table is None:
+            with save.staged(self.model, None) as staged:
+                self._check_nodes(staged)
+        return self.report.node_table
+
+    def _check_nodes(self, staged: save.Staged) -> None:
+        start = time.perf_counter()
+        captured = self._captured
+        case = Case("recorded", dict(captured.prepared.tensors), captured.real)
+        try:
+            self.report.node_table = check_nodes(
+                captured, staged.path, case, target=staged.target, custom_ops=self._kernels
+            )
+        except Refused as refused:
+            raise VerificationError(
+                "the graph cannot be run node by node", why=str(refused)
+            ) from None
+        self.report.timings["check nodes"] = time.perf_counter() - start
+
     def save(self, path: str | os.PathLike, external_data: bool | None = None) -> None:
         """Writes the model to a file, whole or not at all."""
         saved = save.save(self.model, path, external_data)
         self.report.path, self.report.size = os.fspath(saved.path or path), saved.size
 
 
-def _why(captured: Capture, model: Any, path: Any, proof: Any, report: Report) -> str:
+def _why(captured: Capture, model: Any, staged: Any, proof: Any, kernels: Any) -> list[str]:
     """Where it broke, what was baked in, and what left the graph."""
     from .locate import locate
 
     wrong = next((check.name for check in proof.cases if not check.ok), None)
     case = next((case for case in captured.cases if case.name == wrong), None)
-    lines = [] if case is None else locate(captured, model, path, case)
-    suspects = _suspects(report)
-    return "\n         ".join([*lines, *([suspects] if suspects else [])])
-
-
-def _suspects(report: Report) -> str:
-    if not report.escapes:
-        return ""
-    first = "; ".join(map(str, report.escapes[:3]))
-    return f"values left the graph, and what Python did with them is not in it: {first}"
+    lines = []
+    if case is not None:
+        lines = locate(captured, model, staged.path, case, staged.target, kernels)
+    suspects = list(captured.recording.escapes.values())
+    if suspects:
+        first = "; ".join(map(str, suspects[:3]))
+        lines.append(f"values left the graph, and what Python did with them is not in it: {first}")
+    return lines

@@ -81,6 +81,7 @@ class Report:
     notes: list[str] = field(default_factory=list)
     timings: dict[str, float] = field(default_factory=dict)
     proof: Any = None
+    node_table: Any = None  # a nodes.NodeTable, when every node was checked
 
     @property
     def covered(self) -> bool:
@@ -124,6 +125,7 @@ class Report:
             "notes": self.notes,
             "timings": {k: round(v, 6) for k, v in self.timings.items()},
             "proof": None if self.proof is None else self.proof.to_dict(),
+            "node_checks": None if self.node_table is None else self.node_table.to_dict(),
         }  # fmt: skip
 
     def to_json(self, indent: int | None = 2) -> str:

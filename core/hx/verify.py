@@ -76,7 +76,7 @@ def prove(
             model = wire.skeleton(source)
             proof.depth = depth(model)
             tell("loading")
-            load = _loader(source, model, custom_ops, proof)
+            proof.runtime, load = loader(source, model, custom_ops)
             try:
                 run = load(True)
             except Refused as refused:
@@ -123,21 +123,24 @@ def _checked(source: Path | bytes) -> str:
 Run = Callable[[Mapping[str, Any]], list]
 
 
-def _loader(
-    source: Path | bytes, model: onnx.ModelProto, custom_ops: Sequence, proof: Proof
-) -> Callable[[bool], Run]:
-    """How to load the file: in onnxruntime, or in onnx's evaluator when kernels are Python's."""
+def loader(
+    source: Path | bytes, model: onnx.ModelProto, custom_ops: Sequence = ()
+) -> tuple[str, Callable[[bool], Run]]:
+    """What runs the file, and how to load it there: `load(optimized)(feeds)`.
+
+    onnxruntime does, or onnx's evaluator when kernels that the file needs are Python's.
+    """
     kernels = [op for op in custom_ops if isinstance(op, type) and _used(op, model)]
     libraries = [op for op in custom_ops if not isinstance(op, type)]
     if kernels:
         import onnx
 
-        proof.runtime = f"onnx {onnx.__version__} reference evaluator"
-        return lambda optimized: _reference(source, kernels)
+        name = f"onnx {onnx.__version__} reference evaluator"
+        return name, lambda optimized: _reference(source, kernels)
     import onnxruntime
 
-    proof.runtime = f"onnxruntime {onnxruntime.__version__}"
-    return lambda optimized: Session(source, optimized=optimized, libraries=libraries).run
+    name = f"onnxruntime {onnxruntime.__version__}"
+    return name, lambda optimized: Session(source, optimized=optimized, libraries=libraries).run
 
 
 def _used(kernel: Any, model: onnx.ModelProto) -> bool:

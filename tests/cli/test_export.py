@@ -100,6 +100,23 @@ def test_json_is_data_with_a_schema(hx):
     assert done.err == ""
 
 
+def test_every_node_can_be_looked_at(hx):
+    done = hx("export", "hx.demo:model", "-o", "m.onnx", "--check-every-node")
+    head, *rows = done.out.splitlines()
+    assert head.split() == ["NODE", "RESULT", "ERROR", "ALLOWED", "STATE", "CALL", "LINE"]
+    assert len(rows) == 8 and all(" ok " in row and "demo.py:" in row for row in rows)
+    found = hx("export", "hx.demo:model", "-o", "m.onnx", "--check-every-node", "--json").json
+    assert found["report"]["node_checks"][0]["op"] == "Conv"
+
+
+def test_a_rejected_file_is_kept_when_asked_for(hx, folder):
+    assert hx("export", "models.py:wrong", "-o", "m.onnx").code == 4
+    assert not list(folder.glob("*.onnx"))
+    done = hx("export", "models.py:wrong", "-o", "m.onnx", "--keep-rejected")
+    assert done.code == 4 and "m.rejected.onnx" in done.err
+    assert [path.name for path in folder.glob("*.onnx")] == ["m.rejected.onnx"]
+
+
 BAD = [
     ("nowhere:model", [], 2, "there is no module 'nowhere'"),
     ("torchvison:resnet18", [], 2, "did you mean torchvision:resnet18?"),

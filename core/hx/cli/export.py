@@ -36,6 +36,18 @@ External = Annotated[
 Verify = Annotated[
     bool, typer.Option("--verify/--no-verify", help="Run the graph against the model.")
 ]
+EveryNode = Annotated[
+    bool,
+    typer.Option(
+        "--check-every-node", help="A table of every node's error, also when all is well."
+    ),
+]
+KeepRejected = Annotated[
+    bool,
+    typer.Option(
+        "--keep-rejected", help="Keep a file that failed its proof, as FILE.rejected.onnx."
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No summary.")]
 
 
@@ -50,6 +62,8 @@ def export(
     output_layer: Layers = None,
     external_data: External = None,
     verify: Verify = True,
+    check_every_node: EveryNode = False,
+    keep_rejected: KeepRejected = False,
     strict: o.Strict = False,
     use: o.Use = None,
     no_pack: o.NoPack = None,
@@ -72,6 +86,7 @@ def export(
       hx export bert.py:build -o b.onnx -i "ids=int64[b,s]<30000" -w b.safetensors
       hx export zoo.unet:UNet -o u.onnx --inputs u.npz --dynamic "image:2=h,3=w"
       hx export hx.demo:model -o d.onnx --output-layer body --output-layer head
+      hx export hx.demo:model -o d.onnx --check-every-node
     """
     from hx.cli.output import Progress, as_json
 
@@ -90,11 +105,15 @@ def export(
             verify=verify,
             strict=strict,
             external_data=external_data,
+            check_every_node=check_every_node,
+            keep_rejected=path.with_suffix(".rejected.onnx") if keep_rejected else None,
             packs=registry,
             progress=progress,
         )
     if json:
         as_json("export", ok=True, report=report_data(program.report))
+    elif check_every_node:
+        node_table(program.report)
     if not quiet:
         summary(program.report, path)
 
@@ -124,6 +143,35 @@ def report_data(report: Any) -> Any:
     import json
 
     return json.loads(report.to_json())
+
+
+def node_table(report: Any) -> None:
+    """What every node is off by, and what it may be, on stdout."""
+    from hx.cli.output import amount, note, table
+    from hx.nodes import relative
+
+    rows = [
+        [
+            row.name,
+            f"{row.dtype}[{','.join(map(str, row.shape))}]" if row.compared else "",
+            f"{row.max_rel:.1e}" if row.compared else "",
+            f"{row.allowed:.1e}" if row.compared else "",
+            ("off" if row.problem else "ok") if row.compared else "inside",
+            row.target.removeprefix("torch.nn.functional.").removeprefix("torch."),
+            relative(row.source),
+            row.pack,
+        ]
+        for row in report.node_table.rows
+    ]
+    heads = ["node", "result", "error", "allowed", "state", "call", "line", "pack"]
+    if len(report.packs) < 2:
+        heads, rows = heads[:-1], [row[:-1] for row in rows]
+    by_state = {"off": "red", "ok": "green", "inside": "dim"}
+    table(heads, rows, [None] * len(heads), by_state, shrink=[6, 5, 1, 0])
+    note(
+        f"{amount(len(rows), 'node')}, {len(report.node_table.compared)} compared with the model; "
+        "those inside of a converter have nothing to be compared with"
+    )
 
 
 def summary(report: Any, path: Path | None) -> None:
