@@ -193,8 +193,11 @@ def _rows(model: onnx.ModelProto) -> Iterator[tuple[NodeCheck, list[str]]]:
         row = NodeCheck(
             node.name,
             f"{node.domain}::{node.op_type}" if node.domain else node.op_type,
-            *(about.get(f"hx.{key}", "") for key in ("module", "target", "pack", "source")),
-            depth=depth,
+            about.get("hx.module", ""),
+            about.get("hx.target", ""),
+            about.get("hx.pack", ""),
+            about.get("hx.source", ""),
+            depth,
         )
         yield row, list(node.output)
 

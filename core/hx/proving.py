@@ -25,8 +25,8 @@ def prove_program(captured: Capture, path: str | os.PathLike, custom_ops: Any = 
         others += [(f"fresh {n}", fresh(recorded, seed=n)) for n in (2, 3, 4)]
         others.append(("opposite", {k: _opposite(t) for k, t in recorded.items()}))
     for name, tensors in others:
-        case, refused = _case(captured, name, tensors)
-        cases += case
+        found, refused = _case(captured, name, tensors)
+        cases += found
         captured.notes += refused
     cases += _resized(captured)
     captured.cases = cases
