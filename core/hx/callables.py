@@ -15,8 +15,9 @@ import torch
 
 from . import accounts, symbolic, targets
 from .call import lift
+from .conversion import DECLINED, convert
 from .errors import Unsupported, Where
-from .recording import DECLINED, Recording
+from .recording import Recording
 from .registration import Registration
 
 Handler = Callable[[Callable, tuple, Mapping[str, Any]], Any]
@@ -128,8 +129,8 @@ def ask(
                 given = given or lift(recording, args, kwargs)
                 if recording.unfilled:
                     accounts.require_filled(recording, given.tensors)
-                run = recording._runner(key, original, args, kwargs, given)
-                result = recording.convert(choice, given, run)
+                run = recording.runner(key, original, args, kwargs, given)
+                result = convert(recording, choice, given, run)
         finally:
             recording.busy = False
         if result is not DECLINED:

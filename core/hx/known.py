@@ -231,9 +231,9 @@ def relaid(recording, key, func, args, kwargs, door):
             why="a graph has values and no memory",
             hint="make a new tensor: torch.cat, F.pad, indexing or .clone() say what is meant",
         )
-    recording._before_write(args, kwargs)
+    recording.before_write(args, kwargs)
     result = _real(recording, func, args, kwargs)
-    recording.live.bind(tensors[0], recording._written_constant(tensors[0]))
+    recording.live.bind(tensors[0], recording.written_constant(tensors[0]))
     return result
 
 

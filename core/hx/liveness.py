@@ -77,6 +77,16 @@ def _noted(family: Family) -> None:
             member.version = -1 if tensor.is_inference() else tensor._version
 
 
+COUNTED_LATER = -2  # the version of an entry: PyTorch has yet to count the write
+
+
+def changed(entry: Entry, tensor: torch.Tensor) -> bool:
+    """Whether a tensor was written to since it was last looked at."""
+    if entry.version == COUNTED_LATER:
+        entry.version = -1 if tensor.is_inference() else tensor._version
+    return entry.version >= 0 and tensor._version != entry.version
+
+
 class Live:
     def __init__(self) -> None:
         self.entries: dict[int, Entry] = {}

@@ -19,8 +19,9 @@ from torch._C import _push_on_torch_dispatch_stack as push_operators
 from torch._C import _push_on_torch_function_stack as push_functions
 
 from . import callables, carriers, dims, patching
+from .doors import FunctionDoor, OperatorDoor
 from .hooks import stage
-from .recording import FunctionDoor, OperatorDoor, Recording, _local, current
+from .recording import Recording, _local, current
 
 _C: Any = torch._C  # its stub leaves out some of what is used here
 
@@ -72,7 +73,7 @@ class recorded:  # noqa: N801, RUF100 - read as a verb
         for patches in (hooked, stored):
             later(functools.partial(patches.__exit__, None, None, None))
         _local.recording = recording
-        dims.listen(recording._size_left)
+        dims.listen(recording.size_left)
         torch._C._set_grad_enabled(False)
         hooked.__enter__()
         stored.__enter__()

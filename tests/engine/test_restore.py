@@ -26,9 +26,10 @@ import torch.nn.functional as F
 from torch import nn
 
 import hx
-from hx import Registry, containers, dims, patching, quiet
+from hx import Registry, callables, containers, dims, patching, quiet, routes
 from hx.choices import Choices
-from hx.recording import Door, Recording, _local
+from hx.doors import Door
+from hx.recording import Recording, _local
 
 THOROUGH = bool(os.environ.get("HX_THOROUGH"))
 
@@ -188,8 +189,9 @@ class Points:
             return arrived
 
         monkeypatch.setattr(Door, "arrived", counted(Door.arrived))
-        monkeypatch.setattr(Recording, "convert", counted(Recording.convert))
-        monkeypatch.setattr(Recording, "_origin", counted(Recording._origin))
+        for room in (routes, callables):
+            monkeypatch.setattr(room, "convert", counted(room.convert))
+        monkeypatch.setattr(Recording, "origin", counted(Recording.origin))
 
     def run(self, model, x, at, error, after):
         self.count, self.at, self.error, self.after = 0, at, error, after

@@ -1,0 +1,172 @@
+"""A converter and the real call that it speaks for: asked, run, compared, bound."""
+
+from __future__ import annotations
+
+from builtins import len  # their own: `world` hooks those of the model
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from .call import Arguments, Call, ModelRaised, blame, check, pick, tensors_in
+from .errors import ConverterError, HxError, Unsupported
+from .liveness import changed
+from .op import Op
+from .values import Constant, Origin, Value
+from .views import parent_of, step_of, write
+
+if TYPE_CHECKING:
+    from .recording import Recording
+
+DECLINED = object()
+
+
+def convert(recording: Recording, choice, given: Arguments, run: Callable[[], Any]) -> Any:
+    """Asks a converter, runs the real call, checks that they agree, binds the results."""
+    call = Call(choice, given, run)
+    with asking(recording, call) as ask:
+        outputs = ask()
+        if outputs is NotImplemented:
+            ask.undo()
+    if outputs is NotImplemented:
+        recording.declined[choice.target] = recording.declined.get(choice.target, 0) + 1
+        require_unwritten(recording, call)
+        return DECLINED
+    with asking(recording, call, ask):
+        real = call.real()
+        with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+            settle(recording, choice, given, call, real, outputs)
+    recording.converted[choice.target] = recording.converted.get(choice.target, 0) + 1
+    return real
+
+
+class asking:  # noqa: N801, RUF100 - read as a verb
+    """`with asking(recording, call) as ask: outputs = ask()` asks the call's converter.
+
+    What is written inside is the converter's; an error takes it back, and names the converter.
+    """
+
+    __slots__ = ("_call", "_mark", "_outer", "_recording", "_sizes")
+    _mark: int
+    _sizes: int
+    _outer: Origin | None
+
+    def __init__(self, recording: Recording, call: Call, since: asking | None = None) -> None:
+        """`since` goes on with what was begun there: an error takes both back."""
+        self._recording, self._call = recording, call
+        builder = recording.builder
+        self._mark = since._mark if since is not None else len(builder.nodes)
+        self._sizes = since._sizes if since is not None else builder.sizes.mark()
+
+    def __enter__(self) -> asking:
+        choice, builder = self._call.choice, self._recording.builder
+        self._outer, builder.origin = (
+            builder.origin,
+            self._recording.origin(choice.target, choice.pack),
+        )
+        return self
+
+    def __call__(self) -> Any:
+        recording, choice = self._recording, self._call.choice
+        with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+            args, kwargs = recording.choices.fit(choice, self._call.given)
+            return choice.function(Op(recording.builder, self._call, recording), *args, **kwargs)
+
+    def undo(self) -> None:
+        del self._recording.builder.nodes[self._mark :]
+        self._recording.builder.sizes.forget(self._sizes)
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        builder, call = self._recording.builder, self._call
+        origin, builder.origin = builder.origin, self._outer
+        if error is None:
+            return
+        self.undo()
+        if isinstance(error, ModelRaised):
+            raise error.__cause__ or error  # the model's own, with the chain that it had
+        if isinstance(error, Exception) and call.error is not error:
+            assert origin is not None
+            raise blame(call.choice, error, origin.where) from (
+                error if isinstance(error, HxError) else None
+            )
+
+
+def require_unwritten(recording: Recording, call: Call) -> None:
+    """A call whose converter declined runs again: it must not have changed anything."""
+    found = ((recording.live.find(t), t) for t in call.given.tensors)
+    if call.done and any(entry is not None and changed(entry, t) for entry, t in found):
+        raise ConverterError(
+            f"the converter of {call.choice.target} declined after the call had written to its "
+            "arguments",
+            why="op.result runs the call, and it cannot be run a second time",
+            hint="decline before asking for op.result",
+        )
+
+
+def settle(recording: Recording, choice, given: Arguments, call: Call, real, outputs) -> None:
+    """Binds the tensors of a real result to what the converter returned for them."""
+    if isinstance(real, torch.Tensor):
+        pairs: Any = [((), real)]
+    else:
+        pairs = list(tensors_in(real))
+        require_structure(choice, real, outputs)
+    arguments = {id(t): v for t, v in zip(given.tensors, given.values)}
+    written = []
+    for path, tensor in pairs:
+        try:
+            out = pick(outputs, path)
+        except (KeyError, IndexError, TypeError, AttributeError):
+            raise ConverterError(
+                f"the converter of {choice.target} ({choice.pack}) returned no value for "
+                f"result{''.join(f'[{p!r}]' for p in path)}",
+                why=f"converter: {choice.file}:{choice.line}",
+            ) from None
+        if id(tensor) in arguments:
+            entry = recording.live.find(tensor)
+            if entry is not None and changed(entry, tensor):
+                written.append((tensor, check(choice, tensor, out, path)))
+            continue  # the same tensor came back: it is bound already
+        value = check(choice, tensor, out, path)
+        if type(value) is Value or isinstance(value, Constant):
+            parent = parent_of(recording, tensor, given)
+            if parent is None:
+                recording.live.bind(tensor, value)
+            else:
+                step = step_of(choice, given, parent, path, real)
+                recording.live.bind(tensor, value, parent, step)
+    for old, new in call.assigned:
+        for tensor, value in zip(given.tensors, given.values):
+            if value is old:
+                written.append((tensor, check(choice, tensor, new, ("written",))))
+                break
+    for tensor, value in written:
+        write(recording, tensor, value)
+    if given.tensors:
+        require_nothing_written(recording, choice, given)
+
+
+def require_structure(choice, real, outputs) -> None:
+    if isinstance(real, (list, tuple)) and not (
+        isinstance(outputs, (list, tuple)) and len(outputs) == len(real)
+    ):
+        got = len(outputs) if isinstance(outputs, (list, tuple)) else type(outputs).__name__
+        raise ConverterError(
+            f"the converter of {choice.target} ({choice.pack}) returned {got}, and the target "
+            f"returns {type(real).__name__} of {len(real)}",
+            why=f"converter: {choice.file}:{choice.line}",
+        )
+
+
+def require_nothing_written(recording: Recording, choice, given: Arguments) -> None:
+    for tensor in given.tensors:
+        entry = recording.live.find(tensor)
+        if entry is not None and changed(entry, tensor):
+            if isinstance(entry.value, Constant) and entry.value.name:
+                # A module that keeps statistics: the values that this call used were right.
+                entry.version = tensor._version
+                continue
+            raise Unsupported(
+                f"{choice.target} wrote to an argument, and its converter does not say what",
+                why=f"converter: {choice.file}:{choice.line}",
+                hint="say it in the converter: op.assign(x, new_value)",
+            )

@@ -1,0 +1,93 @@
+"""Calls that write their result into a tensor that is there: `x.add_(y)`, `f(x, out=y)`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from . import dims, known
+from .call import Arguments, Call, check, lift
+from .conversion import asking
+from .errors import Unsupported
+from .folding import fold
+from .leaves import leaf
+from .op import Op
+from .values import Value
+from .views import step_of, write
+
+if TYPE_CHECKING:
+    from .recording import Recording
+
+
+def in_place(recording: Recording, key, func, args, kwargs, door) -> Any:
+    """x.add_(y) is x.add(y), written into x."""
+    given = lift(recording, args, kwargs)
+    run = recording.runner(key, func, args, kwargs, given)
+    base = known.in_place_base(key)
+    if not given.traced and known.is_pure(base, func):
+        return fold(recording, key, None, given, run, known.mutated(func, args, kwargs))
+    choice = recording.choices.pick(base, args)
+    if choice is None:
+        return leaf(recording, key, func, args, kwargs, door, given, asked=True)
+    if base in known.TURNS:
+        return written(recording, choice, given, run, [args[0]], turn)
+    return written(recording, choice, given, run, [args[0]], put)
+
+
+def put(recording: Recording, choice, given: Arguments, tensor: torch.Tensor, value: Value) -> None:
+    write(recording, tensor, shaped_like(recording, tensor, value))
+
+
+def turn(
+    recording: Recording, choice, given: Arguments, tensor: torch.Tensor, value: Value
+) -> None:
+    entry = recording.live.find(tensor)
+    assert entry is not None
+    step = step_of(choice, given, entry, (), tensor)
+    recording.live.reform(entry, check(choice, tensor, value, ()), step)
+
+
+def into_out(recording: Recording, key, choice, given: Arguments, run, args, kwargs) -> Any:
+    """f(x, out=y) is f(x), written into y."""
+    out = kwargs["out"]
+    plain = {k: v for k, v in given.kwargs.items() if k != "out"}
+    without = Arguments(given.args, plain, given.tensors, given.values, given.traced)
+    places = list(out) if isinstance(out, (list, tuple)) else [out]
+    return written(recording, choice, without, run, places, put)
+
+
+def written(
+    recording: Recording, choice, given: Arguments, run, places: list[torch.Tensor], put: Callable
+) -> Any:
+    """Calls a converter, and writes what it returns into tensors that were there before."""
+    call = Call(choice, given, run)
+    with asking(recording, call) as ask:
+        outputs = ask()
+        if outputs is NotImplemented:
+            raise Unsupported(
+                f"{choice.target} has no ONNX form for this call written in place",
+                hint="write the call without its trailing underscore or out=",
+            )
+        real = call.real()
+        listed = list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
+        with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+            for tensor, value in zip(places, listed):
+                put(recording, choice, given, tensor, value)
+    recording.converted[choice.target] = recording.converted.get(choice.target, 0) + 1
+    return real
+
+
+def shaped_like(recording: Recording, tensor: torch.Tensor, value: Value) -> Value:
+    """A result as it is after having been written into a tensor: cast and broadcast."""
+    value = recording.builder.cast(value, tensor.dtype)
+    old = recording.live.find(tensor)
+    if value.shape is None or tuple(map(dims.plain, value.shape)) != tuple(tensor.shape):
+        if old is not None and old.value.shape is not None:
+            op = Op(recording.builder)
+            known_shape = old.value.shape
+            if tuple(map(dims.plain, known_shape)) == tuple(tensor.shape):
+                return op.Expand(value, op.sizes(known_shape))
+        value.shape = tuple(tensor.shape)
+    return value

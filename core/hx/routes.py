@@ -1,0 +1,62 @@
+"""What is done with a call that arrives at a door of torch, decided once for each function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from . import accounts, known, opening
+from .call import Arguments, lift
+from .conversion import DECLINED, convert
+from .folding import fold
+from .inplace import in_place, into_out
+from .leaves import leaf, opened
+from .values import Constant
+
+if TYPE_CHECKING:
+    from .recording import Recording
+
+
+def of(recording: Recording, key: Any, func: Callable, door: Any) -> Callable:
+    """The action for every call of a function."""
+    special = known.SPECIAL.get(key)
+    if special is not None:
+        return special
+    if recording.choices.of(key):
+        return converted
+    if known.in_place_base(key) is not None:
+        return in_place
+    if door.level == "function" and opening.can_open(func):
+        return opened
+    return leaf
+
+
+def converted(recording: Recording, key, func, args, kwargs, door) -> Any:
+    """Somebody converts it, unless it is known without."""
+    given = lift(recording, args, kwargs)
+    choice = recording.choices.pick(key, args)
+    run = recording.runner(key, func, args, kwargs, given)
+    if recording.unfilled and key not in known.VIEWS:
+        writes = accounts.written(key, func, args, kwargs)
+        accounts.require_filled(recording, given.tensors, writes)
+    if not given.traced and door.level != "callable" and known.is_pure(key, func):
+        if not _views_of_weights(key, given):
+            return fold(recording, key, choice, given, run, known.mutated(func, args, kwargs))
+    elif not given.traced and door.level == "function" and opening.can_open(func):
+        return opened(recording, key, func, args, kwargs, door)  # the calls inside are folded
+    if kwargs.get("out") is not None:
+        return into_out(recording, key, choice, given, run, args, kwargs)
+    result = convert(recording, choice, given, run)
+    if result is not DECLINED:
+        return result
+    if door.level == "function" and opening.can_open(func):
+        return opened(recording, key, func, args, kwargs, door)
+    return leaf(recording, key, func, args, kwargs, door, given, asked=True)
+
+
+def _views_of_weights(key, given: Arguments) -> bool:
+    """A view of a weight stays a node: folded, it would be stored a second time."""
+    return key in known.VIEWS and any(
+        v.name and v.tensor.numel() > 256 if isinstance(v, Constant) else v.fixed
+        for v in given.values
+    )
