@@ -65,6 +65,7 @@ class Capture:
     registry: Any = None
     opset: int = 0
     cases: list[Any] = field(default_factory=list)  # what it was proved on
+    returned: Any = None  # what the model returned, without the contents of its tensors
 
     def check_constants(self) -> None:
         """Constants that were written to after somebody read them would be stored wrong."""
@@ -94,9 +95,7 @@ def prepare(
     if isinstance(args, torch.Tensor) or not isinstance(args, (tuple, list)):
         args = (args,)
     args, kwargs = tuple(args), dict(kwargs or {})
-    pairs: list[tuple[str, Any]] = []
-    for name, value in _named(model, args, kwargs):
-        pairs.extend(structures.leaves(value, name))
+    pairs = _flat(model, args, kwargs)
     found = [(n, leaf) for n, leaf in pairs if isinstance(leaf, torch.Tensor)]
     names = structures.unique([n for n, _ in found])
     if input_names is not None:
@@ -136,14 +135,31 @@ def _unwrapped(model: Any) -> Any:
     return model
 
 
-def _named(model: Any, args: tuple, kwargs: dict) -> list[tuple[str, Any]]:
-    """Arguments with the names of forward's parameters."""
+def flat_inputs(model: Any, args: tuple, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Every leaf of a call by its flat name, tensors and others."""
+    pairs = _flat(model, args, kwargs)
+    return dict(zip(structures.unique([n for n, _ in pairs]), (leaf for _, leaf in pairs)))
+
+
+def _flat(model: Any, args: tuple, kwargs: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    pairs: list[tuple[str, Any]] = []
+    for name, value in _named(model, args, dict(kwargs)):
+        pairs.extend(structures.leaves(value, name))
+    return pairs
+
+
+def parameters_of(model: Any) -> list[inspect.Parameter]:
     function = model.forward if isinstance(model, torch.nn.Module) else model
     function = callables.python_of(function) or function
     try:
-        parameters = list(inspect.signature(function).parameters.values())
+        return list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
-        parameters = []
+        return []
+
+
+def _named(model: Any, args: tuple, kwargs: dict) -> list[tuple[str, Any]]:
+    """Arguments with the names of forward's parameters."""
+    parameters = parameters_of(model)
     out = []
     rest = None
     for i, value in enumerate(args):
@@ -210,6 +226,7 @@ def _run(
     found.notes = recording.notes
     with torch._C.DisableTorchFunction():
         _bind_outputs(found, result)
+        found.returned = _hollow(result)
     _tell_shared(found)
     found.changed_buffers, found.changed_parameters = guard.changed()
     if found.changed_parameters:
@@ -326,6 +343,20 @@ class _Kept:
         if isinstance(leaf, torch.Tensor):
             return _Kept(recording.value_of(leaf), leaf.detach().clone())
         return leaf
+
+
+def _hollow(result: Any) -> Any:
+    """The structure of a result; None for one that cannot be built again."""
+
+    def put(name: str, leaf: Any) -> Any:
+        if isinstance(leaf, (torch.Tensor, _Kept)):
+            return torch.empty(0, device="meta")
+        return dims.plain(leaf) if isinstance(leaf, (int, float)) else leaf
+
+    try:
+        return structures.replace(result, put)
+    except Exception:  # a class of the model's whose constructor wants more
+        return None
 
 
 def _bind_outputs(found: Capture, result: Any) -> None:

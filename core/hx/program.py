@@ -29,6 +29,7 @@ class Program:
         self.model = model
         self.report = report
         self._captured = captured
+        self._runner: Any = None
 
     def __repr__(self) -> str:
         r = self.report
@@ -110,6 +111,19 @@ class Program:
                 "the graph cannot be run node by node", why=str(refused)
             ) from None
         self.report.timings["check nodes"] = time.perf_counter() - start
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        """What the graph gives, computed in onnxruntime, in the structure of the model's result.
+
+        Takes what the model takes, nested as it was at the export, or one dict of the graph's
+        inputs by name; torch tensors or numpy arrays. Numpy comes back where only numpy came in.
+        A file that was written is what runs; pack's reference kernels where it needs them.
+        """
+        if self._runner is None:
+            from .running import Runner
+
+            self._runner = Runner(self._captured, self.model, self.report.path)
+        return self._runner(args, kwargs)
 
     def save(self, path: str | os.PathLike, external_data: bool | None = None) -> None:
         """Writes the model to a file, whole or not at all."""
