@@ -14,7 +14,7 @@ from .program import Program
 from .quiet import fewer_collections
 from .registration import OPSETS
 from .registry import Registry
-from .report import Report
+from .report import Report, scaffold
 from .surely import inside, within
 from .world import aside
 
@@ -156,6 +156,8 @@ def _report(captured: Capture, registry: Registry, opset: int) -> Report:
     recording = captured.recording
     report = Report(opset=opset)
     report.missing = sorted(recording.missing.values(), key=lambda m: (-m.count, m.target))
+    for missing in report.missing:
+        missing.nearest = registry.nearest(missing.target)
     report.escapes = list(recording.escapes.values())
     report.declined = dict(sorted(recording.declined.items()))
     report.changed_buffers = captured.changed_buffers
@@ -190,7 +192,8 @@ def _require_covered(report: Report) -> None:
     raise MissingConverters(
         f"{count} target{'s have' if count > 1 else ' has'} no converter\n{listed}",
         report.missing,
-        hint="a pack may have them: pip install it, and look with `hx converters list`",
+        hint="a pack may have them: pip install it, and look with `hx converters list`"
+        + (f"\n         one pack for all: {scaffold(report.missing)}" if count > 1 else ""),
     )
 
 

@@ -111,7 +111,7 @@ class Choices:
                     kwargs[other] = kwargs.pop(name)
                 elif name in ("input", "self", "tensor") and not args:
                     args = (kwargs.pop(name),)
-                elif name in _MEANINGLESS:
+                elif name in MEANINGLESS:
                     kwargs.pop(name)
         elif kwargs.get("out", 0) is None:
             kwargs = {k: v for k, v in kwargs.items() if k != "out"}
@@ -119,8 +119,8 @@ class Choices:
 
 
 # What says where and how a result lies in memory, and nothing of its contents.
-_MEANINGLESS = {"out", "memory_format", "layout", "device", "pin_memory", "requires_grad",
-                "non_blocking", "copy", "generator", "names"}  # fmt: skip
+MEANINGLESS = {"out", "memory_format", "layout", "device", "pin_memory", "requires_grad",
+               "non_blocking", "copy", "generator", "names"}  # fmt: skip
 
 
 def _operator_behind(target: Target) -> Target | None:

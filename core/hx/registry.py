@@ -167,6 +167,21 @@ class Registry:
             }
         return self._selected[opset]
 
+    def nearest(self, target: str, most: int = 3) -> list[str]:
+        """Targets that are converted and whose own names are like this one's."""
+        names: dict[str, list[str]] = {}
+        for each in self.registrations:
+            names.setdefault(_own_name(each.target), []).append(each.target)
+        wanted = _own_name(target)
+        near = difflib.get_close_matches(wanted, names, most, 0.8)
+        inside = [
+            n for n in names if (len(n) > 3 and n in wanted) or (len(wanted) > 3 and wanted in n)
+        ]
+        inside.sort(key=lambda name: abs(len(name) - len(wanted)))
+        near = list(dict.fromkeys([*near, *inside]))[:most]
+        # Of several targets with that name, the one that stands nearest to it.
+        return [difflib.get_close_matches(target, names[name], 1, 0.0)[0] for name in near]
+
     def refused(self, opset: int) -> dict[str, list[Refusal]]:
         """Converters that exist and cannot be used at this opset, or with what is installed."""
         return self._sort(opset)[1]
@@ -303,6 +318,13 @@ class Registry:
                     f"--use {target}={name}: the pack converts no {target}",
                     hint=f"did you mean {' or '.join(near)}?" if near else "see hx converters list",
                 )
+
+
+def _own_name(target: str) -> str:
+    """`eig` of torch.linalg.eig, `Conv2d` of torch.nn.Conv2d.forward, `nms` of torchvision::nms."""
+    whole = target.removesuffix(".forward").removesuffix(".__get__")
+    name = whole.replace("::", ".").rpartition(".")[2]
+    return name.removeprefix("linalg_").removeprefix("special_").strip("_")
 
 
 def _why_not(registration: Registration, opset: int) -> str:

@@ -35,6 +35,7 @@ class Missing:
     count: int = 0
     places: list[Where] = field(default_factory=list)
     inputs: list[list[str]] = field(default_factory=list)
+    nearest: list[str] = field(default_factory=list)  # targets of like names that are converted
 
     def add(self, where: Where, inputs: list, detail: str = "") -> None:
         self.count += 1
@@ -46,7 +47,7 @@ class Missing:
 
     @property
     def command(self) -> str:
-        return f"hx packs new my-pack --target {self.target}"
+        return scaffold([self])
 
     def __str__(self) -> str:
         times = f"{self.count} call{'s' if self.count > 1 else ''}"
@@ -56,8 +57,15 @@ class Missing:
             lines.append(f"    {where}  {', '.join(inputs)}")
         if len(self.places) > 5:
             lines.append(f"    and {len(self.places) - 5} more places")
+        if self.nearest:
+            lines.append(f"    the nearest:       {', '.join(self.nearest)}")
         lines.append(f"    write a converter: {self.command}")
         return "\n".join(lines)
+
+
+def scaffold(missing: list[Missing]) -> str:
+    """The command that writes a pack with a converter for each."""
+    return " ".join(["hx packs new my-pack", *(f"--target {each.target}" for each in missing)])
 
 
 @dataclass
@@ -112,6 +120,7 @@ class Report:
                     "places": [
                         {**where(w), "inputs": i} for w, i in zip(m.places, m.inputs)
                     ],
+                    "nearest": m.nearest,
                     "command": m.command,
                 }
                 for m in self.missing

@@ -234,6 +234,31 @@ def test_scan_lists_what_is_covered_missing_and_escapes(hx):
     assert hx("scan", "models.py:unknown", "--json").json["covered"] is False
 
 
+def test_what_is_missing_comes_with_its_like_and_a_command_that_works(hx, folder):
+    (folder / "two.py").write_text(
+        "import torch\n"
+        "class M(torch.nn.Module):\n"
+        "    def forward(self, x):\n"
+        "        return torch.special.bessel_j0(torch.igamma(x, x))\n"
+        "def make(): return M(), (torch.rand(2, 3),)\n"
+    )
+    (folder / "near.py").write_text(
+        "from hx import converter\n"
+        "@converter('torch.special.bessel_j1')\n"
+        "def bessel_j1(op, input): return input\n"
+    )
+    done = hx("scan", "two.py:make")
+    [command] = [line for line in done.out.splitlines() if line.startswith("one pack for all: ")]
+    words = command.partition(": hx ")[2].split()
+    assert hx(*words).code == 0
+    written = (folder / "my-pack" / "src" / "my_pack" / "converters.py").read_text()
+    for head in ("def bessel_j0(op, input):", "def igamma(op, input, other):"):
+        assert head in written
+    assert hx("export", "two.py:make", "-o", "m.onnx").err.count(command.partition(": ")[2]) == 1
+    tried = hx("converters", "try", "near.py", "two.py:make")
+    assert tried.code == 5 and "the nearest:       torch.special.bessel_j1" in tried.err
+
+
 def test_verify_knows_a_right_file_from_a_wrong_one(hx, folder):
     words = ["-i", "x=float32[batch,4]"]
     torch.manual_seed(0)

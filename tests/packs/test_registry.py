@@ -241,3 +241,18 @@ def test_a_case_keeps_what_it_was_given():
     one = case("float32[n,3]", 2, init=(4,), dtypes="float16", expect="Relu", scale=2.0)
     assert one.args == ("float32[n,3]", 2) and one.kwargs == {"scale": 2.0}
     assert (one.init, one.dtypes, one.expect) == ((4,), ("float16",), ("Relu",))
+
+
+def test_the_converters_nearest_to_a_target_are_those_of_like_names():
+    def named(target):
+        @converter(target)
+        def one(op, x):
+            return x
+
+        return one
+
+    targets = ["torch.nn.Conv3d.forward", "torch.conv3d", "torch.relu", "torch.linalg.eigh"]
+    registry = Registry.of(*map(named, targets))
+    assert registry.nearest("spconv.pytorch.SubMConv3d.forward") == ["torch.nn.Conv3d.forward"]
+    assert registry.nearest("torch.linalg.eig") == ["torch.linalg.eigh"]
+    assert registry.nearest("torch.Tensor.real.__get__") == []

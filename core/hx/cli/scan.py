@@ -36,6 +36,7 @@ def scan(
     import hx
     from hx.cli.export import report_data
     from hx.cli.output import Progress, amount, as_json, note, paint, say, table
+    from hx.report import scaffold
 
     registry = o.registry_for(use, no_pack, only_packs, require, strict)
     o.tell_broken_packs(registry)
@@ -62,6 +63,8 @@ def scan(
         for missing in report.missing:
             say()
             say(str(missing))
+        if len(report.missing) > 1:
+            say(f"\none pack for all: {scaffold(report.missing)}")
         for escape in report.escapes:
             if not getattr(escape, "carried", False):
                 say(f"{paint('escape', 'yellow')} {escape}")

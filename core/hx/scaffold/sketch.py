@@ -59,7 +59,7 @@ def sketch(target: str) -> Sketch:
         function = _function(target)
     except Exception:  # not installed, not importable: the author fills it in
         return Sketch(target, name, overrides=known)
-    parameters = _parameters(function) or "*args, **kwargs"
+    parameters = _parameters(function) or _of_operator(target) or "*args, **kwargs"
     return Sketch(target, name, parameters, _case(target, function), known)
 
 
@@ -98,6 +98,38 @@ def _parameters(function: Any) -> str:
             plain = isinstance(each.default, (int, float, bool, str, type(None), tuple))
             default = f"={each.default!r}" if plain else "=None"
         parts.append(f"{mark}{each.name}{default}")
+    return ", ".join(parts)
+
+
+def _of_operator(target: str) -> str:
+    """The parameters of a function that is not Python's, by the operator that it calls."""
+    import torch
+
+    from hx.choices import MEANINGLESS
+    from hx.targets import resolve
+
+    namespace, _, name = str(resolve(target, import_missing=True).key).partition("::")
+    packet = getattr(getattr(torch.ops, namespace, None), name, None) if name else None
+    if packet is None:
+        return ""
+    overloads = packet.overloads()
+    first = "default" if "default" in overloads else overloads[0]
+    parts = []
+    star = False
+    for each in getattr(packet, first)._schema.arguments:
+        if each.name in MEANINGLESS:
+            continue
+        if each.kwarg_only and not star:
+            parts.append("*")
+            star = True
+        own = "input" if each.name == "self" else each.name
+        own = f"{own}_" if keyword.iskeyword(own) else own
+        default = each.default_value
+        if isinstance(default, list):  # a stride of [1, 1] is written 1
+            default = default[0] if len(set(default)) == 1 else tuple(default)
+        plain = isinstance(default, (int, float, bool, str, tuple))
+        optional = each.has_default_value()
+        parts.append(own + (f"={default if plain else None!r}" if optional else ""))
     return ", ".join(parts)
 
 
