@@ -45,21 +45,17 @@ class Session:
     ) -> None:
         import onnxruntime as ort
 
-        options = ort.SessionOptions()
-        options.log_severity_level = 4  # what goes wrong is raised; nothing is printed besides
-        options.intra_op_num_threads = _cores()
-        options.inter_op_num_threads = 1
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        wanted = options()
         # A few runs do not repay a second copy of the weights in another layout.
-        options.add_session_config_entry("session.disable_prepacking", "1")
+        wanted.add_session_config_entry("session.disable_prepacking", "1")
         if not optimized:
-            options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+            wanted.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
         try:
             for library in libraries:
-                options.register_custom_ops_library(os.fspath(library))
+                wanted.register_custom_ops_library(os.fspath(library))
             self._session = ort.InferenceSession(
                 source if isinstance(source, bytes) else os.fspath(source),
-                options,
+                wanted,
                 providers=["CPUExecutionProvider"],
             )
         except Exception as error:  # its exceptions share no base
@@ -69,16 +65,28 @@ class Session:
         """All outputs, in the graph's order."""
         values, alive = {}, []
         for name, tensor in feeds.items():
-            values[name], array = _to_ort(tensor)
+            values[name], array = to_ort(tensor)
             alive.append(array)
         try:
             results = self._session.run_with_ort_values(None, values)
         except Exception as error:
             raise Refused(error) from error
-        return [_to_torch(result) for result in results]
+        return [from_ort(result) for result in results]
 
 
-def _to_ort(tensor: torch.Tensor) -> tuple[Any, Any]:
+def options(threads: int = 0) -> Any:
+    """onnxruntime's defaults, on the cores that we have, with threads that wait without spinning."""
+    import onnxruntime as ort
+
+    made = ort.SessionOptions()
+    made.log_severity_level = 4  # what goes wrong is raised; nothing is printed besides
+    made.intra_op_num_threads = threads or _cores()
+    made.inter_op_num_threads = 1
+    made.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    return made
+
+
+def to_ort(tensor: torch.Tensor) -> tuple[Any, Any]:
     import onnxruntime as ort
     import torch
 
@@ -94,7 +102,7 @@ def _to_ort(tensor: torch.Tensor) -> tuple[Any, Any]:
     return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array, number), array
 
 
-def _to_torch(value: Any) -> torch.Tensor:
+def from_ort(value: Any) -> torch.Tensor:
     import torch
 
     from hx.weights import torch_dtype

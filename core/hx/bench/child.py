@@ -1,0 +1,83 @@
+"""A worker as the parent sees it: ask, and wait for the answer."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hx.errors import HxError
+
+
+class Failed(HxError):
+    """A worker could not do what it was asked for: `what` is one line, the text the whole story."""
+
+    def __init__(self, what: str, text: str = "", exit_code: int = 1) -> None:
+        super().__init__(what)
+        self._text, self.exit_code = text or what, exit_code
+
+    def __str__(self) -> str:
+        return self._text
+
+
+class Child:
+    """One worker process, from its first request until it is closed."""
+
+    def __init__(self, folder: Path, threads: int) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed in close()
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "hx.bench.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+            # Threads that wait for work must not take the core from the side whose turn it is.
+            env={"OMP_WAIT_POLICY": "passive", **os.environ}
+            | ({"OMP_NUM_THREADS": str(threads)} if threads else {}),
+        )
+
+    def ask(self, do: str, **what: Any) -> dict[str, Any]:
+        """The answer to one request; a worker that died says how."""
+        self.send(do, **what)
+        return self.answer()
+
+    def send(self, do: str, **what: Any) -> None:
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # it died: `answer` says how
+            self._process.stdin.write(json.dumps({"do": do, **what}) + "\n")
+            self._process.stdin.flush()
+
+    def answer(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise Failed(self._end())
+        reply = json.loads(line)
+        if not reply.pop("ok"):
+            raise Failed(reply["error"], reply["text"], reply["exit_code"])
+        return reply
+
+    def close(self) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+        for stream in (self._process.stdin, self._process.stdout, self._errors):
+            if stream is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    stream.close()
+
+    def _end(self) -> str:
+        code = self._process.wait()
+        if code < 0:
+            return f"its process was ended by {signal.Signals(-code).name}"
+        self._errors.seek(0)
+        lines = self._errors.read().decode(errors="replace").strip().splitlines()
+        return f"its process ended with code {code}{': ' + lines[-1] if lines else ''}"

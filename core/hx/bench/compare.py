@@ -1,0 +1,186 @@
+"""The whole run: every side exports in turn, then the files run in turn."""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hx.bench.child import Child, Failed
+from hx.bench.job import Job
+
+# hx's own timings, by what they are called here.
+PARTS = {"record": "recording", "assemble": "assembly", "passes": "passes", "save": "save"}
+
+
+@dataclass
+class Row:
+    """What was measured of one side; None where there is nothing to measure, or it failed."""
+
+    side: str
+    failed: str = ""  # why it exported nothing
+    exit_code: int = 0
+    seconds: float | None = None  # the median of the rounds
+    rounds: list[float] = field(default_factory=list)
+    first: float | None = None  # the first export in its process, not counted
+    parts: dict[str, float] = field(default_factory=dict)  # medians, proof apart
+    proof: float | None = None
+    proof_failed: str = ""
+    forward: float | None = None  # one eager forward: of the floor only
+    memory: int | None = None  # bytes, above the loaded model
+    nodes: int | None = None
+    operators: dict[str, int] = field(default_factory=dict)
+    size: int | None = None  # bytes, weights beside it included
+    latency: float | None = None  # the median run in onnxruntime
+    latency_of_hx: float | None = None  # the median, over turns, of its run by hx's
+    error: float | None = None  # the largest, against the model
+    share: float | None = None  # the same by the largest value of its output
+    wrong: str = ""  # why the file does not run, or what else than numbers differs
+
+
+@dataclass
+class Result:
+    job: Job
+    rows: list[Row]
+
+    def __getitem__(self, side: str) -> Row:
+        return next(row for row in self.rows if row.side == side)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"job": self.job.to_dict(), "sides": [asdict(row) for row in self.rows]}
+
+
+def compare(
+    job: Job,
+    rivals: Iterable[str] = (),
+    rounds: int = 5,
+    patience: float = 60.0,
+    tell: Callable[[str], None] = lambda stage: None,
+) -> Result:
+    """Measures floor, hx and rivals.
+
+    A side whose rounds took more than `patience` seconds in all sits out the rest. An error is
+    raised where the model itself cannot be loaded or run; a side that fails is a row.
+    """
+    with tempfile.TemporaryDirectory(prefix="hx-bench-") as folder:
+        run = _Run(job, [Row(side) for side in ("floor", "hx", *rivals)], Path(folder), tell)
+        try:
+            run.load()
+            run.export(rounds, patience)
+            run.look()
+            run.judge()
+            run.prove()
+        finally:
+            for child in run.children.values():
+                child.close()
+    return Result(job, run.rows)
+
+
+class _Run:
+    def __init__(
+        self, job: Job, rows: list[Row], folder: Path, tell: Callable[[str], None]
+    ) -> None:
+        self.job, self.rows, self.folder, self.tell = job, rows, folder, tell
+        self.children: dict[str, Child] = {}
+
+    def load(self) -> None:
+        """The model in a process for each side, all at once; then, in turn, its first export."""
+        self.tell("loading the model")
+        for row in self.rows:
+            child = self.children[row.side] = Child(self.folder / row.side, self.job.threads)
+            child.send("load", side=row.side, job=self.job.to_dict(), folder=str(child.folder))
+        self.children["floor"].answer()  # an error of the model itself is nobody's row
+        for row in self.rows[1:]:
+            self._note(row, self.children[row.side].answer)
+        for row in self.rows:
+            self.tell(f"{row.side}: first export")
+            found = self._ask(row, "memory")
+            row.memory, row.first = found.get("memory"), found.get("first")
+
+    def export(self, rounds: int, patience: float) -> None:
+        """The rounds: each side once, in turn."""
+        parts: list[dict[str, float]] = []
+        forwards: list[float] = []
+        for turn in range(rounds):
+            for row in self.rows:
+                if row.failed or sum(row.rounds) > patience:
+                    continue
+                self.tell(f"{row.side}: round {turn + 1} of {rounds}")
+                reply = self._ask(row, "seconds")
+                if row.failed:
+                    continue
+                row.rounds.append(reply["seconds"])
+                row.seconds = statistics.median(row.rounds)
+                if row.side == "hx":
+                    parts.append(reply["parts"])
+                    row.parts = {
+                        name: statistics.median(each.get(key, 0.0) for each in parts)
+                        for key, name in PARTS.items()
+                    }
+                if row.side == "floor":
+                    forwards.append(self._ask(row, "forward")["seconds"])
+                    row.forward = statistics.median(forwards)
+
+    def look(self) -> None:
+        """What the last round left on the disk."""
+        for row in self.rows:
+            if row.side == "floor":
+                row.size = (self.folder / "floor" / "weights").stat().st_size
+            elif found := self._ask(row, "size"):
+                row.size, row.nodes, row.operators = (
+                    found["size"], found["nodes"], found["operators"],
+                )  # fmt: skip
+
+    def judge(self) -> None:
+        """Errors and latencies of the files, taking turns in one process."""
+        rows = [row for row in self.rows if row.side != "floor" and not row.failed]
+        for side in [side for side in self.children if side != "hx"]:
+            self.children.pop(side).close()  # their memory is wanted elsewhere
+        self.tell("running the files in onnxruntime")
+        found = self._judged(rows)
+        ours = found.get("hx", {}).get("turns")
+        for row in rows:
+            each = found[row.side]
+            row.wrong = each.get("refused") or each.get("mismatch") or ""
+            row.latency, row.error, row.share = map(each.get, ("latency", "error", "share"))
+            if ours and each.get("turns"):
+                row.latency_of_hx = statistics.median(a / b for a, b in zip(each["turns"], ours))
+
+    def prove(self) -> None:
+        row = next(row for row in self.rows if row.side == "hx")
+        if not row.failed:
+            self.tell("hx: proof")
+            try:
+                row.proof = self.children["hx"].ask("proof")["seconds"]
+            except Failed as problem:
+                row.proof_failed, row.exit_code = problem.what, problem.exit_code
+
+    def _judged(self, rows: list[Row]) -> dict[str, dict[str, Any]]:
+        """By side; where a file takes the whole process down, each file has one of its own."""
+        folders = {row.side: str(self.folder / row.side) for row in rows}
+        child = self.children["judge"] = Child(self.folder / "judge", self.job.threads)
+        try:
+            return child.ask("judge", folders=folders, threads=self.job.threads)
+        except Failed as problem:
+            if len(rows) == 1:
+                return {rows[0].side: {"refused": f"onnxruntime: {problem.what}"}}
+        finally:
+            self.children.pop("judge").close()
+        return {side: each for row in rows for side, each in self._judged([row]).items()}
+
+    def _ask(self, row: Row, do: str) -> dict[str, Any]:
+        return self._note(row, lambda: self.children[row.side].ask(do))
+
+    @staticmethod
+    def _note(row: Row, ask: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """The answer of the row's side, or nothing: then the row says why."""
+        if row.failed:
+            return {}
+        try:
+            return ask()
+        except Failed as problem:
+            row.failed, row.exit_code = problem.what, problem.exit_code
+            return {}

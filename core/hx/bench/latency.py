@@ -1,0 +1,141 @@
+"""How fast files run in onnxruntime, and how far they are off what the model gave.
+
+Sessions are made as onnxruntime makes them by default, and take turns: what slows the machine
+down slows all of them. A turn of a fast graph is several runs, so that the clock is not measured.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import statistics
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from hx.runtime import Refused, from_ort, options, to_ort
+
+SECONDS = 12.0  # of turns, for all files together
+FEWEST, MOST = 7, 200  # turns
+TURN = 0.005  # seconds, at least
+
+
+def operators(path: Path) -> dict[str, int]:
+    """How many nodes of each operator a file has, bodies and functions included."""
+    import onnx
+
+    model = onnx.load(path, load_external_data=False)
+    found: Counter[str] = Counter()
+
+    def count(nodes: Any) -> None:
+        for node in nodes:
+            found[f"{node.domain}::{node.op_type}" if node.domain else node.op_type] += 1
+            for attribute in node.attribute:
+                for graph in (attribute.g, *attribute.graphs):
+                    count(graph.node)
+
+    count(model.graph.node)
+    for function in model.functions:
+        count(function.node)
+    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+
+
+def judge(folders: dict[str, Path], threads: int) -> dict[str, Any]:
+    """By side: the largest error, and the seconds of a run, turn by turn."""
+    found: dict[str, dict[str, Any]] = {side: {} for side in folders}
+    ready: dict[str, Any] = {}
+    for side, folder in folders.items():
+        try:
+            run, outputs, expected = _session(folder, threads)
+            found[side].update(difference(outputs, expected))
+            ready[side] = run
+        except Refused as problem:
+            found[side]["refused"] = f"onnxruntime: {str(problem).splitlines()[0]}"
+    for side, turns in _turns(ready).items():
+        found[side].update(latency=statistics.median(turns), turns=turns)
+    return found
+
+
+def _session(folder: Path, threads: int) -> tuple[Any, list[Any], list[Any]]:
+    """A call that runs the file once, what it gave, and what the model gave."""
+    import onnxruntime as ort
+    import torch
+
+    stored = torch.load(folder / "run.pt", weights_only=True)
+    try:
+        session = ort.InferenceSession(
+            str(folder / "model.onnx"), options(threads), providers=["CPUExecutionProvider"]
+        )
+        names = [each.name for each in session.get_inputs()]
+        kept = [to_ort(tensor) for tensor in _matching(names, stored["inputs"])]
+        values = {name: value for name, (value, _) in zip(names, kept)}
+
+        def run() -> Any:
+            assert kept  # the memory that the values point to
+            return session.run_with_ort_values(None, values)
+
+        return run, [from_ort(value) for value in run()], stored["outputs"]
+    except Refused:
+        raise
+    except Exception as problem:  # its exceptions share no base
+        raise Refused(problem) from problem
+
+
+def _matching(names: list[str], inputs: dict[str, Any]) -> list[Any]:
+    """The tensors for a graph's inputs: by name, else in order. Some graphs drop what is unused."""
+    if set(names) <= inputs.keys():
+        return [inputs[name] for name in names]
+    if len(names) == len(inputs):
+        return list(inputs.values())
+    raise Refused(ValueError(f"its inputs are {', '.join(names)}, not {', '.join(inputs)}"))
+
+
+def difference(outputs: list[Any], expected: list[Any]) -> dict[str, Any]:
+    """The largest error: as it is, and as a share of the largest value of its output."""
+    import torch
+
+    if len(outputs) != len(expected):
+        return {"mismatch": f"gives {len(outputs)} outputs, the model {len(expected)}"}
+    error = share = 0.0
+    for ours, theirs in zip(outputs, expected):
+        if ours.shape != theirs.shape:
+            return {"mismatch": f"gives {list(ours.shape)}, the model {list(theirs.shape)}"}
+        if not theirs.numel():
+            continue
+        a, b = ours.to(torch.float64), theirs.to(torch.float64)
+        same = (a == b) | (a.isnan() & b.isnan())
+        gap = torch.where(same, 0.0, (a - b).abs()).nan_to_num(math.inf)
+        largest = float(gap.max())
+        scale = float(b.abs().nan_to_num(0, 0, 0).max())
+        error = max(error, largest)
+        share = max(share, largest / scale if scale else (math.inf if largest else 0.0))
+    return {"error": error, "share": share}
+
+
+def _turns(runs: dict[str, Any]) -> dict[str, list[float]]:
+    if not runs:
+        return {}
+    repeats, once = {}, 0.0
+    for side, run in runs.items():
+        run()
+        start = time.perf_counter()
+        run()
+        took = max(time.perf_counter() - start, 1e-7)
+        repeats[side] = max(1, math.ceil(TURN / took))
+        once += took * repeats[side]
+    count = min(MOST, max(FEWEST, int(SECONDS / once)))
+    found: dict[str, list[float]] = {side: [] for side in runs}
+    order = list(runs)
+    gc.disable()
+    try:
+        for turn in range(count):
+            for side in order if turn % 2 else reversed(order):
+                run = runs[side]
+                start = time.perf_counter()
+                for _ in range(repeats[side]):
+                    run()
+                found[side].append((time.perf_counter() - start) / repeats[side])
+    finally:
+        gc.enable()
+    return found

@@ -1,0 +1,149 @@
+"""`hx bench SPEC`: an export measured beside the least it could take, and beside torch.onnx."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hx.cli import options as o
+
+if TYPE_CHECKING:
+    from hx.bench import Result, Row
+
+Against = Annotated[
+    str,
+    typer.Option(
+        "--against", metavar="RIVALS", help="dynamo, torchscript, both by a comma, or none."
+    ),
+]
+Rounds = Annotated[int, typer.Option("--rounds", min=1, help="Exports of each side that count.")]
+Patience = Annotated[
+    float,
+    typer.Option(
+        "--patience",
+        metavar="SECONDS",
+        help="A side that has exported for so long sits out the rounds that are left.",
+    ),
+]
+Threads = Annotated[
+    int,
+    typer.Option("--threads", min=0, help="Threads of torch and onnxruntime; 0 is one a core."),
+]
+
+
+def bench(
+    spec: o.Spec,
+    against: Against = "dynamo,torchscript",
+    rounds: Rounds = 5,
+    patience: Patience = 60.0,
+    threads: Threads = 0,
+    input: o.Input = None,
+    inputs: o.Inputs = None,
+    weights: o.Weights = None,
+    dynamic: o.Dynamic = None,
+    opset: o.Opset = 20,
+    use: o.Use = None,
+    no_pack: o.NoPack = None,
+    only_packs: o.OnlyPacks = None,
+    seed: o.Seed = 0,
+    json: o.Json = False,
+) -> None:
+    """Measure an export: time, memory, and the graph that comes out.
+
+    Beside the floor (one eager forward, and a raw write of the weights) and beside the exporters
+    of torch.onnx with their defaults. Each side has its own process; they take turns, and medians
+    count. Memory is the peak above the loaded model. The files then take turns in onnxruntime.
+
+    \b
+    Examples:
+      hx bench hx.demo:model
+      hx bench torchvision:resnet50 -i "x=float32[batch,3,224,224]" --against dynamo
+      hx bench my_model.py:build --against none --rounds 20 --threads 1 --json
+    """
+    from hx.bench import RIVALS, Job, compare
+    from hx.cli.output import Progress, as_json
+    from hx.errors import UsageError
+
+    rivals = [] if against.strip() in ("", "none") else o.several([against])
+    unknown = [name for name in rivals if name not in RIVALS]
+    if unknown:
+        raise UsageError(
+            f"--against {unknown[0]!r} is not known", hint=f"it knows {', '.join(RIVALS)}, and none"
+        )
+    job = Job(
+        spec,
+        list(input or ()),
+        None if inputs is None else str(inputs),
+        None if weights is None else str(weights),
+        list(dynamic or ()),
+        seed,
+        opset,
+        list(use or ()),
+        o.several(no_pack),
+        o.several(only_packs),
+        threads,
+    )
+    with Progress() as progress:
+        found = compare(job, dict.fromkeys(rivals), rounds, patience, progress)
+    ours = found["hx"]
+    if json:
+        as_json("bench", ok=not ours.exit_code, rounds=rounds, **found.to_dict())
+    else:
+        _show(found)
+    if ours.exit_code:
+        raise typer.Exit(ours.exit_code)
+
+
+def _show(found: Result) -> None:
+    import sys
+
+    from hx.cli.output import bytes_text, note, table
+
+    heads = ["side", "export", "by hx", "memory", "nodes", "file", "latency", "by hx", "error"]
+    cells = [_cells(row, found["hx"]) for row in found.rows if not row.failed]
+    for column in range(1, len(heads)):
+        size = max(len(heads[column]), *(len(row[column]) for row in cells))
+        heads[column] = heads[column].rjust(size)
+        for row in cells:
+            row[column] = row[column].rjust(size)
+    table(heads, cells, colours=["cyan", *[None] * (len(heads) - 1)])
+    sys.stdout.flush()  # what follows goes to stderr
+    for row in found.rows:
+        if row.failed or row.wrong or row.proof_failed:
+            note(f"{row.side}: {row.failed or row.wrong or f'proof: {row.proof_failed}'}")
+    floor, ours = found["floor"], found["hx"]
+    if floor.forward is not None:
+        note(f"floor: forward {_time(floor.forward)}, weights {bytes_text(floor.size or 0)}")
+    if ours.parts:
+        parts = ", ".join(f"{name} {_time(each)}" for name, each in ours.parts.items())
+        proof = "" if ours.proof is None else f"; proof apart: {_time(ours.proof)}"
+        note(f"hx: {parts}{proof}")
+
+
+def _cells(row: Row, ours: Row) -> list[str]:
+    from hx.cli.output import bytes_text
+
+    def times(x: float | None) -> str:
+        if x is None or row is ours:
+            return ""
+        return f"{x:.1f}x" if x >= 10 else f"{x:.2f}x"
+
+    export = row.seconds / ours.seconds if row.seconds and ours.seconds else None
+    return [
+        row.side,
+        "" if row.seconds is None else _time(row.seconds),
+        times(export),
+        "" if row.memory is None else bytes_text(row.memory),
+        "" if row.nodes is None else f"{row.nodes:,}",
+        "" if row.size is None else bytes_text(row.size),
+        "" if row.latency is None else _time(row.latency),
+        times(row.latency_of_hx),
+        "" if row.error is None else f"{row.error:.1e}",
+    ]
+
+
+def _time(seconds: float) -> str:
+    if seconds < 1e-3:
+        return f"{seconds * 1e6:.0f} µs"
+    return f"{seconds * 1e3:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
