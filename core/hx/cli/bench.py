@@ -103,10 +103,10 @@ def _show(found: Result) -> None:
     heads = ["side", "export", "by hx", "memory", "nodes", "file", "latency", "by hx", "error"]
     cells = [_cells(row, found["hx"]) for row in found.rows if not row.failed]
     for column in range(1, len(heads)):
-        size = max(len(heads[column]), *(len(row[column]) for row in cells))
+        size = max(len(heads[column]), *(len(line[column]) for line in cells))
         heads[column] = heads[column].rjust(size)
-        for row in cells:
-            row[column] = row[column].rjust(size)
+        for line in cells:
+            line[column] = line[column].rjust(size)
     table(heads, cells, colours=["cyan", *[None] * (len(heads) - 1)])
     sys.stdout.flush()  # what follows goes to stderr
     for row in found.rows:
