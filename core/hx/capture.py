@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from . import accounts, callables, dims, structures
+from . import accounts, callables, dims, shallow, structures
 from . import dynamic as dynamic_axes
 from .choices import Choices
 from .errors import Unsupported, UsageError
@@ -187,7 +187,7 @@ def capture(
     found = inside(
         preserved(root), lambda guard: _run(prepared, registry, opset, outputs, keep, guard)
     )
-    found.classes = {path: type(m).__name__ for path, m in root.named_modules()}
+    found.classes = {path: type(m).__name__ for path, m in found.recording.modules}
     if root is not prepared.model:
         found.classes.pop("", None)
     found.name = (
@@ -206,16 +206,17 @@ def _run(
     keep: Any,
     guard: preserved,
 ) -> Capture:
-    model, root = prepared.model, prepared.root
+    model = prepared.model
     recording = Recording(Choices(registry, opset), opset, guard)
     recording.live.keep = keep
     recording.model = model
+    recording.modules = guard.modules
     inputs = _bind_inputs(prepared, recording)
-    _name_tensors(root, recording)
+    _name_tensors(recording)
     asked: dict[str, Any] = {}
-    watch = _watcher(root, outputs, asked, recording)
+    watch = _watcher(outputs, asked, recording)
     args, kwargs = prepared.with_tensors(recording.given)
-    result = inside(recorded(recording, root, watch), lambda _: model(*args, **kwargs))
+    result = inside(recorded(recording, watch), lambda _: model(*args, **kwargs))
     if outputs is not None:
         result = {path: asked[path] for path in outputs if path in asked}
         absent = [path for path in outputs if path not in asked]
@@ -278,13 +279,13 @@ def _tell_shared(found: Capture) -> None:
             )
 
 
-def _name_tensors(model: Any, recording: Recording) -> None:
+def _name_tensors(recording: Recording) -> None:
     """Parameters and buffers by their state_dict names, other tensors that modules hold by path."""
-    for name, parameter in model.named_parameters():
-        recording.name_tensor(parameter, name)
-    for name, buffer in model.named_buffers():
-        recording.name_tensor(buffer, name)
-    for path, module in model.named_modules():
+    for held in (shallow.parameters, shallow.buffers):
+        for path, module in recording.modules:
+            for name, tensor in held(module).items():
+                recording.name_tensor(tensor, f"{path}.{name}" if path else name)
+    for path, module in recording.modules:
         recording.states.add(id(vars(module)))
         for attribute, thing in vars(module).items():
             if isinstance(thing, torch.Tensor):
@@ -304,11 +305,11 @@ def _may_hold_tensors(thing: Any) -> bool:
     return any(type(each) not in (int, float, str, bool, type(None)) for each in inside)
 
 
-def _watcher(model: Any, outputs: Sequence[str] | None, asked: dict, recording: Recording):
+def _watcher(outputs: Sequence[str] | None, asked: dict, recording: Recording):
     """Keeps what the modules that were asked for returned, as values: tensors may change later."""
     if outputs is None:
         return None
-    paths = dict(model.named_modules())
+    paths = dict(recording.modules)
     for path in outputs:
         if path not in paths:
             import difflib

@@ -24,7 +24,7 @@ Place = tuple[Any, str, Wrap]
 _LEFT_ALONE = {"floor", "ceil", "trunc", "isfinite", "isnan", "isinf", "fsum", "sumprod", "dist"}
 
 
-def places(recording: Any, model: Any) -> list[Place]:
+def places(recording: Any) -> list[Place]:
     """What to replace: owner, name, maker of the stand-in."""
     # By what they are without any export: another one, around this or beside it, may have
     # replaced them already.
@@ -43,7 +43,7 @@ def places(recording: Any, model: Any) -> list[Place]:
         (torch, name, _of_rounding(patching.behind(getattr(math, name))))
         for name in ("ceil", "floor")
     ]
-    for module in _modules(model):
+    for module in _modules(recording):
         for name, value in list(vars(module).items()):
             known_wrap = wanted.get(id(patching.behind(value)))
             if known_wrap is not None:
@@ -51,12 +51,11 @@ def places(recording: Any, model: Any) -> list[Place]:
     return found
 
 
-def _modules(model: Any) -> list[types.ModuleType]:
+def _modules(recording: Any) -> list[types.ModuleType]:
     """The Python modules, other than torch's own, in which the model's code lies."""
-    owners: set[str] = {getattr(model, "__module__", None) or ""}
-    if isinstance(model, torch.nn.Module):
-        for part in model.modules():
-            owners.update(c.__module__ for c in type(part).__mro__)
+    owners: set[str] = {getattr(recording.model, "__module__", None) or ""}
+    for kind in {type(module) for _, module in recording.modules}:
+        owners.update(c.__module__ for c in kind.__mro__)
     return [
         sys.modules[name]
         for name in sorted(owners)

@@ -98,7 +98,7 @@ class preserved:  # noqa: N801, RUF100 - read as a verb
         self._undo = []
         self._tensors: dict[int, _Kept] = {}
         self._buffers: dict[str, torch.Tensor] = {}  # by state_dict name, duplicates included
-        self._modules: list[tuple[str, torch.nn.Module]] = []
+        self.modules: list[tuple[str, torch.nn.Module]] = []
         self._by_storage: dict[int, list[_Kept]] | None = None
         self._changed: tuple[list[str], list[str]] | None = None
 
@@ -134,7 +134,7 @@ class preserved:  # noqa: N801, RUF100 - read as a verb
             turns.take(self._token, [module for _, module in shallow.walk(self.model)])
             self._globals()
             self._snapshot()
-            for _, module in self._modules:
+            for _, module in self.modules:
                 _set_training(module)
             return self
         except BaseException:
@@ -189,8 +189,8 @@ class preserved:  # noqa: N801, RUF100 - read as a verb
             later(functools.partial(_autocast, device), _set_autocast, operator.eq)
 
     def _snapshot(self) -> None:
-        self._modules = list(shallow.walk(self.model))
-        for path, module in self._modules:
+        self.modules = list(shallow.walk(self.model))
+        for path, module in self.modules:
             was = shallow.Shallow(module)
             self._undo.append(was.restore)
             for name, kind, tensor in was.tensors():
@@ -244,7 +244,7 @@ class preserved:  # noqa: N801, RUF100 - read as a verb
     def _differences(self) -> tuple[list[str], list[str]]:
         """Names of changed buffers and parameters."""
         now: dict[str, torch.Tensor] = {}
-        for path, module in self._modules:
+        for path, module in self.modules:
             for name, tensor in shallow.buffers(module).items():
                 now[f"{path}.{name}" if path else name] = tensor
         changed = [k for k in self._tensors.values() if k.changed]

@@ -12,6 +12,7 @@ import difflib
 import functools
 import importlib
 import io
+import os
 import re
 import sys
 import time
@@ -94,15 +95,23 @@ def find() -> list[tuple[Pack, EntryPoint]]:
 
 
 def installed_state() -> tuple[Any, ...]:
-    """Changes when something is installed or removed: where Python looks, and when that changed."""
-    return (*map(_changed_at, sys.path), *map(id, sys.meta_path))
+    """Changes when something is installed or removed."""
+    return (*map(_distributions, sys.path), *map(id, sys.meta_path))
 
 
-def _changed_at(path: str) -> tuple[str, int]:
+def _distributions(path: str) -> Any:
     try:
-        return path, Path(path).stat().st_mtime_ns
+        return _listed(path, Path(path).stat().st_mtime_ns)
     except OSError:
-        return path, 0
+        return path
+
+
+@functools.lru_cache(maxsize=256)
+def _listed(path: str, changed: int) -> tuple[Any, ...]:
+    """The metadata in a folder, while nothing was put in it or taken out."""
+    with os.scandir(path) as entries:
+        found = [e for e in entries if e.name.endswith((".dist-info", ".egg-info", ".egg-link"))]
+        return (path, *sorted((e.name, e.stat().st_mtime_ns) for e in found))
 
 
 @functools.lru_cache(maxsize=1)

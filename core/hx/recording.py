@@ -62,6 +62,7 @@ class Recording:
         self.notes: list[str] = []
         self.scopes: list[tuple[str, str]] = []
         self.model: Any = None
+        self.modules: list[tuple[str, torch.nn.Module]] = []
         self.states: set[int] = set()  # ids of the attribute dicts of its modules
         self.constants: dict[int, weakref.WeakSet[Constant]] = {}  # by the tensor's storage
         self.given: dict[str, torch.Tensor] = {}  # the inputs, as the model gets them

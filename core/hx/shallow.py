@@ -90,8 +90,17 @@ def walk(root: torch.nn.Module) -> Iterator[tuple[str, torch.nn.Module]]:
 def buffers(module: torch.nn.Module) -> dict[str, torch.Tensor]:
     if isinstance(module, torch.jit.ScriptModule):
         return dict(module.named_buffers(recurse=False))
-    table = vars(module).get("_buffers") or {}
-    return {k: v for k, v in table.items() if isinstance(v, torch.Tensor)}
+    return _tensors(vars(module).get("_buffers"))
+
+
+def parameters(module: torch.nn.Module) -> dict[str, torch.Tensor]:
+    if isinstance(module, torch.jit.ScriptModule):
+        return dict(module.named_parameters(recurse=False))
+    return _tensors(vars(module).get("_parameters"))
+
+
+def _tensors(table: dict[str, Any] | None) -> dict[str, torch.Tensor]:
+    return {k: v for k, v in (table or {}).items() if isinstance(v, torch.Tensor)}
 
 
 def _filled_slots(module: torch.nn.Module) -> Iterator[tuple[Any, Any]]:

@@ -27,7 +27,7 @@ _C: Any = torch._C  # its stub leaves out some of what is used here
 
 
 class recorded:  # noqa: N801, RUF100 - read as a verb
-    """`with recorded(recording, model):` records what this thread does in the block.
+    """`with recorded(recording):` records what this thread does in the block.
 
     As in `patching`: undoing is registered before the change, may run again, and finds out by
     looking what is left to do.
@@ -35,8 +35,8 @@ class recorded:  # noqa: N801, RUF100 - read as a verb
 
     _open = False
 
-    def __init__(self, recording: Recording, model: Any, watch: Callable | None = None) -> None:
-        self._recording, self._model, self._watch = recording, model, watch
+    def __init__(self, recording: Recording, watch: Callable | None = None) -> None:
+        self._recording, self._watch = recording, watch
         self._steps: list[Callable[[], Any]] = []
 
     def __enter__(self) -> None:
@@ -66,10 +66,8 @@ class recorded:  # noqa: N801, RUF100 - read as a verb
         later(functools.partial(torch._C._set_grad_enabled, torch.is_grad_enabled()))
         later(stage.as_now())
         later(_modes_as_now())
-        hooked = patching.hooks(_hooks(recording, self._model, self._watch))
-        stored = patching.attributes(
-            [*carriers.places(recording, self._model), *callables.places(recording)]
-        )
+        hooked = patching.hooks(_hooks(recording, self._watch))
+        stored = patching.attributes([*carriers.places(recording), *callables.places(recording)])
         for patches in (hooked, stored):
             later(functools.partial(patches.__exit__, None, None, None))
         _local.recording = recording
@@ -135,9 +133,9 @@ class aside:  # noqa: N801, RUF100 - read as an adverb
             self._outer.busy = self._was
 
 
-def _hooks(recording: Recording, model: Any, watch: Callable | None) -> dict:
+def _hooks(recording: Recording, watch: Callable | None) -> dict:
     hooks: dict[Any, Callable] = dict(callables.hooks(recording))
-    hooks[torch.nn.Module._call_impl] = _scopes(recording, model, watch)
+    hooks[torch.nn.Module._call_impl] = _scopes(recording, watch)
     for asked in (torch.compiler.is_exporting, torch.onnx.is_in_onnx_export, torch.jit.is_tracing):
         hooks[asked] = _yes(recording)
     # What torch.compile compiled runs as it was written. Its own switch is for all threads.
@@ -154,12 +152,11 @@ def _yes(recording: Recording) -> Callable:
     return hook
 
 
-def _scopes(recording: Recording, model: Any, watch: Callable | None) -> Callable:
+def _scopes(recording: Recording, watch: Callable | None) -> Callable:
     """Says which module is running."""
     paths: dict[int, tuple[str, str]] = {}
-    if isinstance(model, torch.nn.Module):
-        for path, module in model.named_modules():
-            paths[id(module)] = (path, type(module).__name__)
+    for path, module in recording.modules:
+        paths[id(module)] = (path, type(module).__name__)
     scopes = recording.scopes
 
     def hook(original, args, kwargs):
