@@ -163,19 +163,48 @@ def logit(op, input, eps=None):
     return op.Log(op.Div(x, op.Sub(1, x)))
 
 
-@converter("torch.frexp", cases=CASES)
-def frexp(op, input):
-    """A mantissa from 0.5 to 1 and an exponent: guessed by a logarithm, then put right."""
-    finite = op.Not(op.Or(op.IsNaN(input), op.IsInf(input)))
-    some = op.And(finite, op.Not(op.Equal(input, 0)))
-    x = op.cast(op.Where(some, input, 1), torch.float64)
+def _mantissa_and_exponent(op, x):
+    """Of a finite float64 that is not 0: guessed by a logarithm, then put right."""
     guess = op.Floor(op.Div(op.Log(op.Abs(x)), math.log(2)))
     mantissa = op.Div(x, op.Pow(op.constant(2.0, torch.float64), guess))
     size = op.Abs(mantissa)
     low, high = op.Less(size, 0.5), op.GreaterOrEqual(size, 1)
     mantissa = op.Where(low, op.Mul(mantissa, 2), op.Where(high, op.Mul(mantissa, 0.5), mantissa))
     exponent = op.Where(low, op.Sub(guess, 1), op.Where(high, op.Add(guess, 1), guess))
+    return mantissa, exponent
+
+
+@converter("torch.frexp", cases=CASES)
+def frexp(op, input):
+    """A mantissa from 0.5 to 1, and an exponent."""
+    finite = op.Not(op.Or(op.IsNaN(input), op.IsInf(input)))
+    some = op.And(finite, op.Not(op.Equal(input, 0)))
+    x = op.cast(op.Where(some, input, 1), torch.float64)
+    mantissa, exponent = _mantissa_and_exponent(op, x)
     return (
         op.Where(some, op.cast(mantissa, input.dtype), input),
         op.Where(some, op.cast(exponent, torch.int32), 0),
     )
+
+
+@converter("torch.nextafter", cases=[case("float32[n,3]", "float32[n,3]")])
+def nextafter(op, input, other):
+    """One step of the last binary digit: in float64, which holds it."""
+    if input.dtype == torch.float64:
+        op.refuse("ONNX cannot step from one float64 to the next", "cast to float32 first")
+    info = torch.finfo(input.dtype)
+    x, y = (op.cast(v, torch.float64) for v in (input, other))
+    size = op.Abs(x)
+    finite = op.Where(op.Or(op.IsInf(x), op.IsNaN(x)), info.max, size)
+    finite = op.Where(op.Less(size, info.tiny), info.tiny, finite)
+    mantissa, exponent = _mantissa_and_exponent(op, finite)
+    up = op.Greater(y, x)
+    inwards = op.Not(op.Equal(up, op.Greater(x, 0)))
+    # Towards 0 from a power of two, steps are half as long.
+    edge = op.And(op.And(inwards, op.Equal(mantissa, 0.5)), op.Greater(size, info.tiny))
+    share = op.Where(edge, op.constant(info.eps / 4, x.dtype), info.eps / 2)
+    step = op.Mul(op.Pow(op.constant(2.0, x.dtype), exponent), share)
+    moved = op.Add(x, op.Where(up, step, op.Neg(step)))
+    moved = op.Where(op.And(op.IsInf(x), inwards), op.Mul(op.Sign(x), info.max), moved)
+    moved = op.Where(op.Or(op.Equal(x, y), op.IsNaN(y)), y, moved)
+    return op.cast(moved, input.dtype)
