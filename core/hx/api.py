@@ -42,6 +42,8 @@ def export(
     external_data: bool | None = None,
     keep_rejected: str | os.PathLike | None = None,
     check_every_node: bool = False,
+    weights: str | os.PathLike | None = None,
+    dtype: Any = None,
     packs: Registry | None = None,
     progress: Progress | None = None,
 ) -> Program:
@@ -61,12 +63,15 @@ def export(
     external_data  weights in a file of their own; None decides by size
     keep_rejected  where to put a file that failed its proof, for a look; else it is thrown away
     check_every_node  compare what every node gives with what the model had there: report.node_table
+    weights        a file or folder that holds the weights: they are streamed from there, and the
+                   model may be on the meta device (`with torch.device("meta"): model = ...`)
+    dtype          "float16", "bfloat16", ...: floating-point weights and inputs are cast to it
     packs          a Registry; None takes the packs that are installed
     """
     registry = packs if packs is not None else Registry.standing()
     options = (
         model, args, path, kwargs, input_names, output_names, outputs, dynamic, opset, verify,
-        strict, external_data, keep_rejected, check_every_node, registry,
+        strict, external_data, keep_rejected, check_every_node, weights, dtype, registry,
         progress or (lambda stage: None),
     )  # fmt: skip
     return inside(containers.using(registry.containers), lambda _: _export(*options))
@@ -74,11 +79,13 @@ def export(
 
 def _export(
     model, args, path, kwargs, input_names, output_names, outputs, dynamic, opset, verify, strict,
-    external_data, keep_rejected, check_every_node, registry, tell,
+    external_data, keep_rejected, check_every_node, weights, dtype, registry, tell,
 ) -> Program:  # fmt: skip
     _check_opset(opset)
     started = time.perf_counter()
-    prepared = prepare(model, args, kwargs, input_names, dynamic, dynamic_axes.axes)
+    prepared = prepare(
+        model, args, kwargs, input_names, dynamic, dynamic_axes.axes, weights=weights, dtype=dtype
+    )
     tell("record")
     captured = capture(prepared, registry, opset, outputs)
     report = _report(captured, registry, opset)
@@ -115,7 +122,7 @@ def scan(
     registry = packs if packs is not None else Registry.standing()
 
     def look(_: None) -> Report:
-        prepared = prepare(model, args, kwargs, None, dynamic, dynamic_axes.axes)
+        prepared = prepare(model, args, kwargs, None, dynamic, dynamic_axes.axes, dry=True)
         return _report(capture(prepared, registry, opset, None), registry, opset)
 
     return inside(containers.using(registry.containers), look)

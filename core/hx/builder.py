@@ -15,7 +15,7 @@ from .attributes import coerced, no_dims, plain_attribute
 from .casting import fit
 from .errors import BuilderError, Unsupported
 from .op import Op
-from .values import Body, Constant, Node, Origin, Value
+from .values import Absent, Body, Constant, Node, Origin, Value
 
 _ATTRIBUTE_IS_LIST = {6, 7, 8}  # FLOATS, INTS, STRINGS
 
@@ -42,6 +42,10 @@ class Builder:
     def constant(self, tensor: torch.Tensor, name: str = "") -> Constant:
         self._serial += 1
         return Constant(tensor, serial=self._serial, name=name)
+
+    def absent(self, tensor: torch.Tensor, content: Any, name: str) -> Constant:
+        self._serial += 1
+        return Absent(tensor, content, serial=self._serial, name=name)
 
     def number(self, x: Any, dtype: torch.dtype) -> Value:
         """A Python number, or a (nested) list of them, as a constant; a Dim as what computes it."""
@@ -163,7 +167,7 @@ class Builder:
 
     def _add(self, node: Node) -> None:
         for value in node.inputs:
-            if type(value) is Constant:
+            if isinstance(value, Constant):
                 value.used = True
         for output in node.outputs:
             output.node = node

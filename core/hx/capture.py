@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from .modelstate import preserved
 from .recording import Recording
 from .registry import Registry
 from .roots import root_of
+from .slim import Slim, plan
 from .surely import inside
 from .values import Constant, Value
 from .world import recorded
@@ -34,6 +36,8 @@ class Prepared:
     tensors: dict[str, torch.Tensor]
     dynamic: dict[str, dict[int, str]]
     root: torch.nn.Module  # the model, or what holds the modules that it reaches
+    slim: Slim | None = None  # how it runs without its weights
+    dry: bool = False  # nothing is going to be written
 
     def with_tensors(self, tensors: Mapping[str, torch.Tensor]) -> tuple[tuple, dict[str, Any]]:
         """The arguments with other tensors in place of the recorded ones."""
@@ -90,11 +94,20 @@ def prepare(
     input_names: Sequence[str] | None,
     dynamic: Mapping[str, Any] | None,
     axes: Callable,
+    *,
+    weights: Any = None,
+    dtype: Any = None,
+    dry: bool = False,
 ) -> Prepared:
     model = _unwrapped(model)
+    root = root_of(model)
+    slim = plan(root, weights, dtype, whole=not dry)
     if isinstance(args, torch.Tensor) or not isinstance(args, (tuple, list)):
         args = (args,)
     args, kwargs = tuple(args), dict(kwargs or {})
+    if slim is not None:
+        args = tuple(structures.replace(a, slim.given) for a in args)
+        kwargs = {k: structures.replace(v, slim.given) for k, v in kwargs.items()}
     pairs = _flat(model, args, kwargs)
     found = [(n, leaf) for n, leaf in pairs if isinstance(leaf, torch.Tensor)]
     names = structures.unique([n for n, _ in found])
@@ -108,7 +121,7 @@ def prepare(
             raise UsageError(f"input_names repeats a name: {', '.join(input_names)}")
         names = list(input_names)
     tensors = {n: t for n, (_, t) in zip(names, found)}
-    return Prepared(model, args, kwargs, names, tensors, axes(dynamic, tensors), root_of(model))
+    return Prepared(model, args, kwargs, names, tensors, axes(dynamic, tensors), root, slim, dry)
 
 
 def _unwrapped(model: Any) -> Any:
@@ -185,7 +198,10 @@ def capture(
     """One run of the model; `keep` is told of every value and its contents on the way."""
     root = prepared.root
     found = inside(
-        preserved(root), lambda guard: _run(prepared, registry, opset, outputs, keep, guard)
+        without_weights(prepared),
+        lambda _: inside(
+            preserved(root), lambda guard: _run(prepared, registry, opset, outputs, keep, guard)
+        ),
     )
     found.classes = {path: type(m).__name__ for path, m in found.recording.modules}
     if root is not prepared.model:
@@ -198,6 +214,16 @@ def capture(
     return found
 
 
+def without_weights(prepared: Prepared) -> Any:
+    """The stand-ins for weights that are elsewhere are in the model, if it has any."""
+    return _Nothing() if prepared.slim is None else prepared.slim.placed()
+
+
+class _Nothing(contextlib.nullcontext):
+    def close(self) -> None:
+        pass
+
+
 def _run(
     prepared: Prepared,
     registry: Registry,
@@ -207,7 +233,8 @@ def _run(
     guard: preserved,
 ) -> Capture:
     model = prepared.model
-    recording = Recording(Choices(registry, opset), opset, guard)
+    recording = Recording(Choices(registry, opset), opset, guard, prepared.slim)
+    recording.dry = prepared.dry
     recording.live.keep = keep
     recording.model = model
     recording.modules = guard.modules

@@ -10,8 +10,8 @@ from onnx_ir import convenience
 
 from . import dims, dtypes
 from .naming import Names, namespace, node_name
-from .values import Body, Constant, Node, Value
-from .weights import TorchTensor
+from .values import Absent, Body, Constant, Node, Value
+from .weights import StreamedTensor, TorchTensor
 
 # Opset -> the IR version that came with it: what an old runtime can read.
 _IR = {13: 7, 14: 7, 15: 8, 16: 8, 17: 8, 18: 8, 19: 9, 20: 9, 21: 10, 22: 10, 23: 11, 24: 12, 25: 13, 26: 13}  # fmt: skip # noqa: E501
@@ -96,8 +96,8 @@ def _spell(attributes: dict) -> tuple:
 def _alike(value: Constant) -> Any:
     """A key that equal constants share. What has a name is equal only to the same memory."""
     tensor = value.tensor
-    if tensor.is_meta:
-        return id(value)
+    if isinstance(value, Absent):
+        return id(value) if value.content is None else value.content.region()
     if value.name:
         return tensor.dtype, tensor.data_ptr(), tuple(tensor.shape), tuple(tensor.stride())
     flat = tensor.detach().reshape(-1)
@@ -110,7 +110,7 @@ def _alike(value: Constant) -> Any:
 
 def _equal(a: Constant, b: Constant) -> bool:
     """By their bits: zeros of either sign differ, and the same NaN is the same."""
-    if a.name or b.tensor.is_meta:
+    if a.name or isinstance(b, Absent):
         return True  # their keys say so
     return torch.equal(_raw(a.tensor), _raw(b.tensor))
 
@@ -203,7 +203,11 @@ class _Assembler:
             if not isinstance(value, Constant):
                 raise AssertionError(f"{value!r} is read before it is written")
             name = self.names.claim(value.name or "const")
-            tensor = TorchTensor(value.tensor, name=name)
+            tensor: ir.TensorProtocol = (
+                StreamedTensor(value.content, name)
+                if isinstance(value, Absent)
+                else TorchTensor(value.tensor, name=name)
+            )
             found = self.values[id(value)] = ir.Value(
                 name=name,
                 type=ir.TensorType(ir.DataType(dtypes.NUMBER[value.dtype])),

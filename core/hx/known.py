@@ -185,8 +185,21 @@ def item(recording, key, func, args, kwargs, door):
     return dims.Dim(Poly.of(atom)) if isinstance(result, int) else dims.DimFloat(atom)
 
 
+def told(recording, key, func, args, kwargs, door):
+    """The device: a tensor whose contents are elsewhere is, to the model, where all others are."""
+    if recording.blend is not None:
+        from .blend import told as answer
+
+        found = answer(func, args)
+        if found is not None:
+            return found
+    return _real(recording, func, args, kwargs)
+
+
 def reads(recording, key, func, args, kwargs, door):
     tensors = [t for _, t in tensors_in(list(args))]
+    if recording.blend is not None:
+        recording.blend.require(tensors, spelled(func, key))
     if any(not recording.value_of(t).fixed for t in tensors):
         name = getattr(func, "__name__", str(key)).strip("_")
         shapes = ", ".join(str(list(t.shape)) for t in tensors)
@@ -249,6 +262,9 @@ def _table() -> dict[Any, Any]:
         "aten::storage_offset": layout,
         "aten::item": item,
         "aten::lift_fresh": fresh,
+        "Tensor.device.__get__": told,
+        "Tensor.is_meta.__get__": told,
+        "Tensor.is_cpu.__get__": told,
         "Tensor.data.__set__": data_set,
         "aten::resize_": relaid,
         "aten::resize_as_": relaid,

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 
 from . import dynamic, structures
-from .capture import Capture
+from .blend import Filled, OnTheCPU
+from .capture import Capture, without_weights
 from .errors import HxError
 from .modelstate import preserved
 from .surely import inside
@@ -17,8 +18,10 @@ from .verify import Case, Proof, fresh, jitter, prove, resized
 
 def prove_program(captured: Capture, path: str | os.PathLike, custom_ops: Any = ()) -> Proof:
     """Runs the written file against the model; a model that refuses a size is not asked for it."""
-    recorded = dict(captured.prepared.tensors)
-    cases = [Case("recorded", recorded, captured.real)]
+    prepared = captured.prepared
+    recorded = dict(prepared.tensors)
+    hollow = prepared.slim is not None and prepared.slim.hollow
+    cases = [Case("recorded", recorded, run(captured, recorded) if hollow else captured.real)]
     others = [("fresh", fresh(recorded, seed=1))]
     if captured.recording.escapes:
         # A number or a branch left the graph: other inputs may take another way.
@@ -153,7 +156,22 @@ def run(captured: Capture, tensors: dict[str, torch.Tensor]) -> list[Any]:
     guard = preserved(
         captured.prepared.root, captured.changed_parameters + captured.changed_buffers
     )
-    return inside(guard, lambda _: _run(captured, tensors))
+    return inside(
+        without_weights(captured.prepared),
+        lambda _: inside(guard, lambda _: _filled(captured, tensors)),
+    )
+
+
+def _filled(captured: Capture, tensors: dict[str, torch.Tensor]) -> list[Any]:
+    """With the weights that are elsewhere read as each operator asks for them."""
+    slim = captured.prepared.slim
+    if slim is None or not slim.absent:
+        return _run(captured, tensors)
+    with Filled(slim) as filled, OnTheCPU(filled):
+        return [
+            torch.ops.aten.clone(leaf) if isinstance(leaf, torch.Tensor) else leaf
+            for leaf in _run(captured, tensors)
+        ]
 
 
 def _run(captured: Capture, tensors: dict[str, torch.Tensor]) -> list[Any]:

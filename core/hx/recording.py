@@ -24,13 +24,15 @@ from typing import Any
 import torch
 
 from . import accounts, dims, known, patching, routes
+from .blend import Blend
 from .builder import Builder
 from .call import Arguments, tensors_in
 from .choices import Choices
-from .errors import Where
+from .errors import Unsupported, Where
 from .liveness import Entry, Live, storage_key
 from .origins import Frames
 from .report import Escape, Missing
+from .slim import Slim
 from .values import Constant, Origin, Value
 from .views import read_family
 
@@ -46,11 +48,16 @@ def current() -> Recording | None:
 class Recording:
     """The state of one run: which values live, which nodes are written, what was noticed."""
 
-    def __init__(self, choices: Choices, opset: int, guard: Any = None) -> None:
+    def __init__(
+        self, choices: Choices, opset: int, guard: Any = None, slim: Slim | None = None
+    ) -> None:
         self.builder = Builder(opset)
         self.builder.value_of = self.value_of
         self.choices = choices
         self.guard = guard
+        self.slim = slim  # what is known of weights that are not there
+        self.blend = Blend() if slim is not None and slim.hollow else None
+        self.dry = False  # nothing is going to be written: no contents are needed
         self.live = Live()
         self.frames = Frames()
         self.names: dict[int, str] = {}  # id of a parameter, buffer or attribute -> its name
@@ -88,14 +95,29 @@ class Recording:
         return entry.value
 
     def constant(self, tensor: torch.Tensor, name: str = "") -> Constant:
+        if tensor.is_meta:
+            return self._elsewhere(tensor, name)
         # Another name for the same memory: what is known of a tensor must not keep it alive.
         with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
             made = self.builder.constant(tensor.detach(), name)
         if not name and _is_corner(tensor):
             made.freeze()  # a view would keep all of the memory that it shows a corner of
-        elif not tensor.is_meta:
+        else:
             self.constants.setdefault(storage_key(tensor), weakref.WeakSet()).add(made)
         return made
+
+    def _elsewhere(self, tensor: torch.Tensor, name: str) -> Constant:
+        """A tensor without contents: they are elsewhere, or the graph cannot have it."""
+        content = None if self.slim is None else self.slim.content(tensor)
+        if content is None and not self.dry:
+            what = f"the tensor {name!r}" if name else f"a tensor of shape {list(tensor.shape)}"
+            raise Unsupported(
+                f"{what} has a shape and no contents: it is on the meta device, and no weights "
+                "are known for it",
+                hint="make it on the CPU, or as a parameter or buffer that the weights have",
+            )
+        with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+            return self.builder.absent(tensor.detach(), content, name)
 
     def written_constant(self, tensor: torch.Tensor) -> Constant:
         """What a constant holds after a write; a buffer is put back when the recording ends."""
@@ -179,6 +201,8 @@ class Recording:
 
     def quietly(self, func, args, kwargs) -> Any:
         """Runs a body whose inner calls are not recorded."""
+        if self.blend is not None:
+            return self.blend.quietly(func, args, kwargs)
         with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
             return func(*args, **kwargs)
 

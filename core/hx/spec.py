@@ -38,14 +38,23 @@ class Loaded:
     model: nn.Module
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = field(default_factory=dict)
+    weights: Path | None = None  # where they are, when the model has none itself
 
     @property
     def has_inputs(self) -> bool:
         return bool(self.args or self.kwargs)
 
 
-def load(spec: str, sources: Iterable[ModelSource] = ()) -> Loaded:
-    """The model that SPEC names, with its own example inputs where it has some."""
+def load(spec: str, sources: Iterable[ModelSource] = (), hollow: bool = False) -> Loaded:
+    """The model that SPEC names, with its own example inputs where it has some.
+
+    With `hollow` it is made without memory for its weights.
+    """
+    if hollow:
+        from hx.hollow import hollow as without_memory
+
+        with without_memory():
+            return load(spec, sources)
     place, colon, name = spec.rpartition(":")
     if not colon or not place or not name:
         raise UsageError(f"{spec!r} does not name a model", hint=HINT)

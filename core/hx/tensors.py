@@ -15,8 +15,11 @@ if TYPE_CHECKING:
 TORCH = (".pt", ".pth", ".bin", ".ckpt")
 
 
-def read(path: Path) -> Any:
-    """What a file holds: by name (a dict), or in order (a tuple, or one tensor)."""
+def read(path: Path, mapped: bool = False) -> Any:
+    """What a file holds: by name (a dict), or in order (a tuple, or one tensor).
+
+    With `mapped`, tensors of a .pt file stay there until they are looked at, if it allows that.
+    """
     if not path.is_file():
         raise UsageError(f"there is no file {path}")
     suffix = path.suffix.lower()
@@ -28,7 +31,7 @@ def read(path: Path) -> Any:
     try:
         if suffix in (".npz", ".npy"):
             return _numpy(path)
-        return _safetensors(path) if suffix == ".safetensors" else _torch(path)
+        return _safetensors(path) if suffix == ".safetensors" else _torch(path, mapped)
     except UsageError:
         raise
     except Exception as problem:
@@ -63,11 +66,14 @@ def _safetensors(path: Path) -> dict[str, Any]:
     return load_file(path)
 
 
-def _torch(path: Path) -> Any:
+def _torch(path: Path, mapped: bool) -> Any:
+    import zipfile
+
     import torch
 
+    mapped = mapped and zipfile.is_zipfile(path)
     try:
-        return torch.load(path, map_location="cpu", weights_only=True)
+        return torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
     except pickle.UnpicklingError as problem:
         wanted = [
             line for line in str(problem).splitlines() if "GLOBAL" in line or "Unsupported" in line
@@ -88,13 +94,14 @@ def _pickled(path: Path, why: str) -> UsageError:
 
 
 def load_weights(model: nn.Module, path: Path) -> None:
-    """Puts the weights of a file into the model; every one of them has to fit."""
-    found = read(path)
-    for key in ("state_dict", "model_state_dict", "model"):
-        if isinstance(found, Mapping) and isinstance(found.get(key), Mapping):
-            found = found[key]
-    if not isinstance(found, Mapping):
-        raise UsageError(f"{path} holds no state dict, but a {type(found).__name__}")
+    """Puts the weights of a file or folder into the model; every one of them has to fit."""
+    found: Mapping[str, Any]
+    if path.is_dir() or path.name.endswith(".index.json"):
+        from hx.checkpoint import contents
+
+        found = {name: content.load() for name, content in contents(path).items()}
+    else:
+        found = state_dict(read(path), path)
     if found and all(str(key).startswith("module.") for key in found):
         found = {str(key)[len("module.") :]: value for key, value in found.items()}
     mine = model.state_dict()
@@ -117,6 +124,23 @@ def load_weights(model: nn.Module, path: Path) -> None:
             hint="give the file that was saved from this model, or the SPEC it was made with",
         )
     model.load_state_dict(dict(found), strict=False)
+
+
+def state_dict(found: Any, path: Path) -> Mapping[str, Any]:
+    """The tensors by name in what a file holds, also when they are one entry of a checkpoint."""
+    import torch
+
+    for key in ("state_dict", "model_state_dict", "model"):
+        if isinstance(found, Mapping) and isinstance(found.get(key), Mapping):
+            found = found[key]
+    if not isinstance(found, Mapping):
+        raise UsageError(f"{path} holds no state dict, but a {type(found).__name__}")
+    odd = [key for key, value in found.items() if not isinstance(value, torch.Tensor)]
+    if odd:
+        raise UsageError(
+            f"{path} holds no state dict: {odd[0]!r} is a {type(found[odd[0]]).__name__}"
+        )
+    return found
 
 
 def _shared(state: Mapping[str, Any]) -> dict[str, list[str]]:

@@ -131,6 +131,24 @@ class Constant(Value):
         return self.tensor.tolist()
 
 
+class Absent(Constant):
+    """A weight whose contents are read when the graph is written: until then nobody knows them.
+
+    So it is no constant to a converter, and what is computed from it is computed in the graph.
+    """
+
+    __slots__ = ("content",)
+
+    is_constant = False
+
+    def __init__(self, tensor, content: Any, *, serial: int = 0, name: str = "") -> None:
+        super().__init__(tensor, serial=serial, name=name)
+        self.content = content
+
+    def freeze(self) -> None:
+        """A write while the model is recorded does not change what it was."""
+
+
 def _version(tensor) -> int:
     # Tensors made under inference_mode keep no version.
     return -1 if tensor.is_inference() else tensor._version

@@ -131,6 +131,36 @@ class TorchTensor(ir.Tensor):
         return (*where, t.dtype, t.shape, t.stride(), t.is_conj(), t.is_neg())
 
 
+class StreamedTensor(ir.LazyTensor):
+    """An ONNX tensor whose bytes come from somewhere else, piece by piece, when they are asked for.
+
+    `content` is one of `hx.contents`.
+    """
+
+    def __init__(self, content: Any, name: str | None = None) -> None:
+        super().__init__(
+            lambda: TorchTensor(content.load()),
+            dtype=onnx_dtype(content.dtype),
+            shape=ir.Shape(list(content.shape)),
+            cache=False,
+            name=name,
+        )
+        self.content = content
+
+    def chunks(self) -> Iterator[memoryview]:
+        return self.content.chunks()
+
+    def region(self) -> Any:
+        return self.content.region()
+
+    def tobytes(self) -> bytes:
+        return b"".join(map(bytes, self.chunks()))
+
+    def tofile(self, file: Any) -> None:
+        for chunk in self.chunks():
+            file.write(chunk)
+
+
 def _refuse_what_has_no_bytes(tensor: torch.Tensor, name: str | None) -> None:
     what = f"the tensor {name!r}" if name else "a tensor"
     if tensor.is_meta or type(tensor).__name__ == "FakeTensor":

@@ -57,6 +57,8 @@ def export(
     input: o.Input = None,
     inputs: o.Inputs = None,
     weights: o.Weights = None,
+    meta: o.Meta = False,
+    dtype: o.Dtype = None,
     dynamic: o.Dynamic = None,
     opset: o.Opset = 20,
     output_layer: Layers = None,
@@ -87,6 +89,7 @@ def export(
       hx export zoo.unet:UNet -o u.onnx --inputs u.npz --dynamic "image:2=h,3=w"
       hx export hx.demo:model -o d.onnx --output-layer body --output-layer head
       hx export hx.demo:model -o d.onnx --check-every-node
+      hx export llm.py:build -o l.onnx --meta -w checkpoint/ --dtype float16
     """
     from hx.cli.output import Progress, as_json
 
@@ -95,7 +98,9 @@ def export(
     o.tell_broken_packs(registry)
     with Progress(not quiet) as progress:
         progress("loading the model")
-        loaded, call = o.model_and_call(spec, registry, input, inputs, weights, dynamic, seed)
+        loaded, call = o.model_and_call(
+            spec, registry, input, inputs, weights, dynamic, seed, meta, streamed=True
+        )
         program = run(
             loaded.model,
             call,
@@ -107,6 +112,8 @@ def export(
             external_data=external_data,
             check_every_node=check_every_node,
             keep_rejected=path.with_suffix(".rejected.onnx") if keep_rejected else None,
+            weights=loaded.weights,
+            dtype=dtype,
             packs=registry,
             progress=progress,
         )

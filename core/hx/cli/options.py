@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -73,8 +73,21 @@ Weights = Annotated[
     typer.Option(
         "--weights",
         "-w",
-        metavar="FILE",
-        help="Weights from a .safetensors file, or a .pt file of tensors.",
+        metavar="PATH",
+        help="Weights: a .safetensors file, a folder or index of them, or a .pt file of tensors.",
+        show_default=False,
+    ),
+]
+Meta = Annotated[
+    bool,
+    typer.Option("--meta", help="Make the model without its weights: --weights are streamed."),
+]
+Dtype = Annotated[
+    str | None,
+    typer.Option(
+        "--dtype",
+        metavar="DTYPE",
+        help="Cast weights and inputs: float16, bfloat16, float32 or float64.",
         show_default=False,
     ),
 ]
@@ -168,16 +181,33 @@ def model_and_call(
     weights: Path | None,
     dynamic: Iterable[str] | None = None,
     seed: int = 0,
+    meta: bool = False,
+    streamed: bool = False,
 ) -> tuple[Loaded, Call]:
-    """What SPEC and the input options describe, ready for `hx.export`."""
+    """What SPEC and the input options describe, ready for `hx.export`.
+
+    `streamed` says that the command takes weights from where they are (`loaded.weights`).
+    """
+    from hx.errors import UsageError
     from hx.inputs import call_for
     from hx.spec import load
     from hx.tensors import load_weights
 
-    loaded = load(spec, registry.sources)
-    if weights is not None:
+    loaded = load(spec, registry.sources, hollow=meta)
+    if weights is not None and streamed and _on_meta(loaded.model):
+        loaded.weights = weights
+    elif weights is not None and _on_meta(loaded.model):
+        raise UsageError(
+            f"{spec} makes a model on the meta device, and this command runs it with its weights",
+            hint="make it on the CPU; hx export and hx verify stream the weights",
+        )
+    elif weights is not None:
         load_weights(loaded.model, weights)
     return loaded, call_for(loaded, inputs or (), file, dynamic or (), seed)
+
+
+def _on_meta(model: Any) -> bool:
+    return any(t.is_meta for tensors in (model.parameters(), model.buffers()) for t in tensors)
 
 
 def tell_broken_packs(registry: Registry) -> None:

@@ -12,6 +12,7 @@ def scan(
     input: o.Input = None,
     inputs: o.Inputs = None,
     weights: o.Weights = None,
+    meta: o.Meta = False,
     dynamic: o.Dynamic = None,
     opset: o.Opset = 20,
     use: o.Use = None,
@@ -42,7 +43,9 @@ def scan(
     o.tell_broken_packs(registry)
     with Progress() as progress:
         progress("loading the model")
-        loaded, call = o.model_and_call(spec, registry, input, inputs, weights, dynamic, seed)
+        loaded, call = o.model_and_call(
+            spec, registry, input, inputs, weights, dynamic, seed, meta, streamed=True
+        )
         progress("recording")
         report = hx.scan(
             loaded.model,

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from hx.inputs import Call
     from hx.proof import Proof
     from hx.registry import Registry
+    from hx.spec import Loaded
 
 Layers = Annotated[
     list[str] | None,
@@ -33,6 +34,8 @@ def verify(
     input: o.Input = None,
     inputs: o.Inputs = None,
     weights: o.Weights = None,
+    meta: o.Meta = False,
+    dtype: o.Dtype = None,
     dynamic: o.Dynamic = None,
     output_layer: Layers = None,
     no_pack: o.NoPack = None,
@@ -59,9 +62,11 @@ def verify(
     registry = o.registry_for(no_pack=no_pack, only_packs=only_packs)
     with Progress() as progress:
         progress("loading the model")
-        loaded, call = o.model_and_call(spec, registry, input, inputs, weights, dynamic, seed)
+        loaded, call = o.model_and_call(
+            spec, registry, input, inputs, weights, dynamic, seed, meta, streamed=True
+        )
         progress("verifying")
-        proof, notes = _prove(loaded.model, call, file, output_layer, registry)
+        proof, notes = _prove(loaded, call, file, output_layer, registry, dtype)
     if json:
         as_json("verify", ok=proof.ok, file=str(file), notes=notes, proof=proof.to_dict())
     else:
@@ -74,7 +79,12 @@ def verify(
 
 
 def _prove(
-    model: Any, call: Call, file: Path, layers: list[str] | None, registry: Registry
+    loaded: Loaded,
+    call: Call,
+    file: Path,
+    layers: list[str] | None,
+    registry: Registry,
+    dtype: str | None,
 ) -> tuple[Proof, list[str]]:
     """The proof of a file, and what is to be said about how it came about."""
     from hx import dynamic as axes
@@ -83,12 +93,13 @@ def _prove(
     from hx.proving import prove_program, run
 
     open_dims = _open_dims(file)
-    prepared = prepare(model, call.args, call.kwargs, None, call.dynamic, axes.axes)
+    model, given = loaded.model, {"weights": loaded.weights, "dtype": dtype}
+    prepared = prepare(model, call.args, call.kwargs, None, call.dynamic, axes.axes, **given)
     names = list(prepared.tensors)
     if set(names) != set(open_dims) and len(names) == len(open_dims):
         names = list(open_dims)
     dynamic = {name: open_dims[name] for name in names if open_dims.get(name)}
-    prepared = prepare(model, call.args, call.kwargs, names, dynamic, axes.axes)
+    prepared = prepare(model, call.args, call.kwargs, names, dynamic, axes.axes, **given)
     # Nobody knows what left this graph while it was made: so other ways are tried, too.
     unknown: Any = SimpleNamespace(escapes=["unknown"])
     captured = Capture(prepared, unknown, [], [], [], layers or None)

@@ -1,0 +1,138 @@
+"""What a weight holds, without holding it: in a file, in the user's own tensor, or cast from those.
+
+Each has a `dtype` and a `shape`, gives its bytes in pieces (`chunks`), or as one tensor (`load`),
+and answers two that are the same bytes with the same `region`. Imports torch: import it late.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import torch
+
+from .errors import ExportError
+from .weights import TorchTensor
+
+PIECE = 16 << 20
+
+
+class Content(Protocol):
+    @property
+    def dtype(self) -> torch.dtype: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    def chunks(self) -> Iterator[memoryview]: ...
+    def load(self) -> torch.Tensor: ...
+    def region(self) -> Hashable: ...
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A stretch of a file."""
+
+    path: Path
+    at: int
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    def chunks(self) -> Iterator[memoryview]:
+        """Read into one buffer, over and over: a piece is valid until the next one."""
+        buffer = memoryview(bytearray(min(PIECE, self.nbytes)))
+        yield from self._read(buffer, again=True)
+
+    def load(self) -> torch.Tensor:
+        made = torch.empty(self.shape, dtype=self.dtype)
+        if made.numel():
+            room = made.reshape(-1).view(torch.uint8).numpy().data
+            for _ in self._read(room):
+                pass
+        return made
+
+    def region(self) -> Hashable:
+        return self.path, self.at, self.nbytes, self.dtype
+
+    def _read(self, room: memoryview, again: bool = False) -> Iterator[memoryview]:
+        """The bytes, one piece behind the other in `room`, or each in its beginning."""
+        left, start = self.nbytes, 0
+        try:
+            with self.path.open("rb", buffering=0) as file:
+                file.seek(self.at)
+                while left:
+                    piece = room[start : start + min(PIECE, left)]
+                    got = file.readinto(piece) or 0
+                    if not got:
+                        raise ExportError(f"{self.path} became shorter while it was read")
+                    left -= got
+                    start += 0 if again else got
+                    yield piece[:got]
+        except OSError as problem:
+            raise ExportError(f"{self.path} cannot be read: {problem.strerror}") from problem
+
+
+@dataclass(frozen=True, eq=False)
+class Held:
+    """A tensor that somebody else holds."""
+
+    tensor: torch.Tensor
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.tensor.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.tensor.shape)
+
+    def chunks(self) -> Iterator[memoryview]:
+        return TorchTensor(self.tensor).chunks()
+
+    def load(self) -> torch.Tensor:
+        return self.tensor.detach().cpu()
+
+    def region(self) -> Hashable:
+        return TorchTensor(self.tensor).region() or id(self.tensor)
+
+
+@dataclass(frozen=True, eq=False)
+class Cast:
+    """Another content in another dtype, cast piece by piece."""
+
+    of: Content
+    dtype: torch.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.of.shape
+
+    def chunks(self) -> Iterator[memoryview]:
+        width, rest = self.of.dtype.itemsize, b""
+        for chunk in self.of.chunks():
+            if rest or len(chunk) % width:  # a file gives as many bytes as it likes
+                chunk = memoryview(rest + bytes(chunk))
+            whole = len(chunk) - len(chunk) % width
+            rest = bytes(chunk[whole:])
+            if whole:
+                numbers = torch.frombuffer(bytearray(chunk[:whole]), dtype=self.of.dtype)
+                yield numbers.to(self.dtype).view(torch.uint8).numpy().data
+
+    def load(self) -> torch.Tensor:
+        return self.of.load().to(self.dtype)
+
+    def region(self) -> Hashable:
+        return self.of.region(), self.dtype
+
+
+def cast(content: Content, *dtypes: torch.dtype) -> Content:
+    """The content after one cast behind the other; those that change nothing are left out."""
+    for dtype in dtypes:
+        if content.dtype != dtype:
+            content = Cast(content, dtype)
+    return content

@@ -1,0 +1,81 @@
+"""How much memory there is left for this process, as far as the system says."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+PLENTY = 1 << 62
+
+
+@dataclass(frozen=True)
+class Room:
+    memory: int  # bytes that can be filled before the system runs out, or stops us
+    addresses: int  # bytes that can be mapped, files among them
+
+
+def left() -> Room:
+    used = _status()
+    addresses = min(
+        _limit("RLIMIT_AS", used.get("VmSize", 0)), _limit("RLIMIT_DATA", used.get("VmData", 0))
+    )
+    return Room(max(0, min(_available(), _group(), addresses)), max(0, addresses))
+
+
+def _limit(name: str, used: int) -> int:
+    try:
+        import resource
+    except ImportError:  # Windows
+        return PLENTY
+    soft = resource.getrlimit(getattr(resource, name))[0]
+    return PLENTY if soft == resource.RLIM_INFINITY else soft - used
+
+
+def _status() -> dict[str, int]:
+    return _table(Path("/proc/self/status"))
+
+
+def _available() -> int:
+    found = _table(Path("/proc/meminfo")).get("MemAvailable")
+    if found is not None:
+        return found
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return PLENTY
+
+
+def _group() -> int:
+    """What the control group leaves, where there is one; its cached files can go."""
+    new, old = Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/memory")
+    pairs = [
+        (new / "memory.max", new / "memory.current", new / "memory.stat", "file"),
+        (
+            old / "memory.limit_in_bytes",
+            old / "memory.usage_in_bytes",
+            old / "memory.stat",
+            "total_cache",
+        ),
+    ]
+    for most, now, stat, cache in pairs:
+        try:
+            cached = dict(line.split() for line in stat.read_text().splitlines())
+            return int(most.read_text()) - int(now.read_text()) + int(cached.get(cache, 0))
+        except (OSError, ValueError):  # not there, or "max"
+            continue
+    return PLENTY
+
+
+def _table(path: Path) -> dict[str, int]:
+    """`VmSize:   735492 kB` -> {"VmSize": 753143808}."""
+    found = {}
+    try:
+        for line in path.read_text().splitlines():
+            name, _, rest = line.partition(":")
+            words = rest.split()
+            if len(words) == 2 and words[1] == "kB":
+                found[name] = int(words[0]) << 10
+    except (OSError, ValueError):
+        pass
+    return found
