@@ -43,7 +43,10 @@ class _Mode(TorchDispatchMode):
 
     def run(self, func: Callable, args: tuple, kwargs: dict) -> Any:
         """A call with this mode on, and no other that sees its operators first."""
-        with _C.DisableTorchFunction(), _C._SetExcludeDispatchKeyGuard(_C.DispatchKey.Python, False):
+        with (
+            _C.DisableTorchFunction(),
+            _C._SetExcludeDispatchKeyGuard(_C.DispatchKey.Python, False),
+        ):
             push_operators(self)
             try:
                 return func(*args, **kwargs)
@@ -218,7 +221,11 @@ def _in_place(func: Callable, args: tuple, kwargs: dict) -> tuple[Callable, tupl
         return x.dtype if isinstance(x, torch.Tensor) else x
 
     rest = tuple(put(x) for x in args[1:])
-    return func, (args[0], *rest), {("dtype" if k == "other" else k): put(v) for k, v in kwargs.items()}
+    return (
+        func,
+        (args[0], *rest),
+        {("dtype" if k == "other" else k): put(v) for k, v in kwargs.items()},
+    )
 
 
 def _may_run_again(func: Any, args: tuple, kwargs: dict) -> bool:
@@ -242,9 +249,7 @@ def _on(device: torch.device, kwargs: dict) -> dict:
 
 
 def _hollow(tensor: torch.Tensor) -> torch.Tensor:
-    return torch.empty_strided(
-        tensor.size(), tensor.stride(), dtype=tensor.dtype, device="meta"
-    )
+    return torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype, device="meta")
 
 
 def _tensors(tree: Any) -> Iterator[torch.Tensor]:

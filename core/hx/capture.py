@@ -39,6 +39,11 @@ class Prepared:
     slim: Slim | None = None  # how it runs without its weights
     dry: bool = False  # nothing is going to be written
 
+    @property
+    def hollow(self) -> bool:
+        """Whether some of its weights are elsewhere while it is recorded."""
+        return self.slim is not None and self.slim.hollow
+
     def with_tensors(self, tensors: Mapping[str, torch.Tensor]) -> tuple[tuple, dict[str, Any]]:
         """The arguments with other tensors in place of the recorded ones."""
         left = iter(self.names)

@@ -110,7 +110,9 @@ def _file(path: Path) -> dict[str, Content]:
         raise UsageError(f"there is no file {path}")
     if path.suffix.lower() == ".safetensors":
         return safetensors(path)
-    return {name: Held(tensor) for name, tensor in state_dict(read(path, mapped=True), path).items()}
+    return {
+        name: Held(tensor) for name, tensor in state_dict(read(path, mapped=True), path).items()
+    }
 
 
 def safetensors(path: Path) -> dict[str, Content]:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from . import save
-from .errors import VerificationError
+from .errors import UsageError, VerificationError
 from .kernels import op_runs
 from .nodes import NodeTable, check_nodes
 from .proving import prove_program
@@ -63,7 +63,7 @@ class Program:
                 start = time.perf_counter()
                 report.proof = prove_program(self._captured, staged.path, self._kernels)
                 report.timings["verify"] = time.perf_counter() - start
-            if report.proof is not None and not report.proof.ok:
+            if report.proof is not None and report.proof.wrong:
                 self._reject(staged, keep_rejected)
             if every_node:
                 tell("check every node")
@@ -101,6 +101,12 @@ class Program:
     def _check_nodes(self, staged: save.Staged) -> None:
         start = time.perf_counter()
         captured = self._captured
+        if captured.prepared.hollow:
+            raise UsageError(
+                "the nodes cannot be compared one by one: what the model had there follows from "
+                "weights that were not there",
+                hint="export the model with its weights in memory, and without dtype",
+            )
         case = Case("recorded", dict(captured.prepared.tensors), captured.real)
         try:
             self.report.node_table = check_nodes(
@@ -138,7 +144,7 @@ def _why(captured: Capture, model: Any, staged: Any, proof: Any, kernels: Any) -
     wrong = next((check.name for check in proof.cases if not check.ok), None)
     case = next((case for case in captured.cases if case.name == wrong), None)
     lines = []
-    if case is not None:
+    if case is not None and not captured.prepared.hollow:
         lines = locate(captured, model, staged.path, case, staged.target, kernels)
     suspects = list(captured.recording.escapes.values())
     if suspects:

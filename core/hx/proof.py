@@ -48,6 +48,8 @@ class Proof:
     checker: str = ""  # onnx's complaint
     checked: bool = True  # whether onnx's checker was asked
     problem: str = ""  # why the file could not be run at all
+    not_run: str = ""  # why onnxruntime was not asked at all: nothing is known but the check
+    plain: bool = False  # run without onnxruntime's optimisations, which need more memory
     depth: int = 0  # operations one after the other, which the tolerance follows
     runtime: str = ""
     seconds: float = 0.0
@@ -63,12 +65,20 @@ class Proof:
         )
 
     @property
+    def wrong(self) -> bool:
+        """Something was found, or nothing was compared without a reason."""
+        return not self.ok and not (self.not_run and not self.checker and not self.problem)
+
+    @property
     def worst(self) -> OutputCheck | None:
         outputs = [output for case in self.cases for output in case.outputs]
         return max(outputs, key=lambda output: _strain(output), default=None)
 
     def summary(self) -> str:
         """One line."""
+        if not self.wrong and self.not_run:
+            checked = "right by onnx's checker; " if self.checked else ""
+            return f"{checked}not run: {self.not_run}"
         if not self.ok:
             return f"not verified: {self._first_problem()}"
         names = ", ".join(case.name for case in self.cases)
@@ -78,11 +88,12 @@ class Proof:
             error += f" of the largest value, {_share(worst.allowed)} allowed"
         elif worst is not None:
             error = "all equal"
-        return f"verified on {names} inputs: {error} ({self.seconds:.1f} s)"
+        how = ", without onnxruntime's optimisations" if self.plain else ""
+        return f"verified on {names} inputs{how}: {error} ({self.seconds:.1f} s)"
 
     def explain(self) -> str:
         """As many lines as it takes to say what is wrong; the summary when nothing is."""
-        if self.ok:
+        if not self.wrong:
             return self.summary()
         lines = []
         if self.checker:

@@ -12,6 +12,7 @@ from .blend import Filled, OnTheCPU
 from .capture import Capture, without_weights
 from .errors import HxError
 from .modelstate import preserved
+from .room import loading
 from .surely import inside
 from .verify import Case, Proof, fresh, jitter, prove, resized
 
@@ -20,8 +21,11 @@ def prove_program(captured: Capture, path: str | os.PathLike, custom_ops: Any = 
     """Runs the written file against the model; a model that refuses a size is not asked for it."""
     prepared = captured.prepared
     recorded = dict(prepared.tensors)
-    hollow = prepared.slim is not None and prepared.slim.hollow
-    cases = [Case("recorded", recorded, run(captured, recorded) if hollow else captured.real)]
+    load = loading(path)
+    if load.refused:
+        return prove(path, [], custom_ops=custom_ops, load=load)
+    real = run(captured, recorded) if prepared.hollow else captured.real
+    cases = [Case("recorded", recorded, real)]
     others = [("fresh", fresh(recorded, seed=1))]
     if captured.recording.escapes:
         # A number or a branch left the graph: other inputs may take another way.
@@ -33,12 +37,12 @@ def prove_program(captured: Capture, path: str | os.PathLike, custom_ops: Any = 
         captured.notes += refused
     cases += _resized(captured)
     captured.cases = cases
-    proof = prove(path, cases, custom_ops=custom_ops)
+    proof = prove(path, cases, custom_ops=custom_ops, load=load)
     if _only_numbers(proof):
         # Is it the graph, or a model that magnifies every rounding? Its own answers tell.
         for case in cases:
             case.noise = _noise(captured, case)
-        again = prove(path, cases, custom_ops=custom_ops, checker=False)
+        again = prove(path, cases, custom_ops=custom_ops, checker=False, load=load)
         again.checked, again.checker = proof.checked, proof.checker
         again.seconds += proof.seconds
         proof = again

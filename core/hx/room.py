@@ -1,4 +1,9 @@
-"""How much memory there is left for this process, as far as the system says."""
+"""Whether a file can be run in the memory that this process has left, as far as the system says.
+
+onnxruntime maps the weights of a data file, and copies those that it rewrites when it optimises a
+graph: all of them, at worst. Without optimisations it needs them one at a time, and the system
+can let go of what is mapped. Files whose weights are few are run without asking.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +12,50 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PLENTY = 1 << 62
+FEW = 1 << 30  # bytes of weights
+SLACK = 512 << 20  # what the runtimes and the activations of a model take besides
 
 
 @dataclass(frozen=True)
 class Room:
     memory: int  # bytes that can be filled before the system runs out, or stops us
     addresses: int  # bytes that can be mapped, files among them
+
+
+@dataclass(frozen=True)
+class Loading:
+    """How to run a file: as anybody would, without optimisations, or, for a reason, not at all."""
+
+    plain: bool = False
+    refused: str = ""
+
+
+def loading(source: str | os.PathLike | bytes) -> Loading:
+    weights = _weights(source)
+    total, largest = sum(weights), max(weights, default=0)
+    if total < FEW:
+        return Loading()
+    room = left()
+    if min(room.memory, room.addresses) >= 2 * total + SLACK:
+        return Loading()
+    if room.memory >= 4 * largest + SLACK and room.addresses >= total + 4 * largest + SLACK:
+        return Loading(plain=True)
+    need = total + 4 * largest + SLACK if room.addresses < PLENTY // 2 else 4 * largest + SLACK
+    have = min(room.memory, room.addresses)
+    return Loading(
+        refused=f"onnxruntime needs about {need / 1e9:.1f} GB for weights of {total / 1e9:.1f} GB, "
+        f"and {have / 1e9:.1f} GB are left; `hx verify` proves the file where there is more"
+    )
+
+
+def _weights(source: str | os.PathLike | bytes) -> list[int]:
+    """The sizes of the weights of a file that are large enough to matter."""
+    from .wire import weight_sizes
+
+    try:
+        return [len(source)] if isinstance(source, bytes) else weight_sizes(Path(source))
+    except (ValueError, OSError):  # it is no model: others say so better
+        return []
 
 
 def left() -> Room:

@@ -54,7 +54,12 @@ def elements(value: Value | None) -> tuple:
         raise Unknown
     if value.elements is not None:
         return value.elements
-    if isinstance(value, Constant) and value.is_constant and value.rank <= 1 and value.tensor.numel() < 64:
+    if (
+        isinstance(value, Constant)
+        and value.is_constant
+        and value.rank <= 1
+        and value.tensor.numel() < 64
+    ):
         listed = value.tolist()
         return tuple(listed) if isinstance(listed, list) else (listed,)
     raise Unknown

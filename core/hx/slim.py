@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -146,9 +145,7 @@ def _everywhere(root: torch.nn.Module) -> Iterator[tuple[str, torch.nn.Module]]:
     yield from root.named_modules(remove_duplicate=False)
 
 
-def _fitting(
-    owned: Sequence[_Own], path: Path, casting: bool, partly: bool
-) -> dict[int, Content]:
+def _fitting(owned: Sequence[_Own], path: Path, casting: bool, partly: bool) -> dict[int, Content]:
     """The contents for each tensor, by its id; all that does not fit is told at once."""
     stored = checkpoint.plain_names(checkpoint.contents(path))
     places = {name: own for own in owned for name in own.names}

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from hx import wire
 from hx.declared import Sizes
 from hx.proof import CaseCheck, OutputCheck, Proof
+from hx.room import Loading
 from hx.runtime import Refused, Session
 from hx.variations import fresh, jitter, resized
 
@@ -57,13 +58,16 @@ def prove(
     tolerance: float | None = None,
     custom_ops: Sequence[Any] = (),
     progress: Callable[[str], None] | None = None,
+    load: Loading | None = None,
 ) -> Proof:
     """Check a file, or a serialised model, on each case.
 
     `tolerance` replaces the share of the largest value that an error may be, for all floats.
     `custom_ops` are libraries of onnxruntime kernels (paths), or classes of onnx's reference
     evaluator (`onnx.reference.op_run.OpRun`); with any of the latter the whole graph runs there.
+    `load` says how the memory that there is allows it to be run.
     """
+    load = load or Loading()
     start = time.perf_counter()
     tell = progress or (lambda stage: None)
     source = source if isinstance(source, bytes) else Path(source)
@@ -75,16 +79,19 @@ def prove(
         if not proof.checker:
             model = wire.skeleton(source)
             proof.depth = depth(model)
+            proof.not_run = load.refused
+            proof.plain = load.plain
+        if not proof.checker and not proof.not_run:
             tell("loading")
-            proof.runtime, load = loader(source, model, custom_ops)
+            proof.runtime, opened = loader(source, model, custom_ops)
             try:
-                run = load(True)
+                run = opened(not load.plain)
             except Refused as refused:
                 proof.problem = _quoted(refused, model)
             else:
                 for case in cases:
                     tell(case.name)
-                    proof.cases.append(_case(case, model, run, load, proof.depth, tolerance))
+                    proof.cases.append(_case(case, model, run, opened, proof.depth, tolerance))
     except OSError as error:
         proof.problem = str(error)
     proof.seconds = time.perf_counter() - start

@@ -73,7 +73,8 @@ def verify(
         say(proof.explain())
         for text in notes:
             note(text)
-        note(paint("ok", "green") if proof.ok else paint("wrong", "red"))
+        word = "not run" if not proof.wrong and not proof.ok else "wrong"
+        note(paint("ok", "green") if proof.ok else paint(word, "red"))
     if not proof.ok:
         raise typer.Exit(4)
 
@@ -93,7 +94,8 @@ def _prove(
     from hx.proving import prove_program, run
 
     open_dims = _open_dims(file)
-    model, given = loaded.model, {"weights": loaded.weights, "dtype": dtype}
+    model = loaded.model
+    given: dict[str, Any] = {"weights": loaded.weights, "dtype": dtype}
     prepared = prepare(model, call.args, call.kwargs, None, call.dynamic, axes.axes, **given)
     names = list(prepared.tensors)
     if set(names) != set(open_dims) and len(names) == len(open_dims):

@@ -1,0 +1,560 @@
+"""Models without their weights: on the meta device with the weights in files, or cast on the way."""
+
+from __future__ import annotations
+
+import json
+import struct
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from onnx import numpy_helper
+from safetensors.torch import save_file
+from torch import nn
+
+import hx
+from hx import checkpoint
+from hx.errors import ExportError, Unsupported, UsageError
+
+
+class Block(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+        self.up = nn.Linear(width, 4 * width)
+        self.down = nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        return x + self.down(nn.functional.gelu(self.up(self.norm(x))))
+
+
+class Language(nn.Module):
+    """Tied embeddings, a table that no state_dict has, and weights above and below the limit."""
+
+    def __init__(self, width: int = 160, words: int = 500, depth: int = 2) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(words, width)
+        self.blocks = nn.ModuleList([Block(width) for _ in range(depth)])
+        self.head = nn.Linear(width, words, bias=False)
+        self.head.weight = self.embed.weight
+        steps = torch.arange(0, width, 2, device="cpu") / width
+        self.register_buffer("frequencies", 1 / 10000**steps, persistent=False)
+
+    def forward(self, ids):
+        x = self.embed(ids)
+        angles = torch.arange(ids.shape[1], device=x.device)[:, None] * self.frequencies
+        x = x + torch.cat([angles.sin(), angles.cos()], -1).to(x)
+        for block in self.blocks:
+            x = block(x)
+        return self.head(x)
+
+
+IDS = torch.tensor([[3, 1, 4, 1, 5, 9]])
+AXES = {"ids": {0: "batch", 1: "length"}}
+
+
+def on_meta(make):
+    with torch.device("meta"):
+        return make()
+
+
+def own(model):
+    """Its state_dict, each tensor once."""
+    found = {}
+    for name, tensor in model.state_dict().items():
+        if all(tensor.data_ptr() != other.data_ptr() for other in found.values()):
+            found[name] = tensor
+    return found
+
+
+def stored(path):
+    model = onnx.load(path)
+    return {each.name: numpy_helper.to_array(each) for each in model.graph.initializer}
+
+
+@pytest.fixture
+def real():
+    return Language().eval()
+
+
+@pytest.fixture
+def file(real, tmp_path):
+    save_file(own(real), tmp_path / "weights.safetensors")
+    return tmp_path / "weights.safetensors"
+
+
+@pytest.fixture
+def folder(real, tmp_path):
+    """Three shards with an index, as transformers writes them."""
+    place = tmp_path / "checkpoint"
+    place.mkdir()
+    tensors, where = own(real), {}
+    for number in range(3):
+        name = f"model-{number + 1:05}-of-00003.safetensors"
+        shard = dict(list(tensors.items())[number::3])
+        save_file(shard, place / name)
+        where.update(dict.fromkeys(shard, name))
+    (place / "model.safetensors.index.json").write_text(json.dumps({"weight_map": where}))
+    return place
+
+
+@pytest.mark.parametrize("given", ["file", "folder", "index", "no index"])
+def test_weights_are_streamed_from_files(given, real, file, folder, tmp_path):
+    index = folder / "model.safetensors.index.json"
+    places = {"file": file, "folder": folder, "index": index, "no index": folder}
+    if given == "no index":
+        index.unlink()
+    model = on_meta(Language)
+    program = hx.export(model, (IDS,), tmp_path / "m.onnx", dynamic=AXES, weights=places[given])
+    assert program.proof.ok
+    names = [check.name for check in program.proof.cases]
+    assert "recorded" in names and "fresh" in names and len(names) > 3
+    found = stored(tmp_path / "m.onnx")
+    for name, tensor in own(real).items():
+        np.testing.assert_array_equal(found[name], tensor.numpy())
+    ids = torch.tensor([[7, 0, 2]])
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(tmp_path / "m.onnx")
+    (got,) = session.run(None, {"ids": ids.numpy()})
+    with torch.no_grad():
+        torch.testing.assert_close(torch.from_numpy(got), real(ids), rtol=1e-4, atol=1e-4)
+
+
+def test_the_graph_is_that_of_the_model_with_its_weights(real, file, tmp_path):
+    hx.export(real, (IDS,), tmp_path / "real.onnx", dynamic=AXES, verify=False)
+    model = on_meta(Language)
+    hx.export(model, (IDS,), tmp_path / "meta.onnx", dynamic=AXES, verify=False, weights=file)
+    ops = [
+        [n.op_type for n in onnx.load(tmp_path / p).graph.node] for p in ("real.onnx", "meta.onnx")
+    ]
+    assert ops[0] == ops[1]
+
+
+def test_the_users_model_stays_on_meta(file, tmp_path):
+    model = on_meta(Language)
+    before = {name: (tensor, vars(tensor).copy()) for name, tensor in model.named_parameters()}
+    hx.export(model, (IDS,), tmp_path / "m.onnx", weights=file)
+    after = dict(model.named_parameters())
+    assert all(after[name] is tensor and tensor.is_meta for name, (tensor, _) in before.items())
+    assert model.head.weight is model.embed.weight
+    assert model.training
+
+
+@pytest.mark.parametrize("external", [False, True])
+def test_tied_weights_are_stored_once(external, file, tmp_path):
+    model = on_meta(Language)
+    path = tmp_path / "m.onnx"
+    program = hx.export(model, (IDS,), path, weights=file, external_data=external)
+    assert program.report.size < 1.1 * file.stat().st_size
+    found = stored(path)
+    assert "embed.weight" in found and "head.weight" not in found
+
+
+def test_twins_that_are_two_parameters_are_stored_once_too(real, file, tmp_path):
+    class Twins(Language):
+        def __init__(self):
+            super().__init__()
+            self.head.weight = nn.Parameter(self.embed.weight.detach())
+
+    path = tmp_path / "m.onnx"
+    program = hx.export(on_meta(Twins), (IDS,), path, weights=file, external_data=True)
+    assert program.proof.ok
+    assert program.report.size < 1.1 * file.stat().st_size
+
+
+def test_what_does_not_fit_is_told_by_name(real, tmp_path):
+    tensors = own(real)
+    del tensors["blocks.0.up.bias"]
+    tensors["blocks.9.up.bias"] = torch.ones(3)
+    tensors["blocks.1.up.bias"] = torch.ones(7)
+    tensors["blocks.1.down.bias"] = tensors["blocks.1.down.bias"].half()
+    save_file(tensors, tmp_path / "w.safetensors")
+    with pytest.raises(UsageError) as raised:
+        hx.export(
+            on_meta(Language), (IDS,), tmp_path / "m.onnx", weights=tmp_path / "w.safetensors"
+        )
+    text = str(raised.value)
+    assert "missing: blocks.0.up.bias" in text
+    assert "unknown: blocks.9.up.bias" in text
+    assert "blocks.1.up.bias is [7] in the file and [640] in the model" in text
+    assert "blocks.1.down.bias is float16 in the file and float32 in the model" in text
+    assert not (tmp_path / "m.onnx").exists()
+
+
+def test_another_dtype_in_the_file_is_cast_when_a_dtype_is_asked_for(real, tmp_path):
+    halves = {name: tensor.half() for name, tensor in own(real).items()}
+    save_file(halves, tmp_path / "w.safetensors")
+    model = on_meta(Language)
+    path = tmp_path / "m.onnx"
+    program = hx.export(model, (IDS,), path, weights=tmp_path / "w.safetensors", dtype="float32")
+    assert program.proof.ok
+    np.testing.assert_array_equal(
+        stored(path)["embed.weight"], halves["embed.weight"].float().numpy()
+    )
+
+
+def test_without_weights_it_is_said_what_is_missing(tmp_path):
+    with pytest.raises(UsageError, match="embed.weight") as raised:
+        hx.export(on_meta(Language), (IDS,), tmp_path / "m.onnx")
+    assert "weights=" in raised.value.hint
+
+
+def test_a_table_that_no_file_has_is_told(file, tmp_path):
+    class Lost(Language):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("table", torch.arange(500.0), persistent=False)
+
+        def forward(self, ids):
+            return super().forward(ids) + self.table
+
+    with pytest.raises(UsageError, match=r"no contents: table\n"):
+        hx.export(on_meta(Lost), (IDS,), tmp_path / "m.onnx", weights=file)
+
+
+def test_a_file_may_have_a_buffer_that_a_state_dict_leaves_out(real, tmp_path):
+    """Older checkpoints have the frequencies of rotary embeddings."""
+    tensors = {**own(real), "frequencies": real.frequencies * 2}
+    save_file(tensors, tmp_path / "w.safetensors")
+    model = on_meta(Language)
+    path = tmp_path / "m.onnx"
+    assert hx.export(model, (IDS,), path, weights=tmp_path / "w.safetensors").proof.ok
+
+
+def test_a_dry_run_needs_no_weights():
+    report = hx.scan(on_meta(Language), (IDS,), dynamic=AXES)
+    assert report.covered and report.converters["torch.nn.functional.linear"] == 5
+    assert not report.escapes
+
+
+def test_part_of_a_model_may_have_its_weights(real, tmp_path):
+    model = Language().eval()
+    model.blocks[1].up = on_meta(lambda: nn.Linear(160, 640))
+    wanted = {n: t for n, t in own(real).items() if n.startswith("blocks.1.up.")}
+    save_file(wanted, tmp_path / "w.safetensors")
+    path = tmp_path / "m.onnx"
+    assert hx.export(model, (IDS,), path, weights=tmp_path / "w.safetensors").proof.ok
+    found = stored(path)
+    np.testing.assert_array_equal(found["blocks.1.up.bias"], wanted["blocks.1.up.bias"].numpy())
+    np.testing.assert_array_equal(found["embed.weight"], model.embed.weight.detach().numpy())
+
+
+# Casts.
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", torch.float16])
+def test_a_model_with_its_weights_is_cast_on_the_way(dtype, real, tmp_path):
+    before = {name: tensor.clone() for name, tensor in real.state_dict().items()}
+    path = tmp_path / "m.onnx"
+    program = hx.export(real, (IDS,), path, dynamic=AXES, dtype=dtype)
+    assert program.proof.ok
+    name = str(dtype).removeprefix("torch.")
+    assert program.report.outputs[0]["dtype"] == name
+    for key, tensor in real.state_dict().items():
+        assert torch.equal(tensor, before[key]) and tensor.dtype == torch.float32
+    wanted = before["blocks.0.up.weight"].to(getattr(torch, name))
+    raw = {t.name: t for t in onnx.load(path).graph.initializer}["blocks.0.up.weight"].raw_data
+    assert raw == wanted.view(torch.uint8).numpy().tobytes()
+
+
+def test_inputs_are_cast_too_and_integers_are_not(tmp_path):
+    class Both(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(200, 200)
+            self.register_buffer("counts", torch.arange(200))
+
+        def forward(self, x, at):
+            return self.linear(x) + at, self.counts + at
+
+    model = Both().eval()
+    program = hx.export(
+        model, (torch.randn(2, 200), torch.tensor(3)), tmp_path / "m.onnx", dtype="float16"
+    )
+    assert program.proof.ok
+    assert [each["dtype"] for each in program.report.inputs] == ["float16", "int64"]
+    assert [each["dtype"] for each in program.report.outputs] == ["float16", "int64"]
+
+
+def test_a_dtype_that_is_none_is_refused(real, tmp_path):
+    with pytest.raises(UsageError, match="float16, bfloat16"):
+        hx.export(real, (IDS,), tmp_path / "m.onnx", dtype="int8")
+
+
+def test_recurrent_layers_keep_their_weights_in_a_list(tmp_path):
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.cell = nn.LSTM(160, 160, batch_first=True)
+
+        def forward(self, x):
+            return self.cell(x)[0]
+
+    model = Net().eval()
+    flat = list(model.cell._flat_weights)
+    x = torch.randn(2, 5, 160)
+    assert hx.export(model, (x,), tmp_path / "h.onnx", dtype="float16").proof.ok
+    assert all(a is b for a, b in zip(model.cell._flat_weights, flat))
+    save_file(own(model), tmp_path / "w.safetensors")
+    assert hx.export(
+        on_meta(Net), (x,), tmp_path / "m.onnx", weights=tmp_path / "w.safetensors"
+    ).proof.ok
+
+
+# What can be known without weights, and what cannot.
+
+
+class Large(nn.Module):
+    """One weight that is not there while the model is recorded."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(200, 200) / 14)
+
+
+def export(cls, tmp_path, *inputs, **options):
+    """Exported from the meta device; also what the real model says of the same inputs."""
+    torch.manual_seed(1)
+    real = cls().eval()
+    save_file(own(real), tmp_path / "w.safetensors")
+    model = on_meta(cls)
+    return hx.export(
+        model, inputs, tmp_path / "m.onnx", weights=tmp_path / "w.safetensors", **options
+    )
+
+
+def test_what_inputs_say_is_known(tmp_path):
+    class Masked(Large):
+        def forward(self, x, mask):
+            if mask.all():
+                return x @ self.weight
+            return x
+
+    x, mask = torch.randn(3, 200), torch.ones(3, dtype=torch.bool)
+    program = hx.export(on_meta(Masked), (x, mask), verify=False, weights=_save(Masked, tmp_path))
+    assert [e.kind for e in program.report.escapes] == ["bool"]
+    assert program.report.nodes == 1
+
+
+def _save(cls, tmp_path):
+    save_file(own(cls()), tmp_path / "w.safetensors")
+    return tmp_path / "w.safetensors"
+
+
+def item(self, x):
+    y = x @ self.weight
+    return y * y.max().item()
+
+
+def branch(self, x):
+    y = x @ self.weight
+    return y if y.sum() > 0 else x
+
+
+def listed(self, x):
+    y = x @ self.weight
+    return x * len(y.tolist())
+
+
+def array(self, x):
+    y = x @ self.weight
+    return x + torch.from_numpy(y.numpy())
+
+
+def places(self, x):
+    y = x @ self.weight
+    return y.nonzero()
+
+
+def through_memory(self, x):
+    y = torch.zeros(3, 200)
+    y[:] = x @ self.weight
+    return x * y[0, 0].item()
+
+
+def of_the_weight(self, x):
+    return x * self.weight.norm().item()
+
+
+@pytest.mark.parametrize(
+    "forward, line",
+    [
+        (item, "max().item()"),
+        (branch, "y.sum() > 0"),
+        (listed, "y.tolist()"),
+        (array, "y.numpy()"),
+        (places, "y.nonzero()"),
+        (through_memory, "y[0, 0].item()"),
+        (of_the_weight, "norm().item()"),
+    ],
+)
+def test_what_weights_say_is_refused_at_its_line(forward, line, tmp_path, line_of):
+    cls = type("Asks", (Large,), {"forward": forward})
+    with pytest.raises(Unsupported, match="weights") as raised:
+        export(cls, tmp_path, torch.randn(3, 200))
+    assert raised.value.where.line == line_of(forward, line)
+    assert not (tmp_path / "m.onnx").exists()
+
+
+def test_writes_are_followed_where_contents_are_not(tmp_path):
+    class Writes(Large):
+        def forward(self, x):
+            y = x @ self.weight
+            same = y.to(y.device)  # the same tensor
+            same += 1
+            copy = y.to(y.device, copy=True)
+            copy *= 3
+            cache = torch.zeros(4, 200)
+            cache[1:] = y
+            part = cache[2:]
+            part += copy[:2]
+            ones = torch.ones_like(y)
+            ones[0] = 2
+            return y + cache[:3] * ones, copy
+
+    assert export(Writes, tmp_path, torch.randn(3, 200)).proof.ok
+
+
+def test_weights_may_be_computed_with(tmp_path):
+    class Computes(Large):
+        def forward(self, x):
+            scaled = self.weight / self.weight.norm(dim=1, keepdim=True)
+            return x @ (1 + scaled).t()[:, 10:90], self.weight[:3]
+
+    assert export(Computes, tmp_path, torch.randn(3, 200)).proof.ok
+
+
+def test_a_model_may_write_to_its_weights(tmp_path):
+    class Clamps(Large):
+        def forward(self, x):
+            self.weight.data.clamp_(-0.05, 0.05)
+            return x @ self.weight
+
+    program = export(Clamps, tmp_path, torch.randn(3, 200))
+    assert program.proof.ok
+
+
+def test_to_the_model_all_is_on_the_cpu(tmp_path):
+    class Asks(Large):
+        def forward(self, x):
+            y = x @ self.weight
+            assert y.device == self.weight.device == x.device == torch.device("cpu")
+            assert not self.weight.is_meta and y.is_cpu
+            with torch.autocast(y.device.type, enabled=False):
+                return y + torch.arange(200, device=y.device)
+
+    assert export(Asks, tmp_path, torch.randn(3, 200)).proof.ok
+
+
+def test_inputs_may_be_on_the_meta_device_too(tmp_path):
+    class Net(Large):
+        def forward(self, x):
+            return x @ self.weight
+
+    assert export(Net, tmp_path, torch.empty(3, 200, device="meta")).proof.ok
+
+
+# Files.
+
+
+def packed(header, data=b"", size=None):
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return struct.pack("<Q", len(text) if size is None else size) + text + data
+
+
+def entry(dtype="F32", shape=(2,), offsets=(0, 8)):
+    return {"w": {"dtype": dtype, "shape": list(shape), "data_offsets": list(offsets)}}
+
+
+@pytest.mark.parametrize(
+    "content, said",
+    [
+        (b"", "longer than the file"),
+        (b"\xff" * 9, "longer than the file"),
+        (packed({}, size=1 << 40), "longer than the file"),
+        (packed(b"[1, 2"), ""),
+        (packed(b"[1, 2]"), "no table"),
+        (packed(b"[" * 100_000), ""),
+        (packed({"w": 3}), "lacks"),
+        (packed({"w": {"dtype": "F32", "shape": 3, "data_offsets": [0, 4]}}), "shape"),
+        (packed(entry(shape=(-2,)), bytes(8)), "shape"),
+        (packed(entry(shape=(True,)), bytes(8)), "shape"),
+        (packed(entry(dtype="F33"), bytes(8)), "F33"),
+        (packed(entry(dtype=["F32"]), bytes(8)), "dtype"),
+        (packed(entry(), bytes(7)), "does not fit"),
+        (packed(entry(offsets=(4, 0)), bytes(8)), "does not fit"),
+        (packed(entry(offsets=(0, 1 << 60)), bytes(8)), "does not fit"),
+        (packed(entry(shape=(1 << 40, 1 << 40)), bytes(8)), "does not fit"),
+    ],
+)
+def test_a_broken_file_is_told(content, said, tmp_path):
+    path = tmp_path / "w.safetensors"
+    path.write_bytes(content)
+    with pytest.raises(UsageError) as raised:
+        checkpoint.contents(path)
+    assert str(path) in str(raised.value) and said in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "index, said",
+    [
+        ("{", "not an index"),
+        ("[]", "not an index"),
+        ('{"weight_map": 3}', "not an index"),
+        ('{"weight_map": {"w": "../w.safetensors"}}', "outside"),
+        ('{"weight_map": {"w": "/etc/w.safetensors"}}', "outside"),
+        ('{"weight_map": {"w": "gone.safetensors"}}', "there is no file"),
+        ('{"weight_map": {"v": "w.safetensors"}}', "it is not"),
+    ],
+)
+def test_a_broken_index_is_told(index, said, tmp_path):
+    save_file({"w": torch.ones(2)}, tmp_path / "w.safetensors")
+    (tmp_path / "model.safetensors.index.json").write_text(index)
+    with pytest.raises(UsageError, match=said):
+        checkpoint.contents(tmp_path)
+
+
+def test_a_folder_without_weights_or_with_several(tmp_path):
+    with pytest.raises(UsageError, match="no weights"):
+        checkpoint.contents(tmp_path)
+    for name in ("a", "b"):
+        save_file({name: torch.ones(2)}, tmp_path / f"{name}.safetensors")
+    with pytest.raises(UsageError, match=r"a\.safetensors, b\.safetensors"):
+        checkpoint.contents(tmp_path)
+    save_file({"w": torch.ones(2)}, tmp_path / "model.safetensors")
+    assert list(checkpoint.contents(tmp_path)) == ["w"]
+
+
+def test_every_dtype_is_read_as_the_library_reads_it(tmp_path):
+    tensors = {
+        name: torch.randint(0, 2, (3, 5)).to(getattr(torch, name))
+        for name in checkpoint._NAMES.values()
+        if name not in ("float8_e8m0fnu", "complex64")
+    }
+    save_file(tensors, tmp_path / "w.safetensors")
+    found = checkpoint.contents(tmp_path / "w.safetensors")
+    assert found.keys() == tensors.keys()
+    for name, tensor in tensors.items():
+        assert found[name].dtype == tensor.dtype
+        assert torch.equal(found[name].load().view(torch.uint8), tensor.view(torch.uint8))
+        assert (
+            b"".join(map(bytes, found[name].chunks())) == tensor.view(torch.uint8).numpy().tobytes()
+        )
+
+
+def test_a_file_that_shrinks_while_it_is_read(real, tmp_path):
+    path = tmp_path / "w.safetensors"
+    save_file(own(real), path)
+    found = checkpoint.contents(path)["embed.weight"]
+    with path.open("r+b") as file:
+        file.truncate(found.at + 100)
+    with pytest.raises(ExportError, match="shorter"):
+        list(found.chunks())
+
+
+def test_pytorchs_own_files_are_taken_too(real, tmp_path):
+    torch.save(real.state_dict(), tmp_path / "w.pt")
+    model = on_meta(Language)
+    assert hx.export(model, (IDS,), tmp_path / "m.onnx", weights=tmp_path / "w.pt").proof.ok
