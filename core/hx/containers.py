@@ -16,7 +16,7 @@ from .contributions import Container
 _local = threading.local()
 
 
-class using:  # noqa: N801, RUF100 - read as a verb
+class using:
     """For the time of the block, this thread knows these classes."""
 
     def __init__(self, containers: Iterable[Container]) -> None:

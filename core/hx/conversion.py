@@ -40,7 +40,7 @@ def convert(recording: Recording, choice, given: Arguments, run: Callable[[], An
     return real
 
 
-class asking:  # noqa: N801, RUF100 - read as a verb
+class asking:
     """`with asking(recording, call) as ask: outputs = ask()` asks the call's converter.
 
     What is written inside is the converter's; an error takes it back, and names the converter.

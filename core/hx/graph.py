@@ -13,8 +13,8 @@ from .naming import Names, namespace, node_name
 from .values import Absent, Body, Constant, Node, Value
 from .weights import StreamedTensor, TorchTensor
 
-# Opset -> the IR version that came with it: what an old runtime can read.
-_IR = {13: 7, 14: 7, 15: 8, 16: 8, 17: 8, 18: 8, 19: 9, 20: 9, 21: 10, 22: 10, 23: 11, 24: 12, 25: 13, 26: 13}  # fmt: skip # noqa: E501
+# The IR version that came with each opset: what an old runtime can read.
+_IR = dict(zip(range(13, 27), (7, 7, 8, 8, 8, 8, 9, 9, 10, 10, 11, 12, 13, 13)))
 _RANDOM = {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli",
            "Multinomial", "Dropout"}  # fmt: skip
 

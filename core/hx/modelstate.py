@@ -84,7 +84,7 @@ class _Kept:
         return self.name if written and self.copy is None else ""
 
 
-class preserved:  # noqa: N801, RUF100 - read as a verb
+class preserved:
     """`with preserved(model) as guard:` runs it in eval mode and leaves it as it was."""
 
     _undo: list[Callable[[], Any]]

@@ -11,7 +11,7 @@ _before: list[tuple[int, int, int]] = []  # the thresholds that the first user f
 _NEVER = 1 << 30
 
 
-class fewer_collections:  # noqa: N801, RUF100 - read as a wish
+class fewer_collections:
     """No full garbage collections meanwhile: they would look at every object of every library.
 
     The thresholds belong to all threads: the first export changes them, the last restores them.

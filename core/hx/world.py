@@ -26,7 +26,7 @@ from .recording import Recording, _local, current
 _C: Any = torch._C  # its stub leaves out some of what is used here
 
 
-class recorded:  # noqa: N801, RUF100 - read as a verb
+class recorded:
     """`with recorded(recording):` records what this thread does in the block.
 
     As in `patching`: undoing is registered before the change, may run again, and finds out by
@@ -114,7 +114,7 @@ def _modes_as_now() -> Callable[[], None]:
     return back
 
 
-class aside:  # noqa: N801, RUF100 - read as an adverb
+class aside:
     """`with aside():` an export inside of a recorded forward is no part of that recording."""
 
     def __init__(self) -> None:

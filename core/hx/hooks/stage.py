@@ -98,7 +98,7 @@ class _Here(threading.local):
 _here = _Here()
 
 
-class quiet:  # noqa: N801, RUF100 - read as a verb
+class quiet:
     """`with quiet():` what runs in this thread is not watched."""
 
     def __enter__(self) -> None:
@@ -316,7 +316,7 @@ def lift() -> None:
         torch._C._push_on_torch_function_stack(stage.mode)
 
 
-class _eager:  # noqa: N801, RUF100 - read as an adverb
+class _eager:
     """What torch.compile compiled runs as it was written; else there is nothing to do."""
 
     def __init__(self, places: Places) -> None:
