@@ -12,7 +12,7 @@ from .call import Arguments, Call, ModelRaised, blame, check, pick, tensors_in
 from .errors import ConverterError, HxError, Unsupported
 from .liveness import changed
 from .op import Op
-from .values import Constant, Origin, Value
+from .values import Constant, Value
 from .views import parent_of, step_of, write
 
 if TYPE_CHECKING:
@@ -24,7 +24,8 @@ DECLINED = object()
 def convert(recording: Recording, choice, given: Arguments, run: Callable[[], Any]) -> Any:
     """Asks a converter, runs the real call, checks that they agree, binds the results."""
     call = Call(choice, given, run)
-    with asking(recording, call) as ask:
+    ask = asking(recording, call)
+    with ask:
         outputs = ask()
         if outputs is NotImplemented:
             ask.undo()
@@ -32,7 +33,7 @@ def convert(recording: Recording, choice, given: Arguments, run: Callable[[], An
         recording.declined[choice.target] = recording.declined.get(choice.target, 0) + 1
         require_unwritten(recording, call)
         return DECLINED
-    with asking(recording, call, ask):
+    with ask:
         real = call.real()
         with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
             settle(recording, choice, given, call, real, outputs)
@@ -43,27 +44,20 @@ def convert(recording: Recording, choice, given: Arguments, run: Callable[[], An
 class asking:
     """`with asking(recording, call) as ask: outputs = ask()` asks the call's converter.
 
-    What is written inside is the converter's; an error takes it back, and names the converter.
+    What is written inside is the converter's; an error takes back all since it was begun, and names
+    the converter. It may be entered again, to go on.
     """
 
-    __slots__ = ("_call", "_mark", "_outer", "_recording", "_sizes")
-    _mark: int
-    _sizes: int
-    _outer: Origin | None
+    __slots__ = ("_call", "_mark", "_origin", "_outer", "_recording", "_sizes")
 
-    def __init__(self, recording: Recording, call: Call, since: asking | None = None) -> None:
-        """`since` goes on with what was begun there: an error takes both back."""
+    def __init__(self, recording: Recording, call: Call) -> None:
         self._recording, self._call = recording, call
-        builder = recording.builder
-        self._mark = since._mark if since is not None else len(builder.nodes)
-        self._sizes = since._sizes if since is not None else builder.sizes.mark()
+        self._origin = recording.origin(call.choice.target, call.choice.pack)
+        self._mark, self._sizes = len(recording.builder.nodes), recording.builder.sizes.mark()
 
     def __enter__(self) -> asking:
-        choice, builder = self._call.choice, self._recording.builder
-        self._outer, builder.origin = (
-            builder.origin,
-            self._recording.origin(choice.target, choice.pack),
-        )
+        builder = self._recording.builder
+        self._outer, builder.origin = builder.origin, self._origin
         return self
 
     def __call__(self) -> Any:
@@ -77,16 +71,14 @@ class asking:
         self._recording.builder.sizes.forget(self._sizes)
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        builder, call = self._recording.builder, self._call
-        origin, builder.origin = builder.origin, self._outer
+        call, self._recording.builder.origin = self._call, self._outer
         if error is None:
             return
         self.undo()
         if isinstance(error, ModelRaised):
             raise error.__cause__ or error  # the model's own, with the chain that it had
         if isinstance(error, Exception) and call.error is not error:
-            assert origin is not None
-            raise blame(call.choice, error, origin.where) from (
+            raise blame(call.choice, error, self._origin.where) from (
                 error if isinstance(error, HxError) else None
             )
 
