@@ -6,6 +6,7 @@ Converters hold it as `op` (see `op`).
 from __future__ import annotations
 
 from builtins import len, max, min  # their own: `world` hooks those of the model
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -75,11 +76,17 @@ class Builder:
     # Nodes.
 
     def emit(
-        self, op: str, inputs: list, attributes: dict, count: int | None = None, domain: str = ""
+        self,
+        op: str,
+        inputs: list,
+        attributes: dict,
+        count: int | None = None,
+        domain: str = "",
+        results: Sequence[tuple] | None = None,
     ) -> list[Value]:
         """Adds one operator in its newest form; returns its outputs."""
         if domain not in ("", "ai.onnx"):
-            return self._custom(op, domain, inputs, attributes, count)
+            return self._custom(op, domain, inputs, attributes, count, results)
         while inputs and inputs[-1] is None:
             inputs.pop()
         attributes = {k: v for k, v in attributes.items() if v is not None}
@@ -173,15 +180,31 @@ class Builder:
             output.node = node
         self.nodes.append(node)
 
-    def _custom(self, op, domain, inputs, attributes, count) -> list[Value]:
+    def _custom(self, op, domain, inputs, attributes, count, results) -> list[Value]:
         self.domains.setdefault(domain, 1)
         values = [self._loose(x) for x in inputs]
-        outputs = [self.value(None, None) for _ in range(count or 1)]
-        varies = any(v is not None and v.dynamic for v in values)
-        for o in outputs:
-            o.dynamic = varies
+        if results is not None:
+            outputs = self._described(results)
+        else:
+            outputs = [self.value(None, None) for _ in range(count or 1)]
+            varies = any(v is not None and v.dynamic for v in values)
+            for o in outputs:
+                o.dynamic = varies
         plain = {k: plain_attribute(v) for k, v in attributes.items() if v is not None}
         self._add(Node(op, domain, values, outputs, plain, self.origin))
+        return outputs
+
+    def _described(self, results: Sequence[tuple]) -> list[Value]:
+        """Values of given dtypes and shapes; a word in a shape is a size known at run time only."""
+        outputs: list[Value] = []
+        words: dict[str, int] = {}
+        for dtype, shape in results:
+            made = self.value(dtype, None)
+            for axis, n in enumerate(shape):
+                if isinstance(n, str):
+                    words.setdefault(n, dims.Dim.unsure(made, axis))
+            made.sized(words[n] if isinstance(n, str) else n for n in shape)
+            outputs.append(made)
         return outputs
 
     def custom_domain(self, domain: str, version: int) -> None:

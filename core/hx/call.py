@@ -126,6 +126,13 @@ class ModelRaised(Exception):
     """The model's own call raised while a converter asked for its result."""
 
 
+@dataclasses.dataclass(slots=True, frozen=True)
+class Instead:
+    """What a converter returns to have a function run in place of the target's own body."""
+
+    function: Callable[..., Any]
+
+
 class Call:
     """A call on its way from the model to the graph. The real one runs once, when first needed."""
 
@@ -254,7 +261,7 @@ def check(choice: Registration, real: torch.Tensor, out: Any, path: tuple) -> Va
         )
     elif len(out.shape) == real.ndim and any(map(dims.is_unsure, out.shape)):
         out.shape = tuple(
-            dims.Dim.leaf(out, i, n) if dims.is_unsure(old) else old
+            dims.found(old, out, i, n) if dims.is_unsure(old) else old
             for i, (old, n) in enumerate(zip(out.shape, real.shape))
         )
     if tuple(map(dims.plain, out.shape)) != tuple(real.shape):

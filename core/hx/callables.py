@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from . import accounts, symbolic, targets
-from .call import lift
+from .call import Instead, lift
 from .conversion import DECLINED, convert
 from .errors import Unsupported, Where
 from .recording import Recording
@@ -133,6 +133,8 @@ def ask(
                 result = convert(recording, choice, given, run)
         finally:
             recording.busy = False
+        if isinstance(result, Instead):
+            return result.function(*args, **kwargs)
         if result is not DECLINED:
             return result
     return original(*args, **kwargs)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from .call import Arguments, Call, ModelRaised, blame, check, pick, tensors_in
+from .call import Arguments, Call, Instead, ModelRaised, blame, check, pick, tensors_in
 from .errors import ConverterError, HxError, Unsupported
-from .liveness import changed
+from .liveness import changed, geometry
 from .op import Op
 from .values import Constant, Value
 from .views import parent_of, step_of, write
@@ -27,8 +27,12 @@ def convert(recording: Recording, choice, given: Arguments, run: Callable[[], An
     ask = asking(recording, call)
     with ask:
         outputs = ask()
-        if outputs is NotImplemented:
+        if outputs is NotImplemented or isinstance(outputs, Instead):
             ask.undo()
+    if isinstance(outputs, Instead):
+        require_unwritten(recording, call)
+        recording.converted[choice.target] = recording.converted.get(choice.target, 0) + 1
+        return outputs
     if outputs is NotImplemented:
         recording.declined[choice.target] = recording.declined.get(choice.target, 0) + 1
         require_unwritten(recording, call)
@@ -121,8 +125,12 @@ def settle(recording: Recording, choice, given: Arguments, call: Call, real, out
         value = check(choice, tensor, out, path)
         if type(value) is Value or isinstance(value, Constant):
             parent = parent_of(recording, tensor, given)
-            if parent is None:
+            if _is_known(recording, tensor, value):
+                pass  # the converter knows it from before: its memory is shared as it was
+            elif parent is None:
                 recording.live.bind(tensor, value)
+            elif value is parent.value and _same_place(tensor, parent()):
+                recording.live.alias(tensor, parent)
             else:
                 step = step_of(choice, given, parent, path, real)
                 recording.live.bind(tensor, value, parent, step)
@@ -135,6 +143,19 @@ def settle(recording: Recording, choice, given: Arguments, call: Call, real, out
         write(recording, tensor, value)
     if given.tensors:
         require_nothing_written(recording, choice, given)
+
+
+def _is_known(recording: Recording, tensor: torch.Tensor, value: Value) -> bool:
+    """Whether a result is a tensor that is bound to this very value already."""
+    entry = recording.live.find(tensor)
+    if entry is None or changed(entry, tensor):
+        return False
+    return recording.value_of(tensor) is value
+
+
+def _same_place(tensor: torch.Tensor, other: torch.Tensor | None) -> bool:
+    """Whether two tensors are two objects for one piece of memory."""
+    return other is not None and geometry(tensor) == geometry(other)
 
 
 def require_structure(choice, real, outputs) -> None:

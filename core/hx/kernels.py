@@ -43,7 +43,9 @@ def _op_run(kernel: ReferenceKernel) -> type:
             ) from problem
         return result if isinstance(result, tuple) else (result,)
 
-    return type(kernel.op_type, (OpRun,), {"op_domain": kernel.domain, "_run": run})
+    return type(
+        kernel.op_type, (OpRun,), {"op_domain": kernel.domain, "op_schema": None, "_run": run}
+    )
 
 
 def _value(attribute: Any) -> Any:

@@ -7,11 +7,13 @@ vectors (computed in the graph where a size may vary), and parameters become ini
 from __future__ import annotations
 
 from builtins import len  # its own: `world` hooks those of the model
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
 
 from . import dims, dtypes, shapes
+from .call import Instead
 from .errors import Unsupported
 from .polynomials import Atom, Poly
 from .values import Body, Value
@@ -25,7 +27,9 @@ class Op:
     """The graph builder as a converter sees it.
 
     op.Name(*inputs, **attributes)        a node of ONNX; outputs=N for one with several
-    op("my.domain", "Name", *inputs, ...) a node of another domain; version=N imports that version
+    op("my.domain", "Name", *inputs, ...) a node of another domain; version=N imports that version,
+                                          results=[(dtype, shape), ...] says what it returns, where
+                                          a word in a shape is a size that the data decides
     op.result                             the real output of the call: .dtype, .rank, .shape
     op.cast(x, dtype)                     x itself, or a Cast of it
     op.constant(numbers, dtype)           a constant
@@ -34,6 +38,8 @@ class Op:
     op.at_most(a, b)                      whether one size is never larger than another
     op.recorded(size, why)                the size in the recording, noted as a branch on it
     op.assign(x, value)                   says that the call wrote `value` into the tensor of `x`
+    op.instead(function)                  to be returned: it runs in place of the target's own body,
+                                          and the calls inside are converted
     op.refuse(why, hint)                  stops the export with the user's line
     """
 
@@ -65,11 +71,12 @@ class Op:
         *inputs,
         outputs: int | None = None,
         version: int | None = None,
+        results: Sequence[tuple] | None = None,
         **attributes,
     ):
         if version is not None:
             self._builder.custom_domain(domain, version)
-        values = self._builder.emit(name, list(inputs), attributes, outputs, domain)
+        values = self._builder.emit(name, list(inputs), attributes, outputs, domain, results)
         return values[0] if outputs is None and len(values) == 1 else tuple(values)
 
     @property
@@ -134,6 +141,11 @@ class Op:
 
     def assign(self, x: Value, value: Value) -> None:
         self._call.assign(x, value)
+
+    @staticmethod
+    def instead(function) -> Instead:
+        """Other Python code for the target, which takes the same arguments."""
+        return Instead(function)
 
     def body(self, function, *inputs: Value) -> Body:
         """A subgraph for op.If, op.Loop or op.Scan: what `function(*inputs)` writes."""

@@ -2,7 +2,8 @@
 
 Order among several, never that of imports:
 
-1. what was added by hand, and what the user chose (`--use TARGET=PACK`, `[tool.hx]`)
+1. what was added by hand, and what the user chose (`--use TARGET=PACK`, `[tool.hx]`); TARGET may be
+   a pattern (`--use "spconv.*=spconv-custom"`), and one that is named comes before those
 2. a converter that declares that it overrides the other's pack
 3. the higher priority
 4. otherwise a tie, which is an error when the target is really met
@@ -13,6 +14,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from types import ModuleType
 from typing import Any
 
@@ -231,11 +233,15 @@ class Registry:
         return Choice(target, tuple(ordered), reason)
 
     def _chosen(self, target: str, candidates: Iterable[Registration]) -> str | None:
-        for name in (target, *(candidate.target for candidate in candidates)):
-            for text in (name, name.removesuffix(".forward")):
-                if text in self.use:
-                    return self.use[text]
-        return None
+        names = [target, *(candidate.target for candidate in candidates)]
+        texts = [t for name in names for t in (name, name.removesuffix(".forward"))]
+        named = (self.use[text] for text in texts if text in self.use)
+        meant = (
+            pack
+            for pattern, pack in self.use.items()
+            if any(fnmatchcase(t, pattern) for t in texts)
+        )
+        return next(named, None) or next(meant, None)
 
     def _from(self, registration: Registration, name: str) -> bool:
         return plain(name) == plain(registration.pack) or any(
@@ -312,7 +318,9 @@ class Registry:
             if pack.status != "ok":
                 raise PackError(f"--use {target}={name}: the pack is {pack.status}: {pack.error}")
             known = {each.target for each in pack.registrations}
-            if not known & {target, f"{target}.forward"}:
+            if not any(
+                fnmatchcase(text, p) for text in known for p in (target, f"{target}.forward")
+            ):
                 near = difflib.get_close_matches(target, known, 3)
                 raise UsageError(
                     f"--use {target}={name}: the pack converts no {target}",

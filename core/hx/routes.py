@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from . import accounts, known, opening
-from .call import Arguments, lift
+from .call import Arguments, Instead, lift
 from .conversion import DECLINED, convert
 from .folding import fold
 from .inplace import in_place, into_out
@@ -47,11 +47,22 @@ def converted(recording: Recording, key, func, args, kwargs, door) -> Any:
     if kwargs.get("out") is not None:
         return into_out(recording, key, choice, given, run, args, kwargs)
     result = convert(recording, choice, given, run)
+    if isinstance(result, Instead):
+        return _instead(recording, result, args, kwargs, door)
     if result is not DECLINED:
         return result
     if door.level == "function" and opening.can_open(func):
         return opened(recording, key, func, args, kwargs, door)
     return leaf(recording, key, func, args, kwargs, door, given, asked=True)
+
+
+def _instead(recording: Recording, other: Instead, args, kwargs, door) -> Any:
+    recording.busy = False
+    try:
+        with door:
+            return other.function(*args, **kwargs)
+    finally:
+        recording.busy = True
 
 
 def _views_of_weights(key, given: Arguments) -> bool:

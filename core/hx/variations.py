@@ -4,7 +4,8 @@ A recorded input is an example: `fresh` makes another with the same shape, dtype
 and other values; `resized` makes one of another size. What an input is for is not known, so each
 property that it has and that may matter is kept: its range and sign, that its values are whole
 numbers, 0 or 1, sorted, consecutive, all different; the columns of a small table keep their own
-ranges; a mask leaves something open in every row. Imports torch when it is called.
+ranges; rows of whole numbers that all differ (the cells of a point cloud) go on to differ; a mask
+leaves something open in every row. Imports torch when it is called.
 """
 
 from __future__ import annotations
@@ -53,6 +54,9 @@ def resized(
     import torch
 
     out = tensor.detach().cpu()
+    if list(sizes) == [0] and bounds is None and _are_cells(out):
+        rng = torch.Generator().manual_seed(zlib.crc32(f"{seed}/cells".encode()))
+        return _cells(out.long(), sizes[0], rng).to(out.dtype)
     for axis, size in sizes.items():
         have = out.shape[axis]
         if size <= have:
@@ -155,6 +159,8 @@ def _ints(
     steps = rows[:, 1:] - rows[:, :-1]
     if length > 1 and bool((steps == steps[:1, :1]).all()) and bool((steps != 0).all()):
         return old.clone()  # positions
+    if bounds is None and _are_cells(old):
+        return _cells(old, len(old), rng)
     if bounds is not None:
         low, high = int(bounds[0]), int(bounds[1])
     distinct = length > 1 and bool((rows.sort(-1).values.diff(dim=-1) != 0).all())
@@ -166,6 +172,42 @@ def _ints(
     if bool((steps >= 0).all()) and bool((steps > 0).any()):
         new = new.sort(-1).values
     return new.reshape(old.shape)
+
+
+def _are_cells(old: torch.Tensor) -> bool:
+    """Whether it is a table of whole numbers, longer than wide, in which no row occurs twice."""
+    import torch
+
+    if old.dim() != 2 or not 1 < old.shape[1] <= FEW or len(old) <= old.shape[1]:
+        return False
+    whole = not (old.dtype.is_floating_point or old.dtype.is_complex or old.dtype is torch.bool)
+    return whole and len(old.unique(dim=0)) == len(old)
+
+
+def _cells(old: torch.Tensor, count: int, rng: torch.Generator) -> torch.Tensor:
+    """As many rows, no two alike, each column in its recorded range.
+
+    They lie a step beside the old ones at most, as far as there is room: what depends on points
+    being neighbours would see nothing of points that are strewn at random.
+    """
+    import numpy
+    import torch
+
+    low, high = old.min(0).values, old.max(0).values
+    bases = old[torch.randint(0, len(old), (max(2 * count - len(old), 0),), generator=rng)]
+    bases = torch.cat([old[torch.randperm(len(old), generator=rng)], bases])
+    near = bases + torch.randint(-1, 2, bases.shape, generator=rng)
+    anywhere = torch.rand((2 * count, old.shape[1]), generator=rng, dtype=torch.float64)
+    anywhere = (low + anywhere * (high - low + 1)).floor().long()
+    pool = torch.cat([near.clamp(low, high), anywhere.clamp(low, high), old])
+    _, first = numpy.unique(pool.numpy(), axis=0, return_index=True)
+    picked = torch.from_numpy(numpy.sort(first))[:count]
+    if len(picked) < count:  # there is no room for so many
+        picked = picked[torch.arange(count) % len(picked)]
+    new = pool[picked]
+    if torch.equal(old, old.unique(dim=0)):  # in order
+        return new[numpy.lexsort(new.numpy().T[::-1])]
+    return new
 
 
 def _floats(

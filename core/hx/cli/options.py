@@ -108,7 +108,7 @@ Use = Annotated[
     typer.Option(
         "--use",
         metavar="TARGET=PACK",
-        help="Take PACK's converter for TARGET.",
+        help="Take PACK's converter for TARGET, which may hold a *.",
         show_default=False,
     ),
 ]

@@ -1,0 +1,32 @@
+"""spconv's layers as operators of their own.
+
+They come after those in standard operators, so that they are taken only where somebody asks:
+`--use "spconv.*=spconv-custom"`.
+"""
+
+from hx import converter
+from hx_spconv import layers
+from hx_spconv.custom import form
+
+AFTER = -1
+
+
+@converter("spconv.pytorch.conv.SparseConvolution.forward", domain=form.DOMAIN, priority=AFTER)
+def convolution(op, self, input, add_input=None):
+    """SubMConv3d, SparseConv3d, SparseInverseConv3d, SparseConvTranspose3d: all are one class."""
+    return layers.convolution(op, form, self, input, add_input)
+
+
+@converter("spconv.pytorch.pool.SparseMaxPool.forward", domain=form.DOMAIN, priority=AFTER)
+def max_pool(op, self, input):
+    return layers.max_pool(op, form, self, input)
+
+
+@converter("spconv.pytorch.core.SparseConvTensor.dense", domain=form.DOMAIN, priority=AFTER)
+def dense(op, self, channels_first=True):
+    return form.dense(op, self, channels_first)
+
+
+@converter("spconv.pytorch.modules.SparseSequential.forward", priority=AFTER)
+def sequential(op, self, input):
+    return layers.sequential(op, self, input)

@@ -1,0 +1,1 @@
+"""Sparse convolutions in ONNX's own operators: the graph runs in any onnxruntime."""

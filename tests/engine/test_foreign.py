@@ -1,0 +1,181 @@
+"""Another library's objects and operators: containers, memory that they share, sizes from data."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+import types
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import hx
+from hx import Container, ReferenceKernel, Registry, converter
+from hx.packs import Pack
+from hx.registration import registrations
+
+LIBRARY = """
+    import torch
+
+    class Points:
+        def __init__(self, values, places, seen=()):
+            self.values, self.places, self.seen = values, places, seen
+
+    def scaled(points, by):
+        '''Other values at the same places: the very same memory, under another object.'''
+        return Points(points.values * by, points.places[:], (*points.seen, points.places))
+
+    def back(points):
+        '''The places that the first of all had.'''
+        return Points(points.values, points.seen[0], ())
+
+    def positive(x):
+        '''The numbers above zero, and where they were.'''
+        flat = x.reshape(-1)
+        at = (flat > 0).nonzero()[:, 0]
+        return flat[at], at
+
+    def guarded(x):
+        if x.shape[0] != 0:
+            x = torch.relu(x)
+        return x
+"""
+
+
+@pytest.fixture(autouse=True)
+def grove():
+    module = types.ModuleType("grove")
+    sys.modules["grove"] = module
+    exec(compile(textwrap.dedent(LIBRARY), "grove.py", "exec"), module.__dict__)
+    yield module
+    del sys.modules["grove"]
+
+
+def remake(parts, points):
+    return type(points)(parts["values"], parts["places"], points.seen)
+
+
+POINTS = Container("grove.Points", lambda p: ({"values": p.values, "places": p.places}, p), remake)
+
+
+@converter("grove.scaled")
+def scaled(op, points, by):
+    return remake({"values": op.Mul(points.values, by), "places": points.places}, points)
+
+
+@converter("grove.back")
+def back(op, points):
+    return remake({"values": points.values, "places": op.value(points.seen[0])}, points)
+
+
+@converter("grove.positive")
+def positive(op, x):
+    kinds = [(x.dtype, ("found",)), (torch.int64, ("found",))]
+    return op("grove", "Max", x, version=3, results=kinds)
+
+
+@converter("grove.guarded")
+def guarded(op, x):
+    return op.instead(torch.relu)
+
+
+def _positive(x):
+    flat = x.reshape(-1)
+    (at,) = np.nonzero(flat > 0)
+    return flat[at], at
+
+
+def packs(*converters):
+    own = tuple(r for one in converters for r in registrations(one))
+    kernels = (ReferenceKernel("grove", "Max", _positive),)
+    pack = Pack("grove[main]", "grove", "main", "1", "", registrations=own, kernels=kernels,
+                containers=(POINTS,))  # fmt: skip
+    return Registry([*Registry.installed(only=["standard"]).packs, pack])
+
+
+class Model(nn.Module):
+    def __init__(self, body):
+        super().__init__()
+        self.body = body
+
+    def forward(self, *x):
+        return self.body(*x)
+
+
+def test_writing_to_memory_that_a_result_shares_with_an_argument_is_seen_by_both(grove):
+    def body(values, places):
+        first = grove.Points(values, places)
+        second = grove.scaled(grove.scaled(first, 2.0), 3.0)
+        second.places[:, 1:] *= 10
+        return first.places, second.values, second.places
+
+    program = hx.export(
+        Model(body),
+        (torch.randn(5, 2), torch.arange(10).reshape(5, 2)),
+        dynamic={"x_0": {0: "n"}, "x_1": {0: "n"}},
+        packs=packs(scaled),
+    )
+    assert program.proof.ok and program.report.converters["grove.scaled"] == 2
+
+
+def test_a_result_that_the_model_had_before_is_what_it_is_now(grove):
+    def body(values, places):
+        first = grove.Points(values, places + 1)
+        second = grove.scaled(first, 2.0)
+        first.places += 5
+        third = grove.back(second)
+        first.places += 7
+        return third.values, third.places, second.places
+
+    program = hx.export(
+        Model(body), (torch.randn(5, 2), torch.arange(10).reshape(5, 2)), packs=packs(scaled, back)
+    )
+    assert program.proof.ok and program.report.converters["grove.back"] == 1
+
+
+def test_sizes_that_depend_on_what_is_in_the_inputs_are_said_with_a_word(grove):
+    def body(x):
+        found, at = grove.positive(x)
+        assert found.shape[0] == at.shape[0]  # the same word is the same size: no branch
+        return found * at
+
+    program = hx.export(Model(body), torch.randn(4, 6), packs=packs(positive), strict=True)
+    (node,) = (n for n in program.model.graph if n.domain == "grove")
+    assert program.model.opset_imports["grove"] == 3
+    assert [len(out.shape) for out in node.outputs] == [1, 1]
+    assert not any(isinstance(out.shape[0], int) for out in node.outputs)
+    # The inputs that it was proved on had other numbers of positive elements.
+    assert len({tuple(case.outputs[0].shape) for case in program.proof.cases}) > 1
+
+
+def test_a_converter_may_have_other_code_run_in_place_of_the_body(grove):
+    class Guarded(nn.Module):
+        def forward(self, x):
+            return grove.guarded(x) + 1
+
+    args = dict(dynamic={"x": {0: "n"}}, packs=packs(guarded))
+    program = hx.export(Guarded(), torch.randn(3, 4), strict=True, **args)
+    assert [node.op_type for node in program.model.graph] == ["Relu", "Add"]
+    assert program.report.converters["grove.guarded"] == 1
+    with pytest.raises(hx.EscapeError):
+        hx.export(Guarded(), torch.randn(3, 4), strict=True, dynamic={"x": {0: "n"}}, packs=packs())
+
+
+def test_other_code_for_a_function_of_torch():
+    @converter("torch.nn.functional.softsign")
+    def softsign(op, input):
+        return op.instead(lambda input: input / (torch.relu(input) + torch.relu(-input) + 1))
+
+    registry = Registry.installed(only=["standard"])
+    registry.add(softsign)
+    program = hx.export(Model(torch.nn.functional.softsign), torch.randn(3, 4), packs=registry)
+    assert [node.op_type for node in program.model.graph].count("Relu") == 2
+
+
+def test_a_graph_without_custom_operators_runs_in_onnxruntime_whatever_kernels_there_are(grove):
+    program = hx.export(Model(torch.relu), torch.randn(3, 4), packs=packs(positive))
+    assert program.proof.runtime.startswith("onnxruntime")
+    program = hx.export(Model(grove.positive), torch.randn(3, 4), packs=packs(positive))
+    assert "reference" in program.proof.runtime
