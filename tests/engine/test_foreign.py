@@ -155,7 +155,7 @@ def test_a_converter_may_have_other_code_run_in_place_of_the_body(grove):
         def forward(self, x):
             return grove.guarded(x) + 1
 
-    args = dict(dynamic={"x": {0: "n"}}, packs=packs(guarded))
+    args = {"dynamic": {"x": {0: "n"}}, "packs": packs(guarded)}
     program = hx.export(Guarded(), torch.randn(3, 4), strict=True, **args)
     assert [node.op_type for node in program.model.graph] == ["Relu", "Add"]
     assert program.report.converters["grove.guarded"] == 1

@@ -409,6 +409,31 @@ def test_fresh_integers_stay_in_range():
     assert fresh([torch.tensor([1, 200, 30], dtype=torch.uint8)])[0].dtype == torch.uint8
 
 
+def test_fresh_cells_stay_different_near_and_in_the_range_of_each_column():
+    space = torch.tensor([2, 40, 30, 20])
+    cells = (torch.rand(500, 4) * space).int().unique(dim=0)
+    shuffled = cells[torch.randperm(len(cells))]
+    low, high = cells.min(0).values, cells.max(0).values
+    for old, count in (
+        (shuffled, None),
+        (shuffled, 900),
+        (shuffled, 30),
+        (cells, None),
+        (cells, 7),
+    ):
+        (new,) = fresh([old]) if count is None else [resized(old, {0: count})]
+        assert new.shape == (count or len(old), 4) and new.dtype == old.dtype
+        assert len(new.unique(dim=0)) == len(new) and not torch.equal(new, old)
+        assert (new >= low).all() and (new <= high).all()
+        beside = (new[:, None] - old[None]).abs().amax(-1).amin(-1) <= 1
+        assert beside.float().mean() > 0.8, "points that had neighbours have some"
+        in_order = torch.equal(new, new.unique(dim=0))
+        assert in_order == torch.equal(old, old.unique(dim=0))
+    full = torch.cartesian_prod(torch.arange(3), torch.arange(4))
+    assert len(fresh([full])[0].unique(dim=0)) == 12
+    assert list(resized(full, {0: 20}).shape) == [20, 2]  # there is no room: some come twice
+
+
 def test_fresh_boxes_stay_boxes():
     corner = torch.rand(20, 2) * 50
     boxes = torch.cat([torch.zeros(20, 1), corner, corner + torch.rand(20, 2) * 30], 1)

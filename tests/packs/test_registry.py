@@ -99,6 +99,20 @@ def test_the_order_is_choice_then_override_then_priority(first, second, use, win
         assert choice.reason.startswith(reason)
 
 
+def test_a_choice_may_be_a_pattern_and_a_name_comes_before_it():
+    one = pack("one", relu(), relu("torch.sigmoid"), relu("math.sin"))
+    two = pack("two", relu(), relu("torch.sigmoid"), relu("math.sin", priority=1))
+    chosen = Registry([one, two], {"torch.*": "one", "torch.sigmoid": "two"}).select(20)
+    packs = {target: choice.registration.pack for target, choice in chosen.items()}
+    assert packs == {
+        "torch.relu": "one[main]",
+        "torch.sigmoid": "two[main]",
+        "math.sin": "two[main]",
+    }
+    with pytest.raises(UsageError, match="the pack converts no numpy"):
+        Registry([one], {"numpy.*": "one"})
+
+
 def test_packs_that_override_each_other_are_a_tie():
     packs = [pack("one", relu(overrides="two")), pack("two", relu(overrides="one"))]
     assert Registry(packs).select(20)["torch.relu"].tie

@@ -12,7 +12,6 @@ from hx.lazy import lazy
 from hx_spconv.container import replaced
 from hx_spconv.geometry import Geometry
 
-
 spconv: Any = lazy("spconv.pytorch")
 
 

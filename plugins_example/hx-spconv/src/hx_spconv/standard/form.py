@@ -42,7 +42,11 @@ def _rows_of(op, cells, wanted):
         return op.constant(True), op.Where(fits, further, at)
 
     start = op.Sub(wanted, wanted)
-    inputs = [op.input(torch.int64, ()), op.input(torch.bool, ()), op.input(torch.int64, start.shape)]
+    inputs = [
+        op.input(torch.int64, ()),
+        op.input(torch.bool, ()),
+        op.input(torch.int64, start.shape),
+    ]
     at = op.Loop(rounds, None, start, body=op.body(closer, *inputs), outputs=1)[0]
     at.sized(start.shape)
     return op.Where(op.Equal(op.Gather(ordered, at), wanted), op.Gather(rows, at), -1)
@@ -115,7 +119,9 @@ def dense(op, x, channels_first):
     space = op.sizes([x.batch_size, *x.spatial_shape, channels])
     empty = op.Expand(op.constant(0, x.features.dtype), space)
     filled = op.ScatterND(empty, op.cast(x.indices, torch.int64), x.features)
-    return op.Transpose(filled, perm=[0, rank + 1, *range(1, rank + 1)]) if channels_first else filled
+    return (
+        op.Transpose(filled, perm=[0, rank + 1, *range(1, rank + 1)]) if channels_first else filled
+    )
 
 
 def _read(op, features, pairs, absent):
