@@ -495,15 +495,15 @@ def spelled(x) -> Any:
     return x.poly if type(x) is Dim else x.expr if type(x) is DimFloat else x
 
 
-def found(x: Dim, source, axis: int, hint: int) -> Dim:
+def found(x: Any, source: Any, axis: int, hint: int) -> Dim:
     """A size that was unsure, now that its number is known: that of the axis of a source.
 
     One that several results have in common goes on to be one size.
     """
     atom = x.poly.atom
-    return Dim.leaf(
-        *(atom.args if atom is not None and atom.kind == "size" else (source, axis)), hint
-    )
+    if atom is not None and atom.kind == "size":
+        source, axis = atom.args
+    return Dim.leaf(source, axis, hint)
 
 
 def is_unsure(x) -> bool:
