@@ -251,6 +251,7 @@ def relaid(recording, key, func, args, kwargs, door):
 
 
 def _table() -> dict[Any, Any]:
+    from . import higher
     from .targets import identify
 
     table: dict[Any, Any] = {
@@ -272,6 +273,7 @@ def _table() -> dict[Any, Any]:
         "aten::as_strided_": relaid,
         identify(torch.Tensor.__len__): length,
     }
+    table.update({key: higher.arrived(do) for key, do in higher.OPERATORS.items()})
     for name in READS_METHODS:
         method = getattr(torch.Tensor, name, None)
         if method is not None:

@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from .errors import Unsupported
 from .values import Constant, Value
 
 Geometry = tuple[torch.Size, tuple[int, ...], int]
@@ -92,6 +93,8 @@ class Live:
         self.entries: dict[int, Entry] = {}
         self.families: dict[int, Family] = {}
         self.keep: Any = None  # is told of all that is bound, and keeps its contents: `nodes.Kept`
+        # Families that were there when the subgraph began that is being recorded: see `higher`.
+        self.around: set[Family] | None = None
 
     def find(self, tensor: torch.Tensor) -> Entry | None:
         entry = self.entries.get(id(tensor))
@@ -174,6 +177,7 @@ class Live:
         write_back: Callable[[Family, Entry, Value], Value],
     ) -> None:
         """Says that a live tensor now holds `value`, and what that does to those beside it."""
+        self._writable(entry)
         family = entry.family
         tensor = entry()
         assert tensor is not None
@@ -192,6 +196,15 @@ class Live:
         if self.keep is not None:
             self.keep.add(value, tensor)
 
+    def _writable(self, entry: Entry) -> None:
+        """Whether a branch is taken, and how often a loop goes round, only the run knows."""
+        if self.around is not None and entry.family in self.around:
+            raise Unsupported(
+                "a function that becomes a subgraph writes to a tensor from outside of it",
+                why="the body of a branch or loop has no way to change what is around it",
+                hint="return the new tensor instead, and carry it through the loop",
+            )
+
     def reform(self, entry: Entry, value: Value, step: Any) -> None:
         """Says that a tensor became a view of itself: x.t_() moves nothing in memory."""
         entry.value = value
@@ -200,6 +213,7 @@ class Live:
 
     def refresh(self, entry: Entry, constant: Callable[[torch.Tensor], Constant]) -> None:
         """A constant was written with constants: everything over its memory is a new constant."""
+        self._writable(entry)
         family = entry.family
         family.unfilled = False
         _noted(family)

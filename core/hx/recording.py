@@ -146,7 +146,10 @@ class Recording:
 
     def account(self, tensor: torch.Tensor) -> Entry:
         """The entry of a tensor that no recorded call returned, if its origin is known."""
-        return accounts.account(self, tensor)
+        entry = accounts.account(self, tensor)
+        if self.live.around is not None:
+            self.live.around.add(entry.family)
+        return entry
 
     # Where we are.
 
