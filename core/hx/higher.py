@@ -262,7 +262,7 @@ def while_loop(recording: Recording, original, args, kwargs):
 
     def run() -> list[Any]:
         now = [x.detach().clone() if isinstance(x, torch.Tensor) else int(x) for x in plain]
-        again = plain and not any(t.is_meta for t in leaves)
+        again = not any(t.is_meta for t in leaves)
         while again and bool(cond_fn(*pytree.tree_unflatten(now, kinds), *more)):
             now = pytree.tree_leaves(tuple(body_fn(*pytree.tree_unflatten(now, kinds), *more)))
         return now
