@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 import hx
-from hx import proving, verify
+from hx import Registry, proving, verify
 
 
 @pytest.fixture(autouse=True)
@@ -50,6 +52,22 @@ def proved(tmp_path):
         return program
 
     return export
+
+
+@pytest.fixture
+def lacking():
+    """A registry of the installed packs without their converters of some functions, by name."""
+
+    def registry(*names):
+        def other(registration):
+            return registration.target.replace("::", ".").rpartition(".")[2] not in names
+
+        packs = Registry.installed().packs
+        return Registry(
+            replace(p, registrations=tuple(filter(other, p.registrations))) for p in packs
+        )
+
+    return registry
 
 
 @pytest.fixture
