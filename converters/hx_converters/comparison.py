@@ -67,6 +67,20 @@ for _target in ("and", "or", "xor"):
     )
 
 
+@converter("torch.bitwise_left_shift", cases=[case("int64[n,3]", 2)])
+def bitwise_left_shift(op, input, other):
+    x, places = as_result(op, input, other)
+    return op.Mul(x, op.Pow(op.constant(2, x.dtype), places))
+
+
+@converter("torch.bitwise_right_shift", cases=[case("int64[n,3]", 2)])
+def bitwise_right_shift(op, input, other):
+    """Divided towards minus infinity, as the sign comes in from the left."""
+    x, places = as_result(op, input, other)
+    y = op.Pow(op.constant(2, x.dtype), places)
+    return op.Div(op.Sub(x, op.Mod(x, y)), y)
+
+
 @converter("torch.bitwise_not", cases=[])
 def bitwise_not(op, input):
     return op.Not(input) if input.dtype == torch.bool else op.BitwiseNot(input)

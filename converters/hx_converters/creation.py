@@ -94,6 +94,14 @@ def meshgrid(op, *tensors, indexing="ij"):
     return tuple(grids)
 
 
+@converter("torch.functional.cartesian_prod", cases=[case("float32[n]", "float32[3]")])
+def cartesian_prod(op, *tensors):
+    if len(tensors) == 1:
+        return tensors[0]
+    columns = [op.Reshape(grid, [-1, 1]) for grid in meshgrid(op, *tensors)]
+    return op.Concat(*columns, axis=1)
+
+
 @converter("torch.eye", cases=[])
 def eye(op, n, m=None, *, dtype=None):
     zeros = op.Expand(op.constant(0, op.result.dtype), op.sizes([n, n if m is None else m]))

@@ -20,10 +20,24 @@ def cumsum(op, input, dim, *, dtype=None):
 def _scanned(op, x, axis, states, step, *others):
     """Goes along an axis with some state: `step(states, slices)` gives new states and outputs.
 
-    ONNX's Scan takes one slice after the other; an axis without elements gives none.
+    ONNX's Scan takes one slice after the other, and needs one: where an axis may have no
+    elements, one is added at its end, and what comes of it is dropped.
     """
-    if x.shape[axis] == 0:
+    size = x.shape[axis]
+    if type(size) is int and size == 0:
         return [x, *others]
+    if not op.some(size):
+        room = [0] * x.rank + [int(a == axis) for a in range(x.rank)]
+        longer = [op.Pad(v, op.sizes(room if v.rank == x.rank else [0, 1])) for v in (x, *others)]
+        found = _scanned_whole(op, longer[0], axis, states, step, *longer[1:])
+        found = [op.Slice(v, [0], op.sizes([size]), [axis]) for v in found]
+        for v in found:
+            v.shape = x.shape
+        return found
+    return _scanned_whole(op, x, axis, states, step, *others)
+
+
+def _scanned_whole(op, x, axis, states, step, *others):
     slice_shape = [n for a, n in enumerate(x.shape) if a != axis]
     inputs = [op.input(s.dtype, slice_shape) for s in states]
     slices = [op.input(v.dtype, slice_shape if v.rank == x.rank else ()) for v in (x, *others)]

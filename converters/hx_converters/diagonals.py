@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hx import case, converter
 
-from ._common import counted, one_axis
+from ._common import counted, one_axis, reshaped
 
 
 @converter("torch.linalg.diagonal",
@@ -23,7 +23,7 @@ def diagonal(op, input, offset=0, dim1=0, dim2=1):
     else:
         columns, start = columns - offset, offset
     count = max(min(rows, columns), 0)
-    flat = op.Reshape(x, op.sizes([*x.shape[:-2], input.shape[first] * input.shape[second]]))
+    flat = reshaped(op, x, [*x.shape[:-2], input.shape[first] * input.shape[second]])
     stride = op.constant(input.shape[second] + 1)
     places = op.Add(op.Mul(op.Range(0, op.constant(count), 1), stride), op.constant(start))
     return op.Gather(flat, places, axis=len(rest))

@@ -341,6 +341,8 @@ def _beside(op, mine, other, axis):
 
 @converter("torch.masked_select", cases=[case("float32[n,3]", "bool[n,3]")])
 def masked_select(op, input, mask):
+    if not input.rank and not mask.rank:
+        input, mask = op.Reshape(input, [1]), op.Reshape(mask, [1])
     if not op.same(input.shape, mask.shape):
         input = op.Where(mask, input, input)  # both as large as the larger
         mask = op.Expand(mask, op.sizes(input.shape))
@@ -356,6 +358,14 @@ def embedding(op, input, weight, padding_idx=None, max_norm=None, norm_type=2.0,
 @converter("torch.embedding", cases=[])
 def embedding_operator(op, weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):
     return op.Gather(weight, indices)
+
+
+@converter("torch.nn.functional.one_hot", cases=[case("int64[n,3]<5", 5)])
+@scalars_too
+def one_hot(op, tensor, num_classes=-1):
+    if type(num_classes) is int and num_classes < 0:
+        return NotImplemented  # as many as the largest number says
+    return op.OneHot(tensor, op.sizes([num_classes]), op.constant([0, 1]))
 
 
 @converter("torch.Tensor.copy_", cases=[])

@@ -10,7 +10,7 @@ from hx.lazy import torch
 from ._common import as_result, counted
 from ._halves import rounded_once
 from .arithmetic import xlogy
-from .reduction import reduced
+from .reduction import averaged, reduced
 
 TWO = [case("float32[n,3]", "float32[n,3]", 1), case("float32[n,3]", "float32[n,3]", 2)]
 
@@ -19,7 +19,9 @@ def reduce(op, x, reduction):
     """0 leaves the losses as they are, 1 is their mean, 2 their sum."""
     if reduction == 0:
         return x
-    return reduced(op, "ReduceMean" if reduction == 1 else "ReduceSum", x, None, False)
+    if reduction == 1:
+        return averaged(op, x, None, False)
+    return reduced(op, "ReduceSum", x, None, False)
 
 
 @converter("torch.ops.aten.mse_loss", cases=TWO)

@@ -52,7 +52,9 @@ def _by_own_statistics(op, input, weight, bias, eps):
            cases=[case("float32[n,5,4]", [4], "float32[4]", "float32[4]")])  # fmt: skip
 def layer_norm(op, input, normalized_shape, weight=None, bias=None, eps=1e-5, cudnn_enable=True):
     if weight is None:
-        weight = op.constant(torch.ones(tuple(normalized_shape), dtype=input.dtype))
+        sized = any(type(n) is not int for n in normalized_shape)
+        weight = (op.Expand(op.constant(1, input.dtype), op.sizes(normalized_shape)) if sized
+                  else op.constant(torch.ones(tuple(normalized_shape), dtype=input.dtype)))  # fmt: skip
     return op.LayerNormalization(input, weight, bias, axis=-len(normalized_shape), epsilon=eps)
 
 

@@ -40,6 +40,21 @@ def _windows(spatial, kernel_size, stride, padding):
     return {"kernel_shape": kernel, "strides": strides, "pads": [*pads, *pads]}
 
 
+def _one_more(x, windows, dilations=None):
+    """Whether rounding up may give a last window more.
+
+    One that would start in the padding does not count: not to PyTorch, and it does to ONNX.
+    """
+    kernel, strides, pads = (windows[k] for k in ("kernel_shape", "strides", "pads"))
+    for n, k, s, p, d in zip(x.shape[2:], kernel, strides, pads, dilations or [1] * len(kernel)):
+        if type(n) is not int:
+            return True
+        free = n + 2 * p - d * (k - 1) - 1
+        if free % s and (free // s + 1) * s < n + p:
+            return True
+    return False
+
+
 def _plane(x, spatial):
     """How many elements one channel has."""
     total = 1
@@ -54,8 +69,10 @@ def _max_pool(spatial, indices=False):
         windows = _windows(spatial, kernel_size, stride, padding)
 
         def pool(x):
-            y = op.MaxPool(x, **windows, dilations=pair(dilation, spatial),
-                           ceil_mode=int(ceil_mode), outputs=1 + (return_indices or indices))  # fmt: skip
+            dilations = pair(dilation, spatial)
+            up = int(ceil_mode and _one_more(x, windows, dilations))
+            y = op.MaxPool(x, **windows, dilations=dilations, ceil_mode=up,
+                           outputs=1 + (return_indices or indices))  # fmt: skip
             if len(y) == 1:
                 return y[0]
             # ONNX counts through the whole tensor, PyTorch through each channel.
@@ -74,7 +91,8 @@ def _avg_pool(spatial):
             return _batched(op, input, spatial,
                             lambda x: _summed(op, x, windows, ceil_mode, divisor_override))  # fmt: skip
         return _batched(op, input, spatial, lambda x: op.AveragePool(
-            x, **windows, ceil_mode=int(ceil_mode), count_include_pad=int(count_include_pad)))  # fmt: skip
+            x, **windows, ceil_mode=int(ceil_mode and _one_more(x, windows)),
+            count_include_pad=int(count_include_pad)))  # fmt: skip
 
     return convert
 

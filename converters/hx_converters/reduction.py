@@ -27,6 +27,14 @@ def count_of(x, dim):
     return total
 
 
+def averaged(op, x, dim, keepdim):
+    """A mean; that of nothing is NaN, where onnxruntime says 0."""
+    count = count_of(x, dim)
+    if op.some(count):
+        return reduced(op, "ReduceMean", x, dim, keepdim)
+    return op.Div(reduced(op, "ReduceSum", x, dim, keepdim), op.constant(count, x.dtype))
+
+
 def _computed(name):
     """A reduction in the dtype of its result."""
 
@@ -47,11 +55,7 @@ CONVERTERS = [
 
 @converter("torch.mean", cases=ALONG)
 def mean(op, input, dim=None, keepdim=False, *, dtype=None):
-    x = op.cast(input, op.result.dtype)
-    count = count_of(x, dim)
-    if type(count) is int and count == 0:  # no number, where onnxruntime says 0
-        return op.Div(reduced(op, "ReduceSum", x, dim, keepdim), 0)
-    return reduced(op, "ReduceMean", x, dim, keepdim)
+    return averaged(op, op.cast(input, op.result.dtype), dim, keepdim)
 
 
 def without_nan(op, x):

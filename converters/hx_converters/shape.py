@@ -36,6 +36,11 @@ def flatten(op, input, start_dim=0, end_dim=-1):
     return reshaped(op, input, [*input.shape[:start], merged, *input.shape[end + 1 :]])
 
 
+@converter("torch.ravel", cases=[case("float32[n,3]")])
+def ravel(op, input):
+    return flatten(op, input)
+
+
 @converter("torch.unflatten", "torch.Tensor.unflatten", cases=[case("float32[n,6]", 1, [2, 3])])
 def unflatten(op, input, dim, sizes):
     axis = one_axis(dim, input.rank)
@@ -192,6 +197,24 @@ def chunk(op, input, chunks, dim=0):
     return _pieces(op, input, [each] * (count - 1) + [size - each * (count - 1)], axis)
 
 
+@converter(
+    "torch.tensor_split", cases=[case("float32[n,7]", 3, 1), case("float32[n,7]", [2, 5], 1)]
+)
+def tensor_split(op, input, indices_or_sections, dim=0):
+    """As even as may be, the first ones larger by one; or cut at the places that are given."""
+    axis = one_axis(dim, input.rank)
+    size, places = input.shape[axis], indices_or_sections
+    if isinstance(places, int):
+        each, more = size // places, size % places
+        places = [each * i + min(more, i) for i in range(1, places)]
+    elif not isinstance(places, (list, tuple)):
+        return NotImplemented  # places that only a tensor knows
+    bounds = [0, *places, 2**62]
+    return tuple(
+        op.Slice(input, op.sizes([a]), op.sizes([b]), [axis]) for a, b in zip(bounds, bounds[1:])
+    )
+
+
 @converter("torch.unbind", cases=[case("float32[n,3]", 1)])
 def unbind(op, input, dim=0):
     axis = one_axis(dim, input.rank)
@@ -204,7 +227,7 @@ def unbind(op, input, dim=0):
 @converter("torch.flip", cases=[case("float32[n,3]", [1])])
 def flip(op, input, dims):
     axes = [one_axis(d, input.rank) for d in dims]
-    if not axes:
+    if not axes or input.rank == 0:
         return input
     return op.Slice(input, [-1] * len(axes), [-(2**62)] * len(axes), axes, [-1] * len(axes))
 

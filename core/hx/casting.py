@@ -46,6 +46,8 @@ _REDUCES_NOT = {
 # int64 only narrows where no number is lost: indices of windows and the like never reach 2**31,
 # and sums might; so only for operators that pick or order what is there.
 _NARROWS = {"TopK", "ArgMax", "ArgMin", "OneHot"}
+# All that these want to know of a number is whether it is zero.
+_ASKS_FOR_ZERO = {"NonZero"}
 
 
 @functools.cache
@@ -100,7 +102,7 @@ def stand_in(op: str, since: int, parameter: str, dtype, allowed: frozenset) -> 
         narrower = dtype == torch.int64 and wider == torch.int32
         if wider in good and (not narrower or op in _NARROWS):
             return wider
-    return None
+    return torch.bool if op in _ASKS_FOR_ZERO and torch.bool in good else None
 
 
 def fit(

@@ -137,6 +137,7 @@ def settle(recording: Recording, choice, given: Arguments, call: Call, real, out
     for old, new in call.assigned:
         for tensor, value in zip(given.tensors, given.values):
             if value is old:
+                _require_apart(tensor)
                 written.append((tensor, check(choice, tensor, new, ("written",))))
                 break
     for tensor, value in written:
@@ -183,3 +184,14 @@ def require_nothing_written(recording: Recording, choice, given: Arguments) -> N
                 why=f"converter: {choice.file}:{choice.line}",
                 hint="say it in the converter: op.assign(x, new_value)",
             )
+
+
+def _require_apart(tensor: torch.Tensor) -> None:
+    """That no two elements of a tensor that is written to are one and the same in memory."""
+    size, stride, _ = geometry(tensor)
+    if any(n > 1 and s == 0 for n, s in zip(size, stride)):
+        raise Unsupported(
+            "a part of an expanded tensor is written to, and with it every repetition of that part",
+            why="expand (and broadcast_to, meshgrid) show one element at several places",
+            hint="write to a copy: x.expand(...).clone()",
+        )

@@ -36,6 +36,7 @@ class Op:
     op.sizes(list)                        an int64 vector of sizes
     op.same(a, b)                         whether two sizes or shapes always are equal
     op.at_most(a, b)                      whether one size is never larger than another
+    op.some(count)                        whether a number of elements never is 0
     op.recorded(size, why)                the size in the recording, noted as a branch on it
     op.assign(x, value)                   says that the call wrote `value` into the tensor of `x`
     op.instead(function)                  to be returned: it runs in place of the target's own body,
@@ -126,6 +127,11 @@ class Op:
     def at_most(a, b) -> bool:
         """Whether one size is never larger than another, as far as one can know."""
         return shapes.at_most(a, b)
+
+    @staticmethod
+    def some(count) -> bool:
+        """Whether a number of elements is at least 1 whenever the inputs have elements."""
+        return shapes.some(count)
 
     def recorded(self, size, why: str) -> int:
         """The size in the recording, on which the call took one of two ways: noted as a branch."""

@@ -61,7 +61,7 @@ class Atom:
         if self.kind == "item":
             return f"item({a[0].label()})"
         if self.kind in _SIGNS:
-            left, right = (f"({t})" if " " in t else t for t in map(str, a))
+            left, right = (f"({t})" if {" ", "*"} & set(t) else t for t in map(str, a))
             return f"({left}{_SIGNS[self.kind]}{right})"
         return f"{self.kind}({', '.join(map(str, a))})"
 
@@ -214,6 +214,62 @@ def _atom_ok(atom: Atom) -> bool:
         a, b = map(never_negative, atom.args)
         return (a or b) if atom.kind == "max" else (a and b)
     return False
+
+
+def sure_sign(poly: Poly) -> int:
+    """1 where it never is negative, -1 where it always is, 0 where that depends on the sizes.
+
+    An input has something on every axis: from 1 up, `n - 1` is not negative.
+    """
+    low, high = _bounds(_from_one(poly), 0)
+    return 1 if low >= 0 else -1 if high < 0 else 0
+
+
+def _from_one(poly: Poly) -> Poly:
+    """The same with `size + 1` for every size of an input, so that terms that cancel do."""
+    total = Poly.of(0)
+    for mono, c in poly.terms.items():
+        term = Poly.of(c)
+        for atom in mono:
+            term = term * (Poly.of(atom) + Poly.of(_least_size(atom)))
+        total = total + term
+    return total
+
+
+def _least_size(atom: Atom) -> int:
+    return int(atom.kind == "size" and isinstance(atom.args[0], str))
+
+
+def _bounds(poly: Poly, least: int | None = None) -> tuple[float, float]:
+    """What it is never below, and never above; `least` stands for the least size of an input."""
+    low = high = 0.0
+    for mono, c in poly.terms.items():
+        a, b = float(c), float(c)
+        for atom in mono:
+            lower, upper = _atom_bounds(atom, least)
+            if lower < 0:
+                return -math.inf, math.inf
+            a, b = (a * lower if lower else 0.0), (b * upper if b else 0.0)
+        low, high = low + min(a, b), high + max(a, b)
+    return low, high
+
+
+def _atom_bounds(atom: Atom, least: int | None) -> tuple[float, float]:
+    if atom.kind == "size":
+        return (_least_size(atom) if least is None else least), math.inf
+    if atom.kind not in ("div", "mod", "min", "max"):
+        return -math.inf, math.inf
+    (a, b), (c, d) = map(_bounds, atom.args)
+    if atom.kind in ("min", "max"):
+        pick = min if atom.kind == "min" else max
+        return pick(a, c), pick(b, d)
+    if c < 1:
+        return -math.inf, math.inf
+    if atom.kind == "mod":
+        return 0, d - 1
+    # The divisor that brings a number nearest to zero, or farthest below it.
+    low = a // (d if a >= 0 else c) if math.isfinite(a) else a
+    return low, b // (c if b >= 0 else d) if math.isfinite(b) else b
 
 
 def settled(sign: str, a: Poly, b: Poly) -> bool:

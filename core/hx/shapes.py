@@ -6,7 +6,7 @@ from builtins import len, max  # their own: `world` hooks those of the model
 from typing import Any
 
 from . import dims
-from .polynomials import Poly, never_negative
+from .polynomials import Poly, never_negative, sure_sign
 from .values import Constant, Value
 
 Shape = tuple[int, ...]
@@ -129,6 +129,8 @@ def slice_size(n: int, start: int, end: int, step: int) -> int | None:
         last = n if end >= far else n + end if end < 0 else dims.smaller(end, n)
         return dims.ceil_div(dims.larger(last - first, 0) if first or end < 0 else last, step)
     # Sizes that the model computed itself: clamped as torch does, negative ones from the end.
+    if not sure_sign(Poly.of(start)) or not sure_sign(Poly.of(end)):
+        return None  # from the front at some sizes, from the end at others
     first = _from_end(start, n)
     end = _from_end(end, n)
     if type(end) is int and end >= far:
@@ -148,6 +150,11 @@ def _from_end(place: int, n: int) -> int:
         return place
     moved = n + place
     return moved if type(moved) is dims.Dim and at_most(-place, n) else dims.larger(moved, 0)
+
+
+def some(n: int) -> bool:
+    """Whether a number of elements is at least 1 whenever the inputs have elements."""
+    return sure_sign(Poly.of(n) + Poly.of(-1)) > 0
 
 
 def at_most(a: int, b: int) -> bool:
