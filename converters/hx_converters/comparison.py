@@ -86,10 +86,12 @@ def bitwise_not(op, input):
     return op.Not(input) if input.dtype == torch.bool else op.BitwiseNot(input)
 
 
-@converter("torch.where", cases=[case("bool[n,3]", "float32[n,3]", "float32[n,3]")])
+@converter("torch.where", cases=[
+    case("bool[n,3]", "float32[n,3]", "float32[n,3]"), case("bool[n,3]"),
+])  # fmt: skip
 def where(op, condition, input=None, other=None):
     if input is None:
-        return NotImplemented
+        return nonzero(op, condition)
     return op.Where(_truth(op, condition), *as_result(op, input, other))
 
 

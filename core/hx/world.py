@@ -138,6 +138,7 @@ def _hooks(recording: Recording, watch: Callable | None) -> dict:
     hooks[torch.nn.Module._call_impl] = _scopes(recording, watch)
     for asked in (torch.compiler.is_exporting, torch.onnx.is_in_onnx_export, torch.jit.is_tracing):
         hooks[asked] = _yes(recording)
+    hooks[torch.jit.script] = _as_written
     # What torch.compile compiled runs as it was written. Its own switch is for all threads.
     dynamo = sys.modules.get("torch._dynamo.eval_frame")
     if dynamo is not None:
@@ -150,6 +151,11 @@ def _yes(recording: Recording) -> Callable:
         return True
 
     return hook
+
+
+def _as_written(original, args, kwargs):
+    """Functions that would script themselves when traced run as they are: nobody sees into a script."""
+    return args[0] if args else kwargs["obj"]
 
 
 def _scopes(recording: Recording, watch: Callable | None) -> Callable:

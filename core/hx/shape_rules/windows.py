@@ -96,6 +96,25 @@ def _grid_sample(inputs, attributes, count):
     return [(*x[:2], *grid[1:-1])]
 
 
+@rule("DeformConv")
+def _deform_conv(inputs, attributes, count):
+    x, w, offset = map(shape_of, inputs[:3])
+    return [(x[0], w[0], *offset[2:])]
+
+
+@rule("RoiAlign")
+def _roi_align(inputs, attributes, count):
+    x, which = shape_of(inputs[0]), shape_of(inputs[2])
+    size = attributes.get("output_height", 1), attributes.get("output_width", 1)
+    return [(which[0], x[1], *size)]
+
+
+@rule("MaxRoiPool")
+def _max_roi_pool(inputs, attributes, count):
+    x, rois = shape_of(inputs[0]), shape_of(inputs[1])
+    return [(rois[0], x[1], *attributes["pooled_shape"])]
+
+
 @rule("DepthToSpace")
 def _depth_to_space(inputs, attributes, count):
     n, c, h, w = shape_of(inputs[0])

@@ -1,0 +1,1 @@
+"""Converters of torchvision's own operators and detection models to ONNX, for hx."""

@@ -1,0 +1,103 @@
+"""The steps of torchvision's detection models that go through what was found one by one."""
+
+from hx import case, converter
+from hx.lazy import torch
+
+from .suppression import some_boxes
+
+HEADS = "torchvision.models.detection.roi_heads"
+TRANSFORM = "torchvision.models.detection.transform.GeneralizedRCNNTransform"
+
+
+@converter(f"{TRANSFORM}.batch_images", cases=[
+    case(["float32[3,h,33]", "float32[3,20,w]"], init=(16, 64, [0.0], [1.0])),
+])  # fmt: skip
+def batch_images(op, self, images, size_divisible=32):
+    """Images of any size in one batch: zeros to the right and below, up to whole steps."""
+    channels, height, width = images[0].shape
+    for image in images[1:]:
+        channels, height, width = map(max, (channels, height, width), image.shape)
+    sizes = (channels, whole_steps(height, size_divisible), whole_steps(width, size_divisible))
+    padded = []
+    for image in images:
+        more = [n - have for n, have in zip(sizes, image.shape)]
+        padded.append(op.Unsqueeze(op.Pad(image, op.sizes([0, 0, 0, *more])), [0]))
+    return op.Concat(*padded, axis=0)
+
+
+def whole_steps(size, step):
+    return (size + step - 1) // step * step
+
+
+@converter(f"{HEADS}.paste_masks_in_image", cases=[
+    case("float32[5,1,4,4]<1", lambda: some_boxes(5), (30, 40)),
+    case("float32[0,1,4,4]<1", lambda: some_boxes(0), (30, 40), name="none"),
+])  # fmt: skip
+def paste_masks_in_image(op, masks, boxes, img_shape, padding=1):
+    """Each mask over its box: rows and columns of the image are shares of those of the mask."""
+    framed = op.Pad(op.Squeeze(masks, [1]), [0, padding, padding] * 2)
+    size = framed.shape[-1]
+    left, top, right, bottom = op.Split(boxes, axis=1, num_outputs=4, outputs=4)
+    wider = size / masks.shape[-1]
+    rows = stretched(op, top, bottom, wider, size, img_shape[0])
+    columns = stretched(op, left, right, wider, size, img_shape[1])
+    pasted = op.MatMul(op.MatMul(rows, framed), op.Transpose(columns, perm=[0, 2, 1]))
+    return op.Unsqueeze(pasted, [1])
+
+
+def stretched(op, low, high, wider, size, count):
+    """[N, count, size]: for each pixel along an image, its shares of a mask over a box.
+
+    The box is made wider, as the frame has made the mask. Pixels outside of it have no share.
+    """
+    middle = op.Mul(op.Add(high, low), 0.5)
+    half = op.Mul(op.Mul(op.Sub(high, low), 0.5), wider)
+    first = op.cast(op.Sub(middle, half), torch.int64)
+    last = op.cast(op.Add(middle, half), torch.int64)
+    length = op.cast(op.Max(op.Add(op.Sub(last, first), 1), 1), low.dtype)
+    pixels = op.Range(0, op.constant(count), 1)
+    place = op.Add(op.cast(op.Sub(pixels, first), low.dtype), 0.5)
+    place = op.Sub(op.Mul(op.Div(float(size), length), place), 0.5)
+    place = op.Unsqueeze(op.Clip(place, 0.0, float(size - 1)), [2])
+    distance = op.Abs(op.Sub(place, op.constant(torch.arange(float(size)))))
+    inside = op.And(op.GreaterOrEqual(pixels, first), op.LessOrEqual(pixels, last))
+    return op.Where(op.Unsqueeze(inside, [2]), op.Relu(op.Sub(1.0, distance)), 0.0)
+
+
+@converter(f"{HEADS}.heatmaps_to_keypoints", cases=[
+    case("float32[5,3,8,8]", lambda: some_boxes(5)),
+    case("float32[0,3,8,8]", lambda: some_boxes(0), name="none"),
+])  # fmt: skip
+def heatmaps_to_keypoints(op, maps, rois):
+    """Each heatmap in the size of its box, which is another one for each: a loop."""
+    left, top, right, bottom = op.Split(rois, axis=1, num_outputs=4, outputs=4)
+    width, height = (op.Max(op.Sub(b, a), 1.0) for a, b in ((left, right), (top, bottom)))
+    whole = [op.Ceil(side) for side in (height, width)]
+    sizes = op.Concat(*[op.cast(side, torch.int64) for side in whole], axis=1)
+    number, keypoints = maps.shape[:2]
+
+    def largest(i, _):
+        size = op.Gather(sizes, i)
+        heat = op.Resize(
+            op.Unsqueeze(op.Gather(maps, i), [0]), None, None, size, axes=[2, 3], mode="cubic",
+            cubic_coeff_a=-0.75, coordinate_transformation_mode="half_pixel",
+        )  # fmt: skip
+        flat = op.Reshape(heat, op.sizes([keypoints, -1]))
+        place, columns = op.ArgMax(flat, axis=1, keepdims=0), op.Gather(size, [1])
+        y = op.Div(place, columns)
+        x = op.Sub(place, op.Mul(y, columns))
+        return op.constant(True), x, y, op.ReduceMax(flat, [1], keepdims=0)
+
+    body = op.body(largest, op.input(torch.int64, ()), op.input(torch.bool, ()))
+    found = op.Loop(op.constant(number), op.constant(True), body=body, outputs=3)
+    for each in found:
+        each.sized((number, keypoints))
+    x, y, scores = found
+
+    def placed(at, side, rounded, start):
+        middle = op.Add(op.cast(at, maps.dtype), 0.5)
+        return op.Unsqueeze(op.Add(op.Mul(middle, op.Div(side, rounded)), start), [2])
+
+    x, y = placed(x, width, whole[1], left), placed(y, height, whole[0], top)
+    ones = op.Expand(op.constant(1.0, maps.dtype), op.sizes([number, keypoints, 1]))
+    return op.Concat(x, y, ones, axis=2), scores

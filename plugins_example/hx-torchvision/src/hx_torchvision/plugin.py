@@ -1,0 +1,7 @@
+"""What this pack gives to hx."""
+
+HX_API = 1
+
+
+def hx_converters():
+    return [f"hx_torchvision.{part}" for part in ("suppression", "regions", "deformable", "detection")]

@@ -1,0 +1,10 @@
+"""A test of every case, at several opsets, static and dynamic."""
+
+from hx.testing import tests_of
+
+test_converters = tests_of(
+    "hx_torchvision.suppression",
+    "hx_torchvision.regions",
+    "hx_torchvision.deformable",
+    "hx_torchvision.detection",
+)
