@@ -6,6 +6,7 @@ from hx import case, converter
 from hx.lazy import torch
 
 from ._common import as_result, promoted
+from .ordering import nonzero
 
 TWO = [case("float32[n,3]", "float32[n,3]"), case("int64[n,3]", 1)]
 

@@ -21,6 +21,12 @@ def view_as(op, self, other):
     return reshaped(op, self, other.shape)
 
 
+@converter("torch._shape_as_tensor", cases=[case("float32[n,2,h]")])
+def shape_as_tensor(op, self):
+    """What libraries call, when they believe that they are traced, to keep sizes in the graph."""
+    return op.Shape(self)
+
+
 @converter("torch.flatten", cases=[case("float32[n,2,3]", 1), case("float32[n,2,3]")])
 def flatten(op, input, start_dim=0, end_dim=-1):
     if input.rank == 0:

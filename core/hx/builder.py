@@ -129,6 +129,12 @@ class Builder:
             0 if isinstance(n, dims.Dim) and i < len(x.shape) and shapes.same(n, x.shape[i]) else n
             for i, n in enumerate(wanted)
         ]
+        rest = [i for i, n in enumerate(short) if type(n) is int and n == -1]
+        if rest:
+            # Said where it is known: of no elements, a runtime cannot say how large the rest is.
+            (known,) = shape_rules.infer("Reshape", [x, shape], {}, 1)
+            if known is not None and type(known[rest[0]]) is int:
+                short[rest[0]] = known[rest[0]]
         left = [i for i, n in enumerate(short) if isinstance(n, dims.Dim)]
         if not left or (len(left) == 1 and 0 not in short and -1 not in short):
             for i in left:

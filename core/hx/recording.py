@@ -178,12 +178,16 @@ class Recording:
             found.count += 1
 
     def size_left(self, kind: str, detail: str) -> None:
-        # PyTorch's own checks compare sizes all the time; a branch is one in the model's code.
+        # PyTorch's own checks compare sizes all the time; a branch is one in the model's code. But
+        # a plain number that it makes of a size is as lost as the model's, unless a converter
+        # speaks for the call.
         frame = sys._getframe(1)
         while frame is not None and frame.f_code.co_filename in _CARRIERS:
             frame = frame.f_back  # type: ignore[assignment]
-        if frame is not None and not self.frames._machinery(frame.f_code):
-            self.escape(kind, detail)
+        spoken = kind == "branch" or self.busy
+        if frame is None or (spoken and self.frames._machinery(frame.f_code)):
+            return
+        self.escape(kind, detail)
 
     # Calls.
 

@@ -7,6 +7,7 @@ libraries ask before they choose an export-friendly path.
 from __future__ import annotations
 
 import functools
+import math
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -139,6 +140,7 @@ def _hooks(recording: Recording, watch: Callable | None) -> dict:
     for asked in (torch.compiler.is_exporting, torch.onnx.is_in_onnx_export, torch.jit.is_tracing):
         hooks[asked] = _yes(recording)
     hooks[torch.jit.script] = _as_written
+    hooks[torch.sym_int] = _whole
     # What torch.compile compiled runs as it was written. Its own switch is for all threads.
     dynamo = sys.modules.get("torch._dynamo.eval_frame")
     if dynamo is not None:
@@ -156,6 +158,12 @@ def _yes(recording: Recording) -> Callable:
 def _as_written(original, args, kwargs):
     """Functions that would script themselves when traced run as they are: nobody sees into a script."""
     return args[0] if args else kwargs["obj"]
+
+
+def _whole(original, args, kwargs):
+    """int(), as PyTorch's own functions say it of sizes that they compute."""
+    x = args[0] if args else kwargs["a"]
+    return math.trunc(x) if dims.is_dynamic(x) else original(*args, **kwargs)
 
 
 def _scopes(recording: Recording, watch: Callable | None) -> Callable:

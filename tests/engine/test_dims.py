@@ -169,6 +169,7 @@ def interpolated(x):
         F.interpolate(y, scale_factor=(2, 1), mode="bilinear"), F.interpolate(x, size=3 * c),
         F.interpolate(y, size=y.shape[2:], mode="nearest"),
         F.interpolate(y, size=(5, 5), mode="bilinear", align_corners=True),
+        F.interpolate(y, scale_factor=8 / max(b, n), mode="bilinear", recompute_scale_factor=True),
     )  # fmt: skip
 
 
@@ -422,6 +423,36 @@ def test_how_many_a_mask_picks_is_a_size(proved):
     proved(f, torch.randn(3, 5), dynamic={"x": [0, 1]}, sizes=[{"x_0": 1, "x_1": 1}])
 
 
+def test_how_many_where_picks_and_what_tracers_ask_are_sizes(proved):
+    """`torch._shape_as_tensor` is what libraries call when they believe that they are traced."""
+
+    def f(x):
+        picked = x[torch.where(x > 0)[0]]
+        most = torch.cat((torch.tensor([3]), torch._shape_as_tensor(picked)))
+        return picked.topk(most.min().unsqueeze(0)).values
+
+    program = proved(f, torch.arange(-2.0, 8), dynamic={"x": [0]}, sizes=[{"x_0": 3}])
+    assert not program.report.escapes
+
+
+def test_what_is_done_only_with_some_is_done_with_none(proved):
+    """PyTorch itself does not take -1 beside 0, so models ask first; the graph does not."""
+
+    def f(x):
+        kept = x[x[:, 0] > 0]
+        return kept.reshape(len(kept), -1, 2) if len(kept) > 0 else kept.unflatten(1, (-1, 2))
+
+    rows = torch.tensor([[1.0, 2, 3, 4], [-1, 2, 3, 4], [2, 2, 3, 4]])
+    program = proved(f, rows, dynamic={"x": [0]})
+    assert {e.kind for e in program.report.escapes} == {"branch"}
+    import onnx_ir as ir
+
+    from hx.runtime import Session
+
+    run = Session(ir.to_proto(program.model).SerializeToString()).run
+    assert run({"x": -rows.abs()})[0].shape == (0, 2, 2)
+
+
 # Zero and one.
 
 
@@ -431,7 +462,8 @@ def test_a_batch_of_none(proved):
         z = torch.cat([y, y[:, :1]], 1).view(x.shape[0], 2, 2)
         w = y.clone()
         w[:, 0] = 5
-        return y, z, x.sum(0), w, x.reshape(x.shape[0], 4), x.transpose(0, 1), y.softmax(-1)
+        parts = x.reshape(x.shape[0], 4), x.unflatten(1, (2, -1)), x.flatten(1)
+        return y, z, x.sum(0), w, *parts, x.transpose(0, 1), y.softmax(-1)
 
     program = proved(f, torch.randn(2, 4), dynamic={"x": {0: "b"}}, sizes=[{"b": 0}, {"b": 7}])
     assert not program.report.escapes

@@ -542,6 +542,16 @@ def test_a_scripted_function_runs_as_the_python_that_it_was_made_from():
     assert asked(scripted, torch.randn(2, 3)).ops == ["Relu", "Add"]
 
 
+@torch.jit._script_if_tracing
+def scripted_if_traced(x):
+    return scripted(x) * 2
+
+
+def test_a_function_that_would_script_itself_runs_as_it_is():
+    program = asked(Call(lambda m, x: scripted_if_traced(x)), torch.randn(2, 3))
+    assert program.ops == ["Relu", "Add", "Mul"]
+
+
 def test_a_traced_function_is_refused_by_name(line_of):
     def plain(x):
         return torch.relu(x) + x.shape[0]

@@ -2,7 +2,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-import kernels  # noqa: E402
+import kernels
 
 kernels.torchvision()
 pytest_plugins = ["hx.testing.plugin"]

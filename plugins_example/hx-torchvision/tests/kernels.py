@@ -4,7 +4,6 @@ The wheels of some platforms carry operators for another accelerator only, and d
 torchvision has its own, nothing here is used.
 """
 
-import contextlib
 import math
 import sys
 
@@ -34,11 +33,12 @@ def torchvision():
     if not _libraries:
         library = torch.library.Library("torchvision", "FRAGMENT")
         _libraries.append(library)
-        for schema in SCHEMAS[:2]:  # without these it does not even import
-            with contextlib.suppress(RuntimeError):
+        try:
+            import torchvision.extension
+        except RuntimeError:  # without the schemas of these two it does not even import
+            for schema in SCHEMAS[:2]:
                 library.define(schema)
         import torchvision.extension
-        import torchvision.ops
 
         if not torchvision.extension._has_ops():
             for schema in SCHEMAS[2:]:
@@ -47,9 +47,7 @@ def torchvision():
                 library.impl(kernel.__name__, kernel, "CPU")
             for name in ("torchvision.extension", "torchvision.ops.roi_align"):
                 sys.modules[name]._has_ops = lambda: True
-    import torchvision
-
-    return torchvision
+    return sys.modules["torchvision"]
 
 
 def nms(dets, scores, iou_threshold):

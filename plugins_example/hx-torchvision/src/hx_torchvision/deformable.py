@@ -46,7 +46,7 @@ def convolved(op, input, offset, weight, bias, mask, stride, padding, dilation, 
         )  # fmt: skip
     read = sampled(op, input, offset, weight.shape[2:], stride, padding, dilation, apart)
     # [N, channels, taps, out_h * out_w]
-    n, channels, height, width = input.shape
+    n, channels = input.shape[:2]
     out = offset.shape[2:]
     taps = weight.shape[2] * weight.shape[3]
     if mask is not None:

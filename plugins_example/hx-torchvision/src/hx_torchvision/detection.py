@@ -7,6 +7,7 @@ from .suppression import some_boxes
 
 HEADS = "torchvision.models.detection.roi_heads"
 TRANSFORM = "torchvision.models.detection.transform.GeneralizedRCNNTransform"
+CODER = "torchvision.models.detection._utils.BoxCoder"
 
 
 @converter(f"{TRANSFORM}.batch_images", cases=[
@@ -27,6 +28,32 @@ def batch_images(op, self, images, size_divisible=32):
 
 def whole_steps(size, step):
     return (size + step - 1) // step * step
+
+
+@converter(f"{CODER}.decode", cases=[
+    case("float32[5,12]", ["float32[2,4]", "float32[3,4]"], init=[(10.0, 10.0, 5.0, 5.0)]),
+    case("float32[n,8]", ["float32[n,4]"], init=[(1.0, 1.0, 1.0, 1.0)], name="any number"),
+])  # fmt: skip
+def decode(op, self, rel_codes, boxes):
+    """Boxes moved and stretched as a head says. Python asks first whether there are any."""
+    boxes = op.cast(op.Concat(*boxes, axis=0), rel_codes.dtype)
+    if op.result.rank != 3:
+        return NotImplemented  # recorded with none
+    left, top, right, bottom = op.Split(op.Unsqueeze(boxes, [1]), axis=2, num_outputs=4, outputs=4)
+    number, classes = boxes.shape[0], rel_codes.shape[1] // 4
+    codes = op.Reshape(rel_codes, op.sizes([number, classes, 4]))
+    codes = op.Div(codes, op.constant(list(self.weights), rel_codes.dtype))
+    dx, dy, dw, dh = op.Split(codes, axis=2, num_outputs=4, outputs=4)
+
+    def sides(low, high, move, stretch):
+        size = op.Sub(high, low)
+        middle = op.Add(op.Mul(move, size), op.Add(low, op.Mul(size, 0.5)))
+        half = op.Mul(op.Mul(op.Exp(op.Min(stretch, self.bbox_xform_clip)), size), 0.5)
+        return op.Sub(middle, half), op.Add(middle, half)
+
+    left, right = sides(left, right, dx, dw)
+    top, bottom = sides(top, bottom, dy, dh)
+    return op.Concat(left, top, right, bottom, axis=2)
 
 
 @converter(f"{HEADS}.paste_masks_in_image", cases=[

@@ -4,4 +4,6 @@ HX_API = 1
 
 
 def hx_converters():
-    return [f"hx_torchvision.{part}" for part in ("suppression", "regions", "deformable", "detection")]
+    return [
+        f"hx_torchvision.{part}" for part in ("suppression", "regions", "deformable", "detection")
+    ]

@@ -121,7 +121,10 @@ def ps_roi_pool(op, input, rois, spatial_scale, pooled_height, pooled_width):
     """Means over whole pixels: each bin is a row of shares of the rows, and one of the columns."""
     which, boxes = images_and_boxes(op, rois)
     left, top, right, bottom = op.Split(
-        op.cast(rounded(op, op.Mul(boxes, spatial_scale)), torch.int64), axis=1, num_outputs=4, outputs=4
+        op.cast(rounded(op, op.Mul(boxes, spatial_scale)), torch.int64),
+        axis=1,
+        num_outputs=4,
+        outputs=4,
     )
     rows = shares(op, top, bottom, pooled_height, input.shape[2], input.dtype)
     columns = shares(op, left, right, pooled_width, input.shape[3], input.dtype)
@@ -131,7 +134,9 @@ def ps_roi_pool(op, input, rois, spatial_scale, pooled_height, pooled_width):
         op.sizes([k, channels, pooled_height, pooled_width, *input.shape[2:]]),
     )
     # [K, 1, PH, 1, 1, H] x [K, C, PH, PW, H, W] x [K, 1, 1, PW, W, 1]
-    pooled = op.MatMul(op.MatMul(op.Unsqueeze(rows, [1, 3, 4]), maps), op.Unsqueeze(columns, [1, 2, 5]))
+    pooled = op.MatMul(
+        op.MatMul(op.Unsqueeze(rows, [1, 3, 4]), maps), op.Unsqueeze(columns, [1, 2, 5])
+    )
     return op.Squeeze(pooled, [4, 5]), mapping(op, input, rois, pooled_height, pooled_width)
 
 
