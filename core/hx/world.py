@@ -19,7 +19,7 @@ from torch._C import _pop_torch_function_stack as pop_functions
 from torch._C import _push_on_torch_dispatch_stack as push_operators
 from torch._C import _push_on_torch_function_stack as push_functions
 
-from . import callables, carriers, dims, higher, patching
+from . import callables, carriers, dims, fused, higher, patching
 from .doors import FunctionDoor, OperatorDoor
 from .hooks import stage
 from .recording import Recording, _local, current
@@ -135,7 +135,9 @@ class aside:
 
 
 def _hooks(recording: Recording, watch: Callable | None) -> dict:
-    hooks: dict[Any, Callable] = {**higher.hooks(recording), **callables.hooks(recording)}
+    hooks: dict[Any, Callable] = {
+        **higher.hooks(recording), **fused.hooks(recording), **callables.hooks(recording)
+    }
     hooks[torch.nn.Module._call_impl] = _scopes(recording, watch)
     for asked in (torch.compiler.is_exporting, torch.onnx.is_in_onnx_export, torch.jit.is_tracing):
         hooks[asked] = _yes(recording)
