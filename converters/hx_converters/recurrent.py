@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from hx import converter
+from hx.lazy import torch
+
+from .packing import packed, padded
 
 # ONNX orders the gates of a cell otherwise than PyTorch: which quarter (third) goes where.
 _GATES = {"LSTM": (0, 3, 1, 2), "GRU": (1, 0, 2), "RNN": (0,)}
@@ -15,7 +18,7 @@ def _reordered(op, weight, gates):
     return op.Concat(*[parts[g] for g in gates], axis=0)
 
 
-def _layer(op, name, x, weights, has_biases, hidden, states, attributes):
+def _layer(op, name, x, weights, has_biases, hidden, states, lengths, attributes):
     """One layer in one or two directions; weights are those of each direction in turn."""
     gates = _GATES[name]
     per = len(weights) // attributes["_directions"]
@@ -31,69 +34,114 @@ def _layer(op, name, x, weights, has_biases, hidden, states, attributes):
     bias = (op.Concat(*b, axis=0) if len(b) > 1 else b[0]) if b else None
     own = {k: v for k, v in attributes.items() if not k.startswith("_")}
     return getattr(op, name)(
-        x, *joined, bias, None, *states, hidden_size=hidden, outputs=1 + len(states), **own
+        x, *joined, bias, lengths, *states, hidden_size=hidden, outputs=1 + len(states), **own
     )
 
 
-def _recurrent(op, name, input, states, params, has_biases, num_layers, dropout, train,
-               bidirectional, batch_first, **attributes):  # fmt: skip
+def _projected(op, x, weights, has_biases, states, there):
+    """An LSTM whose output goes through a matrix of its own (proj_size), which ONNX's lacks."""
+    directions = states[0].shape[0]
+    per = len(weights) // directions
+    found = []
+    for d in range(directions):
+        w, r, *biases, project = weights[d * per : (d + 1) * per]
+        gates = op.MatMul(x, op.Transpose(w, perm=[1, 0]))
+        for bias in biases if has_biases else ():
+            gates = op.Add(gates, bias)
+        begin = [op.Squeeze(op.Slice(s, [d], [d + 1], [0]), [0]) for s in states]
+        found.append(_projecting(op, gates, r, project, begin, there, backwards=d == 1))
+    return [
+        op.Concat(*[op.Unsqueeze(v, [axis]) for v in same], axis=axis)
+        for same, axis in zip(zip(*found), (1, 0, 0))
+    ]
+
+
+def _projecting(op, gates, r, project, begin, there, backwards):
+    rows = [gates] if there is None else [gates, there]
+    inputs = [op.input(v.dtype, v.shape) for v in begin]
+    inputs += [op.input(v.dtype, v.shape[1:]) for v in rows]
+
+    def step(h, c, now, goes_on=None):
+        both = op.Add(now, op.MatMul(h, op.Transpose(r, perm=[1, 0])))
+        i, f, g, o = op.Split(both, axis=1, num_outputs=4, outputs=4)
+        cell = op.Add(op.Mul(op.Sigmoid(f), c), op.Mul(op.Sigmoid(i), op.Tanh(g)))
+        out = op.Mul(op.Sigmoid(o), op.Tanh(cell))
+        out = op.MatMul(out, op.Transpose(project, perm=[1, 0]))
+        if goes_on is not None:
+            kept = op.Unsqueeze(goes_on, [1])
+            out, cell = op.Where(kept, out, h), op.Where(kept, cell, c)
+        return out, cell, out
+
+    reverse = {"scan_input_directions": [1] * len(rows), "scan_output_directions": [1]}
+    h, c, y = op.Scan(
+        *begin, *rows, body=op.body(step, *inputs), num_scan_inputs=len(rows), outputs=3,
+        **(reverse if backwards else {}),
+    )  # fmt: skip
+    h.sized(begin[0].shape)
+    c.sized(begin[1].shape)
+    y.sized((gates.shape[0], *begin[0].shape))
+    return y, h, c
+
+
+def _recurrent(op, name, args, **attributes):
+    """`input` and `hx`, or a packed sequence: its data and batch sizes, and `hx`."""
+    lengths = there = None
+    if isinstance(args[3], bool):
+        input, hx, params, has_biases, num_layers, dropout, train, bidirectional, first = args
+        x = op.Transpose(input, perm=[1, 0, 2]) if first else input
+    else:
+        data, batch_sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional = args
+        x, counts, there = padded(op, data, batch_sizes)
+        lengths = op.cast(counts, torch.int32)
     if train and dropout:
         op.refuse("dropout is on between recurrent layers", "put the model in eval mode")
+    states = list(hx) if name == "LSTM" else [hx]
     directions = 2 if bidirectional else 1
     per_layer = len(params) // num_layers
-    hidden = params[1].shape[1]
-    if len(params[0].shape) != 2 or per_layer // directions > (4 if has_biases else 2):
-        op.refuse("a recurrent layer with a projection (proj_size) has no ONNX operator",
-                  "write the projection as a layer of its own")  # fmt: skip
+    hidden = params[0].shape[0] // len(_GATES[name])
+    projects = per_layer // directions > (4 if has_biases else 2)
     attributes["_directions"] = directions
     attributes["direction"] = "bidirectional" if bidirectional else "forward"
-    x = op.Transpose(input, perm=[1, 0, 2]) if batch_first else input
     last: list[list] = [[] for _ in states]
     for layer in range(num_layers):
         first, count = layer * directions, directions
         own = [s if num_layers == 1 else op.Slice(s, [first], [first + count], [0]) for s in states]
         weights = params[layer * per_layer : (layer + 1) * per_layer]
-        y, *finals = _layer(op, name, x, weights, has_biases, hidden, own, attributes)
-        # (steps, directions, batch, hidden) -> (steps, batch, directions * hidden)
+        if projects:
+            y, *finals = _projected(op, x, weights, has_biases, own, there)
+        else:
+            y, *finals = _layer(op, name, x, weights, has_biases, hidden, own, lengths, attributes)
+        # (steps, directions, batch, width) -> (steps, batch, directions * width)
         if directions == 1:
             x = op.Squeeze(y, [1])
         else:
-            steps, _, batch, _ = y.shape
+            steps, _, batch, width = y.shape
             joined = op.Transpose(y, perm=[0, 2, 1, 3])
-            x = op.Reshape(joined, op.sizes([steps, batch, directions * hidden]))
+            x = op.Reshape(joined, op.sizes([steps, batch, directions * width]))
         for listed, final in zip(last, finals):
             listed.append(final)
-    x = op.Transpose(x, perm=[1, 0, 2]) if batch_first else x
+    if there is not None:
+        x = packed(op, x, there)
+    elif args[-1]:
+        x = op.Transpose(x, perm=[1, 0, 2])
     ends = [op.Concat(*listed, axis=0) if num_layers > 1 else listed[0] for listed in last]
     return (x, *ends)
 
 
 @converter("torch.lstm", cases=[])
-def lstm(op, input, hx, params, has_biases, num_layers, dropout, train, bidirectional,
-         batch_first=None):  # fmt: skip
-    if batch_first is None or not isinstance(has_biases, bool):
-        return NotImplemented  # packed sequences
-    return _recurrent(op, "LSTM", input, list(hx), params, has_biases, num_layers, dropout, train,
-                      bidirectional, batch_first)  # fmt: skip
+def lstm(op, *args):
+    return _recurrent(op, "LSTM", args)
 
 
 @converter("torch.gru", cases=[])
-def gru(op, input, hx, params, has_biases, num_layers, dropout, train, bidirectional,
-        batch_first=None):  # fmt: skip
-    if batch_first is None or not isinstance(has_biases, bool):
-        return NotImplemented
-    return _recurrent(op, "GRU", input, [hx], params, has_biases, num_layers, dropout, train,
-                      bidirectional, batch_first, linear_before_reset=1)  # fmt: skip
+def gru(op, *args):
+    return _recurrent(op, "GRU", args, linear_before_reset=1)
 
 
 def _plain(kind):
-    def convert(op, input, hx, params, has_biases, num_layers, dropout, train, bidirectional,
-                batch_first=None):  # fmt: skip
-        if batch_first is None or not isinstance(has_biases, bool):
-            return NotImplemented
-        return _recurrent(op, "RNN", input, [hx], params, has_biases, num_layers, dropout, train,
-                          bidirectional, batch_first,
-                          activations=[kind] * (2 if bidirectional else 1))  # fmt: skip
+    def convert(op, *args):
+        both_ways = args[7] if isinstance(args[3], bool) else args[8]
+        return _recurrent(op, "RNN", args, activations=[kind] * (2 if both_ways else 1))
 
     return convert
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 import hx
 from hx.runtime import Session
@@ -29,3 +30,62 @@ def test_an_encoder_leaves_nothing_at_padded_places(tmp_path, norm):
         for mask in (last, first, last[[0, 0, 2]]):
             (found,) = run(path, src=x, src_key_padding_mask=mask)
             torch.testing.assert_close(found, model(x, src_key_padding_mask=mask))
+
+
+class Packed(nn.Module):
+    """Padded in, packed through a recurrent layer, padded out: what taggers and encoders do."""
+
+    def __init__(self, kind, **options):
+        super().__init__()
+        self.layer = kind(3, 4, batch_first=True, **options)
+
+    def forward(self, x, lengths):
+        packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        y, state = self.layer(packed)
+        return *pad_packed_sequence(y, batch_first=True, padding_value=-1.0), state
+
+
+@pytest.mark.parametrize(
+    "kind, options",
+    [
+        (nn.LSTM, {}),
+        (nn.LSTM, {"num_layers": 2, "bidirectional": True}),
+        (nn.LSTM, {"num_layers": 2, "bidirectional": True, "proj_size": 2}),
+        (nn.GRU, {"bidirectional": True, "bias": False}),
+        (nn.RNN, {"nonlinearity": "relu", "num_layers": 2}),
+    ],
+)
+def test_sequences_of_different_lengths(tmp_path, kind, options):
+    model, path = Packed(kind, **options).eval(), tmp_path / "m.onnx"
+    hx.export(model, (torch.randn(3, 5, 3), torch.tensor([3, 5, 2])), path,
+              dynamic={"x": {0: "n", 1: "s"}, "lengths": {0: "n"}})  # fmt: skip
+    with torch.no_grad():
+        for lengths in ([2, 6, 6, 1], [4]):  # shorter than the padding, too
+            x, given = torch.randn(len(lengths), 7, 3), torch.tensor(lengths)
+            y, kept, state = model(x, given)
+            expected = [y, kept, *(state if isinstance(state, tuple) else [state])]
+            for found, real in zip(run(path, x=x, lengths=given), expected, strict=True):
+                torch.testing.assert_close(found, real, rtol=1e-5, atol=1e-5)
+
+
+def test_a_packed_output_longer_than_its_longest_sequence(tmp_path):
+    def model(x, lengths):
+        packed = pack_padded_sequence(x, lengths)
+        return pad_packed_sequence(packed, total_length=6)[0]
+
+    path = tmp_path / "m.onnx"
+    hx.export(model, (torch.randn(5, 2, 3), torch.tensor([4, 3])), path)
+    x, lengths = torch.randn(5, 2, 3), torch.tensor([5, 1])
+    (found,) = run(path, x=x, lengths=lengths)
+    torch.testing.assert_close(found, model(x, lengths))
+
+
+@pytest.mark.parametrize("options", [{}, {"bidirectional": True, "num_layers": 2, "bias": False}])
+def test_an_lstm_with_a_projection(tmp_path, options):
+    model, path = nn.LSTM(3, 4, proj_size=2, **options).eval(), tmp_path / "m.onnx"
+    hx.export(model, (torch.randn(5, 2, 3),), path, dynamic={"input": {0: "s", 1: "n"}})
+    with torch.no_grad():
+        x = torch.randn(3, 4, 3)
+        y, (h, c) = model(x)
+        for found, real in zip(run(path, input=x), [y, h, c], strict=True):
+            torch.testing.assert_close(found, real, rtol=1e-5, atol=1e-5)

@@ -1,0 +1,56 @@
+"""Packed sequences: sequences of different lengths, without their padding, step by step.
+
+`data` holds the first step of every sequence, then the second of those that have one, and so on;
+`batch_sizes` says how many there are at each step. The longest sequence comes first.
+"""
+
+from __future__ import annotations
+
+from hx import converter
+from hx.lazy import torch
+
+from ._common import counted
+
+
+def present(op, steps, rows, lengths):
+    """Which rows still go on at each step: [steps, rows]."""
+    return op.Less(op.Unsqueeze(counted(op, steps), [1]), op.Unsqueeze(lengths, [0]))
+
+
+def packed(op, x, there):
+    """[steps, rows, ...] without what is not there."""
+    rows = op.Reshape(x, op.sizes([-1, *x.shape[2:]]))
+    return op.Compress(rows, op.Reshape(there, [-1]), axis=0)
+
+
+def padded(op, data, batch_sizes, padding=0.0):
+    """The inverse: [steps, rows, ...], how long each row is, and what of it is there."""
+    rows = op.Gather(batch_sizes, op.constant(0), axis=0)
+    row = op.Unsqueeze(op.Range(0, rows, 1), [0])
+    there = op.Less(row, op.Unsqueeze(batch_sizes, [1]))
+    begins = op.CumSum(batch_sizes, op.constant(0), exclusive=1)
+    at = op.Where(there, op.Add(op.Unsqueeze(begins, [1]), row), 0)
+    kept = op.Unsqueeze(there, list(range(2, 1 + data.rank))) if data.rank > 1 else there
+    filled = op.Where(kept, op.Gather(data, at, axis=0), op.constant(padding, data.dtype))
+    return filled, op.ReduceSum(op.cast(there, torch.int64), [0], keepdims=0), there
+
+
+@converter("torch._pack_padded_sequence", cases=[])
+def pack_padded_sequence(op, input, lengths, batch_first):
+    order = [1, 0, *range(2, input.rank)]
+    x = op.Transpose(input, perm=order) if batch_first else input
+    there = present(op, x.shape[0], x.shape[1], lengths)
+    counts = op.ReduceSum(op.cast(there, torch.int64), [1], keepdims=0)
+    longest = op.Reshape(op.ReduceMax(lengths, [0], keepdims=1), [1])
+    return packed(op, x, there), op.Slice(counts, [0], longest, [0])
+
+
+@converter("torch._pad_packed_sequence", cases=[])
+def pad_packed_sequence(op, data, batch_sizes, batch_first, padding_value, total_length):
+    steps = batch_sizes.shape[0]
+    if not op.same(steps, total_length):
+        more = op.sizes([0, total_length - steps])
+        batch_sizes = op.Pad(batch_sizes, more, op.constant(0, torch.int64))
+    x, lengths, _ = padded(op, data, batch_sizes, padding_value)
+    order = [1, 0, *range(2, 1 + data.rank)]
+    return op.Transpose(x, perm=order) if batch_first else x, lengths
