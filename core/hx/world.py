@@ -136,7 +136,9 @@ class aside:
 
 def _hooks(recording: Recording, watch: Callable | None) -> dict:
     hooks: dict[Any, Callable] = {
-        **higher.hooks(recording), **fused.hooks(recording), **callables.hooks(recording)
+        **higher.hooks(recording),
+        **fused.hooks(recording),
+        **callables.hooks(recording),
     }
     hooks[torch.nn.Module._call_impl] = _scopes(recording, watch)
     for asked in (torch.compiler.is_exporting, torch.onnx.is_in_onnx_export, torch.jit.is_tracing):
