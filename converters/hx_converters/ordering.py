@@ -61,21 +61,41 @@ def _as_asked(op, values, places, counts):
     )
 
 
-@converter("torch.ops.aten.unique_dim", cases=[case("int64[n,2]<2", 0, return_counts=True)])
-@converter("torch.ops.aten._unique2", cases=[case("int64[n]<5", return_counts=True)])
-def unique(op, input, dim=None, *args, **kwargs):
-    along = {} if dim is None or isinstance(dim, bool) else {"axis": one_axis(dim, input.rank)}
+def _unique(op, input, dim):
+    """The values in order, where each element went, and how often each value was there."""
+    along = {} if dim is None else {"axis": one_axis(dim, input.rank)}
     values, _, places, counts = op.Unique(input, sorted=1, outputs=4, **along)
-    if not along:
-        places = op.Reshape(places, op.sizes(input.shape))
-    return _as_asked(op, values, places, counts)
+    return values, places if along else op.Reshape(places, op.sizes(input.shape)), counts
 
 
-@converter("torch.ops.aten.unique_dim_consecutive", cases=[case("int64[n,2]<2", 0, True, True)])
-@converter("torch.ops.aten.unique_consecutive", cases=[case("int64[n]<2", True, True)])
-def unique_consecutive(op, input, *args, dim=None, **kwargs):
+def _wanted(values, places, counts, return_inverse, return_counts):
+    more = [places] * return_inverse + [counts] * return_counts
+    return (values, *more) if more else values
+
+
+@converter(
+    "torch.unique",
+    cases=[
+        case("int64[n]<5"),
+        case("int64[n,2]<2", return_inverse=True, return_counts=True, dim=0),
+    ],
+)
+def unique(op, input, sorted=True, return_inverse=False, return_counts=False, dim=None):
+    return _wanted(*_unique(op, input, dim), return_inverse, return_counts)
+
+
+@converter("torch.ops.aten.unique_dim", cases=[case("int64[n,2]<2", 0, return_counts=True)])
+def unique_dim(op, input, dim, *args, **kwargs):
+    return _as_asked(op, *_unique(op, input, dim))
+
+
+@converter("torch.ops.aten._unique2", cases=[case("int64[n]<5", return_counts=True)])
+def unique_flat(op, input, *args, **kwargs):
+    return _as_asked(op, *_unique(op, input, None))
+
+
+def _runs(op, input, dim):
     """A run starts where an element differs from the one before."""
-    dim = next((a for a in args if type(a) is int), dim)
     axis = 0 if dim is None else one_axis(dim, input.rank)
     x = op.Reshape(input, [-1]) if dim is None else input
     size = x.shape[axis]
@@ -89,7 +109,22 @@ def unique_consecutive(op, input, *args, dim=None, **kwargs):
     places = op.Sub(op.CumSum(starts, op.constant(0)), 1)
     if dim is None:
         places = op.Reshape(places, op.sizes(input.shape))
-    return _as_asked(op, op.Gather(x, at, axis=axis), places, op.Sub(ends, at))
+    return op.Gather(x, at, axis=axis), places, op.Sub(ends, at)
+
+
+@converter("torch.unique_consecutive", cases=[case("int64[n]<2", return_counts=True)])
+def unique_consecutive(op, input, return_inverse=False, return_counts=False, dim=None):
+    return _wanted(*_runs(op, input, dim), return_inverse, return_counts)
+
+
+@converter("torch.ops.aten.unique_dim_consecutive", cases=[case("int64[n,2]<2", 0, True, True)])
+def unique_dim_consecutive(op, input, dim, *args, **kwargs):
+    return _as_asked(op, *_runs(op, input, dim))
+
+
+@converter("torch.ops.aten.unique_consecutive", cases=[case("int64[n]<2", True, True)])
+def unique_consecutive_flat(op, input, return_inverse=False, return_counts=False, dim=None):
+    return _as_asked(op, *_runs(op, input, dim))
 
 
 @converter("torch.nonzero", "torch.argwhere", cases=[case("float32[n,3]")])
