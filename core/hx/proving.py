@@ -10,6 +10,7 @@ import torch
 from . import dynamic, structures
 from .blend import Filled, OnTheCPU
 from .capture import Capture, without_weights
+from .compare import Tolerance, difference
 from .errors import HxError
 from .modelstate import preserved
 from .room import loading
@@ -46,7 +47,28 @@ def prove_program(captured: Capture, path: str | os.PathLike, custom_ops: Any = 
         again.checked, again.checker = proof.checked, proof.checker
         again.seconds += proof.seconds
         proof = again
+    _tell_unsteady(captured, cases, proof)
     return proof
+
+
+def _tell_unsteady(captured: Capture, cases: list[Case], proof: Proof) -> None:
+    """Notes where the model does not agree with itself: then nobody knows that the graph is wrong.
+
+    It may draw random numbers, keep count of its calls, or have threads that race.
+    """
+    for case, check in zip(cases, proof.cases):
+        if check.ok or check.problem:
+            continue
+        for _ in range(3):
+            answers = zip(run(captured, dict(case.feeds)), case.expected, check.outputs)
+            if any(output.problem and _apart(a, b, proof.depth) for a, b, output in answers):
+                check.note = "asked again, the model itself gives another answer to these inputs"
+                break
+
+
+def _apart(a: Any, b: Any, depth: int) -> bool:
+    a, b = torch.as_tensor(a), torch.as_tensor(b)
+    return bool(difference(a, b, Tolerance.for_dtype(b.dtype, depth)).problem)
 
 
 def _opposite(tensor: torch.Tensor) -> torch.Tensor:

@@ -180,3 +180,43 @@ def test_what_the_proof_ran_on():
     program = hx.export(nn.Linear(3, 2), torch.randn(2, 3), dynamic={"input": {0: "n"}})
     assert [case.name for case in program.proof.cases] == ["recorded", "fresh", "n=3", "n=1"]
     assert hx.export(nn.Linear(3, 2), torch.randn(2, 3), verify=False).proof is None
+
+
+def test_a_model_that_does_not_agree_with_itself_is_told(tmp_path):
+    calls = []
+
+    class Unsteady(nn.Module):
+        def forward(self, x):
+            calls.append(x)
+            return x * (2.0 if len(calls) == 2 else 1.0)  # as threads that race would, now and then
+
+    message = refused(Unsteady(), torch.randn(2, 3), tmp_path)
+    assert "the model itself gives another answer" in message
+    calls.clear()
+    steady = refused(Baked(), torch.randn(2, 3, 4), tmp_path, dynamic={"x": {0: "batch"}})
+    assert "the model itself" not in steady
+
+
+def test_the_body_of_a_loop_is_not_what_was_baked_in(tmp_path):
+    @hx.converter("torch.nn.functional.softsign")
+    def wrong(op, input):
+        start = op.Mul(input, 0.0)
+        inputs = [
+            op.input(torch.int64, ()),
+            op.input(torch.bool, ()),
+            op.input(input.dtype, input.shape),
+        ]
+        body = op.body(lambda i, _, at: (op.constant(True), op.Add(at, input)), *inputs)
+        found = op.Loop(3, None, start, body=body, outputs=1)[0]
+        found.sized(input.shape)
+        return found
+
+    packs = hx.Registry.installed()
+    packs.add(wrong)
+    message = refused(Soft(), torch.randn(2, 3), tmp_path, packs=packs)
+    assert "first off: Loop" in message and "baked in" not in message
+
+
+class Soft(nn.Module):
+    def forward(self, x):
+        return F.softsign(x)
