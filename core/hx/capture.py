@@ -257,6 +257,7 @@ def _run(
     found = Capture(prepared, recording, inputs, [], [], list(outputs) if outputs else None)
     found.registry, found.opset = registry, opset
     found.notes = recording.notes
+    found.notes += [] if prepared.slim is None else prepared.slim.notes
     with torch._C.DisableTorchFunction():
         _bind_outputs(found, result)
         found.returned = _hollow(result)

@@ -9,7 +9,7 @@ like that, and `proving` fills in one weight at a time.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -42,8 +42,7 @@ class Slim:
         self.root = root
         self.dtype: torch.dtype | None = None
         self.absent: dict[int, tuple[torch.Tensor, Content]] = {}  # by the memory of the stand-in
-        self.size = 0  # bytes of the absent ones
-        self.largest = 0
+        self.notes: list[str] = []
         self.hollow = False  # whether some tensor has no contents while the model runs
         self._instead: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}  # by id: own, stand-in
         self._twins: dict[Any, torch.Tensor] = {}
@@ -71,22 +70,21 @@ class Slim:
         return _Placed(self)
 
     def _put(self, own: torch.Tensor, content: Content, absent: bool) -> None:
-        twin = self._twins.get(_memory(own))
-        if twin is None:
-            data = (
-                torch.empty(content.shape, dtype=content.dtype, device="meta")
-                if absent
-                else content.load().clone()
-            )
-            twin = torch.Tensor._make_subclass(type(own), data, own.requires_grad)  # type: ignore[arg-type]
-            vars(twin).update(vars(own))
-            self._twins[_memory(own)] = twin
-            if absent:
-                self.hollow = True
-                size = data.numel() * data.element_size()
-                self.absent[storage_key(twin)] = (twin, content)
-                self.size, self.largest = self.size + size, max(self.largest, size)
-        self._instead[id(own)] = (own, twin)
+        empty = torch.empty(content.shape, dtype=content.dtype, device="meta")
+        made = self._stand_in(own, empty if absent else content.load().clone())
+        if absent:
+            self.hollow = True
+            self.absent[storage_key(made)] = (made, content)
+
+    def _stand_in(self, own: torch.Tensor, data: torch.Tensor) -> torch.Tensor:
+        """The same kind of object, with other contents."""
+        made = self._twins.get(_memory(own))
+        if made is None:
+            made = torch.Tensor._make_subclass(type(own), data, own.requires_grad)  # type: ignore[arg-type]
+            vars(made).update(vars(own))
+            self._twins[_memory(own)] = made
+        self._instead[id(own)] = (own, made)
+        return made
 
 
 def plan(
@@ -103,10 +101,15 @@ def plan(
     meta = any(own.tensor.is_meta for own in owned)
     if weights is None and dtype is None and not meta:
         return None
-    found = _fitting(owned, Path(weights), dtype is not None, meta) if weights is not None else {}
+    left: list[str] = []
+    found: dict[int, Content] = {}
+    if weights is not None:
+        found, left = _fitting(owned, Path(weights), dtype is not None, meta)
     if whole:
         _require_contents(owned, found, weights)
     slim = Slim(root)
+    if left:
+        slim.notes.append(f"not in the weights, and as the model has them: {_few(left)}")
     slim.dtype = wanted = _dtype(dtype)
     slim.hollow = any(own.tensor.is_meta and id(own.tensor) not in found for own in owned)
     new: list[tuple[_Own, Content]] = []
@@ -126,10 +129,22 @@ def plan(
     return slim
 
 
+def emptied(root: torch.nn.Module) -> None:
+    """Takes the contents of all that a state_dict has from a model that is made to be filled."""
+    slim = Slim(root)
+    for own in _owned(root).values():
+        if own.kept and not own.tensor.is_meta:
+            slim._stand_in(own.tensor, own.tensor.detach().to("meta"))
+    placed = slim.placed()
+    for _, module in shallow.walk(root):
+        placed.swap(vars(module))
+
+
 def _owned(root: torch.nn.Module) -> dict[int, _Own]:
     """Parameters and buffers, each once, with its names."""
     found: dict[int, _Own] = {}
-    for path, module in _everywhere(root):
+    # By every path, as in a state_dict: a shared module has several.
+    for path, module in root.named_modules(remove_duplicate=False):
         hidden = vars(module).get("_non_persistent_buffers_set") or ()
         for name, kind, tensor in shallow.Shallow(module).tensors():
             if kind == "attribute" or is_traceable_wrapper_subclass(tensor):
@@ -140,27 +155,29 @@ def _owned(root: torch.nn.Module) -> dict[int, _Own]:
     return found
 
 
-def _everywhere(root: torch.nn.Module) -> Iterator[tuple[str, torch.nn.Module]]:
-    """Every module by every path, as in a state_dict: a shared one has several names."""
-    yield from root.named_modules(remove_duplicate=False)
+def _fitting(
+    owned: Sequence[_Own], path: Path, casting: bool, partly: bool
+) -> tuple[dict[int, Content], list[str]]:
+    """The contents for each tensor, by its id; all that does not fit is told at once.
 
-
-def _fitting(owned: Sequence[_Own], path: Path, casting: bool, partly: bool) -> dict[int, Content]:
-    """The contents for each tensor, by its id; all that does not fit is told at once."""
+    A model that is partly on the meta device has the other part already: the names of those that
+    the file lacks come second.
+    """
     stored = checkpoint.plain_names(checkpoint.contents(path))
     places = {name: own for own in owned for name in own.names}
     twins: dict[Any, list[_Own]] = {}
     for own in owned:
         twins.setdefault(_memory(own.tensor), []).append(own)
     found: dict[int, Content] = {}
-    missing, shapes, dtypes = [], [], []
+    missing: list[str] = []
+    left: list[str] = []
+    shapes, dtypes = [], []
     for own in owned:
         names = [n for twin in (own, *twins[_memory(own.tensor)]) for n in twin.names]
         content = next((stored[name] for name in names if name in stored), None)
         if content is None:
-            # A model that is partly on the meta device has the other part already.
-            if own.kept and (own.tensor.is_meta or not partly):
-                missing.append(own.names[0])
+            if own.kept:
+                (left if partly and not own.tensor.is_meta else missing).append(own.names[0])
             continue
         found[id(own.tensor)] = content
         if content.shape != tuple(own.tensor.shape):
@@ -186,7 +203,7 @@ def _fitting(owned: Sequence[_Own], path: Path, casting: bool, partly: bool) -> 
             if dtypes
             else "give the weights that were saved from this model",
         )
-    return found
+    return found, left
 
 
 def _require_contents(owned: Sequence[_Own], found: dict[int, Content], weights: Any) -> None:
@@ -230,7 +247,7 @@ class _Placed:
             turns.take(self._token, modules)
             for module in modules:
                 self._undo.append(shallow.Shallow(module))
-                self._swap(vars(module))
+                self.swap(vars(module))
             return self._slim
         except BaseException:
             self.close()
@@ -246,7 +263,7 @@ class _Placed:
         self._undo.clear()
         turns.leave(self._token)
 
-    def _swap(self, held: dict[str, Any]) -> None:
+    def swap(self, held: dict[str, Any]) -> None:
         """Also in lists of them: a recurrent layer keeps its weights in one."""
         for key, value in list(held.items()):
             if isinstance(value, torch.Tensor):

@@ -52,9 +52,12 @@ def load(spec: str, sources: Iterable[ModelSource] = (), hollow: bool = False) -
     """
     if hollow:
         from hx.hollow import hollow as without_memory
+        from hx.slim import emptied
 
         with without_memory():
-            return load(spec, sources)
+            loaded = load(spec, sources)
+        emptied(loaded.model)
+        return loaded
     place, colon, name = spec.rpartition(":")
     if not colon or not place or not name:
         raise UsageError(f"{spec!r} does not name a model", hint=HINT)

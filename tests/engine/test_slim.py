@@ -235,7 +235,9 @@ def test_part_of_a_model_may_have_its_weights(real, tmp_path):
     wanted = {n: t for n, t in own(real).items() if n.startswith("blocks.1.up.")}
     save_file(wanted, tmp_path / "w.safetensors")
     path = tmp_path / "m.onnx"
-    assert hx.export(model, (IDS,), path, weights=tmp_path / "w.safetensors").proof.ok
+    program = hx.export(model, (IDS,), path, weights=tmp_path / "w.safetensors")
+    assert program.proof.ok
+    assert "not in the weights, and as the model has them: embed.weight" in program.report.notes[0]
     found = stored(path)
     np.testing.assert_array_equal(found["blocks.1.up.bias"], wanted["blocks.1.up.bias"].numpy())
     np.testing.assert_array_equal(found["embed.weight"], model.embed.weight.detach().numpy())

@@ -10,8 +10,17 @@ import typer
 
 from hx.cli import options as o
 
+SpecOrList = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="SPEC",
+        help="The model: package.module:name, file.py:name, or scheme:name.",
+        autocompletion=o.complete_spec,
+        show_default=False,
+    ),
+]
 Output = Annotated[
-    Path,
+    Path | None,
     typer.Option(
         "--output", "-o", metavar="FILE", help="Where the graph goes.", show_default=False
     ),
@@ -48,12 +57,28 @@ KeepRejected = Annotated[
         "--keep-rejected", help="Keep a file that failed its proof, as FILE.rejected.onnx."
     ),
 ]
+Batch = Annotated[
+    Path | None,
+    typer.Option(
+        "--batch",
+        metavar="LIST",
+        help="Export the models of a list in TOML instead; what is done already stays.",
+        show_default=False,
+    ),
+]
+Jobs = Annotated[
+    int, typer.Option("--jobs", metavar="N", min=1, help="With --batch: so many at a time.")
+]
+Again = Annotated[
+    bool, typer.Option("--again", help="With --batch: make also what is done already.")
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No summary.")]
 
 
 def export(
-    spec: o.Spec,
-    output: Output,
+    context: typer.Context,
+    spec: SpecOrList = None,
+    output: Output = None,
     input: o.Input = None,
     inputs: o.Inputs = None,
     weights: o.Weights = None,
@@ -72,6 +97,9 @@ def export(
     only_packs: o.OnlyPacks = None,
     require: o.Require = None,
     seed: o.Seed = 0,
+    batch: Batch = None,
+    jobs: Jobs = 1,
+    again: Again = False,
     json: o.Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -80,6 +108,25 @@ def export(
     The model is run once on its inputs. The graph is checked by onnx and run in onnxruntime on
     those inputs, on fresh ones, and at other sizes. FILE is written when all is well, and else
     stays as it was.
+
+    With --batch LIST it is done for every model of a list, a process each: a [[model]] for each
+    one, with spec, output, and the options below by their names. What stands above the first holds
+    for all. Paths are seen from the folder of the list. A model that fails does not stop the rest;
+    called again, what was made and has not changed since stays. The exit code is the largest.
+
+    \b
+    A list:
+      opset = 18
+      [[model]]
+      spec = "torchvision:resnet50"
+      output = "resnet50.onnx"
+      input = ["x=float32[batch,3,224,224]"]
+      [[model]]
+      spec = "llm.py:build"
+      output = "llm.onnx"
+      weights = "checkpoint/"
+      meta = true
+      verify = false
 
     \b
     Examples:
@@ -90,9 +137,20 @@ def export(
       hx export hx.demo:model -o d.onnx --output-layer body --output-layer head
       hx export hx.demo:model -o d.onnx --check-every-node
       hx export llm.py:build -o l.onnx --meta -w checkpoint/ --dtype float16
+      hx export --batch models.toml --jobs 4
     """
     from hx.cli.output import Progress, as_json
+    from hx.errors import UsageError
 
+    if batch is not None:
+        from hx.cli.batch import run_list
+
+        run_list(context, batch, jobs, again, json, quiet)
+    if spec is None or output is None:
+        raise UsageError(
+            "there is no SPEC: what should be exported?" if spec is None else "there is no -o FILE",
+            hint="hx export SPEC -o FILE, or hx export --batch LIST",
+        )
     path = check_output(output)
     registry = o.registry_for(use, no_pack, only_packs, require, strict)
     o.tell_broken_packs(registry)

@@ -139,6 +139,9 @@ class Progress:
         return self
 
     def __exit__(self, *_: Any) -> None:
+        self.wipe()
+
+    def wipe(self) -> None:
         if self.enabled:
             sys.stderr.write("\r\x1b[2K")
             sys.stderr.flush()

@@ -1,0 +1,193 @@
+"""`hx export --batch LIST`: many models, a process each."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import onnx
+import pytest
+
+LIST = """
+opset = 18
+
+[[model]]
+spec = "models.py:with_inputs"
+output = "one.onnx"
+dynamic = ["x:0=batch"]
+
+[[model]]
+spec = "models.py:fails"
+output = "two.onnx"
+
+[[model]]
+spec = "models.py:wrong"
+output = "three.onnx"
+
+[[model]]
+spec = "models.py:branches"
+output = "four.onnx"
+opset = 20
+verify = false
+"""
+
+
+@pytest.fixture
+def listed(folder):
+    (folder / "models.toml").write_text(LIST)
+    return folder / "models.toml"
+
+
+def states(done):
+    return {Path(m["output"]).name: m["state"] for m in done.json["models"]}
+
+
+def test_one_that_fails_does_not_stop_the_rest(hx, listed):
+    done = hx("export", "--batch", listed, "--jobs", "2", "--json")
+    assert states(done) == {
+        "one.onnx": "ok",
+        "two.onnx": "failed",
+        "three.onnx": "failed",
+        "four.onnx": "ok",
+    }
+    assert done.code == 4  # the worst: a graph that is not the model
+    one, two, three, four = done.json["models"]
+    assert "no such weights" in two["why"] and two["place"] == f"{listed}:9 (model 2)"
+    assert three["exit_code"] == 4
+    assert one["report"]["proof"]["ok"] and four["report"]["proof"] is None
+    versions = [
+        onnx.load(listed.with_name(f"{n}.onnx")).opset_import[0].version for n in ("one", "four")
+    ]
+    assert versions == [18, 20]
+    assert not listed.with_name("two.onnx").exists() and not listed.with_name("three.onnx").exists()
+
+
+def test_the_table(hx, listed):
+    one, two, _, four = LIST.split("[[model]]")[1:]
+    listed.write_text("\n" * 3 + "".join(f"[[model]]{each}" for each in (one, two, four)))
+    done = hx("export", "--batch", listed, "--jobs", "3")
+    lines = [line.split() for line in done.out.splitlines()]
+    assert [line[:2] for line in lines[1:]] == [
+        ["one.onnx", "ok"],
+        ["two.onnx", "failed"],
+        ["four.onnx", "ok"],
+    ]
+    assert "verified" in done.out and "not verified" in done.out
+    assert "models.toml:9 (model 2)" in done.err
+
+
+def test_what_is_done_and_has_not_changed_stays(hx, folder):
+    listed = folder / "models.toml"
+    one = '[[model]]\nspec = "models.py:with_inputs"\noutput = "one.onnx"\n'
+    two = '[[model]]\nspec = "other.py:build"\noutput = "two.onnx"\n'
+    (folder / "other.py").write_text("from models import *\nbuild = with_inputs\n")
+    listed.write_text(one + two)
+    assert set(states(hx("export", "--batch", listed, "--json")).values()) == {"ok"}
+    again = hx("export", "--batch", listed, "--json")
+    assert set(states(again).values()) == {"done before"} and again.code == 0
+    assert again.json["models"][0]["report"]["proof"]["ok"]
+
+    listed.write_text("strict = true\n" + one + two)  # another call
+    assert set(states(hx("export", "--batch", listed, "--json")).values()) == {"ok"}
+    (folder / "other.py").write_text("from models import *\nbuild = holder = Holder\n")  # a file
+    (folder / "one.onnx").write_bytes(b"something else")  # the result
+    changed = hx("export", "--batch", listed, "--json")
+    assert set(states(changed).values()) == {"ok"}
+    (folder / "two.onnx").unlink()
+    gone = hx("export", "--batch", listed, "--json")
+    assert states(gone) == {"one.onnx": "done before", "two.onnx": "ok"}
+    forced = hx("export", "--batch", listed, "--again", "--json")
+    assert set(states(forced).values()) == {"ok"}
+
+
+def test_it_runs_in_the_folder_of_the_list(hx, folder, monkeypatch):
+    inner = folder / "inner"
+    inner.mkdir()
+    (inner / "mine.py").write_text((folder / "models.py").read_text())
+    listed = inner / "models.toml"
+    listed.write_text('[[model]]\nspec = "mine.py:with_inputs"\noutput = "m.onnx"\n')
+    assert hx("export", "--batch", "inner/models.toml").code == 0
+    assert (inner / "m.onnx").exists()
+
+
+@pytest.mark.parametrize(
+    "text, said",
+    [
+        ("", "lists no models"),
+        ("model = 3", "lists no models"),
+        ("[[model", "not valid TOML"),
+        ('[[model]]\noutput = "m.onnx"', "models.toml:1 (model 1) has no spec"),
+        ('\n\n[[model]]\nspec = "a.py:b"', "models.toml:3 (model 1) has no output"),
+        ('[[model]]\nspec = "a.py:b"\noutput = "m"\nopsett = 3', "did you mean opset?"),
+        ('opset = "20"\n[[model]]\nspec = "a.py:b"\noutput = "m"', "opset is a whole number"),
+        ('[[model]]\nspec = "a.py:b"\noutput = "m"\nmeta = "yes"', "meta is true or false"),
+        ('[[model]]\nspec = "a.py:b"\noutput = "m"\ninput = [3]', "a string or a list of them"),
+        ('[[model]]\nspec = "a.py:b"\noutput = "m"\nweights = ["a"]', "weights is a string, not"),
+        ('[[model]]\nspec = "a.py:b"\noutput = "m"\njobs = 3', "has no setting 'jobs'"),
+        (
+            '[[model]]\nspec = "a.py:b"\noutput = "m"\n[[model]]\nspec = "a.py:b"\noutput = "./m"',
+            "models.toml:4 (model 2): m is already the output of model 1",
+        ),
+    ],
+)
+def test_a_list_that_is_off_is_told_with_its_place(text, said, hx, folder):
+    (folder / "models.toml").write_text(text)
+    done = hx("export", "--batch", "models.toml")
+    assert done.code == 2 and said in done.err
+
+
+def test_what_does_not_go_with_a_list(hx, listed):
+    assert "--opset does not go" in hx("export", "--batch", listed, "--opset", "20").err
+    assert "SPEC does not go" in hx("export", "models.py:line", "--batch", listed).err
+    assert "cannot be read" in hx("export", "--batch", "gone.toml").err
+    assert hx("export").code == 2 and "no SPEC" in hx("export").err
+    assert "no -o FILE" in hx("export", "models.py:line").err
+
+
+SLOW = """
+import time
+from models import *
+
+def slow():
+    open("started", "a").write("x")
+    time.sleep(60)
+"""
+
+
+def test_ctrl_c_leaves_what_is_done_and_can_go_on(folder):
+    (folder / "slow.py").write_text(SLOW)
+    listed = folder / "models.toml"
+    first = '[[model]]\nspec = "models.py:with_inputs"\noutput = "one.onnx"\n'
+    third = '[[model]]\nspec = "models.py:with_inputs"\noutput = "three.onnx"\n'
+    listed.write_text(first + '[[model]]\nspec = "slow.py:slow"\noutput = "two.onnx"\n' + third)
+    words = [sys.executable, "-m", "hx", "export", "--batch", "models.toml", "--json"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, start_new_session=True) as process:
+        until = time.time() + 100
+        while not (folder / "started").exists() and time.time() < until:
+            time.sleep(0.1)
+        os.kill(process.pid, signal.SIGINT)
+        out, _ = process.communicate(timeout=60)
+    models = json.loads(out)["models"]
+    assert [m["state"] for m in models] == ["ok", "stopped", "not started"]
+    assert process.returncode == 130
+    onnx.checker.check_model(folder / "one.onnx")
+    assert not list(folder.glob(".*hx-tmp"))
+    listed.write_text(first + third)
+    out = subprocess.run(words, capture_output=True, check=True, timeout=200).stdout
+    assert [m["state"] for m in json.loads(out)["models"]] == ["done before", "ok"]
+
+
+def test_one_that_is_killed_is_a_failure_of_its_own(hx, folder):
+    (folder / "dies.py").write_text("import os\ndef dies():\n    os.kill(os.getpid(), 9)\n")
+    (folder / "models.toml").write_text(
+        '[[model]]\nspec = "dies.py:dies"\noutput = "one.onnx"\n'
+        '[[model]]\nspec = "models.py:with_inputs"\noutput = "two.onnx"\n'
+    )
+    done = hx("export", "--batch", "models.toml", "--json")
+    assert states(done) == {"one.onnx": "failed", "two.onnx": "ok"}
+    assert "SIGKILL" in done.json["models"][0]["why"] and done.code == 1
