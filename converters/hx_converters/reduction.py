@@ -19,6 +19,24 @@ def reduced(op, name, x, dim, keepdim):
     return getattr(op, name)(x, axes_of(dim, x.rank), keepdims=int(keepdim))
 
 
+def extreme(op, name, x, dim, keepdim):
+    """The largest or smallest along axes: NaN where one is among them, which onnxruntime skips."""
+    y = reduced(op, name, x, dim, keepdim)
+    if not x.dtype.is_floating_point:
+        return y
+    return op.Where(reduced(op, "ReduceMax", op.IsNaN(x), dim, keepdim), math.nan, y)
+
+
+def place(op, name, x, axis, keepdim):
+    """Where the largest or smallest stands along an axis; the first NaN counts as that."""
+    y = getattr(op, name)(x, axis=axis, keepdims=int(keepdim))
+    if not x.dtype.is_floating_point:
+        return y
+    none = op.IsNaN(x)
+    first = op.ArgMax(op.cast(none, torch.uint8), axis=axis, keepdims=int(keepdim))
+    return op.Where(reduced(op, "ReduceMax", none, axis, keepdim), first, y)
+
+
 def count_of(x, dim):
     """How many elements a reduction takes together."""
     total = 1
@@ -87,7 +105,7 @@ def count_nonzero(op, input, dim=None):
 
 def _most(name):
     def convert(op, input, dim=(), keepdim=False):
-        return reduced(op, name, input, dim, keepdim)
+        return extreme(op, name, input, dim, keepdim)
 
     return convert
 
@@ -98,22 +116,22 @@ amin = converter("torch.amin", cases=ALONG)(_most("ReduceMin"))
 
 @converter("torch.aminmax", cases=[case("float32[n,3]"), case("float32[n,3]", dim=1)])
 def aminmax(op, input, *, dim=None, keepdim=False):
-    return tuple(reduced(op, f"Reduce{m}", input, dim, keepdim) for m in ("Min", "Max"))
+    return tuple(extreme(op, f"Reduce{m}", input, dim, keepdim) for m in ("Min", "Max"))
 
 
 def _extreme(reduce, arg, pair):
     @scalars_too
     def with_place(op, input, dim, keepdim=False):
         axis = one_axis(dim, input.rank)
-        index = getattr(op, arg)(input, axis=axis, keepdims=int(keepdim))
-        return reduced(op, reduce, input, axis, keepdim), index
+        index = place(op, arg, input, axis, keepdim)
+        return extreme(op, reduce, input, axis, keepdim), index
 
     def convert(op, input, dim=None, keepdim=False):
         if hasattr(dim, "rank"):
             x, y = (op.cast(v, op.result.dtype) for v in (input, dim))
             return getattr(op, pair)(x, y)
         if dim is None:
-            return reduced(op, reduce, input, None, False)
+            return extreme(op, reduce, input, None, False)
         return with_place(op, input, dim, keepdim)
 
     return convert
@@ -126,9 +144,9 @@ min = converter("torch.min", cases=ALONG[:2])(_extreme("ReduceMin", "ArgMin", "M
 def _arg(name):
     def convert(op, input, dim=None, keepdim=False):
         if dim is None or input.rank == 0:
-            y = getattr(op, name)(op.Reshape(input, [-1]), axis=0, keepdims=0)
+            y = place(op, name, op.Reshape(input, [-1]), 0, False)
             return op.Reshape(y, [1] * input.rank) if keepdim and input.rank else y
-        return getattr(op, name)(input, axis=one_axis(dim, input.rank), keepdims=int(keepdim))
+        return place(op, name, input, one_axis(dim, input.rank), keepdim)
 
     return convert
 
@@ -161,7 +179,7 @@ def vector_norm(op, x, ord=2, dim=None, keepdim=False, *, dtype=None):
     if ord == 0:
         return reduced(op, "ReduceSum", op.cast(op.cast(x, torch.bool), x.dtype), dim, keepdim)
     if math.isinf(ord):
-        return reduced(op, "ReduceMax" if ord > 0 else "ReduceMin", op.Abs(x), dim, keepdim)
+        return extreme(op, "ReduceMax" if ord > 0 else "ReduceMin", op.Abs(x), dim, keepdim)
     powers = reduced(
         op, "ReduceSum", op.Pow(op.Abs(x), op.constant(float(ord), x.dtype)), dim, keepdim
     )
