@@ -61,37 +61,54 @@ def _swapped(op, m, i, at, rows):
     return op.Where(op.Unsqueeze(op.Equal(rows, i), [-1]), other, m)
 
 
+def nothing_wrong(op, a):
+    """LAPACK's info for each matrix: 0, before a step finds that it cannot go on."""
+    return op.Expand(op.constant(0), op.sizes(a.shape[:-2]))
+
+
+def noted(op, info, bad, i):
+    """The first step that went wrong, counted from 1."""
+    return op.Where(op.And(bad, op.Equal(info, 0)), op.Add(i, 1), info)
+
+
 def solved(op, a, b):
-    """x of a @ x = b, by Gauss and Jordan with the largest pivot of each column."""
+    """x of a @ x = b."""
+    return eliminated(op, a, b)[0]
+
+
+def eliminated(op, a, b):
+    """x of a @ x = b, by Gauss and Jordan with the largest pivot of each column; and LAPACK's info."""
     a, b = broadcast_batches(op, wide(op, a), wide(op, b))
     n = a.shape[-1]
     m = op.Concat(a, b, axis=a.rank - 1)
     rows = counted(op, n)
 
-    def step(i, m):
+    def step(i, m, info):
         _, at = _pivot(op, m, i, rows)
         m = _swapped(op, m, i, at, rows)
         row = op.Gather(m, op.Reshape(i, [1]), axis=m.rank - 2)
-        row = op.Div(row, op.Gather(row, op.Reshape(i, [1]), axis=m.rank - 1))
+        pivot = op.Gather(row, op.Reshape(i, [1]), axis=m.rank - 1)
+        row = op.Div(row, pivot)
         column = op.Gather(m, op.Reshape(i, [1]), axis=m.rank - 1)
         here = op.Unsqueeze(op.Equal(rows, i), [-1])
-        return (op.Where(here, row, op.Sub(m, op.Mul(column, row))),)
+        none = op.Squeeze(op.Equal(pivot, 0), [m.rank - 2, m.rank - 1])
+        return op.Where(here, row, op.Sub(m, op.Mul(column, row))), noted(op, info, none, i)
 
-    (m,) = loop(op, n, [m], step)
-    return op.Slice(m, op.sizes([n]), [2**62], [m.rank - 1])
+    m, info = loop(op, n, [m, nothing_wrong(op, a)], step)
+    return op.Slice(m, op.sizes([n]), [2**62], [m.rank - 1]), info
 
 
 def factored(op, a):
-    """L below and U above the diagonal of one matrix, and the rows that were exchanged, from 1."""
+    """L below and U above the diagonal of one matrix; the rows that were exchanged, from 1; info."""
     a = wide(op, a)
     count = min(a.shape[-2], a.shape[-1])
     rows, columns, places = (counted(op, n) for n in (a.shape[-2], a.shape[-1], count))
     pivots = op.Expand(op.constant(0), op.sizes([*a.shape[:-2], count]))
 
-    def step(i, m, pivots):
+    def step(i, m, pivots, info):
         _, at = _pivot(op, m, i, rows)
-        pivots = op.Where(op.Equal(places, i), op.Add(at, 1), pivots)
         m = _swapped(op, m, i, at, rows)
+        pivots = op.Where(op.Equal(places, i), op.Add(at, 1), pivots)
         row = op.Gather(m, op.Reshape(i, [1]), axis=m.rank - 2)
         column = op.Gather(m, op.Reshape(i, [1]), axis=m.rank - 1)
         pivot = op.Gather(row, op.Reshape(i, [1]), axis=m.rank - 1)
@@ -102,9 +119,10 @@ def factored(op, a):
         )
         after = op.Sub(m, op.Mul(factor, op.Where(op.Greater(columns, i), row, 0)))
         after = op.Where(op.Equal(columns, i), op.Where(op.Equal(pivot, 0), m, factor), after)
-        return op.Where(below, after, m), pivots
+        none = op.Squeeze(op.Equal(pivot, 0), [m.rank - 2, m.rank - 1])
+        return op.Where(below, after, m), pivots, noted(op, info, none, i)
 
-    return loop(op, count, [a, pivots], step)
+    return loop(op, count, [a, pivots, nothing_wrong(op, a)], step)
 
 
 def permutation(op, pivots, size, dtype):
@@ -126,21 +144,23 @@ def permutation(op, pivots, size, dtype):
 
 
 def cholesky(op, a):
-    """L of a = L @ L^T, column by column."""
+    """L of a = L @ L^T, column by column; and info: NaN from the column on that has no root."""
     a = wide(op, a)
     n = a.shape[-1]
     rows = counted(op, n)
     start = op.Expand(op.constant(0, a.dtype), op.sizes(a.shape))
 
-    def step(j, lower):
+    def step(j, lower, info):
         column = op.Gather(a, op.Reshape(j, [1]), axis=a.rank - 1)
         row = op.Gather(lower, op.Reshape(j, [1]), axis=a.rank - 2)
         rest = op.Sub(column, op.MatMul(lower, flipped(op, row)))
-        pivot = op.Sqrt(op.Gather(rest, op.Reshape(j, [1]), axis=a.rank - 2))
+        square = op.Gather(rest, op.Reshape(j, [1]), axis=a.rank - 2)
+        none = op.Not(op.Greater(op.Squeeze(square, [a.rank - 2, a.rank - 1]), 0))
+        pivot = op.Sqrt(square)
         rest = op.Where(op.Unsqueeze(op.Less(rows, j), [-1]), 0, op.Div(rest, pivot))
-        return (op.Where(op.Equal(rows, j), rest, lower),)
+        return op.Where(op.Equal(rows, j), rest, lower), noted(op, info, none, j)
 
-    return loop(op, n, [start], step)[0]
+    return loop(op, n, [start, nothing_wrong(op, a)], step)
 
 
 def reflected(op, a):

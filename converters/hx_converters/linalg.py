@@ -9,6 +9,7 @@ from ._common import counted, is_value, loop, one_axis
 from ._matrices import (
     cholesky,
     eigen,
+    eliminated,
     eye_like,
     factored,
     flipped,
@@ -40,19 +41,43 @@ def _solve(op, a, b, left, dtype):
     b = op.Unsqueeze(b, [-1]) if vector else b
     if not left:
         a, b = flipped(op, a), flipped(op, b)
-    x = op.cast(solved(op, a, b), dtype)
+    x, info = eliminated(op, a, b)
+    x = op.cast(x, dtype)
     x = x if left else flipped(op, x)
-    return op.Squeeze(x, [-1]) if vector else x
+    return op.Squeeze(x, [-1]) if vector else x, op.cast(info, torch.int32)
 
 
 @converter("torch.linalg.solve", cases=[case(_SQUARE, "float32[3,n]")])
 def solve(op, A, B, *, left=True):
+    return _solve(op, A, B, left, A.dtype)[0]
+
+
+# The forms that end in _ex also tell which matrices have no answer, as LAPACK does: its info is 0,
+# or the step, counted from 1, that found nothing to divide by.
+
+
+@converter("torch.linalg.solve_ex", cases=[case(_SQUARE, "float32[3]")])
+def solve_ex(op, A, B, *, left=True, check_errors=False):
     return _solve(op, A, B, left, A.dtype)
+
+
+@converter("torch.ops.aten._linalg_solve_ex", cases=[case(_SQUARE, "float32[3,2]")])
+def solve_with_factors(op, A, B, *, left=True, check_errors=False):
+    """What stands behind solve: the factors come along."""
+    lu, pivots, info = factored(op, A if left else flipped(op, A))
+    x = _solve(op, A, B, left, A.dtype)[0]
+    return x, op.cast(lu, A.dtype), op.cast(pivots, torch.int32), op.cast(info, torch.int32)
 
 
 @converter("torch.linalg.inv", "torch.inverse", cases=[case(_SQUARE)])
 def inv(op, A):
-    return op.cast(solved(op, A, eye_like(op, wide(op, A), A.shape[-1])), A.dtype)
+    return inv_ex(op, A)[0]
+
+
+@converter("torch.linalg.inv_ex", cases=[case(_SQUARE)])
+def inv_ex(op, A, *, check_errors=False):
+    x, info = eliminated(op, A, eye_like(op, wide(op, A), A.shape[-1]))
+    return op.cast(x, A.dtype), op.cast(info, torch.int32)
 
 
 def _triangle(op, a, upper, unit):
@@ -89,7 +114,7 @@ def det(op, A):
 
 
 def _sign_and_log(op, a):
-    lu, pivots = factored(op, a)
+    lu, pivots, _ = factored(op, a)
     steps = counted(op, a.shape[-1])
     one = op.cast(op.Equal(op.Unsqueeze(steps, [1]), steps), lu.dtype)
     diagonal = op.ReduceSum(op.Mul(lu, one), [lu.rank - 1], keepdims=0)
@@ -116,9 +141,14 @@ def logdet(op, input):
 
 @converter("torch.linalg.cholesky", "torch.cholesky", cases=[case(_POSITIVE)])
 def linalg_cholesky(op, input, upper=False):
-    a = flipped(op, input) if upper else input
-    lower = op.cast(cholesky(op, a), input.dtype)
-    return flipped(op, lower) if upper else lower
+    return cholesky_ex(op, input, upper=upper)[0]
+
+
+@converter("torch.linalg.cholesky_ex", cases=[case(_POSITIVE), case(_POSITIVE, upper=True)])
+def cholesky_ex(op, input, *, upper=False, check_errors=False):
+    lower, info = cholesky(op, flipped(op, input) if upper else input)
+    lower = op.cast(lower, input.dtype)
+    return flipped(op, lower) if upper else lower, op.cast(info, torch.int32)
 
 
 def _product(op, factor, upper):
@@ -141,12 +171,19 @@ def cholesky_inverse(op, input, upper=False):
     return op.cast(solved(op, whole, eye_like(op, whole, whole.shape[-1])), input.dtype)
 
 
-@converter("torch.linalg.lu_factor", cases=[case("float32[n,3,4]")])
-def lu_factor(op, A, *, pivot=True):
+@converter("torch.linalg.lu_factor_ex", "torch.ops.aten.linalg_lu_factor_ex",
+           cases=[case("float32[n,3,4]")])  # fmt: skip
+def lu_factor_ex(op, A, *, pivot=True, check_errors=False):
     if not pivot:
         return NotImplemented
-    lu, pivots = factored(op, A)
-    return op.cast(lu, A.dtype), op.cast(pivots, torch.int32)
+    lu, pivots, info = factored(op, A)
+    return op.cast(lu, A.dtype), op.cast(pivots, torch.int32), op.cast(info, torch.int32)
+
+
+@converter("torch.linalg.lu_factor", cases=[case("float32[n,3,4]")])
+def lu_factor(op, A, *, pivot=True):
+    found = lu_factor_ex(op, A, pivot=pivot)
+    return found if found is NotImplemented else found[:2]
 
 
 def _unpacked(op, lu, pivots):
@@ -164,8 +201,9 @@ def _unpacked(op, lu, pivots):
 def lu(op, A, *, pivot=True):
     if not pivot:
         return NotImplemented
-    packed, pivots = factored(op, A)
-    return tuple(op.cast(v, A.dtype) for v in _unpacked(op, packed, pivots))
+    packed, pivots, _ = factored(op, A)
+    p, lower, upper = (op.cast(v, A.dtype) for v in _unpacked(op, packed, pivots))
+    return p, lower, upper
 
 
 @converter("torch.lu_unpack", cases=[])
@@ -226,7 +264,8 @@ def ormqr(op, input, tau, other, left=True, transpose=False):
     return op.cast(op.MatMul(q, x) if left else op.MatMul(x, q), input.dtype)
 
 
-# Eigenvalues and singular values; their vectors are only known up to a sign, which nobody fixes.
+# Eigenvalues and singular values. Their vectors are known up to a sign (or a turn, where values are
+# equal), which every library and processor chooses otherwise: PyTorch says so of its own.
 
 
 def _symmetric(op, a, uplo):
@@ -242,26 +281,28 @@ def eigvalsh(op, A, UPLO="L"):
     return op.cast(eigen(op, _symmetric(op, A, UPLO))[0], op.result.dtype)
 
 
-@converter("torch.ops.aten._linalg_eigh", cases=[])
+@converter("torch.ops.aten._linalg_eigh", cases=[case(_POSITIVE, compute_v=False)])
 def eigh(op, A, UPLO="L", compute_v=True):
-    if compute_v:
-        op.refuse("eigenvectors are known up to their signs, which every library chooses otherwise",
-                  "torch.linalg.eigvalsh gives the values alone")  # fmt: skip
-    values, _ = eigen(op, _symmetric(op, A, UPLO))
-    return op.cast(values, A.dtype), _empty(op, op.result[1])
+    values, vectors = eigen(op, _symmetric(op, A, UPLO))
+    vectors = op.cast(vectors, A.dtype) if compute_v else _empty(op, op.result[1])
+    return op.cast(values, op.result[0].dtype), vectors
 
 
 def _squares(op, a):
     """a^T a or a a^T, whichever is smaller: its eigenvalues are squares of singular values."""
     x, y = wide(op, a), flipped(op, wide(op, a))
-    tall = min(a.shape[-2], a.shape[-1])
-    return op.MatMul(y, x) if op.same(tall, a.shape[-1]) else op.MatMul(x, y)
+    return op.MatMul(y, x) if _is_tall(op, a) else op.MatMul(x, y)
 
 
-def _singular_values(op, a):
+def _digits_of_float32(op, a):
+    """What is computed from squares in float64 has the digits of float32."""
     if a.dtype == torch.float64:
         op.refuse("singular values of float64 come out with the digits of a float32",
                   "cast the matrix to float32 first")  # fmt: skip
+
+
+def _singular_values(op, a):
+    _digits_of_float32(op, a)
     values, _ = eigen(op, _squares(op, a))
     values = op.Sqrt(op.Max(values, op.constant(0, torch.float64)))
     axis = values.rank - 1
@@ -273,32 +314,95 @@ def svdvals(op, A, *, driver=None):
     return _singular_values(op, A)
 
 
-@converter("torch.ops.aten._linalg_svd", cases=[])
+def _is_tall(op, a):
+    rows, columns = a.shape[-2:]
+    return op.same(min(rows, columns), columns)
+
+
+@converter("torch.ops.aten._linalg_svd", cases=[case("float32[n,3,4]", compute_uv=False)])
 def svd(op, A, full_matrices=False, compute_uv=True, *, driver=None):
-    if compute_uv:
-        op.refuse("singular vectors are known up to their signs, which every library chooses otherwise",
-                  "torch.linalg.svdvals gives the values alone")  # fmt: skip
-    u, _, v = op.result
-    return _empty(op, u), _singular_values(op, A), _empty(op, v)
+    if not compute_uv:
+        u, _, v = op.result
+        return _empty(op, u), _singular_values(op, A), _empty(op, v)
+    tall = _is_tall(op, A)
+    s = _singular_values(op, A)
+    u, v = _singular_vectors(op, wide(op, A) if tall else flipped(op, wide(op, A)))
+    if not full_matrices:
+        u = op.Slice(u, [0], op.sizes([min(A.shape[-2], A.shape[-1])]), [A.rank - 1])
+    u, v = (op.cast(x, A.dtype) for x in ((u, v) if tall else (v, u)))
+    return u, s, flipped(op, v)
 
 
-@converter(
-    "torch.linalg.pinv", "torch.pinverse", cases=[case("float32[n,4,3]"), case("float32[n,3,4]")]
-)
+def _singular_vectors(op, a):
+    """U and V of a tall matrix: V from a^T a; then U from a @ V, whose columns are at right angles."""
+    _, v = eigen(op, op.MatMul(flipped(op, a), a))
+    v = op.Slice(v, [-1], [-(2**62)], [v.rank - 1], [-1])
+    q, r, _, _ = reflected(op, op.MatMul(a, v))
+    size = a.shape[-1]
+    diagonal = op.ReduceSum(op.Mul(op.Slice(r, [0], op.sizes([size]), [a.rank - 2]),
+                                   eye_like(op, a, size)), [a.rank - 2])  # fmt: skip
+    signs = op.Where(op.Less(diagonal, 0), op.constant(-1, a.dtype), 1)
+    rows = op.sizes([*a.shape[:-2], 1, a.shape[-2] - size])
+    signs = op.Concat(signs, op.Expand(op.constant(1, a.dtype), rows), axis=a.rank - 1)
+    return op.Mul(q, signs), v
+
+
+def _pseudo_inverse(op, a, limit=None):
+    """V / s U^T, from the smaller of A^T A and A A^T, whatever the signs of their vectors are."""
+    tall, other = _is_tall(op, a), flipped(op, a)
+    values, v = eigen(op, op.MatMul(other, a) if tall else op.MatMul(a, other))
+    keep = op.Greater(values, 0)
+    if limit is not None:
+        keep = op.Greater(op.Sqrt(op.Max(values, op.constant(0, a.dtype))), limit(values))
+    inverse = op.Where(keep, op.Div(1, op.Where(keep, values, 1)), 0)
+    square = op.MatMul(op.Mul(v, op.Unsqueeze(inverse, [-2])), flipped(op, v))
+    return op.MatMul(square, other) if tall else op.MatMul(other, square)
+
+
+@converter("torch.linalg.pinv", "torch.pinverse",
+           cases=[case("float32[n,4,3]"), case("float32[n,3,4]"), case(_POSITIVE, hermitian=True)])  # fmt: skip
 def pinv(op, A, rcond=None, hermitian=False, *, atol=None, rtol=None):
-    """V / s U^T, from the eigenvectors of A^T A, whatever their signs are."""
     rows, columns = A.shape[-2:]
     if any(type(n) is int and n == 0 for n in A.shape):
         return op.Expand(op.constant(0, A.dtype), op.sizes([*A.shape[:-2], columns, rows]))
+    _digits_of_float32(op, A)
     a = _symmetric(op, A, "L") if hermitian else wide(op, A)
-    values, v = eigen(op, op.MatMul(flipped(op, a), a))
-    values = op.Sqrt(op.Max(values, op.constant(0, torch.float64)))
-    limit = _limit(op, A, values, atol, rcond if rtol is None else rtol)
-    keep = op.Greater(values, limit)
-    squares = op.Where(keep, op.Div(1, op.Where(keep, op.Mul(values, values), 1)), 0)
-    scaled = op.Mul(v, op.Unsqueeze(squares, [-2]))
-    y = op.MatMul(scaled, op.MatMul(flipped(op, v), flipped(op, a)))
-    return op.cast(y, A.dtype)
+
+    def limit(squares):
+        values = op.Sqrt(op.Max(squares, op.constant(0, a.dtype)))
+        return _limit(op, A, values, atol, rcond if rtol is None else rtol)
+
+    return op.cast(_pseudo_inverse(op, a, limit), A.dtype)
+
+
+@converter("torch.linalg.lstsq",
+           cases=[case("float32[n,4,3]", "float32[n,4,2]"), case("float32[n,3,4]", "float32[n,3,2]"),
+                  case("float32[4,3]", "float32[4,2]", driver="gels")])  # fmt: skip
+def lstsq(op, input, b, rcond=None, *, driver=None):
+    """The shortest of the best answers."""
+    _digits_of_float32(op, input)
+    _, residuals, rank, values = op.result
+    a = wide(op, input)
+    vector = b.rank < input.rank
+    right = op.Unsqueeze(wide(op, b), [-1]) if vector else wide(op, b)
+
+    def limit(squares):
+        lengths = op.Sqrt(op.Max(squares, op.constant(0, a.dtype)))
+        return _limit(op, input, lengths, None, rcond)
+
+    # "gels" takes it that no direction is lost, and does not look.
+    x = op.MatMul(_pseudo_inverse(op, a, None if driver == "gels" else limit), right)
+    left = _empty(op, residuals)
+    if residuals.shape != (0,):
+        off = op.Sub(op.MatMul(a, x), right)
+        left = op.cast(op.ReduceSum(op.Mul(off, off), [off.rank - 2], keepdims=0), input.dtype)
+    x = op.Squeeze(x, [-1]) if vector else x
+    return (
+        op.cast(x, input.dtype),
+        left,
+        _empty(op, rank) if rank.shape == (0,) else matrix_rank(op, input, rtol=rcond),
+        _empty(op, values) if values.shape == (0,) else _singular_values(op, input),
+    )
 
 
 def _limit(op, a, values, atol, rtol):

@@ -6,9 +6,6 @@ from functools import reduce
 import pytest
 import torch
 
-import hx
-from hx import runtime
-
 WIDE = [*torch.linspace(-30, 30, 1201).tolist(), *torch.logspace(-38, 37, 151).tolist()]
 NUMBERS = [*WIDE, *(-x for x in WIDE[-151:]), 0.0, -0.0, math.inf, -math.inf, math.nan]
 
@@ -18,19 +15,6 @@ NAMES = """lgamma digamma erfinv i0 special.i0e special.i1 special.i1e special.e
 special.log_ndtr special.ndtri special.entr special.modified_bessel_k0 special.modified_bessel_k1
 special.scaled_modified_bessel_k0 special.scaled_modified_bessel_k1 special.spherical_bessel_j0
 special.bessel_j0 special.bessel_j1 special.bessel_y0 special.bessel_y1""".split()
-
-
-def exported(function, *args):
-    class Model(torch.nn.Module):
-        def forward(self, *args):
-            return function(*args)
-
-    program = hx.export(Model(), args, None, verify=False)
-    names = [value.name for value in program.model.graph.inputs]
-    import onnx_ir
-
-    session = runtime.Session(onnx_ir.to_proto(program.model).SerializeToString())
-    return session.run(dict(zip(names, args)))[0]
 
 
 def assert_close(found, exact, share, floor=1e-37):
@@ -44,7 +28,7 @@ def assert_close(found, exact, share, floor=1e-37):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_function_of_one_number(name):
+def test_function_of_one_number(exported, name):
     function = reduce(getattr, name.split("."), torch)
     x = torch.tensor(NUMBERS)
     rough = name.startswith(ROUGH)
@@ -56,7 +40,7 @@ def test_function_of_one_number(name):
         assert_close(found, exact, 2e-7)
 
 
-def test_bessel_functions_where_pytorch_is_rough():
+def test_bessel_functions_where_pytorch_is_rough(exported):
     """By the integral that defines them, at points that are zeros but for a little."""
     x = torch.tensor([2.4048, 5.52, 7.0156, 8.6537, 20.0, 50.0])
     angles = torch.linspace(0, 2 * math.pi, 513, dtype=torch.float64)[:-1]
@@ -66,7 +50,7 @@ def test_bessel_functions_where_pytorch_is_rough():
         assert_close(found, waves.mean(1), 2e-7)
 
 
-def test_airy_function_on_both_sides():
+def test_airy_function_on_both_sides(exported):
     x = torch.linspace(-12, 12, 241)
     line = torch.arange(-9, 9, 0.02, dtype=torch.float64) + 1.3j
     exact = torch.exp(1j * (line**3 / 3 + x.double()[:, None] * line)).sum(1).real * 0.02
@@ -78,7 +62,7 @@ def test_airy_function_on_both_sides():
 
 
 @pytest.mark.parametrize("order", range(5))
-def test_polygamma_on_both_sides_of_zero(order):
+def test_polygamma_on_both_sides_of_zero(exported, order):
     x = torch.tensor([*torch.linspace(-9.99, 12, 500).tolist(), 0.0, -3.0, 1e-3, -1e-3, 40.0])
     exact = torch.polygamma(order, x.double())
     if order == 0:
@@ -89,7 +73,7 @@ def test_polygamma_on_both_sides_of_zero(order):
     assert torch.equal(found[~away].isnan(), torch.polygamma(order, x)[~away].isnan())
 
 
-def test_the_shares_of_the_gamma_distribution():
+def test_the_shares_of_the_gamma_distribution(exported):
     a = torch.tensor(
         [0.01, 0.5, 1.0, 3.0, 10.0, 50.0, 200.0, 5000.0, 0.0, math.inf, -1.0, math.nan]
     )
@@ -101,7 +85,7 @@ def test_the_shares_of_the_gamma_distribution():
         assert_close(exported(function, a, x), function(a.double(), x.double()), 2e-6, 1e-30)
 
 
-def test_orthogonal_polynomials_of_many_degrees():
+def test_orthogonal_polynomials_of_many_degrees(exported):
     x = torch.linspace(-1.5, 1.5, 41)[:, None].repeat(1, 14)
     n = torch.arange(-2, 12, dtype=torch.float32).repeat(41, 1)
     for kind in ("chebyshev_polynomial_t", "hermite_polynomial_h", "laguerre_polynomial_l",
@@ -116,7 +100,7 @@ def test_orthogonal_polynomials_of_many_degrees():
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_the_next_number(dtype):
+def test_the_next_number(exported, dtype):
     tiny, most = torch.finfo(dtype).tiny, torch.finfo(dtype).max
     found = [0.0, -0.0, 1.0, -1.0, 0.75, tiny, -tiny, tiny * 1.5, most, -most, math.inf, -math.inf]
     numbers = torch.tensor([*found, 3.7, math.nan, 1e-3, tiny / 4], dtype=dtype)

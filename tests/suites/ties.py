@@ -1,6 +1,9 @@
-"""Operators that pick one of several equal elements, and do not promise which one.
+"""Operators that pick one of several right answers, and do not promise which one.
 
-Two results of such an operator are the same when the elements that they picked are.
+Where equal elements are picked, two results are the same when the elements are. Eigenvectors and
+singular vectors are known up to a sign, or a turn where values are equal: PyTorch's documentation
+says that they differ between machines. A result is right when its values are PyTorch's, its vectors
+are at right angles and of length 1, and together they make the matrix, each within the tolerance.
 """
 
 from __future__ import annotations
@@ -17,6 +20,8 @@ AXIS = {"sort": 0, "argsort": 0, "msort": None, "topk": 1, "kthvalue": 1, "mode"
 
 
 def same_picks(name: str, sample: Any) -> Callable[[list, list], bool] | None:
+    if name in FACTORS:
+        return lambda found, expected: FACTORS[name](sample, found, expected)
     if name not in AXIS:
         return None
     x = sample.input if sample.input.dim() else sample.input.unsqueeze(0)
@@ -44,3 +49,47 @@ def same_picks(name: str, sample: Any) -> Callable[[list, list], bool] | None:
         return True
 
     return same
+
+
+def _near(x: torch.Tensor, y: torch.Tensor) -> bool:
+    size = max(1.0, y.abs().max().item()) if y.numel() else 1.0
+    return x.shape == y.shape and torch.allclose(x, y, rtol=0, atol=1e-5 * size)
+
+
+def _right_angles(vectors: torch.Tensor) -> bool:
+    return _near(
+        vectors.mT @ vectors, torch.eye(vectors.shape[-1]).expand(vectors.mT.shape[:-1] + (-1,))
+    )
+
+
+def _all_like(found: list, expected: list) -> bool:
+    return len(found) == len(expected) and all(
+        (a.shape, a.dtype) == (b.shape, b.dtype) for a, b in zip(found, expected)
+    )
+
+
+def _eigh(sample: Any, found: list, expected: list) -> bool:
+    if not _all_like(found, expected):
+        return False
+    values, vectors = found
+    half = sample.input.triu() if sample.kwargs.get("UPLO", "L") == "U" else sample.input.tril()
+    a = half + half.mT - torch.diag_embed(half.diagonal(dim1=-2, dim2=-1))
+    return (_near(values, expected[0]) and _right_angles(vectors)
+            and _near(vectors * values[..., None, :] @ vectors.mT, a))  # fmt: skip
+
+
+def _svd(sample: Any, found: list, expected: list, flipped: bool) -> bool:
+    if not _all_like(found, expected):
+        return False
+    u, s, v = found
+    v = v if flipped else v.mT
+    n = s.shape[-1]
+    return (_near(s, expected[1]) and _right_angles(u) and _right_angles(v)
+            and _near(u[..., :n] * s[..., None, :] @ v[..., :n].mT, sample.input))  # fmt: skip
+
+
+FACTORS: dict[str, Callable[[Any, list, list], bool]] = {
+    "linalg.eigh": _eigh,
+    "linalg.svd": lambda *seen: _svd(*seen, flipped=False),
+    "svd": lambda *seen: _svd(*seen, flipped=True),
+}

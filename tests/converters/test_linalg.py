@@ -1,0 +1,59 @@
+"""Linear algebra: factors that are known up to a sign, and matrices that have no answer."""
+
+import pytest
+import torch
+
+import hx
+
+
+def whitened(x):
+    values, vectors = torch.linalg.eigh(x @ x.mT + torch.eye(3))
+    return vectors / values.sqrt()[..., None, :] @ vectors.mT @ x
+
+
+def rebuilt(x):
+    u, s, v = torch.linalg.svd(x, full_matrices=False)
+    return u * (s - s.mean())[..., None, :] @ v
+
+
+@pytest.mark.parametrize("function", [whitened, rebuilt], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("shape", [(2, 3, 5), (3, 3)], ids=str)
+def test_vectors_whose_sign_does_not_matter_export_and_are_proven(function, shape):
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return function(x)
+
+    x = torch.randn(*shape)
+    program = hx.export(Model(), x, None, verify=True)
+    torch.testing.assert_close(program.run(x), function(x), atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(5, 3), (3, 5), (2, 4, 4)], ids=str)
+def test_all_singular_vectors_make_a_base(exported, shape):
+    x = torch.randn(*shape)
+    u = exported(lambda x: torch.linalg.svd(x)[0], x)
+    v = exported(lambda x: torch.linalg.svd(x)[2], x)
+    for base in (u, v):
+        one = torch.eye(base.shape[-1]).expand(base.shape)
+        torch.testing.assert_close(base @ base.mT, one, atol=1e-6, rtol=0)
+
+
+SINGULAR = torch.tensor([[[1.0, 2], [2, 4]], [[1, 2], [3, 4]], [[0, 0], [0, 0]]])
+
+
+@pytest.mark.parametrize("name", ["inv_ex", "lu_factor_ex", "cholesky_ex", "solve_ex"])
+def test_info_tells_which_matrices_have_no_answer(exported, name):
+    function = getattr(torch.linalg, name)
+    more = (torch.ones(3, 2, 1),) if name == "solve_ex" else ()
+    info = exported(lambda *args: function(*args).info, SINGULAR, *more)
+    assert torch.equal(info, function(SINGULAR, *more).info)
+    assert info.any()
+    assert not info.all() or name == "cholesky_ex"
+
+
+def test_largest_and_smallest_beside_nan(exported):
+    x = torch.randn(7, 9)
+    x[2, 3] = x[5, 3] = x[6, 8] = torch.nan
+    for f in (lambda x: x.amax(0), lambda x: x.max(1).indices, lambda x: x.argmin(0),
+              lambda x: x.min(0).values, lambda x: x.max()):  # fmt: skip
+        torch.testing.assert_close(exported(f, x), f(x), equal_nan=True)
