@@ -144,23 +144,31 @@ def permutation(op, pivots, size, dtype):
 
 
 def cholesky(op, a):
-    """L of a = L @ L^T, column by column; and info: NaN from the column on that has no root."""
+    """L of a = L @ L^T, column by column; and info: as LAPACK, stops at a square that has no root."""
     a = wide(op, a)
     n = a.shape[-1]
-    rows = counted(op, n)
-    start = op.Expand(op.constant(0, a.dtype), op.sizes(a.shape))
+    places = counted(op, n)
+    rows = op.Unsqueeze(places, [-1])
 
     def step(j, lower, info):
-        column = op.Gather(a, op.Reshape(j, [1]), axis=a.rank - 1)
-        row = op.Gather(lower, op.Reshape(j, [1]), axis=a.rank - 2)
-        rest = op.Sub(column, op.MatMul(lower, flipped(op, row)))
+        done = op.Where(
+            op.Less(places, j), op.Gather(lower, op.Reshape(j, [1]), axis=a.rank - 2), 0
+        )
+        column = op.Gather(lower, op.Reshape(j, [1]), axis=a.rank - 1)
+        rest = op.Sub(column, op.MatMul(lower, flipped(op, done)))
         square = op.Gather(rest, op.Reshape(j, [1]), axis=a.rank - 2)
-        none = op.Not(op.Greater(op.Squeeze(square, [a.rank - 2, a.rank - 1]), 0))
-        pivot = op.Sqrt(square)
-        rest = op.Where(op.Unsqueeze(op.Less(rows, j), [-1]), 0, op.Div(rest, pivot))
-        return op.Where(op.Equal(rows, j), rest, lower), noted(op, info, none, j)
+        none = op.Squeeze(op.Not(op.Greater(square, 0)), [a.rank - 2, a.rank - 1])
+        info = noted(op, info, none, j)
+        good = op.Unsqueeze(op.Equal(info, 0), [-1, -2])
+        root = op.Sqrt(op.Where(good, square, 1))
+        below = op.Where(op.Greater(rows, j), op.Div(rest, root), column)
+        new = op.Where(op.Equal(rows, j), root, below)
+        new = op.Where(good, new, op.Where(op.Equal(rows, j), square, column))
+        now = op.Equal(op.Unsqueeze(info, [-1, -2]), op.Add(j, 1))  # goes wrong at this step
+        change = op.And(op.Equal(places, j), op.Or(good, now))
+        return op.Where(change, new, lower), info
 
-    return loop(op, n, [start, nothing_wrong(op, a)], step)
+    return loop(op, n, [op.Trilu(a, upper=0), nothing_wrong(op, a)], step)
 
 
 def reflected(op, a):

@@ -57,3 +57,13 @@ def test_largest_and_smallest_beside_nan(exported):
     for f in (lambda x: x.amax(0), lambda x: x.max(1).indices, lambda x: x.argmin(0),
               lambda x: x.min(0).values, lambda x: x.max()):  # fmt: skip
         torch.testing.assert_close(exported(f, x), f(x), equal_nan=True)
+
+
+def test_a_matrix_without_a_factor_is_left_as_lapack_leaves_it(exported):
+    x = torch.randn(4, 6, 6)
+    x = x @ x.mT + torch.eye(6)
+    x[1, 3, 3] = x[2, 0, 0] = x[3, 5, 5] = -50
+    for upper in (False, True):
+        factor, info = exported(lambda x: torch.linalg.cholesky_ex(x, upper=upper), x)
+        assert info.tolist() == [0, 4, 1, 6]
+        torch.testing.assert_close(factor, torch.linalg.cholesky_ex(x, upper=upper).L)
