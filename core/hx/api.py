@@ -198,12 +198,14 @@ def _require_covered(report: Report) -> None:
         return
     count = len(report.missing)
     listed = "\n".join(f"  {m}" for m in report.missing)
-    raise MissingConverters(
+    error = MissingConverters(
         f"{count} target{'s have' if count > 1 else ' has'} no converter\n{listed}",
         report.missing,
         hint="a pack may have them: pip install it, and look with `hx converters list`"
         + (f"\n         one pack for all: {scaffold(report.missing)}" if count > 1 else ""),
     )
+    error.report = report
+    raise error
 
 
 def _escaped(report: Report) -> EscapeError:

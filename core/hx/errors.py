@@ -20,6 +20,7 @@ do next. `what` is required; the others are printed when they are known.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,7 @@ class HxError(Exception):
         self.where = where
         self.why = why
         self.hint = hint
+        self.report: Any = None  # how far an export came, where there is something to show
 
     def __str__(self) -> str:
         parts = [self.what]

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .errors import HxError
-from .nodes import NodeTable, check_nodes
+from .nodes import NodeTable, check_nodes, record_again
 from .runtime import Refused
 
 if TYPE_CHECKING:
@@ -34,8 +34,9 @@ def locate(
     case: Case,
     target: Path | None = None,
     custom_ops: Sequence[Any] = (),
-) -> list[str]:
-    """What to tell about a case that failed, most telling first."""
+) -> tuple[list[str], list[str], NodeTable | None]:
+    """What to tell about a case that failed, most telling first; what of it was baked in; and
+    the table of its nodes."""
     options: Any = {"target": target, "custom_ops": custom_ops, "until_off": True}
     table = NodeTable([])
     try:
@@ -43,10 +44,19 @@ def locate(
     except Refused:
         pass
     except (HxError, Exception):  # the model need not run twice for its error to be told
-        return []
+        return [], [], None
     told = [table.unseen, first_off(table)]
     baked = [] if table.model is None else list(apart(model, table.model))[:MOST]
-    return [text for text in [*told, *baked] if text]
+    return [text for text in [*told, *baked] if text], baked, table if table.rows else None
+
+
+def baked_sizes(captured: Capture, model: onnx_ir.Model) -> list[str]:
+    """Constants and branches that are others at other sizes, though the proof saw no harm in it."""
+    recorded = {name: tensor.shape for name, tensor in captured.prepared.tensors.items()}
+    for case in captured.cases:
+        if any(tensor.shape != recorded[name] for name, tensor in case.feeds.items()):
+            return list(apart(model, record_again(captured, case)[0]))[:MOST]
+    return []
 
 
 def first_off(table: NodeTable) -> str:

@@ -98,7 +98,7 @@ def check_nodes(
     turn = turns = 0
     while turn <= turns:
         kept = Kept(budget, turn)
-        table.model, names = _again(captured, case, kept)
+        table.model, names = record_again(captured, case, kept)
         wanted = {names[id(v)]: t for v, t in kept.pairs if names.get(id(v)) in rows}
         table.unseen = table.unseen or kept.unseen
         if wanted:
@@ -158,7 +158,9 @@ def _same(a: torch.Tensor, b: torch.Tensor) -> bool:
     return bool(torch.equal(a, b)) or bool(((a == b) | ((a != a) & (b != b))).all())
 
 
-def _again(captured: Capture, case: Case, kept: Kept) -> tuple[onnx_ir.Model, dict[int, str]]:
+def record_again(
+    captured: Capture, case: Case, kept: Kept | None = None
+) -> tuple[onnx_ir.Model, dict[int, str]]:
     """A recording of the case, its graph, and what each value is called in it."""
     from . import graph
     from .capture import capture

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from . import save
+from . import containers, save
 from .errors import UsageError, VerificationError
 from .kernels import op_runs
 from .nodes import NodeTable, check_nodes
 from .proving import prove_program
 from .report import Report
 from .runtime import Refused
+from .surely import inside
 from .verify import Case
 
 if TYPE_CHECKING:
@@ -22,12 +24,16 @@ if TYPE_CHECKING:
     from .capture import Capture
 
 
+T = TypeVar("T")
+
+
 class Program:
     """`model` is an onnx_ir.Model, `report` says what happened, `proof` how it was checked."""
 
     def __init__(self, model: onnx_ir.Model, report: Report, captured: Capture) -> None:
         self.model = model
         self.report = report
+        report.program = self
         self._captured = captured
         self._runner: Any = None
 
@@ -65,6 +71,13 @@ class Program:
                 report.timings["verify"] = time.perf_counter() - start
             if report.proof is not None and report.proof.wrong:
                 self._reject(staged, keep_rejected)
+            if report.proof is not None and self._captured.prepared.dynamic:
+                from .locate import baked_sizes
+
+                tell("lay beside another size")
+                start = time.perf_counter()
+                report.baked = baked_sizes(self._captured, self.model)
+                report.timings["sizes"] = time.perf_counter() - start
             if every_node:
                 tell("check every node")
                 self._check_nodes(staged)
@@ -78,25 +91,62 @@ class Program:
 
     def _reject(self, staged: save.Staged, keep: str | os.PathLike | None) -> None:
         proof = self.report.proof
-        why = _why(self._captured, self.model, staged, proof, self._kernels)
+        why = self.report.why = self._why(staged, proof)
         hint = "nothing was written; --keep-rejected keeps the file"
         if keep is not None:
             hint = f"{self.report.path or 'the target'} is untouched; what was rejected is in "
             hint += os.fspath(staged.keep(keep))
-        raise VerificationError(
+        error = VerificationError(
             proof.explain(), proof=proof, why="\n         ".join(why), hint=hint
         )
+        error.report = self.report
+        raise error
+
+    def _why(self, staged: save.Staged, proof: Any) -> list[str]:
+        """Where it broke, what was baked in, and what left the graph."""
+        from .locate import locate
+
+        captured = self._captured
+        wrong = next((check.name for check in proof.cases if not check.ok), None)
+        case = next((case for case in captured.cases if case.name == wrong), None)
+        lines = []
+        if case is not None and not captured.prepared.hollow:
+            found = locate(captured, self.model, staged.path, case, staged.target, self._kernels)
+            lines, self.report.baked, self.report.node_table = found
+        suspects = list(captured.recording.escapes.values())
+        if suspects:
+            first = "; ".join(map(str, suspects[:3]))
+            told = "values left the graph, and what Python did with them is not in it: "
+            lines.append(told + first)
+        return lines
 
     @property
     def _kernels(self) -> list[type]:
         return op_runs(self._captured.registry.kernels)
 
+    @property
+    def classes(self) -> dict[str, str]:
+        """The name of the class of each module, by its path."""
+        return self._captured.classes
+
     def check_nodes(self) -> NodeTable:
         """Every node of the graph beside what the model had there, on the recorded inputs."""
-        if self.report.node_table is None:
+
+        def check(_: None) -> None:
             with save.staged(self.model, None) as staged:
                 self._check_nodes(staged)
+
+        if self.report.node_table is None:
+            inside(containers.using(self._captured.registry.containers), check)
         return self.report.node_table
+
+    def examined(self, look: Callable[[], T]) -> T:
+        """What `look` gives, once all that a report tells of the program is known."""
+        if self.report.node_table is None:
+            # What cannot be run has no errors to show.
+            with contextlib.suppress(VerificationError):
+                self.check_nodes()
+        return inside(containers.using(self._captured.registry.containers), lambda _: look())
 
     def _check_nodes(self, staged: save.Staged) -> None:
         start = time.perf_counter()
@@ -129,25 +179,10 @@ class Program:
             from .running import Runner
 
             self._runner = Runner(self._captured, self.model, self.report.path)
-        return self._runner(args, kwargs)
+        known = containers.using(self._captured.registry.containers)
+        return inside(known, lambda _: self._runner(args, kwargs))
 
     def save(self, path: str | os.PathLike, external_data: bool | None = None) -> None:
         """Writes the model to a file, whole or not at all."""
         saved = save.save(self.model, path, external_data)
         self.report.path, self.report.size = os.fspath(saved.path or path), saved.size
-
-
-def _why(captured: Capture, model: Any, staged: Any, proof: Any, kernels: Any) -> list[str]:
-    """Where it broke, what was baked in, and what left the graph."""
-    from .locate import locate
-
-    wrong = next((check.name for check in proof.cases if not check.ok), None)
-    case = next((case for case in captured.cases if case.name == wrong), None)
-    lines = []
-    if case is not None and not captured.prepared.hollow:
-        lines = locate(captured, model, staged.path, case, staged.target, kernels)
-    suspects = list(captured.recording.escapes.values())
-    if suspects:
-        first = "; ".join(map(str, suspects[:3]))
-        lines.append(f"values left the graph, and what Python did with them is not in it: {first}")
-    return lines

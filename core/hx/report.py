@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from .errors import Where
+from .errors import UsageError, Where
 
 SCHEMA = 1
+FORMS = ("html", "json", "md")
 
 
 @dataclass
@@ -90,6 +93,9 @@ class Report:
     timings: dict[str, float] = field(default_factory=dict)
     proof: Any = None
     node_table: Any = None  # a nodes.NodeTable, when every node was checked
+    baked: list[str] = field(default_factory=list)  # what changed when sizes did, and should not
+    why: list[str] = field(default_factory=list)  # of a proof that failed: where, and what did it
+    program: Any = field(default=None, repr=False)
 
     @property
     def covered(self) -> bool:
@@ -132,6 +138,8 @@ class Report:
             ],
             "changed_buffers": self.changed_buffers,
             "notes": self.notes,
+            "baked": self.baked,
+            "why": self.why,
             "timings": {k: round(v, 6) for k, v in self.timings.items()},
             "proof": None if self.proof is None else self.proof.to_dict(),
             "node_checks": None if self.node_table is None else self.node_table.to_dict(),
@@ -139,3 +147,45 @@ class Report:
 
     def to_json(self, indent: int | None = 2) -> str:
         return json.dumps(self.to_dict(), indent=indent)
+
+    def to_html(self, path: str | os.PathLike) -> None:
+        """One page that needs nothing else: the graph, its modules, errors, what is to be told."""
+        self.write(path, "html")
+
+    def to_markdown(self) -> str:
+        from .page import data, markdown
+
+        return markdown.text(self._whole(data))
+
+    def write(self, path: str | os.PathLike, form: str = "") -> None:
+        """As a page, as Markdown or as data: .html, .md or .json.
+
+        Errors by node are a part of it: where they were not worked out yet, the model is recorded
+        and the graph is run once more.
+        """
+        target = Path(path)
+        form = form or target.suffix.lstrip(".").lower()
+        if form not in FORMS:
+            raise UsageError(
+                f"a report is not written as {target.name!r}",
+                hint="give it a name that ends in .html, .json or .md",
+            )
+        from .page import data
+
+        found = self._whole(data)
+        if form == "html":
+            from .page import html
+
+            text = html.page(found)
+        elif form == "md":
+            from .page import markdown
+
+            text = markdown.text(found)
+        else:
+            text = json.dumps(found, indent=2) + "\n"
+        target.write_text(text, encoding="utf-8")
+
+    def _whole(self, data: Any) -> dict[str, Any]:
+        if self.program is None:
+            return data.gather(self)
+        return self.program.examined(lambda: data.gather(self))

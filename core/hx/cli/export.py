@@ -258,6 +258,7 @@ def summary(report: Any, path: Path | None) -> None:
         ("packs", ", ".join(f"{name} ({amount(n, 'node')})" for name, n in report.packs.items())),
         ("buffers", _changed(report.changed_buffers)),
         ("escapes", _escapes(report.escapes)),
+        ("baked in", "\n".join(report.baked)),
         ("note", "\n".join(report.notes[:5]) + _more(report.notes, 5)),
         ("time", _times(report.timings)),
         ("proof", report.proof.summary() if report.proof else "not verified (--no-verify)"),

@@ -1,0 +1,73 @@
+"""Numbers and places in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hx.nodes import relative
+
+
+def share(number: float | None) -> str:
+    return "inf" if number is None else "0" if not number else f"{number:.1e}"
+
+
+def seconds(number: float) -> str:
+    if number < 1e-3:
+        return f"{number * 1e6:.0f} µs"
+    return f"{number * 1e3:.1f} ms" if number < 1 else f"{number:.1f} s"
+
+
+def amount(number: int) -> str:
+    for unit, letter in ((1e9, "G"), (1e6, "M")):
+        if number >= unit:
+            return f"{number / unit:.1f} {letter}"
+    return f"{number:,}"
+
+
+def size(number: float) -> str:
+    for unit in ("B", "kB", "MB"):
+        if number < 1000:
+            return f"{number:.0f} {unit}"
+        number /= 1000
+    return f"{number:.2f} GB"
+
+
+def place(source: str) -> str:
+    """A place in code, as short as it can be."""
+    if "/site-packages/" in source:
+        return source.rpartition("/site-packages/")[2]
+    return relative(source) if source else ""
+
+
+def line_of(each: dict[str, Any]) -> str:
+    """The place of an escape, or of a call that nobody converts."""
+    return place(f"{each['file']}:{each['line']}")
+
+
+def edge(each: dict[str, Any]) -> str:
+    dims = ", ".join("?" if dim is None else str(dim) for dim in each.get("shape") or ())
+    dtype = {"float": "float32", "double": "float64"}.get(each["dtype"], each["dtype"])
+    return f"{each['name']} {dtype}[{dims}]"
+
+
+def verdict(found: dict[str, Any]) -> tuple[str, str]:
+    """The first words of a report, and what follows."""
+    state = found["state"]
+    if state == "missing":
+        count = len(found["missing"])
+        return "Not exported.", f"{count} target{'s have' if count > 1 else ' has'} no converter."
+    if state == "unverified":
+        return "Not verified.", "Nobody held the file against the model."
+    cases = [case["name"] for case in found["proof"]["cases"]]
+    if state == "wrong":
+        return "Wrong.", "The file does not compute what the model computes, and was not written."
+    outputs = [o for case in found["proof"]["cases"] for o in case["outputs"]]
+    worst = max(outputs, key=lambda o: o["max_rel"] / o["allowed"] if o["allowed"] else 0.0)
+    error = "All equal"
+    if worst["allowed"]:
+        error = f"Largest error {share(worst['max_rel'])}, {share(worst['allowed'])} allowed"
+    return "Verified", f"on {_list(cases)} inputs. {error}."
+
+
+def _list(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
