@@ -163,7 +163,11 @@ def _assemble(captured: Capture, output_names: Sequence[str] | None, opset: int)
 
 def _report(captured: Capture, registry: Registry, opset: int) -> Report:
     recording = captured.recording
-    report = Report(opset=opset)
+    report = Report(captured.name, opset=opset)
+    report.installed = [
+        {"pack": pack.key, "version": pack.version, "status": pack.status}
+        for pack in registry.packs
+    ]
     report.missing = sorted(recording.missing.values(), key=lambda m: (-m.count, m.target))
     for missing in report.missing:
         missing.nearest = registry.nearest(missing.target)

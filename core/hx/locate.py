@@ -9,6 +9,7 @@ branch was taken the other way.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,8 +42,9 @@ def locate(
     table = NodeTable([])
     try:
         table = check_nodes(captured, path, case, **options)
-    except Refused:
-        pass
+    except Refused:  # it does not run at all: what was baked in may say why
+        with contextlib.suppress(HxError, Exception):
+            table.model = record_again(captured, case)[0]
     except (HxError, Exception):  # the model need not run twice for its error to be told
         return [], [], None
     told = [table.unseen, first_off(table)]

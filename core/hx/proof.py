@@ -7,6 +7,8 @@ from typing import Any
 
 from hx.errors import VerificationError
 
+TOLD = 2  # cases that are wrong and told in full
+
 
 @dataclass
 class OutputCheck:
@@ -100,10 +102,8 @@ class Proof:
             lines += ["onnx's checker refuses the file:", _indented(self.checker)]
         if self.problem:
             lines += ["onnxruntime refuses the file:", _indented(self.problem)]
-        for case in self.cases:
-            if case.ok:
-                lines.append(f"{case.name} inputs: right")
-                continue
+        wrong = [case for case in self.cases if not case.ok]
+        for case in wrong[:TOLD]:
             lines.append(f"{case.name} inputs: wrong")
             if case.problem:
                 lines.append(_indented(case.problem))
@@ -111,6 +111,10 @@ class Proof:
                 lines += [_indented(line) for line in _told(output)]
             if case.note:
                 lines.append(_indented(case.note))
+        lines += [f"{case.name} inputs: wrong, too" for case in wrong[TOLD:]]
+        right = [case.name for case in self.cases if case.ok]
+        if right:
+            lines.append(f"{', '.join(right)} inputs: right")
         if not lines:
             lines.append("nothing was compared: there were no cases")
         return "\n".join(lines)

@@ -32,6 +32,7 @@ def prove_program(captured: Capture, path: str | os.PathLike, custom_ops: Any = 
         # A number or a branch left the graph: other inputs may take another way.
         others += [(f"fresh {n}", fresh(recorded, seed=n)) for n in (2, 3, 4)]
         others.append(("opposite", {k: _opposite(t) for k, t in recorded.items()}))
+        others.append(("small", {k: _small(t) for k, t in recorded.items()}))
     for name, tensors in others:
         found, refused = _case(captured, name, tensors)
         cases += found
@@ -74,6 +75,10 @@ def _apart(a: Any, b: Any, depth: int) -> bool:
 def _opposite(tensor: torch.Tensor) -> torch.Tensor:
     """The same with the other sign; of what has none, as it is."""
     return -tensor if tensor.is_floating_point() or tensor.is_complex() else tensor.clone()
+
+
+def _small(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor / 128 if tensor.is_floating_point() or tensor.is_complex() else tensor.clone()
 
 
 def _only_numbers(proof: Proof) -> bool:

@@ -75,6 +75,7 @@ def scaffold(missing: list[Missing]) -> str:
 class Report:
     """What an export did. `to_json()` for programs; `str()` is the summary for people."""
 
+    name: str = "model"
     nodes: int = 0
     initializers: int = 0
     size: int = 0
@@ -95,6 +96,7 @@ class Report:
     node_table: Any = None  # a nodes.NodeTable, when every node was checked
     baked: list[str] = field(default_factory=list)  # what changed when sizes did, and should not
     why: list[str] = field(default_factory=list)  # of a proof that failed: where, and what did it
+    installed: list[dict[str, str]] = field(default_factory=list)  # packs, sound or not
     program: Any = field(default=None, repr=False)
 
     @property
@@ -107,6 +109,7 @@ class Report:
 
         return {
             "schema": SCHEMA,
+            "name": self.name,
             "path": self.path,
             "data_path": self.data_path,
             "opset": self.opset,

@@ -291,9 +291,13 @@ def _quoted(refused: Refused, model: onnx.ModelProto) -> str:
     if node is None:
         return text
     domain = f"{node.domain}." if node.domain else ""
-    lines = [f"node {node.name!r}: {domain}{node.op_type}({', '.join(node.input)})"]
-    lines += [f"  {entry.key}: {entry.value}" for entry in node.metadata_props]
-    return "\n".join([text, *lines])
+    lines = [text, f"node {node.name!r}: {domain}{node.op_type}({', '.join(node.input)})"]
+    about = {entry.key: entry.value for entry in node.metadata_props}
+    told = {"call": "target", "line": "source", "module": "module", "converter from": "pack"}
+    lines += [
+        f"  {word}: {about[f'hx.{key}']}" for word, key in told.items() if about.get(f"hx.{key}")
+    ]
+    return "\n".join(lines)
 
 
 def _tensor(value: Any) -> torch.Tensor:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy
 import onnx
 import pytest
@@ -107,6 +109,22 @@ def test_every_node_can_be_looked_at(hx):
     assert len(rows) == 8 and all(" ok " in row and "demo.py:" in row for row in rows)
     found = hx("export", "hx.demo:model", "-o", "m.onnx", "--check-every-node", "--json").json
     assert found["report"]["node_checks"][0]["op"] == "Conv"
+
+
+def test_reports_are_written_beside_the_graph_also_of_an_export_that_failed(hx, folder):
+    words = ["--report", "r.html", "--report", "r.md", "--report", "r.json"]
+    done = hx("export", "hx.demo:model", "-o", "m.onnx", *words)
+    assert done.code == 0 and "r.html, r.md, r.json" in done.err
+    assert (folder / "r.html").read_text().startswith("<!doctype html>")
+    assert json.loads((folder / "r.json").read_text())["path"].endswith("m.onnx")
+    assert hx("export", "models.py:wrong", "-o", "w.onnx", "--report", "w.md").code == 4
+    assert "**Wrong.**" in (folder / "w.md").read_text()
+    assert hx("export", "models.py:unknown", "-o", "w.onnx", "--report", "u.md").code == 5
+    assert "torch.linalg.eig" in (folder / "u.md").read_text()
+    assert not list(folder.glob("w.onnx"))
+    for name, told in (("r.pdf", "ends in .html"), ("no/r.md", "there is no folder")):
+        done = hx("export", "hx.demo:model", "-o", "m.onnx", "--report", name)
+        assert done.code == 2 and told in done.err
 
 
 def test_a_rejected_file_is_kept_when_asked_for(hx, folder):

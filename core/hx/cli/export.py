@@ -72,6 +72,15 @@ Jobs = Annotated[
 Again = Annotated[
     bool, typer.Option("--again", help="With --batch: make also what is done already.")
 ]
+Reports = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--report",
+        metavar="FILE",
+        help="A report as .html, .md or .json; also of an export that failed.",
+        show_default=False,
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No summary.")]
 
 
@@ -91,6 +100,7 @@ def export(
     verify: Verify = True,
     check_every_node: EveryNode = False,
     keep_rejected: KeepRejected = False,
+    report: Reports = None,
     strict: o.Strict = False,
     use: o.Use = None,
     no_pack: o.NoPack = None,
@@ -135,12 +145,12 @@ def export(
       hx export bert.py:build -o b.onnx -i "ids=int64[b,s]<30000" -w b.safetensors
       hx export zoo.unet:UNet -o u.onnx --inputs u.npz --dynamic "image:2=h,3=w"
       hx export hx.demo:model -o d.onnx --output-layer body --output-layer head
-      hx export hx.demo:model -o d.onnx --check-every-node
+      hx export hx.demo:model -o d.onnx --check-every-node --report d.html
       hx export llm.py:build -o l.onnx --meta -w checkpoint/ --dtype float16
       hx export --batch models.toml --jobs 4
     """
     from hx.cli.output import Progress, as_json
-    from hx.errors import UsageError
+    from hx.errors import HxError, UsageError
 
     if batch is not None:
         from hx.cli.batch import run_list
@@ -152,6 +162,7 @@ def export(
             hint="hx export SPEC -o FILE, or hx export --batch LIST",
         )
     path = check_output(output)
+    reports = [check_report(each) for each in report or ()]
     registry = o.registry_for(use, no_pack, only_packs, require, strict)
     o.tell_broken_packs(registry)
     with Progress(not quiet) as progress:
@@ -159,28 +170,33 @@ def export(
         loaded, call = o.model_and_call(
             spec, registry, input, inputs, weights, dynamic, seed, meta, streamed=True
         )
-        program = run(
-            loaded.model,
-            call,
-            path,
-            outputs=output_layer or None,
-            opset=opset,
-            verify=verify,
-            strict=strict,
-            external_data=external_data,
-            check_every_node=check_every_node,
-            keep_rejected=path.with_suffix(".rejected.onnx") if keep_rejected else None,
-            weights=loaded.weights,
-            dtype=dtype,
-            packs=registry,
-            progress=progress,
-        )
+        try:
+            program = run(
+                loaded.model,
+                call,
+                path,
+                outputs=output_layer or None,
+                opset=opset,
+                verify=verify,
+                strict=strict,
+                external_data=external_data,
+                check_every_node=check_every_node,
+                keep_rejected=path.with_suffix(".rejected.onnx") if keep_rejected else None,
+                weights=loaded.weights,
+                dtype=dtype,
+                packs=registry,
+                progress=progress,
+            )
+        except HxError as problem:
+            write_reports(problem.report, reports, progress)
+            raise
+        write_reports(program.report, reports, progress)
     if json:
         as_json("export", ok=True, report=report_data(program.report))
     elif check_every_node:
         node_table(program.report)
     if not quiet:
-        summary(program.report, path)
+        summary(program.report, path, reports)
 
 
 def run(model: Any, call: Any, path: Path | None, **rest: Any) -> Any:
@@ -190,17 +206,33 @@ def run(model: Any, call: Any, path: Path | None, **rest: Any) -> Any:
     return hx.export(model, call.args, path, kwargs=kwargs, dynamic=dynamic, **rest)
 
 
-def check_output(path: Path) -> Path:
+def check_report(path: Path) -> Path:
+    from hx.errors import UsageError
+
+    if path.suffix.lower() not in (".html", ".md", ".json"):
+        raise UsageError(f"--report {path}: a report ends in .html, .md or .json")
+    return check_output(path, "--report")
+
+
+def write_reports(report: Any, paths: list[Path], progress: Any) -> None:
+    if report is not None and paths:
+        progress("writing the report")
+        for each in paths:
+            report.write(each)
+
+
+def check_output(path: Path, option: str = "-o") -> Path:
     """Finds out before the work is done that its result could not be written."""
     from hx.errors import UsageError
 
     folder = path.absolute().parent
     if path.is_dir():
-        raise UsageError(f"-o {path}: that is a folder", hint=f"write -o {path / 'model.onnx'}")
+        inside = path / ("model.onnx" if option == "-o" else "report.html")
+        raise UsageError(f"{option} {path}: that is a folder", hint=f"write {option} {inside}")
     if not folder.is_dir():
-        raise UsageError(f"-o {path}: there is no folder {folder}", hint=f"mkdir -p {folder}")
+        raise UsageError(f"{option} {path}: there is no folder {folder}", hint=f"mkdir -p {folder}")
     if not os.access(folder, os.W_OK):
-        raise UsageError(f"-o {path}: the folder {folder} cannot be written to")
+        raise UsageError(f"{option} {path}: the folder {folder} cannot be written to")
     return path
 
 
@@ -239,7 +271,7 @@ def node_table(report: Any) -> None:
     )
 
 
-def summary(report: Any, path: Path | None) -> None:
+def summary(report: Any, path: Path | None, reports: list[Path] | tuple = ()) -> None:
     """What happened, in a screen at most, on stderr."""
     import sys
 
@@ -261,11 +293,16 @@ def summary(report: Any, path: Path | None) -> None:
         ("baked in", "\n".join(report.baked)),
         ("note", "\n".join(report.notes[:5]) + _more(report.notes, 5)),
         ("time", _times(report.timings)),
+        ("report", ", ".join(map(str, reports))),
         ("proof", report.proof.summary() if report.proof else "not verified (--no-verify)"),
     ]  # fmt: skip
     facts(pairs, sys.stderr)
     if report.proof is not None and report.proof.ok:
-        note(paint("ok", "green", sys.stderr))
+        lost = sum(not escape.carried for escape in report.escapes)
+        doubt = [f"{amount(lost, 'value')} left the graph"] if lost else []
+        doubt += ["sizes are baked in"] if report.baked else []
+        but = f", but {' and '.join(doubt)}: other inputs may differ" if doubt else ""
+        note(paint(f"ok{but}", "yellow" if doubt else "green", sys.stderr))
 
 
 def _edges(edges: list[dict[str, Any]], most: int = 8) -> str:

@@ -29,11 +29,11 @@ def gather(report: Report) -> dict[str, Any]:
         nodes, edges, ends = graph_of(program.model, report.node_table)
     return {
         **found,
-        "title": program.model.graph.name if program is not None else "model",
+        "title": report.name,
         "state": _state(report),
         "why": report.why,
         "versions": _versions(),
-        "packs_installed": _packs(program),
+        "packs_installed": report.installed,
         "nodes_by_name": nodes,
         "edges": edges,
         "ends": ends,
@@ -138,7 +138,7 @@ def _modules(nodes: list[dict[str, Any]], program: Any) -> list[dict[str, Any]]:
         paths.update(dict.fromkeys(".".join(parts[:i]) for i in range(1, len(parts) + 1)))
     classes = {} if program is None else program.classes
     rows: dict[str, dict[str, Any]] = {}
-    for path in _as_a_tree(list(paths)):
+    for path in _as_a_tree(list(paths), costs):
         cost = costs.get(path)
         rows[path] = {
             "path": path,
@@ -146,7 +146,7 @@ def _modules(nodes: list[dict[str, Any]], program: Any) -> list[dict[str, Any]]:
             "depth": path.count(".") + 1 if path else 0,
             "nodes": 0,
             "own": 0,
-            "seconds": None if cost is None or not cost.calls else cost.seconds,
+            "seconds": _seconds(path, costs),
             "parameters": None if cost is None else cost.parameters,
             "output": "" if cost is None else ", ".join(
                 f"{each['dtype']}[{','.join(map(str, each['shape']))}]" for each in cost.output
@@ -168,12 +168,34 @@ def _modules(nodes: list[dict[str, Any]], program: Any) -> list[dict[str, Any]]:
     return list(rows.values())
 
 
-def _as_a_tree(paths: list[str]) -> list[str]:
-    """Each path, then those below it, in the order in which they are first met."""
+def _seconds(path: str, costs: dict[str, Any]) -> float | None:
+    """What a module took; of a list of modules, which is not called itself, what is in it."""
+    cost = costs.get(path)
+    if cost is None or cost.calls:
+        return None if cost is None else cost.seconds
+    below = [
+        each.seconds
+        for each in costs.values()
+        if each.calls and each.name.startswith(f"{path}.") and each.depth == cost.depth + 1
+    ]
+    return sum(below) if below else None
+
+
+def _as_a_tree(paths: list[str], costs: dict[str, Any]) -> list[str]:
+    """Each path, then those below it, in the order in which they, or what is in them, ran."""
     below: dict[str, list[str]] = {}
+    first: dict[str, int] = {}
     for path in paths:
         if path:
             below.setdefault(path.rpartition(".")[0], []).append(path)
+        order = getattr(costs.get(path), "order", -1)
+        parts = path.split(".")
+        for i in range(1, len(parts) + 1):
+            above = ".".join(parts[:i])
+            if order >= 0:
+                first[above] = min(first.get(above, order), order)
+    for beside in below.values():
+        beside.sort(key=lambda path: first.get(path, len(costs)))
     out: list[str] = []
     stack = [""] if "" in paths else []
     while stack:
@@ -215,12 +237,3 @@ def _versions() -> dict[str, str]:
         except metadata.PackageNotFoundError:
             continue
     return found
-
-
-def _packs(program: Any) -> list[dict[str, Any]]:
-    if program is None:
-        return []
-    return [
-        {"pack": pack.key, "version": pack.version, "status": pack.status}
-        for pack in program._captured.registry.packs
-    ]

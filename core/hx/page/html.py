@@ -112,7 +112,7 @@ def _header(found: dict[str, Any]) -> str:
     state, rest = verdict(found)
     return (
         f"<header><h1>{escape(found['title'])}</h1>"
-        '<button id="theme" type="button">Light or dark</button></header>\n'
+        '<button id="theme" type="button">Theme</button></header>\n'
         f'<p class="verdict {found["state"]}"><b>{escape(state)}</b> {escape(rest)}</p>'
     )
 
@@ -129,7 +129,7 @@ def _figures(found: dict[str, Any]) -> str:
     figures: list[tuple[str, str, str]] = []
     if found["nodes"]:
         figures += [
-            ("Nodes", f"{found['nodes']:,}", f"{compared:,} beside the model's own tensors"),
+            ("Nodes", f"{found['nodes']:,}", f"{compared:,} compared with the model"),
             ("Weights", f"{found['initializers']:,}", size(found["size"])),
         ]
     if root is not None and root["parameters"]:
@@ -152,7 +152,7 @@ def _figures(found: dict[str, Any]) -> str:
 
 
 def _slowest(timings: dict[str, float]) -> str:
-    parts = [(t, name) for name, t in timings.items() if name != "total"]
+    parts = [(t, name) for name, t in timings.items() if name not in ("total", "check nodes")]
     return ", ".join(f"{name} {seconds(t)}" for t, name in sorted(parts, reverse=True)[:2])
 
 
@@ -162,7 +162,7 @@ def _proof(found: dict[str, Any]) -> str:
         return ""
     rows = []
     for case in proof["cases"]:
-        for output in case["outputs"] or [None]:
+        for i, output in enumerate(case["outputs"] or [None]):
             if output is None:
                 cells = ["", "", "", f'<span class="bad">{escape(case["problem"])}</span>']
             else:
@@ -182,7 +182,8 @@ def _proof(found: dict[str, Any]) -> str:
                     share(output["allowed"]) if output["allowed"] else "",
                     state,
                 ]
-            rows.append([escape(case["name"]), *cells, seconds(case["seconds"])])
+            name, time = escape(case["name"]), seconds(case["seconds"])
+            rows.append(["" if i else name, *cells, "" if i else time])
     told = "".join(
         f'<p class="bad">{escape(proof[key])}</p>' for key in ("checker", "problem") if proof[key]
     )

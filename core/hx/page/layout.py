@@ -4,8 +4,9 @@
 2. An edge over several layers gets a point in each, unless it is so long that it would only push
    others aside.
 3. Within a layer nodes are ordered by the middle of their neighbours, down and up a few times.
-4. Each moves to the mean of its neighbours as far as those beside it let it: the closest such
-   places in the sense of least squares, which pooling neighbours that collide finds exactly.
+4. Each moves below (then above, and again) the mean of those that it hangs on, as far as those
+   beside it let it: the closest such places in the sense of least squares, which pooling
+   neighbours that collide finds exactly.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Iterable, Sequence
 FAR = 48  # layers; an edge over more of them has no points on its way
 SWEEPS = 6
 NODE, POINT = 1.0, 0.22  # the room that a node and the point of an edge take
+MIDDLE = 0.6  # how much a branching is drawn to the middle; a neighbour draws by 4
 
 
 class Layout:
@@ -82,22 +84,30 @@ class Layout:
         for row in self.rows:
             at = 0.0
             for node in row:
-                x[node] = at
+                x[node] = at - len(row) / 2
                 at += room[node] + 0.1
         for sweep in range(2 * SWEEPS):
-            for row in self.rows if sweep % 2 == 0 else reversed(self.rows):
+            down = sweep % 2 == 0
+            beside, other = (self._above, self._below) if down else (self._below, self._above)
+            for row in self.rows if down else reversed(self.rows):
                 wanted, weights = [], []
                 for node in row:
-                    near = self._above[node] + self._below[node]
-                    # The points of one edge want to stand in a line.
-                    heavy = [8.0 if m >= self.count and node >= self.count else 1.0 for m in near]
-                    total = sum(heavy)
-                    mean = sum(x[m] * w for m, w in zip(near, heavy)) / total if near else x[node]
-                    wanted.append(mean)
+                    near = beside[node]
+                    pulls = [self._pull(node, m) for m in near]
+                    total = sum(pulls)
+                    pulled = sum(x[m] * pull for m, pull in zip(near, pulls))
+                    if node < self.count and (len(near) != 1 or len(other[near[0]]) > 1):
+                        total += MIDDLE  # where it branches: so that the whole stays upright
+                    wanted.append(pulled / total if total else x[node])
                     weights.append(total or 0.1)
                 gaps = [(room[a] + room[b]) / 2 + 0.08 for a, b in zip(row, row[1:])]
                 for node, at in zip(row, spaced(wanted, weights, gaps)):
                     x[node] = at
+
+    def _pull(self, node: int, other: int) -> float:
+        """How much a node wants to stand under another: points of an edge and chains are lines."""
+        points = (node >= self.count) + (other >= self.count)
+        return (4.0, 0.3, 8.0)[points]
 
 
 def spaced(wanted: Sequence[float], weights: Sequence[float], gaps: Sequence[float]) -> list[float]:

@@ -102,14 +102,28 @@ class Graph {
       const parts = node.module ? node.module.split(".") : [];
       for (let n = 1; n <= Math.min(parts.length, 3); n++) {
         const path = parts.slice(0, n).join(".");
-        const span = spans.get(path) ?? spans.set(path, { path, n, from: Infinity, to: -1 }).get(path);
+        if (!spans.has(path)) spans.set(path, { path, n, from: Infinity, to: -1, nodes: 0 });
+        const span = spans.get(path);
+        span.nodes++;
         span.from = Math.min(span.from, this.at[i][1]);
         span.to = Math.max(span.to, this.at[i][1]);
       }
     });
     const lanes = [];
     const out = [];
-    for (const span of [...spans.values()].sort((a, b) => a.n - b.n || a.from - b.from)) {
+    const inside = (span) =>
+      this.at.reduce((n, [, y]) => n + (y >= span.from && y <= span.to), 0);
+    // A module with one child is told with it; one that is called here and there has no bracket.
+    const alone = ({ path, nodes }) =>
+      [...spans.values()].some((o) => o.path.startsWith(path + ".") && o.nodes === nodes);
+    const several = [...spans.values()].filter(
+      (span) => span.nodes > 2 && !alone(span) && span.nodes > 0.4 * inside(span));
+    for (const span of several) {
+      let up = span.path.split(".");
+      while (up.length > 1 && spans.get(up.slice(0, -1).join(".")).nodes === span.nodes) up.pop();
+      span.label = span.path.split(".").slice(up.length - 1).join(".");
+    }
+    for (const span of several.sort((a, b) => a.n - b.n || a.from - b.from)) {
       let lane = span.n === 1 ? 0 : (lanes.base?.[span.n - 2] ?? 1);
       while (lane < 4 && lanes[lane] >= span.from) lane++;
       if (lane >= 4) continue;
@@ -163,8 +177,8 @@ class Graph {
     if (this.by === "pack") return node.pack === null ? null : COLOURS[mode][node.pack % 8];
     if (this.by === "op") return node.kind === null ? null : COLOURS[mode][node.kind % 8];
     if (node.strain === null) return null;
-    const share = Math.max(0, Math.min(1, (Math.log10(Math.max(node.strain, 1e-9)) + 2.5) / 2.5));
-    return node.strain > 1 ? css("--bad") : RAMP[mode][Math.round(share * 3)];
+    const step = [0.03, 0.3, 0.7, 1].findIndex((limit) => node.strain <= limit);
+    return RAMP[mode].at(step);
   }
 
   dim(i) {
@@ -177,8 +191,8 @@ class Graph {
   paint() {
     const { pen, scale, left, top, viewW, viewH } = this;
     const { w, h, dy } = this.size;
-    const [ink, soft, line, edge, fill, surface, accent] =
-      ["--ink", "--soft", "--line", "--edge", "--node", "--surface", "--accent"].map(css);
+    const [ink, soft, line, edge, fill, surface, accent, rim] =
+      ["--ink", "--soft", "--line", "--edge", "--node", "--surface", "--accent", "--rim"].map(css);
     pen.clearRect(0, 0, viewW, viewH);
     const firstLayer = Math.max(0, Math.floor((-top / scale - h) / dy));
     const lastLayer = Math.min(this.layers.length - 1, Math.ceil((viewH - top) / scale / dy));
@@ -231,7 +245,7 @@ class Graph {
         pen.roundRect(x, y, w, h, node.end ? h / 2 : 6);
         pen.fillStyle = words || !tint ? (node.end ? surface : fill) : tint;
         pen.fill();
-        pen.strokeStyle = i === this.chosen ? accent : node.problem ? css("--bad") : line;
+        pen.strokeStyle = i === this.chosen ? accent : node.problem ? css("--bad") : rim;
         pen.lineWidth = i === this.chosen ? 2 : thin;
         if (words || i === this.chosen) pen.stroke();
         if (!words) continue;
@@ -281,12 +295,12 @@ class Graph {
     for (const each of this.brackets) {
       const y0 = each.from * scale + top;
       const y1 = (each.to + this.size.h) * scale + top;
-      if (y1 < 0 || y0 > viewH || y1 - y0 < 9) continue;
+      if (y1 < 0 || y0 > viewH || y1 - y0 < 26) continue;
       const x = 14 + each.lane * 26;
       const chosen = this.module === each.path;
       pen.fillStyle = chosen ? ink : line;
       pen.fillRect(x, Math.max(y0, 0), chosen ? 3 : 2, Math.min(y1, viewH) - Math.max(y0, 0));
-      const name = each.n === 1 ? each.path : each.path.split(".").pop();
+      const name = each.label;
       const room = Math.min(y1, viewH - 8) - Math.max(y0, 8);
       if (room < 26) continue;
       pen.save();
@@ -309,9 +323,9 @@ class Graph {
     const sx = box.w / this.width;
     const sy = box.h / this.height;
     pen.fillStyle = surface;
-    pen.globalAlpha = 0.9;
-    pen.fillRect(box.x - 6, 0, box.w + 20, this.viewH);
-    pen.globalAlpha = 1;
+    pen.fillRect(box.x - 10, 0, box.w + 30, this.viewH);
+    pen.fillStyle = line;
+    pen.fillRect(box.x - 11, 0, 1, this.viewH);
     for (let i = 0; i < this.nodes.length; i++) {
       const [x, y] = this.at[i];
       pen.fillStyle = this.colour(this.nodes[i]) ?? line;
@@ -513,8 +527,9 @@ class Graph {
     } else {
       const ramp = document.createElement("i");
       ramp.className = "ramp";
-      ramp.style.background = `linear-gradient(90deg, ${RAMP[mode].slice(0, 4).join(",")})`;
-      key.append("no error", ramp, "all that is allowed");
+      const stops = RAMP[mode].map((c, i) => `${c} ${i * 20}% ${i * 20 + 20}%`);
+      ramp.style.background = `linear-gradient(90deg, ${stops.join(",")})`;
+      key.append("a trace", ramp, "beyond what is allowed");
     }
   }
 }
