@@ -292,11 +292,15 @@ def _quoted(refused: Refused, model: onnx.ModelProto) -> str:
         return text
     domain = f"{node.domain}." if node.domain else ""
     lines = [text, f"node {node.name!r}: {domain}{node.op_type}({', '.join(node.input)})"]
-    about = {entry.key: entry.value for entry in node.metadata_props}
-    told = {"call": "target", "line": "source", "module": "module", "converter from": "pack"}
-    lines += [
-        f"  {word}: {about[f'hx.{key}']}" for word, key in told.items() if about.get(f"hx.{key}")
-    ]
+    told = {
+        "hx.target": "call",
+        "hx.source": "line",
+        "hx.module": "module",
+        "hx.pack": "converter from",
+        "namespace": "",  # the module again, for viewers
+    }
+    about = [(told.get(entry.key, entry.key), entry.value) for entry in node.metadata_props]
+    lines += [f"  {word}: {value}" for word, value in about if word and value]
     return "\n".join(lines)
 
 
