@@ -260,7 +260,7 @@ def _run(
     found.notes += [] if prepared.slim is None else prepared.slim.notes
     with torch._C.DisableTorchFunction():
         _bind_outputs(found, result)
-        found.returned = _hollow(result)
+        found.returned = _structure(result)
     _tell_shared(found)
     found.changed_buffers, found.changed_parameters = guard.changed()
     if found.changed_parameters:
@@ -379,7 +379,7 @@ class _Kept:
         return leaf
 
 
-def _hollow(result: Any) -> Any:
+def _structure(result: Any) -> Any:
     """The structure of a result; None for one that cannot be built again."""
 
     def put(name: str, leaf: Any) -> Any:

@@ -71,7 +71,8 @@ class Program:
                 report.timings["verify"] = time.perf_counter() - start
             if report.proof is not None and report.proof.wrong:
                 self._reject(staged, keep_rejected)
-            if report.proof is not None and self._captured.prepared.dynamic:
+            prepared = self._captured.prepared
+            if report.proof is not None and prepared.dynamic and not prepared.hollow:
                 from .locate import baked_sizes
 
                 tell("lay beside another size")
@@ -144,7 +145,7 @@ class Program:
         """What `look` gives, once all that a report tells of the program is known."""
         if self.report.node_table is None:
             # What cannot be run has no errors to show.
-            with contextlib.suppress(VerificationError):
+            with contextlib.suppress(VerificationError, UsageError):
                 self.check_nodes()
         return inside(containers.using(self._captured.registry.containers), lambda _: look())
 

@@ -255,26 +255,32 @@ def test_scan_lists_what_is_covered_missing_and_escapes(hx):
 def test_what_is_missing_comes_with_its_like_and_a_command_that_works(hx, folder):
     (folder / "two.py").write_text(
         "import torch\n"
+        "@torch.library.custom_op('acme_two::twisted', mutates_args=())\n"
+        "def twisted(x: torch.Tensor, turns: int, tight: bool = True) -> torch.Tensor:\n"
+        "    return x + turns\n"
+        "def whirl(x, *, speed=1.0): return twisted(x, 2)\n"
         "class M(torch.nn.Module):\n"
-        "    def forward(self, x):\n"
-        "        return torch.special.bessel_j0(torch.igamma(x, x))\n"
+        "    def forward(self, x): return twisted(x, 2) + torch.ops.acme_two.other(x, x)\n"
+        "library = torch.library.Library('acme_two', 'FRAGMENT')\n"
+        "library.define('other(Tensor a, Tensor b, int[2] size=1) -> Tensor')\n"
+        "library.impl('other', lambda a, b, size=1: a * b, 'CPU')\n"
         "def make(): return M(), (torch.rand(2, 3),)\n"
     )
     (folder / "near.py").write_text(
         "from hx import converter\n"
-        "@converter('torch.special.bessel_j1')\n"
-        "def bessel_j1(op, input): return input\n"
+        "@converter('acme_three::twister')\n"
+        "def twister(op, input): return input\n"
     )
     done = hx("scan", "two.py:make")
     [command] = [line for line in done.out.splitlines() if line.startswith("one pack for all: ")]
     words = command.partition(": hx ")[2].split()
     assert hx(*words).code == 0
     written = (folder / "my-pack" / "src" / "my_pack" / "converters.py").read_text()
-    for head in ("def bessel_j0(op, input):", "def igamma(op, input, other):"):
+    for head in ("def twisted(op, x, turns, tight=True):", "def other(op, a, b, size=1):"):
         assert head in written
     assert hx("export", "two.py:make", "-o", "m.onnx").err.count(command.partition(": ")[2]) == 1
     tried = hx("converters", "try", "near.py", "two.py:make")
-    assert tried.code == 5 and "the nearest:       torch.special.bessel_j1" in tried.err
+    assert tried.code == 5 and "the nearest:       acme_three::twister" in tried.err
 
 
 def test_verify_knows_a_right_file_from_a_wrong_one(hx, folder):

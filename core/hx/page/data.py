@@ -48,7 +48,9 @@ def _state(report: Report) -> str:
         return "missing"
     if report.proof is None:
         return "unverified"
-    return "verified" if report.proof.ok else "wrong"
+    if report.proof.wrong:
+        return "wrong"
+    return "verified" if report.proof.ok else "unverified"
 
 
 def graph_of(model: Any, table: Any) -> tuple[list[dict], list[tuple[int, int]], dict]:
@@ -212,8 +214,8 @@ def _costs(program: Any) -> dict[str, Any]:
     from hx.hooks.inspection import inspect
 
     prepared = program._captured.prepared
-    if not isinstance(prepared.model, torch.nn.Module):
-        return {}
+    if not isinstance(prepared.model, torch.nn.Module) or prepared.slim is not None:
+        return {}  # no modules, or not the weights that were exported
     args, kwargs = prepared.with_tensors(prepared.tensors)
     return {layer.name: layer for layer in inspect(prepared.model, args, kwargs).layers}
 

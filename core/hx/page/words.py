@@ -57,7 +57,8 @@ def verdict(found: dict[str, Any]) -> tuple[str, str]:
         count = len(found["missing"])
         return "Not exported.", f"{count} target{'s have' if count > 1 else ' has'} no converter."
     if state == "unverified":
-        return "Not verified.", "Nobody held the file against the model."
+        why = found["proof"]["not_run"] if found["proof"] else "it was not asked for"
+        return "Not verified:", f"{why}."
     cases = [case["name"] for case in found["proof"]["cases"]]
     if state == "wrong":
         return "Wrong.", "The file does not compute what the model computes, and was not written."

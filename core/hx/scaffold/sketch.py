@@ -11,6 +11,8 @@ from typing import Any
 # What people's functions of tensors mostly take, tried in this order.
 _SHAPES = ("float32[batch,4]", "float32[batch,3,8,8]", "float32[batch,6,4]", "int64[batch,4]<4")
 
+ANYTHING = "*args, **kwargs"
+
 
 @dataclass(frozen=True)
 class Sketch:
@@ -18,7 +20,7 @@ class Sketch:
 
     target: str
     function: str
-    parameters: str = "*args, **kwargs"
+    parameters: str = ANYTHING
     case: str = ""
     overrides: tuple[str, ...] = ()  # packs that convert the target already
 
@@ -59,7 +61,9 @@ def sketch(target: str) -> Sketch:
         function = _function(target)
     except Exception:  # not installed, not importable: the author fills it in
         return Sketch(target, name, overrides=known)
-    parameters = _parameters(function) or _of_operator(target) or "*args, **kwargs"
+    parameters = _parameters(function)
+    if parameters in ("", ANYTHING):
+        parameters = _of_operator(target) or ANYTHING
     return Sketch(target, name, parameters, _case(target, function), known)
 
 
