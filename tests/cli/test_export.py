@@ -271,15 +271,15 @@ def test_what_is_missing_comes_with_its_like_and_a_command_that_works(hx, folder
         "@converter('acme_three::twister')\n"
         "def twister(op, input): return input\n"
     )
-    done = hx("scan", "two.py:make")
+    done = hx("scan", "two:make")
     [command] = [line for line in done.out.splitlines() if line.startswith("one pack for all: ")]
     words = command.partition(": hx ")[2].split()
     assert hx(*words).code == 0
     written = (folder / "my-pack" / "src" / "my_pack" / "converters.py").read_text()
     for head in ("def twisted(op, x, turns, tight=True):", "def other(op, a, b, size=1):"):
         assert head in written
-    assert hx("export", "two.py:make", "-o", "m.onnx").err.count(command.partition(": ")[2]) == 1
-    tried = hx("converters", "try", "near.py", "two.py:make")
+    assert hx("export", "two:make", "-o", "m.onnx").err.count(command.partition(": ")[2]) == 1
+    tried = hx("converters", "try", "near.py", "two:make")
     assert tried.code == 5 and "the nearest:       acme_three::twister" in tried.err
 
 
