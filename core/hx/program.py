@@ -110,7 +110,7 @@ class Program:
         captured = self._captured
         wrong = next((check.name for check in proof.cases if not check.ok), None)
         case = next((case for case in captured.cases if case.name == wrong), None)
-        lines = []
+        lines: list[str] = []
         if case is not None and not captured.prepared.hollow:
             found = locate(captured, self.model, staged.path, case, staged.target, self._kernels)
             lines, self.report.baked, self.report.node_table = found

@@ -26,6 +26,7 @@ class Layout:
         self.count = count
         self.edges = list(dict.fromkeys((a, b) for a, b in edges if a != b))
         self.layer = _layers(count, self.edges)
+        self.x: list[float] = []
         self._points()
         self._order()
         self._place()
