@@ -165,6 +165,9 @@ def _logical(name):
 
 all = converter("torch.all", cases=[case("bool[n,3]"), case("bool[n,3]", 1)])(_logical("ReduceMin"))
 any = converter("torch.any", cases=[case("bool[n,3]"), case("bool[n,3]", 1)])(_logical("ReduceMax"))
+# What PyTorch itself asks, in its checks of arguments.
+is_all_true = converter("torch._is_all_true", cases=[case("bool[n,3]")])(_logical("ReduceMin"))
+is_any_true = converter("torch._is_any_true", cases=[case("bool[n,3]")])(_logical("ReduceMax"))
 
 
 # Norms.

@@ -43,15 +43,3 @@ for _method, _dtype in {
     globals()[f"to_{_method}"] = converter(f"torch.Tensor.{_method}", cases=[case("float32[n,3]")])(
         _cast_to(_dtype)
     )
-
-
-@converter("torch.dropout", "torch.nn.functional.dropout", "torch.feature_dropout",
-           "torch.alpha_dropout", "torch.nn.functional.dropout2d",
-           cases=[case("float32[n,3]", 0.5, False)])  # fmt: skip
-def dropout(op, input, p=0.5, training=False, inplace=False, train=None):
-    if (train if train is not None else training) and p > 0:
-        op.refuse(
-            "dropout is on although the model is in eval mode",
-            "pass training=self.training to F.dropout",
-        )
-    return input

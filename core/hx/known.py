@@ -69,7 +69,7 @@ def in_place_base(key: Any) -> str | None:
     return None
 
 
-_IN_PLACE: dict[str, str] = {}
+_IN_PLACE = {"aten::normal_": "aten::normal_functional"}
 
 
 def writes(key: Any, func: Any, args: tuple, kwargs: dict) -> bool:
