@@ -102,10 +102,10 @@ class Blend(_Mode):
             return func(*args, **{**kwargs, "device": CPU})
         if _views(func):
             return func(*args, **kwargs)
-        if any(tag in func.tags for tag in _RUN_TIME):
-            self.require(tensors, name.partition("::")[2])
         if name in _INDEXES:
-            args = (args[0], [self._places(i) for i in args[1]], *args[2:])
+            args = (args[0], [p for i in args[1] for p in self._places(i)], *args[2:])
+        elif any(tag in func.tags for tag in _RUN_TIME):
+            self.require(tensors, name.partition("::")[2])
         hollow: dict[int, torch.Tensor] = {}
         back: dict[int, torch.Tensor] = {}
         for tensor in _tensors((args, kwargs)):
@@ -127,13 +127,12 @@ class Blend(_Mode):
                 self._stale[storage_key(tensor)] = StorageWeakRef(storage)
         return _replaced(result, back)
 
-    def _places(self, index: torch.Tensor | None) -> Any:
-        """A mask that is known says how many elements it takes."""
-        if index is None or index.dtype not in (torch.bool, torch.uint8) or self.unknown(index):
-            return index
-        if index.dim() != 1:
-            self.require([torch.empty(0, device="meta")], "indexing with a mask")
-        return index.nonzero().squeeze(1)
+    def _places(self, index: torch.Tensor | None) -> list[Any]:
+        """A mask says which elements it takes, along each of its dimensions, if it is known."""
+        if index is None or index.dtype not in (torch.bool, torch.uint8):
+            return [index]
+        self.require([index], "indexing with a mask")
+        return list(index.nonzero().unbind(1))
 
 
 class Filled(_Mode):

@@ -6,11 +6,16 @@ Each is a description that costs nothing to make. `pack` is filled in when the p
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import onnx_ir
+
+
+# While a model is made whose weights are streamed from elsewhere: a source need not load any.
+without_weights: ContextVar[bool] = ContextVar("without_weights", default=False)
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,8 @@ def prove_program(captured: Capture, path: str | os.PathLike, custom_ops: Any = 
         cases += found
         captured.notes += refused
     cases += _resized(captured)
+    for case in cases:
+        case.computed = None if prepared.slim is None else prepared.slim.dtype
     captured.cases = cases
     proof = prove(path, cases, custom_ops=custom_ops, load=load)
     if _only_numbers(proof):

@@ -31,31 +31,33 @@ class Loading:
 
 
 def loading(source: str | os.PathLike | bytes) -> Loading:
-    weights = _weights(source)
-    total, largest = sum(weights), max(weights, default=0)
+    inside, outside = _weights(source)
+    total, largest = sum(inside) + sum(outside), max(outside, default=0)
     if total < FEW:
         return Loading()
     room = left()
     if min(room.memory, room.addresses) >= 2 * total + SLACK:
         return Loading()
-    if room.memory >= 4 * largest + SLACK and room.addresses >= total + 4 * largest + SLACK:
+    # What is in the file itself is read and copied, whatever is done with it.
+    need = 2 * sum(inside) + 4 * largest + SLACK
+    mapped = need + sum(outside)
+    if room.memory >= need and room.addresses >= mapped:
         return Loading(plain=True)
-    need = total + 4 * largest + SLACK if room.addresses < PLENTY // 2 else 4 * largest + SLACK
-    have = min(room.memory, room.addresses)
+    wanted, there = (need, room.memory) if room.addresses >= mapped else (mapped, room.addresses)
     return Loading(
-        refused=f"onnxruntime needs about {need / 1e9:.1f} GB for weights of {total / 1e9:.1f} GB, "
-        f"and {have / 1e9:.1f} GB are left; `hx verify` proves the file where there is more"
+        refused=f"onnxruntime needs about {wanted / 1e9:.1f} GB for weights of {total / 1e9:.1f} "
+        f"GB, and {there / 1e9:.1f} GB are left; `hx verify` proves the file where there is more"
     )
 
 
-def _weights(source: str | os.PathLike | bytes) -> list[int]:
-    """The sizes of the weights of a file that are large enough to matter."""
+def _weights(source: str | os.PathLike | bytes) -> tuple[list[int], list[int]]:
+    """The sizes of the weights in a file, and beside it."""
     from .wire import weight_sizes
 
     try:
-        return [len(source)] if isinstance(source, bytes) else weight_sizes(Path(source))
+        return ([len(source)], []) if isinstance(source, bytes) else weight_sizes(Path(source))
     except (ValueError, OSError):  # it is no model: others say so better
-        return []
+        return [], []
 
 
 def left() -> Room:

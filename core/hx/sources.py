@@ -5,11 +5,12 @@ Weights are not fetched: a graph depends on shapes, and a checkpoint is given by
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 from collections.abc import Iterable
 from typing import Any
 
-from hx.contributions import ModelSource
+from hx.contributions import ModelSource, without_weights
 from hx.errors import UsageError
 
 
@@ -72,10 +73,13 @@ def hugging_face(name: str) -> Any:
         ) from None
     architecture = getattr(library, (config.architectures or ["AutoModel"])[0], library.AutoModel)
     build = getattr(architecture, "_from_config", None) or architecture.from_config
-    try:
-        model = architecture.from_pretrained(name, local_files_only=True)
-    except OSError:  # no weights there: the graph is the same with random ones
-        model = build(config)
+    model = None
+    if not without_weights.get():
+        with contextlib.suppress(
+            OSError
+        ):  # no weights there: the graph is the same with random ones
+            model = architecture.from_pretrained(name, local_files_only=True)
+    model = build(config) if model is None else model
     if "pixel_values" in (model.main_input_name,):
         size = getattr(config, "image_size", 224)
         height, width = (size, size) if isinstance(size, int) else size

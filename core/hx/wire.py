@@ -191,11 +191,12 @@ def skeleton(source: Path | bytes) -> onnx.ModelProto:
     return model
 
 
-def weight_sizes(path: Path) -> list[int]:
-    """The bytes of each weight of a file, in it or beside it; no weight is read."""
+def weight_sizes(path: Path) -> tuple[list[int], list[int]]:
+    """The bytes of each weight in a file, and of each beside it; no weight is read."""
     import onnx
 
-    sizes: list[int] = []
+    inside: list[int] = []
+    outside: list[int] = []
     with path.open("rb") as file:
         view = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     for tag, _, content, end in _fields(view):
@@ -209,8 +210,8 @@ def weight_sizes(path: Path) -> list[int]:
                 tensor = onnx.TensorProto.FromString(bytes(view[content + begin : content + stop]))
                 said = {entry.key: entry.value for entry in tensor.external_data}
                 length = int(said["length"]) if said.get("length", "").isdigit() else 0
-            sizes.append(length or stop - begin)
-    return sizes
+            (outside if length else inside).append(length or stop - begin)
+    return inside, outside
 
 
 def varint(number: int) -> bytes:
