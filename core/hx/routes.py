@@ -40,7 +40,7 @@ def converted(recording: Recording, key, func, args, kwargs, door) -> Any:
         writes = accounts.written(key, func, args, kwargs)
         accounts.require_filled(recording, given.tensors, writes)
     if not given.traced and door.level != "callable" and known.is_pure(key, func):
-        if not _views_of_weights(key, given):
+        if key not in known.KEPT and not _views_of_weights(key, given):
             return fold(recording, key, choice, given, run, known.mutated(func, args, kwargs))
     elif not given.traced and door.level == "function" and opening.can_open(func):
         return opened(recording, key, func, args, kwargs, door)  # the calls inside are folded

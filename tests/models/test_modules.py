@@ -89,3 +89,41 @@ def test_an_lstm_with_a_projection(tmp_path, options):
         y, (h, c) = model(x)
         for found, real in zip(run(path, input=x), [y, h, c], strict=True):
             torch.testing.assert_close(found, real, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("backend", ["x86", "qnnpack"])
+def test_a_network_trained_for_quantization(tmp_path, backend):
+    quantization = torch.ao.quantization
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()).train()
+    model.qconfig = quantization.get_default_qat_qconfig(backend)
+    quantization.prepare_qat(model, inplace=True)
+    for _ in range(3):
+        model(torch.randn(2, 3, 8, 8))
+    model.eval().apply(quantization.disable_observer)
+    path = tmp_path / "m.onnx"
+    program = hx.export(model, (torch.randn(2, 3, 8, 8),), path, dynamic={"input": {0: "n"}})
+    kinds = [node.op_type for node in program.model.graph]
+    assert "Round" not in kinds and kinds.count("Conv") == 1
+    assert kinds.count("DequantizeLinear") == kinds.count("QuantizeLinear") + 1 > 1
+    stored = {
+        str(v.dtype) for v in program.model.graph.initializers.values() if v.shape.rank() == 4
+    }
+    assert stored == {"INT8"}
+    with torch.no_grad():
+        x = torch.randn(5, 3, 8, 8)
+        (found,) = run(path, input=x)
+        torch.testing.assert_close(found, model(x), rtol=1e-4, atol=1e-4)
+
+
+def test_a_module_that_quantizes_by_channel(tmp_path):
+    quantization = torch.ao.quantization
+    model = quantization.FakeQuantize(
+        quantization.MovingAveragePerChannelMinMaxObserver, quant_min=-128, quant_max=127,
+        dtype=torch.qint8, qscheme=torch.per_channel_symmetric, ch_axis=1,
+    )  # fmt: skip
+    model(torch.randn(4, 3))
+    model.eval().apply(quantization.disable_observer)
+    path, x = tmp_path / "m.onnx", torch.randn(6, 3)
+    program = hx.export(model, (x,), path)
+    assert [n.op_type for n in program.model.graph] == ["QuantizeLinear", "DequantizeLinear"]
+    torch.testing.assert_close(run(path, X=x)[0], model(x))
