@@ -61,8 +61,9 @@ def case(
     """An example call: the target is called with `*args, **kwargs`.
 
     `init` and `init_kwargs` construct the module first, when the target is a module's forward or
-    a method. `opsets` and `dtypes` narrow where the case runs (`dtypes` replaces the dtype of the
-    floating-point tensors, one run for each). `expect` names operators that the graph must have.
+    a method. A lambda among the arguments stands for what it returns. `opsets` and `dtypes` narrow
+    where the case runs (`dtypes` replaces the dtype of the floating-point tensors, one run for
+    each). `expect` names operators that the graph must have.
 
         case("float32[batch,3,8,8]", init=(3, 4, 3), expect=["Conv"])
     """

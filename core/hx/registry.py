@@ -147,11 +147,16 @@ class Registry:
     def passes(self) -> list[GraphPass]:
         return [each for pack in self.packs for each in pack.passes]
 
-    def pack(self, name: str) -> Pack:
-        """The pack that people mean by `name`."""
+    def named(self, name: str) -> list[Pack]:
+        """The packs that people mean by `name`: all of a distribution, or one by its own name."""
         found = [pack for pack in self.packs if pack.answers_to(name)]
         if not found:
             raise finder.unknown_pack(name, self.packs, "hx")
+        return found
+
+    def pack(self, name: str) -> Pack:
+        """The one pack that people mean by `name`."""
+        found = self.named(name)
         if len(found) > 1:
             keys = " or ".join(pack.key for pack in found)
             raise UsageError(f"{name!r} is the name of several packs", hint=f"write {keys}")

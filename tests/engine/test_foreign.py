@@ -12,9 +12,10 @@ import torch
 from torch import nn
 
 import hx
-from hx import Container, ReferenceKernel, Registry, converter
+from hx import Container, ReferenceKernel, Registry, case, converter
 from hx.packs import Pack
 from hx.registration import registrations
+from hx.testing import runs_of
 
 LIBRARY = """
     import torch
@@ -172,6 +173,17 @@ def test_other_code_for_a_function_of_torch():
     registry.add(softsign)
     program = hx.export(Model(torch.nn.functional.softsign), torch.randn(3, 4), packs=registry)
     assert [node.op_type for node in program.model.graph].count("Relu") == 2
+
+
+def test_the_tensors_of_an_object_in_a_case_are_inputs(grove):
+    def points():
+        return grove.Points(torch.randn(5, 2), torch.arange(10).reshape(5, 2))
+
+    tested = converter("grove.scaled", cases=[case(lambda: points(), lambda: 2.0)])(
+        lambda op, points, by: scaled(op, points, by)
+    )
+    (run,) = runs_of(registrations(tested), opsets=[20], containers=[POINTS])
+    assert [v.name for v in run.check().model.graph.inputs] == ["x_0", "x_1"]
 
 
 def test_a_graph_without_custom_operators_runs_in_onnxruntime_whatever_kernels_there_are(grove):

@@ -46,6 +46,21 @@ def test_both_are_listed_with_what_they_give(shell):
     ]
 
 
+def test_the_pack_for_spconv_is_sound_where_spconv_is_not_installed_too(shell, tmp_path):
+    target = tmp_path / "installed"
+    pip_install(target, EXAMPLES / "hx-spconv")
+    alone = Shell([target, *shell.folders], tmp_path)
+    own_tests(alone, EXAMPLES / "hx-spconv")
+    checked = alone.json("packs", "check", "hx-spconv", "--no-cases")
+    assert [pack["key"] for pack in checked["packs"]] == [
+        "hx-spconv[spconv-custom]",
+        "hx-spconv[spconv]",
+    ]
+    assert checked["ok"] and not any(
+        finding["level"] == "error" for pack in checked["packs"] for finding in pack["findings"]
+    )
+
+
 def test_check_runs_their_cases_and_finds_nothing(shell):
     done = shell.json("packs", "check", "hx-hardswish", "hx-spline")
     assert done["ok"] and all(not pack["findings"] for pack in done["packs"])

@@ -84,7 +84,11 @@ def check(
 
     registry = o.registry_for()
     others = [pack for pack in registry.packs if pack.distribution != "hx"]
-    chosen = [registry.pack(name) for name in names or ()] or others or list(registry.packs)
+    chosen = (
+        [pack for name in names or () for pack in registry.named(name)]
+        or others
+        or list(registry.packs)
+    )
     with Progress() as progress:
         checked = [(pack, *examine(pack, cases, progress)) for pack in chosen]
     broken = any(f.level == "error" for _, findings, _ in checked for f in findings) or any(

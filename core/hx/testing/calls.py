@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from hx import targets
+from hx import containers, targets
+from hx.contributions import Container
 from hx.errors import UsageError
 from hx.grammar import TensorSpec, choose_sizes, looks_like_spec, parse_spec
 from hx.registration import Case
@@ -21,6 +22,15 @@ class _Slot:
     """Stands in the arguments where the tensor number `index` goes."""
 
     index: int
+
+
+@dataclass(frozen=True)
+class _Held:
+    """Stands for an object of another library that holds tensors."""
+
+    container: Container
+    parts: dict[str, Any]
+    rest: Any
 
 
 class CaseModel(nn.Module):
@@ -62,11 +72,13 @@ def call_of(target: str, case: Case, dtype: str | None = None, seed: int = 0) ->
     specs: list[TensorSpec | torch.Tensor] = []
 
     def slots(value: Any) -> Any:
-        if inspect.isfunction(value) and value.__name__ == "<lambda>":
-            value = value()
+        value = _value(value)
         if isinstance(value, torch.Tensor):
             specs.append(value)
             return _Slot(len(specs) - 1)
+        if (container := containers.of(value)) is not None:
+            parts, rest = container.flatten(value)
+            return _Held(container, slots(dict(parts)), rest)
         if looks_like_spec(value):
             spec = parse_spec(value)
             specs.append(spec.with_dtype(dtype) if dtype and spec.is_float else spec)
@@ -93,19 +105,29 @@ def _callable(target: str, case: Case, dtype: str | None) -> Any:
     """What the case calls: a module that is made with its `init`, or the function as it is."""
     found = targets.resolve(target, import_missing=True)
     owner, attribute = found.owner, found.attribute
+    init = [_value(each) for each in case.init]
+    init_kwargs = {name: _value(each) for name, each in case.init_kwargs.items()}
     if isinstance(owner, type) and issubclass(owner, nn.Module) and attribute == "forward":
-        module = owner(*case.init, **case.init_kwargs).eval()
+        module = owner(*init, **init_kwargs).eval()
         return module.to(getattr(torch, dtype)) if dtype else module
     if owner is None:
         raise UsageError(f"{target} cannot be called by a case")
-    if isinstance(owner, type) and (case.init or case.init_kwargs):
-        return getattr(owner(*case.init, **case.init_kwargs), attribute)
+    if isinstance(owner, type) and (init or init_kwargs):
+        return getattr(owner(*init, **init_kwargs), attribute)
     return getattr(owner, attribute)
+
+
+def _value(given: Any) -> Any:
+    """A lambda stands for what it returns."""
+    is_lambda = inspect.isfunction(given) and given.__name__ == "<lambda>"
+    return given() if is_lambda else given
 
 
 def _filled(value: Any, tensors: Any) -> Any:
     if isinstance(value, _Slot):
         return tensors[value.index]
+    if isinstance(value, _Held):
+        return value.container.unflatten(_filled(value.parts, tensors), value.rest)
     if isinstance(value, (list, tuple)):
         return type(value)(_filled(each, tensors) for each in value)
     if isinstance(value, dict):

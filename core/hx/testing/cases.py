@@ -56,10 +56,12 @@ class CaseRun:
     def check(self) -> Any:
         """Export, proof, expectations: the program, or else CaseFailure or CaseSkipped."""
         _skip(self.registration)
+        from hx.containers import using
         from hx.testing.calls import attributes_of, call_of
 
-        call = self._guard("the call of the case cannot be made", call_of,
-                           self.registration.target, self.case, self.dtype)  # fmt: skip
+        with using(self.containers):
+            call = self._guard("the call of the case cannot be made", call_of,
+                               self.registration.target, self.case, self.dtype)  # fmt: skip
         before = list(attributes_of(self.registration.target))
         registry = self.registry()
         program = self._guard("the export fails", _export, call, registry, self.opset, self.dynamic)

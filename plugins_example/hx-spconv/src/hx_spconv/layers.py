@@ -43,10 +43,9 @@ def convolution(op, form, self, x, add_input=None):
     record = x.find_indice_pair(self.indice_key)
     if record is None:
         indices, rules = _rules(op, form, self, x, self.subm, self.transposed)
-    elif self.inverse:
-        indices, rules = op.value(record.indices), _recorded(op, self, record)
     else:
-        indices, rules = op.value(record.out_indices), _recorded(op, self, record)
+        rules = _recorded(op, self, record)
+        indices = op.value(record.indices if self.inverse else record.out_indices)
     pairs = rules.back if self.inverse else rules.pairs
     features = form.convolve(op, x.features, self.weight, self.bias, pairs)
     return _made(self, x, result, features, indices, rules)

@@ -14,16 +14,20 @@ FAR = 2**62
 
 def beside(op, indices, geometry):
     """[places, points]: the row of the point that lies at each place around each point, or -1."""
-    # A margin around the space: what lies beyond one end of a line is no cell of the next line.
+    # A margin behind each line: what lies beyond the end of one is no cell of the next.
     reach = [k // 2 * d for k, d in zip(geometry.kernel, geometry.dilation)]
-    steps = strides([n + 2 * r for n, r in zip(geometry.shape, reach)])
-    cells = op.MatMul(op.cast(indices, torch.int64), op.constant(steps))
+    steps = strides([n + r for n, r in zip(geometry.shape, reach)])
+    cells = _numbers(op, op.cast(indices, torch.int64), steps)
     away = [
         sum((p - k // 2) * d * s for p, k, d, s in
             zip(place, geometry.kernel, geometry.dilation, steps[1:]))
         for place in geometry.places
     ]  # fmt: skip
     return _rows_of(op, cells, op.Add(cells, [[n] for n in away]))
+
+
+def _numbers(op, coordinates, steps):
+    return op.Squeeze(op.MatMul(coordinates, op.constant([[n] for n in steps])), [-1])
 
 
 def _rows_of(op, cells, wanted):
@@ -77,8 +81,7 @@ def strided(op, indices, geometry):
     hit = op.ReduceMin(op.cast(hit, torch.int32), [2], keepdims=0)
     found = op.Reshape(op.NonZero(op.Reshape(hit, [-1])), [-1])  # place by place, point by point
     steps = strides(geometry.out_shape)
-    cells = op.Add(op.MatMul(to, op.constant(steps[1:])),
-                   op.Reshape(op.Mul(batch, steps[0]), [-1]))  # fmt: skip
+    cells = op.Add(_numbers(op, to, steps[1:]), op.Reshape(op.Mul(batch, steps[0]), [-1]))
     reached = op.Gather(op.Reshape(cells, [-1]), found)
     cell, _, row, _ = op.Unique(reached, sorted=0, outputs=4)
     sizes = [FAR, *geometry.out_shape]

@@ -1,11 +1,14 @@
 """Two backbones of 3D detection, in the shapes that people train: CenterPoint's and VoxelNeXt's.
 
-Without biases in the sparse layers, which spconv has no CPU code for.
+Without biases in the sparse layers, which spconv has no CPU code for. By name they are
+`hx export spconv:centerpoint` and `hx export spconv:voxelnext`.
 """
 
 import spconv.pytorch as spconv
 import torch
 from torch import nn
+
+from hx_spconv.examples import points
 
 
 def norm(channels):
@@ -104,16 +107,18 @@ class FullySparse(nn.Module):
         return spconv.SparseConvTensor(features, cells, x.spatial_shape[1:], x.batch_size)
 
 
-def points(count, shape, batch=1, seed=0):
-    """(batch, z, y, x) of as many voxels, near each other, as the surfaces of a scene are."""
-    random = torch.Generator().manual_seed(seed)
-    size = torch.tensor(shape)
-    found = torch.empty(0, 4, dtype=torch.int64)
-    while len(found) < count:
-        centre = torch.rand(1, 3, generator=random) * size
-        spread = torch.randn(count // 8 + 2, 3, generator=random) * torch.tensor([1.0, 4.0, 4.0])
-        at = (centre + spread).long()
-        at = at[((at >= 0) & (at < size)).all(1)]
-        scene = torch.randint(0, batch, (len(at), 1), generator=random)
-        found = torch.cat([found, torch.cat([scene, at], 1)]).unique(dim=0)
-    return found[torch.randperm(len(found), generator=random)[:count]].int()
+def centerpoint():
+    return _trained(VoxelEncoder()), (torch.randn(2000, 5), points(2000, (41, 64, 64)))
+
+
+def voxelnext():
+    return _trained(FullySparse()), (torch.randn(2000, 5), points(2000, (41, 64, 64)))
+
+
+def _trained(model):
+    """Statistics as training leaves them: fresh ones would hide what a normalization does."""
+    for layer in model.modules():
+        if isinstance(layer, nn.BatchNorm1d):
+            layer.running_mean.normal_(0, 0.1)
+            layer.running_var.uniform_(0.5, 1.5)
+    return model.eval()
