@@ -141,7 +141,8 @@ def resolve(text: str, *, import_missing: bool = False) -> Target:
     if found is None:
         return Target(text, "absent", None)
     target = _classify(text, *found)
-    if _reached(parts) is found[-1]:
+    # A class means one of its methods, which may be replaced while the class stays.
+    if not isinstance(found[-1], type) and _reached(parts) is found[-1]:
         _resolved[text] = parts, found[-1], target
     return target
 
