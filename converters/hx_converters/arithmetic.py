@@ -108,7 +108,7 @@ def pow(op, input, exponent):
     x = op.cast(input, op.result.dtype)
     if type(exponent) is float and exponent == 0.5:
         return op.Sqrt(x)
-    if type(exponent) in (int, float) and exponent == 2:
+    if type(exponent) in (int, float) and exponent == 2 and not x.dtype.is_floating_point:
         return op.Mul(x, x)
     return op.Pow(x, op.cast(exponent, op.result.dtype))
 

@@ -1,4 +1,4 @@
-"""Scaled dot product attention."""
+"""Attention: scaled dot products, and the module around them."""
 
 from __future__ import annotations
 
@@ -7,13 +7,19 @@ import math
 from hx import case, converter
 from hx.lazy import torch
 
+from ._common import reshaped
+from .linear import linear
+
+_QKV = ("float32[n,2,s,4]",) * 3
+
 
 @converter(
     "torch.nn.functional.scaled_dot_product_attention",
     cases=[
-        case("float32[n,2,s,4]", "float32[n,2,s,4]", "float32[n,2,s,4]"),
-        case("float32[n,2,s,4]", "float32[n,2,s,4]", "float32[n,2,s,4]", is_causal=True),
+        case(*_QKV),
+        case(*_QKV, is_causal=True),
         case("float32[n,2,3,4]", "float32[n,2,5,4]", "float32[n,2,5,4]", "bool[3,5]"),
+        case("float32[n,2,3,4]", "float32[n,2,5,4]", "float32[n,2,5,4]", "float32[n,1,3,5]"),
     ],
 )
 def scaled_dot_product_attention(op, query, key, value, attn_mask=None, dropout_p=0.0,
@@ -23,28 +29,54 @@ def scaled_dot_product_attention(op, query, key, value, attn_mask=None, dropout_
                   "pass dropout_p=0.0 when not training")  # fmt: skip
     if enable_gqa:
         key, value = _repeated(op, key, query), _repeated(op, value, query)
-    factor = query.shape[-1] ** -0.5 if scale is None else scale
-    # Both sides get the root of the factor, as PyTorch does, so that half floats keep range.
-    root = factor**0.5 if not isinstance(factor, float) else math.sqrt(factor)
-    axes = list(range(key.rank))
-    axes[-2:] = axes[-1], axes[-2]
-    scores = op.MatMul(op.Mul(query, root), op.Mul(op.Transpose(key, perm=axes), root))
+    bias, sees = None, None
     if is_causal:
         ones = op.Expand(op.constant(True), op.sizes([query.shape[-2], key.shape[-2]]))
-        scores = _masked(op, scores, op.Trilu(ones, upper=0))
+        bias = _bias(op, op.Trilu(ones, upper=0), query.dtype)
     if attn_mask is not None:
-        boolean = attn_mask.dtype == torch.bool
-        scores = _masked(op, scores, attn_mask) if boolean else op.Add(
-            scores, op.cast(attn_mask, scores.dtype))  # fmt: skip
-    weights = op.Softmax(scores, axis=-1)
-    if attn_mask is not None and attn_mask.dtype == torch.bool:
-        # A row that sees nothing gives zeros in PyTorch, not NaN.
-        weights = op.Where(op.IsNaN(weights), 0, weights)
-    return op.MatMul(weights, value)
+        bias = _bias(op, attn_mask, query.dtype)
+        if not _sees_something(op, attn_mask):
+            bias, sees = _guarded(op, bias)
+    y = op.MatMul(_weights(op, query, key, bias, scale), value)
+    return y if sees is None else op.Mul(y, sees)
 
 
-def _masked(op, scores, keep):
-    return op.Where(keep, scores, -math.inf)
+def _weights(op, query, key, bias, scale=None):
+    """How much each query takes of each key."""
+    factor = query.shape[-1] ** -0.5 if scale is None else scale
+    axes = list(range(key.rank))
+    axes[-2:] = axes[-1], axes[-2]
+    key = op.Transpose(key, perm=axes)
+    if query.dtype in (torch.float16, torch.bfloat16):
+        # Both sides get the root of the factor, as in PyTorch, so that half floats keep range.
+        root = factor**0.5 if not isinstance(factor, float) else math.sqrt(factor)
+        scores = op.MatMul(op.Mul(query, root), op.Mul(key, root))
+    else:
+        scores = op.MatMul(op.Mul(query, factor), key)
+    return op.Softmax(scores if bias is None else op.Add(scores, bias), axis=-1)
+
+
+def _bias(op, mask, dtype):
+    """A mask as what is added to the scores: it is the same for all layers, and made once."""
+    if mask.dtype != torch.bool:
+        return op.cast(mask, dtype)
+    return op.Where(mask, op.constant(0.0, dtype), op.constant(-math.inf, dtype))
+
+
+def _sees_something(op, mask):
+    """Whether it is known that every query sees some key."""
+    known = op.contents(mask)
+    if known is None:
+        return False
+    seen = known if known.dtype == torch.bool else known != -math.inf
+    return bool(seen.any(-1).all())
+
+
+def _guarded(op, bias):
+    """Where a query sees nothing PyTorch gives zeros, not NaN: a bias without such rows, and a
+    factor that is 0 for them."""
+    nothing = op.Equal(op.ReduceMax(bias, [-1]), -math.inf)
+    return op.Where(nothing, 0, bias), op.cast(op.Not(nothing), bias.dtype)
 
 
 def _repeated(op, x, query):
@@ -56,3 +88,81 @@ def _repeated(op, x, query):
     lead, (length, width) = list(x.shape[:-3]), x.shape[-2:]
     wide = op.Expand(op.Unsqueeze(x, [-3]), op.sizes([*lead, heads, times, length, width]))
     return op.Reshape(wide, op.sizes([*lead, wanted, length, width]))
+
+
+_ALL = {"init": (8, 2), "init_kwargs": {"batch_first": True}}
+
+
+@converter(
+    "torch.nn.MultiheadAttention.forward",
+    cases=[
+        case(*("float32[n,s,8]",) * 3, **_ALL),
+        case("float32[5,n,8]", "float32[s,n,8]", "float32[s,n,8]", init=(8, 2)),
+        case(*("float32[n,5,8]",) * 3, "bool[n,5]", need_weights=False, **_ALL),
+        case(*("float32[n,5,8]",) * 3, None, False, "bool[5,5]", **_ALL),
+        case("float32[n,5,8]", "float32[n,3,6]", "float32[n,3,4]", init=(8, 2),
+             init_kwargs={"batch_first": True, "kdim": 6, "vdim": 4}),
+    ],
+)  # fmt: skip
+def multi_head_attention(op, self, query, key, value, key_padding_mask=None, need_weights=True,
+                         attn_mask=None, average_attn_weights=True, is_causal=False):  # fmt: skip
+    plain = self.bias_k is None and not self.add_zero_attn and not (self.training and self.dropout)
+    if query.rank != 3 or not plain:
+        return NotImplemented
+    batch, length = (0, 1) if self.batch_first else (1, 0)
+    heads, width = self.num_heads, self.head_dim
+
+    def by_head(x):
+        x = reshaped(op, x, [*x.shape[:2], heads, width])
+        return op.Transpose(x, perm=[batch, 2, length, 3])
+
+    q, k, v = map(by_head, _projected(op, self, query, key, value))
+    causal = is_causal and key_padding_mask is None and not need_weights
+    mask = _merged_mask(op, q, k, key_padding_mask, None if causal else attn_mask)
+    if need_weights:
+        weights = _weights(op, q, k, mask)
+        y = op.MatMul(weights, v)
+        weights = op.ReduceMean(weights, [1], keepdims=0) if average_attn_weights else weights
+    else:
+        y, weights = scaled_dot_product_attention(op, q, k, v, mask, is_causal=causal), None
+    y = op.Transpose(y, perm=[0, 2, 1, 3] if self.batch_first else [2, 0, 1, 3])
+    y = reshaped(op, y, [*query.shape[:2], heads * width])
+    return linear(op, y, op.value(self.out_proj.weight), _value(op, self.out_proj.bias)), weights
+
+
+def _value(op, x):
+    return None if x is None else op.value(x)
+
+
+def _projected(op, self, query, key, value):
+    """Queries, keys and values; in one product where they are the same tensor."""
+    biases = [None] * 3
+    if self.in_proj_bias is not None:
+        biases = op.Split(self.in_proj_bias, axis=0, num_outputs=3, outputs=3)
+    if self.in_proj_weight is None:
+        weights = map(op.value, (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight))
+    elif query is key and key is value:
+        packed = linear(op, query, op.value(self.in_proj_weight), _value(op, self.in_proj_bias))
+        return op.Split(packed, [self.embed_dim] * 3, axis=-1, outputs=3)
+    else:
+        weights = op.Split(self.in_proj_weight, axis=0, num_outputs=3, outputs=3)
+    return [linear(op, *each) for each in zip((query, key, value), weights, biases)]
+
+
+def _merged_mask(op, q, k, padding, mask):
+    """What is added to the scores for padding and mask: in modules, True is what is not seen."""
+    n, heads, length, source = *q.shape[:3], k.shape[2]
+    parts = []
+    if padding is not None:
+        parts.append(op.Unsqueeze(_hidden(op, padding, q.dtype), [1, 2]))
+    if mask is not None:
+        hidden = _hidden(op, mask, q.dtype)
+        parts.append(hidden if mask.rank == 2 else
+                     reshaped(op, hidden, [n, heads, length, source]))  # fmt: skip
+    return op.Add(*parts) if len(parts) == 2 else parts[0] if parts else None
+
+
+def _hidden(op, mask, dtype):
+    if mask.dtype != torch.bool:
+        return op.cast(mask, dtype)
+    return op.Where(mask, op.constant(-math.inf, dtype), op.constant(0.0, dtype))

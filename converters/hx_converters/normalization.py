@@ -109,7 +109,9 @@ def rms_norm(op, input, normalized_shape, weight=None, eps=None):
     half = input.dtype in (torch.float16, torch.bfloat16)
     x = op.cast(input, torch.float32) if half else input
     eps = torch.finfo(input.dtype).eps if eps is None else eps
-    mean = op.ReduceMean(op.Mul(x, x), axes)
+    if op.opset >= 23 and weight is not None and weight.dtype == input.dtype:
+        return op.RMSNormalization(input, weight, axis=axes[0], epsilon=eps)
+    mean = op.ReduceMean(op.Pow(x, 2.0), axes)  # with a Div after it, runtimes see what it is
     y = op.Div(x, op.Sqrt(op.Add(mean, eps)))
     y = y if weight is None else op.Mul(y, op.cast(weight, y.dtype))
     return op.cast(y, input.dtype)

@@ -10,6 +10,7 @@ from onnx_ir import convenience
 
 from . import dims, dtypes
 from .naming import Names, namespace, node_name
+from .simplify import simpler
 from .values import Absent, Body, Constant, Node, Value
 from .weights import StreamedTensor, TorchTensor
 
@@ -42,10 +43,11 @@ def _reads(node: Node):
 
 
 class _Merger:
-    """Nodes and constants that compute the same thing become one."""
+    """Nodes and constants that compute the same thing become one, and pairs of nodes simpler."""
 
     def __init__(self) -> None:
         self.instead: dict[int, Value] = {}
+        self._makers: dict[int, Node] = {}
         self._constants: dict[Any, list[Constant]] = {}
 
     def now(self, value: Value) -> Value:
@@ -68,6 +70,10 @@ class _Merger:
             if node.op == "Identity" and not node.domain:
                 self.instead[id(node.outputs[0])] = node.inputs[0]  # type: ignore[assignment]
                 continue
+            same = simpler(node, self._makers)
+            if same is not None:
+                self.instead[id(node.outputs[0])] = same
+                continue
             bodies = [b for b in node.attributes.values() if isinstance(b, Body)]
             for body in bodies:
                 body.nodes = self.merge(body.nodes, dict(seen))
@@ -80,6 +86,7 @@ class _Merger:
             first = seen.setdefault(key, node)
             if first is node:
                 kept.append(node)
+                self._makers.update((id(output), node) for output in node.outputs)
             else:
                 for old, new in zip(node.outputs, first.outputs):
                     self.instead[id(old)] = new
@@ -141,8 +148,9 @@ def build(
     nodes = live(nodes, [v for _, v in outputs])
     merger = _Merger()
     nodes = merger.merge(nodes, {})
+    outputs = [(n, merger.now(v)) for n, v in outputs]
     assembler = _Assembler(inputs, opset, domains, classes)
-    model = assembler.model(nodes, [(n, merger.now(v)) for n, v in outputs], name)
+    model = assembler.model(live(nodes, [v for _, v in outputs]), outputs, name)
     if names is not None:
         found = {key: value.name or "" for key, value in assembler.values.items()}
         names.update(found)

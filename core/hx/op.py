@@ -16,7 +16,7 @@ from . import dims, dtypes, shapes
 from .call import Instead
 from .errors import Unsupported
 from .polynomials import Atom, Poly
-from .values import Body, Value
+from .values import Absent, Body, Constant, Value
 
 if TYPE_CHECKING:
     from .builder import Builder
@@ -37,6 +37,7 @@ class Op:
     op.same(a, b)                         whether two sizes or shapes always are equal
     op.at_most(a, b)                      whether one size is never larger than another
     op.some(count)                        whether a number of elements never is 0
+    op.contents(x)                        the tensor of a value that is the same at every run
     op.recorded(size, why)                the size in the recording, noted as a branch on it
     op.assign(x, value)                   says that the call wrote `value` into the tensor of `x`
     op.instead(function)                  to be returned: it runs in place of the target's own body,
@@ -132,6 +133,18 @@ class Op:
     def some(count) -> bool:
         """Whether a number of elements is at least 1 whenever the inputs have elements."""
         return shapes.some(count)
+
+    def contents(self, x: Value) -> torch.Tensor | None:
+        """What is in a value that no input changes; None where that is not known."""
+        if isinstance(x, Absent):
+            return None
+        if isinstance(x, Constant):
+            return x.tensor
+        given = getattr(self._call, "given", None)
+        for tensor, value in zip(given.tensors, given.values) if given is not None else ():
+            if value is x and value.fixed and not tensor.is_meta:
+                return tensor
+        return None
 
     def recorded(self, size, why: str) -> int:
         """The size in the recording, on which the call took one of two ways: noted as a branch."""

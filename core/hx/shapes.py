@@ -95,13 +95,21 @@ def broadcast(*shapes: Shape) -> Shape:
             if type(m) is int and m == 1:
                 out[i] = n
             elif type(m) is dims.Dim and type(n) is dims.Dim:
-                # Either may turn out to be 1 at run time: nobody can say which one it is.
-                out[i] = RUN_TIME
+                # Either may turn out to be 1 at run time: nobody can say which one it is,
+                # unless one of them is 1 whenever the other is.
+                out[i] = m if _cut(n, m) else n if _cut(m, n) else RUN_TIME
             elif m is RUN_TIME or n is RUN_TIME:
                 out[i] = n if type(n) is int else m if type(m) is int else RUN_TIME
             elif type(m) is dims.Dim:
                 out[i] = n
     return tuple(out)
+
+
+def _cut(n: dims.Dim, m: dims.Dim) -> bool:
+    """Whether n is m, cut off at some number: beside m it fits where it is m, or 1."""
+    whole = Poly.of(m)
+    rest = [each.constant for each in dims.smallest_of(n) if each != whole]
+    return len(rest) == 1 and rest[0] is not None and rest[0] >= 1
 
 
 def axis_of(axis: int, rank: int) -> int:
