@@ -90,18 +90,18 @@ def _repeated(op, x, query):
     return op.Reshape(wide, op.sizes([*lead, wanted, length, width]))
 
 
-_ALL = {"init": (8, 2), "init_kwargs": {"batch_first": True}}
+_FIRST = {"batch_first": True}
 
 
 @converter(
     "torch.nn.MultiheadAttention.forward",
     cases=[
-        case(*("float32[n,s,8]",) * 3, **_ALL),
+        case(*("float32[n,s,8]",) * 3, init=(8, 2), init_kwargs=_FIRST),
         case("float32[5,n,8]", "float32[s,n,8]", "float32[s,n,8]", init=(8, 2)),
-        case(*("float32[n,5,8]",) * 3, "bool[n,5]", need_weights=False, **_ALL),
-        case(*("float32[n,5,8]",) * 3, None, False, "bool[5,5]", **_ALL),
+        case(*("float32[n,5,8]",) * 3, "bool[n,5]", need_weights=False, init=(8, 2), init_kwargs=_FIRST),
+        case(*("float32[n,5,8]",) * 3, None, False, "bool[5,5]", init=(8, 2), init_kwargs=_FIRST),
         case("float32[n,5,8]", "float32[n,3,6]", "float32[n,3,4]", init=(8, 2),
-             init_kwargs={"batch_first": True, "kdim": 6, "vdim": 4}),
+             init_kwargs={**_FIRST, "kdim": 6, "vdim": 4}),
     ],
 )  # fmt: skip
 def multi_head_attention(op, self, query, key, value, key_padding_mask=None, need_weights=True,
@@ -151,14 +151,14 @@ def _projected(op, self, query, key, value):
 
 def _merged_mask(op, q, k, padding, mask):
     """What is added to the scores for padding and mask: in modules, True is what is not seen."""
-    n, heads, length, source = *q.shape[:3], k.shape[2]
+    n, heads, length = q.shape[:3]
     parts = []
     if padding is not None:
         parts.append(op.Unsqueeze(_hidden(op, padding, q.dtype), [1, 2]))
     if mask is not None:
         hidden = _hidden(op, mask, q.dtype)
         parts.append(hidden if mask.rank == 2 else
-                     reshaped(op, hidden, [n, heads, length, source]))  # fmt: skip
+                     reshaped(op, hidden, [n, heads, length, k.shape[2]]))  # fmt: skip
     return op.Add(*parts) if len(parts) == 2 else parts[0] if parts else None
 
 
