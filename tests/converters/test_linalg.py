@@ -64,6 +64,6 @@ def test_a_matrix_without_a_factor_is_left_as_lapack_leaves_it(exported):
     x = x @ x.mT + torch.eye(6)
     x[1, 3, 3] = x[2, 0, 0] = x[3, 5, 5] = -50
     for upper in (False, True):
-        factor, info = exported(lambda x: torch.linalg.cholesky_ex(x, upper=upper), x)
+        factor, info = exported(lambda x: torch.linalg.cholesky_ex(x, upper=upper), x)  # noqa: B023
         assert info.tolist() == [0, 4, 1, 6]
         torch.testing.assert_close(factor, torch.linalg.cholesky_ex(x, upper=upper).L)
