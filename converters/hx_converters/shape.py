@@ -118,12 +118,22 @@ def _is_one(op, size, axis):
 
 @converter("torch.as_strided", cases=[])
 def as_strided(op, input, size, stride, storage_offset=None):
-    if any(type(n) is not int for n in (*input.shape, *size, *stride)):
+    size, stride = [list(map(op.size, given)) for given in (size, stride)]
+    if all(type(n) is int for n in (*input.shape, *size, *stride)):
+        return NotImplemented  # at fixed sizes the engine knows the places
+    order = op.memory_order(input)
+    if order is None:
         op.refuse(
             "as_strided picks elements by where they lie in memory, and sizes here may vary",
-            "index, unfold or gather say which elements are meant",
+            "index, unfold or gather say which elements are meant, or make it .contiguous() first",
         )
-    return NotImplemented  # at fixed sizes the engine knows the places
+    places = op.constant(storage_offset or 0)
+    for i, (n, step) in enumerate(zip(size, stride)):
+        along = op.Mul(op.Range(0, op.constant(n), 1), op.constant(step))
+        trailing = list(range(1, len(size) - i))
+        places = op.Add(places, op.Unsqueeze(along, trailing) if trailing else along)
+    memory = op.Reshape(op.Transpose(input, perm=order), [-1])
+    return op.Gather(memory, places, axis=0)
 
 
 @converter("torch.Tensor.expand", "torch.broadcast_to",

@@ -168,11 +168,29 @@ def length(recording, key, func, args, kwargs, door):
     return _real(recording, func, args, kwargs)
 
 
+def memory_order(tensor: torch.Tensor) -> list[int] | None:
+    """The axes from the slowest to the fastest, where elements lie one after the other."""
+    strides = tensor.stride()
+    order = sorted(range(tensor.dim()), key=lambda a: (-strides[a], a))
+    dense = tensor.permute(order).is_contiguous() and not tensor.storage_offset()
+    return order if dense else None
+
+
 def layout(recording, key, func, args, kwargs, door):
-    """Strides and offsets: right for the recording only, where sizes may vary."""
-    if _shape_of(recording, args[0]) is not None:
-        recording.escape("layout", f"{spelled(func, key).rpartition('.')[2]} of a resizable tensor")
-    return _real(recording, func, args, kwargs)
+    """Strides follow from the sizes where nothing is skipped; else they are the recording's."""
+    sizes = _shape_of(recording, args[0])
+    if sizes is None:
+        return _real(recording, func, args, kwargs)
+    recording.escape("layout", f"{spelled(func, key).rpartition('.')[2]} of a resizable tensor")
+    order = memory_order(args[0])
+    if key != "aten::stride" or order is None:
+        return _real(recording, func, args, kwargs)
+    strides: list[Any] = list(order)
+    step: Any = 1
+    for axis in reversed(order):
+        strides[axis], step = step, sizes[axis] * step
+    axis = args[1] if len(args) > 1 else kwargs.get("dim")
+    return tuple(strides) if axis is None else strides[axis]
 
 
 # Numbers that leave.

@@ -38,6 +38,7 @@ class Op:
     op.at_most(a, b)                      whether one size is never larger than another
     op.some(count)                        whether a number of elements never is 0
     op.contents(x)                        the tensor of a value that is the same at every run
+    op.memory_order(x)                    the axes as they lie in memory; None where it has gaps
     op.recorded(size, why)                the size in the recording, noted as a branch on it
     op.assign(x, value)                   says that the call wrote `value` into the tensor of `x`
     op.instead(function)                  to be returned: it runs in place of the target's own body,
@@ -123,6 +124,16 @@ class Op:
         if isinstance(a, (tuple, list)):
             return len(a) == len(b) and all(map(shapes.same, a, b))
         return shapes.same(a, b)
+
+    def memory_order(self, x: Value) -> list[int] | None:
+        """The axes of a tensor from the slowest to the fastest, where no memory is skipped."""
+        from .known import memory_order
+
+        given = getattr(self._call, "given", None)
+        for tensor, value in zip(given.tensors, given.values) if given is not None else ():
+            if value is x:
+                return memory_order(tensor)
+        return None
 
     @staticmethod
     def at_most(a, b) -> bool:
