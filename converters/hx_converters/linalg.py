@@ -359,7 +359,8 @@ def _pseudo_inverse(op, a, limit=None):
     return op.MatMul(square, other) if tall else op.MatMul(other, square)
 
 
-@converter("torch.linalg.pinv", "torch.pinverse",
+@converter("torch.pinverse", cases=[case("float32[n,4,3]")])
+@converter("torch.linalg.pinv",
            cases=[case("float32[n,4,3]"), case("float32[n,3,4]"), case(_POSITIVE, hermitian=True)])  # fmt: skip
 def pinv(op, A, rcond=None, hermitian=False, *, atol=None, rtol=None):
     rows, columns = A.shape[-2:]

@@ -7,12 +7,15 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from hx.config import Settings
 from hx.registration import OPSETS, Registration
 from hx.registry import Registry
 
+MOST = 5  # operators that are named
 START, END = "<!-- coverage -->", "<!-- /coverage -->"
 
 
@@ -21,19 +24,46 @@ def markdown(pack: str = "hx") -> str:
 
 
 def _lines(pack: str) -> Iterator[str]:
-    from hx.config import Settings
-
-    found = Registry.installed(only=[pack], config=Settings()).registrations
+    registry = Registry.installed(only=[pack], config=Settings())
+    found = registry.registrations
     subjects: dict[str, list[Registration]] = {}
     for each in found:
         subjects.setdefault(each.function.__module__.rpartition(".")[2], []).append(each)
     targets, cases = len({each.target for each in found}), sum(len(each.cases) for each in found)
     yield f"{targets} targets, {len(found)} converters, {cases} cases that run at several opsets."
+    yield ""
+    yield "The operators and the dtypes of inputs are those of the cases, at opset 20."
     for subject, converters in sorted(subjects.items()):
-        yield from ("", f"### {subject}", "", "| target | opsets | cases |", "|---|---|---|")
+        yield from ("", f"### {subject}", "", "| target | ONNX | opsets | dtypes | cases |")
+        yield "|---|---|---|---|---|"
         for each in sorted(converters, key=lambda each: (each.target, each.since or 0)):
             low, high = each.since or OPSETS[0], each.until or OPSETS[-1]
-            yield f"| `{each.target}` | {low}-{high} | {len(each.cases) or '-'} |"
+            operators, dtypes = _written(each, registry)
+            yield (
+                f"| `{each.target}` | {operators or '-'} | {low}-{high} | {dtypes or '-'} "
+                f"| {len(each.cases) or '-'} |"
+            )
+
+
+def _written(registration: Registration, registry: Registry) -> tuple[str, str]:
+    """The operators that a converter's cases lead to, the most frequent first, and their dtypes."""
+    import hx
+    from hx.dtypes import FROM_NUMBER, name
+    from hx.testing.calls import call_of
+
+    opset = min(max(20, registration.since or 0), registration.until or 20)
+    operators: Counter[str] = Counter()
+    dtypes: dict[str, None] = {}
+    for case in registration.cases:
+        for dtype in case.dtypes or (None,):
+            call = call_of(registration.target, case, dtype)
+            at = case.opsets[0] if case.opsets else opset
+            made = hx.export(call.model, call.tensors, None, opset=at, verify=False, packs=registry)
+            operators.update({node.op_type for node in made.model.graph})
+            dtypes.update((name(FROM_NUMBER[v.dtype]), None) for v in made.model.graph.inputs)
+    ranked = sorted(operators, key=lambda each: (-operators[each], each))
+    more = f" and {len(ranked) - MOST} more" if len(ranked) > MOST else ""
+    return ", ".join(ranked[:MOST]) + more, ", ".join(sorted(dtypes))
 
 
 def main() -> None:
