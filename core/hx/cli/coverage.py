@@ -60,7 +60,9 @@ def _written(registration: Registration, registry: Registry) -> tuple[str, str]:
             at = case.opsets[0] if case.opsets else opset
             made = hx.export(call.model, call.tensors, None, opset=at, verify=False, packs=registry)
             operators.update({node.op_type for node in made.model.graph})
-            dtypes.update((name(FROM_NUMBER[v.dtype]), None) for v in made.model.graph.inputs)
+            dtypes.update(
+                (name(FROM_NUMBER[int(v.dtype or 0)]), None) for v in made.model.graph.inputs
+            )
     ranked = sorted(operators, key=lambda each: (-operators[each], each))
     more = f" and {len(ranked) - MOST} more" if len(ranked) > MOST else ""
     return ", ".join(ranked[:MOST]) + more, ", ".join(sorted(dtypes))
