@@ -130,6 +130,15 @@ def test_an_inverse_gives_back_the_points_as_they_are_now(follow):
     follow(body, down=down(4, 8, indice_key="d"), up=up)
 
 
+def test_from_dense(follow):
+    def body(self, x):
+        field = x.replace_feature(torch.relu(x.features)).dense(False)
+        back = spconv.SparseConvTensor.from_dense(field)
+        return self.a(back).features, back.indices
+
+    follow(body, a=conv(4, 4))
+
+
 def test_selected_points(follow):
     def body(self, x):
         there = x.indices[:, 2] > 3

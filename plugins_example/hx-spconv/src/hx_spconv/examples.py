@@ -51,3 +51,7 @@ def sequences():
     """Of layers that this pack converts: nothing else is at hand when the case is run."""
     pool = [lambda: spconv.SparseMaxPool3d(2, 2), lambda: spconv.SparseMaxPool3d(3, 2, 1)]
     return [case(lambda: cloud(), init=pool)]
+
+
+def fields():
+    return [case("float32[batch,5,6,3]", expect=["NonZero"]), case("float32[2,d,h,w,3]")]

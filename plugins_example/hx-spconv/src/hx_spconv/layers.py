@@ -8,7 +8,7 @@ import weakref
 from dataclasses import dataclass
 from typing import Any
 
-from hx.lazy import lazy
+from hx.lazy import lazy, torch
 from hx_spconv.container import replaced
 from hx_spconv.geometry import Geometry
 
@@ -90,6 +90,13 @@ def _made(self, x, result, features, indices, rules):
         _kept.setdefault(record, rules)
     features.sized((indices.shape[0], features.shape[1]))
     return replaced(x, features, indices, result.spatial_shape)
+
+
+def from_dense(op, cls, x):
+    """A point is where any channel is not zero, in the order of memory."""
+    there = op.ReduceMax(op.cast(op.Not(op.Equal(x, 0)), torch.int32), [-1], keepdims=0)
+    at = op.Transpose(op.NonZero(there), perm=[1, 0])
+    return replaced(op.result, op.GatherND(x, at), op.cast(at, torch.int32))
 
 
 def sequential(op, self, input):

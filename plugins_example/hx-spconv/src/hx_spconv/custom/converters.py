@@ -49,3 +49,10 @@ def dense(op, self, channels_first=True):
 )
 def sequential(op, self, input):
     return layers.sequential(op, self, input)
+
+
+@converter(
+    "spconv.pytorch.core.SparseConvTensor.from_dense", priority=AFTER, cases=examples.fields()
+)
+def from_dense(op, cls, x):
+    return layers.from_dense(op, cls, x)

@@ -27,3 +27,8 @@ def dense(op, self, channels_first=True):
 @converter("spconv.pytorch.modules.SparseSequential.forward", cases=examples.sequences())
 def sequential(op, self, input):
     return layers.sequential(op, self, input)
+
+
+@converter("spconv.pytorch.core.SparseConvTensor.from_dense", cases=examples.fields())
+def from_dense(op, cls, x):
+    return layers.from_dense(op, cls, x)
