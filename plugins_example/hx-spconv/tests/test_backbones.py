@@ -1,4 +1,4 @@
-"""Whole backbones of 3D detection, in both forms, for other point clouds than the recorded one."""
+"""Whole backbones in both forms, for other point clouds than the recorded one."""
 
 import re
 from collections import Counter
@@ -16,7 +16,7 @@ README = Path(__file__).parents[1] / "README.md"
 ANY = {"voxel_features": {0: "points"}, "coordinates": {0: "points"}}
 
 
-@pytest.mark.parametrize("name", ["centerpoint", "voxelnext"])
+@pytest.mark.parametrize("name", ["centerpoint", "voxelnext", "unet"])
 def test_backbone(name, export, form, in_onnxruntime):
     torch.manual_seed(0)
     model, args = models.load(name)
@@ -25,7 +25,11 @@ def test_backbone(name, export, form, in_onnxruntime):
     row = re.search(rf"spconv:{name}. .*\| (\d+) \| (\d+) \|", README.read_text())
     assert nodes == int(row.group(1 if form == "standard" else 2)), "what the README says"
     count = Counter(f"{node.domain}:{node.op_type}" for node in program.model.graph)
-    strides, keys, layers = {"centerpoint": (4, 4, 21), "voxelnext": (6, 7, 32)}[name]
+    strides, keys, layers = {
+        "centerpoint": (4, 4, 21),
+        "voxelnext": (6, 7, 32),
+        "unet": (2, 3, 11),
+    }[name]
     if form == "custom":
         # Neighbours are looked up once for each indice_key, however many layers share it.
         assert count["spconv:SubMPairs"] == keys and count["spconv:ConvPairs"] == strides

@@ -1,7 +1,7 @@
-"""Two backbones of 3D detection, in the shapes that people train: CenterPoint's and VoxelNeXt's.
+"""Backbones in the shapes that people train: CenterPoint's, VoxelNeXt's, and a sparse U-Net.
 
 Without biases in the sparse layers, which spconv has no CPU code for. By name they are
-`hx export spconv:centerpoint` and `hx export spconv:voxelnext`.
+`hx export spconv:centerpoint`, `spconv:voxelnext` and `spconv:unet`.
 """
 
 import spconv.pytorch as spconv
@@ -105,6 +105,37 @@ class FullySparse(nn.Module):
         features = x.features.new_zeros((cells.shape[0], x.features.shape[1]))
         features.index_add_(0, row, x.features)
         return spconv.SparseConvTensor(features, cells, x.spatial_shape[1:], x.batch_size)
+
+
+class UNet(nn.Module):
+    """A segmentation network: down, and up again to the points that there were."""
+
+    def __init__(self, shape=(41, 64, 64), channels=5, widths=(16, 32, 64), classes=5):
+        super().__init__()
+        self.shape = list(shape)
+        a, b, c = widths
+        self.enter = stage(spconv.SubMConv3d(channels, a, 3, bias=False, indice_key="s0"), *norm(a))
+        self.down1 = stage(down(a, b, "d1", 2, 2, 0), Residual(b, "s1"))
+        self.down2 = stage(down(b, c, "d2", 2, 2, 0), Residual(c, "s2"))
+        self.up2 = spconv.SparseInverseConv3d(c, b, 2, indice_key="d2", bias=False)
+        self.join1 = stage(spconv.SubMConv3d(2 * b, b, 3, bias=False, indice_key="s1"), *norm(b))
+        self.up1 = spconv.SparseInverseConv3d(b, a, 2, indice_key="d1", bias=False)
+        self.join0 = stage(spconv.SubMConv3d(2 * a, a, 3, bias=False, indice_key="s0"), *norm(a))
+        self.classify = nn.Linear(a, classes)
+
+    def forward(self, voxel_features, coordinates, batch_size=1):
+        x = spconv.SparseConvTensor(voxel_features, coordinates.int(), self.shape, batch_size)
+        whole = self.enter(x)
+        half = self.down1(whole)
+        low = self.up2(self.down2(half))
+        low = self.join1(low.replace_feature(torch.cat([low.features, half.features], 1)))
+        out = self.up1(low)
+        out = self.join0(out.replace_feature(torch.cat([out.features, whole.features], 1)))
+        return self.classify(out.features)
+
+
+def unet():
+    return _trained(UNet()), (torch.randn(2000, 5), points(2000, (41, 64, 64)))
 
 
 def centerpoint():

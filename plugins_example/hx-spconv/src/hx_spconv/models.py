@@ -1,4 +1,4 @@
-"""`hx export spconv:centerpoint`: backbones of 3D detection by name, with random weights."""
+"""`hx export spconv:centerpoint`: backbones for point clouds by name, with random weights."""
 
 
 def load(name):
@@ -8,4 +8,4 @@ def load(name):
 
 
 def names():
-    return ["centerpoint", "voxelnext"]
+    return ["centerpoint", "voxelnext", "unet"]

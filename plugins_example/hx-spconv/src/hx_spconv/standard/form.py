@@ -129,5 +129,5 @@ def dense(op, x, channels_first):
 
 def _read(op, features, pairs, absent):
     """[points, places, channels]; -1 is the last row, which is added here."""
-    nothing = op.Expand(op.constant(absent, features.dtype), [1, features.shape[1]])
+    nothing = op.constant([[absent] * features.shape[1]], features.dtype)
     return op.Gather(op.Concat(features, nothing, axis=0), op.Transpose(pairs, perm=[1, 0]))
