@@ -7,18 +7,20 @@ the inputs, by compiled code or in another thread, and stops the export.
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import sys
 import types
+import weakref
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from . import known
+from . import foreign, known
 from .call import tensors_in
-from .errors import Unaccounted
-from .liveness import Entry, geometry
+from .errors import Unaccounted, Where
+from .liveness import Entry, geometry, storage_key
 from .values import Constant
 
 if TYPE_CHECKING:
@@ -49,17 +51,37 @@ def account(recording: Recording, tensor: torch.Tensor) -> Entry:
         )
     if name is None and not was_there(recording, tensor):
         if not _from_outside(tensor):
-            raise Unaccounted(
-                f"a tensor of shape {list(tensor.shape)} came from code that hx could not see",
-                where=recording.where(),
+            raise _from_nowhere(
+                recording,
+                tensor,
                 why="no recorded call returned it, and it is no parameter, buffer or constant "
                 "that was there before: compiled code or another thread may have computed it "
                 "from the inputs",
-                hint="register a converter for the function that made it: hx packs new NAME "
-                "--target package.module.function",
             )
+        if foreign.calls(_running(recording)) and not _made_of_numpys(recording):
+            raise _from_nowhere(recording, tensor, why="")
         tell_outside(recording, tensor)
     return recording.live.bind(tensor, recording.constant(tensor, name or ""))
+
+
+_WRAPS = {"from_numpy", "frombuffer", "from_dlpack", "as_tensor", "asarray", "tensor"}
+
+
+def _made_of_numpys(recording: Recording) -> bool:
+    """Whether the function that runs makes tensors of memory that it has itself."""
+    code = foreign.code_of(_running(recording))
+    return code is not None and not _WRAPS.isdisjoint(code.co_names)
+
+
+def _running(recording: Recording) -> Any:
+    """The user's function that runs; the model when that has returned."""
+    return recording.frames.inside() or recording.model
+
+
+def _from_nowhere(recording: Recording, tensor: torch.Tensor, why: str) -> Unaccounted:
+    parts = foreign.told(foreign.calls(_running(recording)), recording.where())
+    what = f"a tensor of shape {list(tensor.shape)} came from code that hx could not see"
+    return Unaccounted(what, **{"why": why, **parts})
 
 
 def _shows_the_same(member: torch.Tensor, tensor: torch.Tensor) -> bool:
@@ -108,7 +130,9 @@ def from_compiled(recording: Recording, key: Any, func: Any, args: tuple, result
             family = recording.live.family_of(tensor)
             if family is not None and tensor.numel():
                 family.unfilled = recording.unfilled = True
-    elif recording.builder.sizes.named and "SymInt[" in str(getattr(func, "_schema", "")):
+        return
+    recording.operated.add(recording.where())
+    if recording.builder.sizes.named and "SymInt[" in str(getattr(func, "_schema", "")):
         values = [recording.live.find(t) for _, t in tensors_in(list(args))]
         if any(v is not None and v.value.dynamic for v in values):
             recording.escape("baked", f"{key} is called by compiled code, with sizes as numbers")
@@ -122,13 +146,57 @@ def require_filled(
     for tensor in tensors:
         family = recording.live.family_of(tensor)
         if family is not None and family.unfilled and id(tensor) not in spared:
+            parts = foreign.told(foreign.calls(_running(recording)), recording.where())
+            why = "compiled code made it, or it holds whatever the memory held before"
             raise Unaccounted(
                 f"a tensor of shape {list(tensor.shape)} was read, and no recorded call wrote it",
-                where=recording.where(),
-                why="compiled code made it, or it holds whatever the memory held before",
-                hint="register a converter for the function that made it: hx packs new NAME "
-                "--target package.module.function",
+                **{"why": why, **parts},
             )
+
+
+def expose(recording: Recording, tensor: torch.Tensor, how: str) -> None:
+    """The address of a tensor's memory was given out: who has it may write there."""
+    if tensor.is_meta or tensor.layout != torch.strided:
+        return
+    with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+        copy = tensor.detach().clone()
+    known = recording.exposed.setdefault(storage_key(tensor), [])
+    known.append(Exposed(weakref.ref(tensor), copy, tensor._version, recording.where(), how))
+
+
+def unwritten(recording: Recording, tensor: torch.Tensor) -> None:
+    """That nobody wrote to a tensor through an address that was given out."""
+    known = recording.exposed.get(storage_key(tensor), [])
+    for i, each in enumerate(known):
+        now = each.tensor()
+        if now is None:
+            continue
+        with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+            if now._version != each.version:  # by PyTorch itself, which is seen
+                fresh = now.detach().clone()
+                known[i] = dataclasses.replace(each, copy=fresh, version=now._version)
+            elif not _same_bits(each.copy, now):
+                parts = foreign.told(foreign.calls(_running(recording)), each.where)
+                raise Unaccounted(
+                    f"a tensor of shape {list(tensor.shape)} was written to, and no recorded call "
+                    "did that",
+                    **{"why": f"whoever got its address by {each.how}() wrote there", **parts},
+                )
+
+
+def _same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
+    return a.shape == b.shape and bool(((a == b) | ((a != a) & (b != b))).all())
+
+
+@dataclasses.dataclass(frozen=True)
+class Exposed:
+    """A tensor whose address was given out, what it held then, and where that was."""
+
+    tensor: weakref.ref
+    copy: torch.Tensor
+    version: int
+    where: Where
+    how: str
 
 
 def written(key: Any, func: Any, args: tuple, kwargs: Mapping[str, Any]) -> list[torch.Tensor]:

@@ -54,7 +54,7 @@ def _looked(recording: Recording) -> Callable:
 
     def value_of(tensor: torch.Tensor) -> Value:
         value = recording.value_of(tensor)
-        recording.live.keep.look(value, tensor, recording.where())
+        recording.live.keep.look(value, tensor, recording.where(), recording.frames.user())
         return value
 
     return value_of

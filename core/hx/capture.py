@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from . import accounts, callables, dims, shallow, structures
+from . import accounts, callables, dims, foreign, shallow, structures
 from . import dynamic as dynamic_axes
 from .choices import Choices
 from .errors import Unsupported, UsageError
@@ -74,6 +74,7 @@ class Capture:
     registry: Any = None
     opset: int = 0
     cases: list[Any] = field(default_factory=list)  # what it was proved on
+    compiled: list[foreign.Compiled] = field(default_factory=list)  # called out of sight, maybe
     returned: Any = None  # what the model returned, without the contents of its tensors
 
     def check_constants(self) -> None:
@@ -248,6 +249,7 @@ def _run(
     asked: dict[str, Any] = {}
     watch = _watcher(outputs, asked, recording)
     args, kwargs = prepared.with_tensors(recording.given)
+    recording.frames.begin()
     result = inside(recorded(recording, watch), lambda _: model(*args, **kwargs))
     if outputs is not None:
         result = {path: asked[path] for path in outputs if path in asked}
@@ -257,6 +259,11 @@ def _run(
     found = Capture(prepared, recording, inputs, [], [], list(outputs) if outputs else None)
     found.registry, found.opset = registry, opset
     found.notes = recording.notes
+    found.compiled = foreign.unseen(recording)
+    for one in found.compiled:
+        found.notes.append(
+            f"{one} is compiled code: what it computes by itself is not in the graph"
+        )
     found.notes += [] if prepared.slim is None else prepared.slim.notes
     with torch._C.DisableTorchFunction():
         _bind_outputs(found, result)

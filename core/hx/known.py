@@ -31,6 +31,8 @@ READS_METHODS = (
     "__array__", "__contains__", "__format__", "__dlpack__", "equal", "allclose", "is_nonzero",
     "data_ptr", "storage", "untyped_storage", "__reduce_ex__", "__nonzero__",
 )  # fmt: skip
+# Of these, what gives the address of memory, to code that may write there.
+ADDRESSES = ("data_ptr", "storage", "untyped_storage")
 
 VIEWS = {
     f"aten::{n}"
@@ -225,8 +227,13 @@ def reads(recording, key, func, args, kwargs, door):
     tensors = [t for _, t in tensors_in(list(args))]
     if recording.blend is not None:
         recording.blend.require(tensors, spelled(func, key))
+    name = getattr(func, "__name__", str(key)).strip("_")
+    if name in ADDRESSES:
+        from . import accounts
+
+        for tensor in tensors:
+            accounts.expose(recording, tensor, name)
     if any(not recording.value_of(t).fixed for t in tensors):
-        name = getattr(func, "__name__", str(key)).strip("_")
         shapes = ", ".join(str(list(t.shape)) for t in tensors)
         recording.escape(name, f"{name} of {shapes}")
     return _real(recording, func, args, kwargs)

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hx import wire
+from hx import foreign, wire
 
 if TYPE_CHECKING:
     import onnx
@@ -133,7 +133,7 @@ class Kept:
             self._of[id(value)] = copy
         self.size += tensor.numel() * tensor.element_size()
 
-    def look(self, value: Any, tensor: torch.Tensor, where: Any) -> None:
+    def look(self, value: Any, tensor: torch.Tensor, where: Any, frame: Any = None) -> None:
         """`tensor` is about to be read, as `value`."""
         known = self._of.get(id(value))
         if known is None or self.unseen or _same(known, tensor):
@@ -148,6 +148,8 @@ class Kept:
             f"unseen: a tensor of shape {list(tensor.shape)} {made} had other contents at {where}, "
             "and no recorded call wrote to it: code that hx cannot see did, between these lines"
         )
+        if found := foreign.calls(frame):
+            self.unseen += f" ({', or '.join(map(str, found[-3:]))}); {foreign.how(found[-1])}"
 
 
 def _same(a: torch.Tensor, b: torch.Tensor) -> bool:

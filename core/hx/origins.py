@@ -18,7 +18,24 @@ class Frames:
 
     def __init__(self, converters: tuple[str, ...] = ()) -> None:
         self._skip: dict[CodeType, bool] = {}
+        self._outer: set[CodeType] = set()  # what called the export
         self._prefixes = _MACHINERY + tuple(converters)
+
+    def begin(self) -> None:
+        """The model is about to be called: what runs now is not a part of it."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:
+            self._outer.add(frame.f_code)
+            frame = frame.f_back
+
+    def inside(self) -> FrameType | None:
+        """The user's frame, while one of the model's runs."""
+        frame = self.user(2)
+        return None if frame is None or frame.f_code in self._outer else frame
+
+    def visited(self) -> list[CodeType]:
+        """Functions of the model that were seen running."""
+        return [c for c, machinery in self._skip.items() if not machinery and c not in self._outer]
 
     def _machinery(self, code: CodeType) -> bool:
         if any(isinstance(c, FunctionType) for c in code.co_consts):

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from . import containers, save
+from . import containers, foreign, save
 from .errors import UsageError, VerificationError
 from .kernels import op_runs
 from .nodes import NodeTable, check_nodes
@@ -119,6 +119,12 @@ class Program:
             first = "; ".join(map(str, suspects[:3]))
             told = "values left the graph, and what Python did with them is not in it: "
             lines.append(told + first)
+        if captured.compiled:
+            which = ", ".join(map(str, captured.compiled[:3]))
+            lines.append(
+                f"compiled code is called directly, and what it computes by itself is not in the "
+                f"graph: {which}; {foreign.how(captured.compiled[0])}"
+            )
         return lines
 
     @property

@@ -28,7 +28,7 @@ def prove_program(captured: Capture, path: str | os.PathLike, custom_ops: Any = 
     real = run(captured, recorded) if prepared.hollow else captured.real
     cases = [Case("recorded", recorded, real)]
     others = [("fresh", fresh(recorded, seed=1))]
-    if captured.recording.escapes:
+    if captured.recording.escapes or captured.compiled:
         # A number or a branch left the graph: other inputs may take another way.
         others += [(f"fresh {n}", fresh(recorded, seed=n)) for n in (2, 3, 4)]
         others.append(("opposite", {k: _opposite(t) for k, t in recorded.items()}))

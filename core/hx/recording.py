@@ -79,6 +79,8 @@ class Recording:
         # The torch function whose operators are being asked.
         self.beneath: tuple[Any, Any] | None = None
         self.sized = False  # whether that function was given a size that may vary
+        self.operated: set[Where] = set()  # lines whose compiled code called operators
+        self.exposed: dict[int, list[Any]] = {}  # what memory held as its address was given out
         self.unfilled = False  # compiled code got memory that it fills by itself
         self.actions: dict[Any, Callable] = {}
         self.opening: list[Any] = []
@@ -88,6 +90,8 @@ class Recording:
     def value_of(self, tensor: torch.Tensor) -> Value:
         """The value that a real tensor stands for."""
         entry = self.live.find(tensor)
+        if self.exposed:
+            accounts.unwritten(self, tensor)
         if entry is None:
             entry = self.account(tensor)
         elif entry.generation != entry.family.generation:

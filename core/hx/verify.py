@@ -311,6 +311,25 @@ def _blame(
     return "without onnxruntime's optimisations the same file is right: they are at fault"
 
 
+STANDARD = ("", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview.training", "com.microsoft")
+
+
+def _without_kernel(model: onnx.ModelProto) -> list[str]:
+    """What to say of operators that onnxruntime does not have: who wrote them, what they need."""
+    functions = {(f.domain, f.name) for f in model.functions}
+    found: dict[str, str] = {}
+    for node in model.graph.node:
+        if node.domain not in STANDARD and (node.domain, node.op_type) not in functions:
+            about = {entry.key: entry.value for entry in node.metadata_props}
+            by = f" (of {about['hx.target']}, by {about['hx.pack']})" if "hx.pack" in about else ""
+            found.setdefault(f"{node.domain}::{node.op_type}", by)
+    return [
+        f"{name}{by} has no kernel here; its pack gives one with hx_reference_kernels(), and "
+        "--no-verify writes the file unproved"
+        for name, by in found.items()
+    ]
+
+
 def _quoted(refused: Refused, model: onnx.ModelProto) -> str:
     """The message, and what the file says of the node that it quotes."""
     nodes = {node.name: node for node in model.graph.node}
@@ -318,6 +337,8 @@ def _quoted(refused: Refused, model: onnx.ModelProto) -> str:
     text = str(refused)
     if "NOT_IMPLEMENTED" in text or "implementation for" in text:
         text += "\n(onnxruntime's CPU has no kernel for this operator at this version or dtype)"
+    if "not a registered function/op" in text:
+        text = "\n".join([text, *_without_kernel(model)])
     if node is None:
         return text
     domain = f"{node.domain}." if node.domain else ""
