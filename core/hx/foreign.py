@@ -79,12 +79,18 @@ def unseen(recording: Recording) -> list[Compiled]:
 
     Of a function that ran, every line counts: which ones did is not known.
     """
-    modules = {getattr(m, "__file__", None): vars(m) for m in list(sys.modules.values())}
+    visited = recording.frames.visited()
+    files = {code.co_filename for code in visited}
+    modules = {}
+    for module in list(sys.modules.values()):
+        names = getattr(module, "__dict__", {})  # no attribute of a module that loads lazily
+        if names.get("__file__") in files:
+            modules[names["__file__"]] = names
     seen = {(where.file, where.line) for where in recording.operated}
     found: dict[Compiled, None] = {}
-    for code in recording.frames.visited():
-        names = modules.get(code.co_filename)
-        if names is None or not _may_call(code, names):
+    for code in visited:
+        names = modules.get(code.co_filename, {})
+        if not _may_call(code, names):
             continue
         for one in _calls(code.co_filename, code.co_firstlineno, names, END, set()):
             known = one.target in recording.converted or one.target in recording.declined
@@ -183,7 +189,7 @@ def _function(file: str, line: int) -> tuple[Any, tuple[str, ...]] | None:
         node, path = stack.pop()
         for child in ast.iter_child_nodes(node):
             named = isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
-            below = (*path, child.name) if named else path
+            below = (*path, getattr(child, "name", "")) if named else path
             if not isinstance(child, (ast.expr_context, ast.operator)):
                 stack.append((child, below))
             if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
