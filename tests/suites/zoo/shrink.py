@@ -28,7 +28,7 @@ TINY: dict[str, Any] = dict(  # noqa: C408 as they are spelled there
     dropout=0.0, n_shared_experts=1, first_k_dense_replace=1,
     q_lora_rank=16, kv_lora_rank=16, qk_rope_head_dim=8, qk_nope_head_dim=8, v_head_dim=8,
     rotary_dim=4, state_size=8, time_step_rank=4,
-    num_queries=5, max_2d_position_embeddings=64,
+    num_queries=5, max_2d_position_embeddings=64, n_group=2, topk_group=1,
 )  # fmt: skip
 
 
@@ -41,6 +41,8 @@ def arguments(cls: type, given: dict[str, Any]) -> dict[str, Any]:
     known = fields(cls)
     # A field that is a list by default has a size for each stage: those stay.
     out = {k: v for k, v in TINY.items() if k in known and not isinstance(known[k], (list, tuple))}
+    if "kv_lora_rank" in out:  # one latent for all heads
+        out.update((k, out["num_attention_heads"]) for k in ("num_key_value_heads",) if k in out)
     for key, part in parts(cls).items():
         inner = given.get(key)
         if inner is not None and not isinstance(inner, dict):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from .shrink import OMIT
+
 
 @dataclass
 class Type:
@@ -18,7 +20,7 @@ class Type:
     loops: bool = False
     length: int = 7
     image: tuple[int, ...] = (3, 32, 32)
-    samples: int = 1600
+    samples: int | tuple[int, ...] = 1600
     features: tuple[int, ...] = (16, 128)
     extra: dict[str, Any] = field(default_factory=dict)
 
@@ -70,3 +72,35 @@ _many("clip siglip align altclip chinese_clip clipseg blip owlvit owlv2 flava gr
       "metaclip_2 siglip2", inputs=("input_ids", "pixel_values"))  # fmt: skip
 _many("vilt layoutlmv3 visual_bert bridgetower", inputs=("input_ids", "pixel_values"))
 _many("layoutlm lilt layoutlmv3 layoutlmv2", inputs=("input_ids", "bbox"))
+
+
+def _with(kind: str, config: dict[str, Any] | None = None, **options: Any) -> None:
+    """What a type needs beyond the tiny numbers that all get."""
+    entry = TYPES[kind]
+    entry.config.update(config or {})
+    for name, value in options.items():
+        setattr(entry, name, value)
+
+
+_with("funnel", {"block_sizes": [1, 1], "block_repeats": [1, 1]})
+_with("lilt", {"hidden_size": 48})
+_with("xmod", {"default_language": "en_XX"})
+_with("gpt_neo", {"attention_types": [[["global", "local"], 1]]})
+_with("mamba2", {"num_heads": 8})
+_with("bamba", {"mamba_n_heads": 8, "mamba_d_head": 8, "mamba_d_state": 8})
+_with("layoutlmv3", {"coordinate_size": 6, "shape_size": 4})
+for _kind in ("convnext", "convnextv2", "levit"):
+    _with(_kind, image=(3, 64, 64))
+for _kind in ("swin", "swinv2", "swin2sr"):
+    _with(_kind, {"depths": [1, 1], "num_heads": [2, 4], "window_size": 2, "patch_size": 4})
+_with("mobilevitv2", {"patch_size": 2}, image=(3, 64, 64))
+_with("efficientnet", {"hidden_dim": OMIT})
+_with("hiera", image=(3, 224, 224))
+for _kind in ("vivit", "timesformer", "videomae"):
+    _with(_kind, {"num_frames": 8}, image=(8, 3, 32, 32))
+for _kind in ("wav2vec2-bert", "seamless_m4t"):
+    _with(_kind, features=(40, 160))
+_with("speech_to_text", features=(40, 80))
+_with("audio-spectrogram-transformer", {"max_length": 64}, samples=(64, 16))
+for _kind in ("encodec", "mimi", "dac"):
+    _with(_kind, samples=(1, 1600))

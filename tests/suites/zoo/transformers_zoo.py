@@ -26,7 +26,23 @@ def names() -> list[str]:
             out.append(f"{kind}:{variant}")
             if entry.attention:
                 out.append(f"{kind}:{variant}:eager")
+    return out + unlisted()
+
+
+def unlisted() -> list[str]:
+    """Every other type that the library has, as it comes: many need more than tiny numbers."""
+    torchvision_zoo.loaded()
+    from transformers.models.auto import modeling_auto as auto
+
+    out = []
+    for kind in auto.MODEL_MAPPING_NAMES:
+        if kind not in TYPES:
+            causal = kind in auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+            out += [f"{kind}:{v}" for v in (("causal", "cache") if causal else ("base",))]
     return out
+
+
+MOST = 60_000_000  # parameters of what is called tiny
 
 
 def build(name: str) -> Sample:
@@ -34,7 +50,7 @@ def build(name: str) -> Sample:
     import transformers
 
     kind, variant, attention = (*name.split(":"), "")[:3]
-    entry = TYPES[kind]
+    entry = TYPES.get(kind) or Type()
     try:
         # Beyond its window a cache forgets: its length is no size of its own any more.
         cls = transformers.CONFIG_MAPPING[kind]
@@ -43,6 +59,11 @@ def build(name: str) -> Sample:
         )
         config = shrunk(cls, **{**entry.config, **window})
         make = _class(transformers, variant, entry).from_config
+        if kind not in TYPES:
+            with torch.device("meta"):
+                size = sum(p.numel() for p in make(copy.deepcopy(config)).parameters())
+            if size > MOST:
+                raise Unbuildable(f"{size} parameters: its sizes have names of their own")
         try:
             own = copy.deepcopy(config)  # a refusal leaves its mark on the configuration
             model = make(own, attn_implementation=attention or "sdpa")
@@ -109,7 +130,8 @@ def _input(name: str, config: Any, entry: Type) -> tuple[torch.Tensor, dict[int,
     if name == "pixel_values":
         return torch.randn(2, *entry.image), dict(BATCH)
     if name in ("input_values", "audio_values"):
-        return torch.randn(2, entry.samples), dict(BATCH)
+        sizes = entry.samples if isinstance(entry.samples, tuple) else (entry.samples,)
+        return torch.randn(2, *sizes), dict(BATCH)
     if name == "input_features":
         return torch.randn(2, *entry.features), dict(BATCH)
     if name == "bbox":
