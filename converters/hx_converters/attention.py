@@ -20,6 +20,9 @@ _QKV = ("float32[n,2,s,4]",) * 3
         case(*_QKV, is_causal=True),
         case("float32[n,2,3,4]", "float32[n,2,5,4]", "float32[n,2,5,4]", "bool[3,5]"),
         case("float32[n,2,3,4]", "float32[n,2,5,4]", "float32[n,2,5,4]", "float32[n,1,3,5]"),
+        case("float32[n,6,3,4]", "float32[n,2,5,4]", "float32[n,2,5,7]", enable_gqa=True),
+        case("float32[n,2,s,4]", "float32[n,2,t,4]", "float32[n,2,t,4]", is_causal=True, scale=0.3),
+        case("float32[3,4]", "float32[5,4]", "float32[5,4]"),
     ],
 )
 def scaled_dot_product_attention(op, query, key, value, attn_mask=None, dropout_p=0.0,
@@ -27,8 +30,11 @@ def scaled_dot_product_attention(op, query, key, value, attn_mask=None, dropout_
     if dropout_p:
         op.refuse("attention drops out although the model is in eval mode",
                   "pass dropout_p=0.0 when not training")  # fmt: skip
-    if enable_gqa:
+    one_node = _in_one_node(op, query, key, value, attn_mask, scale)
+    if enable_gqa and not one_node:
         key, value = _repeated(op, key, query), _repeated(op, value, query)
+    if one_node and is_causal and op.same(query.shape[-2], key.shape[-2]):
+        return op.Attention(query, key, value, is_causal=1, scale=scale)
     bias, sees = None, None
     if is_causal:
         ones = op.Expand(op.constant(True), op.sizes([query.shape[-2], key.shape[-2]]))
@@ -37,8 +43,21 @@ def scaled_dot_product_attention(op, query, key, value, attn_mask=None, dropout_
         bias = _bias(op, attn_mask, query.dtype)
         if not _sees_something(op, attn_mask):
             bias, sees = _guarded(op, bias)
-    y = op.MatMul(_weights(op, query, key, bias, scale), value)
+    if one_node:
+        y = op.Attention(query, key, value, bias, scale=scale)
+    else:
+        y = op.MatMul(_weights(op, query, key, bias, scale), value)
     return y if sees is None else op.Mul(y, sees)
+
+
+def _in_one_node(op, query, key, value, mask, scale):
+    """Whether ONNX's own Attention (from opset 23 on) says it, and onnxruntime runs that."""
+    if op.opset < 23 or query.dtype != torch.float32 or type(scale) not in (int, float, type(None)):
+        return False
+    alike = all(x.rank == 4 and op.same(x.shape[0], query.shape[0]) for x in (query, key, value))
+    sizes = (query.shape[-2], key.shape[-2])
+    whole = mask is None or (mask.rank > 1 and op.same(mask.shape[-2:], sizes))
+    return alike and whole
 
 
 def _weights(op, query, key, bias, scale=None):
