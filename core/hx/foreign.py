@@ -79,17 +79,9 @@ def unseen(recording: Recording) -> list[Compiled]:
 
     Of a function that ran, every line counts: which ones did is not known.
     """
-    visited = recording.frames.visited()
-    files = {code.co_filename for code in visited}
-    modules = {}
-    for module in list(sys.modules.values()):
-        names = getattr(module, "__dict__", {})  # no attribute of a module that loads lazily
-        if names.get("__file__") in files:
-            modules[names["__file__"]] = names
     seen = {(where.file, where.line) for where in recording.operated}
     found: dict[Compiled, None] = {}
-    for code in visited:
-        names = modules.get(code.co_filename, {})
+    for code, names in recording.frames.visited:
         if not _may_call(code, names):
             continue
         for one in _calls(code.co_filename, code.co_firstlineno, names, END, set()):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType
+from typing import Any
 
 import torch
 
@@ -18,24 +19,21 @@ class Frames:
 
     def __init__(self, converters: tuple[str, ...] = ()) -> None:
         self._skip: dict[CodeType, bool] = {}
-        self._outer: set[CodeType] = set()  # what called the export
+        self._outer: set[int] = set()  # ids of the code that called the export
+        self.visited: list[tuple[CodeType, dict[str, Any]]] = []  # the model's, with its globals
         self._prefixes = _MACHINERY + tuple(converters)
 
     def begin(self) -> None:
         """The model is about to be called: what runs now is not a part of it."""
         frame: FrameType | None = sys._getframe(1)
         while frame is not None:
-            self._outer.add(frame.f_code)
+            self._outer.add(id(frame.f_code))
             frame = frame.f_back
 
     def inside(self) -> FrameType | None:
         """The user's frame, while one of the model's runs."""
         frame = self.user(2)
-        return None if frame is None or frame.f_code in self._outer else frame
-
-    def visited(self) -> list[CodeType]:
-        """Functions of the model that were seen running."""
-        return [c for c, machinery in self._skip.items() if not machinery and c not in self._outer]
+        return None if frame is None or id(frame.f_code) in self._outer else frame
 
     def _machinery(self, code: CodeType) -> bool:
         if any(isinstance(c, FunctionType) for c in code.co_consts):
@@ -53,6 +51,8 @@ class Frames:
             machinery = skip.get(code)
             if machinery is None:
                 machinery = skip[code] = self._machinery(code)
+                if not machinery and id(code) not in self._outer:
+                    self.visited.append((code, frame.f_globals))
             if not machinery:
                 return frame
             frame = frame.f_back
