@@ -40,6 +40,10 @@ class Op:
     op.contents(x)                        the tensor of a value that is the same at every run
     op.memory_order(x)                    the axes as they lie in memory; None where it has gaps
     op.recorded(size, why)                the size in the recording, noted as a branch on it
+    op.value(tensor)                      the value of a real tensor: a parameter, or one that the
+                                          model computed
+    op.body(function, *inputs)            what a function writes, as the body of a Loop, If or Scan;
+                                          op.input(dtype, shape) makes its inputs
     op.assign(x, value)                   says that the call wrote `value` into the tensor of `x`
     op.instead(function)                  to be returned: it runs in place of the target's own body,
                                           and the calls inside are converted

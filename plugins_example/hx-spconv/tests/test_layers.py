@@ -6,6 +6,8 @@ import torch
 from hx_spconv.examples import points
 from torch import nn
 
+import hx
+
 spconv = pytest.importorskip(
     "spconv.pytorch", reason="spconv is not installed: see 'Run the tests' in the README"
 )
@@ -125,6 +127,30 @@ def test_without_dynamic_the_number_of_points_that_come_out_still_is_that_of_the
             np.testing.assert_allclose(in_onnxruntime(path, *other)[0], features, atol=1e-5)
             counts.add(len(features))
         assert len(counts) > 1
+
+
+def test_a_number_of_scenes_that_is_read_from_the_points(form, export, in_onnxruntime):
+    class Scenes(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = submanifold(4, 4, 3)
+
+        def forward(self, features, indices):
+            scenes = indices[:, 0].max().item() + 1
+            return self.layer(spconv.SparseConvTensor(features, indices, SPACE, scenes)).dense()
+
+    args = torch.randn(90, 4), points(90, SPACE, 3)
+    if form == "custom":  # an attribute of ToDense, which is written into the file
+        with pytest.raises(hx.Unsupported, match="depends on a size"):
+            export(Scenes(), args, dynamic=ANY)
+        return
+    model = Scenes()
+    _, path = export(model, args, dynamic=ANY)
+    other = torch.randn(70, 4), points(70, SPACE, 5)
+    with torch.no_grad():
+        want = model(*other)
+    assert want.shape[0] == 5
+    np.testing.assert_allclose(in_onnxruntime(path, *other)[0], want, atol=1e-5)
 
 
 @pytest.mark.parametrize("channels_first", [True, False])
