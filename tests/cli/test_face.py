@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = [
-    [], ["export"], ["scan"], ["inspect"], ["verify"], ["view"], ["bench"], ["converters"],
+    [], ["export"], ["scan"], ["inspect"], ["verify"], ["diff"], ["view"], ["bench"], ["converters"],
     ["converters", "list"], ["converters", "show"], ["converters", "try"], ["packs"],
     ["packs", "list"], ["packs", "check"], ["packs", "new"],
 ]  # fmt: skip

@@ -10,7 +10,7 @@ import typer
 from hx.cli.light import lighten
 
 # Commands in the order of `hx --help`; each lives in the file of its name.
-COMMANDS = ("export", "scan", "inspect", "verify", "view", "bench")
+COMMANDS = ("export", "scan", "inspect", "verify", "diff", "view", "bench")
 GROUPS = ("converters", "packs")
 
 app = typer.Typer(

@@ -1,0 +1,242 @@
+"""What differs between two ONNX files, module by module.
+
+Nodes are laid side by side within the module that they came from (the path that hx notes in each
+node; in files of others, the path in the node's name), in order, by their operator. What stands in
+one file only was added or removed; what stands in both and has other attributes, or reads other
+constants, changed. Weights are compared by name, in dtype, shape and contents.
+"""
+
+from __future__ import annotations
+
+import difflib
+import zlib
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+SMALL = 16  # elements of a constant without a name that is told
+
+
+@dataclass
+class Change:
+    """A node, or what was compared of it; `was` and `now` are empty for one that is in one file."""
+
+    kind: str  # added, removed, changed
+    op: str
+    name: str
+    source: str = ""
+    target: str = ""
+    what: str = ""  # the attribute or constant that changed
+    was: str = ""
+    now: str = ""
+
+
+@dataclass
+class Module:
+    """The nodes of one module that differ."""
+
+    path: str
+    changes: list[Change] = field(default_factory=list)
+
+    def count(self, kind: str) -> int:
+        return len({(c.name, c.op) for c in self.changes if c.kind == kind})
+
+
+@dataclass
+class Weight:
+    kind: str  # added, removed, changed
+    name: str
+    was: str = ""
+    now: str = ""
+    difference: float | None = None  # the largest, where only the contents changed
+
+
+@dataclass
+class Differences:
+    """What B has otherwise than A."""
+
+    nodes: tuple[int, int] = (0, 0)
+    opsets: list[str] = field(default_factory=list)
+    edges: list[str] = field(default_factory=list)  # inputs and outputs
+    modules: list[Module] = field(default_factory=list)
+    weights: list[Weight] = field(default_factory=list)
+
+    @property
+    def same(self) -> bool:
+        return not (self.opsets or self.edges or self.modules or self.weights)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"same": self.same, **asdict(self)}
+
+
+def compare(a: Path, b: Path) -> Differences:
+    one, other = ir.load(a).graph, ir.load(b).graph
+    found = Differences((len(one), len(other)))
+    found.opsets = list(_opsets(one.opset_imports, other.opset_imports))
+    found.edges = [*_edges("input", one.inputs, other.inputs),
+                   *_edges("output", one.outputs, other.outputs)]  # fmt: skip
+    left, right = _by_module(one), _by_module(other)
+    for path in dict.fromkeys([*left, *right]):
+        changes = list(_nodes(left.get(path, []), right.get(path, [])))
+        if changes:
+            found.modules.append(Module(path, changes))
+    found.weights = list(_weights(_named(one), _named(other)))
+    return found
+
+
+def _opsets(a: dict[str, int], b: dict[str, int]) -> Iterator[str]:
+    for domain in dict.fromkeys([*a, *b]):
+        if a.get(domain) != b.get(domain):
+            yield f"{domain or 'ai.onnx'} {a.get(domain, 'none')} → {b.get(domain, 'none')}"
+
+
+def _edges(kind: str, a: Any, b: Any) -> Iterator[str]:
+    before, after = ({v.name: _described(v) for v in values} for values in (a, b))
+    for name in dict.fromkeys([*before, *after]):
+        if name not in after:
+            yield f"{kind} {name} {before[name]} removed"
+        elif name not in before:
+            yield f"{kind} {name} {after[name]} added"
+        elif before[name] != after[name]:
+            yield f"{kind} {name} {before[name]} → {after[name]}"
+    if list(before) != list(after) and set(before) == set(after):
+        yield f"{kind}s in another order: {', '.join(before)} → {', '.join(after)}"
+
+
+def _described(value: Any) -> str:
+    dims = "?" if value.shape is None else ",".join(map(_dim, value.shape))
+    return f"{_dtype(value.dtype)}[{dims}]"
+
+
+def _dim(dim: Any) -> str:
+    return str(dim) if isinstance(dim, int) else str(getattr(dim, "value", None) or "?")
+
+
+def _dtype(dtype: Any) -> str:
+    name = "?" if dtype is None else dtype.name.lower()
+    return {"float": "float32", "double": "float64"}.get(name, name)
+
+
+def _by_module(graph: Any) -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = {}
+    for node in graph:
+        found.setdefault(_module(node), []).append(node)
+    return found
+
+
+def _module(node: Any) -> str:
+    known = node.metadata_props.get("hx.module")
+    if known is not None:
+        return known
+    return (node.name or "").strip("/").rpartition("/")[0].replace("/", ".")
+
+
+def _nodes(a: list[Any], b: list[Any]) -> Iterator[Change]:
+    """Nodes of one module, laid side by side."""
+    matcher = difflib.SequenceMatcher(None, [*map(_op, a)], [*map(_op, b)], autojunk=False)
+    for tag, i, j, k, n in matcher.get_opcodes():
+        if tag == "equal":
+            for one, other in zip(a[i:j], b[k:n]):
+                yield from _changed(one, other)
+            continue
+        yield from (_change("removed", node) for node in a[i:j])
+        yield from (_change("added", node) for node in b[k:n])
+
+
+def _op(node: Any) -> str:
+    return f"{node.domain}::{node.op_type}" if node.domain else node.op_type
+
+
+def _change(kind: str, node: Any, what: str = "", was: str = "", now: str = "") -> Change:
+    about = node.metadata_props
+    source, target = about.get("hx.source", ""), about.get("hx.target", "")
+    return Change(kind, _op(node), node.name or "", source, target, what, was, now)
+
+
+def _changed(a: Any, b: Any) -> Iterator[Change]:
+    before, after = _attributes(a), _attributes(b)
+    for name in dict.fromkeys([*before, *after]):
+        was, now = before.get(name, "none"), after.get(name, "none")
+        if was != now:
+            yield _change("changed", b, name, was, now)
+    if len(a.inputs) != len(b.inputs):
+        yield _change("changed", b, "inputs", str(len(a.inputs)), str(len(b.inputs)))
+        return
+    for place, (x, y) in enumerate(zip(a.inputs, b.inputs)):
+        was, now = _read(x), _read(y)
+        if was != now:
+            yield _change("changed", b, f"input {place}", was, now)
+
+
+def _attributes(node: Any) -> dict[str, str]:
+    return {name: _spelled(attribute) for name, attribute in node.attributes.items()}
+
+
+def _spelled(attribute: Any) -> str:
+    value = None if attribute.is_ref() else attribute.value
+    if isinstance(value, ir.Graph):
+        return f"a graph of {len(value)} nodes: {', '.join(_op(node) for node in value)}"
+    if hasattr(value, "numpy"):
+        return _contents(value)
+    return str(list(value)) if isinstance(value, (tuple, list)) else str(value)
+
+
+def _read(value: Any) -> str:
+    """What a node reads, but for how the value is called: another number may stand in its name."""
+    if value is None:
+        return "none"
+    if value.is_initializer() or value.const_value is not None:
+        return value.name if _has_name(value) else _contents(value.const_value)
+    producer = value.producer()
+    if producer is None:
+        return f"the input {value.name}"
+    return f"{_op(producer)} of {_module(producer) or 'the model'}"
+
+
+def _has_name(value: Any) -> bool:
+    """Whether an initializer is a parameter: constants that hx makes are numbered."""
+    return not (value.name or "").startswith("const")
+
+
+def _contents(tensor: Any) -> str:
+    if tensor.size <= SMALL:
+        return str(tensor.numpy().tolist())
+    bits = zlib.crc32(tensor.tobytes()) & 0xFFFFFF
+    return f"{_dtype(tensor.dtype)}[{','.join(map(_dim, tensor.shape))}] #{bits:06x}"
+
+
+def _named(graph: Any) -> dict[str, Any]:
+    return {
+        name: value.const_value
+        for name, value in graph.initializers.items()
+        if _has_name(value) and value.const_value is not None
+    }
+
+
+def _weights(a: dict[str, Any], b: dict[str, Any]) -> Iterator[Weight]:
+    for name in dict.fromkeys([*a, *b]):
+        if name not in b:
+            yield Weight("removed", name, was=_kind(a[name]))
+        elif name not in a:
+            yield Weight("added", name, now=_kind(b[name]))
+        elif _kind(a[name]) != _kind(b[name]):
+            yield Weight("changed", name, _kind(a[name]), _kind(b[name]))
+        elif a[name].tobytes() != b[name].tobytes():
+            yield Weight("changed", name, _kind(a[name]), _kind(b[name]), _apart(a[name], b[name]))
+
+
+def _kind(tensor: Any) -> str:
+    return f"{_dtype(tensor.dtype)}[{','.join(map(_dim, tensor.shape))}]"
+
+
+def _apart(a: Any, b: Any) -> float | None:
+    try:
+        gap = np.abs(a.numpy().astype(np.float64) - b.numpy().astype(np.float64))
+    except (TypeError, ValueError):  # complex numbers, strings
+        return None
+    gap = gap[np.isfinite(gap)]
+    return float(gap.max()) if gap.size else None
