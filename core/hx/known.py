@@ -223,6 +223,23 @@ def told(recording, key, func, args, kwargs, door):
     return _real(recording, func, args, kwargs)
 
 
+MOST = 1024  # numbers that are read one by one
+
+
+def listed(recording, key, func, args, kwargs, door):
+    """The numbers in a vector: how many go to each expert comes back as the sizes of a split."""
+    tensor = args[0]
+    value = recording.value_of(tensor)
+    whole = tensor.dim() == 1 and not value.dynamic and tensor.numel() <= MOST
+    counts = not tensor.is_floating_point() and tensor.dtype not in (torch.bool, torch.complex64)
+    if value.fixed or not (whole and counts):
+        return reads(recording, key, func, args, kwargs, door)
+    recording.escape("tolist", f"tolist of {list(tensor.shape)}")
+    result, builder = _real(recording, func, args, kwargs), recording.builder
+    parts = [builder.emit("Gather", [value, i], {"axis": 0})[0] for i in range(tensor.numel())]
+    return [dims.Dim(Poly.of(Atom("item", (part,), n))) for part, n in zip(parts, result)]
+
+
 def reads(recording, key, func, args, kwargs, door):
     tensors = [t for _, t in tensors_in(list(args))]
     if recording.blend is not None:
@@ -306,6 +323,7 @@ def _table() -> dict[Any, Any]:
         identify(torch.Tensor.__len__): length,
     }
     table.update({key: higher.arrived(do) for key, do in higher.OPERATORS.items()})
+    table[identify(torch.Tensor.tolist)] = listed
     for name in READS_METHODS:
         method = getattr(torch.Tensor, name, None)
         if method is not None:

@@ -683,3 +683,23 @@ def test_a_baked_size_fails_the_proof_and_nothing_is_written(function, tmp_path,
     assert "b=" in told
     assert path.read_bytes() == b"the old one"
     assert [p.name for p in tmp_path.iterdir()] == ["m.onnx"]
+
+
+def experts(x, choice):
+    """Rows go to the expert that they chose: how many go to each is only known at run time."""
+    counts = torch.nn.functional.one_hot(choice, 3).sum(0).tolist()
+    parts = x[choice.argsort(stable=True)].split(counts)
+    return torch.cat([part * (i + 1) for i, part in enumerate(parts)])
+
+
+def test_a_list_of_counts_comes_back_as_the_sizes_of_a_split(tmp_path):
+    path = tmp_path / "m.onnx"
+    given = torch.randn(5, 2), torch.tensor([0, 2, 2, 1, 0])
+    program = hx.export(
+        experts, given, path, dynamic={"x": {0: "rows"}, "choice": {0: "rows"}}
+    )  # fmt: skip
+    assert [e.kind for e in program.report.escapes] == ["tolist"]
+    for chosen in ([1, 1, 1], [2, 0, 0, 0, 1, 2, 0]):
+        x, choice = torch.randn(len(chosen), 2), torch.tensor(chosen)
+        (found,) = Session(path).run({"x": x, "choice": choice})
+        torch.testing.assert_close(found, experts(x, choice))
