@@ -6,9 +6,11 @@ and answers two that are the same bytes with the same `region`. Imports torch: i
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
 from typing import Protocol
 
@@ -17,7 +19,7 @@ import torch
 from .errors import ExportError
 from .weights import TorchTensor
 
-PIECE = 16 << 20
+PIECE = 1 << 20  # small enough to stay in the cache of a core between being read and written
 
 
 class Content(Protocol):
@@ -45,36 +47,43 @@ class Stored:
 
     def chunks(self) -> Iterator[memoryview]:
         """Read into one buffer, over and over: a piece is valid until the next one."""
-        buffer = memoryview(bytearray(min(PIECE, self.nbytes)))
-        yield from self._read(buffer, again=True)
+        room, left = memoryview(bytearray(min(PIECE, self.nbytes))), self.nbytes
+        with self._opened() as file:
+            while left:
+                piece = self._fill(file, room[: min(PIECE, left)])
+                left -= len(piece)
+                yield piece
 
     def load(self) -> torch.Tensor:
         made = torch.empty(self.shape, dtype=self.dtype)
         if made.numel():
-            room = made.reshape(-1).view(torch.uint8).numpy().data
-            for _ in self._read(room):
-                pass
+            with self._opened() as file:
+                self._fill(file, made.reshape(-1).view(torch.uint8).numpy().data)
         return made
 
     def region(self) -> Hashable:
         return self.path, self.at, self.nbytes, self.dtype
 
-    def _read(self, room: memoryview, again: bool = False) -> Iterator[memoryview]:
-        """The bytes, one piece behind the other in `room`, or each in its beginning."""
-        left, start = self.nbytes, 0
+    @contextlib.contextmanager
+    def _opened(self) -> Iterator[FileIO]:
         try:
             with self.path.open("rb", buffering=0) as file:
                 file.seek(self.at)
-                while left:
-                    piece = room[start : start + min(PIECE, left)]
-                    got = file.readinto(piece) or 0
-                    if not got:
-                        raise ExportError(f"{self.path} became shorter while it was read")
-                    left -= got
-                    start += 0 if again else got
-                    yield piece[:got]
-        except OSError as problem:
-            raise ExportError(f"{self.path} cannot be read: {problem.strerror}") from problem
+                yield file
+        except FileNotFoundError as problem:
+            raise ExportError(f"{self.path} is gone") from problem
+
+    def _fill(self, file: FileIO, room: memoryview) -> memoryview:
+        done = 0
+        while done < len(room):
+            try:
+                got = file.readinto(room[done:])
+            except OSError as problem:
+                raise ExportError(f"{self.path} cannot be read: {problem.strerror}") from problem
+            if not got:
+                raise ExportError(f"{self.path} became shorter while it was read")
+            done += got
+        return room
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ like that, and `proving` fills in one weight at a time.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -97,6 +97,18 @@ def plan(
 
     With `whole`, every tensor of the model has to have contents somewhere.
     """
+    modules = [module for _, module in shallow.walk(root)]
+    if weights is None and dtype is None and not _on_meta(modules):
+        return None
+    token = object()
+    turns.take(token, modules)  # what an export in another thread has put there is not the model's
+    try:
+        return _plan(root, weights, dtype, whole)
+    finally:
+        turns.leave(token)
+
+
+def _plan(root: torch.nn.Module, weights: Any, dtype: Any, whole: bool) -> Slim | None:
     owned = list(_owned(root).values())
     meta = any(own.tensor.is_meta for own in owned)
     if weights is None and dtype is None and not meta:
@@ -127,6 +139,15 @@ def plan(
         room -= size
         slim._put(own.tensor, content, absent=size > SMALL or room < 0)
     return slim
+
+
+def _on_meta(modules: Iterable[torch.nn.Module]) -> bool:
+    return any(
+        tensor is not None and tensor.is_meta
+        for module in modules
+        for kind in ("_parameters", "_buffers")
+        for tensor in (vars(module).get(kind) or {}).values()
+    )
 
 
 def emptied(root: torch.nn.Module) -> None:

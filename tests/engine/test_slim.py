@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import struct
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import onnx
@@ -14,7 +17,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 import hx
-from hx import checkpoint
+from hx import checkpoint, room
 from hx.errors import ExportError, Unsupported, UsageError
 
 
@@ -560,3 +563,113 @@ def test_pytorchs_own_files_are_taken_too(real, tmp_path):
     torch.save(real.state_dict(), tmp_path / "w.pt")
     model = on_meta(Language)
     assert hx.export(model, (IDS,), tmp_path / "m.onnx", weights=tmp_path / "w.pt").proof.ok
+
+
+# Memory.
+
+SCRIPT = """
+import resource, sys
+import torch
+from torch import nn
+import hx
+from hx.hollow import hollow
+
+def used():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+
+hx.export(nn.Linear(4, 4).eval(), torch.ones(1, 4), sys.argv[2] + ".small.onnx", verify=False)
+with hollow():
+    model = nn.Sequential(*[nn.Linear(4000, 4000, bias=False) for _ in range(4)])
+before = used()
+hx.export(model, torch.ones(1, 4000), sys.argv[2], weights=sys.argv[1], dtype=sys.argv[3] or None,
+          verify=False, external_data=True)
+print(used() - before)
+"""
+
+
+@pytest.fixture
+def sparse(tmp_path):
+    """256 MB of zeros that take no room on the disk."""
+    size = 4000 * 4000 * 4
+    header = {
+        f"{i}.weight": {
+            "dtype": "F32",
+            "shape": [4000, 4000],
+            "data_offsets": [i * size, (i + 1) * size],
+        }
+        for i in range(4)
+    }
+    path = tmp_path / "sparse.safetensors"
+    content = packed(header)
+    path.write_bytes(content)
+    with path.open("r+b") as file:
+        file.truncate(len(content) + 4 * size)
+    return path
+
+
+@pytest.mark.parametrize("dtype", ["", "float16"])
+def test_weights_pass_through_without_being_held(dtype, sparse, tmp_path):
+    words = [sys.executable, "-c", SCRIPT, str(sparse), str(tmp_path / "m.onnx"), dtype]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert (tmp_path / "m.onnx").exists()
+    assert int(done.stdout) < 32 << 20  # half of one weight
+
+
+def test_what_the_memory_does_not_hold_is_not_run_and_said(file, tmp_path, monkeypatch):
+    monkeypatch.setattr(room, "FEW", 0)
+    monkeypatch.setattr(room, "left", lambda: room.Room(100 << 20, 100 << 20))
+    path = tmp_path / "m.onnx"
+    program = hx.export(on_meta(Language), (IDS,), path, weights=file, external_data=True)
+    proof = program.proof
+    assert path.exists() and not proof.ok and not proof.wrong and not proof.cases
+    assert "not run: onnxruntime needs about" in proof.summary()
+    assert "0.1 GB are left" in json.loads(program.report.to_json())["proof"]["not_run"]
+
+
+def test_what_fits_one_weight_at_a_time_is_run_without_optimisations(file, tmp_path, monkeypatch):
+    monkeypatch.setattr(room, "FEW", 0)
+    size = file.stat().st_size
+    monkeypatch.setattr(room, "left", lambda: room.Room(room.SLACK + 2 * size - 9999, room.PLENTY))
+    path = tmp_path / "m.onnx"
+    program = hx.export(on_meta(Language), (IDS,), path, weights=file, external_data=True)
+    assert program.proof.ok and program.proof.plain
+    assert "without onnxruntime's optimisations" in program.proof.summary()
+
+
+def test_the_memory_that_is_left_is_that_of_the_limit():
+    script = """
+import resource
+from hx import room
+resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+print(room.left().addresses)
+resource.setrlimit(resource.RLIMIT_DATA, (1 << 28, 1 << 28))
+print(room.left().memory)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    addresses, memory = map(int, done.stdout.split())
+    assert 0 < memory < 1 << 28 < addresses < 1 << 30
+
+
+def test_two_threads_may_export_one_model(file, tmp_path):
+    model = on_meta(Language)
+    before = dict(model.named_parameters())
+
+    def work(number):
+        path = tmp_path / f"{number}.onnx"
+        hx.export(model, (IDS,), path, dynamic=AXES, weights=file, verify=False)
+        return path.read_bytes()
+
+    with ThreadPoolExecutor(4) as pool:
+        found = set(pool.map(work, range(4)))
+    assert len(found) == 1
+    assert all(before[name] is tensor for name, tensor in model.named_parameters())
+
+
+def test_a_program_of_such_a_model_runs(real, file, tmp_path):
+    program = hx.export(on_meta(Language), (IDS,), tmp_path / "m.onnx", dynamic=AXES, weights=file)
+    with torch.no_grad():
+        torch.testing.assert_close(program.run(IDS), real(IDS), rtol=1e-4, atol=1e-4)
+    with pytest.raises(UsageError, match="one by one"):
+        program.check_nodes()
