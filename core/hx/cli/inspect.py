@@ -61,12 +61,13 @@ def inspect(
       hx inspect torchvision:resnet50 -i "x=float32[8,3,224,224]" --depth 1
       hx inspect timm:vit_tiny_patch16_224 --watch
     """
+    from hx import containers
     from hx.cli.output import Progress, as_json, bytes_text, note
     from hx.hooks import inspection
 
     registry = o.registry_for(no_pack=no_pack, only_packs=only_packs)
     o.tell_broken_packs(registry)
-    with Progress(not watch) as progress:
+    with containers.using(registry.containers), Progress(not watch) as progress:
         progress("loading the model")
         loaded, call = o.model_and_call(spec, registry, input, inputs, weights, None, seed)
         progress("running")

@@ -1,6 +1,9 @@
 """Whole backbones in both forms, for other point clouds than the recorded one."""
 
+import json
 import re
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -44,3 +47,12 @@ def test_backbone(name, export, form, in_onnxruntime):
         for got, real in zip(in_onnxruntime(path, *other), want):
             assert got.shape == tuple(real.shape)
             np.testing.assert_allclose(got, real, rtol=1e-3, atol=1e-4)
+
+
+def test_sparse_tensors_are_shown_as_what_they_hold():
+    command = [sys.executable, "-m", "hx", "inspect", "spconv:unet", "--depth", "1", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    modules = json.loads(done.stdout)["modules"]
+    (entered,) = (each["output"] for each in modules if each["path"] == "enter")
+    assert [each["shape"] for each in entered] == [[2000, 16], [2000, 4]]
+    assert [each["dtype"] for each in entered] == ["float32", "int32"]

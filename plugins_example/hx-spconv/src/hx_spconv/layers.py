@@ -34,7 +34,8 @@ _kept: Any = weakref.WeakKeyDictionary()
 def convolution(op, form, self, x, add_input=None):
     if self.conv1x1:
         return NotImplemented  # a product of matrices, which spconv leaves to PyTorch
-    if self.act_type.name != "None_" or add_input is not None:
+    activation = getattr(self, "act_type", None)  # since spconv 2.2
+    if add_input is not None or (activation is not None and activation.name != "None_"):
         op.refuse(
             "a sparse convolution with an activation or a sum inside is not converted",
             "make the activation and the sum layers of their own",
