@@ -213,13 +213,16 @@ def chunk(op, input, chunks, dim=0):
     return _pieces(op, input, [each] * (count - 1) + [size - each * (count - 1)], axis)
 
 
-@converter(
-    "torch.tensor_split", cases=[case("float32[n,7]", 3, 1), case("float32[n,7]", [2, 5], 1)]
-)
-def tensor_split(op, input, indices_or_sections, dim=0):
+@converter("torch.tensor_split",
+           cases=[case("float32[n,7]", 3, 1), case("float32[n,7]", [2, 5], 1),
+                  case("float32[n,7]", indices=(1,), dim=1),
+                  case("float32[n,7]", sections=3, dim=1)])  # fmt: skip
+def tensor_split(op, input, indices_or_sections=None, dim=0, *, indices=None, sections=None,
+                 tensor_indices_or_sections=None):  # fmt: skip
     """As even as may be, the first ones larger by one; or cut at the places that are given."""
     axis = one_axis(dim, input.rank)
-    size, places = input.shape[axis], indices_or_sections
+    given = (indices_or_sections, indices, sections, tensor_indices_or_sections)
+    size, places = input.shape[axis], next(x for x in given if x is not None)
     if isinstance(places, int):
         each, more = size // places, size % places
         places = [each * i + min(more, i) for i in range(1, places)]

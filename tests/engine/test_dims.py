@@ -10,6 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import hx
+from hx.runtime import Session
 
 
 class Module(nn.Module):
