@@ -9,10 +9,14 @@ excluded   nothing that a graph could say: see exclusions.py
 
 from __future__ import annotations
 
+import functools
+import importlib
 import io
+import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -102,19 +106,21 @@ def _bytes(model: Any) -> bytes:
     return onnx_ir.to_proto(model).SerializeToString()
 
 
-_packs: list = []
+EXAMPLES = Path(__file__).parents[2] / "plugins_example"
 
 
-def _registry() -> Any:
-    """The standard converters, read from the tree that is being worked on."""
-    if not _packs:
-        import importlib
+@functools.cache
+def _registry(*packs: str) -> Any:
+    """The standard converters and those of example packs, read from the tree as it is now."""
+    from hx.registry import Registry
 
-        from hx.registry import Registry
-        from hx_converters.plugin import hx_converters
-
-        _packs.append(Registry.of(*map(importlib.import_module, hx_converters())))
-    return _packs[0]
+    modules: list[str] = []
+    for name in ("", *packs):
+        if name:
+            sys.path.insert(0, str(EXAMPLES / name / "src"))
+        plugin = f"{name.replace('-', '_') or 'hx_converters'}.plugin"
+        modules += importlib.import_module(plugin).hx_converters()
+    return Registry.of(*map(importlib.import_module, modules))
 
 
 def with_dynamo(model, args, kwargs, dynamic=None, opset=20) -> Exported:

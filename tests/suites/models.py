@@ -61,8 +61,8 @@ def measure(suite: str, name: str, opset: int) -> dict[str, Any]:
     out["build"] = round(built - start, 2)
     try:
         program = hx.export(
-            sample.model, sample.args, kwargs=sample.kwargs, dynamic=sample.dynamic,
-            opset=opset, packs=_registry(),
+            sample.model, sample.args, kwargs=sample.kwargs, dynamic=sample.dynamic, opset=opset,
+            packs=_registry(*getattr(zoo(suite), "PACKS", ())),
         )  # fmt: skip
     except hx.ConverterError as error:
         out.update(kind="crashed", detail=f"ConverterError: {error}")

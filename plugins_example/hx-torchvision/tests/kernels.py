@@ -68,34 +68,56 @@ def nms(dets, scores, iou_threshold):
     return order[torch.tensor(kept, dtype=torch.int64)]
 
 
-def bilinear(image, y, x):
-    """Points of [C, H, W]; up to one pixel outside counts as the edge, and farther as zero."""
-    height, width = image.shape[-2:]
+def bilinear(images, y, x):
+    """Points of [C, H, W], or of each of [K, C, H, W]: up to one pixel outside counts as the edge,
+    and farther as zero."""
+    height, width = images.shape[-2:]
     outside = (y < -1) | (y > height) | (x < -1) | (x > width)
     y, x = y.clamp(0, height - 1), x.clamp(0, width - 1)
     top, left = y.floor().long(), x.floor().long()
     bottom, right = (top + 1).clamp(max=height - 1), (left + 1).clamp(max=width - 1)
     down, over = y - top, x - left
-    above = image[:, top, left] * (1 - over) + image[:, top, right] * over
-    below = image[:, bottom, left] * (1 - over) + image[:, bottom, right] * over
+
+    def pixels(row, column):
+        return images.flatten(-2)[:, row * width + column]
+
+    above = pixels(top, left) * (1 - over) + pixels(top, right) * over
+    below = pixels(bottom, left) * (1 - over) + pixels(bottom, right) * over
     return (above * (1 - down) + below * down).masked_fill(outside, 0)
 
 
-def bins(image, roi, pooled_height, pooled_width, sampling_ratio):
-    """[C, PH, PW]: the mean of the points that are sampled in each bin of one region."""
-    x1, y1, x2, y2 = roi
-    step_y, step_x = (y2 - y1) / pooled_height, (x2 - x1) / pooled_width
-    many_y = sampling_ratio if sampling_ratio > 0 else math.ceil(step_y)
-    many_x = sampling_ratio if sampling_ratio > 0 else math.ceil(step_x)
-    many_y, many_x = max(many_y, 0), max(many_x, 0)
+def bins(image, rois, pooled_height, pooled_width, sampling_ratio):
+    """[K, C, PH, PW]: the mean of the points that are sampled in each bin of each region."""
+    if sampling_ratio <= 0 and len(rois) != 1:  # as many points as each is large
+        each = [bins(image, roi[None], pooled_height, pooled_width, sampling_ratio) for roi in rois]
+        return torch.cat(each) if each else image.new_zeros((0, len(image), pooled_height, pooled_width))
+    x1, y1, x2, y2 = rois[:, :, None, None].unbind(1)
 
-    def places(start, step, count, many):
+    def places(start, end, count):
+        step = (end - start) / count
+        many = sampling_ratio if sampling_ratio > 0 else max(math.ceil(step), 0)
         inside = (torch.arange(many, dtype=image.dtype) + 0.5) / max(many, 1)
         return start + step * (torch.arange(count, dtype=image.dtype)[:, None] + inside)
 
-    y, x = places(y1, step_y, pooled_height, many_y), places(x1, step_x, pooled_width, many_x)
-    points = bilinear(image, *torch.broadcast_tensors(y[:, None, :, None], x[None, :, None, :]))
-    return points.sum((-1, -2)) / max(many_y * many_x, 1)
+    y, x = places(y1, y2, pooled_height), places(x1, x2, pooled_width)
+    points = bilinear(
+        image, *torch.broadcast_tensors(y[:, :, None, :, None], x[:, None, :, None, :])
+    )
+    return points.sum((-1, -2)).transpose(0, 1) / max(y.shape[-1] * x.shape[-1], 1)
+
+
+AT_ONCE = 64
+
+
+def by_image(input, rois, scale, offset, pool):
+    """What `pool(image, boxes)` finds, some regions of one image at a time."""
+    found = [None] * len(rois)
+    for n, image in enumerate(input):
+        own = (rois[:, 0].long() == n).nonzero().flatten()
+        for part in own.split(AT_ONCE) if len(own) else ():
+            for place, pooled in zip(part, pool(image, rois[part, 1:] * scale - offset)):
+                found[place] = pooled
+    return found
 
 
 def regions(input, rois, scale, offset):
@@ -109,19 +131,20 @@ def stacked(found, input, channels, pooled_height, pooled_width):
 
 
 def roi_align(input, rois, spatial_scale, pooled_height, pooled_width, sampling_ratio, aligned):
-    found = []
-    for image, roi in regions(input, rois, spatial_scale, 0.5 if aligned else 0.0):
+    def pool(image, boxes):
         if not aligned:
-            roi = torch.cat([roi[:2], torch.maximum(roi[2:], roi[:2] + 1)])
-        found.append(bins(image, roi, pooled_height, pooled_width, sampling_ratio))
+            boxes = torch.cat([boxes[:, :2], torch.maximum(boxes[:, 2:], boxes[:, :2] + 1)], 1)
+        return bins(image, boxes, pooled_height, pooled_width, sampling_ratio)
+
+    found = by_image(input, rois, spatial_scale, 0.5 if aligned else 0.0, pool)
     return stacked(found, input, input.shape[1], pooled_height, pooled_width)
 
 
 def own_channels(found, pooled_height, pooled_width):
-    """Of [C * PH * PW, PH, PW], for each bin the channels that are there for it."""
-    each = found.reshape(-1, pooled_height, pooled_width, pooled_height, pooled_width)
+    """Of [K, C * PH * PW, PH, PW], for each bin the channels that are there for it."""
+    each = found.reshape(len(found), -1, *(pooled_height, pooled_width) * 2)
     rows, columns = torch.arange(pooled_height)[:, None], torch.arange(pooled_width)
-    return each[:, rows, columns, rows, columns]
+    return each[:, :, rows, columns, rows, columns]
 
 
 def mapping(input, rois, pooled_height, pooled_width):
@@ -132,10 +155,11 @@ def mapping(input, rois, pooled_height, pooled_width):
 
 def ps_roi_align(input, rois, spatial_scale, pooled_height, pooled_width, sampling_ratio):
     size = (pooled_height, pooled_width)
-    found = [
-        own_channels(bins(image, roi, *size, sampling_ratio), *size)
-        for image, roi in regions(input, rois, spatial_scale, 0.5)
-    ]
+
+    def pool(image, boxes):
+        return own_channels(bins(image, boxes, *size, sampling_ratio), *size)
+
+    found = by_image(input, rois, spatial_scale, 0.5, pool)
     pooled = stacked(found, input, input.shape[1] // (pooled_height * pooled_width), *size)
     return pooled, mapping(input, rois, *size)
 

@@ -18,17 +18,22 @@ class Sample:
     args: tuple = ()
     kwargs: dict[str, Any] = field(default_factory=dict)
     dynamic: dict[str, dict[int, str]] = field(default_factory=dict)
+    settled: bool = False
 
 
 class Unbuildable(Exception):
     """The library itself cannot build or run it here."""
 
 
-def settled(sample: Sample) -> Sample:
+def settled(sample: Sample, least: float = 0.1) -> Sample:
     """Statistics of BatchNorm as training leaves them: near those of what comes in.
 
     Made-up ones let the activations of a deep network grow until it magnifies every rounding.
+    `least` is added to each variance: with much of it, a deep network forgets its input.
     """
+    if sample.settled:
+        return sample
+    sample.settled = True
     layers = [
         m for m in sample.model.modules()
         if isinstance(m, torch.nn.modules.batchnorm._BatchNorm) and m.running_mean is not None
@@ -45,7 +50,7 @@ def settled(sample: Sample) -> Sample:
                 layer.running_mean.copy_(mean)
                 layer.running_var.copy_(var)
             else:
-                layer.running_var.mul_(torch.rand_like(var) * 0.4 + 0.8).add_(0.1)
+                layer.running_var.mul_(torch.rand_like(var) * 0.4 + 0.8).add_(least)
     sample.model.eval()
     return sample
 

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-import contextlib
-import importlib
+import functools
+import importlib.util
 from typing import Any
 
 import torch
 
-from . import BATCH, Sample, Unbuildable, runs, uneven
+from ..attempt import EXAMPLES
+from . import BATCH, Sample, Unbuildable, runs, settled, uneven
 
-_library: list[Any] = []
 PARTS = ("", "segmentation", "video", "optical_flow", "detection")
 
 
+PACKS = ("hx-torchvision",)
+
+
+@functools.cache
 def loaded() -> Any:
-    """torchvision; where it lacks its compiled operators, their schemas alone let it import."""
-    if not _library:
-        library = torch.library.Library("torchvision", "FRAGMENT")
-        for name in ("nms", "qnms"):
-            # A build that has them has defined them already.
-            with contextlib.suppress(RuntimeError):
-                library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-        _library.append(library)
-    return importlib.import_module("torchvision")
+    """torchvision; where it lacks its compiled operators, with what the pack's tests put there."""
+    file = EXAMPLES / "hx-torchvision" / "tests" / "kernels.py"
+    spec = importlib.util.spec_from_file_location("torchvision_kernels", file)
+    assert spec is not None and spec.loader is not None
+    kernels = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(kernels)
+    return kernels.torchvision()
 
 
 def names() -> list[str]:
@@ -52,6 +54,8 @@ def build(name: str) -> Sample:
     kwargs: dict[str, Any] = {"weights": None}
     if part in ("segmentation", "detection"):
         kwargs["weights_backbone"] = None
+    if part == "detection" and not short.startswith("ssd"):
+        kwargs.update(min_size=160, max_size=320)
     if short in ("googlenet", "inception_v3"):
         kwargs["init_weights"] = False
     model = uneven(models.get_model(short, **kwargs))
@@ -92,4 +96,52 @@ def _flow(model: torch.nn.Module, name: str) -> Sample:
 
 
 def _detection(model: torch.nn.Module, name: str) -> Sample:
-    return Sample(model, ([torch.rand(3, 120, 160)],))
+    blobs = torch.rand(2, 3, 5, 6)  # what is large in an image is what deep layers see of it
+    image, other = torch.nn.functional.interpolate(blobs, (120, 160), mode="bilinear")
+    decided(model, [image, other])
+    dynamic = {"images_0": {1: "height", 2: "width"}}
+    return Sample(model, ([image],), dynamic=dynamic, settled=True)
+
+
+# Layers that say what was found and where: how far apart their answers are, and around what.
+_HEADS = {
+    "cls_logits": (2.0, -3.0), "cls_score": (2.0, 0.0), "classification_head.module_list": (2.0, 0.0),
+    "bbox_reg": (0.5, 1.5), "bbox": (0.4, 0.0), "regression_head.module_list": (0.4, 0.0),
+    "mask_fcn_logits": (2.0, 0.0), "kps_score_lowres": (2.0, 0.0),
+}  # fmt: skip
+
+
+def decided(model: Any, images: list[torch.Tensor], wanted: int = 12) -> None:
+    """Answers that are apart from one another, and about as many detections as are wanted.
+
+    Of a fresh model all scores are nearly equal: which come first would be up to rounding, and
+    all of them would be detections, or none.
+    """
+    settled(Sample(model, (images,)), least=1e-2)
+    heads = {
+        m: next(how for part, how in _HEADS.items() if part in path)
+        for path, m in model.named_modules()
+        if isinstance(m, (torch.nn.Conv2d, torch.nn.ConvTranspose2d, torch.nn.Linear))
+        and m.bias is not None and any(part in path for part in _HEADS)
+    }  # fmt: skip
+    answers: dict[Any, list[torch.Tensor]] = {}
+    for module in heads:  # one head may answer for several sizes of features
+        module.register_forward_hook(
+            lambda m, _, result: answers.setdefault(m, []).append(result.transpose(0, 1).flatten(1))
+        )
+    holder = getattr(model, "roi_heads", model)
+    with torch.no_grad():
+        for _ in range(2):  # what the second stage sees depends on the first
+            model(images)
+            for module, (wide, middle) in heads.items():
+                found = torch.cat(answers.pop(module), 1)
+                factor = wide / found.std(1).clamp(min=1e-3)
+                out = 1 if isinstance(module, torch.nn.ConvTranspose2d) else 0
+                shape = [-1 if a == out else 1 for a in range(module.weight.dim())]
+                module.weight *= factor.reshape(shape)
+                module.bias.copy_((module.bias - found.mean(1)) * factor + middle)
+        scores = model(images)[0]["scores"].sort(descending=True).values
+    for module in heads:
+        module._forward_hooks.clear()
+    last = min(wanted, len(scores) // 2)
+    holder.score_thresh = float(scores[last : last + 2].mean())
