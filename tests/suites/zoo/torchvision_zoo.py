@@ -96,11 +96,11 @@ def _flow(model: torch.nn.Module, name: str) -> Sample:
 
 
 def _detection(model: torch.nn.Module, name: str) -> Sample:
-    blobs = torch.rand(2, 3, 5, 6)  # what is large in an image is what deep layers see of it
-    image, other = torch.nn.functional.interpolate(blobs, (120, 160), mode="bilinear")
-    decided(model, [image, other])
+    # What is large in an image is what deep layers see of it; the proof draws each pixel alone.
+    blobs = torch.nn.functional.interpolate(torch.rand(1, 3, 5, 6), (120, 160), mode="bilinear")[0]
+    decided(model, [blobs, torch.rand(3, 120, 160)])
     dynamic = {"images_0": {1: "height", 2: "width"}}
-    return Sample(model, ([image],), dynamic=dynamic, settled=True)
+    return Sample(model, ([blobs],), dynamic=dynamic, settled=True)
 
 
 # Layers that say what was found and where: how far apart their answers are, and around what.
@@ -112,7 +112,7 @@ _HEADS = {
 
 
 def decided(model: Any, images: list[torch.Tensor], wanted: int = 12) -> None:
-    """Answers that are apart from one another, and about as many detections as are wanted.
+    """Answers that are apart from one another, and at most about as many detections as are wanted.
 
     Of a fresh model all scores are nearly equal: which come first would be up to rounding, and
     all of them would be detections, or none.
@@ -140,8 +140,11 @@ def decided(model: Any, images: list[torch.Tensor], wanted: int = 12) -> None:
                 shape = [-1 if a == out else 1 for a in range(module.weight.dim())]
                 module.weight *= factor.reshape(shape)
                 module.bias.copy_((module.bias - found.mean(1)) * factor + middle)
-        scores = model(images)[0]["scores"].sort(descending=True).values
+        found = [each["scores"].sort(descending=True).values for each in model(images)]
     for module in heads:
         module._forward_hooks.clear()
-    last = min(wanted, len(scores) // 2)
-    holder.score_thresh = float(scores[last : last + 2].mean())
+    holder.score_thresh = max(
+        float(scores[last : last + 2].mean())
+        for scores in found
+        for last in [min(wanted, len(scores) // 2)]
+    )
