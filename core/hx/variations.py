@@ -171,6 +171,8 @@ def _ints(
         new = torch.randint(low, high + 1, rows.shape, generator=rng)
     if bool((steps >= 0).all()) and bool((steps > 0).any()):
         new = new.sort(-1).values
+        if bool((rows[:, 0] == 0).all()):  # where parts begin, and where the last of them ends
+            new[:, 0], new[:, -1] = 0, rows[:, -1]
     return new.reshape(old.shape)
 
 

@@ -450,6 +450,15 @@ def test_fresh_odd_tensors():
         assert new.shape == old.shape and new.dtype == old.dtype
 
 
+def test_where_parts_begin_stays_so_in_fresh_inputs():
+    """Offsets of sequences one behind the other: they begin at 0, and end where the last one does."""
+    starts = torch.tensor([0, 3, 7, 10], dtype=torch.int32)
+    for seed in range(20):
+        new = fresh([starts], seed=seed)[0]
+        assert new[0] == 0 and new[-1] == 10 and bool((new.diff() >= 0).all())
+    assert any(not torch.equal(fresh([starts], seed=n)[0], starts) for n in range(3))
+
+
 def test_resized():
     x = torch.randn(2, 3, 8)
     for sizes in ({0: 1}, {0: 5}, {0: 3, 2: 13}, {1: 0}, {}):

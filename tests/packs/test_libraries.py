@@ -7,7 +7,7 @@ import pytest
 from .conftest import EXAMPLES, Shell, pip_install
 from .test_examples import own_tests
 
-PACKS = ["hx-torchvision"]
+PACKS = ["hx-kernels", "hx-torchvision"]
 
 
 @pytest.fixture(scope="module", params=PACKS)
@@ -32,4 +32,4 @@ def test_it_is_listed_without_importing_what_it_converts(installed):
     imported = {
         line.split("'")[1] for line in done.stderr.splitlines() if line.startswith("import '")
     }
-    assert "hx" in imported and not imported & {"torch", "torchvision"}
+    assert "hx" in imported and not imported & {"torch", "torchvision", "flash_attn", "mamba_ssm"}

@@ -90,7 +90,11 @@ def bins(image, rois, pooled_height, pooled_width, sampling_ratio):
     """[K, C, PH, PW]: the mean of the points that are sampled in each bin of each region."""
     if sampling_ratio <= 0 and len(rois) != 1:  # as many points as each is large
         each = [bins(image, roi[None], pooled_height, pooled_width, sampling_ratio) for roi in rois]
-        return torch.cat(each) if each else image.new_zeros((0, len(image), pooled_height, pooled_width))
+        return (
+            torch.cat(each)
+            if each
+            else image.new_zeros((0, len(image), pooled_height, pooled_width))
+        )
     x1, y1, x2, y2 = rois[:, :, None, None].unbind(1)
 
     def places(start, end, count):

@@ -1,13 +1,54 @@
 """The steps of torchvision's detection models that go through what was found one by one."""
 
+import math
+
 from hx import case, converter
 from hx.lazy import torch
 
 from .suppression import some_boxes
 
+RESIZE = "torchvision.models.detection.transform._resize_image_and_masks"
 HEADS = "torchvision.models.detection.roi_heads"
 TRANSFORM = "torchvision.models.detection.transform.GeneralizedRCNNTransform"
 CODER = "torchvision.models.detection._utils.BoxCoder"
+
+
+@converter(RESIZE, cases=[
+    case("float32[3,20,h]", 12, 24, name="by its shorter side"),
+    case("float32[3,h,30]", 0, 0, None, (15, 40), name="to one size"),
+])  # fmt: skip
+def resize(op, image, self_min_size, self_max_size, target=None, fixed_size=None):
+    """Rows and columns times a matrix each, in which places are rounded as PyTorch does.
+
+    Resize rounds them otherwise. That is little, but of thousands of boxes some are nearly equal.
+    """
+    if target is not None:
+        return NotImplemented
+    height, width = image.shape[1:]
+    if fixed_size is not None:
+        sizes = fixed_size[1], fixed_size[0]
+    else:
+        short, long = min(height, width), max(height, width)
+        scale = min(self_min_size / short, self_max_size / long)
+        sizes = math.trunc(height * scale), math.trunc(width * scale)
+    rows = resizing(op, height, sizes[0], image.dtype)
+    columns = op.Transpose(resizing(op, width, sizes[1], image.dtype), perm=[1, 0])
+    return op.MatMul(op.MatMul(rows, image), columns), None
+
+
+def resizing(op, size, wanted, dtype):
+    """[wanted, size]: for each new pixel, its shares of the old ones."""
+    step = op.Div(op.constant(size, dtype), op.constant(wanted, dtype))
+    middles = op.Add(op.cast(op.Range(0, op.constant(wanted), 1), dtype), 0.5)
+    return near(op, op.Sub(op.Mul(middles, step), 0.5), size)
+
+
+def near(op, places, size):
+    """[..., size]: shares of the two whole numbers below `size` that lie next to each place."""
+    last = op.constant(size - 1, places.dtype)
+    held = op.Unsqueeze(op.Min(op.Max(places, 0.0), last), [-1])
+    whole = op.cast(op.Range(0, op.constant(size), 1), places.dtype)
+    return op.Relu(op.Sub(1.0, op.Abs(op.Sub(held, whole))))
 
 
 @converter(f"{TRANSFORM}.batch_images", cases=[
@@ -85,10 +126,8 @@ def stretched(op, low, high, wider, size, count):
     pixels = op.Range(0, op.constant(count), 1)
     place = op.Add(op.cast(op.Sub(pixels, first), low.dtype), 0.5)
     place = op.Sub(op.Mul(op.Div(float(size), length), place), 0.5)
-    place = op.Unsqueeze(op.Clip(place, 0.0, float(size - 1)), [2])
-    distance = op.Abs(op.Sub(place, op.constant(torch.arange(float(size)))))
     inside = op.And(op.GreaterOrEqual(pixels, first), op.LessOrEqual(pixels, last))
-    return op.Where(op.Unsqueeze(inside, [2]), op.Relu(op.Sub(1.0, distance)), 0.0)
+    return op.Where(op.Unsqueeze(inside, [2]), near(op, place, size), 0.0)
 
 
 @converter(f"{HEADS}.heatmaps_to_keypoints", cases=[
