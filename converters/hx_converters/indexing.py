@@ -142,6 +142,14 @@ def getitem(op, self, index):
     return _gathered(op, x, tensors) if tensors else x
 
 
+@converter("torch.ops.aten.index",
+           cases=[case("float32[4,5]", [lambda: torch.tensor([2, 0])]),
+                  case("float32[n,5]", [None, lambda: torch.tensor([4, 1])])])  # fmt: skip
+def index(op, self, indices):
+    """What x[i, :, j] comes down to: a tensor for each axis that is picked from, else None."""
+    return getitem(op, self, tuple(slice(None) if i is None else i for i in indices))
+
+
 def _masked(op, x, index):
     """One mask over the first axes picks whole slices."""
     if isinstance(index, tuple) and len(index) == 1:

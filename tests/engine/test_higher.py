@@ -340,3 +340,20 @@ def without_gradients(x):
 def test_what_is_about_gradients_alone_leaves_no_trace():
     program = hx.export(without_gradients, torch.randn(3))
     assert kinds(program) == ["Mul", "Add", "Sub", "Relu", "Mul"]
+
+
+def test_a_mask_of_positions_and_padding(tmp_path):
+    """As transformers makes masks from a function of three positions."""
+    from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
+
+    def model(padding):
+        rows, places = torch.arange(padding.shape[0]), torch.arange(padding.shape[1])
+        one = torch.vmap(lambda b, q, k: padding[b, k] & (k <= q), in_dims=(None, None, 0))
+        each = torch.vmap(torch.vmap(one, in_dims=(None, 0, None)), in_dims=(0, None, None))
+        with TransformGetItemToIndex():
+            return each(rows, places, places)
+
+    given = torch.tensor([[1, 1, 0], [1, 1, 1]], dtype=torch.bool)
+    _, run = exported(model, given, tmp_path=tmp_path, dynamic={"padding": {0: "n", 1: "s"}})
+    other = torch.tensor([[0, 1, 1, 1]] * 3, dtype=torch.bool)
+    same(run(other), model(other))
