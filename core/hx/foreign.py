@@ -103,6 +103,16 @@ def _may_call(code: types.CodeType, names: Mapping[str, Any]) -> bool:
     return False
 
 
+def target_at(where: Where) -> str:
+    """The dotted path of the function around a line, or nothing where it has none."""
+    found = _function(where.file, where.line)
+    for module in list(sys.modules.values()) if found else ():
+        names = getattr(module, "__dict__", {})
+        if found and names.get("__file__") == where.file:
+            return _outer(names, found[1])
+    return ""
+
+
 def told(found: list[Compiled], where: Where) -> dict[str, Any]:
     """The parts of an error: where, why, and what to do."""
     if not found:

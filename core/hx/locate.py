@@ -47,9 +47,9 @@ def locate(
             table.model = record_again(captured, case)[0]
     except (HxError, Exception):  # the model need not run twice for its error to be told
         return [], [], None
-    told = [table.unseen, first_off(table)]
-    baked = [] if table.model is None else list(apart(model, table.model))[:MOST]
-    return [text for text in [*told, *baked] if text], baked, table if table.rows else None
+    baked = [] if table.model is None else list(apart(model, table.model, case.name))[:MOST]
+    told = [table.unseen, *baked, first_off(table)]
+    return [text for text in told if text], baked, table if table.rows else None
 
 
 def baked_sizes(captured: Capture, model: onnx_ir.Model) -> list[str]:
@@ -57,7 +57,11 @@ def baked_sizes(captured: Capture, model: onnx_ir.Model) -> list[str]:
     recorded = {name: tensor.shape for name, tensor in captured.prepared.tensors.items()}
     for case in captured.cases:
         if any(tensor.shape != recorded[name] for name, tensor in case.feeds.items()):
-            return list(apart(model, record_again(captured, case)[0]))[:MOST]
+            try:
+                other = record_again(captured, case)[0]
+            except (HxError, Exception):  # only the first recording has to work
+                return []
+            return list(apart(model, other, case.name))[:MOST]
     return []
 
 
@@ -73,35 +77,54 @@ def first_off(table: NodeTable) -> str:
     )
 
 
-def apart(model: onnx_ir.Model, other: onnx_ir.Model) -> Iterator[str]:
-    """Constants that differ between two recordings, up to where the recordings part."""
+def apart(model: onnx_ir.Model, other: onnx_ir.Model, name: str) -> Iterator[str]:
+    """Constants that differ between two recordings, up to where the recordings part.
+
+    `name` is that of the inputs that the other was made on.
+    """
     import onnx_ir as ir
 
     for a, b in zip(model.graph, other.graph):
         about = dict(a.metadata_props)
         if a.op_type != b.op_type or len(a.inputs) != len(b.inputs):
             yield (
-                f"a branch: at {_line(about)} the recording has {a.op_type}, and on the inputs that "
-                f"failed {b.op_type} at {_line(dict(b.metadata_props))}"
+                f"a branch: at {_line(about)} the recording has {a.op_type}, and on {name} inputs "
+                f"{b.op_type} at {_line(dict(b.metadata_props))}"
             )
             return
-        for name, value in a.attributes.items():
-            second = b.attributes.get(name)
+        for key, value in a.attributes.items():
+            second = b.attributes.get(key)
             body = value.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
             if second is None or body or value.is_ref():
                 continue
-            if value.value != second.value:
-                yield _baked(about, f"{a.op_type}.{name}", value.value, second.value)
+            if _told(value.value) != _told(second.value):
+                yield _baked(about, f"{a.op_type}.{key}", value.value, second.value, name)
         for x, y in zip(a.inputs, b.inputs):
             old, new = _small(x), _small(y)
-            if old is not None and new is not None and old != new:
-                yield _baked(about, about.get("hx.target", a.op_type), old, new)
+            if old is not None and new is not None and _told(old) != _told(new):
+                yield _baked(about, about.get("hx.target", a.op_type), old, new, name)
     if len(list(model.graph)) != len(list(other.graph)):
         yield "a loop: the two recordings have different numbers of nodes"
 
 
-def _baked(about: dict[str, str], what: str, old: Any, new: Any) -> str:
-    return f"baked in at {_line(about)}: {what} has {old}, and needs {new} here"
+def _baked(about: dict[str, str], what: str, old: Any, new: Any, name: str) -> str:
+    has, needs = _brief(old), _brief(new)
+    return f"baked in at {_line(about)}: {what} has {has}, and needs {needs} on {name} inputs"
+
+
+def _brief(value: Any) -> str:
+    """A constant as it is read: few digits, and not more than a few numbers."""
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, (list, tuple)):
+        more = ", ..." if len(value) > 4 else ""
+        return f"[{', '.join(map(_brief, value[:4]))}{more}]"
+    return str(value)
+
+
+def _told(value: Any) -> str:
+    """A constant as text: a NaN is like another."""
+    return repr(value.numpy().tolist() if hasattr(value, "numpy") else value)
 
 
 def _small(value: Any) -> Any:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
+DETOURS = ("numpy", "array", "from_numpy", "tolist", "data_ptr", "dlpack")  # kinds of escapes
 
 
 class Program:
@@ -97,8 +98,12 @@ class Program:
         if keep is not None:
             hint = f"{self.report.path or 'the target'} is untouched; what was rejected is in "
             hint += os.fspath(staged.keep(keep))
+        wrong = any(output.problem for case in proof.cases for output in case.outputs)
+        what = "the graph does not compute what the model computes"
+        what = what if wrong else "the graph cannot be verified"
+        told = proof.explain().replace("\n", "\n  ")
         error = VerificationError(
-            proof.explain(), proof=proof, why="\n         ".join(why), hint=hint
+            f"{what}\n  {told}", proof=proof, why="\n         ".join(why), hint=hint
         )
         error.report = self.report
         raise error
@@ -114,11 +119,16 @@ class Program:
         if case is not None and not captured.prepared.hollow:
             found = locate(captured, self.model, staged.path, case, staged.target, self._kernels)
             lines, self.report.baked, self.report.node_table = found
-        suspects = list(captured.recording.escapes.values())
-        if suspects:
-            first = "; ".join(map(str, suspects[:3]))
-            told = "values left the graph, and what Python did with them is not in it: "
-            lines.append(told + first)
+        lost = [each for each in captured.recording.escapes.values() if not each.carried]
+        lines += [each.told() for each in lost[:5]]
+        lines += [f"and {len(lost) - 5} more values left the graph"] if len(lost) > 5 else []
+        detours = [each for each in lost if each.kind in DETOURS]
+        target = foreign.target_at(detours[0].where) if detours else ""
+        if target:
+            lines.append(
+                "compute that with tensors, or give what does it a converter: "
+                f"hx packs new my-pack --target {target}"
+            )
         if captured.compiled:
             which = ", ".join(map(str, captured.compiled[:3]))
             lines.append(

@@ -7,7 +7,7 @@ from typing import Any
 
 from hx.errors import VerificationError
 
-TOLD = 2  # cases that are wrong and told in full
+TOLD = 1  # cases that are wrong and told in full
 
 
 @dataclass
@@ -115,7 +115,9 @@ class Proof:
                 lines += [_indented(line) for line in _told(output)]
             if case.note:
                 lines.append(_indented(case.note))
-        lines += [f"{case.name} inputs: wrong, too" for case in wrong[TOLD:]]
+        more = [case.name for case in wrong[TOLD:]]
+        if more:
+            lines.append(f"{', '.join(more)} inputs: wrong, too")
         right = [case.name for case in self.cases if case.ok]
         if right:
             lines.append(f"{', '.join(right)} inputs: right")

@@ -150,7 +150,8 @@ def _resized(captured: Capture) -> list[Case]:
             sizes = dict.fromkeys(s for s in (more[word], 2 * n, n // 2, n - 1) if s > 1)
             cases += _first(captured, words, word, list(sizes))
     for word, n in words.items():
-        cases += _first(captured, words, word, [1, 2 * n] if n != 1 else [more[word] + 1, 4])
+        others = [1, n // 2, 3 * n] if n != 1 else [more[word] + 1, 4]
+        cases += _first(captured, words, word, [size for size in others if size])
     return list({case.name: case for case in cases}.values())
 
 

@@ -28,6 +28,16 @@ class Escape:
         times = f" ({self.count} times)" if self.count > 1 else ""
         return f"{self.kind} at {self.where}{times}: {self.detail}"
 
+    def told(self) -> str:
+        """A sentence, for when it did harm."""
+        if self.kind == "branch":
+            return (
+                f"the branch at {self.where} depends on a size, {self.detail}: it is taken for good"
+            )
+        if self.kind == "bool":
+            return f"a branch depends on a value, {self}: it is taken for good"
+        return f"left the graph: {self}"
+
 
 @dataclass
 class Missing:

@@ -25,6 +25,7 @@ class Refused(Exception):
     def __init__(self, error: Exception) -> None:
         text = re.sub(r"\[ONNXRuntimeError\] : \d+ : \w+ : ", "", str(error))
         text = re.sub(r"/[\w/.-]*onnxruntime/[\w/.-]+:\d+ ", "", text)  # its own source lines
+        text = re.sub(r"onnxruntime::[\w:]+\([^)]*\) .{0,200}? was false\. ", "", text)
         super().__init__(text.strip())
 
     def node(self, names: Sequence[str]) -> str | None:

@@ -350,8 +350,10 @@ def _quoted(refused: Refused, model: onnx.ModelProto) -> str:
         "hx.pack": "converter from",
         "namespace": "",  # the module again, for viewers
     }
-    about = [(told.get(entry.key, entry.key), entry.value) for entry in node.metadata_props]
-    lines += [f"  {word}: {value}" for word, value in about if word and value]
+    about = {entry.key: entry.value for entry in node.metadata_props}
+    for key in (*(key for key in told if key in about), *(key for key in about if key not in told)):
+        if about[key] and told.get(key, key):
+            lines.append(f"  {told.get(key, key)}: {about[key]}")
     return "\n".join(lines)
 
 

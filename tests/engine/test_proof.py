@@ -51,7 +51,10 @@ class Baked(nn.Module):
 def test_a_baked_batch_size(tmp_path):
     message = refused(Baked(), torch.randn(2, 3, 4), tmp_path, dynamic={"x": {0: "batch"}})
     assert f"baked in at {line_of(Baked, 'reshape')}" in message
-    assert "[2, -1], and needs [3, -1]" in message
+    assert "torch.reshape has [2, -1], and needs [3, -1] on batch=3 inputs" in message
+    headline = "the graph does not compute what the model computes"
+    assert message.startswith(f"{headline}\n  batch=3 inputs: wrong\n")
+    assert "batch=1 inputs: wrong, too" in message
     assert "int(batch)" in message
 
 
@@ -65,7 +68,8 @@ class Branch(nn.Module):
 def test_a_branch_on_a_size(tmp_path):
     message = refused(Branch(), torch.randn(2, 3), tmp_path, dynamic={"x": {0: "batch"}})
     assert f"a branch: at {line_of(Branch, 'x + 1')}" in message
-    assert f"branch at {line_of(Branch, 'if x.shape')}" in message and "batch > 2" in message
+    told = f"the branch at {line_of(Branch, 'if x.shape')} depends on a size, batch > 2"
+    assert told in message and "on batch=3 inputs Mul" in message
 
 
 class Signed(nn.Module):
@@ -101,7 +105,52 @@ class Numpy(nn.Module):
 
 def test_a_detour_through_numpy(tmp_path):
     message = refused(Numpy(), torch.randn(2, 3), tmp_path)
-    assert f"numpy at {line_of(Numpy, 'numpy')}" in message
+    assert f"left the graph: numpy at {line_of(Numpy, 'numpy')}" in message
+    target = f"{Numpy.__module__}.Numpy.forward"
+    assert f"give what does it a converter: hx packs new my-pack --target {target}" in message
+
+
+class View(nn.Module):
+    def forward(self, x):
+        y = x * 1  # made
+        y.numpy()[:, 0] = 5  # written
+        return y + 1  # read
+
+
+def test_a_write_through_a_view_of_numpys(tmp_path):
+    message = refused(View(), torch.randn(2, 3), tmp_path)
+    made, read = line_of(View, "# made"), line_of(View, "# read")
+    assert (
+        f"unseen: a tensor of shape [2, 3] made at {made} had other contents at {read}" in message
+    )
+    assert f"numpy at {line_of(View, '# written')}" in message
+
+
+class Counted(nn.Module):
+    calls = 0
+
+    def forward(self, x):
+        Counted.calls += 1
+        return x * Counted.calls
+
+
+def test_a_model_that_counts_its_calls_out_of_reach(tmp_path):
+    message = refused(Counted(), torch.randn(2, 3), tmp_path)
+    assert "asked again, the model itself gives another answer" in message
+    assert f"baked in at {line_of(Counted, 'return')}: torch.mul has 1, and needs" in message
+
+
+def test_a_size_that_the_proof_cannot_see_is_told_all_the_same():
+    class Clamped(nn.Module):
+        def forward(self, x):
+            return x.clamp(max=1000 + int(x.shape[0]))  # here
+
+    program = hx.export(Clamped(), torch.randn(2, 3), dynamic={"x": {0: "n"}})
+    (told,) = program.report.baked
+    assert f"baked in at {line_of(Clamped, '# here')}: torch.clamp has 1002, and needs 1003" in told
+    assert not hx.export(Clamped(), torch.randn(2, 3)).report.baked
+    fine = hx.export(nn.Linear(3, 2), torch.randn(2, 3), dynamic={"input": {0: "n"}})
+    assert not fine.report.baked
 
 
 class Foreign(nn.Module):
@@ -130,19 +179,24 @@ def test_a_loop_over_a_size(tmp_path):
     assert "different numbers of nodes" in message
 
 
-def test_random_numbers_and_dropout_are_refused(tmp_path):
+def test_random_numbers_and_dropout_are_told_and_not_called_equal():
     class Random(nn.Module):
         def forward(self, x):
-            return x + torch.rand(3)
+            return x + torch.rand(3), x * 2
 
     class Dropping(nn.Module):
         def forward(self, x):
-            return F.dropout(x)
+            return F.dropout(x)  # in eval mode, and nobody turned it off
 
-    message = refused(Random(), torch.randn(2, 3), tmp_path, hx.MissingConverters)
-    assert "torch.rand (it draws random numbers)" in message
-    message = refused(Dropping(), torch.randn(2, 3), tmp_path, hx.Unsupported)
-    assert "dropout is on although the model is in eval mode" in message
+    program = hx.export(Random(), torch.randn(2, 3))
+    (note,) = program.report.notes
+    assert f"torch.rand at {line_of(Random, 'rand')} draws random numbers" in note
+    drawn, fixed = program.proof.cases[0].outputs
+    assert drawn.random and not fixed.random
+    assert "random: only dtype and shape compared" in program.proof.summary()
+    program = hx.export(Dropping(), torch.randn(2, 3))
+    assert "draws random numbers" in program.report.notes[0]
+    assert program.proof.cases[0].outputs[0].random
 
 
 def test_a_model_that_counts_its_calls_is_left_as_it_was():
@@ -174,6 +228,24 @@ def test_a_model_that_magnifies_rounding_is_not_accused():
             return y - y.mean((2, 3), keepdim=True) + y.std((2, 3), keepdim=True) - y.abs().amax()
 
     assert hx.export(Magnifying(), torch.randn(2, 4, 8, 8)).proof.ok
+
+
+def test_a_model_that_refuses_a_size_is_asked_for_others():
+    class Even(nn.Module):
+        def forward(self, x):
+            return x.reshape(x.shape[0], 2, -1) * 2
+
+    program = hx.export(Even(), torch.randn(2, 4), dynamic={"x": {0: "n", 1: "wide"}})
+    names = [case.name for case in program.proof.cases]
+    assert names == ["recorded", "fresh", "n=3, wide=6", "n=1", "wide=2"]
+    assert not any("n=3" in note for note in program.report.notes)
+
+    class Wide(nn.Module):
+        def forward(self, x):
+            return x.reshape(-1, 4) * 2
+
+    program = hx.export(Wide(), torch.randn(2, 4), dynamic={"x": {1: "wide"}})
+    assert [case.name for case in program.proof.cases] == ["recorded", "fresh", "wide=8", "wide=2"]
 
 
 def test_what_the_proof_ran_on():

@@ -299,10 +299,12 @@ def summary(report: Any, path: Path | None, reports: list[Path] | tuple = ()) ->
     facts(pairs, sys.stderr)
     if report.proof is not None and report.proof.ok:
         lost = sum(not escape.carried for escape in report.escapes)
-        doubt = [f"{amount(lost, 'value')} left the graph"] if lost else []
-        doubt += ["sizes are baked in"] if report.baked else []
-        but = f", but {' and '.join(doubt)}: other inputs may differ" if doubt else ""
-        note(paint(f"ok{but}", "yellow" if doubt else "green", sys.stderr))
+        but = [f"{amount(lost, 'line')} where values left the graph"] if lost else []
+        but += (
+            [f"{amount(len(report.baked), 'constant')} that sizes change"] if report.baked else []
+        )
+        text = f"ok, with {' and '.join(but)}" if but else "ok"
+        note(paint(text, "yellow" if but else "green", sys.stderr))
 
 
 def _edges(edges: list[dict[str, Any]], most: int = 8) -> str:
