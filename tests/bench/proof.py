@@ -24,6 +24,12 @@ import hx
 STAGES = ("export", "record", "assemble", "save", "verify", "sizes", "nodes", "page")
 
 
+def timed(work, *args) -> float:
+    start = time.perf_counter()
+    work(*args)
+    return time.perf_counter() - start
+
+
 def measured(name: str, repeat: int) -> dict:
     model, args, axes = MODELS[name]()
     model.eval()
@@ -34,13 +40,8 @@ def measured(name: str, repeat: int) -> dict:
             program = hx.export(model, args, path, dynamic=axes)
             times = dict(program.report.timings)
             times["export"] = sum(times.get(stage, 0.0) for stage in ("record", "assemble", "save"))
-            for stage, work in (
-                ("nodes", program.check_nodes),
-                ("page", lambda: program.report.to_html(path.with_suffix(".html"))),
-            ):
-                start = time.perf_counter()
-                work()
-                times[stage] = time.perf_counter() - start
+            times["nodes"] = timed(program.check_nodes)
+            times["page"] = timed(program.report.to_html, path.with_suffix(".html"))
             if turn:  # the first turn imports and warms up
                 for stage in STAGES:
                     found[stage].append(times.get(stage, 0.0))
