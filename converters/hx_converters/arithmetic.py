@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 from hx import case, converter
 from hx.lazy import torch
 
-from ._common import as_result, below_zero, promoted
+from ._common import as_result, below_zero, loop, promoted
 from ._halves import rounded_once
 from .cumulative import log_add
 from .elementwise import NUMBERS, truncated
@@ -103,14 +104,67 @@ def fmod(op, input, other):
     return op.Mod(*as_result(op, input, other), fmod=1)
 
 
-@converter("torch.pow", cases=[case("float32[n,3]", 2), case("float32[n,3]", 0.5)])
+@converter("torch.pow", cases=[case("float32[n,3]", 2), case("float32[n,3]", 0.5),
+                              case("int64[n,3]<9", "int64[n,3]<9")])  # fmt: skip
 def pow(op, input, exponent):
     x = op.cast(input, op.result.dtype)
     if type(exponent) is float and exponent == 0.5:
         return op.Sqrt(x)
     if type(exponent) in (int, float) and exponent == 2 and not x.dtype.is_floating_point:
         return op.Mul(x, x)
-    return op.Pow(x, op.cast(exponent, op.result.dtype))
+    if x.dtype.is_floating_point:
+        return op.Pow(x, op.cast(exponent, x.dtype))
+    if type(exponent) is int and 0 < exponent < 64:
+        return functools.reduce(op.Mul, [x] * exponent)
+    return _whole_power(op, x, op.cast(exponent, x.dtype))
+
+
+def _any(op, x):
+    """Whether something holds anywhere, as a value for a loop."""
+    flat = op.Concat(
+        op.Reshape(op.cast(x, torch.int32), [-1]), op.constant([0], torch.int32), axis=0
+    )
+    return op.cast(op.ReduceMax(flat, keepdims=0), torch.bool)
+
+
+def _whole_power(op, x, n):
+    """By squares, in whole numbers, which onnxruntime would round; 1 / x is 0 but for 1 and -1."""
+    kind = x.dtype
+    x, n = (op.cast(v, torch.int64) for v in (x, n))
+    one = op.Add(op.Mul(op.Add(x, n), 0), 1)
+    odd = op.Equal(op.Mod(n, 2), 1)
+
+    def step(_, y, square, left):
+        y = op.Where(op.Equal(op.Mod(left, 2), 1), op.Mul(y, square), y)
+        return y, op.Mul(square, square), op.Div(left, 2)
+
+    states = [one, op.Mul(x, one), op.Mul(op.Max(n, 0), one)]
+    y, _, _ = loop(op, 63, states, step, lambda y, square, left: _any(op, op.Greater(left, 0)))
+    inverse = op.Where(op.Equal(x, 1), 1, op.Where(op.Equal(x, -1), op.Where(odd, -1, 1), 0))
+    return op.cast(op.Where(op.Less(n, 0), inverse, y), kind)
+
+
+@converter("torch.gcd", cases=[case("int64[n,3]<50", "int64[n,3]<50")])
+def gcd(op, input, other):
+    """Euclid: the rest takes the place of the smaller one, until none is left."""
+    x, y = (op.Abs(v) for v in as_result(op, input, other))
+    zero = op.Mul(op.Add(x, y), 0)
+
+    def step(_, x, y):
+        none = op.Equal(y, 0)
+        return op.Where(none, x, y), op.Where(none, y, op.Mod(x, op.Where(none, 1, y)))
+
+    states = [op.Add(x, zero), op.Add(y, zero)]
+    found, _ = loop(op, 100, states, step, lambda x, y: _any(op, op.Not(op.Equal(y, 0))))
+    return found
+
+
+@converter("torch.lcm", cases=[case("int64[n,3]<50", "int64[n,3]<50")])
+def lcm(op, input, other):
+    x, y = as_result(op, input, other)
+    common = gcd(op, x, y)
+    none = op.Equal(common, 0)
+    return op.Where(none, 0, op.Abs(op.Mul(op.Div(x, op.Where(none, 1, common)), y)))
 
 
 @converter("torch.maximum", cases=TWO)

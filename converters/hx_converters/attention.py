@@ -8,6 +8,7 @@ from hx import case, converter
 from hx.lazy import torch
 
 from ._common import reshaped
+from ._halves import rounded_once
 from .linear import linear
 
 _QKV = ("float32[n,2,s,4]",) * 3
@@ -25,6 +26,7 @@ _QKV = ("float32[n,2,s,4]",) * 3
         case("float32[3,4]", "float32[5,4]", "float32[5,4]"),
     ],
 )
+@rounded_once
 def scaled_dot_product_attention(op, query, key, value, attn_mask=None, dropout_p=0.0,
                                  is_causal=False, scale=None, enable_gqa=False):  # fmt: skip
     if dropout_p:

@@ -54,13 +54,24 @@ def _transposed(op, input, weight, bias, stride, padding, output_padding, groups
     spatial = weight.rank - 2
     batched = input.rank == weight.rank
     x = input if batched else op.Unsqueeze(input, [0])
-    pads = pair(padding, spatial)
-    y = op.ConvTranspose(
-        x, weight, bias,
-        strides=pair(stride, spatial), dilations=pair(dilation, spatial), group=groups,
-        pads=[*pads, *pads], output_padding=pair(output_padding, spatial),
-        kernel_shape=list(weight.shape[2:]),
-    )  # fmt: skip
+    pads, more, strides = (pair(v, spatial) for v in (padding, output_padding, stride))
+    usual = all(m < s for m, s in zip(more, strides))  # more is nothing that ONNX says
+
+    def transposed(bias, **extent):
+        return op.ConvTranspose(
+            x, weight, bias, strides=strides, dilations=pair(dilation, spatial), group=groups,
+            kernel_shape=list(weight.shape[2:]), **extent,
+        )  # fmt: skip
+
+    if usual:
+        y = transposed(bias, pads=[*pads, *pads], output_padding=more)
+    else:  # what is added at the end is less taken away there, and then zeros
+        ends = [p - m for p, m in zip(pads, more)]
+        y = transposed(None, pads=[*pads, *(max(e, 0) for e in ends)])
+        if min(ends) < 0:
+            y = op.Pad(y, [0] * (2 + spatial) + [0, 0] + [max(-e, 0) for e in ends])
+        if bias is not None:
+            y = op.Add(y, op.Unsqueeze(bias, list(range(1, 1 + spatial))))
     return y if batched else op.Squeeze(y, [0])
 
 

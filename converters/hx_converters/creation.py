@@ -69,13 +69,30 @@ def arange(op, start, end=None, step=1, *, dtype=None):
     return op.cast(y, kind)
 
 
-@converter("torch.linspace", cases=[])
-def linspace(op, start, end, steps, *, dtype=None):
+def _evenly(op, start, end, steps):
+    """Numbers from start to end, as PyTorch counts them: each half from its own end."""
     kind = op.result.dtype
-    count = op.cast(op.Range(0, op.constant(steps), 1), kind)
-    width = op.Sub(op.cast(end, kind), op.cast(start, kind))
-    last = op.Max(op.constant(steps - 1, kind), op.constant(1, kind))
-    return op.Add(op.cast(start, kind), op.Mul(count, op.Div(width, last)))
+    halves = {torch.float16: torch.float32, torch.bfloat16: torch.float32}
+    wide = halves.get(kind, kind) if kind.is_floating_point else torch.float64
+    first, last = (op.cast(op.cast(v, kind), wide) for v in (start, end))
+    step = op.Div(op.Sub(last, first), op.constant(max(steps - 1, 1), wide))
+    places = op.Range(0, op.constant(steps), 1)
+    forth, back = op.cast(places, wide), op.cast(op.Sub(op.constant(steps - 1), places), wide)
+    first_half = op.Less(places, op.constant(max(steps // 2, 1)))
+    return op.Where(
+        first_half, op.Add(first, op.Mul(step, forth)), op.Sub(last, op.Mul(step, back))
+    )
+
+
+@converter("torch.linspace", cases=[case(lambda: torch.tensor(1.5), lambda: torch.tensor(4.0), 6)])
+def linspace(op, start, end, steps, *, dtype=None):
+    return op.cast(_evenly(op, start, end, steps), op.result.dtype)
+
+
+@converter("torch.logspace", cases=[case(lambda: torch.tensor(-1.0), lambda: torch.tensor(2.0), 5)])
+def logspace(op, start, end, steps, base=10.0, *, dtype=None):
+    powers = _evenly(op, start, end, steps)
+    return op.cast(op.Pow(op.constant(float(base), powers.dtype), powers), op.result.dtype)
 
 
 @converter("torch.functional.meshgrid", "torch.meshgrid", "torch.ops.aten.meshgrid", cases=[])

@@ -315,12 +315,14 @@ def index_select(op, input, dim, index):
 
 
 @converter("torch.gather", cases=[case("float32[n,5]", 1, "int64[n,3]<5")])
-@scalars_too
 def gather(op, input, dim, index, *, sparse_grad=False):
-    axis = one_axis(dim, input.rank)
+    x = input if input.rank else op.Unsqueeze(input, [0])
+    axis = one_axis(dim, x.rank)
     if index.rank == 0:
-        return op.Gather(input, index, axis=axis)
-    return op.GatherElements(input, index, axis=axis)
+        return op.Gather(x, index, axis=axis)
+    if index.rank != x.rank:  # PyTorch lets an index without elements have any rank
+        return op.Expand(op.constant(0, x.dtype), op.sizes(index.shape))
+    return op.GatherElements(x, index, axis=axis)
 
 
 @converter("torch.take", cases=[case("float32[n,5]", "int64[3]<5")])

@@ -6,6 +6,7 @@ from hx import case, converter
 from hx.lazy import torch
 
 from ._common import reshaped
+from ._halves import rounded_once
 
 
 def _is_empty(x):
@@ -31,6 +32,7 @@ def batch_norm(op, input, weight, bias, running_mean, running_var, training, mom
     return op.BatchNormalization(input, weight, bias, running_mean, running_var, epsilon=eps)
 
 
+@rounded_once
 def _by_own_statistics(op, input, weight, bias, eps):
     """Each channel by the mean and the variance of the whole batch."""
     axes = [a for a in range(input.rank) if a != 1]
@@ -60,6 +62,7 @@ def layer_norm(op, input, normalized_shape, weight=None, bias=None, eps=1e-5, cu
 
 @converter("torch.group_norm", "torch.nn.functional.group_norm",
            cases=[case("float32[n,4,5]", 2)])  # fmt: skip
+@rounded_once
 def group_norm(op, input, num_groups, weight=None, bias=None, eps=1e-5, cudnn_enabled=True):
     n, _, *rest = input.shape
     if _is_empty(input):

@@ -157,7 +157,7 @@ def _uneven_mean(op, input, wanted, spatial):
     """
     from hx.lazy import torch
 
-    x = op.cast(input, torch.float64) if input.dtype == torch.float32 else input
+    x = op.cast(input, torch.float64) if input.dtype.is_floating_point else input
     for axis in range(input.rank - spatial, input.rank):
         size, count = input.shape[axis], wanted[axis - input.rank + spatial]
         low, high = _borders(op, size, count)

@@ -8,6 +8,7 @@ from hx import case, converter
 from hx.lazy import torch
 
 from ._common import axes_of, one_axis, scalars_too
+from ._halves import rounded_once
 
 ALONG = [case("float32[n,3]"), case("float32[n,3]", 1), case("float32[n,3]", [0, 1], True)]
 
@@ -175,6 +176,7 @@ is_any_true = converter("torch._is_any_true", cases=[case("bool[n,3]")])(_logica
 
 @converter("torch.linalg.vector_norm",
            cases=[case("float32[n,3]", 2, 1), case("float32[n,3]", math.inf), case("float32[n,3]", 3, 1)])  # fmt: skip
+@rounded_once
 def vector_norm(op, x, ord=2, dim=None, keepdim=False, *, dtype=None):
     x = op.cast(x, op.result.dtype)
     if ord in (1, 2):

@@ -256,7 +256,7 @@ def roll(op, input, shifts, dims=()):
     shifts = [shifts] if isinstance(shifts, int) else list(shifts)
     dims = [dims] if isinstance(dims, int) else list(dims)
     if not dims:
-        return op.Reshape(roll(op, op.Reshape(input, [-1]), shifts, [0]), op.sizes(input.shape))
+        return reshaped(op, roll(op, op.Reshape(input, [-1]), shifts, [0]), input.shape)
     x = input
     for shift, axis in zip(shifts, dims):
         axis = one_axis(axis, x.rank)

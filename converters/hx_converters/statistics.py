@@ -15,7 +15,6 @@ ALONG = [case("float32[n,3]"), case("float32[n,3]", 1), case("float32[n,3]", [0,
 ONE_AXIS = [case("float32[n,5]"), case("float32[n,5]", 1), case("float32[n,5]", 1, True)]
 
 
-@rounded_once
 def _variance(op, x, dim, correction, keepdim):
     centred = op.Sub(x, reduced(op, "ReduceMean", x, dim, True) if x.rank else x)
     squares = reduced(op, "ReduceSum", op.Mul(centred, centred), dim, keepdim)
@@ -25,6 +24,7 @@ def _variance(op, x, dim, correction, keepdim):
 def _spread(root, with_mean):
     """var and std, alone or with the mean, in every form that PyTorch has."""
 
+    @rounded_once
     def convert(op, input, dim=None, unbiased=None, keepdim=False, *, correction=None):
         if isinstance(dim, bool):
             dim, unbiased = None, dim

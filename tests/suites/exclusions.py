@@ -7,6 +7,7 @@ is what only a reader of the entry's code knows.
 from __future__ import annotations
 
 import re
+from typing import Any
 
 RANDOM = "draws random numbers: no two runs agree"
 UNINITIALISED = "returns memory that nobody wrote to"
@@ -46,7 +47,7 @@ BY_NAME: dict[str, str] = {
 
 BY_PATTERN: list[tuple[str, str]] = [
     (r"^sparse\.", SPARSE),
-    (r"(_|\.)backward$", TRAINING),
+    (r"(_|\.)backward(_data)?$", TRAINING),
     (r"^torch\.ops\.aten\..*backward", TRAINING),
 ]
 
@@ -57,3 +58,8 @@ def reason(name: str) -> str:
     if not found:
         found = next((why for pattern, why in BY_PATTERN if re.search(pattern, name)), "")
     return found
+
+
+def drops_out(sample: Any) -> bool:
+    """Whether a sample asks for dropout, in an entry that is not random otherwise."""
+    return bool(sample.kwargs.get("dropout_p"))

@@ -71,7 +71,7 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
 
     from . import ties
     from .attempt import WORST_FIRST, Outcome, attempt, first_line
-    from .exclusions import reason
+    from .exclusions import RANDOM, drops_out, reason
 
     why = reason(name)
     if why:
@@ -87,6 +87,9 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
     function = op.inplace_variant if options.inplace and op.inplace_variant else op.op
     outcomes = []
     for sample in spread(samples, options.limit):
+        if drops_out(sample):
+            outcomes.append((Outcome("excluded", RANDOM), spelled((), sample.kwargs)))
+            continue
         signal.alarm(SECONDS_PER_SAMPLE)
         try:
             torch.manual_seed(0)
