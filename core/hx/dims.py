@@ -143,7 +143,7 @@ class Dim(int):
     def __rfloordiv__(self, other):
         if _plain_int(other):
             return dim(binary("div", Poly.of(other), self.poly))
-        return NotImplemented
+        return _float_floor(other, self)
 
     def __mod__(self, other):
         if _plain_int(other):
@@ -153,7 +153,7 @@ class Dim(int):
     def __rmod__(self, other):
         if _plain_int(other):
             return dim(binary("mod", Poly.of(other), self.poly))
-        return NotImplemented
+        return _float_mod(other, self)
 
     def __divmod__(self, other):
         return self // other, self % other

@@ -213,6 +213,12 @@ class _Patching:
         self._open = False
 
 
+def is_hooked(function: types.FunctionType) -> bool:
+    """Whether this thread runs something else in place of a function's code."""
+    spot = _codes.get(function)
+    return spot is not None and bool(spot.stack.beneath)
+
+
 def original(function: types.FunctionType) -> types.FunctionType:
     """A copy of the function that runs the original code, whether it is hooked or not."""
     spot = _codes.get(function)

@@ -148,9 +148,9 @@ class Poly:
         return Poly(terms)
 
     def over(self, other: Poly) -> Poly | None:
-        """The exact quotient by a single term, or None when it does not divide term by term."""
+        """The exact quotient, or None when there is none."""
         if len(other.terms) != 1:
-            return Poly.of(1) if self == other else None
+            return self._over_several(other)
         (divisor, by), *_ = other.terms.items()
         terms = {}
         for mono, c in self.terms.items():
@@ -163,6 +163,25 @@ class Poly:
                 return None
             terms[tuple(left)] = c // by
         return Poly(terms)
+
+    def _over_several(self, other: Poly) -> Poly | None:
+        """Long division: the leading term of what is left, by that of the divisor."""
+        if not other.terms:
+            return None
+        atoms = sorted({a for p in (self, other) for m in p.terms for a in m}, key=str)
+
+        def leading(poly: Poly) -> Poly:
+            mono = max(poly.terms, key=lambda m: (len(m), [m.count(a) for a in atoms]))
+            return Poly({mono: poly.terms[mono]})
+
+        first, rest, quotient = leading(other), self, Poly.of(0)
+        while rest.terms:
+            step = leading(rest).over(first)
+            if step is None:
+                return None
+            quotient = quotient + step
+            rest = rest + step * other * Poly.of(-1)
+        return quotient
 
     def named(self) -> bool:
         return all(a.named() for mono in self.terms for a in mono)

@@ -19,7 +19,7 @@ from torch._C import _pop_torch_function_stack as pop_functions
 from torch._C import _push_on_torch_dispatch_stack as push_operators
 from torch._C import _push_on_torch_function_stack as push_functions
 
-from . import callables, carriers, dims, fused, higher, patching
+from . import callables, carriers, dims, fused, higher, patching, respelling
 from .doors import FunctionDoor, OperatorDoor
 from .hooks import stage
 from .recording import Recording, _local, current
@@ -69,13 +69,15 @@ class recorded:
         later(_modes_as_now())
         hooked = patching.hooks(_hooks(recording, self._watch))
         stored = patching.attributes([*carriers.places(recording), *callables.places(recording)])
-        for patches in (hooked, stored):
+        respelled = patching.hooks(respelling.hooks(recording), beneath=True)
+        for patches in (hooked, stored, respelled):
             later(functools.partial(patches.__exit__, None, None, None))
         _local.recording = recording
         dims.listen(recording.size_left)
         torch._C._set_grad_enabled(False)
         hooked.__enter__()
         stored.__enter__()
+        respelled.__enter__()
         if _C._dispatch_tls_is_dispatch_key_excluded(_C.DispatchKey.Python):
             # An export within a call that a converter speaks for: there, operators are not seen.
             seen = _C._SetExcludeDispatchKeyGuard(_C.DispatchKey.Python, False)

@@ -508,18 +508,13 @@ ESCAPES = {}
 
 
 @escaping
-def int_of_a_size(x):
-    return x * int(x.shape[0])  # here: int
+def int_where_no_source_is(x):
+    return x * eval("int(n)", {"n": x.shape[0]})  # here: int
 
 
 @escaping
-def int_of_half_a_size(x):
-    return x * int(x.shape[0] * 0.5 + 0.5)  # here: int
-
-
-@escaping
-def float_of_a_size(x):
-    return x * float(x.shape[0])  # here: float
+def float_where_no_source_is(x):
+    return x * eval("float(n)", {"n": x.shape[0]})  # here: float
 
 
 @escaping

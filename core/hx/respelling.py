@@ -1,0 +1,403 @@
+"""The model's own functions, respelled where Python would make a plain number of a size.
+
+`int(n)`, `float(n)` and `1.5 * n` never ask what `n` is, and `table[n]` tells nobody. For the time
+of a recording the functions that say such things run a copy that asks first:
+
+    int(h * 0.5)        whole(h * 0.5)
+    self.scale / n      divided(self.scale, n)
+
+Only functions that the model can reach by name are looked at, and only those whose source is
+there; each is compiled once, in its own file and at its own lines.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import linecache
+import operator
+import types
+from builtins import len, max, range  # their own: `world` hooks those of the model
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import torch
+
+from . import dims, patching
+
+_SKIPPED = ("torch", "numpy", "math", "typing", "builtins", "functools", "collections")
+_RUNS_LATER = (
+    inspect.CO_GENERATOR
+    | inspect.CO_COROUTINE
+    | inspect.CO_ITERABLE_COROUTINE
+    | inspect.CO_ASYNC_GENERATOR
+)
+
+
+def hooks(recording: Any) -> dict[Any, Callable]:
+    """What to hook: function -> handler that runs its respelled copy."""
+    if not recording.builder.sizes.named:
+        return {}
+    found = {}
+    for function in _reachable(recording):
+        # What a user's rewrite makes of a function is no longer what is written there.
+        copy = None if patching.is_hooked(function) else respelled(function)
+        if copy is not None:
+            found[function] = _instead(copy)
+    return found
+
+
+def _instead(copy: Callable) -> Callable:
+    return lambda original, args, kwargs: copy(*args, **kwargs)
+
+
+# What the copies call.
+
+
+def whole(x: Any, *more: Any) -> Any:
+    """int(x)"""
+    if more or not dims.is_dynamic(x):
+        return int(x, *more)
+    return dims.DimFloat.whole(x, "trunc") if type(x) is dims.DimFloat else x
+
+
+def real(x: Any) -> Any:
+    """float(x)"""
+    return x * 1.0 if dims.is_dynamic(x) else float(x)
+
+
+def count(x: Any) -> Any:
+    """x.numel(), which a shape has as well"""
+    if isinstance(x, torch.Size) and any(map(dims.is_dynamic, x)):
+        total = 1
+        for n in x:
+            total = n * total
+        return total
+    return x.numel()
+
+
+def at(container: Any, index: Any) -> Any:
+    """container[index]"""
+    if type(index) is dims.Dim and isinstance(container, (list, tuple, str, bytes, range)):
+        dims.leaving("index", f"item {index.poly} of a {type(container).__name__}")
+    return container[index]
+
+
+def part(container: Any, start: Any, stop: Any, step: Any) -> Any:
+    """container[start:stop:step]"""
+    if isinstance(container, (list, tuple, str, bytes, range)):
+        for n in (start, stop, step):
+            if type(n) is dims.Dim:
+                dims.leaving("index", f"items up to {n.poly} of a {type(container).__name__}")
+    return container[slice(start, stop, step)]
+
+
+def _left(function: Callable, reflected: Callable) -> Callable:
+    """An operator that asks the size on the right, where a float stands on the left."""
+
+    def applied(x: Any, y: Any) -> Any:
+        if type(x) is float and type(y) is dims.Dim:
+            return reflected(y, x)
+        return function(x, y)
+
+    return applied
+
+
+_OPERATORS: dict[type, tuple[str, Callable, str]] = {
+    ast.Add: ("added", operator.add, "add"),
+    ast.Sub: ("subtracted", operator.sub, "sub"),
+    ast.Mult: ("multiplied", operator.mul, "mul"),
+    ast.Div: ("divided", operator.truediv, "truediv"),
+    ast.FloorDiv: ("floored", operator.floordiv, "floordiv"),
+    ast.Mod: ("left_over", operator.mod, "mod"),
+    ast.Pow: ("raised", operator.pow, "pow"),
+}
+_HELPERS: dict[str, Callable] = {
+    "whole": whole,
+    "real": real,
+    "count": count,
+    "at": at,
+    "part": part,
+}
+for _name, _function, _word in _OPERATORS.values():
+    _HELPERS[_name] = _left(_function, getattr(dims.Dim, f"__r{_word}__"))
+    # Each in place as well: x *= n.
+    _HELPERS[f"{_name}_there"] = _left(
+        getattr(operator, f"i{_word}"), getattr(dims.Dim, f"__r{_word}__")
+    )
+
+
+# Which functions.
+
+
+def _reachable(recording: Any) -> Iterator[types.FunctionType]:
+    """The functions that the model's own code names, beginning with its forwards.
+
+    Its own code is what lies beside a forward; what that imports is followed in its own module.
+    """
+    owners: dict[type, None] = {}
+    front = _functions([recording.model])
+    for _, module in recording.modules:
+        owners.update(dict.fromkeys(type(module).__mro__))
+        front += _functions([vars(module).get("forward")])
+    begins = [c for c in owners if "forward" in vars(c) and not _foreign(c.__module__)]
+    for kind in begins:
+        front += _functions([vars(kind)["forward"]])
+    near = {c.__module__ for c in begins} | {f.__module__ for f in front}
+    own = [c for c in owners if c.__module__ in near]
+    seen = set()
+    while front:
+        function = front.pop()
+        if function in seen or _foreign(function.__module__):
+            continue
+        seen.add(function)
+        yield function
+        names = set(_names(function.__code__))
+        for kind in own:
+            front += _functions(vars(kind)[n] for n in names & vars(kind).keys())
+        for thing in _named(names, function.__globals__):
+            home = getattr(thing, "__module__", None)
+            if home == function.__module__ or (function.__module__ in near and home is not None):
+                front += _functions(vars(thing).values() if isinstance(thing, type) else [thing])
+
+
+def _named(names: set[str], space: dict[str, Any]) -> Iterator[Any]:
+    """Globals by these names, and what modules among them hold by one of these names."""
+    for name in names & space.keys():
+        thing = space[name]
+        if not isinstance(thing, types.ModuleType):
+            yield thing
+        elif not _foreign(thing.__name__):
+            yield from (vars(thing)[n] for n in names & vars(thing).keys())
+
+
+def _foreign(module: Any) -> bool:
+    return not isinstance(module, str) or module.partition(".")[0] in _SKIPPED
+
+
+def _names(code: types.CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for const in code.co_consts:
+        if isinstance(const, types.CodeType):
+            yield from _names(const)
+
+
+def _functions(things: Iterable[Any]) -> list[types.FunctionType]:
+    """The plain functions in methods, properties, and under decorators."""
+    found = []
+    for thing in things:
+        thing = getattr(thing, "__func__", thing)
+        thing = getattr(thing, "fget", thing) if isinstance(thing, property) else thing
+        if not isinstance(thing, types.FunctionType):
+            continue
+        found.append(thing)
+        inside = [c.cell_contents for c in thing.__closure__ or () if _filled(c)]
+        found += [f for f in inside if isinstance(f, types.FunctionType)]
+    return found
+
+
+def _filled(cell: types.CellType) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018
+    except ValueError:
+        return False
+    return True
+
+
+# How one is respelled.
+
+_known: dict[types.CodeType, types.CodeType | None] = {}
+
+
+def respelled(function: types.FunctionType) -> Callable | None:
+    """A copy of the function that keeps sizes; None where it says nothing that loses them."""
+    original = patching.original(function)
+    code = original.__code__
+    if code not in _known:
+        _known[code] = _respelled(code) if _may_lose(code) else None
+    new = _known[code]
+    if new is None or {"int", "float"} & original.__globals__.keys():
+        return None
+    cells = dict(zip(code.co_freevars, original.__closure__ or ()))
+    cells.update((f"_hx_{name}", types.CellType(helper)) for name, helper in _HELPERS.items())
+    if not cells.keys() >= set(new.co_freevars):
+        return None
+    copy = types.FunctionType(
+        new, original.__globals__, original.__name__, original.__defaults__,
+        tuple(cells[name] for name in new.co_freevars),
+    )  # fmt: skip
+    copy.__kwdefaults__ = original.__kwdefaults__
+    return copy
+
+
+def _may_lose(code: types.CodeType) -> bool:
+    """Whether it names int or float, has a float in it, or computes beside something's shape."""
+    if code.co_flags & _RUNS_LATER or code.co_name.startswith("<"):
+        return False
+    words = set(_names(code))
+    return bool(words & {"int", "float", "shape", "size", "numel"}) or any(
+        type(c) is float for c in code.co_consts
+    )
+
+
+def _respelled(code: types.CodeType) -> types.CodeType | None:
+    try:
+        made, first = _written(code)
+    except (SyntaxError, ValueError, IndexError):
+        return None
+    if not isinstance(made, ast.FunctionDef) or made.name != code.co_name:
+        return None
+    _bare(made)
+    speller = _Speller({*code.co_varnames, *code.co_cellvars, *code.co_freevars})
+    made.body = [speller.visit(statement) for statement in made.body]
+    if not speller.changed:
+        return None
+    return _compiled(made, code, first)
+
+
+def _written(code: types.CodeType) -> tuple[ast.stmt, int]:
+    """A function as it stands in its file, and the line that its tree counts from."""
+    first, last = code.co_firstlineno, max(_lines(code))
+    lines = linecache.getlines(code.co_filename)[first - 1 : last + 30]
+    indented = lines[0][:1].isspace()  # kept as it is, strings over several lines and all
+    head = ["if 1:\n"] if indented else []
+    for end in range(last - first + 1, len(lines) + 1):
+        try:
+            (made,) = ast.parse("".join(head + lines[:end])).body
+            break
+        except SyntaxError:  # the last statement goes on
+            if end == len(lines):
+                raise
+    if isinstance(made, ast.If) and indented:
+        (made,) = made.body
+    return made, first - len(head)
+
+
+def _lines(code: types.CodeType) -> Iterator[int]:
+    yield from (line for _, _, line in code.co_lines() if line is not None)
+    for const in code.co_consts:
+        if isinstance(const, types.CodeType):
+            yield from _lines(const)
+
+
+def _bare(made: ast.FunctionDef) -> None:
+    """Without what is worked out where a function is defined: the copy takes it over."""
+    given = made.args
+    made.decorator_list, made.returns, given.defaults = [], None, []
+    given.kw_defaults = [None] * len(given.kwonlyargs)
+    for a in (*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg):
+        if a is not None:
+            a.annotation = None
+
+
+def _compiled(made: ast.FunctionDef, code: types.CodeType, first: int) -> types.CodeType | None:
+    """Inside of its class, for names with two underscores and super(), and of its closure."""
+    inner: ast.stmt = made
+    owner = getattr(code, "co_qualname", "").rpartition(".")[0].rpartition(".")[2]
+    if "__class__" in code.co_freevars or (owner and owner != "<locals>"):
+        inner = ast.ClassDef(name=owner or "owner", bases=[], keywords=[], body=[made],
+                             decorator_list=[], type_params=[])  # fmt: skip
+    free = [n for n in code.co_freevars if n != "__class__"] + [f"_hx_{n}" for n in _HELPERS]
+    names: list[ast.expr] = [ast.Name(n, ast.Store()) for n in free]
+    outer = ast.parse("def outer():\n  pass").body[0]
+    assert isinstance(outer, ast.FunctionDef)
+    outer.body = [ast.Assign(targets=names, value=ast.Constant(None)), inner]
+    module = ast.fix_missing_locations(ast.Module([outer], []))
+    ast.increment_lineno(made, first - 1)
+    try:
+        whole_code = compile(module, code.co_filename, "exec", dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+    new = _find(whole_code, made.name)
+    if new is None or new.co_varnames[: _count(code)] != code.co_varnames[: _count(code)]:
+        return None
+    changes = {"co_qualname": code.co_qualname} if hasattr(code, "co_qualname") else {}
+    return new.replace(**changes)
+
+
+def _count(code: types.CodeType) -> int:
+    return code.co_argcount + code.co_kwonlyargcount
+
+
+def _find(code: types.CodeType, name: str) -> types.CodeType | None:
+    for const in code.co_consts:
+        if isinstance(const, types.CodeType):
+            found = const if const.co_name == name else _find(const, name)
+            if found is not None:
+                return found
+    return None
+
+
+class _Speller(ast.NodeTransformer):
+    """Calls in place of the operations that lose a size."""
+
+    def __init__(self, local: set[str]) -> None:
+        self.changed = False
+        self.local = local  # names that are not what they are everywhere
+
+    def _called(self, at: ast.AST, helper: str, *args: ast.expr) -> ast.expr:
+        self.changed = True
+        name = ast.copy_location(ast.Name(f"_hx_{helper}", ast.Load()), at)
+        return ast.copy_location(ast.Call(name, list(args), []), at)
+
+    def visit_BinOp(self, node: ast.BinOp) -> Any:
+        self.generic_visit(node)
+        kind = _OPERATORS.get(type(node.op))
+        if kind is None or not _maybe_float(node.left) or not _maybe_size(node.right):
+            return node
+        return self._called(node, kind[0], node.left, node.right)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> Any:
+        self.generic_visit(node)
+        kind = _OPERATORS.get(type(node.op))
+        if kind is None or not isinstance(node.target, ast.Name) or not _maybe_size(node.value):
+            return node
+        old = ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target)
+        value = self._called(node, f"{kind[0]}_there", old, node.value)
+        return ast.copy_location(ast.Assign([node.target], value), node)
+
+    def visit_Call(self, node: ast.Call) -> Any:
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "numel" and not node.args:
+            return self._called(node, "count", node.func.value)
+        helper = {"int": "whole", "float": "real"}.get(getattr(node.func, "id", ""))
+        plain = (
+            len(node.args) == 1 and not node.keywords and not isinstance(node.args[0], ast.Starred)
+        )
+        if helper is None or not plain or node.func.id in self.local:  # type: ignore[attr-defined]
+            return node
+        return self._called(node, helper, node.args[0])
+
+    def visit_Subscript(self, node: ast.Subscript) -> Any:
+        self.generic_visit(node)
+        if not isinstance(node.ctx, ast.Load):
+            return node
+        index = node.slice
+        if isinstance(index, ast.Slice):
+            bounds = [index.lower, index.upper, index.step]
+            if not any(b is not None and _maybe_size(b) for b in bounds):
+                return node
+            nothing = ast.copy_location(ast.Constant(None), node)
+            given = [nothing if b is None else b for b in bounds]
+            return self._called(node, "part", node.value, *given)
+        if isinstance(index, ast.Tuple) or not _maybe_size(index):
+            return node
+        return self._called(node, "at", node.value, index)
+
+
+def _maybe_float(node: ast.expr) -> bool:
+    if isinstance(node, ast.UnaryOp):
+        return _maybe_float(node.operand)
+    if isinstance(node, ast.Constant):
+        return type(node.value) is float
+    return isinstance(
+        node, (ast.Name, ast.Attribute, ast.Subscript, ast.BinOp, ast.Call, ast.IfExp)
+    )
+
+
+def _maybe_size(node: ast.expr) -> bool:
+    if isinstance(node, ast.UnaryOp):
+        return _maybe_size(node.operand)
+    return isinstance(
+        node, (ast.Name, ast.Attribute, ast.Subscript, ast.BinOp, ast.Call, ast.IfExp)
+    )

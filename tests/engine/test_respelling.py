@@ -1,0 +1,196 @@
+"""int(), floats on the left of a size, and lists that are asked for an item: sizes stay sizes."""
+
+from __future__ import annotations
+
+import functools
+import math
+import threading
+
+import pytest
+import torch
+from torch import nn
+
+import hx
+
+WORDS = {"x": {0: "b", 1: "n"}}
+SIZES = [{"b": 5, "n": 9}, {"b": 1, "n": 1}, {"b": 2, "n": 16}]
+TABLE = [float(i) for i in range(20)]
+
+
+def half(n):
+    return int(n * 0.5)
+
+
+def made(n, scale: float = 0.5, *, more=1):
+    # A comment, (and a bracket
+    text = """kept
+as it is"""
+    return int(n * scale) + more + len(text) - len(text)
+
+
+class Base(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = 0.25
+        self.__secret = 3.0
+
+    def forward(self, x):
+        return x * (self.__secret / x.shape[0])
+
+    @staticmethod
+    def width(n):
+        return int(math.sqrt(n))
+
+    @property
+    def twice(self):
+        return 2.0 * self.scale
+
+
+class Derived(Base):
+    def forward(self, x):
+        b, n = x.shape[:2]
+        y = super().forward(x) + self.scale * b - self.scale / n
+        scale = 1.0
+        scale *= n
+        return y * scale, torch.zeros(self.width(n) + int(self.twice * b))
+
+
+def decorated(function):
+    @functools.wraps(function)
+    def around(*args, **kwargs):
+        return function(*args, **kwargs)
+
+    return around
+
+
+def ways():
+    one = 1.0
+
+    def floats_on_the_left(x):
+        n, b = x.shape[1], x.shape[0]
+        return (
+            x * (1.0 / n), x + 1.5 * n, x - (0.5 + b), x * (7.5 - n), x + 2.0**b / 9, x + 7.5 // n,
+            x + 7.5 % n, x * (one / n), x + -0.5 * n, [q * (1.0 / n) for q in (x, x)],
+            (lambda k: one / k)(n) * x,
+        )  # fmt: skip
+
+    def ints(x):
+        n, b = x.shape[1], x.shape[0]
+        return (
+            torch.zeros(int(n)), torch.zeros(int(n * 0.5)), x[:, : int(n / 2)], torch.zeros(half(n)),
+            torch.zeros(made(n)), torch.zeros(made(n, 1.5, more=2)), x * int(b / 2), float(n) * x,
+            x * float(n / 3), torch.zeros(sum(map(int, (1, 2)))), x * int("3") * int(2.7),
+        )  # fmt: skip
+
+    @decorated
+    def under_a_decorator(x):
+        return x * (1.0 / x.shape[0])
+
+    def counted(x):
+        return x.reshape(x.shape.numel()), x[:, :, 0] * x.shape[:2].numel(), x * x.numel()
+
+    def in_a_window(x):
+        """As Swin has it: windows back to where they were."""
+        b, n, c = x.shape
+        y = x.reshape(b * n, c // 2, 2)
+        return y.reshape(int(y.shape[0] / (n * 2 / 2)), n, -1)
+
+    return [floats_on_the_left, ints, under_a_decorator, counted, in_a_window]
+
+
+@pytest.mark.parametrize("function", ways(), ids=lambda f: f.__name__)
+def test_at_every_size(proved, function):
+    program = proved(function, torch.randn(3, 6, 4), WORDS, SIZES)
+    assert not program.report.escapes
+
+
+def test_methods(proved):
+    """Private names, super(), static methods and properties are what they were."""
+    assert not proved(Derived(), torch.randn(3, 6, 4), WORDS, SIZES).report.escapes
+
+
+def picks():
+    def of_a_list(x):
+        return x * TABLE[x.shape[1]]
+
+    def of_a_tuple(x):
+        return x * tuple(TABLE)[x.shape[1] - 1]
+
+    def some_of_a_list(x):
+        return x * sum(TABLE[: x.shape[1]])
+
+    def of_a_dict(x):
+        return x * {6: 1.0}.get(x.shape[1], 2.0)
+
+    return [
+        (of_a_list, "item n of a list"),
+        (of_a_tuple, "item n - 1 of a tuple"),
+        (some_of_a_list, "items up to n of a list"),
+        (of_a_dict, "n == 6"),
+    ]
+
+
+@pytest.mark.parametrize(("function", "told"), picks())
+def test_what_a_size_picks_is_told(function, told):
+    (escape,) = hx.scan(function, torch.randn(3, 6), dynamic=WORDS).escapes
+    assert told in escape.detail
+    assert (escape.where.file, escape.where.function) == (__file__, function.__name__)
+
+
+def test_the_functions_are_the_same_afterwards_and_errors_point_at_their_lines(line_of):
+    before = half.__code__, Derived.forward.__code__, made.__code__
+
+    class Fails(nn.Module):
+        def forward(self, x):
+            y = x * (1.0 / x.shape[0])
+            raise ValueError(str(y.shape))  # here
+
+    with pytest.raises(ValueError, match="torch.Size") as caught:
+        hx.export(Fails(), torch.randn(3, 6), dynamic=WORDS)
+    lines = [e.lineno for e in caught.traceback if e.path.name == "test_respelling.py"]
+    assert lines[-1] + 1 == line_of(Fails, "# here")
+    hx.export(Derived(), torch.randn(3, 6), dynamic=WORDS)
+    assert before == (half.__code__, Derived.forward.__code__, made.__code__)
+    assert half(7) == 3 and type(half(7)) is int
+
+
+def test_another_thread_runs_what_is_written():
+    """Its lists, floats and ints are asked nothing."""
+    inside, done, seen = threading.Event(), threading.Event(), []
+
+    class Waits(nn.Module):
+        def forward(self, x):
+            inside.set()
+            assert done.wait(20)
+            return x * (1.0 / x.shape[0]), torch.zeros(half(x.shape[1]))
+
+    def other():
+        inside.wait(20)
+        seen.append((half(9), type(half(9)), made(8), Base.width(16)))
+        done.set()
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    hx.export(Waits(), torch.randn(3, 6), dynamic=WORDS)
+    thread.join()
+    assert seen == [(4, int, 5, 4)]
+
+
+def test_a_function_that_shadows_int_keeps_its_own(proved):
+    def shadowed(x):
+        int = float
+        return x * int(2) + torch.ones(3, 6)[0, 0] * (3 if isinstance(int(2), float) else 0)
+
+    proved(shadowed, torch.randn(3, 6), WORDS, [{"b": 5}])
+
+
+def test_without_names_of_sizes_nothing_is_respelled():
+    class Reads(nn.Module):
+        def forward(self, x):
+            seen.append(self.forward.__func__.__code__.co_consts)
+            return x * (1.0 / x.shape[0])
+
+    seen = []
+    own = Reads.forward.__code__.co_consts
+    hx.export(Reads(), torch.randn(3, 6), verify=False)
+    assert seen == [own]
