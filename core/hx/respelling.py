@@ -13,6 +13,7 @@ there; each is compiled once, in its own file and at its own lines.
 from __future__ import annotations
 
 import ast
+import dis
 import inspect
 import linecache
 import operator
@@ -206,16 +207,17 @@ def _filled(cell: types.CellType) -> bool:
 
 # How one is respelled.
 
-_known: dict[types.CodeType, types.CodeType | None] = {}
+# By identity: codes of two files that say the same are equal. The first one keeps the id taken.
+_known: dict[int, tuple[types.CodeType, types.CodeType | None]] = {}
 
 
 def respelled(function: types.FunctionType) -> Callable | None:
     """A copy of the function that keeps sizes; None where it says nothing that loses them."""
     original = patching.original(function)
     code = original.__code__
-    if code not in _known:
-        _known[code] = _respelled(code) if _may_lose(code) else None
-    new = _known[code]
+    if id(code) not in _known:
+        _known[id(code)] = code, _respelled(code) if _may_lose(code) else None
+    _, new = _known[id(code)]
     if new is None or {"int", "float"} & original.__globals__.keys():
         return None
     cells = dict(zip(code.co_freevars, original.__closure__ or ()))
@@ -248,11 +250,34 @@ def _respelled(code: types.CodeType) -> types.CodeType | None:
     if not isinstance(made, ast.FunctionDef) or made.name != code.co_name:
         return None
     _bare(made)
+    ast.increment_lineno(made, first - 1)
+    plain = _compiled(made, code)
+    if plain is None or not _same(plain, code):
+        return None  # the file was changed since, or something else wrote the code
     speller = _Speller({*code.co_varnames, *code.co_cellvars, *code.co_freevars})
     made.body = [speller.visit(statement) for statement in made.body]
-    if not speller.changed:
-        return None
-    return _compiled(made, code, first)
+    return _compiled(made, code) if speller.changed else None
+
+
+_COMPUTES = frozenset(
+    code for name, code in dis.opmap.items() if name.startswith(("BINARY", "COMPARE", "INPLACE"))
+)
+
+
+def _same(one: types.CodeType, other: types.CodeType) -> bool:
+    """Whether two codes say the same: calls of what a file imports may be compiled otherwise."""
+
+    def told(code: types.CodeType) -> tuple:
+        steps = zip(code.co_code[::2], code.co_code[1::2])
+        lines = {line for _, _, line in code.co_lines()} - {code.co_firstlineno}
+        computed = [step for step in steps if step[0] in _COMPUTES]
+        return code.co_names, code.co_varnames, lines, computed, len(code.co_consts)
+
+    return told(one) == told(other) and all(
+        _same(a, b) if isinstance(a, types.CodeType) and isinstance(b, types.CodeType)
+        else type(a) is type(b) and a == b
+        for a, b in zip(one.co_consts, other.co_consts)
+    )  # fmt: skip
 
 
 def _written(code: types.CodeType) -> tuple[ast.stmt, int]:
@@ -290,33 +315,26 @@ def _bare(made: ast.FunctionDef) -> None:
             a.annotation = None
 
 
-def _compiled(made: ast.FunctionDef, code: types.CodeType, first: int) -> types.CodeType | None:
+def _compiled(made: ast.FunctionDef, code: types.CodeType) -> types.CodeType | None:
     """Inside of its class, for names with two underscores and super(), and of its closure."""
-    inner: ast.stmt = made
-    owner = getattr(code, "co_qualname", "").rpartition(".")[0].rpartition(".")[2]
-    if "__class__" in code.co_freevars or (owner and owner != "<locals>"):
-        inner = ast.ClassDef(name=owner or "owner", bases=[], keywords=[], body=[made],
-                             decorator_list=[], type_params=[])  # fmt: skip
     free = [n for n in code.co_freevars if n != "__class__"] + [f"_hx_{n}" for n in _HELPERS]
+    outer: Any = ast.parse("def outer():\n  pass").body[0]
+    inner: Any = made
+    owner = getattr(code, "co_qualname", "").rpartition(".")[0].rpartition(".")[2]
+    if "__class__" in code.co_freevars or owner not in ("", "<locals>"):
+        inner = ast.parse("class owner: pass").body[0]
+        inner.name, inner.body = owner or "owner", [made]
     names: list[ast.expr] = [ast.Name(n, ast.Store()) for n in free]
-    outer = ast.parse("def outer():\n  pass").body[0]
-    assert isinstance(outer, ast.FunctionDef)
     outer.body = [ast.Assign(targets=names, value=ast.Constant(None)), inner]
     module = ast.fix_missing_locations(ast.Module([outer], []))
-    ast.increment_lineno(made, first - 1)
     try:
-        whole_code = compile(module, code.co_filename, "exec", dont_inherit=True)
+        everything = compile(module, code.co_filename, "exec", dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError):
         return None
-    new = _find(whole_code, made.name)
-    if new is None or new.co_varnames[: _count(code)] != code.co_varnames[: _count(code)]:
-        return None
-    changes = {"co_qualname": code.co_qualname} if hasattr(code, "co_qualname") else {}
-    return new.replace(**changes)
-
-
-def _count(code: types.CodeType) -> int:
-    return code.co_argcount + code.co_kwonlyargcount
+    new = _find(everything, made.name)
+    if new is None or not hasattr(code, "co_qualname"):  # before 3.11
+        return new
+    return new.replace(co_qualname=code.co_qualname)
 
 
 def _find(code: types.CodeType, name: str) -> types.CodeType | None:

