@@ -203,3 +203,12 @@ def batch_norm_with_update(op, input, weight, bias, running_mean, running_var, m
         op, input, weight, bias, running_mean, running_var, True, momentum, eps
     )
     return *found, op.constant(torch.empty(0, dtype=torch.uint8))
+
+
+@converter("torch._weight_norm",
+           cases=[case("float32[3,4]", "float32[3,1]"), case("float32[3,4,2]", "float32[1,4,1]", 1),
+                  case("float32[3,4]", "float32[]", -1)])  # fmt: skip
+def weight_norm(op, v, g, dim=0):
+    """The direction of v with the length g, along all axes but one, or along all (-1)."""
+    axes = [a for a in range(v.rank) if a != dim]
+    return op.Mul(v, op.Div(g, op.ReduceL2(v, axes, keepdims=1 if dim >= 0 else 0)))

@@ -21,8 +21,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import known
 from .errors import Unsupported
-from .liveness import geometry, storage_key
-from .slim import Slim
+from .liveness import storage_key
+from .slim import Slim, seen_as
 
 _C: Any = torch._C  # its stub leaves out some of what is used here
 CPU = torch.device("cpu")
@@ -82,6 +82,12 @@ class Blend(_Mode):
 
     def quietly(self, func: Callable, args: tuple, kwargs: dict) -> Any:
         func, args, kwargs = _in_place(func, args, kwargs)
+        if torch.is_autocast_enabled("cpu") and any(map(self.unknown, _tensors((args, kwargs)))):
+            raise Unsupported(
+                "autocast does not see tensors without contents, and would cast them",
+                why="the weights are elsewhere while the model is recorded",
+                hint="turn autocast off, and export with dtype=, or with the weights in memory",
+            )
         try:
             return self.run(func, args, kwargs)
         except RuntimeError:
@@ -165,7 +171,7 @@ class Filled(_Mode):
             if memory not in whole:
                 kept = self._written.get(memory)
                 whole[memory] = self._slim.absent[memory][1].load() if kept is None else kept
-            found[id(tensor)] = tensor, whole[memory].as_strided(*geometry(tensor))
+            found[id(tensor)] = tensor, seen_as(whole[memory], tensor)
             if any(tensor is each for each in written or ()):
                 self._written[memory] = whole[memory]
         return list(found.values())

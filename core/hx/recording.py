@@ -103,6 +103,8 @@ class Recording:
     def constant(self, tensor: torch.Tensor, name: str = "") -> Constant:
         if tensor.is_meta:
             return self._elsewhere(tensor, name)
+        if self.blend is not None:
+            self.blend.require([tensor], "a constant")
         # Another name for the same memory: what is known of a tensor must not keep it alive.
         with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
             made = self.builder.constant(tensor.detach(), name)

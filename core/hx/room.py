@@ -31,6 +31,8 @@ class Loading:
 
 
 def loading(source: str | os.PathLike | bytes) -> Loading:
+    if isinstance(source, (str, os.PathLike)) and _together(Path(source)) < FEW:
+        return Loading()
     inside, outside = _weights(source)
     total, largest = sum(inside) + sum(outside), max(outside, default=0)
     if total < FEW:
@@ -48,6 +50,14 @@ def loading(source: str | os.PathLike | bytes) -> Loading:
         refused=f"onnxruntime needs about {wanted / 1e9:.1f} GB for weights of {total / 1e9:.1f} "
         f"GB, and {there / 1e9:.1f} GB are left; `hx verify` proves the file where there is more"
     )
+
+
+def _together(path: Path) -> int:
+    """More than a file and what belongs to it can have: all that its folder has."""
+    try:
+        return sum(entry.stat().st_size for entry in os.scandir(path.parent) if entry.is_file())
+    except OSError:
+        return FEW
 
 
 def _weights(source: str | os.PathLike | bytes) -> tuple[list[int], list[int]]:

@@ -53,9 +53,9 @@ class Slim:
         if found is None:
             return None
         stand_in, content = found
-        if geometry(stand_in) == geometry(tensor):
+        if geometry(stand_in) == geometry(tensor) and stand_in.dtype == tensor.dtype:
             return content
-        return Held(content.load().as_strided(*geometry(tensor)))
+        return Held(seen_as(content.load(), tensor))
 
     def given(self, name: str, leaf: Any) -> Any:
         """An input: in the dtype of the model; one without contents gets some."""
@@ -85,6 +85,34 @@ class Slim:
             self._twins[_memory(own)] = made
         self._instead[id(own)] = (own, made)
         return made
+
+    def _follow(self, filled: Iterable[_Own]) -> None:
+        """What else shows the memory of a weight, as `self.w_t = self.weight.t()`, shows the new."""
+        by_memory = {storage_key(own.tensor): own for own in filled}
+        for path, module in shallow.walk(self.root):
+            for name, _, tensor in shallow.Shallow(module).tensors():
+                own = by_memory.get(storage_key(tensor))
+                if (
+                    own is None
+                    or id(tensor) in self._instead
+                    or id(own.tensor) not in self._instead
+                ):
+                    continue
+                made = self._instead[id(own.tensor)][1]
+                whole = own.tensor.is_contiguous() and own.tensor.storage_offset() == 0
+                if not whole or made.dtype != own.tensor.dtype:
+                    raise UsageError(
+                        f"{path}.{name} is a view of {own.names[0]}, which is replaced".lstrip("."),
+                        hint="make the view in forward",
+                    )
+                self._instead[id(tensor)] = (tensor, seen_as(made.detach(), tensor))
+
+
+def seen_as(whole: torch.Tensor, view: torch.Tensor) -> torch.Tensor:
+    """The elements of a weight that a view of its stand-in shows."""
+    if whole.dtype != view.dtype:
+        whole = whole.reshape(-1).view(view.dtype)
+    return whole.as_strided(*geometry(view))
 
 
 def plan(
@@ -138,6 +166,7 @@ def _plan(root: torch.nn.Module, weights: Any, dtype: Any, whole: bool) -> Slim 
         size = _size(content)
         room -= size
         slim._put(own.tensor, content, absent=size > SMALL or room < 0)
+    slim._follow(own for own in owned if id(own.tensor) in found)
     return slim
 
 
@@ -156,6 +185,7 @@ def emptied(root: torch.nn.Module) -> None:
     for own in _owned(root).values():
         if own.kept and not own.tensor.is_meta:
             slim._stand_in(own.tensor, own.tensor.detach().to("meta"))
+    slim._follow(own for own in _owned(root).values() if own.kept)
     placed = slim.placed()
     for _, module in shallow.walk(root):
         placed.swap(vars(module))

@@ -441,6 +441,46 @@ def test_a_model_may_write_to_its_weights(tmp_path):
     assert program.proof.ok
 
 
+@pytest.mark.parametrize("make", [on_meta, lambda make: make()], ids=["meta", "real"])
+def test_an_attribute_that_shows_a_weight_shows_the_one_in_the_file(make, tmp_path):
+    class Shows(Large):
+        def __init__(self):
+            super().__init__()
+            self.turned = self.weight.detach().t()
+
+        def forward(self, x):
+            return x @ self.turned[:, :50]
+
+    wanted = torch.randn(200, 200)
+    save_file({"weight": wanted}, tmp_path / "w.safetensors")
+    x = torch.randn(3, 200)
+    program = hx.export(make(Shows).eval(), (x,), weights=tmp_path / "w.safetensors")
+    assert program.proof.ok
+    torch.testing.assert_close(program.run(x), (x @ wanted.t())[:, :50], rtol=1e-4, atol=1e-4)
+
+
+def test_autocast_is_refused_since_it_does_not_see_such_tensors(tmp_path):
+    class Casts(Large):
+        def forward(self, x):
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                return x @ self.weight
+
+    with pytest.raises(Unsupported, match="autocast"):
+        export(Casts, tmp_path, torch.randn(3, 200))
+
+
+def test_a_weight_of_two_parts_is_put_together_in_the_graph(tmp_path):
+    class Normed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.utils.parametrizations.weight_norm(nn.Linear(200, 200))
+
+        def forward(self, x):
+            return self.linear(x)
+
+    assert export(Normed, tmp_path, torch.randn(3, 200)).proof.ok
+
+
 def test_to_the_model_all_is_on_the_cpu(tmp_path):
     class Asks(Large):
         def forward(self, x):
@@ -579,9 +619,9 @@ def used():
 
 hx.export(nn.Linear(4, 4).eval(), torch.ones(1, 4), sys.argv[2] + ".small.onnx", verify=False)
 with hollow():
-    model = nn.Sequential(*[nn.Linear(4000, 4000, bias=False) for _ in range(4)])
+    model = nn.Sequential(*[nn.Linear(3000, 3000, bias=False) for _ in range(4)])
 before = used()
-hx.export(model, torch.ones(1, 4000), sys.argv[2], weights=sys.argv[1], dtype=sys.argv[3] or None,
+hx.export(model, torch.ones(1, 3000), sys.argv[2], weights=sys.argv[1], dtype=sys.argv[3] or None,
           verify=False, external_data=True)
 print(used() - before)
 """
@@ -589,12 +629,12 @@ print(used() - before)
 
 @pytest.fixture
 def sparse(tmp_path):
-    """256 MB of zeros that take no room on the disk."""
-    size = 4000 * 4000 * 4
+    """144 MB of zeros that take no room on the disk."""
+    size = 3000 * 3000 * 4
     header = {
         f"{i}.weight": {
             "dtype": "F32",
-            "shape": [4000, 4000],
+            "shape": [3000, 3000],
             "data_offsets": [i * size, (i + 1) * size],
         }
         for i in range(4)
@@ -612,7 +652,7 @@ def test_weights_pass_through_without_being_held(dtype, sparse, tmp_path):
     words = [sys.executable, "-c", SCRIPT, str(sparse), str(tmp_path / "m.onnx"), dtype]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     assert (tmp_path / "m.onnx").exists()
-    assert int(done.stdout) < 32 << 20  # half of one weight
+    assert int(done.stdout) < 18 << 20  # half of one weight
 
 
 def test_what_the_memory_does_not_hold_is_not_run_and_said(file, tmp_path, monkeypatch):
