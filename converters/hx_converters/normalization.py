@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import functools
+
 from hx import case, converter
 from hx.lazy import torch
 
 from ._common import reshaped
 from ._halves import rounded_once
+
+
+def half_with_floats(convert):
+    """A converter for one dtype, made to take a half beside float32 weights, as autocast does."""
+    wide = rounded_once(convert)
+
+    @functools.wraps(convert)
+    def either(op, input, *args, **kwargs):
+        kinds = {x.dtype for x in (*args, *kwargs.values()) if hasattr(x, "dtype")}
+        return (wide if kinds - {input.dtype} else convert)(op, input, *args, **kwargs)
+
+    return either
 
 
 def _is_empty(x):
@@ -52,6 +66,7 @@ def _by_own_statistics(op, input, weight, bias, eps):
 
 @converter("torch.layer_norm", "torch.nn.functional.layer_norm",
            cases=[case("float32[n,5,4]", [4], "float32[4]", "float32[4]")])  # fmt: skip
+@half_with_floats
 def layer_norm(op, input, normalized_shape, weight=None, bias=None, eps=1e-5, cudnn_enable=True):
     if weight is None:
         sized = any(type(n) is not int for n in normalized_shape)

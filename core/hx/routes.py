@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from . import accounts, known, opening
+from . import accounts, autocast, known, opening
 from .call import Arguments, Instead, lift
 from .conversion import DECLINED, convert
 from .folding import fold
@@ -46,7 +46,7 @@ def converted(recording: Recording, key, func, args, kwargs, door) -> Any:
         return opened(recording, key, func, args, kwargs, door)  # the calls inside are folded
     if kwargs.get("out") is not None:
         return into_out(recording, key, choice, given, run, args, kwargs)
-    result = convert(recording, choice, given, run)
+    result = convert(recording, choice, autocast.cast(recording, key, given), run)
     if isinstance(result, Instead):
         return _instead(recording, result, args, kwargs, door)
     if result is not DECLINED:
