@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from .shapes import Unknown, elements
+from .shapes import Unknown, elements, same
 from .values import Node, Value
 
 Makers = Mapping[int, Node]  # the id of a value -> the node that makes it
@@ -38,20 +38,30 @@ def _transpose(node: Node, maker: Makers) -> Value | None:
     return node.inputs[0] if list(perm) == sorted(perm) else None
 
 
-def _reshape(node: Node, maker: Makers) -> None:
-    """Of two shapes the last one counts, unless it says of some size that it stays as it was."""
+def _reshape(node: Node, maker: Makers) -> Value | None:
+    """Of two shapes the last one counts, unless it says that a size stays as it just became."""
     inner = _made_by(node.inputs[0], "Reshape", maker)
-    if inner is not None and _spelled_out(node):
+    if inner is not None and _holds_before(node, inner):
         node.inputs = [inner.inputs[0], *node.inputs[1:]]
+    source, result = node.inputs[0], node.outputs[0]
+    if source is None or source.shape is None or result.shape is None:
+        return None
+    alike = len(source.shape) == len(result.shape) and all(map(same, source.shape, result.shape))
+    return source if alike else None
 
 
-def _spelled_out(node: Node) -> bool:
+def _holds_before(node: Node, inner: Node) -> bool:
+    """Whether a shape means the same before another Reshape: 0, "as it was", where that had 0."""
     if node.attributes.get("allowzero"):
         return True
+    if inner.attributes.get("allowzero"):
+        return False
     try:
-        return not any(type(n) is int and n == 0 for n in elements(node.inputs[1]))
+        wanted, before = elements(node.inputs[1]), elements(inner.inputs[1])
     except Unknown:
         return False
+    stays = [i for i, n in enumerate(wanted) if type(n) is int and n == 0]
+    return all(i < len(before) and type(before[i]) is int and before[i] == 0 for i in stays)
 
 
 def _product(node: Node, maker: Makers) -> None:
