@@ -46,6 +46,15 @@ def test_both_are_listed_with_what_they_give(shell):
     ]
 
 
+def test_the_pack_for_onnxruntime(shell, tmp_path):
+    target = tmp_path / "installed"
+    pip_install(target, EXAMPLES / "hx-ort")
+    alone = Shell([target, *shell.folders], tmp_path)
+    assert " passed" in own_tests(alone, EXAMPLES / "hx-ort")
+    shown = alone.json("converters", "show", "torch.nn.functional.scaled_dot_product_attention")
+    assert "standard" in str(shown) and "hx-ort" in str(shown)
+
+
 def test_the_pack_for_spconv_is_sound_where_spconv_is_not_installed_too(shell, tmp_path):
     target = tmp_path / "installed"
     pip_install(target, EXAMPLES / "hx-spconv")

@@ -47,7 +47,7 @@ def test_four_bits_are_right_and_small(tmp_path, columns, block):
     model = nn.Sequential(
         nn.Linear(columns, 512), nn.ReLU(), nn.Linear(512, 256), nn.Linear(256, 3)
     )
-    small = hx_ort.quantize(copy.deepcopy(model), block)
+    small = hx_ort.quantize(copy.deepcopy(model), block, least=256)
     assert [type(m).__name__ for m in small] == ["Linear4", "ReLU", "Linear4", "Linear"]
     x = torch.randn(4, 7, columns)
     hx.export(model, x, tmp_path / "full.onnx")
@@ -70,6 +70,6 @@ def test_a_weight_that_is_shared_stays():
             self.embedding, self.head = nn.Embedding(512, 256), nn.Linear(256, 512, bias=False)
             self.head.weight = self.embedding.weight
 
-    assert type(hx_ort.quantize(Tied()).head) is nn.Linear
+    assert type(hx_ort.quantize(Tied(), least=0).head) is nn.Linear
     with pytest.raises(ValueError, match="block is 48"):
         hx_ort.quantize(nn.Linear(512, 512), block=48)

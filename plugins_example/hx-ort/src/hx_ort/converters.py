@@ -7,7 +7,15 @@ from hx_converters import attention
 DOMAIN = "com.microsoft"
 
 
-@converter("hx_ort.Linear4.forward", domain=DOMAIN, cases=[])
+@converter(
+    "hx_ort.Linear4.forward",
+    domain=DOMAIN,
+    cases=[
+        case("float32[n,64]", init=(lambda: torch.nn.Linear(64, 5),),
+             expect=["com.microsoft::MatMulNBits"]),
+        case("float32[n,3,40]", init=(lambda: torch.nn.Linear(40, 5, bias=False), 16)),
+    ],
+)  # fmt: skip
 def linear4(op, self, input):
     """The product with 4-bit weights: they stay so in the file and in memory."""
     sizes = {"K": self.columns, "N": self.rows, "bits": 4, "block_size": self.block}

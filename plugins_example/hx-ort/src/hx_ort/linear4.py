@@ -45,7 +45,7 @@ class Linear4(nn.Module):
         return f"{self.columns}, {self.rows}, block={self.block}"
 
 
-def quantize(model: nn.Module, block: int = 32, least: int = 256) -> nn.Module:
+def quantize(model: nn.Module, block: int = 32, least: int = 2048) -> nn.Module:
     """Puts every Linear of at least `least` inputs and outputs into 4 bits, in place.
 
     A weight that several modules share is left alone, and so are subclasses of Linear.
