@@ -204,7 +204,7 @@ def test_a_file_that_was_changed_since_it_was_imported_is_not_read(tmp_path, pro
     path.write_text(before)
     space: dict = {}
     exec(compile(before, str(path), "exec"), space)
-    path.write_text(before.replace("+", "-"))
+    path.write_text(before.replace("+", "  -"))
     report = hx.scan(space["run"], torch.randn(3, 6), dynamic=WORDS)
     assert [e.kind for e in report.escapes] == ["int"]
     path.write_text(before)
