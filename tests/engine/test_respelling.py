@@ -202,18 +202,18 @@ def test_a_file_that_was_changed_since_it_was_imported_is_not_read(tmp_path, pro
     path = tmp_path / "edited.py"
     before = "def run(x):\n    return x * int(x.shape[1] + 2)\n"
     path.write_text(before)
-    space: dict = {}
+    space: dict = {"__name__": "edited"}
     exec(compile(before, str(path), "exec"), space)
     path.write_text(before.replace("+", "  -"))
     report = hx.scan(space["run"], torch.randn(3, 6), dynamic=WORDS)
     assert [e.kind for e in report.escapes] == ["int"]
     path.write_text(before)
     linecache.checkcache(str(path))
-    again: dict = {}
+    again: dict = {"__name__": "edited"}
     exec(compile("\n" + before, str(path), "exec"), again)  # a line further down
     assert [e.kind for e in hx.scan(again["run"], torch.randn(3, 6), dynamic=WORDS).escapes] == [
         "int"
     ]
-    fresh: dict = {}
+    fresh: dict = {"__name__": "edited"}
     exec(compile(before, str(path), "exec"), fresh)
     assert not proved(fresh["run"], torch.randn(3, 6), WORDS, SIZES).report.escapes

@@ -690,7 +690,11 @@ def _check(model: Model, prove: bool, only: str) -> Outcome:
         if isinstance(error, (hx.ConverterError, hx.VerificationError)):
             kind = "crashed" if isinstance(error, hx.ConverterError) else "wrong"
         text = f"{type(error).__name__}: {error}"
-        return Outcome("told" if "values left the graph" in text else kind, text)
+        if isinstance(error, hx.VerificationError):
+            tensors = tuple(recorded.values())
+            escapes = hx.scan(module, tensors, dynamic=model.dynamic or None).escapes
+            kind = "told" if escapes else kind
+        return Outcome(kind, text)
     except Exception as error:
         return Outcome("crashed", f"{type(error).__name__}: {error}")
     if any(not torch.equal(a, b) for a, b in zip(recorded.values(), before) if not a.isnan().any()):
