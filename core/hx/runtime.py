@@ -51,6 +51,8 @@ class Session:
         wanted.add_session_config_entry("session.disable_prepacking", "1")
         if not optimized:
             wanted.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+            # Else it keeps the room of every intermediate result, turned weights among them.
+            wanted.enable_cpu_mem_arena = wanted.enable_mem_pattern = False
         try:
             for library in libraries:
                 wanted.register_custom_ops_library(os.fspath(library))

@@ -676,6 +676,37 @@ def test_what_fits_one_weight_at_a_time_is_run_without_optimisations(file, tmp_p
     assert "without onnxruntime's optimisations" in program.proof.summary()
 
 
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="/proc tells how much memory is a process's own"
+)
+def test_without_optimisations_a_file_is_run_one_weight_at_a_time(sparse, tmp_path):
+    script = """
+import sys
+from pathlib import Path
+import torch
+from torch import nn
+import hx
+from hx.hollow import hollow
+from hx.runtime import Session
+
+def own():
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("RssAnon:")[1].split()[0]) << 10
+
+with hollow():
+    model = nn.Sequential(*[nn.Linear(3000, 3000, bias=False) for _ in range(4)])
+x = torch.ones(1, 2, 3000)
+hx.export(model, x, sys.argv[2], weights=sys.argv[1], verify=False, external_data=True)
+before = own()
+session = Session(Path(sys.argv[2]), optimized=False)
+session.run({"input": x})
+print(own() - before)
+"""
+    words = [sys.executable, "-c", script, str(sparse), str(tmp_path / "m.onnx")]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 50 << 20  # of four weights of 36 MB
+
+
 def test_the_memory_that_is_left_is_that_of_the_limit():
     script = """
 import resource
