@@ -245,7 +245,7 @@ def _may_lose(code: types.CodeType) -> bool:
 def _respelled(code: types.CodeType) -> types.CodeType | None:
     try:
         made, first = _written(code)
-    except (SyntaxError, ValueError, IndexError):
+    except (SyntaxError, ValueError, IndexError):  # no source, or that of something else
         return None
     if not isinstance(made, ast.FunctionDef) or made.name != code.co_name:
         return None
@@ -289,13 +289,12 @@ def _written(code: types.CodeType) -> tuple[ast.stmt, int]:
     for end in range(last - first + 1, len(lines) + 1):
         try:
             (made,) = ast.parse("".join(head + lines[:end])).body
-            break
-        except SyntaxError:  # the last statement goes on
-            if end == len(lines):
-                raise
-    if isinstance(made, ast.If) and indented:
-        (made,) = made.body
-    return made, first - len(head)
+        except SyntaxError:
+            continue  # the last statement goes on
+        if indented:
+            (made,) = made.body  # type: ignore[attr-defined]
+        return made, first - len(head)
+    raise SyntaxError(f"no function ends after line {last}")
 
 
 def _lines(code: types.CodeType) -> Iterator[int]:
