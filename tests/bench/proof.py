@@ -17,7 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from export import MODELS
+import models
 
 import hx
 
@@ -31,8 +31,12 @@ def timed(work, *args) -> float:
 
 
 def measured(name: str, repeat: int) -> dict:
-    model, args, axes = MODELS[name]()
+    model, args = getattr(models, name)()
     model.eval()
+    axes = {}
+    for text in models.MODELS[name].split():
+        head, _, rest = text.partition(":")
+        axes[head] = {int(a): word for a, word in (part.split("=") for part in rest.split(","))}
     found: dict[str, list[float]] = {stage: [] for stage in STAGES}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "m.onnx")
