@@ -119,19 +119,44 @@ class Blend(_Mode):
                 hollow[id(tensor)] = empty = tensor if tensor.is_meta else _hollow(tensor)
                 back[id(empty)] = tensor
         given, named = _replaced((args, kwargs), hollow)
+        written = known.mutated(func, args, kwargs)
         try:
             result = func(*given, **_on(torch.device("meta"), named))
-        except NotImplementedError as problem:
+        except RuntimeError as problem:
+            if name.startswith("aten::") and not written:
+                result = self._on_zeros(func, args, kwargs, problem)
+                return _replaced(result, {id(t): _hollow(t) for t in _tensors(result)})
+            if not isinstance(problem, NotImplementedError):
+                raise
             raise Unsupported(
                 f"{name} cannot run without contents: PyTorch knows no shape of its result",
                 why=str(problem).strip().splitlines()[0],
                 hint="export the model with its weights in memory",
             ) from problem
-        for tensor in known.mutated(func, args, kwargs):
+        for tensor in written:
             if not tensor.is_meta:
                 storage = tensor.untyped_storage()
                 self._stale[storage_key(tensor)] = StorageWeakRef(storage)
         return _replaced(result, back)
+
+    def _on_zeros(self, func: Any, args: Any, kwargs: dict, problem: RuntimeError) -> Any:
+        """PyTorch does not know the shape of every result without computing it: of zeros, then."""
+        unknown = {id(t): t for t in _tensors((args, kwargs)) if self.unknown(t)}
+        # Zeros that nobody writes take no memory, whatever their size.
+        zeros = {
+            key: torch.zeros(t.numel() or 1, dtype=t.dtype).as_strided(t.size(), t.stride())
+            if _dense(t)
+            else torch.empty_strided(t.size(), t.stride(), dtype=t.dtype).zero_()
+            for key, t in unknown.items()
+        }
+        given, named = _replaced((args, kwargs), zeros)
+        try:
+            result = func(*given, **_on(CPU, named))
+        except RuntimeError:
+            raise problem from None
+        if not any(True for _ in _tensors(result)):  # a number of zeros says nothing
+            self.require(unknown.values(), func._schema.name)
+        return result
 
     def _places(self, index: torch.Tensor | None) -> list[Any]:
         """A mask says which elements it takes, along each of its dimensions, if it is known."""
@@ -247,6 +272,12 @@ def _views(func: Any) -> bool:
     return bool(returns) and all(
         r.alias_info is not None and not r.alias_info.is_write for r in returns
     )
+
+
+def _dense(tensor: torch.Tensor) -> bool:
+    """Whether its elements fill its memory, in whatever order."""
+    last = sum((n - 1) * step for n, step in zip(tensor.size(), tensor.stride()))
+    return last + 1 == tensor.numel()
 
 
 def _on(device: torch.device, kwargs: dict) -> dict:

@@ -129,7 +129,9 @@ class Cast:
             whole = len(chunk) - len(chunk) % width
             rest = bytes(chunk[whole:])
             if whole:
-                numbers = torch.frombuffer(bytearray(chunk[:whole]), dtype=self.of.dtype)
+                part = chunk[:whole]
+                part = memoryview(bytearray(part)) if part.readonly else part
+                numbers = torch.frombuffer(part, dtype=self.of.dtype)
                 yield numbers.to(self.dtype).view(torch.uint8).numpy().data
 
     def load(self) -> torch.Tensor:

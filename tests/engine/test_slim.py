@@ -481,6 +481,24 @@ def test_a_weight_of_two_parts_is_put_together_in_the_graph(tmp_path):
     assert export(Normed, tmp_path, torch.randn(3, 200)).proof.ok
 
 
+def test_a_shape_that_only_the_operator_itself_knows(tmp_path):
+    """Outside of bfloat16, PyTorch has no shape for it without computing it."""
+
+    class Grouped(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.experts = nn.Parameter(torch.randn(3, 64, 96))
+
+        def forward(self, x, ends):
+            return nn.functional.grouped_mm(x, self.experts, offs=ends)
+
+    if not hasattr(nn.functional, "grouped_mm"):
+        pytest.skip("this PyTorch has no grouped_mm")
+    ends = torch.tensor([2, 5, 8], dtype=torch.int32)
+    report = export(Grouped, tmp_path, torch.randn(8, 64), ends, verify=False).report
+    assert report.outputs[0]["shape"] == [8, 96]
+
+
 def test_to_the_model_all_is_on_the_cpu(tmp_path):
     class Asks(Large):
         def forward(self, x):
