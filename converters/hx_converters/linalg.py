@@ -527,5 +527,8 @@ def cross(op, input, other, *, dim=-1):
 @converter("torch.cross", cases=[case("float32[n,3]", "float32[n,3]", 1)])
 def old_cross(op, input, other, dim=None):
     if dim is None:  # the first axis of 3
-        dim = next(a for a, n in enumerate(input.shape) if type(n) is int and n == 3)
+        dim = next((a for a, n in enumerate(input.shape) if type(n) is int and n == 3), None)
+    if dim is None:
+        op.refuse("cross takes the first axis of 3, and here every such axis may change its size",
+                  "say which one is meant: torch.cross(a, b, dim=1)")  # fmt: skip
     return cross(op, input, other, dim=dim)

@@ -262,9 +262,17 @@ class Builder:
         if not self._fits(schema, inputs, attributes):
             raise Unsupported(
                 f"{op} as written needs a newer opset than {self.opset}",
-                hint=f"export with opset={newest.since} or newer",
+                hint=f"export with opset={self._first_that_fits(newest, inputs, attributes)} or newer",
             )
         return schema
+
+    def _first_that_fits(self, newest, inputs, attributes) -> int:
+        """The oldest opset that can say a call, where a later form only says more."""
+        for opset in range(self.opset + 1, newest.since):
+            schema = schemas.schema(newest.op, opset)
+            if schema is not None and self._fits(schema, inputs, attributes):
+                return opset
+        return newest.since
 
     # Inputs and attributes.
 

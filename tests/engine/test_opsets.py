@@ -74,3 +74,14 @@ def test_a_word_that_came_later_than_its_attribute():
         hx.export(Largest("amax"), args, opset=16)
     assert "opset=18" in str(caught.value)
     hx.export(Largest("amax"), args, opset=18)
+
+
+def test_a_refusal_names_the_oldest_opset_that_can_say_the_call():
+    class Sums(torch.nn.Module):
+        def forward(self, x):
+            places = torch.zeros(2, 5, dtype=torch.int64)
+            return torch.zeros(5, 5).scatter_add(0, places, x)
+
+    with pytest.raises(hx.Unsupported, match="opset=16 or newer"):
+        hx.export(Sums(), torch.randn(2, 5), None, opset=13)
+    hx.export(Sums(), torch.randn(2, 5), None, opset=16)
