@@ -129,7 +129,9 @@ def rms_norm(op, input, normalized_shape, weight=None, eps=None):
     eps = torch.finfo(input.dtype).eps if eps is None else eps
     if op.opset >= 23 and weight is not None and weight.dtype == input.dtype:
         return op.RMSNormalization(input, weight, axis=axes[0], epsilon=eps)
-    mean = op.ReduceMean(op.Pow(x, 2.0), axes)  # with a Div after it, runtimes see what it is
+    # From Pow and a Div after it runtimes see what it is; onnxruntime's own, in doubles, has no eps.
+    squares = op.Mul(x, x) if x.dtype == torch.float64 else op.Pow(x, 2.0)
+    mean = op.ReduceMean(squares, axes)
     y = op.Div(x, op.Sqrt(op.Add(mean, eps)))
     y = y if weight is None else op.Mul(y, op.cast(weight, y.dtype))
     return op.cast(y, input.dtype)

@@ -127,3 +127,11 @@ def test_a_module_that_quantizes_by_channel(tmp_path):
     program = hx.export(model, (x,), path)
     assert [n.op_type for n in program.model.graph] == ["QuantizeLinear", "DequantizeLinear"]
     torch.testing.assert_close(run(path, X=x)[0], model(x))
+
+
+def test_a_norm_in_doubles_keeps_its_epsilon(tmp_path):
+    model, path = nn.RMSNorm((5,), eps=0.1).double().eval(), tmp_path / "m.onnx"
+    x = torch.randn(4, 5).double()
+    hx.export(model, (x,), path)
+    with torch.no_grad():
+        torch.testing.assert_close(run(path, x=x)[0], model(x), rtol=1e-12, atol=1e-12)
