@@ -158,7 +158,13 @@ argmin = converter("torch.argmin", cases=ALONG[:2])(_arg("ArgMin"))
 
 def _logical(name):
     def convert(op, input, dim=None, keepdim=False):
-        y = reduced(op, name, op.cast(input, torch.bool), dim, keepdim)
+        x = op.cast(input, torch.bool)
+        if op.some(count_of(x, dim)):
+            return op.cast(reduced(op, name, x, dim, keepdim), op.result.dtype)
+        # Of nothing, all are and none is: counted, since onnxruntime refuses to look for one.
+        wanted = op.Not(x) if name == "ReduceMin" else x
+        found = reduced(op, "ReduceSum", op.cast(wanted, torch.int64), dim, keepdim)
+        y = op.Equal(found, 0) if name == "ReduceMin" else op.Greater(found, 0)
         return op.cast(y, op.result.dtype)
 
     return convert

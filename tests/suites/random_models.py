@@ -43,7 +43,7 @@ HEAD = (
 # Given nothing, onnxruntime returns garbage or stops.
 NOT_EMPTY = {"MatMul", "Gemm", "ReduceMean", "ReduceMax", "ReduceMin", "AveragePool", "MaxPool", "Conv",
              "ConvTranspose", "GlobalAveragePool", "Einsum", "LayerNormalization", "Resize", "Scan",
-             "Mod", "TopK", "Split"}  # fmt: skip
+             "Mod", "TopK", "Split", "Attention"}  # fmt: skip
 
 # What may stand in a template:
 #   {f} {i} {b} {h} {t}   a tensor of floats, of int64, of bools, of short or long floats, any
