@@ -474,11 +474,6 @@ def test_tensors_of_the_outside_world_are_constants(proved):
     proved(lambda x: x * table + Config.shift, torch.randn(2, 3), dynamic=BATCH, sizes=FIVE)
 
 
-def test_random_numbers_are_refused_by_name():
-    with pytest.raises(hx.MissingConverters, match="rand"):
-        hx.export(lambda x: x + torch.rand(3), torch.randn(3))
-
-
 def test_the_same_model_twice_gives_the_same_bytes(tmp_path):
     model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))
     for name in ("a.onnx", "b.onnx"):
