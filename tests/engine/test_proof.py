@@ -45,7 +45,7 @@ def test_a_converter_that_is_off_is_named(tmp_path):
 
 class Baked(nn.Module):
     def forward(self, x):
-        return x.reshape(int(x.shape[0]), -1).sum(1)
+        return x.reshape(int(str(x.shape[0])), -1).sum(1)  # text remembers nothing
 
 
 def test_a_baked_batch_size(tmp_path):
@@ -55,7 +55,6 @@ def test_a_baked_batch_size(tmp_path):
     headline = "the graph does not compute what the model computes"
     assert message.startswith(f"{headline}\n  batch=3 inputs: wrong\n")
     assert "batch=1 inputs: wrong, too" in message
-    assert "int(batch)" in message
 
 
 class Branch(nn.Module):
@@ -143,7 +142,7 @@ def test_a_model_that_counts_its_calls_out_of_reach(tmp_path):
 def test_a_size_that_the_proof_cannot_see_is_told_all_the_same():
     class Clamped(nn.Module):
         def forward(self, x):
-            return x.clamp(max=1000 + int(x.shape[0]))  # here
+            return x.clamp(max=1000 + int(str(x.shape[0])))  # here
 
     program = hx.export(Clamped(), torch.randn(2, 3), dynamic={"x": {0: "n"}})
     (told,) = program.report.baked
