@@ -43,7 +43,8 @@ HEAD = (
 # Given nothing, onnxruntime returns garbage or stops.
 NOT_EMPTY = {"MatMul", "Gemm", "ReduceMean", "ReduceMax", "ReduceMin", "AveragePool", "MaxPool", "Conv",
              "ConvTranspose", "GlobalAveragePool", "Einsum", "LayerNormalization", "Resize", "Scan",
-             "Mod", "TopK", "Split", "Attention"}  # fmt: skip
+             "Mod", "TopK", "Split", "Attention",
+             "BatchNormalization", "InstanceNormalization"}  # fmt: skip
 
 # What may stand in a template:
 #   {f} {i} {b} {h} {t}   a tensor of floats, of int64, of bools, of short or long floats, any
@@ -99,10 +100,10 @@ torch.lerp({f}, {same}, {c}) | {f} * {r} | {f} + {r} | {f} * {n} | {n} - {f} | {
 {t}.index_select({d}, torch.tensor([0, -1]) % {x}.shape[{ax}]) | {t}[torch.arange({x}.shape[0])]
 {t}[torch.arange({x}.shape[0]).flip(0)] | {t2+}[torch.arange({x}.shape[0]), 0]
 {t2+}[:, torch.tensor([0])] | {t2+}[torch.arange({x}.shape[0])[:, None], torch.tensor([0, -1])]
-{t3+}[:, [0], :, ...] | {t3+}[0, :, [0, -1]] | {f}.gather({d}, {x}.argsort({d}))
-{f}.sort({d})[0] | {f}.argsort({d}) | {f}.topk(1, {d})[0] | {f}.sort({d}, descending=True).values
-{f}.take({i}.flatten() % {x}.numel()) | {f}.kthvalue(1, {d})[0]
-{f}.gather({d}, torch.zeros_like({x}, dtype=torch.long))
+{t3+}[:, [0], :, ...] | {t3+}[0, :, [0, -1]] | {f}.gather({d}, {x}.argsort({d}, stable=True))
+{f}.sort({d})[0] | {f}.argsort({d}, stable=True) | {f}.topk(1, {d})[0]
+{f}.sort({d}, descending=True).values | {f}.take({i}.flatten() % {x}.numel())
+{f}.kthvalue(1, {d})[0] | {f}.gather({d}, torch.zeros_like({x}, dtype=torch.long))
 torch.take_along_dim({f}, {f}.argmax({d}, keepdim=True) * 0, {d})
 torch.zeros_like({f}).scatter({d}, {x}.argmax({d}, keepdim=True), {c})
 {f}.scatter_add({d}, torch.zeros_like({x}, dtype=torch.long), {x})
