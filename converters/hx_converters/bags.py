@@ -38,12 +38,17 @@ def embedding_renorm(op, weight, indices, max_norm, norm_type=2.0):
         for mode in ("sum", "mean", "max")
     ],
 )  # fmt: skip
-@rounded_once
 def embedding_bag(op, input, weight, offsets=None, max_norm=None, norm_type=2, scale_grad_by_freq=False,
                   mode="mean", sparse=False, per_sample_weights=None, include_last_offset=False,
                   padding_idx=None):  # fmt: skip
     if max_norm is not None:
         weight = embedding_renorm(op, weight, input, max_norm, norm_type)
+    return _bagged(op, input, weight, offsets, mode, per_sample_weights, include_last_offset,
+                   padding_idx)  # fmt: skip
+
+
+@rounded_once
+def _bagged(op, input, weight, offsets, mode, per_sample_weights, include_last_offset, padding_idx):
     rows = op.Gather(weight, input)
     if per_sample_weights is not None:
         rows = op.Mul(rows, op.Unsqueeze(per_sample_weights, [-1]))
