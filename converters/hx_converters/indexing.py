@@ -342,11 +342,14 @@ def take_along_dim(op, input, indices, dim=None):
 
 
 def _beside(op, mine, other, axis):
-    """A shape broadcast with another one on every axis but one."""
-    return [
-        m if a == axis or not (type(m) is int and m == 1) else n
-        for a, (m, n) in enumerate(zip(mine, other))
-    ]
+    """A shape broadcast with another one on every axis but one; a fixed size knows best."""
+
+    def common(m, n):
+        if type(m) is int:
+            return n if m == 1 else m
+        return n if type(n) is int and n != 1 else m
+
+    return [m if a == axis else common(m, n) for a, (m, n) in enumerate(zip(mine, other))]
 
 
 @converter("torch.masked_select", cases=[case("float32[n,3]", "bool[n,3]")])

@@ -56,6 +56,13 @@ def test_at_one_size(proved, function):
     proved(function, torch.randn(3, 6))
 
 
+def test_a_size_that_is_1_is_broadcast_to_a_fixed_one(proved):
+    def along(x):
+        return x.take_along_dim(x.transpose(0, 2).argmax(0, keepdim=True) % 6, 0)
+
+    proved(along, torch.randn(6, 3, 1), {"x": {2: "m"}}, [{"m": 6}])
+
+
 def test_the_name_of_a_size_says_what_it_is(proved):
     """45n // (30(n // 2)), and not (45n // 30)(n // 2)."""
     program = proved(
