@@ -10,13 +10,16 @@ import threading
 from collections.abc import Iterable
 from typing import Any
 
-_free = threading.Condition(threading.RLock())
+# Entered as it is: a condition's own `__enter__` is Python, where an interrupt may come between
+# taking the lock and saying so.
+_lock = threading.RLock()
+_free = threading.Condition(_lock)
 _taken: dict[int, tuple[int, set[object]]] = {}  # id of a module -> its thread, and on what grounds
 
 
 def take(token: object, modules: Iterable[Any]) -> None:
     """Waits until no other thread has one of the modules, and takes them all."""
-    with _free: _take(token, [id(m) for m in modules])  # noqa: E701  # fmt: skip
+    with _lock: _take(token, [id(m) for m in modules])  # noqa: E701  # fmt: skip
 
 
 def _take(token: object, wanted: list[int]) -> None:
@@ -28,7 +31,7 @@ def _take(token: object, wanted: list[int]) -> None:
 
 def leave(token: object) -> None:
     """Gives back what was taken on these grounds. May be called again."""
-    with _free: _leave(token)  # noqa: E701  # fmt: skip
+    with _lock: _leave(token)  # noqa: E701  # fmt: skip
 
 
 def _leave(token: object) -> None:

@@ -16,6 +16,7 @@ import random
 import sys
 import threading
 import types
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +27,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import hx
-from hx import Registry, callables, containers, dims, patching, quiet, routes
+from hx import Registry, callables, containers, dims, patching, quiet, routes, turns
 from hx.choices import Choices
 from hx.doors import Door
 from hx.recording import Recording, _local
@@ -306,6 +307,19 @@ class Interrupt:
             sys.setprofile(None)
 
 
+def others_may_export():
+    """Whether the lock that exports share is free to a thread that has not held it."""
+    with ThreadPoolExecutor(1) as other:
+        return other.submit(_takes_the_lock).result()
+
+
+def _takes_the_lock():
+    taken = turns._lock.acquire(timeout=5)
+    if taken:
+        turns._lock.release()
+    return taken
+
+
 # Python itself drops what is raised in a finalizer or the callback of a weak reference.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_interrupts_anywhere_in_the_engine(capsys):
@@ -323,6 +337,7 @@ def test_interrupts_anywhere_in_the_engine(capsys):
         one = Interrupt(at)
         one.run(model, x)
         world.require_unchanged(f"interrupted in {one.where}")
+        assert others_may_export(), one.where
         tried += one.fired
     with capsys.disabled():
         print(f"\n{total} places where the engine can be interrupted, {tried} tried")
