@@ -216,7 +216,9 @@ def respelled(function: types.FunctionType) -> Callable | None:
     original = patching.original(function)
     code = original.__code__
     if id(code) not in _known:
-        _known[id(code)] = code, _respelled(code) if _may_lose(code) else None
+        path = getattr(code, "co_qualname", original.__qualname__)  # new in 3.11
+        owner = path.rpartition(".")[0].rpartition(".")[2]
+        _known[id(code)] = code, _respelled(code, owner) if _may_lose(code) else None
     _, new = _known[id(code)]
     if new is None or {"int", "float"} & original.__globals__.keys():
         return None
@@ -242,7 +244,7 @@ def _may_lose(code: types.CodeType) -> bool:
     )
 
 
-def _respelled(code: types.CodeType) -> types.CodeType | None:
+def _respelled(code: types.CodeType, owner: str) -> types.CodeType | None:
     try:
         made, first = _written(code)
     except (SyntaxError, ValueError, IndexError):  # no source, or that of something else
@@ -251,12 +253,12 @@ def _respelled(code: types.CodeType) -> types.CodeType | None:
         return None
     _bare(made)
     ast.increment_lineno(made, first - 1)
-    plain = _compiled(made, code)
+    plain = _compiled(made, code, owner)
     if plain is None or not _same(plain, code):
         return None  # the file was changed since, or something else wrote the code
     speller = _Speller({*code.co_varnames, *code.co_cellvars, *code.co_freevars})
     made.body = [speller.visit(statement) for statement in made.body]
-    return _compiled(made, code) if speller.changed else None
+    return _compiled(made, code, owner) if speller.changed else None
 
 
 _COMPUTES = frozenset(
@@ -275,9 +277,16 @@ def _same(one: types.CodeType, other: types.CodeType) -> bool:
 
     return told(one) == told(other) and all(
         _same(a, b) if isinstance(a, types.CodeType) and isinstance(b, types.CodeType)
-        else type(a) is type(b) and a == b
+        else type(a) is type(b) and _plain_name(a) == _plain_name(b)
         for a, b in zip(one.co_consts, other.co_consts)
     )  # fmt: skip
+
+
+def _plain_name(const: Any) -> Any:
+    """Before 3.11 the full name of a function inside is a constant, with where it is written."""
+    if isinstance(const, str) and ".<locals>." in const:
+        return const.rpartition(".")[2]
+    return const
 
 
 def _written(code: types.CodeType) -> tuple[ast.stmt, int]:
@@ -314,12 +323,11 @@ def _bare(made: ast.FunctionDef) -> None:
             a.annotation = None
 
 
-def _compiled(made: ast.FunctionDef, code: types.CodeType) -> types.CodeType | None:
+def _compiled(made: ast.FunctionDef, code: types.CodeType, owner: str) -> types.CodeType | None:
     """Inside of its class, for names with two underscores and super(), and of its closure."""
     free = [n for n in code.co_freevars if n != "__class__"] + [f"_hx_{n}" for n in _HELPERS]
     outer: Any = ast.parse("def outer():\n  pass").body[0]
     inner: Any = made
-    owner = getattr(code, "co_qualname", "").rpartition(".")[0].rpartition(".")[2]
     if "__class__" in code.co_freevars or owner not in ("", "<locals>"):
         inner = ast.parse("class owner: pass").body[0]
         inner.name, inner.body = owner or "owner", [made]
