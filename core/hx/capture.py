@@ -68,6 +68,7 @@ class Capture:
     wanted: list[str] | None  # modules whose outputs were asked for
     changed_buffers: list[str] = field(default_factory=list)
     changed_parameters: list[str] = field(default_factory=list)
+    drew: bool = True  # whether the model drew random numbers, as far as is known
     notes: list[str] = field(default_factory=list)
     classes: dict[str, str] = field(default_factory=dict)
     name: str = "model"
@@ -243,6 +244,7 @@ def _run(
     recording.dry = prepared.dry
     recording.live.keep = keep
     recording.model = model
+    guard.draws.seen = False
     recording.modules = guard.modules
     inputs = _bind_inputs(prepared, recording)
     _name_tensors(recording)
@@ -270,6 +272,7 @@ def _run(
         found.returned = _structure(result)
     _tell_shared(found)
     found.changed_buffers, found.changed_parameters = guard.changed()
+    found.drew = guard.draws.seen
     if found.changed_parameters:
         told = ", ".join(found.changed_parameters[:5])
         found.notes.append(f"the model writes to its parameters: {told}")

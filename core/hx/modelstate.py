@@ -10,6 +10,7 @@ import functools
 import operator
 import random
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Collection
 from typing import Any
@@ -84,6 +85,18 @@ class _Kept:
         return self.name if written and self.copy is None else ""
 
 
+class Draws:
+    """Whether the model draws random numbers. (Apart, since a cycle would keep `preserved`.)"""
+
+    seen = True  # until somebody looks, and sees none
+
+
+def _rewind(draws: Draws, state: torch.Tensor) -> None:
+    """All threads draw from one generator: what another drew meanwhile is not taken back."""
+    if draws.seen or threading.active_count() == 1:
+        torch.set_rng_state(state)
+
+
 class preserved:
     """`with preserved(model) as guard:` runs it in eval mode and leaves it as it was."""
 
@@ -96,6 +109,7 @@ class preserved:
         self._writes = set(writes)
         self._token = object()
         self._undo = []
+        self.draws = Draws()
         self._tensors: dict[int, _Kept] = {}
         self._buffers: dict[str, torch.Tensor] = {}  # by state_dict name, duplicates included
         self.modules: list[tuple[str, torch.nn.Module]] = []
@@ -175,7 +189,7 @@ class preserved:
             was = read()
             self._undo.append(lambda: None if same(read(), was) else write(was))
 
-        later(torch.get_rng_state, torch.set_rng_state, torch.equal)
+        later(torch.get_rng_state, functools.partial(_rewind, self.draws), torch.equal)
         later(random.getstate, random.setstate, operator.eq)
         if "numpy.random" in sys.modules:
             numpy = sys.modules["numpy"]

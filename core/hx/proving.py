@@ -190,6 +190,7 @@ def run(captured: Capture, tensors: dict[str, torch.Tensor]) -> list[Any]:
     guard = preserved(
         captured.prepared.root, captured.changed_parameters + captured.changed_buffers
     )
+    guard.draws.seen = captured.drew
     return inside(
         without_weights(captured.prepared),
         lambda _: inside(guard, lambda _: _filled(captured, tensors)),

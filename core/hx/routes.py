@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 def of(recording: Recording, key: Any, func: Callable, door: Any) -> Callable:
     """The action for every call of a function."""
+    if recording.guard is not None and known.is_random(key):
+        recording.guard.draws.seen = True
     special = known.SPECIAL.get(key)
     if special is not None:
         return special

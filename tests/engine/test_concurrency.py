@@ -188,7 +188,47 @@ def test_another_thread_that_needs_gradients(tmp_path):
 # Exports at once.
 
 
-@pytest.mark.parametrize("count", [2, 4])
+def test_training_beside_exports_is_the_same_to_the_bit(tmp_path):
+    """Dropout and shuffling draw from the one generator that all threads share."""
+    model, x = seeded(0)
+
+    def trained(meanwhile):
+        torch.manual_seed(3)
+        net = nn.Sequential(nn.Linear(8, 16), nn.Dropout(0.3), nn.Linear(16, 1)).train()
+        optimizer = torch.optim.Adam(net.parameters())
+        for step in range(300):
+            meanwhile(step)
+            optimizer.zero_grad()
+            net(torch.randn(32, 8)).square().mean().backward()
+            optimizer.step()
+        return [p.detach().clone() for p in net.parameters()]
+
+    alone = trained(lambda step: None)
+    exports, done = [], threading.Event()
+
+    def export():
+        while not done.is_set():
+            exports.append(exported(model, x, tmp_path / "m.onnx"))
+
+    thread = threading.Thread(target=export)
+
+    def meanwhile(step):
+        if step == 10:
+            thread.start()
+        if step == 290:
+            while not exports:
+                time.sleep(0.01)
+
+    try:
+        beside = trained(meanwhile)
+    finally:
+        done.set()
+        thread.join()
+    assert exports
+    assert all(map(torch.equal, alone, beside))
+
+
+@pytest.mark.parametrize("count", [2, 4, 8])
 def test_exports_at_once_give_the_bytes_they_give_alone(tmp_path, count):
     models = [seeded(i, 3 + i) for i in range(count)]
     alone = [exported(m, x, tmp_path / f"alone{i}.onnx") for i, (m, x) in enumerate(models)]

@@ -37,7 +37,7 @@ def drawn(model, x, tmp_path, **options):
         lambda x: torch.normal(x, 0.5),
         lambda x: torch.normal(1.0, x),
         lambda x: torch.bernoulli(x),
-        lambda x: x.new_empty(x.shape).bernoulli_(0.1) * 3,
+        lambda x: x.new_empty(x.shape).bernoulli_(0.3) * 3,
         lambda x: torch.empty_like(x).exponential_(2.0),
         lambda x: torch.empty_like(x).log_normal_(0.0, 0.3),
         lambda x: torch.empty_like(x).geometric_(0.4),

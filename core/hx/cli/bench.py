@@ -58,7 +58,7 @@ def bench(
     \b
     Examples:
       hx bench hx.demo:model
-      hx bench torchvision:resnet50 -i "x=float32[batch,3,224,224]" --against dynamo
+      hx bench torchvision:resnet50 -i "x=float32[b,3,224,224]" --against dynamo
       hx bench my_model.py:build --against none --rounds 20 --threads 1 --json
     """
     from hx.bench import RIVALS, Job, compare
