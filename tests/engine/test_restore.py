@@ -387,6 +387,8 @@ def test_every_ordinary_end_restores(end, tmp_path, lacking):
     assert [p.name for p in tmp_path.iterdir()] == ["m.onnx"]
 
 
+# As above: an interrupt may fall into the callback of a weak reference.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_traceback_that_is_kept_keeps_nothing_hooked():
     """In a notebook the last traceback lives on, and with it every local of the engine."""
     model, x = Small().train(), torch.rand(2, 1, 6, 6)
