@@ -21,8 +21,13 @@ from ._matrices import (
 )
 from .reduction import vector_norm
 
-_SQUARE = lambda: torch.randn(3, 3) + 3 * torch.eye(3)  # noqa: E731
-_POSITIVE = lambda: torch.eye(3) + 0.1 * torch.ones(3, 3)  # noqa: E731
+
+def _square():
+    return torch.randn(3, 3) + 3 * torch.eye(3)
+
+
+def _positive():
+    return torch.eye(3) + 0.1 * torch.ones(3, 3)
 
 
 def _empty(op, spec):
@@ -47,7 +52,7 @@ def _solve(op, a, b, left, dtype):
     return op.Squeeze(x, [-1]) if vector else x, op.cast(info, torch.int32)
 
 
-@converter("torch.linalg.solve", cases=[case(_SQUARE, "float32[3,n]")])
+@converter("torch.linalg.solve", cases=[case(_square, "float32[3,n]")])
 def solve(op, A, B, *, left=True):
     return _solve(op, A, B, left, A.dtype)[0]
 
@@ -56,12 +61,12 @@ def solve(op, A, B, *, left=True):
 # or the step, counted from 1, that found nothing to divide by.
 
 
-@converter("torch.linalg.solve_ex", cases=[case(_SQUARE, "float32[3]")])
+@converter("torch.linalg.solve_ex", cases=[case(_square, "float32[3]")])
 def solve_ex(op, A, B, *, left=True, check_errors=False):
     return _solve(op, A, B, left, A.dtype)
 
 
-@converter("torch.ops.aten._linalg_solve_ex", cases=[case(_SQUARE, "float32[3,2]")])
+@converter("torch.ops.aten._linalg_solve_ex", cases=[case(_square, "float32[3,2]")])
 def solve_with_factors(op, A, B, *, left=True, check_errors=False):
     """What stands behind solve: the factors come along."""
     lu, pivots, info = factored(op, A if left else flipped(op, A))
@@ -69,12 +74,12 @@ def solve_with_factors(op, A, B, *, left=True, check_errors=False):
     return x, op.cast(lu, A.dtype), op.cast(pivots, torch.int32), op.cast(info, torch.int32)
 
 
-@converter("torch.linalg.inv", "torch.inverse", cases=[case(_SQUARE)])
+@converter("torch.linalg.inv", "torch.inverse", cases=[case(_square)])
 def inv(op, A):
     return inv_ex(op, A)[0]
 
 
-@converter("torch.linalg.inv_ex", cases=[case(_SQUARE)])
+@converter("torch.linalg.inv_ex", cases=[case(_square)])
 def inv_ex(op, A, *, check_errors=False):
     x, info = eliminated(op, A, eye_like(op, wide(op, A), A.shape[-1]))
     return op.cast(x, A.dtype), op.cast(info, torch.int32)
@@ -88,7 +93,7 @@ def _triangle(op, a, upper, unit):
     return op.Where(op.cast(one, torch.bool), 1, a)
 
 
-@converter("torch.linalg.solve_triangular", cases=[case(_SQUARE, "float32[3,n]", upper=True)])
+@converter("torch.linalg.solve_triangular", cases=[case(_square, "float32[3,n]", upper=True)])
 def solve_triangular(op, A, B, *, upper, left=True, unitriangular=False):
     a = _triangle(op, A, upper, unitriangular)
     if left:
@@ -130,7 +135,7 @@ def slogdet(op, A):
     return _sign_and_log(op, A)
 
 
-@converter("torch.logdet", cases=[case(_POSITIVE)])
+@converter("torch.logdet", cases=[case(_positive)])
 def logdet(op, input):
     sign, log = _sign_and_log(op, input)
     return op.Where(op.Less(sign, 0), float("nan"), log)
@@ -139,12 +144,12 @@ def logdet(op, input):
 # Factors.
 
 
-@converter("torch.linalg.cholesky", "torch.cholesky", cases=[case(_POSITIVE)])
+@converter("torch.linalg.cholesky", "torch.cholesky", cases=[case(_positive)])
 def linalg_cholesky(op, input, upper=False):
     return cholesky_ex(op, input, upper=upper)[0]
 
 
-@converter("torch.linalg.cholesky_ex", cases=[case(_POSITIVE), case(_POSITIVE, upper=True)])
+@converter("torch.linalg.cholesky_ex", cases=[case(_positive), case(_positive, upper=True)])
 def cholesky_ex(op, input, *, upper=False, check_errors=False):
     lower, info = cholesky(op, flipped(op, input) if upper else input)
     lower = op.cast(lower, input.dtype)
@@ -157,14 +162,14 @@ def _product(op, factor, upper):
     return op.MatMul(other, factor) if upper else op.MatMul(factor, other)
 
 
-@converter("torch.cholesky_solve", cases=[case("float32[3,n]", _POSITIVE)])
+@converter("torch.cholesky_solve", cases=[case("float32[3,n]", _positive)])
 def cholesky_solve(op, input, L, upper=False):
     factor = op.Trilu(wide(op, L), upper=int(upper))
     lower = flipped(op, factor) if upper else factor
     return op.cast(solved(op, flipped(op, lower), solved(op, lower, input)), op.result.dtype)
 
 
-@converter("torch.cholesky_inverse", cases=[case(_POSITIVE)])
+@converter("torch.cholesky_inverse", cases=[case(_positive)])
 def cholesky_inverse(op, input, upper=False):
     factor = op.Trilu(wide(op, input), upper=int(upper))
     whole = _product(op, factor, upper)
@@ -276,12 +281,12 @@ def _symmetric(op, a, uplo):
     return op.Add(half, other)
 
 
-@converter("torch.linalg.eigvalsh", cases=[case(_POSITIVE)])
+@converter("torch.linalg.eigvalsh", cases=[case(_positive)])
 def eigvalsh(op, A, UPLO="L"):
     return op.cast(eigen(op, _symmetric(op, A, UPLO))[0], op.result.dtype)
 
 
-@converter("torch.ops.aten._linalg_eigh", cases=[case(_POSITIVE, compute_v=False)])
+@converter("torch.ops.aten._linalg_eigh", cases=[case(_positive, compute_v=False)])
 def eigh(op, A, UPLO="L", compute_v=True):
     values, vectors = eigen(op, _symmetric(op, A, UPLO))
     vectors = op.cast(vectors, A.dtype) if compute_v else _empty(op, op.result[1])
@@ -361,7 +366,7 @@ def _pseudo_inverse(op, a, limit=None):
 
 @converter("torch.pinverse", cases=[case("float32[n,4,3]")])
 @converter("torch.linalg.pinv",
-           cases=[case("float32[n,4,3]"), case("float32[n,3,4]"), case(_POSITIVE, hermitian=True)])  # fmt: skip
+           cases=[case("float32[n,4,3]"), case("float32[n,3,4]"), case(_positive, hermitian=True)])  # fmt: skip
 def pinv(op, A, rcond=None, hermitian=False, *, atol=None, rtol=None):
     rows, columns = A.shape[-2:]
     if any(type(n) is int and n == 0 for n in A.shape):
@@ -476,7 +481,7 @@ def norm(op, A, ord=None, dim=None, keepdim=False, *, dtype=None):
     return matrix_norm(op, A, ord, (0, 1) if axes is None else axes, keepdim)
 
 
-@converter("torch.linalg.cond", cases=[case(_SQUARE), case(_SQUARE, "fro")])
+@converter("torch.linalg.cond", cases=[case(_square), case(_square, "fro")])
 def cond(op, A, p=None):
     dtype = op.result.dtype
     if p in (None, 2, -2):

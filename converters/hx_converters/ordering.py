@@ -159,7 +159,8 @@ def _places(op, bounds, x, right, dtype):
     return op.ReduceSum(op.cast(below, dtype), [below.rank - 1], keepdims=0)
 
 
-_sorted = lambda: torch.tensor([-1.5, -0.5, 0.25, 0.75, 2.0])  # noqa: E731
+def _sorted():
+    return torch.tensor([-1.5, -0.5, 0.25, 0.75, 2.0])
 
 
 @converter("torch.searchsorted",

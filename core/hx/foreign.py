@@ -25,6 +25,7 @@ from .errors import Where
 if TYPE_CHECKING:
     from .recording import Recording
 
+_C_FUNCTION = type(ctypes.pythonapi.Py_IncRef).__mro__[1]  # of every library's functions
 _DEEP = 3  # functions that are followed, one in the other
 END = 1 << 30
 _SEEN = {"torch", "numpy", "hx", "hx_converters"} | set(sys.stdlib_module_names)
@@ -221,7 +222,7 @@ def _value(node: ast.expr, names: Mapping[str, Any]) -> Any:
 
 
 def _is_compiled(thing: Any) -> bool:
-    if isinstance(thing, ctypes._CFuncPtr):  # type: ignore[attr-defined]
+    if isinstance(thing, _C_FUNCTION):
         return True
     kind = type(thing)
     if kind.__name__ in _KINDS or kind.__module__.partition(".")[0] in _COMPILERS:

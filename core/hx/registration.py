@@ -34,7 +34,7 @@ class Case:
     """An example call of a target. Tests, `hx packs check` and the coverage table come from it.
 
     Strings in the input grammar, anywhere in `args` and `kwargs`, stand for tensors, and words in
-    them for dynamic dims: `"float32[batch,3,8,8]"`, `"int64[n,s]<100"`. A lambda without
+    them for dynamic dims: `"float32[batch,3,8,8]"`, `"int64[n,s]<100"`. A function without
     parameters stands for what it returns, for tensors that cannot be random.
     """
 
@@ -61,9 +61,9 @@ def case(
     """An example call: the target is called with `*args, **kwargs`.
 
     `init` and `init_kwargs` construct the module first, when the target is a module's forward or
-    a method. A lambda among the arguments stands for what it returns. `opsets` and `dtypes` narrow
-    where the case runs (`dtypes` replaces the dtype of the floating-point tensors, one run for
-    each). `expect` names operators that the graph must have.
+    a method. A function without parameters among the arguments stands for what it returns.
+    `opsets` and `dtypes` narrow where the case runs (`dtypes` replaces the dtype of the
+    floating-point tensors, one run for each). `expect` names operators that the graph must have.
 
         case("float32[batch,3,8,8]", init=(3, 4, 3), expect=["Conv"])
     """

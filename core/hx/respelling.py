@@ -199,7 +199,7 @@ def _functions(things: Iterable[Any]) -> list[types.FunctionType]:
 
 def _filled(cell: types.CellType) -> bool:
     try:
-        cell.cell_contents  # noqa: B018
+        _ = cell.cell_contents
     except ValueError:
         return False
     return True

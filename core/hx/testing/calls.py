@@ -118,9 +118,9 @@ def _callable(target: str, case: Case, dtype: str | None) -> Any:
 
 
 def _value(given: Any) -> Any:
-    """A lambda stands for what it returns."""
-    is_lambda = inspect.isfunction(given) and given.__name__ == "<lambda>"
-    return given() if is_lambda else given
+    """A function without parameters stands for what it returns."""
+    makes = inspect.isfunction(given) and not inspect.signature(given).parameters
+    return given() if makes else given
 
 
 def _filled(value: Any, tensors: Any) -> Any:
