@@ -107,6 +107,7 @@ def _export(
     return program
 
 
+@within(fewer_collections)
 @within(aside)
 def scan(
     model: Any,

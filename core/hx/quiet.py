@@ -8,11 +8,12 @@ import threading
 _lock = threading.RLock()
 _users: set[object] = set()
 _before: list[tuple[int, int, int]] = []  # the thresholds that the first user found
+_SELDOM = 20_000  # new objects between two looks at them; Python's own 700 is a node's or two
 _NEVER = 1 << 30
 
 
 class fewer_collections:
-    """No full garbage collections meanwhile: they would look at every object of every library.
+    """Fewer garbage collections meanwhile, and no full ones: these look at all of every library.
 
     The thresholds belong to all threads: the first export changes them, the last restores them.
     """
@@ -25,6 +26,7 @@ class fewer_collections:
     def __enter__(self) -> None:
         try:
             self._open = True
+            # On one line: an interrupt comes between lines, and would leave the lock taken.
             with _lock: self._start()  # noqa: E701  # fmt: skip
         except BaseException:
             self.close()
@@ -35,14 +37,14 @@ class fewer_collections:
 
     def close(self) -> None:
         if self._open:
-            with _lock: self._put_back()  # noqa: E701  # fmt: skip
+            with _lock: self._put_back()  # noqa: E701  # as above  # fmt: skip
 
     def _start(self) -> None:
         _users.add(self._token)
         if not _before:
             _before.append(gc.get_threshold())
         first, second, _ = gc.get_threshold()
-        gc.set_threshold(first, second, _NEVER)
+        gc.set_threshold(first and max(first, _SELDOM), second, _NEVER)  # 0 means none at all
 
     def _put_back(self) -> None:
         _users.discard(self._token)

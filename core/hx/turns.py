@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 # Entered as it is: a condition's own `__enter__` is Python, where an interrupt may come between
-# taking the lock and saying so.
+# taking the lock and saying so. For the same reason `with` and its body stand on one line.
 _lock = threading.RLock()
 _free = threading.Condition(_lock)
 _taken: dict[int, tuple[int, set[object]]] = {}  # id of a module -> its thread, and on what grounds
