@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from . import containers, graph, passes, randomness
+from . import containers, graph, passes, randomness, symbolic
 from . import dynamic as dynamic_axes
 from .capture import Capture, capture, prepare
 from .errors import EscapeError, MissingConverters, UsageError
@@ -177,6 +177,7 @@ def _report(captured: Capture, registry: Registry, opset: int) -> Report:
     report.changed_buffers = captured.changed_buffers
     report.notes = captured.notes
     captured.notes += randomness.notes(recording.builder.nodes)
+    captured.notes += symbolic.passed_over(recording.builder.opset)
     report.converters = dict(sorted(recording.converted.items()))
     for node in recording.builder.nodes:
         if node.origin is not None:

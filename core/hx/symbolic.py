@@ -7,8 +7,8 @@
 
     torch.onnx.register_custom_op_symbolic("acme::swirl", lambda g, x, k: ..., opset)
 
-`Graph` stands in for the `g` of such a function, `Symbol` for a value of it. A converter that a
-pack or the user registered for the same thing comes first.
+`Graph` stands in for the `g` of such a function, a `Symbol` for a value of it (see `symbols`). A
+converter that a pack or the user registered for the same thing comes first.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ import torch
 from . import dims
 from .errors import BuilderError
 from .registration import Registration, place
+from .symbols import Lacks, Listed, Node, Symbol
 from .values import Value
 
 PACK = "symbolic"
-_ATTRIBUTE = re.compile(r"(.+)_([ifstz])")
+_ATTRIBUTE = re.compile(r"(.+)_([ifstzg])")
 
 
 def of_function(cls: type) -> Registration | None:
@@ -35,7 +36,7 @@ def of_function(cls: type) -> Registration | None:
     symbolic = getattr(cls, "symbolic", None)
     if not callable(symbolic):
         return None
-    return _registration(f"{cls.__module__}.{cls.__qualname__}", symbolic)
+    return _registration(f"{cls.__module__}.{cls.__qualname__}", symbolic, False)
 
 
 def of_operator(key: str, opset: int) -> Registration | None:
@@ -49,7 +50,23 @@ def of_operator(key: str, opset: int) -> Registration | None:
     group = table.get_function_group(key)
     custom = group._functions._overrides
     versions = [v for v in custom if v <= opset]
-    return _registration(key, custom[max(versions)]) if versions else None
+    return _registration(key, custom[max(versions)], True) if versions else None
+
+
+def passed_over(opset: int) -> list[str]:
+    """What somebody registered for PyTorch's own operators, and is not asked: said as a note."""
+    table = _table()
+    found = []
+    for key in sorted(table.all_functions()) if table is not None else ():
+        custom = table.get_function_group(key)._functions._overrides
+        if key.startswith("aten::") and any(version <= opset for version in custom):
+            found.append(key)
+    if not found:
+        return []
+    return [
+        f"registered with torch.onnx, and not asked, because hx has converters of its own: "
+        f"{', '.join(found)}; a converter for the torch function comes first (hx packs new)"
+    ]
 
 
 def _table() -> Any:
@@ -62,11 +79,12 @@ def _table() -> Any:
 
 
 @functools.lru_cache(maxsize=1024)
-def _registration(target: str, symbolic: Callable) -> Registration:
+def _registration(target: str, symbolic: Callable, lists: bool) -> Registration:
     def convert(op, *args, **kwargs):
         graph = Graph(op)
-        made = symbolic(graph, *map(_wrapped, args), **{k: _wrapped(v) for k, v in kwargs.items()})
-        return _unwrapped(made)
+        given = [wrapped(x, op, lists) for x in args]
+        named = {key: wrapped(x, op, lists) for key, x in kwargs.items()}
+        return graph.unwrapped(symbolic(graph, *given, **named))
 
     file, line = place(symbolic)
     return Registration(target, convert, pack=PACK, file=file, line=line)
@@ -84,13 +102,17 @@ class Graph:
         plain = {}
         for key, value in attributes.items():
             match = _ATTRIBUTE.fullmatch(key)
-            if match is None:
+            if match is None or match[2] == "g":
                 raise BuilderError(
                     f"{name}: the attribute {key} does not end in its type",
                     hint=f"write {key}_i, {key}_f, {key}_s or {key}_t",
                 )
             if value is not None:
-                plain[match[1]] = value
+                plain[match[1]] = _typed(value, match[2], f"{name}: the attribute {key}")
+        if name == "prim::Constant" and not plain:
+            return Symbol(None, self._op, Node("prim::Constant"))
+        if name == "prim::ListConstruct":
+            return Listed(inputs, self._op)
         if domain in ("aten", "prim"):
             raise BuilderError(
                 f"{name} is an operator of PyTorch, and no runtime has it",
@@ -98,104 +120,66 @@ class Graph:
             )
         if kind == "Constant" and domain in ("", "onnx"):
             return Symbol(self._op.constant(next(iter(plain.values()))), self._op)
-        values = [_unwrapped(x) for x in inputs]
+        values = [self.unwrapped(x) for x in inputs]
+        if any(isinstance(x, list) and any(isinstance(n, Value) for n in x) for x in values):
+            raise BuilderError(
+                f"{name}: an input is a list of tensors, and an ONNX node takes each by itself",
+                hint="unpack it: g.op(name, *sym_help._unpack_list(tensors))",
+            )
         many = outputs if outputs > 1 else None
         if domain in ("", "onnx"):
             made = getattr(self._op, kind)(*values, outputs=many, **plain)
         else:
             made = self._op(domain, kind, *values, outputs=many, **plain)
-        return _wrapped_in(made, self._op)
+        symbols = [Symbol(x, self._op) for x in (made if many else [made])]
+        for symbol in symbols:
+            symbol._node = Node(f"{domain or 'onnx'}::{kind}", inputs, symbols, symbol._contents)
+        return tuple(symbols) if many else symbols[0]
+
+    def unwrapped(self, x: Any) -> Any:
+        """What hx's own builder takes for a value, a number, or a tensor that symbolic made."""
+        if type(x) is Listed:
+            return [self.unwrapped(v) for v in x]
+        if isinstance(x, torch._C.Value):
+            return x.value
+        if isinstance(x, torch.Tensor):
+            known = isinstance(x, torch.nn.Parameter) or self._op._recording.live.find(x)
+            return self._op.value(x) if known else self._op.constant(x.clone())
+        if type(x) in (list, tuple):
+            return type(x)(map(self.unwrapped, x))
+        return x
 
     def __getattr__(self, name: str) -> Any:
-        raise BuilderError(
+        raise Lacks(
             f"g.{name} belongs to PyTorch's own graph, and is not to be had here",
             hint="write the nodes with g.op(...), or a converter: hx packs new",
         )
 
 
-class Symbol:
-    """A value, as functions for the older exporter ask of it. The names are PyTorch's."""
-
-    def __init__(self, value: Value, op: Any = None) -> None:
-        self.value = value
-        self._op = op
-
-    def type(self) -> Type:
-        return Type(self.value.dtype, self.value.shape)
-
-    def setType(self, kind: Any) -> Symbol:
-        """Said for PyTorch's benefit: here the real output says it."""
-        return self
-
-    setTypeAs = setType
-
-    def debugName(self) -> str:
-        return self.value.label()
-
-    def __getattr__(self, name: str) -> Any:
-        raise BuilderError(
-            f"a value of hx has no {name}()",
-            hint="a converter can do without it: see `hx packs new`",
-        )
+def _typed(value: Any, kind: str, name: str) -> Any:
+    """An attribute of the type that its name says; the value of a constant stands for its numbers."""
+    if isinstance(value, torch._C.Value) and value.node().kind() == "onnx::Constant":
+        value = value.node().t("value")
+    if isinstance(value, torch.Tensor):
+        return value if kind in "tz" else _typed(value.tolist(), kind, name)
+    if isinstance(value, (list, tuple)):
+        return [_typed(v, kind, name) for v in value]
+    if isinstance(value, torch.dtype) or type(value) in (dims.Dim, dims.DimFloat):
+        return value  # a number, and a size that may vary: the builder knows what to say
+    if kind == "s" and isinstance(value, (str, bytes)):
+        return value
+    if kind == "f" and isinstance(value, (int, float)):
+        return float(value)
+    if kind == "i" and hasattr(value, "__int__") and not isinstance(value, (str, float)):
+        return int(value)
+    raise BuilderError(f"{name} cannot be {value!r}")
 
 
-class Type:
-    """The type of a value: sizes that may vary are None, as they are there."""
-
-    def __init__(self, dtype: torch.dtype, shape: tuple | None) -> None:
-        self._dtype, self._shape = dtype, shape
-
-    def dtype(self) -> torch.dtype:
-        return self._dtype
-
-    def scalarType(self) -> str:
-        return _SCALARS.get(self._dtype, str(self._dtype).removeprefix("torch."))
-
-    def dim(self) -> int | None:
-        return None if self._shape is None else len(self._shape)
-
-    def sizes(self) -> list[int | None] | None:
-        if self._shape is None:
-            return None
-        return [None if dims.is_dynamic(n) else int(n) for n in self._shape]
-
-    varyingSizes = sizes
-
-    def kind(self) -> str:
-        return "TensorType"
-
-    def isSubtypeOf(self, other: Any) -> bool:
-        return other.kind() == "TensorType"
-
-    def with_sizes(self, sizes: Any) -> Type:
-        return Type(self._dtype, tuple(sizes))
-
-    def with_dtype(self, dtype: torch.dtype) -> Type:
-        return Type(dtype, self._shape)
-
-
-_SCALARS = {
-    torch.float32: "Float", torch.float64: "Double", torch.float16: "Half", torch.int64: "Long",
-    torch.int32: "Int", torch.int16: "Short", torch.int8: "Char", torch.uint8: "Byte",
-    torch.bool: "Bool", torch.bfloat16: "BFloat16", torch.complex64: "ComplexFloat",
-}  # fmt: skip
-
-
-def _wrapped(x: Any) -> Any:
-    return _wrapped_in(x, None)
-
-
-def _wrapped_in(x: Any, op: Any) -> Any:
+def wrapped(x: Any, op: Any, lists: bool) -> Any:
+    """An argument as PyTorch gives it: a function gets lists as they are, an operator as values."""
     if isinstance(x, Value):
         return Symbol(x, op)
     if type(x) in (list, tuple):
-        return type(x)(_wrapped_in(v, op) for v in x)
-    return x
-
-
-def _unwrapped(x: Any) -> Any:
-    if isinstance(x, Symbol):
-        return x.value
-    if type(x) in (list, tuple):
-        return type(x)(map(_unwrapped, x))
+        inner = [wrapped(v, op, lists) for v in x]
+        return Listed(inner, op) if lists else type(x)(inner)
     return x
