@@ -140,7 +140,7 @@ class Graph:
         """What hx's own builder takes for a value, a number, or a tensor that symbolic made."""
         if type(x) is Listed:
             return [self.unwrapped(v) for v in x]
-        if isinstance(x, torch._C.Value):
+        if type(x) is Symbol:
             return x.value
         if isinstance(x, torch.Tensor):
             known = isinstance(x, torch.nn.Parameter) or self._op._recording.live.find(x)

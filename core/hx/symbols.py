@@ -20,17 +20,26 @@ class Lacks(BuilderError, AttributeError):
     """What a stand-in does not have: `hasattr` may ask, and whoever uses it is told."""
 
 
-class Symbol:
+class StandIn:
+    """What `isinstance` takes for a class of PyTorch's."""
+
+    _passes_for: str
+
+    @property  # type: ignore[misc]  # every object can be given another class, and these cannot
+    @property
+    def __class__(self):
+        return getattr(torch._C, self._passes_for)
+
+
+class Symbol(StandIn):
     """A value of the graph, or None in the place of one (`value`)."""
+
+    _passes_for = "Value"
 
     def __init__(self, value: Value | None, op: Any, node: Node | None = None) -> None:
         self.value = value
         self._op = op
         self._node = node
-
-    @property
-    def __class__(self):  # what isinstance goes by
-        return torch._C.Value
 
     def type(self) -> Type:
         if self.value is None:
@@ -72,16 +81,14 @@ class Symbol:
         )
 
 
-class Listed(list):
+class Listed(StandIn, list):
     """A list that an operator was given. To PyTorch it is a value: a constant, or made by a node."""
+
+    _passes_for = "Value"
 
     def __init__(self, items: Iterable[Any], op: Any = None) -> None:
         super().__init__(items)
         self._op = op
-
-    @property
-    def __class__(self):
-        return torch._C.Value
 
     def node(self) -> Node:
         if self and all(type(x) is float for x in self):
@@ -99,8 +106,10 @@ class Listed(list):
         return "list"
 
 
-class Node:
+class Node(StandIn):
     """What made a value: the kind of the node, what it was given, and the contents of a constant."""
+
+    _passes_for = "Node"
 
     def __init__(
         self,
@@ -111,10 +120,6 @@ class Node:
     ) -> None:
         self._kind, self._inputs, self._outputs = kind, inputs, outputs
         self._contents = contents
-
-    @property
-    def __class__(self):
-        return torch._C.Node
 
     def kind(self) -> str:
         return self._kind if self._contents() is None else "onnx::Constant"
@@ -169,17 +174,13 @@ class Node:
         )
 
 
-class Type:
+class Type(StandIn):
     """The type of a value. Sizes that may vary are None among `varyingSizes`."""
 
     def __init__(
         self, dtype: torch.dtype | None, shape: Sequence[Any] | None, kind: str = "TensorType"
     ) -> None:
-        self._dtype, self._shape, self._kind = dtype, shape, kind
-
-    @property
-    def __class__(self):
-        return getattr(torch._C, self._kind)
+        self._dtype, self._shape, self._passes_for = dtype, shape, kind
 
     def dtype(self) -> torch.dtype | None:
         return self._dtype
@@ -202,19 +203,19 @@ class Type:
         return None if varying is None else Sizes(varying)
 
     def kind(self) -> str:
-        return self._kind
+        return self._passes_for
 
     def isSubtypeOf(self, other: Any) -> bool:
-        return other.kind() == self._kind
+        return other.kind() == self._passes_for
 
     def getElementType(self) -> Type:
         return Type(self._dtype, None)
 
     def with_sizes(self, sizes: Any) -> Type:
-        return Type(self._dtype, None if sizes is None else tuple(sizes), self._kind)
+        return Type(self._dtype, None if sizes is None else tuple(sizes), self._passes_for)
 
     def with_dtype(self, dtype: torch.dtype) -> Type:
-        return Type(dtype, self._shape, self._kind)
+        return Type(dtype, self._shape, self._passes_for)
 
     def device(self) -> None:
         return None
