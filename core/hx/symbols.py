@@ -25,8 +25,7 @@ class StandIn:
 
     _passes_for: str
 
-    @property  # type: ignore[misc]  # every object can be given another class, and these cannot
-    @property
+    @property  # type: ignore[misc]  # one may set the class of any other object, and not of these
     def __class__(self):
         return getattr(torch._C, self._passes_for)
 
