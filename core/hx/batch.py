@@ -238,8 +238,7 @@ def _stamp(path: Path) -> list[Any] | None:
 class _Running:
     entry: Entry
     process: subprocess.Popen
-    out: Any
-    err: Any
+    said: tempfile.TemporaryDirectory  # its stdout and stderr
     started: float
     made_from: str
 
@@ -313,18 +312,20 @@ def _start(entry: Entry, jobs: int) -> _Running:
     if jobs > 1:  # or each would take all of the cores
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
         environment.setdefault("OMP_NUM_THREADS", str(max(1, (cores or 1) // jobs)))
-    out, err = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115 - closed at the end
+    said = tempfile.TemporaryDirectory(prefix="hx-batch-")
     words = ["export", entry.spec, "-o", str(entry.output), *entry.words, "--json", "--quiet"]
     made_from = _made_from(entry)  # before it is read: what changes meanwhile counts as a change
-    process = subprocess.Popen(
-        [sys.executable, "-m", "hx", *words],
-        cwd=entry.folder,
-        stdin=subprocess.DEVNULL,
-        stdout=out,
-        stderr=err,
-        env=environment,
-    )
-    return _Running(entry, process, out, err, time.perf_counter(), made_from)
+    out, err = _outputs(said)
+    with out.open("wb") as stdout, err.open("wb") as stderr:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "hx", *words],
+            cwd=entry.folder,
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
+            env=environment,
+        )
+    return _Running(entry, process, said, time.perf_counter(), made_from)
 
 
 def _ended(run: _Running, notes: Notes) -> Result:
@@ -352,12 +353,13 @@ def _cut_short(run: _Running, notes: Notes) -> Result:
     return result
 
 
+def _outputs(said: tempfile.TemporaryDirectory) -> tuple[Path, Path]:
+    return Path(said.name, "stdout"), Path(said.name, "stderr")
+
+
 def _said_by(run: _Running) -> tuple[dict[str, Any], str]:
-    texts = []
-    for file in (run.out, run.err):
-        file.seek(0)
-        texts.append(file.read().decode("utf-8", "replace"))
-        file.close()
+    with run.said:
+        texts = [f.read_text("utf-8", "replace") for f in _outputs(run.said)]
     try:
         said = json.loads(texts[0])
     except ValueError:

@@ -151,7 +151,7 @@ class Call:
         if not self.done:
             try:
                 self._real = self._run()
-            except BaseException as e:
+            except BaseException as e:  # also an interrupt: `real` is not asked again
                 self.error = e
                 raise
             self.done = True
@@ -160,7 +160,7 @@ class Call:
     def result(self) -> Any:
         try:
             return describe(self.real())
-        except Exception as e:
+        except Exception as e:  # the model's own, that the caller hears as it is
             raise ModelRaised from e
 
     def assign(self, x: Value, value: Value) -> None:

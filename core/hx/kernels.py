@@ -34,7 +34,7 @@ def _op_run(kernel: ReferenceKernel) -> type:
         taken = given if open_ended else {k: v for k, v in given.items() if k in known}
         try:
             result = kernel.run(*inputs, **taken)
-        except Exception as problem:
+        except Exception as problem:  # a pack's code: it is told as the pack's
             file, line = origin(problem)
             raise VerificationError(
                 f"the reference kernel of {name} ({kernel.pack}) raises {brief(problem)}",

@@ -14,7 +14,7 @@ def run(model: Any, registry: Any) -> Any:
             model = graph_pass.run(model) or model
         except HxError:
             raise
-        except Exception as e:
+        except Exception as e:  # a pack's code: it is told as the pack's
             raise ConverterError(
                 f"the graph pass {graph_pass.name} ({graph_pass.pack}) raised "
                 f"{type(e).__name__}: {e}",

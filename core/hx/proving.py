@@ -175,7 +175,7 @@ def _case(
         return [Case(name, tensors, run(captured, tensors))], []
     except HxError:
         raise
-    except Exception as e:
+    except Exception as e:  # the model's own, at a size that it does not take
         first = str(e).strip().splitlines()[0] if str(e).strip() else type(e).__name__
         return [], [f"the model itself refuses {name} inputs: {first}"]
 

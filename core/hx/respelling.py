@@ -301,7 +301,8 @@ def _written(code: types.CodeType) -> tuple[ast.stmt, int]:
         except SyntaxError:
             continue  # the last statement goes on
         if indented:
-            (made,) = made.body  # type: ignore[attr-defined]
+            assert isinstance(made, ast.If)
+            (made,) = made.body
         return made, first - len(head)
     raise SyntaxError(f"no function ends after line {last}")
 
@@ -385,11 +386,12 @@ class _Speller(ast.NodeTransformer):
         self.generic_visit(node)
         if isinstance(node.func, ast.Attribute) and node.func.attr == "numel" and not node.args:
             return self._called(node, "count", node.func.value)
-        helper = {"int": "whole", "float": "real"}.get(getattr(node.func, "id", ""))
+        name = node.func.id if isinstance(node.func, ast.Name) else ""
+        helper = {"int": "whole", "float": "real"}.get(name)
         plain = (
             len(node.args) == 1 and not node.keywords and not isinstance(node.args[0], ast.Starred)
         )
-        if helper is None or not plain or node.func.id in self.local:  # type: ignore[attr-defined]
+        if helper is None or not plain or name in self.local:
             return node
         return self._called(node, helper, node.args[0])
 

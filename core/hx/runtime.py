@@ -72,7 +72,7 @@ class Session:
             alive.append(array)
         try:
             results = self._session.run_with_ort_values(None, values)
-        except Exception as error:
+        except Exception as error:  # as above
             raise Refused(error) from error
         return [from_ort(result) for result in results]
 

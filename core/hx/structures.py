@@ -118,8 +118,8 @@ def own(leaf: Any) -> Any:
         return leaf
     try:
         return copy.deepcopy(leaf)
-    except Exception:
-        return leaf  # a lock, a file, a generator: shared, as everywhere else
+    except Exception:  # a lock, a file, a generator, each in its own words
+        return leaf  # shared, as everywhere else
 
 
 def _key(k: Any) -> str:

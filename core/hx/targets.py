@@ -253,7 +253,7 @@ def _of_module(text: str, module: types.ModuleType, name: str, may_import: bool)
 def _import(text: str, name: str) -> Any:
     try:
         return importlib.import_module(name)
-    except Exception as e:
+    except Exception as e:  # whatever a library does as it is imported
         raise TargetError(f"{text}: importing {name} failed", why=f"{type(e).__name__}: {e}") from e
 
 

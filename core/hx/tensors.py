@@ -34,7 +34,9 @@ def read(path: Path, mapped: bool = False) -> Any:
         return _safetensors(path) if suffix == ".safetensors" else _torch(path, mapped)
     except UsageError:
         raise
-    except Exception as problem:
+    except (
+        Exception
+    ) as problem:  # four readers, each with errors of its own for what is no such file
         text = str(problem).strip()
         first = text.splitlines()[0] if text else type(problem).__name__
         raise UsageError(

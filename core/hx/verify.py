@@ -183,14 +183,14 @@ def _reference(source: Path | bytes, kernels: Sequence[type]) -> Run:
         evaluator = ReferenceEvaluator(
             source if isinstance(source, bytes) else os.fspath(source), new_ops=list(kernels)
         )
-    except Exception as error:
+    except Exception as error:  # the evaluator's exceptions share no base
         raise Refused(error) from error
 
     def run(feeds: Mapping[str, Any]) -> list:
         arrays = {name: TorchTensor(tensor).numpy() for name, tensor in feeds.items()}
         try:
             results: Any = evaluator.run(None, arrays)
-        except Exception as error:
+        except Exception as error:  # numpy's, the evaluator's, or a kernel's
             raise Refused(error) from error
         return [torch.as_tensor(_native(result)) for result in results]
 

@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -32,17 +31,18 @@ class Child:
     def __init__(self, folder: Path, threads: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
-        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed in close()
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "hx.bench.worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            text=True,
-            # Threads that wait for work must not take the core from the side whose turn it is.
-            env={"OMP_WAIT_POLICY": "passive", **os.environ}
-            | ({"OMP_NUM_THREADS": str(threads)} if threads else {}),
-        )
+        self._errors = folder / "stderr"
+        with self._errors.open("wb") as errors:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "hx.bench.worker"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                # Threads that wait for work must not take the core from the side whose turn it is.
+                env={"OMP_WAIT_POLICY": "passive", **os.environ}
+                | ({"OMP_NUM_THREADS": str(threads)} if threads else {}),
+            )
 
     def ask(self, do: str, **what: Any) -> dict[str, Any]:
         """The answer to one request; a worker that died says how."""
@@ -69,7 +69,7 @@ class Child:
         if self._process.poll() is None:
             self._process.kill()
         self._process.wait()
-        for stream in (self._process.stdin, self._process.stdout, self._errors):
+        for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
                 with contextlib.suppress(BrokenPipeError):
                     stream.close()
@@ -78,6 +78,5 @@ class Child:
         code = self._process.wait()
         if code < 0:
             return f"its process was ended by {signal.Signals(-code).name}"
-        self._errors.seek(0)
-        lines = self._errors.read().decode(errors="replace").strip().splitlines()
+        lines = self._errors.read_text(errors="replace").strip().splitlines()
         return f"its process ended with code {code}{': ' + lines[-1] if lines else ''}"

@@ -138,7 +138,7 @@ def main() -> None:
         action: Callable[..., dict[str, Any]] = getattr(worker, request.pop("do"))
         try:
             reply = {"ok": True, **action(**request)}
-        except Exception as problem:
+        except Exception as problem:  # an exporter that fails is a line of the table
             reply = {"ok": False, **_told(problem)}
         replies.write(json.dumps(reply) + "\n")
         replies.flush()

@@ -29,7 +29,7 @@ def main() -> None:
         sys.exit(1)
     except KeyboardInterrupt:
         _fail("stopped", 130)
-    except Exception as problem:
+    except Exception as problem:  # the last border: people see a line, not a traceback
         if debug:
             raise
         from hx.findings import brief, origin

@@ -118,7 +118,7 @@ def _open_dims(file: Path) -> dict[str, dict[int, str]]:
 
     try:
         model = onnx.load(file, load_external_data=False)
-    except Exception as problem:
+    except Exception as problem:  # what protobuf raises for a file that is no model has no name
         raise UsageError(
             f"{file} is not an ONNX file, or is truncated",
             why=str(problem).strip().splitlines()[0],

@@ -34,8 +34,8 @@ class Owner:
         now = threading.get_ident()
         if now == self.thread:
             return True
-        known = threading._active.get(now)  # type: ignore[attr-defined]
-        return known is None or isinstance(known, threading._DummyThread)
+        known = [each for each in threading.enumerate() if each.ident == now]
+        return all(isinstance(each, threading._DummyThread) for each in known)
 
     def withdraw(self) -> None:
         for back in list(self.placed):

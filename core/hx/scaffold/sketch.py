@@ -154,7 +154,7 @@ def _case(target: str, function: Any) -> str:
             call = call_of(target, case(*specs))
             with torch.no_grad():
                 result = call.model(*call.tensors)
-        except Exception:
+        except Exception:  # the guess does not fit the function, whatever it says of it
             continue
         if isinstance(result, torch.Tensor):
             return f"case({', '.join(repr(spec) for spec in specs).replace(chr(39), chr(34))})"

@@ -94,7 +94,7 @@ class CaseRun:
             if missing and any(each.target == self.registration.target for each in missing):
                 what = "the converter declines (NotImplemented) its own case"
             raise CaseFailure(self._explain(f"{what}\n{_indent(str(problem))}")) from None
-        except Exception as problem:
+        except Exception as problem:  # the author's code, or the runtime's
             from hx.findings import brief, origin
 
             file, line = origin(problem)
