@@ -10,35 +10,15 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import torch
+from called import Call, asked
 from torch import nn
 
 import hx
-from hx import Registry
 
 TABLE = torch.arange(3.0)
 HELD = {"deep": [{"table": torch.arange(3.0)}]}
 BASE = np.arange(3, dtype=np.float32)
 FROM_NUMPY = torch.from_numpy(BASE)
-
-
-class Call(nn.Module):
-    def __init__(self, function, **parts):
-        super().__init__()
-        self.function = function
-        for name, part in parts.items():
-            setattr(self, name, part)
-
-    def forward(self, x):
-        return self.function(self, x)
-
-
-def asked(model, args, *converters, alone=False, **options):
-    registry = Registry() if alone else Registry.installed()
-    for one in converters:
-        registry.add(one)
-    program = hx.export(model, args, packs=registry, **options)
-    program.ops = [node.op_type for node in program.model.graph]
-    return program
 
 
 def out_of_sight(function, *args):

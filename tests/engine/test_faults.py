@@ -7,31 +7,11 @@ import linecache
 import pytest
 import torch
 import torch.nn.functional as F
+from called import Call, asked
 from torch import nn
 
 import hx
-from hx import Registry, converter
-
-
-def asked(model, args, *converters, alone=False, registry=None, **options):
-    registry = Registry() if alone else registry or Registry.installed()
-    for one in converters:
-        registry.add(one)
-    program = hx.export(model, args, packs=registry, **options)
-    program.ops = [node.op_type for node in program.model.graph]
-    return program
-
-
-class Call(nn.Module):
-    def __init__(self, function, **parts):
-        super().__init__()
-        self.function = function
-        for name, part in parts.items():
-            setattr(self, name, part)
-
-    def forward(self, x):
-        return self.function(self, x)
-
+from hx import converter
 
 # Missing: all of them, in one run.
 

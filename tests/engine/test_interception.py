@@ -10,21 +10,12 @@ import textwrap
 import pytest
 import torch
 import torch.nn.functional as F
+from called import Call, asked
 from torch import nn
 from torch.nn.functional import relu as imported_relu
 
 import hx
-from hx import Registry, converter
-
-
-def asked(model, args, *converters, alone=False, registry=None, **options):
-    """Exports with these converters before the installed ones; what was asked, and the nodes."""
-    registry = Registry() if alone else registry or Registry.installed()
-    for one in converters:
-        registry.add(one)
-    program = hx.export(model, args, packs=registry, **options)
-    program.ops = [node.op_type for node in program.model.graph]
-    return program
+from hx import converter
 
 
 def speaks(target, body, **options):
@@ -36,19 +27,6 @@ def speaks(target, body, **options):
 
     convert.calls = 0
     return converter(target, **options)(convert)
-
-
-class Call(nn.Module):
-    """A function as a module, so that the converters of its calls are asked."""
-
-    def __init__(self, function, **parts):
-        super().__init__()
-        self.function = function
-        for name, part in parts.items():
-            setattr(self, name, part)
-
-    def forward(self, x):
-        return self.function(self, x)
 
 
 # Names of torch.

@@ -9,29 +9,11 @@ import warnings
 
 import pytest
 import torch
+from called import Plain, asked
 from torch import nn
 
 import hx
-from hx import Registry, converter
-
-
-def asked(model, args, *converters, **options):
-    registry = Registry.installed()
-    for one in converters:
-        registry.add(one)
-    program = hx.export(model, args, packs=registry, **options)
-    program.ops = [node.op_type for node in program.model.graph]
-    return program
-
-
-class Call(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, *xs):
-        return self.function(*xs)
-
+from hx import converter
 
 ACME = """
     import torch
@@ -125,23 +107,23 @@ def acme(tmp_path_factory):
 
 def test_the_body_of_a_function_is_recorded(acme):
     x = torch.randn(2, 3)
-    program = asked(Call(lambda x: acme.Plain.apply(x, 2.0)), x, dynamic={"xs_0": {0: "b"}})
+    program = asked(Plain(lambda x: acme.Plain.apply(x, 2.0)), x, dynamic={"xs_0": {0: "b"}})
     assert program.ops == ["Relu", "Mul"]
-    assert asked(Call(lambda x: acme.Split.apply(x, 3.0)), x).ops == ["Mul", "Add"]
-    assert asked(Call(lambda x: acme.Split.apply(x)[1]), x).ops == ["Add"]
-    assert asked(Call(lambda x: acme.Heir.apply(x, 2.0)), x).ops == ["Relu", "Mul"]
+    assert asked(Plain(lambda x: acme.Split.apply(x, 3.0)), x).ops == ["Mul", "Add"]
+    assert asked(Plain(lambda x: acme.Split.apply(x)[1]), x).ops == ["Add"]
+    assert asked(Plain(lambda x: acme.Heir.apply(x, 2.0)), x).ops == ["Relu", "Mul"]
 
 
 def test_functions_that_return_or_write_to_their_input(acme):
     x = torch.randn(2, 3)
-    assert asked(Call(lambda x: acme.Same.apply(x * 2) + 1), x).ops == ["Mul", "Add"]
+    assert asked(Plain(lambda x: acme.Same.apply(x * 2) + 1), x).ops == ["Mul", "Add"]
 
     def written(x):
         y = x * 2
         z = acme.Write.apply(y)
         return y, z
 
-    program = asked(Call(written), x)
+    program = asked(Plain(written), x)
     assert program.ops.count("Mul") == 2
     assert len(program.model.graph.outputs) == 2
 
@@ -172,20 +154,23 @@ def test_a_converter_of_a_function_class(acme, target):
     mine = converter(target)(plain)
     apply = acme.Plain.apply
     for call in (lambda x: acme.Plain.apply(x, 2.0), lambda x: apply(x, 2.0)):
-        program = asked(Call(call), torch.randn(2, 3), mine)
+        program = asked(Plain(call), torch.randn(2, 3), mine)
         assert program.ops == ["Max", "Mul"]
         assert program.report.converters == {target: 1}
     # Another function of the same base is not meant by it, and an heir is.
-    assert asked(Call(lambda x: acme.Split.apply(x)), torch.randn(2, 3), mine).ops == ["Mul", "Add"]
-    assert asked(Call(lambda x: acme.Heir.apply(x, 2.0)), torch.randn(2, 3), mine).ops == [
+    assert asked(Plain(lambda x: acme.Split.apply(x)), torch.randn(2, 3), mine).ops == [
+        "Mul",
+        "Add",
+    ]
+    assert asked(Plain(lambda x: acme.Heir.apply(x, 2.0)), torch.randn(2, 3), mine).ops == [
         "Max",
         "Mul",
     ]
     heir = converter("acmefn.Heir")(lambda op, x, k: op.Mul(k, op.Max(x, 0.0)))
-    program = asked(Call(lambda x: acme.Heir.apply(x, 2.0)), torch.randn(2, 3), mine, heir)
+    program = asked(Plain(lambda x: acme.Heir.apply(x, 2.0)), torch.randn(2, 3), mine, heir)
     assert program.report.converters == {"acmefn.Heir": 1}
     no = converter("acmefn.Plain")(lambda op, x, k: NotImplemented)
-    assert asked(Call(lambda x: acme.Plain.apply(x, 2.0)), torch.randn(2, 3), no).ops == [
+    assert asked(Plain(lambda x: acme.Plain.apply(x, 2.0)), torch.randn(2, 3), no).ops == [
         "Relu",
         "Mul",
     ]
@@ -196,7 +181,7 @@ def test_a_converter_of_a_function_class(acme, target):
 
 def test_symbolic_of_a_function_is_honoured(acme):
     x = torch.randn(2, 3)
-    program = asked(Call(lambda x: acme.Opaque.apply(x, 0.5, "bessel") + 1), x, verify=False)
+    program = asked(Plain(lambda x: acme.Opaque.apply(x, 0.5, "bessel") + 1), x, verify=False)
     node = program.model.graph[0]
     assert (node.domain, node.op_type) == ("acme", "Bessel")
     attributes = {a.name: a.value for a in node.attributes.values()}
@@ -212,7 +197,7 @@ def test_symbolic_of_a_function_is_honoured(acme):
 
 def test_symbolic_with_operators_of_onnx_is_proved(acme):
     program = asked(
-        Call(lambda x: acme.Standard.apply(x)), torch.randn(2, 3), dynamic={"xs_0": {0: "b"}}
+        Plain(lambda x: acme.Standard.apply(x)), torch.randn(2, 3), dynamic={"xs_0": {0: "b"}}
     )
     assert program.proof.ok
     assert "Relu" in program.ops
@@ -221,7 +206,7 @@ def test_symbolic_with_operators_of_onnx_is_proved(acme):
 def test_a_converter_comes_before_symbolic(acme):
     mine = converter("acmefn.Opaque")(lambda op, x, alpha, name: op("mine", "Bessel", x))
     program = asked(
-        Call(lambda x: acme.Opaque.apply(x, 0.5, "n")), torch.randn(2, 3), mine, verify=False
+        Plain(lambda x: acme.Opaque.apply(x, 0.5, "n")), torch.randn(2, 3), mine, verify=False
     )
     assert program.model.graph[0].domain == "mine"
 
@@ -231,7 +216,7 @@ def test_a_symbolic_that_is_wrong_is_named(acme, line_of):
         return acme.Wrong.apply(x)  # here
 
     with pytest.raises(hx.BuilderError, match="attribute alpha") as caught:
-        asked(Call(forward), torch.randn(2, 3))
+        asked(Plain(forward), torch.randn(2, 3))
     said = str(caught.value)
     assert "acmefn.Wrong" in said and "acmefn.py:" in said and "symbolic" in said
     assert caught.value.where.line == line_of(forward, "# here")
@@ -266,26 +251,26 @@ def test_a_registered_custom_symbolic_is_honoured(library, parsed):
         return torch.ops.hxold.swirl(x, 0.5, [0, 1]) + 1
 
     with pytest.raises(hx.MissingConverters, match="hxold::swirl"):
-        asked(Call(forward), torch.randn(2, 3))
+        asked(Plain(forward), torch.randn(2, 3))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         register("hxold::swirl", swirl, 9)
     try:
-        program = asked(Call(forward), torch.randn(2, 3), verify=False)
+        program = asked(Plain(forward), torch.randn(2, 3), verify=False)
         node = program.model.graph[0]
         assert (node.domain, node.op_type) == ("old", "Swirl")
         assert {a.name for a in node.attributes.values()} >= {"k", "axes"}
         mine = converter("hxold::swirl")(lambda op, x, k, axes, mode="a": op("new", "Swirl", x))
         assert (
-            asked(Call(forward), torch.randn(2, 3), mine, verify=False).model.graph[0].domain
+            asked(Plain(forward), torch.randn(2, 3), mine, verify=False).model.graph[0].domain
             == "new"
         )
         with pytest.raises(hx.MissingConverters):  # registered for newer opsets only
             torch.onnx.unregister_custom_op_symbolic("hxold::swirl", 9)
             register("hxold::swirl", swirl, 17)
-            asked(Call(forward), torch.randn(2, 3), opset=16)
+            asked(Plain(forward), torch.randn(2, 3), opset=16)
         assert (
-            asked(Call(forward), torch.randn(2, 3), verify=False, opset=17).model.graph[0].domain
+            asked(Plain(forward), torch.randn(2, 3), verify=False, opset=17).model.graph[0].domain
             == "old"
         )
     finally:
@@ -316,7 +301,7 @@ def test_contexts_are_as_in_pytorch():
         with torch.enable_grad():
             return y + Asks.apply(x, 3.0)
 
-    assert asked(Call(forward), torch.randn(2, 3), verify=False).ops == ["Mul", "Mul", "Add"]
+    assert asked(Plain(forward), torch.randn(2, 3), verify=False).ops == ["Mul", "Mul", "Add"]
     recorded = list(seen)
     seen.clear()
     with torch.no_grad():

@@ -8,7 +8,7 @@ import onnx
 import onnx_ir
 import pytest
 import torch
-from torch import nn
+from called import Plain
 from torch.autograd import Function
 from torch.onnx import register_custom_op_symbolic, symbolic_helper, unregister_custom_op_symbolic
 from torch.onnx.symbolic_helper import parse_args
@@ -19,17 +19,8 @@ from hx import Registry
 DYNAMIC = {"xs_0": {0: "n"}}
 
 
-class Call(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, *xs):
-        return self.function(*xs)
-
-
 def exported(function, *args, **options):
-    return hx.export(Call(function), args, packs=Registry.installed(), **options)
+    return hx.export(Plain(function), args, packs=Registry.installed(), **options)
 
 
 def only_node(program):

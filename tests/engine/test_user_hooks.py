@@ -11,20 +11,11 @@ from unittest import mock
 import pytest
 import torch
 import torch.nn.functional as F
+from called import asked
 from torch import nn
 
 import hx
-from hx import Registry, converter
-
-
-def asked(model, args, *converters, **options):
-    registry = Registry.installed()
-    for one in converters:
-        registry.add(one)
-    program = hx.export(model, args, packs=registry, **options)
-    assert options.get("verify") is False or program.proof.ok
-    program.ops = [node.op_type for node in program.model.graph]
-    return program
+from hx import converter
 
 
 def conv(op, self, input):

@@ -1,0 +1,42 @@
+"""Exports of functions, with converters of the test's own: for the tests of the engine."""
+
+from __future__ import annotations
+
+from torch import nn
+
+import hx
+from hx.registry import Registry
+
+
+class Call(nn.Module):
+    """A function of a module that has these parts, so that the converters of its calls are asked."""
+
+    def __init__(self, function, **parts):
+        super().__init__()
+        self.function = function
+        for name, part in parts.items():
+            setattr(self, name, part)
+
+    def forward(self, x):
+        return self.function(self, x)
+
+
+class Plain(nn.Module):
+    """A function of tensors, as a module."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *xs):
+        return self.function(*xs)
+
+
+def asked(model, args, *converters, alone=False, registry=None, **options):
+    """Exports with these converters before the installed ones; the program, and its operators."""
+    registry = Registry() if alone else registry or Registry.installed()
+    for one in converters:
+        registry.add(one)
+    program = hx.export(model, args, packs=registry, **options)
+    program.ops = [node.op_type for node in program.model.graph]
+    return program
