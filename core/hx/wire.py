@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import mmap
 import zlib
+from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -109,18 +110,23 @@ def write_data(parts: Parts, write: Write) -> tuple[dict[int, int], str]:
     seen: dict[tuple, int] = {}
     digest = hashlib.sha256()
     at = 0
+    waiting: deque[Future[int]] = deque()  # checksums of stretches, in their order
+
+    def settle(but: int) -> None:
+        while len(waiting) > but:
+            digest.update(waiting.popleft().result().to_bytes(4, "little"))
+
     with ThreadPoolExecutor(1) as pool:
 
         def put(data: Any) -> None:
             nonlocal at
             if len(data) < BRIEF:
-                check = zlib.crc32(data)
-                write(data)
+                settle(0)
+                digest.update(zlib.crc32(data).to_bytes(4, "little"))
             else:
-                pending = pool.submit(zlib.crc32, data)
-                write(data)
-                check = pending.result()
-            digest.update(check.to_bytes(4, "little"))
+                waiting.append(pool.submit(zlib.crc32, data))
+            write(data)
+            settle(2)  # more would keep more stretches in memory
             at += len(data)
 
         for place, weight in enumerate(parts.weights):
@@ -138,6 +144,7 @@ def write_data(parts: Parts, write: Write) -> tuple[dict[int, int], str]:
                 seen[region] = at
             for chunk in chunks(weight):
                 put(chunk)
+        settle(0)
     digest.update(at.to_bytes(8, "little"))
     return offsets, digest.hexdigest()[:16]
 
