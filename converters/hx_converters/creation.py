@@ -74,6 +74,8 @@ def _evenly(op, start, end, steps):
     kind = op.result.dtype
     halves = {torch.float16: torch.float32, torch.bfloat16: torch.float32}
     wide = halves.get(kind, kind) if kind.is_floating_point else torch.float64
+    if type(steps) is int and steps == 1:  # then nothing is rounded on the way
+        return op.Reshape(op.cast(start, torch.float64), [1])
     first, last = (op.cast(op.cast(v, kind), wide) for v in (start, end))
     step = op.Div(op.Sub(last, first), op.constant(max(steps - 1, 1), wide))
     places = op.Range(0, op.constant(steps), 1)

@@ -13,6 +13,8 @@ def _resize(op, input, output_size, factors, **how):
     sampled follow from the one that was given, and differ where a size was rounded."""
     axes = list(range(2, input.rank))
     given = [f for f in factors if f is not None]
+    if input.dtype == torch.float64:  # onnxruntime's Resize has none
+        return _by_neighbours(op, input, output_size, given, **how)
     if not given:
         return op.Resize(input, None, None, op.sizes(output_size), axes=axes, **how)
     sizes = [(n * f).__floor__() for n, f in zip(input.shape[2:], given)]
@@ -22,6 +24,38 @@ def _resize(op, input, output_size, factors, **how):
     y = op.Resize(input, None, near, axes=axes, **how)
     y.sized((*input.shape[:2], *sizes))
     return y
+
+
+def _by_neighbours(op, x, output_size, factors, *, mode, coordinate_transformation_mode,
+                   nearest_mode="", cubic_coeff_a=0.0):  # fmt: skip
+    """One axis after the other: of each place, the neighbours times their shares."""
+    sizes = x.shape[2:]
+    wanted = output_size or [(n * f).__floor__() for n, f in zip(sizes, factors)]
+    for i, (n, m) in enumerate(zip(sizes, wanted)):
+        axis, trailing = 2 + i, list(range(1, x.rank - 2 - i))
+        places = counted(op, m, x.dtype)
+        if coordinate_transformation_mode == "align_corners":
+            places = op.Mul(places, op.constant((n - 1) / max(m - 1, 1), x.dtype))
+        else:
+            off = 0.5 if coordinate_transformation_mode == "half_pixel" else 0.0
+            step = op.constant(1 / factors[i] if factors else n / m, x.dtype)
+            places = op.Sub(op.Mul(op.Add(places, off), step), off)
+
+        def at(index, x=x, axis=axis, n=n):
+            inside = op.Min(op.Max(op.cast(index, torch.int64), 0), op.constant(n - 1))
+            return op.Gather(x, inside, axis=axis)
+
+        if mode == "nearest":
+            x = at(op.Floor(places if nearest_mode == "floor" else op.Add(places, 0.5)))
+            continue
+        first, parts = op.Floor(places), []
+        for k in (0, 1) if mode == "linear" else (-1, 0, 1, 2):
+            distance = op.Abs(op.Sub(places, op.Add(first, k)))
+            share = op.Sub(1, distance) if mode == "linear" else _cubic(op, distance, cubic_coeff_a)
+            share = op.Unsqueeze(share, trailing) if trailing else share
+            parts.append(op.Mul(at(op.Add(first, k)), share))
+        x = op.Sum(*parts)
+    return x
 
 
 def _nearby(factor, size, wanted):
@@ -59,8 +93,7 @@ def _triangle(op, distance):
     return op.Relu(op.Sub(1, distance))
 
 
-def _cubic(op, d):
-    a = -0.5
+def _cubic(op, d, a=-0.5):
     square, cube = op.Mul(d, d), op.Mul(op.Mul(d, d), d)
     near = op.Add(op.Sub(op.Mul(cube, a + 2), op.Mul(square, a + 3)), 1)
     far = op.Sub(op.Add(op.Sub(op.Mul(cube, a), op.Mul(square, 5 * a)), op.Mul(d, 8 * a)), 4 * a)

@@ -115,16 +115,24 @@ def det(op, A):
     size = A.shape[-1]
     if type(size) is int and size == 0:
         return op.Expand(op.constant(1, A.dtype), op.sizes(A.shape[:-2]))
+    if A.dtype == torch.float64:  # of which onnxruntime has no Det
+        signs, diagonal = _signs_and_diagonal(op, A)
+        return op.ReduceProd(op.Mul(signs, diagonal), [diagonal.rank - 1], keepdims=0)
     return op.Det(A)
 
 
-def _sign_and_log(op, a):
+def _signs_and_diagonal(op, a):
     lu, pivots, _ = factored(op, a)
     steps = counted(op, a.shape[-1])
     one = op.cast(op.Equal(op.Unsqueeze(steps, [1]), steps), lu.dtype)
     diagonal = op.ReduceSum(op.Mul(lu, one), [lu.rank - 1], keepdims=0)
     moved = op.cast(op.Not(op.Equal(pivots, op.Add(steps, 1))), lu.dtype)
-    signs = op.Mul(op.Sign(diagonal), op.Sub(1, op.Mul(moved, 2)))
+    return op.Sub(1, op.Mul(moved, 2)), diagonal
+
+
+def _sign_and_log(op, a):
+    signs, diagonal = _signs_and_diagonal(op, a)
+    signs = op.Mul(op.Sign(diagonal), signs)
     axis = [diagonal.rank - 1]
     log = op.ReduceSum(op.Log(op.Abs(diagonal)), axis, keepdims=0)
     return op.cast(op.ReduceProd(signs, axis, keepdims=0), a.dtype), op.cast(log, a.dtype)

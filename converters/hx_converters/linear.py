@@ -71,9 +71,11 @@ def addmv(op, input, mat, vec, *, beta=1, alpha=1):
 @rounded_once
 def addr(op, input, vec1, vec2, *, beta=1, alpha=1):
     dtype = op.result.dtype
-    product = op.Mul(op.Unsqueeze(op.cast(vec1, dtype), [1]), op.cast(vec2, dtype))
+    times = op.And if dtype == torch.bool else op.Mul
+    product = times(op.Unsqueeze(op.cast(vec1, dtype), [1]), op.cast(vec2, dtype))
     if dtype == torch.bool:
-        return NotImplemented
+        both = op.And(product, op.constant(bool(alpha)))
+        return op.Or(op.And(input, op.constant(bool(beta))), both)
     return added(op, op.cast(input, dtype), product, beta, alpha)
 
 

@@ -2,19 +2,22 @@
 
 ONNX types its operators, older opsets more narrowly, and onnxruntime has kernels for a part of
 those types. Here, and only here, an input of a dtype that will not run is cast to the nearest
-one that does, and the outputs back. What the default runtime can do is asked of the runtime.
+one that does, and the outputs back. Where no other dtype holds the same numbers, it is said with
+operators that run (see `plainer`), or refused. What the default runtime can do is asked of it.
 """
 
 from __future__ import annotations
 
 import functools
 from builtins import len, min  # their own: `world` hooks those of the model
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from . import dtypes
+from . import dtypes, schemas
 from .errors import Unsupported
+from .op import Op
+from .plainer import PLAIN
 from .values import Constant, Value
 
 if TYPE_CHECKING:
@@ -37,12 +40,13 @@ _WIDER = {
     torch.bfloat16: (torch.float32,),
     torch.float64: (),
 }
-# onnxruntime lists kernels for these, which then refuse to reduce.
+# onnxruntime lists kernels for these, which then refuse to reduce, or to run at all.
 _REDUCES_NOT = {
     (op, dtype)
     for op in ("ScatterElements", "ScatterND")
     for dtype in (torch.float16, torch.bfloat16, torch.bool)
 }
+_RUNS_NOT = {("LSTM", torch.float64), ("GRU", torch.float64)}
 # int64 only narrows where no number is lost: indices of windows and the like never reach 2**31,
 # and sums might; so only for operators that pick or order what is there.
 _NARROWS = {"TopK", "ArgMax", "ArgMin", "OneHot"}
@@ -87,6 +91,7 @@ def accepted(op: str, since: int, parameter: str, allowed: frozenset) -> frozens
     run = runnable(op, since, parameter)
     if run is None:
         return allowed
+    run = frozenset(dtype for dtype in run if (op, dtype) not in _RUNS_NOT)
     # onnxruntime itself widens float16 where it has no kernel.
     widened = {torch.float16} if torch.float32 in run else set()
     return allowed & (run | widened)
@@ -105,6 +110,33 @@ def stand_in(op: str, since: int, parameter: str, dtype, allowed: frozenset) -> 
     return torch.bool if op in _ASKS_FOR_ZERO and torch.bool in good else None
 
 
+def runs(op: str, since: int, parameter: str, dtype: torch.dtype, better: Any) -> bool:
+    """Whether an operator is to be computed in the dtype that was found for one of its inputs."""
+    if op in PLAIN and dtype == better == torch.float64:
+        # A function of simpler operators, some of which may have no kernel either.
+        return runnable(op, since, parameter) is not None or not kernels()
+    if op in PLAIN and not dtype.is_floating_point and better is not None:
+        return not better.is_floating_point  # which does not hold all whole numbers
+    return better is not None
+
+
+def refuse(op: str, opset: int, dtype: torch.dtype, allowed: bool) -> None:
+    """Stops, unless the operator is a function, which onnxruntime takes apart."""
+    spelled = str(dtype).removeprefix("torch.")
+    if not allowed:
+        raise Unsupported(
+            f"ONNX's {op} takes no {spelled}",
+            why="and no dtype that it takes holds the same numbers",
+            hint="cast to a floating-point dtype first",
+        )
+    if not schemas.is_function(op, opset):
+        raise Unsupported(
+            f"onnxruntime's CPU has no {op} of {spelled}",
+            why="and none of a dtype that holds the same numbers",
+            hint="cast to float32 first",
+        )
+
+
 def fit(
     builder: Builder, op: str, schema: Schema, values: list, attributes: dict, count: int
 ) -> list[Value] | None:
@@ -120,12 +152,12 @@ def fit(
         better = stand_in(op, schema.since, parameter, value.dtype, allowed)
         if (op, value.dtype) in _REDUCES_NOT and attributes.get("reduction", "none") != "none":
             better = torch.int32 if value.dtype == torch.bool else torch.float32
-        if better is None and value.dtype not in allowed:
-            raise Unsupported(
-                f"ONNX's {op} takes no {str(value.dtype).removeprefix('torch.')}",
-                why="and no dtype that it takes holds the same numbers",
-                hint="cast to a floating-point dtype first",
-            )
+        if not runs(op, schema.since, parameter, value.dtype, better):
+            said = PLAIN[op](Op(builder), values, attributes, count) if op in PLAIN else None
+            if said is not None and said is not NotImplemented:
+                return list(said) if isinstance(said, (list, tuple)) else [said]
+            if better is None:
+                refuse(op, builder.opset, value.dtype, value.dtype in allowed)
         if better is not None and better != value.dtype:
             casts[parameter] = better
     if not casts:

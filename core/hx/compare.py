@@ -59,6 +59,13 @@ class Tolerance:
         return Tolerance(share, FLOOR.get(dtype, 2.4e-7), 4 * noise)
 
 
+def coarser(dtype: torch.dtype, other: torch.dtype | None) -> torch.dtype:
+    """The dtype that is no more exact than either of two; whole numbers stay exact."""
+    if other is None or not dtype.is_floating_point:
+        return dtype
+    return max(dtype, other, key=lambda each: torch.finfo(each).eps)
+
+
 @dataclass(frozen=True)
 class Difference:
     """What a comparison found; `problem` is empty when it is within tolerance."""

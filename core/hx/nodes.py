@@ -91,9 +91,12 @@ def check_nodes(
     `target` is what `path` is a hidden file of, if it is one. Raises `Refused` where the file
     cannot be run.
     """
+    from .halves import passed
+
     model = wire.skeleton(path)
     listed = list(_rows(model))
     rows = {name: row for row, outputs in listed for name in outputs if name}
+    coarse = passed(model) if case.computed is not None else ()
     table = NodeTable([row for row, _ in listed])
     turn = turns = 0
     while turn <= turns:
@@ -104,7 +107,8 @@ def check_nodes(
         if wanted:
             results = _results(path, target or path, model, list(wanted), case, custom_ops)
             for name, tensor in wanted.items():
-                _compare(rows[name], results.pop(name), tensor)
+                computed = case.computed if name in coarse else None
+                _compare(rows[name], results.pop(name), tensor, computed)
         if until_off and table.first_off is not None:
             break
         turn, turns = turn + 1, (kept.size - 1) // budget
@@ -206,11 +210,12 @@ def _rows(model: onnx.ModelProto) -> Iterator[tuple[NodeCheck, list[str]]]:
         yield row, list(node.output)
 
 
-def _compare(row: NodeCheck, got: torch.Tensor, want: torch.Tensor) -> None:
+def _compare(row: NodeCheck, got: torch.Tensor, want: torch.Tensor, computed: Any = None) -> None:
     """Writes what a comparison found into the row: the worst of several outputs."""
-    from .compare import Tolerance, difference
+    from .compare import Tolerance, coarser, difference
 
-    found = difference(got, want, Tolerance.for_dtype(want.dtype, row.depth))
+    tolerance = Tolerance.for_dtype(coarser(want.dtype, computed), row.depth)
+    found = difference(got, want, tolerance)
     if row.compared and not _worse(found, row):
         return
     row.compared = True

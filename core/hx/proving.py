@@ -12,6 +12,7 @@ from .blend import Filled, OnTheCPU
 from .capture import Capture, without_weights
 from .compare import Tolerance, difference
 from .errors import HxError
+from .halves import Watch
 from .modelstate import preserved
 from .room import loading
 from .surely import inside
@@ -33,13 +34,14 @@ def prove_program(captured: Capture, path: str | os.PathLike, custom_ops: Any = 
         others += [(f"fresh {n}", fresh(recorded, seed=n)) for n in (2, 3, 4)]
         others.append(("opposite", {k: _opposite(t) for k, t in recorded.items()}))
         others.append(("small", {k: _small(t) for k, t in recorded.items()}))
-    for name, tensors in others:
-        found, refused = _case(captured, name, tensors)
-        cases += found
-        captured.notes += refused
+    with Watch() as seen:
+        for name, tensors in others:
+            found, refused = _case(captured, name, tensors)
+            cases += found
+            captured.notes += refused
     cases += _resized(captured)
     for case in cases:
-        case.computed = None if prepared.slim is None else prepared.slim.dtype
+        case.computed = seen.dtype if prepared.slim is None else prepared.slim.dtype or seen.dtype
     captured.cases = cases
     proof = prove(path, cases, custom_ops=custom_ops, load=load)
     if _only_numbers(proof):

@@ -91,6 +91,13 @@ def schema(op: str, opset: int = NEWEST, domain: str = "") -> Schema | None:
 
 
 @functools.cache
+def is_function(op: str, opset: int) -> bool:
+    """Whether ONNX itself says an operator with simpler ones."""
+    found = onnx.defs.get_schema(op, opset)
+    return bool(found.has_function or found.has_context_dependent_function)
+
+
+@functools.cache
 def names(domain: str = "") -> frozenset[str]:
     return frozenset(s.name for s in onnx.defs.get_all_schemas() if s.domain == domain)
 

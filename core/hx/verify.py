@@ -43,7 +43,8 @@ class Case:
 
     `noise`, one number per output, is how far the model's output moves when its inputs move by one
     unit in the last place (see `jitter`); a model that magnifies rounding is given that much more.
-    `computed` is the dtype that the model was cast to: an output in a finer one is no more exact.
+    `computed` is a coarser dtype that the model computes in: an output in a finer one that comes
+    from numbers of that is no more exact.
     """
 
     name: str  # "recorded", "fresh", "batch=1"
@@ -241,13 +242,17 @@ def _outputs(
     depth: int,
     tolerance: float | None,
 ) -> list[OutputCheck]:
+    from hx.halves import passed
+
     checks = []
     chance = drawn(model)
+    coarse = passed(model) if case.computed is not None else ()
     for i, (declared, got, want) in enumerate(zip(model.graph.output, results, case.expected)):
         if declared.name in chance and tuple(got.shape) == tuple(_tensor(want).shape):
             want = got.to(_tensor(want).dtype)  # no two runs agree
         noise = case.noise[i] if case.noise else 0.0
-        found = _difference(got, want, depth, noise, tolerance, case.computed)
+        computed = case.computed if declared.name in coarse else None
+        found = _difference(got, want, depth, noise, tolerance, computed)
         check = OutputCheck(
             declared.name,
             str(got.dtype).removeprefix("torch."),
@@ -271,23 +276,15 @@ def _difference(
 ) -> Difference:
     import dataclasses
 
-    from hx.compare import Tolerance, difference
+    from hx.compare import Tolerance, coarser, difference
 
     expected = _tensor(want)
     if not hasattr(want, "dtype") and _kind(got.dtype) == _kind(expected.dtype):
         expected = expected.to(got.dtype)  # a Python number has a kind and no width
-    tolerance = Tolerance.for_dtype(_coarser(expected.dtype, computed), depth, noise)
+    tolerance = Tolerance.for_dtype(coarser(expected.dtype, computed), depth, noise)
     if share is not None and tolerance.share:
         tolerance = dataclasses.replace(tolerance, share=share)
     return difference(got, expected, tolerance)
-
-
-def _coarser(dtype: torch.dtype, other: torch.dtype | None) -> torch.dtype:
-    import torch
-
-    if other is None or not dtype.is_floating_point:
-        return dtype
-    return max(dtype, other, key=lambda each: torch.finfo(each).eps)
 
 
 def _kind(dtype: torch.dtype) -> tuple[bool, bool]:

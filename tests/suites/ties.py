@@ -57,9 +57,8 @@ def _near(x: torch.Tensor, y: torch.Tensor) -> bool:
 
 
 def _right_angles(vectors: torch.Tensor) -> bool:
-    return _near(
-        vectors.mT @ vectors, torch.eye(vectors.shape[-1]).expand(vectors.mT.shape[:-1] + (-1,))
-    )
+    one = torch.eye(vectors.shape[-1], dtype=vectors.dtype)
+    return _near(vectors.mT @ vectors, one.expand(vectors.mT.shape[:-1] + (-1,)))
 
 
 def _all_like(found: list, expected: list) -> bool:
@@ -88,8 +87,16 @@ def _svd(sample: Any, found: list, expected: list, flipped: bool) -> bool:
             and _near(u[..., :n] * s[..., None, :] @ v[..., :n].mT, sample.input))  # fmt: skip
 
 
+def _rough(sample: Any, found: list, expected: list) -> bool:
+    """PyTorch's own are off by 1e-7 and more, in float64, too: see test_special.py."""
+    return _all_like(found, expected) and all(
+        torch.allclose(a, b, rtol=1e-6, atol=1e-6, equal_nan=True) for a, b in zip(found, expected)
+    )
+
+
 FACTORS: dict[str, Callable[[Any, list, list], bool]] = {
     "linalg.eigh": _eigh,
     "linalg.svd": lambda *seen: _svd(*seen, flipped=False),
     "svd": lambda *seen: _svd(*seen, flipped=True),
+    **dict.fromkeys((f"special.bessel_{kind}{n}" for kind in "jy" for n in (0, 1)), _rough),
 }

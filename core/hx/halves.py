@@ -1,0 +1,64 @@
+"""Numbers that are rounded to a half float on their way to a finer output.
+
+A model may take float32 and return float32, and compute in halves in between: by autocast, by
+layers that were cast, by a kernel that works in bfloat16. Such an output is no more exact than the
+halves in it, and is compared as one of them. Two must say so: the model, run and watched, computes
+in a half; and in the file a half is on the way to that very output. So a graph that rounds where
+the model does not is still wrong.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+HALVES = (torch.float16, torch.bfloat16)
+_NUMBERS = (10, 16)  # of the two in an ONNX file
+
+
+class Watch(TorchDispatchMode):
+    """`with Watch() as seen:` notes in `seen.dtype` the coarsest half that something computed."""
+
+    dtype: Any = None
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple = (), kwargs: Any = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for each in result if isinstance(result, (list, tuple)) else (result,):
+            if isinstance(each, torch.Tensor) and each.dtype in HALVES:
+                self.dtype = max(self.dtype or each.dtype, each.dtype, key=_step)
+        return result
+
+
+def _step(dtype: torch.dtype) -> float:
+    return torch.finfo(dtype).eps
+
+
+def passed(model: Any) -> set[str]:
+    """The names of a file's values that were a half, or follow from one."""
+    functions = {(f.domain, f.name) for f in model.functions if any(map(_rounds, f.node))}
+    return _follow(model.graph, functions, set())
+
+
+def _follow(graph: Any, functions: set, known: set[str]) -> set[str]:
+    typed = (*graph.input, *graph.value_info)
+    known |= {v.name for v in typed if v.type.tensor_type.elem_type in _NUMBERS}
+    known |= {v.name for v in graph.initializer if v.data_type in _NUMBERS}
+    for node in graph.node:
+        bodies = [a.g for a in node.attribute if a.HasField("g")]
+        inside = set().union(*(_follow(body, functions, set(known)) for body in bodies))
+        if (
+            _rounds(node)
+            or (node.domain, node.op_type) in functions
+            or inside - known
+            or not known.isdisjoint(node.input)
+        ):
+            known.update(name for name in node.output if name)
+    return known
+
+
+def _rounds(node: Any) -> bool:
+    return any(a.name in ("to", "dtype") and a.i in _NUMBERS for a in node.attribute)
