@@ -6,10 +6,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from . import containers, graph, passes, randomness, symbolic
+from . import containers, graph, passes, randomness, symbolic, whole
 from . import dynamic as dynamic_axes
 from .capture import Capture, capture, prepare
 from .errors import EscapeError, MissingConverters, UsageError
+from .modes import apart
 from .program import Program
 from .quiet import fewer_collections
 from .registration import OPSETS
@@ -26,6 +27,7 @@ Progress = Callable[[str], None]
 
 @within(fewer_collections)
 @within(aside)
+@within(apart)
 def export(
     model: Any,
     args: Any = (),
@@ -83,6 +85,7 @@ def _export(
 ) -> Program:  # fmt: skip
     _check_opset(opset)
     started = time.perf_counter()
+    whole.imported("onnx", "onnx_ir", *(["onnxruntime"] if verify else []))
     prepared = prepare(
         model, args, kwargs, input_names, dynamic, dynamic_axes.axes, weights=weights, dtype=dtype
     )
@@ -109,6 +112,7 @@ def _export(
 
 @within(fewer_collections)
 @within(aside)
+@within(apart)
 def scan(
     model: Any,
     args: Any = (),

@@ -13,7 +13,8 @@ import torch
 from . import accounts, callables, dims, foreign, shallow, structures
 from . import dynamic as dynamic_axes
 from .choices import Choices
-from .errors import Unsupported, UsageError
+from .errors import ExportError, Unsupported, UsageError, Where
+from .findings import origin
 from .liveness import storage_key
 from .modelstate import preserved
 from .recording import Recording
@@ -221,6 +222,17 @@ def capture(
     return found
 
 
+def called(model: Any, args: tuple, kwargs: dict) -> Any:
+    """What the model gives; one that ends the process is an error, and no end."""
+    try:
+        return model(*args, **kwargs)
+    except SystemExit as end:
+        file, line = origin(end)
+        raise ExportError(
+            f"the model calls sys.exit({end.code!r})", where=Where(file, line) if file else None
+        ) from end
+
+
 def without_weights(prepared: Prepared) -> Any:
     """The stand-ins for weights that are elsewhere are in the model, if it has any."""
     return _Nothing() if prepared.slim is None else prepared.slim.placed()
@@ -252,7 +264,7 @@ def _run(
     watch = _watcher(outputs, asked, recording)
     args, kwargs = prepared.with_tensors(recording.given)
     recording.frames.begin()
-    result = inside(recorded(recording, watch), lambda _: model(*args, **kwargs))
+    result = inside(recorded(recording, watch), lambda _: called(model, args, kwargs))
     if outputs is not None:
         result = {path: asked[path] for path in outputs if path in asked}
         absent = [path for path in outputs if path not in asked]
@@ -293,7 +305,8 @@ def _bind_inputs(prepared: Prepared, recording: Recording) -> list[tuple[str, Va
                 sizes.named.setdefault(word, (value, axis))
             shape[axis] = dynamic_axes.total(word, named)
         value.shape, value.dynamic = tuple(shape), any(map(dims.is_dynamic, shape))
-        copy = tensor.detach().clone()
+        with torch.inference_mode(False):  # such a tensor would not tell that it is written to
+            copy = tensor.detach().clone()
         recording.given[name] = copy
         recording.live.bind(copy, value)
         inputs.append((name, value))

@@ -2,11 +2,14 @@
 
 A save works on hidden files beside its target (`.NAME.TOKEN.hx-tmp`) and holds a lock on each
 until it is through. The system drops the locks of a dead process, so a file that can be locked is
-a leftover. Data files are named by their contents (`STEM.HASH.data`); one is only ever removed
-when nobody holds it and no model in its folder mentions it, so whatever moment a save is killed
-at, no model loses its weights, and the next save cleans up: a data file that is not, or no longer,
-part of a model is always mentioned by a hidden file of the save that was to deal with it. (Saves
-to one path at the same time are safe too, but may leave a data file that no model uses.)
+a leftover. What has no target works in a folder of its own (`.hx.TOKEN.hx-tmp.d` among the
+temporary files), beside a hidden file that says whether it is in use.
+
+Data files are named by their contents (`STEM.HASH.data`); one is only ever removed when nobody
+holds it and no model in its folder mentions it, so whatever moment a save is killed at, no model
+loses its weights, and the next save cleans up: a data file that is not, or no longer, part of a
+model is always mentioned by a hidden file of the save that was to deal with it. (Saves to one path
+at the same time are safe too, but may leave a data file that no model uses.)
 """
 
 from __future__ import annotations
@@ -16,7 +19,10 @@ import mmap
 import os
 import re
 import secrets
+import shutil
+import tempfile
 from collections.abc import Iterable, Iterator
+from io import FileIO
 from pathlib import Path
 
 try:
@@ -28,39 +34,97 @@ SUFFIX = ".hx-tmp"
 
 
 class Claim:
-    """An open file that is ours while it is open."""
+    """A file that is ours while it is open, and what else goes when it goes.
 
-    def __init__(self, path: Path, fd: int) -> None:
+    It is open as a Python file: one that an interrupt makes us lose sight of closes by itself.
+    """
+
+    def __init__(self, path: Path) -> None:
         self.path = path
-        self.fd = fd
+        self._file: FileIO | None = None
+
+    @property
+    def fd(self) -> int:
+        assert self._file is not None
+        return self._file.fileno()
+
+    @property
+    def folder(self) -> Path:
+        """Where something may stand that goes with it; there mostly is none."""
+        return self.path.with_name(f"{self.path.name}.d")
+
+    def open(self, mode: str) -> None:
+        self._file = FileIO(self.path, mode)
 
     def close(self) -> None:
-        if self.fd >= 0:
-            fd, self.fd = self.fd, -1
-            os.close(fd)
+        if self._file is not None:
+            self._file.close()
 
     def discard(self) -> None:
-        """Remove a hidden file of ours."""
+        """Remove a hidden file of ours, after its folder."""
+        shutil.rmtree(self.folder, ignore_errors=True)
         self.path.unlink(missing_ok=True)
         self.close()
 
 
-def create(target: Path, mode: int = 0o666) -> Claim:
-    """A new hidden file for a save to `target`, in the same folder and locked."""
-    while True:
-        path = target.with_name(f"{_prefix(target)}{secrets.token_hex(4)}{SUFFIX}")
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
-        claim = Claim(path, fd)
-        if _lock(fd) and os.fstat(fd).st_nlink:
-            return claim
-        claim.close()  # taken for a leftover in the moment before it was locked
+class Hidden:
+    """The hidden files of one piece of work: `with Hidden() as hidden: hidden.create(target)`.
+
+    Each is listed before it exists, and removing them may be begun any number of times: so an
+    interrupt, whenever it comes, leaves none behind.
+    """
+
+    def __init__(self) -> None:
+        self._claims: list[Claim] = []
+
+    def __enter__(self) -> Hidden:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        while self._claims:
+            with contextlib.suppress(OSError):
+                self._claims[-1].discard()
+            self._claims.pop()
+
+    __del__ = close
+
+    @property
+    def paths(self) -> list[Path]:
+        return [claim.path for claim in self._claims]
+
+    def create(self, target: Path) -> Claim:
+        """A new hidden file for a save to `target`, in the same folder and locked."""
+        while True:
+            name = f"{_prefix(target)}{secrets.token_hex(4)}{SUFFIX}"
+            claim = Claim(target.with_name(name))
+            self._claims.append(claim)
+            try:
+                claim.open("x+")
+            except FileExistsError:  # somebody else's
+                self._claims.pop()
+                continue
+            if _lock(claim.fd) and os.fstat(claim.fd).st_nlink:
+                return claim
+            claim.close()  # taken for a leftover in the moment before it was locked
+
+    def create_folder(self) -> Path:
+        """A folder among the temporary files, for what has no place; those of the dead go."""
+        target = Path(tempfile.gettempdir(), "hx")
+        sweep(target)
+        folder = self.create(target).folder
+        folder.mkdir(mode=0o700)
+        return folder
 
 
 def hold(path: Path) -> Claim | None:
     """Keep an existing data file from being removed; None when it is not there."""
     while True:
+        claim = Claim(path)
         try:
-            claim = Claim(path, os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0)))
+            claim.open("r")
         except FileNotFoundError:
             return None
         _lock(claim.fd, shared=True, wait=True)
@@ -85,7 +149,7 @@ def data_files(target: Path) -> list[Path]:
     """The data files that saves to `target` have made, by their names."""
     start = re.escape(data_name(target, "|").split("|")[0])
     pattern = re.compile(start + r"[0-9a-f]{16}(-\d+)?\.data")
-    return sorted(path for path in _listed(target.parent) if pattern.fullmatch(path.name))
+    return [path for path in _listed(target.parent) if pattern.fullmatch(path.name)]
 
 
 def mentioned(model: Path, data: Iterable[Path]) -> list[Path]:
@@ -105,24 +169,21 @@ def mentioned(model: Path, data: Iterable[Path]) -> list[Path]:
 def discard_data(target: Path, data: Iterable[Path], ignoring: Iterable[Path] = ()) -> None:
     """Remove the data files that nobody holds and that no model in the folder mentions."""
     for path in data:
-        with contextlib.suppress(OSError):
-            fd = os.open(path, os.O_RDONLY)
-            try:
-                models = (m for m in _models(target) if m not in ignoring)
-                if _lock(fd) and not any(mentioned(model, [path]) for model in models):
-                    path.unlink()
-            finally:
-                os.close(fd)
+        with contextlib.suppress(OSError), path.open("rb", buffering=0) as file:
+            models = (m for m in _models(target) if m not in ignoring)
+            if _lock(file.fileno()) and not any(mentioned(m, [path]) for m in models):
+                path.unlink()
 
 
 def sweep(target: Path) -> None:
     """Remove what killed saves to `target` left; files that cannot be removed are let be."""
     dead: list[Claim] = []
     start = _prefix(target)
-    for path in _listed(target.parent):
-        if path.name.startswith(start) and path.name.endswith(SUFFIX) and path.is_file():
+    for path in _listed(target.parent, start, SUFFIX):
+        if path.is_file():
             with contextlib.suppress(OSError):
-                claim = Claim(path, os.open(path, os.O_RDWR))
+                claim = Claim(path)
+                claim.open("r+")
                 if _lock(claim.fd, without=False):
                     dead.append(claim)
                 else:
@@ -146,11 +207,12 @@ def _models(target: Path) -> Iterator[Path]:
             yield path
 
 
-def _listed(folder: Path) -> list[Path]:
+def _listed(folder: Path, start: str = "", end: str = "") -> list[Path]:
     try:
-        return sorted(folder.iterdir())
+        names = os.listdir(folder)  # noqa: PTH208 - a folder may hold thousands, and few are ours
     except OSError:
         return []
+    return [folder / n for n in sorted(names) if n.startswith(start) and n.endswith(end)]
 
 
 def _lock(fd: int, shared: bool = False, wait: bool = False, without: bool = True) -> bool:

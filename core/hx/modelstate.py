@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from . import shallow, turns
+from . import modes, shallow, turns
 from .errors import ExportError
 
 EAGER_LIMIT = 64 << 20  # bytes of buffers that are copied beforehand
@@ -198,6 +198,11 @@ class preserved:
             later(torch.cuda.get_rng_state_all, torch.cuda.set_rng_state_all, lambda a, b: False)
         later(torch.is_grad_enabled, torch._C._set_grad_enabled, operator.eq)
         later(torch.get_default_dtype, torch.set_default_dtype, operator.eq)
+        later(modes.functions, modes.set_functions, operator.eq)
+        later(modes.default_device, modes.set_default_device, operator.eq)
+        later(torch.get_num_threads, torch.set_num_threads, operator.eq)
+        later(torch.get_float32_matmul_precision, torch.set_float32_matmul_precision, operator.eq)
+        later(_deterministic, lambda was: torch.use_deterministic_algorithms(**was), operator.eq)
         later(torch.is_autocast_cache_enabled, torch.set_autocast_cache_enabled, operator.eq)
         for device in ("cpu", "cuda"):
             later(functools.partial(_autocast, device), _set_autocast, operator.eq)
@@ -303,6 +308,13 @@ def _same(a: torch.Tensor, b: torch.Tensor) -> bool:
     if torch.equal(a, b):
         return True
     return bool(((a == b) | ((a != a) & (b != b))).all())
+
+
+def _deterministic() -> dict[str, bool]:
+    return {
+        "mode": torch.are_deterministic_algorithms_enabled(),
+        "warn_only": torch.is_deterministic_algorithms_warn_only_enabled(),
+    }
 
 
 def _autocast(device: str) -> tuple[str, bool, torch.dtype]:

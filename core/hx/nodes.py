@@ -11,7 +11,6 @@ code did that, and nobody else could have noticed.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import os
 from collections.abc import Iterator, Sequence
@@ -20,6 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hx import foreign, wire
+from hx.claims import Hidden
+from hx.surely import inside
 
 if TYPE_CHECKING:
     import onnx
@@ -240,14 +241,17 @@ def _results(
 
     listed = [value.name for value in model.graph.output]
     more = [name for name in names if name not in listed]
-    with _tapped(path, target, more) as source:
-        run = loader(source, model, custom_ops)[1](False)
-        return dict(zip([*listed, *more], run(case.feeds)))
+
+    def run(hidden: Hidden) -> dict[str, torch.Tensor]:
+        source = _tapped(path, hidden.create(target).path, more)
+        results = loader(source, model, custom_ops)[1](False)(case.feeds)
+        return dict(zip([*listed, *more], results))
+
+    return inside(Hidden(), run)
 
 
-@contextlib.contextmanager
-def _tapped(path: Path, target: Path, names: Sequence[str]) -> Iterator[Path]:
-    """A copy of a file, beside it, that also gives these values.
+def _tapped(path: Path, copy: Path, names: Sequence[str]) -> Path:
+    """A copy of a file that also gives these values.
 
     A message of protobuf may be written in pieces: outputs that are appended join the graph's.
     """
@@ -255,19 +259,12 @@ def _tapped(path: Path, target: Path, names: Sequence[str]) -> Iterator[Path]:
 
     import onnx
 
-    from . import claims
-
     more = onnx.ModelProto()
     more.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
-    claim = claims.create(target)
-    try:
-        shutil.copyfile(path, claim.path)
-        with claim.path.open("ab") as file:
-            file.write(more.SerializeToString())
-        yield claim.path
-    finally:
-        with contextlib.suppress(OSError):
-            claim.discard()
+    shutil.copyfile(path, copy)
+    with copy.open("ab") as file:
+        file.write(more.SerializeToString())
+    return copy
 
 
 def relative(source: str) -> str:

@@ -57,39 +57,53 @@ class Program:
         every_node: bool = False,
     ) -> None:
         """Writes under another name, proves what was written, and only then takes the place."""
-        report = self.report
         if path is None and not verify and not every_node:
             return
         start = time.perf_counter()
-        tell("save")
-        with save.staged(self.model, path, external) as staged:
-            report.timings["save"] = time.perf_counter() - start
-            report.size = staged.size
-            if verify:
-                tell("verify")
-                start = time.perf_counter()
-                report.proof = prove_program(self._captured, staged.path, self._kernels)
-                report.timings["verify"] = time.perf_counter() - start
-            if report.proof is not None and report.proof.wrong:
-                self._reject(staged, keep_rejected)
-            prepared = self._captured.prepared
-            if report.proof is not None and prepared.dynamic and not prepared.hollow:
-                from .locate import baked_sizes
 
-                tell("lay beside another size")
-                start = time.perf_counter()
-                report.baked = baked_sizes(self._captured, self.model)
-                report.timings["sizes"] = time.perf_counter() - start
-            if every_node:
-                tell("check every node")
-                self._check_nodes(staged)
-            if path is not None:
-                start = time.perf_counter()
-                saved = staged.commit()
-                report.timings["save"] += time.perf_counter() - start
-                report.path = os.fspath(saved.path or path)
-                report.size = saved.size
-                report.data_path = None if saved.data_path is None else os.fspath(saved.data_path)
+        def finish(staged: save.Staged) -> None:
+            self.report.timings["save"] = time.perf_counter() - start
+            self._finish(staged, path, verify, tell, keep_rejected, every_node)
+
+        tell("save")
+        inside(save.staged(self.model, path, external), finish)
+
+    def _finish(
+        self,
+        staged: save.Staged,
+        path: str | os.PathLike | None,
+        verify: bool,
+        tell: Callable[[str], None],
+        keep_rejected: str | os.PathLike | None,
+        every_node: bool,
+    ) -> None:
+        report = self.report
+        report.size = staged.size
+        if verify:
+            tell("verify")
+            start = time.perf_counter()
+            report.proof = prove_program(self._captured, staged.path, self._kernels)
+            report.timings["verify"] = time.perf_counter() - start
+        if report.proof is not None and report.proof.wrong:
+            self._reject(staged, keep_rejected)
+        prepared = self._captured.prepared
+        if report.proof is not None and prepared.dynamic and not prepared.hollow:
+            from .locate import baked_sizes
+
+            tell("lay beside another size")
+            start = time.perf_counter()
+            report.baked = baked_sizes(self._captured, self.model)
+            report.timings["sizes"] = time.perf_counter() - start
+        if every_node:
+            tell("check every node")
+            self._check_nodes(staged)
+        if path is not None:
+            start = time.perf_counter()
+            saved = staged.commit()
+            report.timings["save"] += time.perf_counter() - start
+            report.path = os.fspath(saved.path or path)
+            report.size = saved.size
+            report.data_path = None if saved.data_path is None else os.fspath(saved.data_path)
 
     def _reject(self, staged: save.Staged, keep: str | os.PathLike | None) -> None:
         proof = self.report.proof
@@ -150,8 +164,7 @@ class Program:
         """Every node of the graph beside what the model had there, on the recorded inputs."""
 
         def check(_: None) -> None:
-            with save.staged(self.model, None) as staged:
-                self._check_nodes(staged)
+            inside(save.staged(self.model, None), self._check_nodes)
 
         if self.report.node_table is None:
             inside(containers.using(self._captured.registry.containers), check)

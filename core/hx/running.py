@@ -19,6 +19,7 @@ from .declared import Sizes
 from .errors import UsageError
 from .kernels import op_runs
 from .runtime import Refused
+from .surely import inside
 from .verify import loader
 
 if TYPE_CHECKING:
@@ -35,8 +36,7 @@ class Runner:
         if path is not None and Path(path).is_file():
             self._load(Path(path))
         else:
-            with save.staged(model, None) as staged:
-                self._load(staged.path)
+            inside(save.staged(model, None), lambda staged: self._load(staged.path))
 
     def _load(self, path: Path) -> None:
         skeleton = wire.skeleton(path)

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING
 from hx import claims, wire
 from hx.claims import Claim
 from hx.errors import ExportError, HxError, UsageError
+from hx.surely import inside
 
 if TYPE_CHECKING:
     import onnx_ir
@@ -49,43 +50,58 @@ class Saved:
 
 def save(model: onnx_ir.Model, path: str | os.PathLike, external: bool | None = None) -> Saved:
     """Write `model` to `path`, with its weights inside or beside it; `None` decides by size."""
-    with staged(model, path, external) as stage:
-        return stage.commit()
+    return inside(staged(model, path, external), Staged.commit)
 
 
-@contextlib.contextmanager
 def staged(
     model: onnx_ir.Model, path: str | os.PathLike | None, external: bool | None = None
-) -> Iterator[Staged]:
+) -> Staged:
     """Write `model` completely, under another name; in a folder of its own if `path` is None."""
-    parts = wire.take_apart(model)
-    with contextlib.ExitStack() as stack:
-        if path is None:
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="hx-"))
-            target = Path(folder, "model.onnx")
-        else:
-            with _explained(Path(path)):
-                target = _target(Path(path))
-        stage = Staged(target, final=path is not None)
-        stack.callback(stage.close)
-        with _explained(target):
-            stage.write(parts, _is_external(parts, external, target))
-        yield stage
+    return Staged(model, path, external)
 
 
 class Staged:
-    """A model that is written and not yet in its place; `path` is where to read it meanwhile."""
+    """A model that is written and not yet in its place; `path` is where to read it meanwhile.
 
-    def __init__(self, target: Path, final: bool) -> None:
-        self.target = target
-        self.path = target  # once something is written: where to read it, hidden or in its place
+    What it is about to make is registered first, and closing it may be begun any number of times:
+    so nothing is left behind, whenever an interrupt comes.
+    """
+
+    path: Path  # once something is written: where to read it, hidden or in its place
+    target: Path
+
+    def __init__(
+        self, model: onnx_ir.Model, path: str | os.PathLike | None, external: bool | None
+    ) -> None:
         self.data_path: Path | None = None
         self.size = 0
-        self._final = final
+        self._what, self._where, self._external = model, path, external
         self._seconds = 0.0
-        self._claims: list[Claim] = []
+        self._hidden = claims.Hidden()
         self._data: Claim | None = None
         self._loose: list[Path] = []  # data files that may be nobody's when we are through
+
+    def __enter__(self) -> Staged:
+        try:
+            parts = wire.take_apart(self._what)
+            with _explained(Path(self._where or tempfile.gettempdir())):
+                if self._where is None:
+                    self.target = self._hidden.create_folder() / "model.onnx"
+                else:
+                    self.target = _target(Path(self._where))
+            with _explained(self.target):
+                self.write(parts, _is_external(parts, self._external, self.target))
+            return self
+        except BaseException:
+            self.close()
+            raise
+
+    def __exit__(self, *exc: object) -> None:
+        try:
+            self.close()
+        except BaseException:
+            self.close()  # finish what an interrupt cut short
+            raise
 
     def write(self, parts: wire.Parts, external: bool) -> None:
         start = time.perf_counter()
@@ -110,7 +126,7 @@ class Staged:
 
     def commit(self) -> Saved:
         """Put the model in its place. In memory (`path=None`) there is no place: it stays."""
-        if not self._final:
+        if self._where is None:
             return Saved(None, self.size, None, self._seconds)
         start = time.perf_counter()
         with _explained(self.target):
@@ -140,14 +156,14 @@ class Staged:
         """Remove what is in no model. Asks the folder, so it is right after any interruption."""
         if self._data is not None:
             self._data.close()
-        claims.discard_data(self.target, self._loose, ignoring=[c.path for c in self._claims])
-        for claim in self._claims:
-            with contextlib.suppress(OSError):
-                claim.discard()
+        if self._loose:
+            claims.discard_data(self.target, self._loose, ignoring=self._hidden.paths)
+        self._hidden.close()
+
+    __del__ = close
 
     def _create(self) -> Claim:
-        claim = claims.create(self.target)
-        self._claims.append(claim)
+        claim = self._hidden.create(self.target)
         if self.target.exists():
             with contextlib.suppress(OSError):
                 os.fchmod(claim.fd, stat.S_IMODE(self.target.stat().st_mode))

@@ -222,7 +222,8 @@ class _somebody_elses_code(contextlib.AbstractContextManager[None]):
         self.what = what
 
     def __exit__(self, kind: Any, problem: BaseException | None, trace: Any) -> None:
-        if problem is None or isinstance(problem, (HxError, KeyboardInterrupt, GeneratorExit)):
+        # What is no Exception comes from elsewhere (Ctrl-C), unless the code calls sys.exit().
+        if not isinstance(problem, (Exception, SystemExit)) or isinstance(problem, HxError):
             return
         file, line = origin(problem)
         raise ExportError(

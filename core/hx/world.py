@@ -19,7 +19,7 @@ from torch._C import _pop_torch_function_stack as pop_functions
 from torch._C import _push_on_torch_dispatch_stack as push_operators
 from torch._C import _push_on_torch_function_stack as push_functions
 
-from . import callables, carriers, dims, fused, higher, patching, respelling
+from . import callables, carriers, dims, fused, higher, modes, patching, respelling
 from .doors import FunctionDoor, OperatorDoor
 from .hooks import stage
 from .recording import Recording, _local, current
@@ -87,6 +87,7 @@ class recorded:
         push_operators(OperatorDoor(recording))
         push_functions(FunctionDoor(recording))
         stage.lift()  # what a user's rewrite makes of a function is a part of the model
+        modes.give_the_model()
         _C._set_torch_function_state(_C._TorchFunctionState.ENABLED)
 
     def _undo(self) -> None:
@@ -145,6 +146,8 @@ def _hooks(recording: Recording, watch: Callable | None) -> dict:
     hooks[torch.nn.Module._call_impl] = _scopes(recording, watch)
     for asked in (torch.compiler.is_exporting, torch.onnx.is_in_onnx_export, torch.jit.is_tracing):
         hooks[asked] = _yes(recording)
+    for seeds in (torch.random.manual_seed, torch.random.seed, torch.random.set_rng_state):
+        hooks[seeds] = _draws(recording)
     hooks[torch.jit.script] = _as_written
     hooks[torch.sym_int] = _whole
     # What torch.compile compiled runs as it was written. Its own switch is for all threads.
@@ -157,6 +160,17 @@ def _hooks(recording: Recording, watch: Callable | None) -> dict:
 def _yes(recording: Recording) -> Callable:
     def hook(original, args, kwargs):
         return True
+
+    return hook
+
+
+def _draws(recording: Recording) -> Callable:
+    """Whoever seeds the generator changes it, as one who draws does."""
+
+    def hook(original, args, kwargs):
+        if recording.guard is not None:
+            recording.guard.draws.seen = True
+        return original(*args, **kwargs)
 
     return hook
 

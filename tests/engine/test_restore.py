@@ -6,16 +6,11 @@ every call that the engine makes of something compiled: there is where Python le
 
 from __future__ import annotations
 
-import builtins
 import functools
-import gc
 import importlib.util
-import math
 import os
 import random
 import sys
-import threading
-import types
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -27,10 +22,9 @@ import torch.nn.functional as F
 from torch import nn
 
 import hx
-from hx import Registry, callables, containers, dims, patching, quiet, routes, turns
-from hx.choices import Choices
+from hx import callables, routes, turns
 from hx.doors import Door
-from hx.recording import Recording, _local
+from hx.recording import Recording
 
 THOROUGH = bool(os.environ.get("HX_THOROUGH"))
 
@@ -46,81 +40,6 @@ def one_core():
 
 class Stop(Exception):
     pass
-
-
-# The world, as it should stay.
-
-
-def hookable():
-    """All functions that an export may hook, with their code."""
-    choices = Choices(Registry.installed(), 20)
-    functions = {*choices.functions, nn.Module._call_impl, nn.Module.__call__}
-    functions |= {torch.compiler.is_exporting, torch.jit.is_tracing, torch.onnx.is_in_onnx_export}
-    functions.add(torch.autograd.Function.apply.__func__)
-    dynamo = sys.modules.get("torch._dynamo.eval_frame")
-    if dynamo is not None:
-        functions.add(dynamo._callback_from_stance)
-    return [f for f in functions if isinstance(f, types.FunctionType)]
-
-
-class World:
-    """Everything that an export changes, read before and compared after."""
-
-    def __init__(self, model):
-        self.model = model
-        self.asked = 0
-        self.codes = {f: f.__code__ for f in hookable()}
-        self.before = self.read()
-        self.contents = {n: t.clone() for n, t in model.state_dict().items()}
-
-    def read(self):
-        found = {
-            "len": builtins.len, "min": builtins.min, "max": builtins.max, "sqrt": math.sqrt,
-            "tensor": dict(vars(torch.Tensor)), "script": vars(torch._C.ScriptFunction)["__call__"],
-            "method": vars(torch._C.ScriptMethod)["__call__"],
-            "hooked": (len(patching._codes), len(patching._slots)),
-            "recording": getattr(_local, "recording", None), "listening": dims.listening(),
-            "containers": getattr(containers._local, "known", None),
-            "grad": torch.is_grad_enabled(), "inference": torch.is_inference_mode_enabled(),
-            "modes": (torch._C._len_torch_function_stack(), torch._C._len_torch_dispatch_stack()),
-            "state": torch._C._get_torch_function_state(),
-            "excluded": repr(torch._C._dispatch_tls_local_exclude_set()),
-            "included": repr(torch._C._dispatch_tls_local_include_set()),
-            "dispatching": torch.utils._python_dispatch.is_in_torch_dispatch_mode(),
-            "autocast": torch.is_autocast_enabled("cpu"), "dtype": torch.get_default_dtype(),
-            "gc": (gc.get_threshold(), gc.isenabled(), len(quiet._users)),
-            "threads": threading.active_count(), "random": random.getstate(),
-            "torch": torch.get_rng_state().tolist(), "numpy": repr(np.random.get_state()),
-            "stance": getattr(sys.modules.get("torch._dynamo.eval_frame"), "_stance", None),
-        }  # fmt: skip
-        for path, module in self.model.named_modules():
-            state = vars(module)
-            found[f"{path}.vars"] = {k: id(v) for k, v in state.items()}
-            found[f"{path}.training"] = module.training
-            for name in ("_parameters", "_buffers", "_modules"):
-                found[f"{path}.{name}"] = {k: id(v) for k, v in state[name].items()}
-            for name in [k for k in state if k.endswith("_hooks")]:
-                found[f"{path}.{name}"] = list(state[name].items())
-            for name, tensor in module.named_parameters(recurse=False):
-                found[f"{path}.{name}"] = (
-                    tensor.requires_grad,
-                    tensor.grad,
-                    tensor.data_ptr(),
-                    tensor._version,
-                )
-        return found
-
-    def require_unchanged(self, when):
-        now = self.read()
-        different = [k for k in {**self.before, **now} if self.before.get(k) != now.get(k)]
-        assert not different, f"{when}: {different}"
-        for function, code in self.codes.items():
-            assert function.__code__ is code, f"{when}: {function.__qualname__} still is hooked"
-        self.asked += 1
-        for name, tensor in self.model.state_dict(keep_vars=True).items():
-            # Parameters are many: their versions are read each time, their contents now and then.
-            if not isinstance(tensor, nn.Parameter) or self.asked % 50 == 1:
-                assert torch.equal(tensor, self.contents[name]), f"{when}: {name}"
 
 
 # Models.
@@ -162,8 +81,10 @@ def encoder():
     return Counting(layers).train(), torch.randn(2, 5, 8)
 
 
-def attempt(model, x):
-    return hx.export(model, x, dynamic={"x": {0: "b"}}, verify=False)
+def attempt(model, x, path=None):
+    """An export; with a path a whole one, of a file that is proved, and its data."""
+    whole = {"verify": path is not None, "external_data": path is not None}
+    return hx.export(model, x, path, dynamic={"x": {0: "b"}}, **whole)
 
 
 # Faults at interception points.
@@ -205,7 +126,7 @@ class Points:
 
 
 @pytest.mark.parametrize("make", [resnet, encoder], ids=["resnet18", "encoder"])
-def test_faults_at_every_interception_point(make, monkeypatch, capsys):
+def test_faults_at_every_interception_point(make, monkeypatch, capsys, World):
     if make is resnet:
         if importlib.util.find_spec("torchvision") is None:
             pytest.skip("torchvision is not installed")
@@ -295,10 +216,10 @@ class Interrupt:
             sys.setprofile(None)
             raise KeyboardInterrupt
 
-    def run(self, model, x):
+    def run(self, model, x, path=None):
         try:
             sys.setprofile(self)
-            attempt(model, x)
+            attempt(model, x, path)
         except KeyboardInterrupt:
             pass
         except hx.HxError as e:
@@ -322,12 +243,15 @@ def _takes_the_lock():
 
 # Python itself drops what is raised in a finalizer or the callback of a weak reference.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_interrupts_anywhere_in_the_engine(capsys):
+@pytest.mark.parametrize("whole", [False, True], ids=["recording", "with its proof and file"])
+def test_interrupts_anywhere_in_the_engine(whole, tmp_path, World, capsys):
     model, x = Small().train(), torch.randn(2, 1, 6, 6)
+    path = tmp_path / "m.onnx" if whole else None
 
-    for _ in range(2):  # the first fills the caches
+    for _ in range(3):  # the first fill the caches
         every = Interrupt(None)
-        every.run(model, x)
+        every.run(model, x, path)
+    files = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
     total = len(every.sites)
     step = 1 if THOROUGH else max(1, total // 150)
     first = random.Random().randrange(step)  # others each time
@@ -335,14 +259,16 @@ def test_interrupts_anywhere_in_the_engine(capsys):
     tried = 0
     for at in range(first, total, step):
         one = Interrupt(at)
-        one.run(model, x)
+        one.run(model, x, path)
         world.require_unchanged(f"interrupted in {one.where}")
         assert others_may_export(), one.where
+        left = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
+        assert left == files, f"{one.where} left {sorted(left)}"
         tried += one.fired
     with capsys.disabled():
         print(f"\n{total} places where the engine can be interrupted, {tried} tried")
     assert tried > 100
-    every.run(model, x)
+    every.run(model, x, path)
     world.require_unchanged("a whole run afterwards")
 
 
@@ -350,7 +276,7 @@ def test_interrupts_anywhere_in_the_engine(capsys):
 
 
 @pytest.mark.parametrize("end", ["right", "missing", "refused", "unverified", "usage", "strict"])
-def test_every_ordinary_end_restores(end, tmp_path, lacking):
+def test_every_ordinary_end_restores(end, tmp_path, lacking, World):
     def forward(x):
         if end == "missing":
             return torch.special.bessel_j0(x)
@@ -389,7 +315,7 @@ def test_every_ordinary_end_restores(end, tmp_path, lacking):
 
 # As above: an interrupt may fall into the callback of a weak reference.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_a_traceback_that_is_kept_keeps_nothing_hooked():
+def test_a_traceback_that_is_kept_keeps_nothing_hooked(World):
     """In a notebook the last traceback lives on, and with it every local of the engine."""
     model, x = Small().train(), torch.rand(2, 1, 6, 6)
     every = Interrupt(None)
@@ -410,7 +336,7 @@ def test_a_traceback_that_is_kept_keeps_nothing_hooked():
     assert len(kept) > 5
 
 
-def test_functions_and_the_modules_that_they_reach():
+def test_functions_and_the_modules_that_they_reach(World):
     net, x = Small().train(), torch.rand(2, 1, 6, 6)
     world = World(net)
     named = {n for n, _ in net.named_parameters()}
@@ -427,7 +353,7 @@ def test_functions_and_the_modules_that_they_reach():
         world.require_unchanged(prefix)
 
 
-def test_random_numbers_of_a_function_are_put_back():
+def test_random_numbers_of_a_function_are_put_back(World):
     def model(x):
         torch.manual_seed(3)
         random.random()

@@ -12,6 +12,7 @@ from typing import NoReturn
 
 def main() -> None:
     """The console script. `--debug`, anywhere, gives tracebacks."""
+    from hx.cli.stopping import Stopped, stoppable
     from hx.errors import HxError
 
     debug = "--debug" in sys.argv or bool(os.environ.get("HX_DEBUG"))
@@ -19,7 +20,8 @@ def main() -> None:
     try:
         from hx.cli.app import command
 
-        command(sys.argv[1] if len(sys.argv) > 1 else "")(prog_name="hx")
+        with stoppable():
+            command(sys.argv[1] if len(sys.argv) > 1 else "")(prog_name="hx")
     except HxError as problem:
         if debug:
             raise
@@ -27,6 +29,8 @@ def main() -> None:
     except BrokenPipeError:  # `hx converters list | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         sys.exit(1)
+    except Stopped as stopped:
+        _fail("stopped", stopped.exit_code)
     except KeyboardInterrupt:
         _fail("stopped", 130)
     except Exception as problem:  # the last border: people see a line, not a traceback
