@@ -24,7 +24,9 @@ def result_type(*xs):
 def _stand_in(x):
     if hasattr(x, "dtype"):
         return torch.empty((1,) * min(x.rank, 1), dtype=x.dtype, device="meta")
-    return float(x) if isinstance(x, float) else bool(x) if isinstance(x, bool) else 1
+    if isinstance(x, (bool, complex)):
+        return x
+    return float(x) if isinstance(x, float) else 1
 
 
 def promoted(op, *xs):

@@ -245,10 +245,14 @@ def lerp(op, input, end, weight):
 @converter("torch.atan2", "torch.arctan2", cases=TWO)
 @rounded_once
 def atan2(op, input, other):
-    y, x = as_result(op, input, other)
+    return turned(op, *as_result(op, input, other))
+
+
+def turned(op, y, x):
+    """The angle at which the point (x, y) is seen."""
     angle = op.Where(op.Equal(y, 0), y, op.Atan(op.Div(y, x)))
-    turned = op.Add(angle, op.Where(below_zero(op, y), op.constant(-math.pi, y.dtype), math.pi))
-    return op.Where(op.Less(x, 0), turned, angle)
+    behind = op.Add(angle, op.Where(below_zero(op, y), op.constant(-math.pi, y.dtype), math.pi))
+    return op.Where(op.Less(x, 0), behind, angle)
 
 
 @converter("torch.copysign", cases=TWO)

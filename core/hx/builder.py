@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from . import dims, dtypes, lowering, schemas, shape_rules, shapes, sizes
+from . import dims, dtypes, lowering, pairs, schemas, shape_rules, shapes, sizes
 from .attributes import coerced, no_dims, plain_attribute
 from .casting import fit
 from .errors import BuilderError, Unsupported
@@ -30,6 +30,7 @@ class Builder:
         self.origin: Origin | None = None
         self.sizes = sizes.Sizes(self)
         self.value_of: Any = None  # torch.Tensor -> Value, set by the recording
+        self.kept: Any = self.constant  # a constant over memory that may be written to, likewise
         self.domains: dict[str, int] = {}
         self._constants: dict[Any, Constant] = {}
         self._serial = 0
@@ -87,6 +88,8 @@ class Builder:
         """Adds one operator in its newest form; returns its outputs."""
         if domain not in ("", "ai.onnx"):
             return self._custom(op, domain, inputs, attributes, count, results)
+        if pairs.concerned(inputs, attributes):
+            return pairs.emit(Op(self), op, inputs, attributes, count)
         while inputs and inputs[-1] is None:
             inputs.pop()
         attributes = {k: v for k, v in attributes.items() if v is not None}
@@ -182,6 +185,11 @@ class Builder:
         for value in node.inputs:
             if isinstance(value, Constant):
                 value.used = True
+        if any(v is not None and v.dtype in dtypes.COMPLEX for v in (*node.inputs, *node.outputs)):
+            raise Unsupported(
+                f"{node.op} was to be written with complex numbers, and no edge of a graph has any",
+                hint="view_as_real before, and view_as_complex behind",
+            )
         for output in node.outputs:
             output.node = node
         self.nodes.append(node)

@@ -33,6 +33,7 @@ class Arguments:
     values: list[Value]
     traced: bool  # some value, or some size, is only known at run time
     sized: bool = False  # a size that may vary is among them
+    complex: bool = False  # a complex number, or a tensor of them
 
 
 def lift(recording: Recording, args, kwargs) -> Arguments:
@@ -63,6 +64,7 @@ def _looked(recording: Recording) -> Callable:
 def _lifted(x: Any, found: Arguments, value_of: Callable) -> Any:
     kind = type(x)
     if kind in _LEAF_TYPES:
+        found.complex |= kind is complex
         return x
     if kind is dims.Dim or kind is dims.DimFloat:
         found.traced = found.sized = True
@@ -73,6 +75,7 @@ def _lifted(x: Any, found: Arguments, value_of: Callable) -> Any:
         found.values.append(value)
         if not value.fixed:
             found.traced = True
+        found.complex |= x.dtype.is_complex
         return value
     if kind is tuple or kind is list:
         return kind([_lifted(v, found, value_of) for v in x])
@@ -240,6 +243,11 @@ def tensors_in(tree, path: tuple = ()):
             yield from tensors_in(getattr(tree, f.name), (*path, f.name))
     elif (container := containers.of(tree)) is not None:
         yield from tensors_in(container.flatten(tree)[0], path)
+
+
+def has_complex(args: Any, kwargs: Any) -> bool:
+    """Whether a tensor of complex numbers is among arguments."""
+    return any(tensor.is_complex() for _, tensor in tensors_in([args, kwargs]))
 
 
 def check(choice: Registration, real: torch.Tensor, out: Any, path: tuple) -> Value:

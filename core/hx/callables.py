@@ -52,7 +52,7 @@ def _foreign(recording: Recording, key: Any) -> Handler:
     def hook(original, args, kwargs):
         if recording.busy:
             return original(*args, **kwargs)
-        asked = recording.choices.candidates(key, args)
+        asked = recording.choices.candidates(key, args, has_complex(args, kwargs))
         return ask(recording, asked, key, original, args, kwargs)
 
     return hook
@@ -86,16 +86,17 @@ def _applied(recording: Recording) -> Handler:
                 return original(cls, *args, **kwargs)
             return _body(cls, args, kwargs)
 
-        return ask(recording, _of_function(recording, cls), cls, run, args[1:], kwargs)
+        asked = _of_function(recording, cls, has_complex(args, kwargs))
+        return ask(recording, asked, cls, run, args[1:], kwargs)
 
     return hook
 
 
-def _of_function(recording: Recording, cls: type) -> Iterable[Registration]:
+def _of_function(recording: Recording, cls: type, complex: bool) -> Iterable[Registration]:
     for base in cls.__mro__:
-        yield from recording.choices.candidates(base)
+        yield from recording.choices.candidates(base, (), complex)
     own = symbolic.of_function(cls)
-    if own is not None:
+    if own is not None and not complex:
         yield own
 
 

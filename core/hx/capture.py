@@ -10,13 +10,14 @@ from typing import Any
 
 import torch
 
-from . import accounts, callables, dims, foreign, shallow, structures
+from . import accounts, callables, dims, dtypes, foreign, pairs, shallow, structures
 from . import dynamic as dynamic_axes
 from .choices import Choices
 from .errors import ExportError, Unsupported, UsageError, Where
 from .findings import origin
 from .liveness import storage_key
 from .modelstate import preserved
+from .op import Op
 from .recording import Recording
 from .registry import Registry
 from .roots import root_of
@@ -299,7 +300,10 @@ def _bind_inputs(prepared: Prepared, recording: Recording) -> list[tuple[str, Va
     named = _named_sizes(prepared)
     for name, tensor in prepared.tensors.items():
         shape: list[int] = list(tensor.shape)
-        value = recording.builder.value(tensor.dtype, shape, name)
+        dtype = tensor.dtype
+        if dtype in pairs.REAL:  # both parts, as a last axis
+            shape, dtype = [*shape, 2], pairs.REAL[dtype]
+        value = recording.builder.value(dtype, shape, name)
         for axis, word in prepared.dynamic.get(name, {}).items():
             if word in named:
                 sizes.named.setdefault(word, (value, axis))
@@ -308,9 +312,20 @@ def _bind_inputs(prepared: Prepared, recording: Recording) -> list[tuple[str, Va
         with torch.inference_mode(False):  # such a tensor would not tell that it is written to
             copy = tensor.detach().clone()
         recording.given[name] = copy
-        recording.live.bind(copy, value)
         inputs.append((name, value))
+        if tensor.is_complex():
+            recording.notes.append(_told_as_pair("input", name, tensor))
+            value = pairs.joined(Op(recording.builder), value)
+        recording.live.bind(copy, value)
     return inputs
+
+
+def _told_as_pair(what: str, name: str, tensor: torch.Tensor) -> str:
+    dtype = dtypes.name(pairs.REAL.get(tensor.dtype, tensor.dtype))
+    return (
+        f"the {what} {name} is complex: in the graph it is {dtype} with one more axis at the end, "
+        "for the real and the imaginary part, as torch.view_as_real gives it"
+    )
 
 
 def _named_sizes(prepared: Prepared) -> dict[str, dims.Dim]:
@@ -449,3 +464,6 @@ def _bind_outputs(found: Capture, result: Any) -> None:
             continue
         names.append(name or "output")
     found.outputs = list(zip(structures.unique(names), values))
+    for (name, _), real in zip(found.outputs, found.real):
+        if isinstance(real, torch.Tensor) and real.is_complex():
+            found.notes.append(_told_as_pair("output", name, real))

@@ -92,7 +92,9 @@ def check_converters(found: Iterable[Registration]) -> Iterator[Finding]:
             low = max(other.since or 0, registration.since or 0)
             high = min(other.until or 99, registration.until or 99)
             same = (
-                other.priority == registration.priority and other.requires == registration.requires
+                other.priority == registration.priority
+                and other.requires == registration.requires
+                and other.complex == registration.complex
             )
             if low <= high and same and other.function is not registration.function:
                 yield warning(

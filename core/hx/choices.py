@@ -32,6 +32,7 @@ class Choices:
         self._ranked: dict[Any, list[tuple[Target, list[Choice]]]] = {}
         self.functions: dict[Callable, Any] = {}  # plain Python functions to hook -> key
         self.places: list[tuple[Any, str, Any]] = []  # what has no code: owner, attribute, key
+        self._complex: dict[Any, list[tuple[Target, Choice]]] = {}  # those for complex numbers
         self.unresolved: dict[str, str] = {}
         self.replaced: dict[Any, str] = {}  # functions that stand where targets were -> target
         for text, choice in registry.select(opset).items():
@@ -54,10 +55,19 @@ class Choices:
                 elif target.key not in self._by_key:
                     self.places.append((target.owner, target.attribute, target.key))
             self._by_key.setdefault(target.key, []).append((target, choice))
+        for text, choice in registry.select(opset, complex=True).items():
+            try:
+                target = targets.resolve(text)
+            except TargetError as e:
+                self.unresolved[text] = str(e)
+                continue
+            if target.kind != "absent":
+                self._complex.setdefault(target.key, []).append((target, choice))
 
     def of(self, key: Any) -> bool:
         """Whether anybody converts what arrives under this key."""
-        return key in self._by_key or (isinstance(key, str) and self._adopt(key))
+        known = key in self._by_key or key in self._complex
+        return known or (isinstance(key, str) and self._adopt(key))
 
     def _adopt(self, key: str) -> bool:
         """Takes what was registered with PyTorch itself, for its older exporter."""
@@ -68,16 +78,18 @@ class Choices:
         self._by_key[key] = [(Target(key, "operator", key), choice)]
         return True
 
-    def pick(self, key: Any, args: tuple = ()) -> Registration | None:
+    def pick(self, key: Any, args: tuple = (), complex: bool = False) -> Registration | None:
         """The converter of a torch function, an operator or an autograd function."""
-        return next(self.candidates(key, args), None)
+        return next(self.candidates(key, args, complex), None)
 
-    def candidates(self, key: Any, args: tuple = ()) -> Iterator[Registration]:
+    def candidates(
+        self, key: Any, args: tuple = (), complex: bool = False
+    ) -> Iterator[Registration]:
         """The converters to ask for a call, one after the other, until one does not decline.
 
         There are several only where classes share one function, inherited: the nearest class first.
         """
-        entries = self._by_key.get(key)
+        entries = (self._complex if complex else self._by_key).get(key)
         if entries is None:
             return
         if len(entries) == 1:
@@ -86,9 +98,9 @@ class Choices:
                 yield choice.registration
             return
         subject = _class_of(entries[0][0], args)
-        ranked = self._ranked.get((key, subject))
+        ranked = self._ranked.get((key, subject, complex))
         if ranked is None:
-            ranked = self._ranked[key, subject] = _rank(entries, args, subject)
+            ranked = self._ranked[key, subject, complex] = _rank(entries, args, subject)
         for target, choices in ranked:
             if len(choices) > 1:
                 best = self._registry.pick([r for c in choices for r in c.candidates])

@@ -59,6 +59,8 @@ def natural(x: Any) -> torch.dtype:
         return torch.int64
     if isinstance(x, float):
         return torch.float32
+    if isinstance(x, complex):
+        return torch.complex64
     raise no_input(x)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,7 @@ def in_place(recording: Recording, key, func, args, kwargs, door) -> Any:
     base = known.in_place_base(key)
     if not given.traced and known.is_pure(base, func):
         return fold(recording, key, None, given, run, known.mutated(func, args, kwargs))
-    choice = recording.choices.pick(base, args)
+    choice = recording.choices.pick(base, args, given.complex)
     if choice is None:
         return leaf(recording, key, func, args, kwargs, door, given, asked=True)
     if base in known.TURNS:
@@ -53,7 +54,7 @@ def into_out(recording: Recording, key, choice, given: Arguments, run, args, kwa
     """f(x, out=y) is f(x), written into y."""
     out = kwargs["out"]
     plain = {k: v for k, v in given.kwargs.items() if k != "out"}
-    without = Arguments(given.args, plain, given.tensors, given.values, given.traced)
+    without = dataclasses.replace(given, kwargs=plain)
     places = list(out) if isinstance(out, (list, tuple)) else [out]
     return written(recording, choice, without, run, places, put)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from . import known, opening
+from . import known, opening, pairs
 from .call import Arguments, lift, tensors_in
 from .folding import fold
 from .liveness import geometry
@@ -44,7 +44,7 @@ def leaf(recording: Recording, key, func, args, kwargs, door, given=None, asked=
         if known.is_random(key):
             return random(recording, key, func, args, kwargs)
         run = recording.runner(key, func, args, kwargs, given)
-        choice = recording.choices.pick(key, args)  # one may know a view, though all is known
+        choice = recording.choices.pick(key, args, given.complex)  # one may know a view, though all is known
         return fold(recording, key, choice, given, run, known.mutated(func, args, kwargs))
     if door.level == "operator":
         return absent(recording, key, func, args, kwargs, given)
@@ -109,7 +109,7 @@ def absent(recording: Recording, key, func, args, kwargs, given: Arguments) -> A
     for tensor in fresh:
         opaque(recording, tensor)
     for tensor in written:
-        write(recording, tensor, recording.builder.value(tensor.dtype, tensor.shape))
+        write(recording, tensor, pairs.stand_in(recording.builder, tensor.dtype, tensor.shape))
     return result
 
 
@@ -142,7 +142,7 @@ def is_view_in_memory(recording: Recording, tensor: torch.Tensor) -> bool:
 
 def opaque(recording: Recording, tensor: torch.Tensor) -> None:
     """A stand-in, so that everything missing is found in one run; it never is written out."""
-    recording.live.bind(tensor, recording.builder.value(tensor.dtype, tensor.shape))
+    recording.live.bind(tensor, pairs.stand_in(recording.builder, tensor.dtype, tensor.shape))
 
 
 def note_missing(recording: Recording, target: str, given: Arguments, detail: str) -> None:

@@ -130,6 +130,12 @@ class Kept:
         """`tensor` now stands for `value`."""
         import torch
 
+        if tensor.is_complex() and value.parts is not None:
+            halves = torch.view_as_real(tensor.detach().resolve_conj()).unbind(-1)
+            for part, half in zip(value.parts, halves):
+                if part is not None:
+                    self.add(part, half)
+            return
         if value.is_constant or tensor.is_meta or tensor.layout != torch.strided:
             return
         if self._from <= self.size < self._to:

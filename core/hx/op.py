@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from . import dims, dtypes, shapes
+from . import dims, dtypes, pairs, shapes
 from .call import Instead
 from .errors import Unsupported
 from .polynomials import Atom, Poly
@@ -33,6 +33,9 @@ class Op:
     op.result                             the real output of the call: .dtype, .rank, .shape
     op.cast(x, dtype)                     x itself, or a Cast of it
     op.constant(numbers, dtype)           a constant
+    op.complex(real, imaginary)           a complex value of two real ones; None means zeros
+    op.parts(z)                           those two again; op.parts(z, whole=True) writes zeros out
+    op.joined(x), op.pair(z)              the same with both parts as the last axis of one value
     op.sizes(list)                        an int64 vector of sizes
     op.same(a, b)                         whether two sizes or shapes always are equal
     op.at_most(a, b)                      whether one size is never larger than another
@@ -104,6 +107,18 @@ class Op:
         if isinstance(x, torch.Tensor):
             return self._builder.constant(x if dtype is None else x.to(dtype))
         return self._builder.number(x, dtype or dtypes.natural(x))
+
+    def complex(self, real: Value, imaginary: Value | None = None) -> Value:
+        return pairs.value(self, real, imaginary)
+
+    def parts(self, z: Value, whole: bool = False) -> tuple[Value, Value | None]:
+        return pairs.full(self, z) if whole else pairs.parts(self, z)
+
+    def joined(self, x: Value) -> Value:
+        return pairs.joined(self, x)
+
+    def pair(self, z: Value) -> Value:
+        return pairs.pair(self, z)
 
     def sizes(self, x) -> Value:
         """An int64 vector of ints, Dims and scalars; a Value that already is one stays."""

@@ -23,13 +23,14 @@ from typing import Any
 
 import torch
 
-from . import accounts, dims, known, patching, routes
+from . import accounts, dims, dtypes, known, pairs, patching, routes
 from .blend import Blend
 from .builder import Builder
 from .call import Arguments, tensors_in
 from .choices import Choices
 from .errors import Unsupported, Where
 from .liveness import Entry, Live, storage_key
+from .op import Op
 from .origins import Frames
 from .report import Escape, Missing
 from .slim import Slim
@@ -54,7 +55,7 @@ class Recording:
         self, choices: Choices, opset: int, guard: Any = None, slim: Slim | None = None
     ) -> None:
         self.builder = Builder(opset)
-        self.builder.value_of = self.value_of
+        self.builder.value_of, self.builder.kept = self.value_of, self.constant
         self.choices = choices
         self.guard = guard
         self.slim = slim  # what is known of weights that are not there
@@ -136,7 +137,7 @@ class Recording:
     def as_output(self, x: Any) -> Value:
         """A result of the model as a value: tensors are, numbers and sizes become scalars."""
         if isinstance(x, Value):
-            return x
+            return pairs.pair(Op(self.builder), x) if x.dtype in dtypes.COMPLEX else x
         kind = (
             torch.bool
             if isinstance(x, bool)

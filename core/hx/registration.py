@@ -92,6 +92,7 @@ class Registration:
     domain: str | None = None
     priority: int = 0
     overrides: tuple[str, ...] = ()
+    complex: bool = False
     cases: tuple[Case, ...] = ()
     file: str = ""
     line: int = 0
@@ -128,6 +129,7 @@ def converter(
     domain: str | None = None,
     priority: int = 0,
     overrides: str | Iterable[str] | None = None,
+    complex: bool = False,
     cases: Iterable[Case] = (),
 ) -> Callable[[F], F]:
     """Say that the decorated function is `targets` rewritten in ONNX.
@@ -139,6 +141,8 @@ def converter(
     domain     domain of the custom operators that it emits, for people to see in listings
     priority   among converters of one target that are otherwise equal, the highest is taken
     overrides  names of packs whose converters of these targets this one replaces
+    complex    for calls with complex numbers among their arguments; other converters never see
+               those, and this one sees no other
     cases      example calls, made with `case(...)`
 
     Decorators stack: each adds registrations to the same function.
@@ -166,6 +170,7 @@ def converter(
                 domain=domain,
                 priority=priority,
                 overrides=replaced,
+                complex=complex,
                 cases=examples,
                 file=file,
                 line=line,

@@ -68,7 +68,7 @@ class Registry:
         self.use = dict(use or {})
         self._added: list[Registration] = []
         self._hands: set[str] = set()  # what those that were added by hand are called
-        self._selected: dict[int, dict[str, Choice]] = {}
+        self._selected: dict[tuple[int, bool], dict[str, Choice]] = {}
         self._check_uses()
 
     @classmethod
@@ -164,15 +164,18 @@ class Registry:
 
     # --- who converts what ---
 
-    def select(self, opset: int) -> dict[str, Choice]:
-        """One choice for each target text that somebody can convert at this opset."""
-        if opset not in self._selected:
-            usable, refused = self._sort(opset)
-            self._selected[opset] = {
+    def select(self, opset: int, complex: bool = False) -> dict[str, Choice]:
+        """One choice for each target text that somebody can convert at this opset.
+
+        What is for calls with complex numbers is chosen apart from the rest.
+        """
+        if (opset, complex) not in self._selected:
+            usable, refused = self._sort(opset, complex)
+            self._selected[opset, complex] = {
                 target: self._choose(target, candidates, refused.get(target, []))
                 for target, candidates in usable.items()
             }
-        return self._selected[opset]
+        return self._selected[opset, complex]
 
     def nearest(self, target: str, most: int = 3) -> list[str]:
         """Targets that are converted and whose own names are like this one's."""
@@ -189,18 +192,22 @@ class Registry:
         # Of several targets with that name, the one that stands nearest to it.
         return [difflib.get_close_matches(target, names[name], 1, 0.0)[0] for name in near]
 
-    def refused(self, opset: int) -> dict[str, list[Refusal]]:
+    def refused(self, opset: int, complex: bool = False) -> dict[str, list[Refusal]]:
         """Converters that exist and cannot be used at this opset, or with what is installed."""
-        return self._sort(opset)[1]
+        return self._sort(opset, complex)[1]
 
     def pick(self, candidates: Sequence[Registration]) -> Registration:
         """The one among converters of the same callable, whatever names they know it by."""
         return self._choose(candidates[0].target, list(candidates), []).registration
 
-    def _sort(self, opset: int) -> tuple[dict[str, list[Registration]], dict[str, list[Refusal]]]:
+    def _sort(
+        self, opset: int, complex: bool
+    ) -> tuple[dict[str, list[Registration]], dict[str, list[Refusal]]]:
         usable: dict[str, list[Registration]] = {}
         refused: dict[str, list[Refusal]] = {}
         for registration in self.registrations:
+            if registration.complex != complex:
+                continue
             if reason := _why_not(registration, opset):
                 refused.setdefault(registration.target, []).append(Refusal(registration, reason))
             else:

@@ -36,7 +36,7 @@ def of(recording: Recording, key: Any, func: Callable, door: Any) -> Callable:
 def converted(recording: Recording, key, func, args, kwargs, door) -> Any:
     """Somebody converts it, unless it is known without."""
     given = lift(recording, args, kwargs)
-    choice = recording.choices.pick(key, args)
+    choice = recording.choices.pick(key, args, given.complex)
     run = recording.runner(key, func, args, kwargs, given)
     if recording.unfilled and key not in known.VIEWS:
         writes = accounts.written(key, func, args, kwargs)
@@ -46,6 +46,8 @@ def converted(recording: Recording, key, func, args, kwargs, door) -> Any:
             return fold(recording, key, choice, given, run, known.mutated(func, args, kwargs))
     elif not given.traced and door.level == "function" and opening.can_open(func):
         return opened(recording, key, func, args, kwargs, door)  # the calls inside are folded
+    if choice is None:  # its converters are for real numbers only
+        return _beneath(recording, key, func, args, kwargs, door, given)
     if kwargs.get("out") is not None:
         return into_out(recording, key, choice, given, run, args, kwargs)
     result = convert(recording, choice, autocast.cast(recording, key, given), run)
@@ -53,6 +55,10 @@ def converted(recording: Recording, key, func, args, kwargs, door) -> Any:
         return _instead(recording, result, args, kwargs, door)
     if result is not DECLINED:
         return result
+    return _beneath(recording, key, func, args, kwargs, door, given)
+
+
+def _beneath(recording: Recording, key, func, args, kwargs, door, given: Arguments) -> Any:
     if door.level == "function" and opening.can_open(func):
         return opened(recording, key, func, args, kwargs, door)
     return leaf(recording, key, func, args, kwargs, door, given, asked=True)

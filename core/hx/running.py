@@ -57,6 +57,7 @@ class Runner:
             results = self._run(feeds)
         except Refused as refused:
             raise UsageError("the graph does not run on these inputs", why=str(refused)) from None
+        results = [_as_the_models(each, real) for each, real in zip(results, self.captured.real)]
         return self._nested([_as_array(each) for each in results] if arrays else results)
 
     def _by_name(self, args: tuple, kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -90,10 +91,12 @@ class Runner:
             found = str(tensor.dtype).removeprefix("torch.")
             wants = str(wanted).removeprefix("torch.")
             raise UsageError(f"the input {name} is {wants}, and {found} was given")
+        tensor = tensor.detach().cpu()
+        tensor = torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
         problem = sizes.check(f"the input {name!r}", self.inputs[name], tensor.shape)
         if problem:
             raise UsageError(problem)
-        return tensor.detach().cpu()
+        return tensor
 
     def _unlike(self, what: str) -> UsageError:
         return UsageError(
@@ -122,6 +125,12 @@ def _alike(given: Any, was: Any) -> bool:
         return bool(type(given) is type(was) and given == was) or given is was
     except Exception:  # what cannot be compared is the caller's
         return True
+
+
+def _as_the_models(result: torch.Tensor, real: Any) -> torch.Tensor:
+    """Complex where the model's own is: a graph has both parts as a last axis."""
+    pairs = isinstance(real, torch.Tensor) and real.is_complex()
+    return torch.view_as_complex(result) if pairs else result
 
 
 def _as_array(tensor: torch.Tensor) -> Any:

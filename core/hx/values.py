@@ -39,7 +39,8 @@ class Value:
     `shape` holds ints, and Dims where the size may differ at run time; None while it is unknown.
     """
 
-    __slots__ = ("_serial", "dtype", "dynamic", "elements", "fixed", "name", "node", "shape")
+    __slots__ = ("_serial", "dtype", "dynamic", "elements", "fixed", "name", "node", "pair",
+                 "parts", "shape")  # fmt: skip
 
     def __init__(self, dtype, shape, *, serial: int = 0, name: str = "") -> None:
         self.dtype: torch.dtype = dtype
@@ -51,6 +52,9 @@ class Value:
         # What is known of the contents: the sizes in an int64 vector or scalar, else None.
         self.elements: tuple | None = None
         self.fixed = self.is_constant  # made from constants alone: a weight in another form
+        # What a complex value is in the graph: see `pairs`.
+        self.parts: tuple[Value, Value | None] | None = None
+        self.pair: Value | None = None
 
     is_constant = False
 

@@ -78,7 +78,10 @@ def jitter(tensors: Sequence, seed: int = 0) -> list:
 
     out = []
     for place, tensor in enumerate(tensors):
-        if isinstance(tensor, torch.Tensor) and tensor.dtype.is_floating_point:
+        if isinstance(tensor, torch.Tensor) and tensor.is_complex():
+            parts = torch.view_as_real(tensor.detach().cpu().resolve_conj())
+            tensor = torch.view_as_complex(jitter([parts], seed + place)[0].contiguous())
+        elif isinstance(tensor, torch.Tensor) and tensor.dtype.is_floating_point:
             rng = torch.Generator().manual_seed(zlib.crc32(f"{seed}/jitter/{place}".encode()))
             side = torch.randint(0, 2, tensor.shape, generator=rng) * 2 - 1
             step = torch.finfo(tensor.dtype).eps * side

@@ -359,7 +359,9 @@ def _tensor(value: Any) -> torch.Tensor:
 
     tensor = value.detach() if isinstance(value, torch.Tensor) else torch.as_tensor(_native(value))
     dense = tensor if tensor.layout is torch.strided else tensor.to_dense()
-    return dense.cpu().resolve_conj().resolve_neg()
+    plain = dense.cpu().resolve_conj().resolve_neg()
+    # A graph has both parts of complex numbers as a last axis.
+    return torch.view_as_real(plain) if plain.is_complex() else plain
 
 
 def _native(value: Any) -> Any:

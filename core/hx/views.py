@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from . import pairs
 from .call import Arguments, Replayed, Step, describe, pick, retyped, substitute
 from .errors import Unaccounted
 from .liveness import Entry, Family, storage_key
@@ -64,7 +65,7 @@ def read_family(recording: Recording, family: Family, entry: Entry) -> Value:
         if not recording.missing:
             raise
         # It follows from something that has no converter, and that is what is going to be told.
-        return recording.builder.value(entry.value.dtype, entry.value.shape)
+        return pairs.stand_in(recording.builder, entry.value.dtype, entry.value.shape)
 
 
 def write(recording: Recording, tensor: torch.Tensor, value: Value) -> None:

@@ -109,9 +109,9 @@ def show(
     registry = o.registry_for(use, no_pack, only_packs)
     targets = _resolve(target, registry)
     shown = []
-    for name in targets:
-        choice = registry.select(opset).get(name)
-        refused = registry.refused(opset).get(name, [])
+    for name, complex in ((name, complex) for name in targets for complex in (False, True)):
+        choice = registry.select(opset, complex).get(name)
+        refused = registry.refused(opset, complex).get(name, [])
         reasons = {id(each.registration): each.reason for each in refused}
         ordered = [*(choice.candidates if choice else ()), *(r.registration for r in refused)]
         for place, each in enumerate(ordered):
@@ -121,7 +121,7 @@ def show(
                 state = first if place == 0 or choice.tie else "not used"
             shown.append({**as_data(each), "state": state})
             if not json:
-                say(paint(name, "bold"))
+                say(paint(f"{name}{' of complex numbers' * complex}", "bold"))
                 facts(
                     [
                         ("state", state),
@@ -216,6 +216,7 @@ def as_data(each: Registration) -> dict[str, Any]:
         "domain": each.domain,
         "priority": each.priority,
         "overrides": list(each.overrides),
+        "complex": each.complex,
         "cases": len(each.cases),
         "file": each.file,
         "line": each.line,

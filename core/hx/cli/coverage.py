@@ -36,11 +36,11 @@ def _lines(pack: str) -> Iterator[str]:
     for subject, converters in sorted(subjects.items()):
         yield from ("", f"### {subject}", "", "| target | ONNX | opsets | dtypes | cases |")
         yield "|---|---|---|---|---|"
-        for each in sorted(converters, key=lambda each: (each.target, each.since or 0)):
+        for each in sorted(converters, key=lambda each: (each.target, each.complex, each.since or 0)):
             low, high = each.since or OPSETS[0], each.until or OPSETS[-1]
             operators, dtypes = _written(each, registry)
             yield (
-                f"| `{each.target}` | {operators or '-'} | {low}-{high} | {dtypes or '-'} "
+                f"| `{each.target}`{' of complex numbers' * each.complex} | {operators or '-'} | {low}-{high} | {dtypes or '-'} "
                 f"| {len(each.cases) or '-'} |"
             )
 

@@ -41,7 +41,8 @@ class CaseRun:
     def id(self) -> str:
         """Short and the same at every run; pytest shows it."""
         number = self.registration.cases.index(self.case)
-        parts = [self.registration.target, self.case.name or str(number), f"opset{self.opset}"]
+        what = "complex-" if self.registration.complex else ""
+        parts = [f"{what}{self.registration.target}", self.case.name or str(number), f"opset{self.opset}"]
         return "-".join([*parts, *([self.dtype] if self.dtype else []), *self._mode])
 
     @property

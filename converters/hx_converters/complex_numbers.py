@@ -1,0 +1,369 @@
+"""Complex numbers: what they are made of, their functions, and what is as for real numbers."""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import replace
+
+from hx import case, converter
+from hx.lazy import torch
+from hx.registration import registrations
+
+from . import (
+    arithmetic,
+    comparison,
+    copies,
+    creation,
+    cumulative,
+    diagonals,
+    einsum,
+    elementwise,
+    indexing,
+    linear,
+    ordering,
+    padding,
+    reduction,
+    scattering,
+    shape,
+    tensors,
+    windows,
+)
+from ._common import axes_of, below_zero
+from .arithmetic import turned
+from .reduction import vector_norm
+
+Z, ONE, TWO = "complex64[n,3]", [case("complex64[n,3]")], [case("complex64[n,3]", "complex64[n,3]")]
+
+# Converters that say for complex numbers what they say for real ones: `op` does the rest.
+AS_FOR_REAL = {
+    tensors: """Tensor.detach Tensor.contiguous clone Tensor.data.__get__ Tensor.requires_grad_
+        Tensor.cpu Tensor.cuda positive resolve_conj resolve_neg ops.aten.alias
+        ops.aten.lift_fresh_copy Tensor.to Tensor.type_as Tensor.type ops.aten._to_copy
+        Tensor.float Tensor.double Tensor.bool""",
+    copies: """alias_copy detach_copy diagonal_copy expand_copy narrow_copy permute_copy select_copy
+        slice_copy split_with_sizes_copy split_copy squeeze_copy t_copy transpose_copy unbind_copy
+        unfold_copy unsafe_chunk unsafe_split unsafe_split_with_sizes unsqueeze_copy view_copy""",
+    shape: """Tensor.view reshape ops.aten._unsafe_view Tensor.view_as Tensor.reshape_as
+        _shape_as_tensor flatten ravel unflatten Tensor.unflatten permute transpose swapaxes swapdims
+        t Tensor.T.__get__ Tensor.mT.__get__ movedim moveaxis unsqueeze squeeze as_strided
+        Tensor.expand broadcast_to Tensor.expand_as Tensor.repeat tile cat concat concatenate stack
+        split_with_sizes Tensor.split split functional.split ops.aten.split chunk tensor_split
+        unbind flip roll rot90 block_diag ops.aten.block_diag""",
+    indexing: """Tensor.__getitem__ ops.aten.index Tensor.__setitem__ select narrow ops.aten.slice
+        index_select gather take take_along_dim masked_select nn.functional.embedding embedding
+        Tensor.copy_ fill ops.aten.zero""",
+    scattering: """index_put index_copy index_add index_fill scatter scatter_add put masked_scatter
+        select_scatter slice_scatter Tensor.fill_diagonal_""",
+    diagonals: """diagonal linalg.diagonal diag_embed diag diagflat diagonal_scatter trace tril
+        triu""",
+    windows: "Tensor.unfold",
+    padding: "nn.functional.pad constant_pad_nd",
+    ordering: "nonzero argwhere repeat_interleave",
+    reduction: "sum mean count_nonzero all any",
+    cumulative: "cumsum diff",
+    arithmetic: """add sub subtract rsub mul multiply div divide true_divide Tensor.__rdiv__ addcmul
+        addcdiv""",
+    elementwise: "neg negative square reciprocal isnan isinf",
+    comparison: """eq ne not_equal logical_not logical_and logical_or logical_xor where Tensor.where
+        masked_fill""",
+    linear: """nn.functional.linear matmul bmm mm mv dot addmm baddbmm addbmm addmv addr outer
+        nn.functional.bilinear bilinear""",
+    einsum: "einsum functional.einsum ops.aten.einsum",
+    creation: """full zeros_like empty_like ones_like full_like Tensor.new_zeros Tensor.new_empty
+        Tensor.new_ones Tensor.new_full functional.meshgrid meshgrid ops.aten.meshgrid
+        functional.cartesian_prod tensor scalar_tensor as_tensor asarray""",
+}  # fmt: skip
+
+
+def _too(convert):
+    @functools.wraps(convert, updated=())
+    def also(op, *args, **kwargs):
+        return convert(op, *args, **kwargs)
+
+    also.__module__ = __name__
+    return also
+
+
+CONVERTERS = [
+    converter(
+        one.target, complex=True,
+        cases=[replace(c, dtypes=("complex64",), opsets=(20,)) for c in one.cases[:1]],
+    )(_too(one.function))
+    for module, names in AS_FOR_REAL.items()
+    for one in registrations(module)
+    if one.target.removeprefix("torch.") in names.split()
+]  # fmt: skip
+
+
+# What they are made of.
+
+
+@converter("torch.view_as_complex", "torch.view_as_complex_copy", cases=[case("float32[n,3,2]")])
+def view_as_complex(op, input):
+    return op.joined(input)
+
+
+@converter("torch.view_as_real", "torch.view_as_real_copy", complex=True, cases=ONE)
+def view_as_real(op, input):
+    return op.pair(input)
+
+
+@converter("torch.complex", cases=[case("float32[n,3]", "float32[n,3]")])
+def complex(op, real, imag):
+    if not op.same(real.shape, imag.shape):
+        real = op.Where(True, real, imag)  # as large as both
+    return op.complex(real, imag)
+
+
+@converter("torch.polar", cases=[case("float32[n,3]", "float32[n,3]")])
+def polar(op, abs, angle):
+    return op.complex(op.Mul(abs, op.Cos(angle)), op.Mul(abs, op.Sin(angle)))
+
+
+@converter("torch.real", "torch.Tensor.real.__get__", complex=True, cases=ONE)
+def real(op, input):
+    return op.parts(input)[0]
+
+
+@converter("torch.imag", "torch.Tensor.imag.__get__", complex=True, cases=ONE)
+def imag(op, input):
+    return op.parts(input, whole=True)[1]
+
+
+@converter("torch.real", "torch.Tensor.real.__get__", "torch.conj", "torch.conj_physical",
+           "torch.ops.aten._conj", "torch.ops.aten._neg_view", cases=[])  # fmt: skip
+def itself(op, input):
+    return input
+
+
+@converter("torch.conj", "torch.conj_physical", "torch.ops.aten._conj",
+           "torch.ops.aten._conj_physical", complex=True, cases=ONE)  # fmt: skip
+def conj(op, input):
+    real, imaginary = op.parts(input, whole=True)
+    return op.complex(real, op.Neg(imaginary))
+
+
+@converter("torch.adjoint", "torch.Tensor.mH.__get__", "torch.Tensor.H.__get__", complex=True,
+           cases=ONE)  # fmt: skip
+def adjoint(op, input):
+    return conj(op, shape.transpose(op, input, -1, -2) if input.rank > 1 else input)
+
+
+@converter("torch.adjoint", "torch.Tensor.mH.__get__", "torch.Tensor.H.__get__", cases=[])
+def real_adjoint(op, input):
+    return shape.transpose(op, input, -1, -2) if input.rank > 1 else input
+
+
+def _cast(dtype):
+    def convert(op, self, *args, **kwargs):
+        return op.cast(self, getattr(torch, dtype))
+
+    return convert
+
+
+CONVERTERS += [
+    converter(f"torch.Tensor.{name}", complex=kind[0] == "c", cases=[case(f"{kind}[n,3]")])(
+        _cast(dtype)
+    )
+    for name, dtype in (("cfloat", "complex64"), ("cdouble", "complex128"))
+    for kind in ("float32", "complex64")
+]
+
+
+@converter("torch.abs", "torch.absolute", complex=True, cases=ONE)
+def abs(op, input):
+    return op.Abs(input)
+
+
+@converter("torch.angle", complex=True, cases=ONE)
+def angle(op, input):
+    real, imaginary = op.parts(input, whole=True)
+    return turned(op, imaginary, real)
+
+
+@converter("torch.sgn", complex=True, cases=ONE)
+def sgn(op, input):
+    size = op.Abs(input)
+    return op.Div(input, op.Where(op.Equal(size, 0), 1, size))
+
+
+@converter("torch.isfinite", complex=True, cases=ONE)
+def isfinite(op, input):
+    return op.Not(op.Or(op.IsInf(input), op.IsNaN(input)))
+
+
+@converter("torch.isreal", complex=True, cases=ONE)
+def isreal(op, input):
+    return op.Equal(op.parts(input, whole=True)[1], 0)
+
+
+# Their functions, in float64, which leaves enough digits of what is small beside something large.
+
+
+def exp(op, z):
+    real, imaginary = op.parts(z, whole=True)
+    size = op.Exp(real)
+    return op.complex(op.Mul(size, op.Cos(imaginary)), op.Mul(size, op.Sin(imaginary)))
+
+
+def log(op, z):
+    real, imaginary = op.parts(z, whole=True)
+    squares = op.Add(op.Mul(real, real), op.Mul(imaginary, imaginary))
+    return op.complex(op.Mul(op.Log(squares), 0.5), turned(op, imaginary, real))
+
+
+def sqrt(op, z):
+    """The root on the right; on which side of the real axis the sign of the imaginary part says."""
+    real, imaginary = op.parts(z, whole=True)
+    size = op.Sqrt(op.Add(op.Mul(real, real), op.Mul(imaginary, imaginary)))
+    large = op.Sqrt(op.Mul(op.Add(size, op.Abs(real)), 0.5))
+    side = op.Abs(imaginary)
+    small = op.Div(side, op.Where(op.Equal(large, 0), 1, op.Mul(large, 2)))
+    left = op.Less(real, 0)
+    y, x = op.Where(left, large, small), op.Where(left, small, large)
+    return op.complex(x, op.Where(below_zero(op, imaginary), op.Neg(y), y))
+
+
+def _waves(op, z):
+    """Sine and cosine of the real part, hyperbolic ones of the imaginary part."""
+    real, imaginary = op.parts(z, whole=True)
+    return op.Sin(real), op.Cos(real), op.Sinh(imaginary), op.Cosh(imaginary)
+
+
+def sin(op, z):
+    s, c, sh, ch = _waves(op, z)
+    return op.complex(op.Mul(s, ch), op.Mul(c, sh))
+
+
+def cos(op, z):
+    s, c, sh, ch = _waves(op, z)
+    return op.complex(op.Mul(c, ch), op.Neg(op.Mul(s, sh)))
+
+
+def tan(op, z):
+    real, imaginary = op.parts(z, whole=True)
+    s, c, sh, ch = _waves(op, op.complex(op.Mul(real, 2), op.Clip(op.Mul(imaginary, 2), -80, 80)))
+    size = op.Add(c, ch)
+    return op.complex(op.Div(s, size), op.Div(sh, size))
+
+
+def _turned_by_i(op, z, back=False):
+    real, imaginary = op.parts(z, whole=True)
+    return op.complex(*((imaginary, op.Neg(real)) if back else (op.Neg(imaginary), real)))
+
+
+def _about_i(function):
+    """sinh(z) is -i sin(iz), and likewise the others."""
+    return lambda op, z: _turned_by_i(op, function(op, _turned_by_i(op, z)), back=True)
+
+
+def cosh(op, z):
+    return cos(op, _turned_by_i(op, z))
+
+
+def asinh(op, z):
+    """By the logarithm of the sum, of numbers on the right where nothing is lost."""
+    left = op.Less(op.parts(z)[0], 0)
+    x = op.Where(left, op.Neg(z), z)
+    y = log(op, op.Add(x, sqrt(op, op.Add(op.Mul(x, x), 1))))
+    return op.Where(left, op.Neg(y), y)
+
+
+def atanh(op, z):
+    return op.Mul(op.Sub(log(op, op.Add(z, 1)), log(op, op.Sub(1, z))), 0.5)
+
+
+def acos(op, z):
+    return op.Sub(math.pi / 2, asin(op, z))
+
+
+def acosh(op, z):
+    roots = op.Mul(sqrt(op, op.Add(z, 1)), sqrt(op, op.Sub(z, 1)))
+    return log(op, op.Add(z, roots))
+
+
+asin, atan, sinh, tanh = _about_i(asinh), _about_i(atanh), _about_i(sin), _about_i(tan)
+
+
+def sigmoid(op, z):
+    return op.Reciprocal(op.Add(exp(op, op.Neg(z)), 1))
+
+
+FUNCTIONS = {
+    "exp": exp, "log": log, "sqrt": sqrt, "sin": sin, "cos": cos, "tan": tan, "sinh": sinh,
+    "cosh": cosh, "tanh": tanh, "asin arcsin": asin, "acos arccos": acos, "atan arctan": atan,
+    "asinh arcsinh": asinh, "acosh arccosh": acosh, "atanh arctanh": atanh,
+    "sigmoid special.expit": sigmoid,
+    "exp2 special.exp2": lambda op, z: exp(op, op.Mul(z, math.log(2))),
+    "expm1 special.expm1": lambda op, z: op.Sub(exp(op, z), 1),
+    "log2": lambda op, z: op.Div(log(op, z), math.log(2)),
+    "log10": lambda op, z: op.Div(log(op, z), math.log(10)),
+    "log1p special.log1p": lambda op, z: log(op, op.Add(z, 1)),
+    "rsqrt": lambda op, z: op.Reciprocal(sqrt(op, z)),
+}  # fmt: skip
+
+
+def _function(names, formula):
+    def convert(op, input):
+        return op.cast(formula(op, op.cast(input, torch.complex128)), op.result.dtype)
+
+    return converter(*(f"torch.{n}" for n in names.split()), complex=True, cases=ONE)(convert)
+
+
+CONVERTERS += [_function(names, formula) for names, formula in FUNCTIONS.items()]
+
+
+@converter("torch.pow", "torch.float_power", complex=True,
+           cases=[case(Z, 2), case(Z, 0.5), case(Z, -1), *TWO])  # fmt: skip
+def pow(op, input, exponent):
+    """Small whole powers by multiplying, others by the logarithm."""
+    x = op.cast(input, torch.complex128)
+    if isinstance(exponent, (int, float)) and exponent == 0.5:
+        y = sqrt(op, x)
+    elif isinstance(exponent, (int, float)) and exponent in range(-8, 9) and exponent:
+        y = functools.reduce(op.Mul, [x] * int(math.fabs(exponent)))
+        y = op.Reciprocal(y) if exponent < 0 else y
+    else:
+        power = op.cast(exponent, torch.complex128)
+        nothing, one = op.Equal(x, 0), op.Equal(power, 0)
+        y = exp(op, op.Mul(power, log(op, op.Where(nothing, 1, x))))
+        y = op.Where(one, 1, op.Where(nothing, 0, y))
+    return op.cast(y, op.result.dtype)
+
+
+# Sums and lengths.
+
+
+@converter("torch.vdot", complex=True, cases=[case("complex64[n]", "complex64[n]")])
+def vdot(op, input, other):
+    return op.MatMul(conj(op, input), other)
+
+
+@converter("torch.linalg.vector_norm", complex=True, cases=[case(Z, 2, 1), case(Z, 3)])
+def norm(op, x, ord=2, dim=None, keepdim=False, *, dtype=None):
+    return vector_norm(op, op.Abs(x), ord, dim, keepdim)
+
+
+@converter("torch.ops.aten.norm", complex=True, cases=[])
+def old_norm(op, input, p=2, dim=None, keepdim=False, *, dtype=None):
+    return reduction.norm(op, op.Abs(input), p, dim, keepdim)
+
+
+@converter("torch.dist", complex=True, cases=TWO)
+def dist(op, input, other, p=2):
+    return vector_norm(op, op.Abs(op.Sub(input, other)), p)
+
+
+@converter("torch.prod", complex=True, cases=[case(Z, 1)])
+def prod(op, input, dim=None, keepdim=False, *, dtype=None):
+    x = op.cast(input, op.result.dtype)
+    axes = axes_of(dim, x.rank) if x.rank else []
+    for axis in axes:
+        size = x.shape[axis]
+        if type(size) is not int or not 0 < size <= 64:
+            return NotImplemented
+        x = functools.reduce(
+            op.Mul, [op.Slice(x, [i], [i + 1], [axis]) for i in range(size)]
+        )
+    return x if keepdim or not axes else op.Squeeze(x, axes)
