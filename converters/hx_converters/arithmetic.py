@@ -250,9 +250,9 @@ def atan2(op, input, other):
 
 def turned(op, y, x):
     """The angle at which the point (x, y) is seen."""
-    angle = op.Where(op.Equal(y, 0), y, op.Atan(op.Div(y, x)))
-    behind = op.Add(angle, op.Where(below_zero(op, y), op.constant(-math.pi, y.dtype), math.pi))
-    return op.Where(op.Less(x, 0), behind, angle)
+    angle = op.Where(op.Equal(y, 0), y, op.Atan(op.Div(y, op.Abs(x))))
+    half = op.Where(below_zero(op, y), op.constant(-math.pi, y.dtype), math.pi)
+    return op.Where(below_zero(op, x), op.Sub(half, angle), angle)
 
 
 @converter("torch.copysign", cases=TWO)

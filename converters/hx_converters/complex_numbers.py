@@ -76,6 +76,7 @@ AS_FOR_REAL = {
 }  # fmt: skip
 
 
+@functools.cache
 def _too(convert):
     @functools.wraps(convert, updated=())
     def also(op, *args, **kwargs):
@@ -176,10 +177,17 @@ def abs(op, input):
     return op.Abs(input)
 
 
-@converter("torch.angle", complex=True, cases=ONE)
+@converter("torch.angle", complex=True, cases=[*ONE, case("complex128[n,3]")])
 def angle(op, input):
-    real, imaginary = op.parts(input, whole=True)
-    return turned(op, imaginary, real)
+    """onnxruntime has no float64 arcus tangent: that of float32, and a step of Newton's."""
+    x, y = op.parts(input, whole=True)
+    if x.dtype == torch.float32:
+        return turned(op, y, x)
+    near = op.cast(turned(op, *(op.cast(v, torch.float32) for v in (y, x))), x.dtype)
+    c, s = op.Cos(near), op.Sin(near)
+    along, across = op.Add(op.Mul(x, c), op.Mul(y, s)), op.Sub(op.Mul(y, c), op.Mul(x, s))
+    safe = op.Greater(along, 0)
+    return op.Add(near, op.Where(safe, op.Div(across, op.Where(safe, along, 1)), 0))
 
 
 @converter("torch.sgn", complex=True, cases=ONE)
@@ -210,7 +218,7 @@ def exp(op, z):
 def log(op, z):
     real, imaginary = op.parts(z, whole=True)
     squares = op.Add(op.Mul(real, real), op.Mul(imaginary, imaginary))
-    return op.complex(op.Mul(op.Log(squares), 0.5), turned(op, imaginary, real))
+    return op.complex(op.Mul(op.Log(squares), 0.5), angle(op, z))
 
 
 def sqrt(op, z):
@@ -222,13 +230,19 @@ def sqrt(op, z):
     small = op.Div(side, op.Where(op.Equal(large, 0), 1, op.Mul(large, 2)))
     left = op.Less(real, 0)
     y, x = op.Where(left, large, small), op.Where(left, small, large)
-    return op.complex(x, op.Where(below_zero(op, imaginary), op.Neg(y), y))
+    return op.complex(x, op.Mul(y, _sign(op, below_zero(op, imaginary), y)))
+
+
+def _sign(op, minus, like):
+    """To multiply by: of 0 and -0, onnxruntime's Where takes 0, whatever it is asked for."""
+    return op.Where(minus, op.constant(-1, like.dtype), 1)
 
 
 def _waves(op, z):
     """Sine and cosine of the real part, hyperbolic ones of the imaginary part."""
     real, imaginary = op.parts(z, whole=True)
-    return op.Sin(real), op.Cos(real), op.Sinh(imaginary), op.Cosh(imaginary)
+    up, down = op.Exp(imaginary), op.Exp(op.Neg(imaginary))
+    return op.Sin(real), op.Cos(real), *(op.Mul(f(up, down), 0.5) for f in (op.Sub, op.Add))
 
 
 def sin(op, z):
@@ -262,16 +276,26 @@ def cosh(op, z):
     return cos(op, _turned_by_i(op, z))
 
 
+def _more(op, z, number):
+    """Added to the real part: the sign of an imaginary 0 says on which side of a cut z lies."""
+    real, imaginary = op.parts(z, whole=True)
+    return op.complex(op.Add(real, number), imaginary)
+
+
 def asinh(op, z):
     """By the logarithm of the sum, of numbers on the right where nothing is lost."""
-    left = op.Less(op.parts(z)[0], 0)
-    x = op.Where(left, op.Neg(z), z)
-    y = log(op, op.Add(x, sqrt(op, op.Add(op.Mul(x, x), 1))))
-    return op.Where(left, op.Neg(y), y)
+    real = op.parts(z)[0]
+    side = _sign(op, op.Less(real, 0), real)
+
+    def sided(x):
+        return op.complex(*(op.Mul(part, side) for part in op.parts(x, whole=True)))
+
+    x = sided(z)
+    return sided(log(op, op.Add(x, sqrt(op, _more(op, op.Mul(x, x), 1)))))
 
 
 def atanh(op, z):
-    return op.Mul(op.Sub(log(op, op.Add(z, 1)), log(op, op.Sub(1, z))), 0.5)
+    return op.Mul(op.Sub(log(op, _more(op, z, 1)), log(op, _more(op, op.Neg(z), 1))), 0.5)
 
 
 def acos(op, z):
@@ -279,7 +303,7 @@ def acos(op, z):
 
 
 def acosh(op, z):
-    roots = op.Mul(sqrt(op, op.Add(z, 1)), sqrt(op, op.Sub(z, 1)))
+    roots = op.Mul(sqrt(op, _more(op, z, 1)), sqrt(op, _more(op, z, -1)))
     return log(op, op.Add(z, roots))
 
 
@@ -363,7 +387,5 @@ def prod(op, input, dim=None, keepdim=False, *, dtype=None):
         size = x.shape[axis]
         if type(size) is not int or not 0 < size <= 64:
             return NotImplemented
-        x = functools.reduce(
-            op.Mul, [op.Slice(x, [i], [i + 1], [axis]) for i in range(size)]
-        )
+        x = functools.reduce(op.Mul, [op.Slice(x, [i], [i + 1], [axis]) for i in range(size)])
     return x if keepdim or not axes else op.Squeeze(x, axes)

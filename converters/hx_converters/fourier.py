@@ -101,7 +101,9 @@ def transformed(op, real, imaginary, axis, size, inverse, half=False):
     def short():
         columns = size // 2 + 1 if half else size
         cos, sin = waves(op, size, columns, size, real.dtype)
-        new_real = _sum(op, _product(op, real, cos, axis), _product(op, imaginary, sin, axis), -sign)
+        new_real = _sum(
+            op, _product(op, real, cos, axis), _product(op, imaginary, sin, axis), -sign
+        )
         along, across = _product(op, real, sin, axis), _product(op, imaginary, cos, axis)
         return new_real, _sum(op, across, along, sign)
 
@@ -146,7 +148,11 @@ def to_signal(op, real, imaginary, axis, size, inverse):
 
 def _scaled(op, x, sizes, inverse, norm):
     """By the number of elements: in one direction, in the other, or half in each."""
-    if x is None or norm == ("forward" if inverse else "backward") or (norm is None and not inverse):
+    if (
+        x is None
+        or norm == ("forward" if inverse else "backward")
+        or (norm is None and not inverse)
+    ):
         return x
     count = 1
     for n in sizes:

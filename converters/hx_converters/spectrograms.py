@@ -25,7 +25,8 @@ def _hann():
 
 @converter("torch.ops.aten.stft", cases=[
     case("float32[n,t=60]", 16, 4, 16, "float32[16]", return_complex=True),
-    case("float32[n,t=60]", 16, 5, 12, _hann, True, False, True),
+    case("float32[n,t=60]", 16, 5, 12, "float32[12]", True, False, True),
+    case("float64[n,t=60]", 16, 5, window=_hann, normalized=True, return_complex=False),
 ])  # fmt: skip
 def stft(op, input, n_fft, hop_length=None, win_length=None, window=None, normalized=False,
          onesided=None, return_complex=None, align_to_window=None):  # fmt: skip
@@ -59,17 +60,19 @@ def stft(op, input, n_fft, hop_length=None, win_length=None, window=None, normal
 def istft(op, input, n_fft, hop_length=None, win_length=None, window=None, center=True,
           normalized=False, onesided=None, length=None, return_complex=False):  # fmt: skip
     """Windows laid over each other, divided by what the squares of the window add up to."""
-    real, imaginary = op.parts(input, whole=True)
-    kind, bins = real.dtype, input.shape[-2]
-    if return_complex or type(bins) is not int or kind != torch.float32:
+    bins = n_fft // 2 + 1  # where there are more, the rest mirrors these
+    real, imaginary = (
+        x if onesided in (None, True) else op.Slice(x, [0], [bins], [-2])
+        for x in op.parts(input, whole=True)
+    )  # fmt: skip
+    kind = real.dtype
+    if return_complex or kind != torch.float32:
         return NotImplemented
-    onesided = bins != n_fft if onesided is None else onesided
     hop, width = hop_length or n_fft // 4, win_length or n_fft
 
     def weight(rows):
         k = torch.arange(rows)
-        once = (k == 0) | (2 * k == n_fft)
-        return torch.where(once | (not onesided), 1.0, 2.0).double() / n_fft
+        return torch.where((k == 0) | (2 * k == n_fft), 1.0, 2.0).double() / n_fft
 
     cos, sin = waves(op, bins, n_fft, n_fft, kind, weight)
     shape = _window(op, window, width, n_fft, kind)

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from . import accounts, symbolic, targets
-from .call import Instead, lift
+from .call import Instead, has_complex, lift
 from .conversion import DECLINED, convert
 from .errors import Unsupported, Where
 from .recording import Recording

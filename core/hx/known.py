@@ -38,7 +38,8 @@ VIEWS = {
     f"aten::{n}"
     for n in """t transpose permute view reshape unsqueeze squeeze expand expand_as flatten select
     narrow slice swapaxes swapdims movedim moveaxis detach alias contiguous view_as numpy_T adjoint
-    mT to float half bfloat16 double clone unflatten split chunk unbind""".split()
+    mT to float half bfloat16 double clone unflatten split chunk unbind view_as_complex
+    view_as_real""".split()
 } | {"Tensor.__getitem__", "Tensor.T.__get__", "Tensor.mT.__get__", "Tensor.data.__get__"}
 
 

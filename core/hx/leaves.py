@@ -44,7 +44,9 @@ def leaf(recording: Recording, key, func, args, kwargs, door, given=None, asked=
         if known.is_random(key):
             return random(recording, key, func, args, kwargs)
         run = recording.runner(key, func, args, kwargs, given)
-        choice = recording.choices.pick(key, args, given.complex)  # one may know a view, though all is known
+        choice = recording.choices.pick(
+            key, args, given.complex
+        )  # one may know a view, though all is known
         return fold(recording, key, choice, given, run, known.mutated(func, args, kwargs))
     if door.level == "operator":
         return absent(recording, key, func, args, kwargs, given)
@@ -146,6 +148,8 @@ def opaque(recording: Recording, tensor: torch.Tensor) -> None:
 
 
 def note_missing(recording: Recording, target: str, given: Arguments, detail: str) -> None:
+    if given.complex:
+        detail = ", ".join(filter(None, [detail, "for complex numbers"]))
     found = recording.missing.get(target)
     if found is None:
         found = recording.missing[target] = Missing(target, detail)

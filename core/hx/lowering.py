@@ -87,6 +87,15 @@ def pad(op, inputs, attributes, count):
     return op.Pad(x, full, *inputs[2:3], **attributes)
 
 
+@lowering("DFT")
+def dft(op, inputs, attributes, count):
+    """The axis is an input since opset 20."""
+    axis = _numbers(inputs[2]) if len(inputs) > 2 else [-2]
+    if axis is None:
+        return NotImplemented
+    return _node(op, "DFT", inputs[:2], {**attributes, "axis": axis[0]})
+
+
 @lowering("LayerNormalization")
 def layer_normalization(op, inputs, attributes, count):
     x, scale, *rest = inputs

@@ -147,7 +147,9 @@ def _zeros(op: Op, like: Value, zero: float = 0.0) -> Value:
 
 Rule = Callable[..., Any]
 
-RULES: dict[str, Rule] = {}  # operator -> what it is of complex values: f(op, *inputs, **attributes)
+RULES: dict[
+    str, Rule
+] = {}  # operator -> what it is of complex values: f(op, *inputs, **attributes)
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:
@@ -158,6 +160,9 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
     return register
 
 
+# Zeros of any shape do here.
+BROADCASTS = frozenset({"Add", "Sub", "Where"})
+
 # They move numbers or add them up, and never look at one.
 APART = frozenset(
     """Add Compress Concat CumSum DepthToSpace Expand Flatten Gather GatherElements GatherND
@@ -166,9 +171,7 @@ APART = frozenset(
 )
 
 
-def emit(
-    op: Op, name: str, inputs: list, attributes: dict, count: int | None
-) -> list[Value]:
+def emit(op: Op, name: str, inputs: list, attributes: dict, count: int | None) -> list[Value]:
     """One operator on complex values."""
     written = RULES.get(name)
     if written is None and name not in APART:
@@ -198,7 +201,9 @@ def _lifted(op: Op, name: str, inputs: list) -> list[Value | None]:
     if not found:
         return values
     dtype = max((v.dtype for v in found), key=lambda d: d.itemsize)
-    kinds = {schema.in_type(i) for i, v in enumerate(values) if v is not None and v.dtype.is_complex}
+    kinds = {
+        schema.in_type(i) for i, v in enumerate(values) if v is not None and v.dtype.is_complex
+    }
     return [
         op.cast(v, dtype) if v is not None and schema.in_type(i) in kinds else v
         for i, v in enumerate(values)
@@ -206,15 +211,18 @@ def _lifted(op: Op, name: str, inputs: list) -> list[Value | None]:
 
 
 def _apart(op: Op, name: str, values: list, attributes: dict, count: int | None) -> list[Value]:
-    if attributes.get("reduction", "none") not in ("none", "add"):
+    if attributes.get("reduction") not in (None, "none", "add"):
         raise Unsupported(f"{name} with {attributes['reduction']} of complex numbers has no form")
     split = [parts(op, v) if v is not None and v.dtype.is_complex else v for v in values]
     zero = [part[1] is None for part in split if isinstance(part, tuple)]
 
+    def filler(like: Value) -> Value:
+        return op.constant(0.0, like.dtype) if name in BROADCASTS else _zeros(op, like)
+
     def node(side: int) -> tuple[Value, ...]:
         inputs = [
             part if not isinstance(part, tuple)
-            else _zeros(op, part[0]) if part[side] is None
+            else filler(part[0]) if part[side] is None
             else part[side]
             for part in split
         ]  # fmt: skip
@@ -268,7 +276,9 @@ def general_product(op, a, b, c=None, alpha=1.0, beta=1.0, transA=0, transB=0):
 @rule("Neg")
 def negative(op, x):
     real, imaginary = parts(op, x)
-    return value(op, op.Neg(real), _zeros(op, real, -0.0) if imaginary is None else op.Neg(imaginary))
+    return value(
+        op, op.Neg(real), _zeros(op, real, -0.0) if imaginary is None else op.Neg(imaginary)
+    )
 
 
 def _wide(op, *xs):

@@ -59,6 +59,8 @@ def write_back(
     root = family.root
     tensor = entry()
     assert tensor is not None and root.shape is not None
+    if value.dtype.is_complex != root.dtype.is_complex or tensor.is_conj() or tensor.is_neg():
+        return _number_by_number(op, family, entry, value, replay)
     value = builder.cast(value, root.dtype)
     if _in_order(family, entry, value):
         same = value.shape is not None and op.same(value.shape, root.shape)
@@ -77,6 +79,35 @@ def write_back(
         places = op.Reshape(places, [-1])
     flat = op.ScatterElements(op.Reshape(root, [-1]), places, op.Reshape(value, [-1]), axis=0)
     return op.Reshape(flat, op.sizes(root.shape))
+
+
+def _number_by_number(op: Op, family: Family, entry: Entry, value: Value, replay: Replay) -> Value:
+    """A write into a part of complex numbers, or into their conjugates.
+
+    The same views of numbers that are counted from 1 say where each number goes, and those that
+    come out negative, that its sign is to be changed.
+    """
+    root, whole = family.root, family.root.dtype.is_complex
+    assert root.shape is not None
+    if entry.path is None:
+        raise Unaccounted(
+            "a part of complex numbers was written to, and nobody saw how it was taken",
+            hint="make the view with torch functions inside forward, or .clone() it",
+        )
+    base = op.pair(root) if whole else root
+    sizes = op.sizes([*root.shape, 2] if whole else root.shape)
+    count = op.Range(1, op.constant(root.numel() * (2 if whole else 1) + 1), 1)
+    places = op.Reshape(op.cast(count, torch.float64), sizes)
+    places = op.joined(places) if whole else places
+    for step in entry.path:
+        places = replay(step, places)
+    places, value = (op.pair(v) if v.dtype.is_complex else v for v in (places, value))
+    places, value = op.Reshape(places, [-1]), op.Reshape(op.cast(value, base.dtype), [-1])
+    value = op.Where(op.Less(places, 0), op.Neg(value), value)
+    places = op.Sub(op.cast(op.Abs(places), torch.int64), 1)
+    flat = op.ScatterElements(op.Reshape(base, [-1]), places, value, axis=0)
+    flat = op.Reshape(flat, sizes)
+    return op.joined(flat) if whole else flat
 
 
 def _in_order(family: Family, entry: Entry, value: Value) -> bool:

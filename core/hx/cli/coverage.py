@@ -36,19 +36,21 @@ def _lines(pack: str) -> Iterator[str]:
     for subject, converters in sorted(subjects.items()):
         yield from ("", f"### {subject}", "", "| target | ONNX | opsets | dtypes | cases |")
         yield "|---|---|---|---|---|"
-        for each in sorted(converters, key=lambda each: (each.target, each.complex, each.since or 0)):
+        for each in sorted(
+            converters, key=lambda each: (each.target, each.complex, each.since or 0)
+        ):
             low, high = each.since or OPSETS[0], each.until or OPSETS[-1]
             operators, dtypes = _written(each, registry)
             yield (
-                f"| `{each.target}`{' of complex numbers' * each.complex} | {operators or '-'} | {low}-{high} | {dtypes or '-'} "
-                f"| {len(each.cases) or '-'} |"
+                f"| `{each.target}`{' of complex numbers' * each.complex} | {operators or '-'} "
+                f"| {low}-{high} | {dtypes or '-'} | {len(each.cases) or '-'} |"
             )
 
 
 def _written(registration: Registration, registry: Registry) -> tuple[str, str]:
     """The operators that a converter's cases lead to, the most frequent first, and their dtypes."""
     import hx
-    from hx.dtypes import FROM_NUMBER, name
+    from hx.dtypes import name
     from hx.testing.calls import call_of
 
     opset = min(max(20, registration.since or 0), registration.until or 20)
@@ -60,9 +62,7 @@ def _written(registration: Registration, registry: Registry) -> tuple[str, str]:
             at = case.opsets[0] if case.opsets else opset
             made = hx.export(call.model, call.tensors, None, opset=at, verify=False, packs=registry)
             operators.update({node.op_type for node in made.model.graph})
-            dtypes.update(
-                (name(FROM_NUMBER[int(v.dtype or 0)]), None) for v in made.model.graph.inputs
-            )
+            dtypes.update((name(tensor.dtype), None) for tensor in call.tensors)
     ranked = sorted(operators, key=lambda each: (-operators[each], each))
     more = f" and {len(ranked) - MOST} more" if len(ranked) > MOST else ""
     return ", ".join(ranked[:MOST]) + more, ", ".join(sorted(dtypes))

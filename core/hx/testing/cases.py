@@ -42,7 +42,11 @@ class CaseRun:
         """Short and the same at every run; pytest shows it."""
         number = self.registration.cases.index(self.case)
         what = "complex-" if self.registration.complex else ""
-        parts = [f"{what}{self.registration.target}", self.case.name or str(number), f"opset{self.opset}"]
+        parts = [
+            f"{what}{self.registration.target}",
+            self.case.name or str(number),
+            f"opset{self.opset}",
+        ]
         return "-".join([*parts, *([self.dtype] if self.dtype else []), *self._mode])
 
     @property
