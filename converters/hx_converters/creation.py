@@ -60,7 +60,7 @@ def new_full(op, self, size, fill_value, *, dtype=None):
 
 
 @converter("torch.arange", cases=[])
-def arange(op, start, end=None, step=1, *, dtype=None):
+def arange(op, start=0, end=None, step=1, *, dtype=None):
     if end is None:
         start, end = 0, start
     kind = op.result.dtype

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from hx import converter
+from hx import case, converter
 from hx.lazy import torch
 
 from ._common import counted
@@ -33,6 +33,24 @@ def padded(op, data, batch_sizes, padding=0.0):
     kept = op.Unsqueeze(there, list(range(2, 1 + data.rank))) if data.rank > 1 else there
     filled = op.Where(kept, op.Gather(data, at, axis=0), op.constant(padding, data.dtype))
     return filled, op.ReduceSum(op.cast(there, torch.int64), [0], keepdims=0), there
+
+
+@converter("torch._C._nn.pad_sequence",
+           cases=[case(["float32[n,3]", "float32[m,3]"]),
+                  case(["int64[n]<9", "int64[4]<9"], True, -1.0),
+                  case(["float32[n,3]", "float32[4,3]"], True, 0.5, "left")])  # fmt: skip
+def pad_sequence(op, sequences, batch_first=False, padding_value=0.0, padding_side="right"):
+    lengths = [x.shape[0] for x in sequences]
+    longest = max(*lengths) if len(lengths) > 1 else lengths[0]
+    rows = []
+    for x, n in zip(sequences, lengths):
+        ends = [[0] * x.rank, [0] * x.rank]
+        ends[padding_side == "right"][0] = longest - n
+        filler = op.constant(padding_value, x.dtype)
+        rows.append(
+            op.Unsqueeze(op.Pad(x, op.sizes([*ends[0], *ends[1]]), filler), [int(not batch_first)])
+        )
+    return op.Concat(*rows, axis=int(not batch_first))
 
 
 @converter("torch._pack_padded_sequence", cases=[])

@@ -8,6 +8,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import accounts, targets
+from .call import tensors_in
 from .errors import HxError
 from .liveness import COUNTED_LATER
 from .recording import Recording
@@ -34,8 +35,10 @@ class Door:
             recording.operators += 1
         try:
             result = recording.call(key, func, args, kwargs, self)
-            if self.level == "operator" and recording.beneath is None:
-                accounts.from_compiled(recording, key, func, args, result)
+            if self.level == "operator":
+                recording.live.counted_later(tensors_in([result]))
+                if recording.beneath is None:
+                    accounts.from_compiled(recording, key, func, args, result)
             return result
         except HxError as e:
             if e.where is None:

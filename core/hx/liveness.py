@@ -12,7 +12,7 @@ elements, and the others are worked out again from the root when somebody next r
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -155,6 +155,13 @@ class Live:
         entry.path, entry.family, entry.generation = other.path, family, other.generation
         family.members.append(entry)
         _noted(family)
+
+    def counted_later(self, made: Iterable[tuple[tuple, torch.Tensor]]) -> None:
+        """A view that an operator makes joins the count of its base when its handler has returned."""
+        for _, tensor in made:
+            entry = self.find(tensor)
+            if entry is not None and len(entry.family.members) > 1:
+                entry.version = COUNTED_LATER
 
     def leave(self, tensor: torch.Tensor) -> None:
         """The tensor no longer is what it was; those that shared its memory stay."""

@@ -99,6 +99,7 @@ def created(x):
     return (
         torch.zeros(b, n), torch.ones((n, b), dtype=torch.long), torch.full((b, 2), 7),
         torch.full([n], 1.5), torch.arange(n), torch.arange(1, n + 1), torch.arange(0, n, 2),
+        torch.arange(end=n), torch.arange(start=1, end=n),
         torch.arange(n, 0, -1), torch.arange(n, dtype=torch.float32) / n, torch.eye(n),
         torch.eye(b, n), torch.linspace(0, 1, n), torch.zeros_like(x), torch.full_like(x, n),
         x.new_zeros(b, n), x.new_full((n,), b), x.new_ones((n, 1)), torch.empty(n, b).fill_(3),

@@ -88,10 +88,15 @@ double total(const at::Tensor& x) {  // a number
   return sum;
 }
 at::Tensor composed(const at::Tensor& x) { return at::relu(x) * 2; }  // operators, which are seen
+at::Tensor rows(const at::Tensor& x) {  // operators that write, row by row, through views of views
+  auto out = at::full({2, 4}, 0.5);
+  for (int64_t i = 0; i < 2; i++) out.select(0, i).narrow(0, 0, 3).copy_(x.select(0, i)).mul_(2);
+  return out;
+}
 
 PYBIND11_MODULE(NAME, m) {
   m.def("filled", &filled); m.def("blob", &blob); m.def("scale", &scale); m.def("total", &total);
-  m.def("composed", &composed);
+  m.def("composed", &composed); m.def("rows", &rows);
 }
 """
 
@@ -131,6 +136,11 @@ class Scaled(torch.nn.Module):
 class Total(torch.nn.Module):
     def forward(self, x):
         return x * ext.total(x)  # called
+
+
+class Rows(torch.nn.Module):
+    def forward(self, x):
+        return ext.rows(x) + 1
 
 
 class Composed(torch.nn.Module):
@@ -266,6 +276,13 @@ def test_operators_that_an_extension_calls_are_recorded(by_pybind):
     program = hx.export(by_pybind.Composed(), torch.randn(2, 3))
     assert [node.op_type for node in program.model.graph] == ["Relu", "Mul", "Add"]
     assert not program.report.notes and not program.report.escapes
+
+
+def test_views_that_an_extension_writes_to_are_followed(by_pybind):
+    program = hx.export(by_pybind.Rows(), torch.randn(2, 3))
+    x = torch.randn(2, 3)
+    expected = torch.cat([2 * x, torch.full((2, 1), 0.5)], 1) + 1
+    torch.testing.assert_close(program.run(x), expected)
 
 
 def test_functions_of_an_extension_can_be_converted(by_pybind):
