@@ -117,7 +117,7 @@ def logsigmoid(op, input):
     return op.Neg(op.Softplus(op.Neg(input)))
 
 
-@converter("torch.ops.aten._safe_softmax", cases=[])
+@converter("torch.ops.aten._safe_softmax", cases=[case("float32[n,3]", 1)])
 @rounded_once
 def safe_softmax(op, self, dim, dtype=None):
     """A row that is all -inf gives zeros, not NaN."""
@@ -150,7 +150,7 @@ def hardshrink(op, input, lambd=0.5):
     return op.Shrink(input, lambd=lambd)
 
 
-@converter("torch.rrelu", "torch.nn.functional.rrelu", cases=[])
+@converter("torch.rrelu", "torch.nn.functional.rrelu", cases=ONE)
 def rrelu(op, input, lower=1 / 8, upper=1 / 3, training=False, inplace=False):
     """Outside of training the slope is the middle of its range."""
     return NotImplemented if training else op.LeakyRelu(input, alpha=(lower + upper) / 2)

@@ -217,13 +217,13 @@ def clamp(op, input, min=None, max=None):
     return x if max is None else op.Min(x, op.cast(max, dtype))
 
 
-@converter("torch.addcmul", cases=[])
+@converter("torch.addcmul", cases=[case("float32[n,3]", "float32[n,3]", "float32[3]", value=0.5)])
 @rounded_once
 def addcmul(op, input, tensor1, tensor2, *, value=1):
     return op.Add(input, _scaled(op, op.Mul(tensor1, tensor2), value))
 
 
-@converter("torch.addcdiv", cases=[])
+@converter("torch.addcdiv", cases=[case("float32[n,3]", "float32[n,3]", "float32[3]", value=0.5)])
 @rounded_once
 def addcdiv(op, input, tensor1, tensor2, *, value=1):
     x, a, b = as_result(op, input, tensor1, tensor2)
@@ -291,7 +291,7 @@ def xlogy(op, input, other):
     return _times_log(op, x, op.Log(y), y)
 
 
-@converter("torch.special.xlog1py", cases=[])
+@converter("torch.special.xlog1py", cases=[case("float32[n,3]", "float32[n,3]<1")])
 @rounded_once
 def xlog1py(op, input, other):
     x, y = as_result(op, input, other)

@@ -12,7 +12,7 @@ from ._halves import rounded_once
 from .reduction import vector_norm
 
 
-@converter("torch.embedding_renorm_", cases=[])
+@converter("torch.embedding_renorm_", cases=[case("float32[5,3]", "int64[n]<5", 0.5, 2.0)])
 def embedding_renorm(op, weight, indices, max_norm, norm_type=2.0):
     """Rows that are asked for, and longer than allowed, are written back shorter."""
     size = op.sizes([weight.shape[0]])

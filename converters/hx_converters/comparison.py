@@ -54,6 +54,10 @@ for _target in ("and", "or", "xor"):
     )
 
 
+BITS = [case("bool[n,3]", "bool[n,3]"),
+        case("int64[n,3]<99", "int64[n,3]<99", opsets=(18, 20, 26))]  # fmt: skip
+
+
 def _bitwise(name):
     def convert(op, input, other):
         x, y = as_result(op, input, other)
@@ -63,7 +67,7 @@ def _bitwise(name):
 
 
 for _target in ("and", "or", "xor"):
-    globals()[f"bitwise_{_target}"] = converter(f"torch.bitwise_{_target}", cases=[])(
+    globals()[f"bitwise_{_target}"] = converter(f"torch.bitwise_{_target}", cases=BITS)(
         _bitwise(_target.capitalize())
     )
 
@@ -82,7 +86,8 @@ def bitwise_right_shift(op, input, other):
     return op.Div(op.Sub(x, op.Mod(x, y)), y)
 
 
-@converter("torch.bitwise_not", cases=[])
+@converter("torch.bitwise_not",
+           cases=[case("bool[n,3]"), case("int64[n,3]<99", opsets=(18, 20, 26))])  # fmt: skip
 def bitwise_not(op, input):
     return op.Not(input) if input.dtype == torch.bool else op.BitwiseNot(input)
 
@@ -96,7 +101,7 @@ def where(op, condition, input=None, other=None):
     return op.Where(_truth(op, condition), *as_result(op, input, other))
 
 
-@converter("torch.Tensor.where", cases=[])
+@converter("torch.Tensor.where", cases=[case("float32[n,3]", "bool[n,3]", "float32[n,3]")])
 def where_method(op, self, condition, other):
     return where(op, condition, self, other)
 

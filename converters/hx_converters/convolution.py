@@ -75,10 +75,13 @@ def _transposed(op, input, weight, bias, stride, padding, output_padding, groups
     return y if batched else op.Squeeze(y, [0])
 
 
-@converter(
-    "torch.nn.functional.conv_transpose1d", "torch.nn.functional.conv_transpose2d",
-    "torch.nn.functional.conv_transpose3d", cases=[],
-)  # fmt: skip
+@converter("torch.nn.functional.conv_transpose3d",
+           cases=[case("float32[n,4,2,3,h]", "float32[4,3,2,2,2]", stride=2)])  # fmt: skip
+@converter("torch.nn.functional.conv_transpose2d",
+           cases=[case("float32[n,4,h,3]", "float32[4,2,3,3]", "float32[4]", 2, 1, 1, groups=2),
+                  case("float32[n,4,h,3]", "float32[4,2,3,3]", output_padding=1, dilation=2)])  # fmt: skip
+@converter("torch.nn.functional.conv_transpose1d",
+           cases=[case("float32[n,4,h]", "float32[4,3,3]", "float32[3]", 2, 1)])  # fmt: skip
 def conv_transpose(op, input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1,
                    dilation=1):  # fmt: skip
     return _transposed(op, input, weight, bias, stride, padding, output_padding, groups, dilation)

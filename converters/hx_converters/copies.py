@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hx import converter
+from hx import case, converter
 
 from . import diagonals, indexing, shape, tensors, windows
 
@@ -25,4 +25,18 @@ def _named(convert):
     return copy
 
 
-CONVERTERS = [converter(f"torch.{name}")(_named(convert)) for name, convert in _SAME.items()]
+_CASES = {
+    "expand_copy": ["float32[n,1]", [-1, 3]], "narrow_copy": ["float32[n,5]", 1, 1, 3],
+    "permute_copy": ["float32[n,2,3]", [2, 0, 1]], "select_copy": ["float32[n,5]", 1, 2],
+    "slice_copy": ["float32[n,5]", 1, 1, 4, 2], "split_with_sizes_copy": ["float32[n,5]", [2, 3], 1],
+    "split_copy": ["float32[n,5]", 2, 1], "squeeze_copy": ["float32[n,1]", 1],
+    "transpose_copy": ["float32[n,2,3]", 0, 2], "unbind_copy": ["float32[n,3]", 1],
+    "unfold_copy": ["float32[n,7]", 1, 3, 2], "unsafe_chunk": ["float32[n,6]", 3, 1],
+    "unsafe_split": ["float32[n,5]", 2, 1], "unsafe_split_with_sizes": ["float32[n,5]", [2, 3], 1],
+    "unsqueeze_copy": ["float32[n,3]", 1], "view_copy": ["float32[n,6]", [-1, 2, 3]],
+}  # fmt: skip
+
+CONVERTERS = [
+    converter(f"torch.{name}", cases=[case(*_CASES.get(name, ["float32[n,3]"]))])(_named(convert))
+    for name, convert in _SAME.items()
+]

@@ -10,6 +10,9 @@ def _filled(op, size, number):
     return op.Expand(op.constant(number, op.result.dtype), op.sizes(size))
 
 
+# What is made of sizes alone has no case: a case gives tensors and numbers, and no traced size.
+
+
 @converter("torch.zeros", "torch.empty", cases=[])
 def zeros(op, size, *, dtype=None):
     return _filled(op, size, 0)
@@ -20,7 +23,7 @@ def ones(op, size, *, dtype=None):
     return _filled(op, size, 1)
 
 
-@converter("torch.full", cases=[])
+@converter("torch.full", cases=[case([2, 3], "float32[]")])
 def full(op, size, fill_value, *, dtype=None):
     if hasattr(fill_value, "rank"):
         return op.Expand(op.cast(fill_value, op.result.dtype), op.sizes(size))
@@ -43,7 +46,7 @@ def full_like(op, input, fill_value, *, dtype=None):
     return full(op, input.shape, fill_value)
 
 
-@converter("torch.Tensor.new_empty", cases=[])
+@converter("torch.Tensor.new_empty", cases=[])  # whatever is in it is right
 @converter("torch.Tensor.new_zeros", cases=[case("float32[n,3]", [2, 3])])
 def new_zeros(op, self, size, *, dtype=None):
     return _filled(op, size, 0)
@@ -76,7 +79,8 @@ def _evenly(op, start, end, steps):
     wide = halves.get(kind, kind) if kind.is_floating_point else torch.float64
     if type(steps) is int and steps == 1:  # then nothing is rounded on the way
         return op.Reshape(op.cast(start, torch.float64), [1])
-    first, last = (op.cast(op.cast(v, kind), wide) for v in (start, end))
+    whole = [start, end] if kind.is_floating_point else [op.cast(v, kind) for v in (start, end)]
+    first, last = (op.cast(v, wide) for v in whole)
     step = op.Div(op.Sub(last, first), op.constant(max(steps - 1, 1), wide))
     places = op.Range(0, op.constant(steps), 1)
     forth, back = op.cast(places, wide), op.cast(op.Sub(op.constant(steps - 1), places), wide)
@@ -97,7 +101,10 @@ def logspace(op, start, end, steps, base=10.0, *, dtype=None):
     return op.cast(op.Pow(op.constant(float(base), powers.dtype), powers), op.result.dtype)
 
 
-@converter("torch.functional.meshgrid", "torch.meshgrid", "torch.ops.aten.meshgrid", cases=[])
+@converter("torch.functional.meshgrid", "torch.meshgrid", cases=[
+    case("float32[n]", "float32[m]", indexing="ij"), case("float32[n]", "float32[m]", indexing="xy"),
+])  # fmt: skip
+@converter("torch.ops.aten.meshgrid", cases=[case(["float32[n]", "float32[m]"], indexing="xy")])
 def meshgrid(op, *tensors, indexing="ij"):
     """Each tensor along an axis of its own, repeated over the others; "xy" swaps the first two."""
     tensors = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else tensors
@@ -127,7 +134,10 @@ def eye(op, n, m=None, *, dtype=None):
     return op.EyeLike(zeros)
 
 
-@converter("torch.tensor", "torch.scalar_tensor", "torch.as_tensor", "torch.asarray", cases=[])
+@converter("torch.tensor", "torch.scalar_tensor", cases=[])  # of sizes and numbers
+@converter(
+    "torch.as_tensor", "torch.asarray", cases=[case("float32[n,3]", dtype=lambda: torch.int64)]
+)
 def tensor(op, data, *, dtype=None):
     return op.cast(_stacked(op, data, op.result.dtype), op.result.dtype)
 

@@ -109,5 +109,6 @@ def _indices(upper):
     return convert
 
 
+# Made of sizes alone: a case has none that is traced.
 tril_indices = converter("torch.tril_indices", cases=[])(_indices(0))
 triu_indices = converter("torch.triu_indices", cases=[])(_indices(1))

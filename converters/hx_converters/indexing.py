@@ -211,10 +211,7 @@ def _stacked(op, tensors):
     return op.Concat(*[op.Unsqueeze(t, [-1]) for t in shaped], axis=-1), width
 
 
-@converter(
-    "torch.Tensor.__setitem__",
-    cases=[],
-)
+@converter("torch.Tensor.__setitem__", cases=[])  # returns nothing: tests/engine/test_mutation.py
 def setitem(op, self, index, value):
     """The tensor with some of its elements replaced, by scattering to their positions."""
     value = op.cast(value, self.dtype)
@@ -302,7 +299,7 @@ def narrow(op, input, dim, start, length):
     return op.Slice(input, op.sizes([start]), op.sizes([start + length]), [axis])
 
 
-@converter("torch.ops.aten.slice", cases=[])
+@converter("torch.ops.aten.slice", cases=[case("float32[n,5]", 1, 1, 4, 2)])
 def slice_(op, input, dim=0, start=None, end=None, step=1):
     index = [slice(None)] * one_axis(dim, input.rank) + [slice(start, end, step)]
     return getitem(op, input, tuple(index))
@@ -368,7 +365,7 @@ def embedding(op, input, weight, padding_idx=None, max_norm=None, norm_type=2.0,
     return NotImplemented if max_norm is not None else op.Gather(weight, input)
 
 
-@converter("torch.embedding", cases=[])
+@converter("torch.embedding", cases=[case("float32[5,3]", "int64[n,2]<5")])
 def embedding_operator(op, weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):
     return op.Gather(weight, indices)
 
@@ -381,18 +378,18 @@ def one_hot(op, tensor, num_classes=-1):
     return op.OneHot(tensor, op.sizes([num_classes]), op.constant([0, 1]))
 
 
-@converter("torch.Tensor.copy_", cases=[])
+@converter("torch.Tensor.copy_", cases=[case("float32[n,3]", "int64[3]")])
 def copy_(op, self, src, non_blocking=False):
     new = op.Expand(op.cast(src, self.dtype), op.sizes(self.shape))
     op.assign(self, new)
     return new
 
 
-@converter("torch.fill", cases=[])
+@converter("torch.fill", cases=[case("float32[n,3]", 1.5)])
 def fill(op, input, value):
     return op.Expand(op.cast(value, input.dtype), op.sizes(input.shape))
 
 
-@converter("torch.ops.aten.zero", cases=[])
+@converter("torch.ops.aten.zero", cases=[case("float32[n,3]")])
 def zero(op, self):
     return op.Expand(op.constant(0, self.dtype), op.sizes(self.shape))

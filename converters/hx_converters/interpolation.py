@@ -133,28 +133,31 @@ def _smoothed(weigh):
     return convert
 
 
-def _named(kind):
-    return [f"torch.ops.aten.{kind}{n}d" for n in (1, 2, 3)]
-
-
 _IMAGE = case("float32[n,2,4,h]", [6, 7], False)
 # No wider than this: onnxruntime divides by a rounded 7 / h where PyTorch multiplies
 # by a rounded h / 7, and places far from zero differ by more than the proof allows.
 _NARROW = case("float32[n,2,4,h=10]", [6, 7], False)
 
 CONVERTERS = [
-    converter("torch.ops.aten.upsample_linear1d", "torch.ops.aten.upsample_trilinear3d")(
+    converter("torch.ops.aten.upsample_linear1d", cases=[case("float32[n,2,h=10]", [7], True)])(
         _smooth("linear")
     ),
+    converter("torch.ops.aten.upsample_trilinear3d",
+              cases=[case("float32[n,2,2,3,4]", [4, 5, 6], False)])(_smooth("linear")),
     converter("torch.ops.aten.upsample_bilinear2d", cases=[_NARROW])(_smooth("linear")),
     converter("torch.ops.aten.upsample_bicubic2d", cases=[_NARROW])(
         _smooth("cubic", cubic_coeff_a=-0.75)
     ),
     converter("torch.ops.aten._upsample_bilinear2d_aa", cases=[_IMAGE])(_smoothed(_triangle)),
     converter("torch.ops.aten._upsample_bicubic2d_aa", cases=[_IMAGE])(_smoothed(_cubic)),
-    converter(*_named("upsample_nearest"))(_nearest("asymmetric", "floor")),
-    converter(*_named("_upsample_nearest_exact"))(_nearest("half_pixel", "round_prefer_ceil")),
-]
+]  # fmt: skip
+for _name, _rule in (("upsample_nearest", ("asymmetric", "floor")),
+                     ("_upsample_nearest_exact", ("half_pixel", "round_prefer_ceil"))):  # fmt: skip
+    for _n, _sizes in enumerate(("h", "4,h", "3,4,h"), start=1):
+        _wide = case(f"float32[n,2,{_sizes}]", [6] * _n)
+        CONVERTERS.append(
+            converter(f"torch.ops.aten.{_name}{_n}d", cases=[_wide])(_nearest(*_rule))
+        )
 
 _MODES = ("linear", "nearest", "cubic")
 _MODES_16 = ("bilinear", "nearest", "bicubic")  # as they were called before opset 20
@@ -177,7 +180,9 @@ def grid_sampler(op, input, grid, interpolation_mode, padding_mode, align_corner
                          padding_mode=_OUTSIDE[padding_mode], align_corners=int(align_corners))  # fmt: skip
 
 
-@converter("torch.affine_grid_generator", cases=[case("float32[n,2,3]", [2, 1, 4, 5], False)][:0])
+@converter("torch.affine_grid_generator", cases=[
+    case("float32[2,2,3]", [2, 1, 4, 5], False), case("float32[2,3,4]", [2, 1, 3, 4, 5], True),
+])  # fmt: skip
 def affine_grid_generator(op, theta, size, align_corners):
     """Where each element of an image of some size lies in another, by a matrix for each image."""
     spatial = list(size[2:])

@@ -30,6 +30,18 @@ def _positive():
     return torch.eye(3) + 0.1 * torch.ones(3, 3)
 
 
+def _lu():
+    return torch.linalg.lu_factor(_square().roll(1, 0))[0]
+
+
+def _pivots():
+    return torch.linalg.lu_factor(_square().roll(1, 0))[1]
+
+
+_REFLECTED = (lambda: torch.geqrf(torch.eye(4)[:, 1:] + 0.3)[0],
+              lambda: torch.geqrf(torch.eye(4)[:, 1:] + 0.3)[1])  # fmt: skip
+
+
 def _empty(op, spec):
     return op.constant(torch.empty(tuple(spec.shape), dtype=spec.dtype))
 
@@ -101,7 +113,7 @@ def solve_triangular(op, A, B, *, upper, left=True, unitriangular=False):
     return flipped(op, op.cast(solved(op, flipped(op, a), flipped(op, B)), A.dtype))
 
 
-@converter("torch.triangular_solve", cases=[])
+@converter("torch.triangular_solve", cases=[case("float32[3,n]", _square)])
 def triangular_solve(op, b, A, upper=True, transpose=False, unitriangular=False):
     a = _triangle(op, A, upper, unitriangular)
     return op.cast(solved(op, flipped(op, a) if transpose else a, b), A.dtype), A
@@ -219,14 +231,16 @@ def lu(op, A, *, pivot=True):
     return p, lower, upper
 
 
-@converter("torch.lu_unpack", cases=[])
+@converter("torch.lu_unpack", cases=[case(_lu, _pivots)])
 def lu_unpack(op, LU_data, LU_pivots, unpack_data=True, unpack_pivots=True):
     parts = _unpacked(op, LU_data, LU_pivots)
     asked = (unpack_pivots, unpack_data, unpack_data)
     return tuple(p if a else _empty(op, r) for p, a, r in zip(parts, asked, op.result))
 
 
-@converter("torch.linalg.lu_solve", cases=[])
+@converter("torch.linalg.lu_solve",
+           cases=[case(_lu, _pivots, "float32[3,n]"),
+                  case(_lu, _pivots, "float32[n,3]", left=False, adjoint=True)])  # fmt: skip
 def lu_solve(op, LU, pivots, B, *, left=True, adjoint=False):
     p, lower, upper = _unpacked(op, wide(op, LU), pivots)
     a = op.MatMul(p, op.MatMul(lower, upper))
@@ -236,7 +250,7 @@ def lu_solve(op, LU, pivots, B, *, left=True, adjoint=False):
     return flipped(op, op.cast(solved(op, flipped(op, a), flipped(op, B)), LU.dtype))
 
 
-@converter("torch.lu_solve", cases=[])
+@converter("torch.lu_solve", cases=[case("float32[3,n]", _lu, _pivots)])
 def old_lu_solve(op, b, LU_data, LU_pivots):
     return lu_solve(op, LU_data, LU_pivots, b)
 
@@ -251,25 +265,27 @@ def qr(op, A, mode="reduced"):
     return (_empty(op, op.result[0]) if mode == "r" else q), r
 
 
-@converter("torch.qr", cases=[])
+@converter("torch.qr", cases=[case("float32[n,4,3]"), case("float32[n,4,3]", False)])
 def old_qr(op, input, some=True):
     return qr(op, input, "reduced" if some else "complete")
 
 
-@converter("torch.geqrf", cases=[])
+@converter("torch.geqrf", cases=[case("float32[n,4,3]")])
 def geqrf(op, input):
     _, r, kept, factors = reflected(op, input)
     packed = op.Add(op.Trilu(r, upper=1), kept)
     return op.cast(packed, input.dtype), op.cast(factors, input.dtype)
 
 
-@converter("torch.linalg.householder_product", "torch.orgqr", cases=[])
+@converter("torch.linalg.householder_product", "torch.orgqr", cases=[case(*_REFLECTED)])
 def householder_product(op, input, tau):
     q = op.cast(reflections(op, input, tau), input.dtype)
     return op.Slice(q, [0], op.sizes([input.shape[-1]]), [input.rank - 1])
 
 
-@converter("torch.ormqr", cases=[])
+@converter("torch.ormqr", cases=[
+    case(*_REFLECTED, "float32[4,n]"), case(*_REFLECTED, "float32[n,4]", False, True),
+])  # fmt: skip
 def ormqr(op, input, tau, other, left=True, transpose=False):
     q = reflections(op, input, tau)
     q = flipped(op, q) if transpose else q

@@ -95,8 +95,12 @@ def bilinear(op, input1, input2, weight, bias=None):
     return y if bias is None else op.Add(y, bias)
 
 
+def _ends():
+    return torch.tensor([2, 6], dtype=torch.int32)
+
+
 @converter("torch.nn.functional.grouped_mm", "torch._grouped_mm", "torch.ops.aten._grouped_mm",
-           cases=[])  # fmt: skip
+           cases=[case("bfloat16[6,8]", "bfloat16[2,8,16]", offs=_ends)])  # fmt: skip
 def grouped_mm(op, mat_a, mat_b, *, offs=None, bias=None, out_dtype=None):
     """Each group of rows times its own matrix: the experts of a mixture, one product each."""
     if offs is None or mat_a.rank != 2 or mat_b.rank != 3 or type(mat_b.shape[0]) is not int:

@@ -16,7 +16,10 @@ TWO = [case("float32[n,3]", "float32[n,3]", 1), case("float32[n,3]", "float32[n,
 
 
 def reduce(op, x, reduction):
-    """0 leaves the losses as they are, 1 is their mean, 2 their sum."""
+    """0 leaves the losses as they are, 1 is their mean, 2 their sum.
+
+    Unless told, PyTorch's operators take the mean, and functions of the same name in `torch` 0.
+    """
     if reduction == 0:
         return x
     if reduction == 1:
@@ -75,9 +78,9 @@ def binary_cross_entropy(op, self, target, weight=None, reduction=1):
 
 
 @converter("torch.binary_cross_entropy_with_logits",
-           cases=[case("float32[n,3]", lambda: torch.rand(4, 3))][:0])  # fmt: skip
+           cases=[case("float32[n,3]", "float32[n,3]<1", None, "float32[3]<1")])  # fmt: skip
 @rounded_once
-def binary_cross_entropy_with_logits(op, input, target, weight=None, pos_weight=None, reduction=1):
+def binary_cross_entropy_with_logits(op, input, target, weight=None, pos_weight=None, reduction=0):
     x, y = as_result(op, input, target)
     soft = op.Softplus(op.Neg(x))  # -log(sigmoid(x))
     if pos_weight is not None:
@@ -86,15 +89,29 @@ def binary_cross_entropy_with_logits(op, input, target, weight=None, pos_weight=
     return reduce(op, loss if weight is None else op.Mul(loss, weight), reduction)
 
 
-@converter("torch.kl_div", cases=[case("float32[n,3]", lambda: torch.rand(4, 3))][:0])
+@converter("torch.kl_div", cases=[case("float32[n,3]", "float32[n,3]<1"),
+                                  case("float32[n,3]", "float32[n,3]", log_target=True)])  # fmt: skip
 @rounded_once
-def kl_div(op, input, target, reduction=1, *, log_target=False):
+def kl_div(op, input, target, reduction=0, *, log_target=False):
     if log_target:
         return reduce(op, op.Mul(op.Exp(target), op.Sub(target, input)), reduction)
     return reduce(op, op.Sub(xlogy(op, target, target), op.Mul(target, input)), reduction)
 
 
-@converter("torch.poisson_nll_loss", cases=[])
+@converter("torch.hinge_embedding_loss",
+           cases=[case("float32[n,3]", lambda: torch.tensor([1.0, -1, 1]), 0.5, 1)])  # fmt: skip
+@rounded_once
+def hinge_embedding_loss(op, input, target, margin=1.0, reduction=0):
+    x, y = as_result(op, input, target)
+    apart = op.Relu(op.Sub(op.constant(float(margin), x.dtype), x))
+    apart = op.Where(op.Equal(y, 1), 0, apart)
+    return reduce(op, op.Add(apart, op.Where(op.Equal(y, -1), 0, x)), reduction)
+
+
+@converter("torch.poisson_nll_loss", cases=[
+    case("float32[n,3]", "float32[n,3]<1", True, True, 1e-8, 1),
+    case("float32[n,3]<1", "float32[n,3]<1", False, False, 1e-3, 2),
+])  # fmt: skip
 @rounded_once
 def poisson_nll_loss(op, input, target, log_input, full, eps, reduction):
     x, y = as_result(op, input, target)
@@ -146,7 +163,10 @@ def nll_loss(op, self, target, weight=None, reduction=1, ignore_index=-100):
     return _nll(op, self, target, weight, reduction, ignore_index)[0]
 
 
-@converter("torch.ops.aten.nll_loss_forward", "torch.ops.aten.nll_loss2d_forward", cases=[])
+@converter("torch.ops.aten.nll_loss2d_forward",
+           cases=[case("float32[n,3,2,2]", "int64[n,2,2]<3", "float32[3]<1", 1, 1)])  # fmt: skip
+@converter("torch.ops.aten.nll_loss_forward",
+           cases=[case("float32[n,3]", "int64[n]<3", None, 2, -100)])  # fmt: skip
 @rounded_once
 def nll_loss_forward(op, self, target, weight=None, reduction=1, ignore_index=-100):
     loss, scale = _nll(op, self, target, weight, reduction, ignore_index)
@@ -211,7 +231,8 @@ def multi_margin_loss(op, self, target, p=1, margin=1, weight=None, reduction=1)
     return reduce(op, losses if target.rank or reduction else op.Squeeze(losses, [0]), reduction)
 
 
-@converter("torch.ops.aten.multilabel_margin_loss", cases=[])
+@converter("torch.ops.aten.multilabel_margin_loss",
+           cases=[case("float32[2,3]", lambda: torch.tensor([[0, 2, -1], [1, -1, 0]]))])  # fmt: skip
 @rounded_once
 def multilabel_margin_loss(op, self, target, reduction=1):
     x = self if self.rank == 2 else op.Reshape(self, [1, -1])

@@ -31,7 +31,13 @@ def _filled(op, number, like, size):
     return op.constant([number] * size, like.dtype)
 
 
-@converter("torch.batch_norm", "torch.ops.aten._native_batch_norm_legit_no_training", cases=[])
+WITH_STATISTICS = ("float32[n,3,4]", "float32[3]", "float32[3]", "float32[3]", "float32[3]<1")
+
+
+@converter("torch.batch_norm", cases=[
+    case(*WITH_STATISTICS, False, 0.1, 1e-5, True),
+    case("float32[n,3,4]", None, None, None, None, True, 0.1, 1e-5, True),
+])  # fmt: skip
 def batch_norm(op, input, weight, bias, running_mean, running_var, training, momentum, eps,
                cudnn_enabled=True):  # fmt: skip
     if _is_empty(input):
@@ -93,7 +99,10 @@ def group_norm(op, input, num_groups, weight=None, bias=None, eps=1e-5, cudnn_en
     return y
 
 
-@converter("torch.instance_norm", cases=[])
+@converter("torch.instance_norm", cases=[
+    case("float32[n,3,4]", None, None, None, None, True, 0.1, 1e-5, True),
+    case(*WITH_STATISTICS, False, 0.1, 1e-5, True),
+])  # fmt: skip
 def instance_norm(op, input, weight, bias, running_mean, running_var, use_input_stats, momentum,
                   eps, cudnn_enabled=True):  # fmt: skip
     channels = input.shape[1]
@@ -150,9 +159,8 @@ def native_layer_norm(op, input, normalized_shape, weight, bias, eps):
     return layer_norm(op, input, normalized_shape, weight, bias, eps), mean, scale
 
 
-@converter(
-    "torch.native_group_norm", cases=[case("float32[n,4,5]", None, None, 3, 4, 5, 2, 1e-5)][:0]
-)
+@converter("torch.native_group_norm",
+           cases=[case("float32[3,4,5]", "float32[4]", None, 3, 4, 5, 2, 1e-5)])  # fmt: skip
 def native_group_norm(op, input, weight, bias, N, C, HxW, group, eps):
     n, c, *rest = input.shape
     size = c // group
@@ -166,7 +174,7 @@ def native_group_norm(op, input, weight, bias, N, C, HxW, group, eps):
             op.Reciprocal(op.Sqrt(op.Add(variance, eps))))  # fmt: skip
 
 
-@converter("torch.native_batch_norm", cases=[])
+@converter("torch.native_batch_norm", cases=[case(*WITH_STATISTICS, False, 0.1, 1e-5)])
 def native_batch_norm(op, input, weight, bias, running_mean, running_var, training, momentum, eps):
     y, mean, scale = _normalized(op, input, weight, bias, eps) if training else (
         batch_norm(op, input, weight, bias, running_mean, running_var, False, momentum, eps),
@@ -205,7 +213,15 @@ def _keep_statistics(op, input, running_mean, running_var, momentum):
         op.assign(old, op.Add(op.Mul(old, 1 - momentum), op.Mul(new, momentum)))
 
 
-@converter("torch.ops.aten._native_batch_norm_legit", cases=[])
+@converter("torch.ops.aten._native_batch_norm_legit_no_training",
+           cases=[case(*WITH_STATISTICS, 0.1, 1e-5)])  # fmt: skip
+def native_batch_norm_legit_no_training(op, input, weight, bias, mean, variance, momentum, eps):
+    return native_batch_norm(op, input, weight, bias, mean, variance, False, momentum, eps)
+
+
+@converter("torch.ops.aten._native_batch_norm_legit",
+           cases=[case(*WITH_STATISTICS, False, 0.1, 1e-5),
+                  case("float32[n,3,4]", None, "float32[3]", True, 0.1, 1e-5)])  # fmt: skip
 def native_batch_norm_legit(op, input, weight, bias, *rest):
     """With the statistics that are kept, or without any."""
     training, momentum, eps = rest[-3:]
@@ -214,7 +230,8 @@ def native_batch_norm_legit(op, input, weight, bias, *rest):
                              momentum, eps)  # fmt: skip
 
 
-@converter("torch.ops.aten._batch_norm_with_update", cases=[])
+@converter("torch.ops.aten._batch_norm_with_update",
+           cases=[case(*WITH_STATISTICS, 0.1, 1e-5)])  # fmt: skip
 def batch_norm_with_update(op, input, weight, bias, running_mean, running_var, momentum, eps):
     found = native_batch_norm(
         op, input, weight, bias, running_mean, running_var, True, momentum, eps

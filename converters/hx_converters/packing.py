@@ -53,7 +53,8 @@ def pad_sequence(op, sequences, batch_first=False, padding_value=0.0, padding_si
     return op.Concat(*rows, axis=int(not batch_first))
 
 
-@converter("torch._pack_padded_sequence", cases=[])
+@converter("torch._pack_padded_sequence",
+           cases=[case("float32[3,4,2]", lambda: torch.tensor([4, 2, 1]), True)])  # fmt: skip
 def pack_padded_sequence(op, input, lengths, batch_first):
     order = [1, 0, *range(2, input.rank)]
     x = op.Transpose(input, perm=order) if batch_first else input
@@ -63,7 +64,8 @@ def pack_padded_sequence(op, input, lengths, batch_first):
     return packed(op, x, there), op.Slice(counts, [0], longest, [0])
 
 
-@converter("torch._pad_packed_sequence", cases=[])
+@converter("torch._pad_packed_sequence",
+           cases=[case("float32[7,2]", lambda: torch.tensor([3, 2, 1, 1]), True, 0.5, 4)])  # fmt: skip
 def pad_packed_sequence(op, data, batch_sizes, batch_first, padding_value, total_length):
     steps = batch_sizes.shape[0]
     if not op.same(steps, total_length):

@@ -74,6 +74,7 @@ def _in_mode(mode):
 
 
 CONVERTERS = [
-    converter(*(f"torch.ops.aten.{name}_pad{n}d" for n in (1, 2, 3)))(_in_mode(mode))
+    converter(f"torch.ops.aten.{name}_pad{n}d", cases=[case(tensor, [1, 2] * n)])(_in_mode(mode))
     for name, mode in (("reflection", "reflect"), ("replication", "replicate"))
+    for n, tensor in enumerate(("float32[n,3,5]", "float32[n,3,5,4]", "float32[n,2,3,5,4]"), 1)
 ]

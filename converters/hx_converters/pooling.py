@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hx import case, converter
+from hx.lazy import torch
 
 from ._common import counted, lowest, pair, reshaped
 
@@ -155,8 +156,6 @@ def _uneven_mean(op, input, wanted, spatial):
     A sum over a window is the difference of two running sums, so one axis at a time is a
     cumulative sum, two gathers and a division; sizes may be known at run time only.
     """
-    from hx.lazy import torch
-
     x = op.cast(input, torch.float64) if input.dtype.is_floating_point else input
     for axis in range(input.rank - spatial, input.rank):
         size, count = input.shape[axis], wanted[axis - input.rank + spatial]
@@ -254,7 +253,18 @@ for _n in (1, 2, 3):
         converter(f"torch.adaptive_max_pool{_n}d" if _n == 1 else
                   f"torch.ops.aten.adaptive_max_pool{_n}d",
                   f"torch.nn.functional.adaptive_max_pool{_n}d_with_indices",
-                  cases=[])(_adaptive_max_pool(_n, indices=True)),
+                  cases=[case(_x, [2] * _n)])(_adaptive_max_pool(_n, indices=True)),
     ]  # fmt: skip
-    if _n > 1:  # one axis is pooled as two
-        CONVERTERS.append(converter(f"torch.ops.aten.max_unpool{_n}d")(_max_unpool(_n)))
+
+
+def _corners(n):
+    """Where the elements of [1, 2, 2, ...] go in [1, 2, 4, ...]: no two to the same place."""
+    return lambda: torch.arange(2 * 2**n).reshape(1, 2, *[2] * n) % 2**n * 3
+
+
+CONVERTERS += [
+    converter(f"torch.ops.aten.max_unpool{n}d", cases=[
+        case(f"float32[1,2{',2' * n}]", _corners(n), [4] * n, *([[2] * n, [0] * n] * (n == 3))),
+    ])(_max_unpool(n))
+    for n in (2, 3)  # one axis is pooled as two
+]  # fmt: skip

@@ -108,7 +108,7 @@ def fake_quantize_per_channel_affine_cachemask(op, self, scale, zero_point, axis
     return _fake(op, self, *given), _inside(op, self, *given)
 
 
-@converter("torch.fused_moving_avg_obs_fake_quant", cases=[])
+@converter("torch.fused_moving_avg_obs_fake_quant", cases=[])  # its switches are buffers
 def fused_moving_avg_obs_fake_quant(
     op, self, observer_on, fake_quant_on, running_min, running_max, scale, zero_point,
     averaging_const, quant_min, quant_max, ch_axis, per_row_fake_quant=False,

@@ -43,6 +43,9 @@ def normal_numbers(op, shape, dtype):
 # From sizes.
 
 
+# These have no case: a case gives tensors and numbers, and no traced size.
+
+
 @converter("torch.rand", cases=[])
 def rand(op, size, *, generator=None, dtype=None):
     return uniform_numbers(op, size, op.result.dtype)
@@ -104,7 +107,7 @@ def normal(op, mean, std=1.0, size=None, *, generator=None, dtype=None):
     return op.Add(op.Mul(wide, op.cast(std, spec.dtype)), op.cast(mean, spec.dtype))
 
 
-@converter("torch.ops.aten.normal_functional", cases=[])
+@converter("torch.ops.aten.normal_functional", cases=[drawing("float32[n,3]", 1.0, 2.0)])
 def normal_(op, self, mean=0.0, std=1.0, *, generator=None):
     numbers = normal_numbers(op, self.shape, self.dtype)
     return op.Add(op.Mul(numbers, op.constant(float(std), self.dtype)),
@@ -117,30 +120,30 @@ def _between(op, self):
     return op.Clip(numbers, 1e-7, 1 - 1e-7)
 
 
-@converter("torch.ops.aten.uniform", cases=[])
+@converter("torch.ops.aten.uniform", cases=[drawing("float32[n,3]", -1.0, 2.0)])
 def uniform(op, self, from_=0.0, to=1.0, *, generator=None):
     numbers = uniform_numbers(op, self.shape, self.dtype)
     width = op.Mul(numbers, op.constant(float(to - from_), self.dtype))
     return op.Add(width, op.constant(float(from_), self.dtype))
 
 
-@converter("torch.ops.aten.exponential", cases=[])
+@converter("torch.ops.aten.exponential", cases=[drawing("float32[n,3]", 2.0)])
 def exponential(op, self, lambd=1.0, *, generator=None):
     return op.cast(op.Div(op.Neg(op.Log(_between(op, self))), float(lambd)), self.dtype)
 
 
-@converter("torch.ops.aten.log_normal", cases=[])
+@converter("torch.ops.aten.log_normal", cases=[drawing("float32[n,3]")])
 def log_normal(op, self, mean=1.0, std=2.0, *, generator=None):
     return op.Exp(normal_(op, self, mean, std))
 
 
-@converter("torch.ops.aten.cauchy", cases=[])
+@converter("torch.ops.aten.cauchy", cases=[drawing("float32[n,3]")])
 def cauchy(op, self, median=0.0, sigma=1.0, *, generator=None):
     turn = op.Tan(op.Mul(op.Sub(_between(op, self), 0.5), math.pi))
     return op.cast(op.Add(op.Mul(turn, float(sigma)), float(median)), self.dtype)
 
 
-@converter("torch.ops.aten.geometric", cases=[])
+@converter("torch.ops.aten.geometric", cases=[drawing("float32[n,3]", 0.3)])
 def geometric(op, self, p, *, generator=None):
     tries = op.Div(op.Log(_between(op, self)), math.log1p(-p))
     return op.cast(op.Ceil(tries), self.dtype)

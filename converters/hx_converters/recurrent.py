@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hx import converter
+from hx import case, converter
 from hx.lazy import torch
 
 from .packing import packed, padded
@@ -128,12 +128,24 @@ def _recurrent(op, name, args, **attributes):
     return (x, *ends)
 
 
-@converter("torch.lstm", cases=[])
+def _cases(gates):
+    """One layer, and two in both directions with the batch first."""
+    state = ["float32[1,n,4]"] * 2 if gates == 4 else "float32[1,n,4]"
+    wide = ["float32[4,2,4]"] * 2 if gates == 4 else "float32[4,2,4]"
+    first, second = ([f"float32[{4 * gates},{n}]", f"float32[{4 * gates},4]",
+                      f"float32[{4 * gates}]", f"float32[{4 * gates}]"] for n in (3, 8))  # fmt: skip
+    return [
+        case("float32[t,n,3]", state, first, True, 1, 0.0, False, False, False),
+        case("float32[2,t,3]", wide, [*first * 2, *second * 2], True, 2, 0.0, False, True, True),
+    ]
+
+
+@converter("torch.lstm", cases=_cases(4))
 def lstm(op, *args):
     return _recurrent(op, "LSTM", args)
 
 
-@converter("torch.gru", cases=[])
+@converter("torch.gru", cases=_cases(3))
 def gru(op, *args):
     return _recurrent(op, "GRU", args, linear_before_reset=1)
 
@@ -146,8 +158,14 @@ def _plain(kind):
     return convert
 
 
-rnn_tanh = converter("torch.rnn_tanh", cases=[])(_plain("Tanh"))
-rnn_relu = converter("torch.rnn_relu", cases=[])(_plain("Relu"))
+rnn_tanh = converter("torch.rnn_tanh", cases=_cases(1))(_plain("Tanh"))
+rnn_relu = converter("torch.rnn_relu", cases=_cases(1))(_plain("Relu"))
+
+
+def _cell(gates, hx="float32[n,4]"):
+    width = 4 * gates
+    return [case("float32[n,3]", hx, f"float32[{width},3]", f"float32[{width},4]",
+                 f"float32[{width}]", f"float32[{width}]")]  # fmt: skip
 
 
 def _gates(op, input, hx, w_ih, w_hh, b_ih, b_hh):
@@ -155,7 +173,7 @@ def _gates(op, input, hx, w_ih, w_hh, b_ih, b_hh):
     return op.Gemm(input, w_ih, b_ih, transB=1), op.Gemm(hx, w_hh, b_hh, transB=1)
 
 
-@converter("torch.gru_cell", cases=[])
+@converter("torch.gru_cell", cases=_cell(3))
 def gru_cell(op, input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
     from_input, from_state = _gates(op, input, hx, w_ih, w_hh, b_ih, b_hh)
     ri, zi, ni = op.Split(from_input, axis=1, num_outputs=3, outputs=3)
@@ -165,7 +183,7 @@ def gru_cell(op, input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
     return op.Add(new, op.Mul(update, op.Sub(hx, new)))
 
 
-@converter("torch.lstm_cell", cases=[])
+@converter("torch.lstm_cell", cases=_cell(4, ["float32[n,4]", "float32[n,4]"]))
 def lstm_cell(op, input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
     h, c = hx
     both = op.Add(*_gates(op, input, h, w_ih, w_hh, b_ih, b_hh))
@@ -174,11 +192,11 @@ def lstm_cell(op, input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
     return op.Mul(op.Sigmoid(o), op.Tanh(cell)), cell
 
 
-@converter("torch.rnn_tanh_cell", cases=[])
+@converter("torch.rnn_tanh_cell", cases=_cell(1))
 def rnn_tanh_cell(op, input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
     return op.Tanh(op.Add(*_gates(op, input, hx, w_ih, w_hh, b_ih, b_hh)))
 
 
-@converter("torch.rnn_relu_cell", cases=[])
+@converter("torch.rnn_relu_cell", cases=_cell(1))
 def rnn_relu_cell(op, input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
     return op.Relu(op.Add(*_gates(op, input, hx, w_ih, w_hh, b_ih, b_hh)))

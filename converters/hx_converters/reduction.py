@@ -197,7 +197,7 @@ def vector_norm(op, x, ord=2, dim=None, keepdim=False, *, dtype=None):
     return op.Pow(powers, op.constant(1 / ord, x.dtype))
 
 
-@converter("torch.ops.aten.norm", cases=[])
+@converter("torch.ops.aten.norm", cases=[case("float32[n,3]", 2), case("float32[n,3]", 1, [1])])
 def norm(op, input, p=2, dim=None, keepdim=False, *, dtype=None):
     if isinstance(p, str):
         return NotImplemented

@@ -40,7 +40,8 @@ def _along(op, index, dim, source):
     return axis, op.Expand(op.Reshape(op.cast(index, torch.int64), shape), op.sizes(source.shape))
 
 
-@converter("torch.index_copy", cases=[case("float32[n,5]", 1, "int64[2]<5", "float32[n,2]")][:0])
+@converter("torch.index_copy",
+           cases=[case("float32[n,5]", 1, lambda: torch.tensor([3, 0]), "float32[n,2]")])  # fmt: skip
 @scalars_too
 def index_copy(op, input, dim, index, source):
     axis, index = _along(op, index, dim, source)
@@ -144,7 +145,9 @@ def _neutral(kind, dtype):
     return lowest(dtype) if kind == "max" else highest(dtype)
 
 
-@converter("torch.put", cases=[case("float32[n,5]", "int64[3]<5", "float32[3]")][:0])
+@converter("torch.put",
+           cases=[case("float32[n,5]", lambda: torch.tensor([3, -1]), "float32[2]"),
+                  case("float32[n,5]", "int64[3]<5", "float32[3]", True, opsets=ADDS)])  # fmt: skip
 def put(op, input, index, source, accumulate=False):
     flat = op.ScatterElements(
         op.Reshape(input, [-1]), _counted_from_front(op, op.Reshape(index, [-1]), input.numel()),
@@ -157,7 +160,7 @@ def _counted_from_front(op, index, size):
     return op.Where(op.Less(index, 0), op.Add(index, op.constant(size)), index)
 
 
-@converter("torch.masked_scatter", cases=[])
+@converter("torch.masked_scatter", cases=[case("float32[n,3]", "bool[n,3]", "float32[99]")])
 def masked_scatter(op, input, mask, source):
     """The elements of `source`, in order, where the mask is True."""
     wide = op.Where(mask, input, input)
@@ -189,7 +192,8 @@ def slice_scatter(op, input, src, dim=0, start=None, end=None, step=1):
     return op.ScatterElements(input, at, op.cast(src, input.dtype), axis=axis)
 
 
-@converter("torch.ops.aten._unsafe_masked_index", cases=[])
+@converter("torch.ops.aten._unsafe_masked_index",
+           cases=[case("float32[5]", "bool[n]", ["int64[n]<5"], 0.5)])  # fmt: skip
 def unsafe_masked_index(op, self, mask, indices, fill):
     """Picks where a mask is true; places outside of the tensor are not looked at elsewhere."""
     safe = [i if i is None else op.Where(mask, i, 0) for i in indices]
@@ -198,13 +202,14 @@ def unsafe_masked_index(op, self, mask, indices, fill):
     return op.Where(mask, picked, op.cast(fill, self.dtype))
 
 
-@converter("torch.ops.aten._unsafe_masked_index_put_accumulate", cases=[])
+@converter("torch.ops.aten._unsafe_masked_index_put_accumulate",
+           cases=[case("float32[5]", "bool[n]", ["int64[n]<5"], "float32[n]", opsets=ADDS)])  # fmt: skip
 def unsafe_masked_index_put_accumulate(op, self, mask, indices, values):
     safe = [i if i is None else op.Where(mask, i, 0) for i in indices]
     return index_put(op, self, safe, op.Where(mask, values, 0), True)
 
 
-@converter("torch.Tensor.fill_diagonal_", cases=[])
+@converter("torch.Tensor.fill_diagonal_", cases=[case("float32[n,4]", 1.5)])
 def fill_diagonal_(op, self, fill_value, wrap=False):
     if self.rank != 2 or wrap:
         return NotImplemented

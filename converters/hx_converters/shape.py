@@ -79,7 +79,7 @@ def t(op, input):
     return op.Transpose(input, perm=list(range(input.rank))[::-1]) if input.rank > 1 else input
 
 
-@converter("torch.Tensor.mT.__get__", cases=[])
+@converter("torch.Tensor.mT.__get__", cases=[])  # a property, which no case calls
 def m_t(op, self):
     return transpose(op, self, -1, -2)
 
@@ -116,7 +116,7 @@ def _is_one(op, size, axis):
     return op.recorded(size, f"squeeze drops axis {axis} where its size is 1") == 1
 
 
-@converter("torch.as_strided", cases=[])
+@converter("torch.as_strided", cases=[])  # declines where no size is traced
 def as_strided(op, input, size, stride, storage_offset=None):
     size, stride = [list(map(op.size, given)) for given in (size, stride)]
     if all(type(n) is int for n in (*input.shape, *size, *stride)):

@@ -23,6 +23,10 @@ class Watch(TorchDispatchMode):
 
     dtype: Any = None
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # else PyTorch wraps the method below, and imports its compiler with that
+
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple = (), kwargs: Any = None
     ) -> Any:

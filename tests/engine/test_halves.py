@@ -1,5 +1,8 @@
 """Models that take and return float32, and compute in a half in between."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
 from torch import nn
@@ -56,3 +59,12 @@ def test_what_is_beside_the_halves_is_held_to_its_own_digits():
     through, beside = wrong.value.proof.cases[0].outputs
     assert not through.problem
     assert beside.problem
+
+
+def test_a_proof_does_not_load_the_compiler_of_pytorch():
+    """Which takes seconds, and replaces functions of torch for good."""
+    code = (
+        "import sys, torch, hx; hx.export(torch.relu, torch.randn(3), None);"
+        "sys.exit('torch._dynamo' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
