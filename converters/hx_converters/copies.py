@@ -25,7 +25,7 @@ def _named(convert):
     return copy
 
 
-_CASES = {
+_CASES: dict[str, list] = {
     "expand_copy": ["float32[n,1]", [-1, 3]], "narrow_copy": ["float32[n,5]", 1, 1, 3],
     "permute_copy": ["float32[n,2,3]", [2, 0, 1]], "select_copy": ["float32[n,5]", 1, 2],
     "slice_copy": ["float32[n,5]", 1, 1, 4, 2], "split_with_sizes_copy": ["float32[n,5]", [2, 3], 1],
