@@ -9,6 +9,7 @@ constants, changed. Weights are compared by name, in dtype, shape and contents.
 from __future__ import annotations
 
 import difflib
+import os
 import zlib
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
@@ -17,6 +18,8 @@ from typing import Any
 
 import numpy as np
 import onnx_ir as ir
+
+from hx.errors import UsageError
 
 SMALL = 16  # elements of a constant without a name that is told
 
@@ -204,8 +207,8 @@ def _has_name(value: Any) -> bool:
 
 def _contents(tensor: Any) -> str:
     if tensor.size <= SMALL:
-        return str(tensor.numpy().tolist())
-    bits = zlib.crc32(tensor.tobytes()) & 0xFFFFFF
+        return str(_own(tensor).numpy().tolist())
+    bits = zlib.crc32(_own(tensor).tobytes()) & 0xFFFFFF
     return f"{_dtype(tensor.dtype)}[{','.join(map(_dim, tensor.shape))}] #{bits:06x}"
 
 
@@ -225,8 +228,20 @@ def _weights(a: dict[str, Any], b: dict[str, Any]) -> Iterator[Weight]:
             yield Weight("added", name, now=_kind(b[name]))
         elif _kind(a[name]) != _kind(b[name]):
             yield Weight("changed", name, _kind(a[name]), _kind(b[name]))
-        elif a[name].tobytes() != b[name].tobytes():
+        elif _own(a[name]).tobytes() != _own(b[name]).tobytes():
             yield Weight("changed", name, _kind(a[name]), _kind(b[name]), _apart(a[name], b[name]))
+
+
+def _own(tensor: Any) -> Any:
+    """A tensor whose bytes are in its model's own folder: a file may point to anything."""
+    if isinstance(tensor, ir.ExternalTensor):
+        folder, place = map(os.path.realpath, (tensor.base_dir, tensor.path))
+        if os.path.commonpath([folder, place]) != folder or not Path(place).is_file():
+            raise UsageError(
+                f"{tensor.name!r} has its data in {os.fspath(tensor.location)!r}",
+                why="that is no file in the folder of its model",
+            )
+    return tensor
 
 
 def _kind(tensor: Any) -> str:

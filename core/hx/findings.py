@@ -55,7 +55,13 @@ def origin(problem: BaseException) -> tuple[str, int]:
     while frame is not None:
         code = frame.tb_frame.f_code
         module = frame.tb_frame.f_globals.get("__name__", "").split(".")[0]
-        if not code.co_filename.startswith("<") and module not in ("hx", "pluggy", "importlib"):
+        if not code.co_filename.startswith("<") and module not in (
+            "hx",
+            "pluggy",
+            "importlib",
+            "typer",
+            "click",
+        ):
             anybody = (code.co_filename, frame.tb_lineno)
             if module not in _NOBODY:
                 somebody = anybody

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +43,8 @@ def call_for(
     if file is not None:
         content = read(file)
         if isinstance(content, Mapping):
+            if not all(isinstance(name, str) for name in content):
+                raise UsageError(f"{file} names its tensors with something other than words")
             given += [(_maybe(name, loaded), value) for name, value in content.items()]
         else:
             several = content if isinstance(content, (tuple, list)) else (content,)
@@ -147,7 +150,7 @@ def _dynamic(texts: Iterable[str], names: list[str]) -> dict[str, dict[int, str]
         good = [
             (axis.strip(), word.strip() or f"{name}_{axis.strip()}")
             for axis, _, word in pairs
-            if axis.strip().lstrip("-").isdigit() and (word.strip() or "x").isidentifier()
+            if re.fullmatch(r"-?[0-9]+", axis.strip()) and (word.strip() or "x").isidentifier()
         ]
         if not pairs or len(good) != len(pairs):
             raise UsageError(

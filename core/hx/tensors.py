@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Mapping
+import zipfile
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hx.errors import UsageError
+from hx.room import left
 
 if TYPE_CHECKING:
     from torch import nn
@@ -30,8 +33,13 @@ def read(path: Path, mapped: bool = False) -> Any:
         )
     try:
         if suffix in (".npz", ".npy"):
-            return _numpy(path)
-        return _safetensors(path) if suffix == ".safetensors" else _torch(path, mapped)
+            found = _numpy(path)
+        elif suffix == ".safetensors":
+            found = _safetensors(path)
+        else:
+            found = _torch(path, mapped)
+        _require_sound(found)
+        return found
     except UsageError:
         raise
     except (
@@ -48,18 +56,32 @@ def read(path: Path, mapped: bool = False) -> Any:
 
 def _numpy(path: Path) -> Any:
     import numpy
-    import torch
 
+    _require_room(path)
     try:
-        with numpy.load(path, allow_pickle=False) as found:
-            return {name: torch.from_numpy(found[name]) for name in found.files}
+        found = numpy.load(path, allow_pickle=False)
+        if isinstance(found, numpy.ndarray):
+            return _of_array("the array", found)
+        with found:
+            return {name: _of_array(repr(name), found[name]) for name in found.files}
     except ValueError as problem:
         if "allow_pickle" in str(problem) or "pickle" in str(problem):
             raise _pickled(path, "Python objects in a numpy file are pickles") from None
         raise
-    except (AttributeError, TypeError):
-        array = numpy.load(path, allow_pickle=False)
+
+
+def _of_array(name: str, array: Any) -> Any:
+    import numpy
+    import torch
+
+    if not isinstance(array, numpy.ndarray):
+        raise ValueError(f"{name} is no array")
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    try:
         return torch.from_numpy(array)
+    except TypeError:
+        raise ValueError(f"{name} holds {array.dtype}, which torch has no tensor for") from None
 
 
 def _safetensors(path: Path) -> dict[str, Any]:
@@ -69,13 +91,17 @@ def _safetensors(path: Path) -> dict[str, Any]:
 
 
 def _torch(path: Path, mapped: bool) -> Any:
-    import zipfile
-
     import torch
 
-    mapped = mapped and zipfile.is_zipfile(path)
+    packed = zipfile.is_zipfile(path)
+    mapped = mapped and packed and _lies_as_it_is(path)
+    if packed and not mapped:
+        _require_room(path)
     try:
-        return torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
+        found = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
+        if mapped:
+            _require_whole(path, found)
+        return found
     except pickle.UnpicklingError as problem:
         wanted = [
             line for line in str(problem).splitlines() if "GLOBAL" in line or "Unsupported" in line
@@ -85,6 +111,67 @@ def _torch(path: Path, mapped: bool) -> Any:
         if "TorchScript" in str(problem):
             raise _pickled(path, "it is a TorchScript archive, which holds code") from None
         raise
+
+
+def _records(path: Path) -> list[zipfile.ZipInfo]:
+    with zipfile.ZipFile(path) as archive:
+        return archive.infolist()
+
+
+def _require_room(path: Path) -> None:
+    """A few kilobytes may unpack to any size."""
+    if not zipfile.is_zipfile(path):
+        return
+    size, room = sum(record.file_size for record in _records(path)), left().memory
+    if size > room:
+        raise ValueError(
+            f"it unpacks to {size / 1e9:.1f} GB, and {room / 1e9:.1f} GB of memory are left"
+        )
+
+
+def _lies_as_it_is(path: Path) -> bool:
+    """Whether no tensor of a file is compressed: else the file cannot stand in for the memory."""
+    return all(record.compress_type == zipfile.ZIP_STORED for record in _records(path))
+
+
+def _require_whole(path: Path, found: Any) -> None:
+    """That each tensor has the bytes that it needs: where a file is mapped, PyTorch does not look."""
+    there = Counter(record.file_size for record in _records(path))
+    storages = {}
+    for tensor in _tensors(found):
+        if _in_memory(tensor):
+            storage = tensor.untyped_storage()
+            storages[storage.data_ptr()] = storage.nbytes()
+    for size, count in Counter(storages.values()).items():
+        if size and there[size] < count:
+            raise ValueError(f"a tensor needs {size} bytes, and no record has as many")
+
+
+def _require_sound(found: Any) -> None:
+    for tensor in _tensors(found):
+        if tensor.is_nested:
+            raise ValueError("it holds a nested tensor")
+        size = tensor.numel() * tensor.element_size()
+        # One element may be seen as any number of them.
+        if _in_memory(tensor) and tensor.untyped_storage().nbytes() < size > left().memory:
+            raise ValueError(f"it holds a tensor of {size / 1e9:.1f} GB")
+
+
+def _in_memory(tensor: Any) -> bool:
+    return str(tensor.layout) == "torch.strided" and tensor.device.type == "cpu"
+
+
+def _tensors(found: Any, within: tuple[int, ...] = ()) -> Iterator[Any]:
+    """All of them, at whatever depth."""
+    import torch
+
+    if isinstance(found, torch.Tensor):
+        yield found
+    elif isinstance(found, (Mapping, list, tuple)):
+        if id(found) in within or len(within) > 100:
+            raise ValueError("what it holds is nested without end")
+        for each in found.values() if isinstance(found, Mapping) else found:
+            yield from _tensors(each, (*within, id(found)))
 
 
 def _pickled(path: Path, why: str) -> UsageError:
@@ -137,6 +224,9 @@ def state_dict(found: Any, path: Path) -> Mapping[str, Any]:
             found = found[key]
     if not isinstance(found, Mapping):
         raise UsageError(f"{path} holds no state dict, but a {type(found).__name__}")
+    unnamed = [key for key in found if not isinstance(key, str)]
+    if unnamed:
+        raise UsageError(f"{path} holds no state dict: {unnamed[0]!r} is no name")
     odd = [key for key, value in found.items() if not isinstance(value, torch.Tensor)]
     if odd:
         raise UsageError(

@@ -56,25 +56,30 @@ def _compare(a: Path, b: Path) -> Differences:
 
     try:
         return diff.compare(a, b)
+    except UsageError:
+        raise
     except Exception as problem:  # what protobuf raises for a file that is no model has no name
+        cause: BaseException = problem
+        while cause.__cause__ is not None:  # onnx_ir says at each level what it was reading
+            cause = cause.__cause__
         raise UsageError(
             f"{a} or {b} is not an ONNX file, or lacks its data",
-            why=(str(problem).strip() or type(problem).__name__).splitlines()[0],
+            why=(str(cause).strip() or type(cause).__name__).splitlines()[0],
         ) from None
 
 
 def _show(found: Differences) -> None:
-    from hx.cli.output import paint, say
+    from hx.cli.output import paint, plain, say
 
     for text in [*(f"opset {each}" for each in found.opsets), *found.edges]:
-        say(f"{paint('~', 'yellow')} {text}")
+        say(f"{paint('~', 'yellow')} {plain(text)}")
     for module in found.modules:
         counts = " ".join(
             paint(f"{sign}{module.count(kind)}", colour)
             for kind, (sign, colour) in SIGN.items()
             if module.count(kind)
         )
-        say(f"{paint(module.path or 'the model itself', 'bold')}  {counts}")
+        say(f"{paint(plain(module.path) or 'the model itself', 'bold')}  {counts}")
         for change in module.changes:
             say(f"  {_node(change)}")
     if found.weights:
@@ -84,22 +89,23 @@ def _show(found: Differences) -> None:
 
 
 def _node(change: Change) -> str:
-    from hx.cli.output import paint
+    from hx.cli.output import paint, plain
     from hx.nodes import relative
 
     sign, colour = SIGN[change.kind]
-    where = f"  {relative(change.source)}" if change.source else ""
+    where = plain(f"  {relative(change.source)}" if change.source else "")
     what = f" {change.what}: {change.was} → {change.now}" if change.what else ""
-    return f"{paint(sign, colour)} {change.op} {change.name}{what}{paint(where, 'dim')}"
+    told = plain(f"{change.op} {change.name}{what}")
+    return f"{paint(sign, colour)} {told}{paint(where, 'dim')}"
 
 
 def _weight(weight: Weight) -> str:
-    from hx.cli.output import paint
+    from hx.cli.output import paint, plain
 
     sign, colour = SIGN[weight.kind]
     kinds = " → ".join(dict.fromkeys(kind for kind in (weight.was, weight.now) if kind))
     apart = "" if weight.difference is None else f", largest difference {weight.difference:.1e}"
-    return f"{paint(sign, colour)} {weight.name} {kinds}{apart}"
+    return f"{paint(sign, colour)} {plain(weight.name)} {kinds}{apart}"
 
 
 def _summary(found: Any) -> str:

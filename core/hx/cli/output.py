@@ -6,6 +6,7 @@ Data goes to stdout, everything else to stderr; colour, shortening and progress 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import time
@@ -31,14 +32,27 @@ def paint(text: str, colour: str | None, stream: TextIO | None = None) -> str:
     return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m"
 
 
+def plain(text: str) -> str:
+    """A name as somebody's file has it, on one line: what would steer a terminal is spelled out."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def harmless(text: str, stream: TextIO) -> str:
+    """Lines as they are and in our colours; nothing else that a terminal would obey."""
+    ours = "|".join(["0", *_COLOURS.values()])
+    kept = rf"(\x1b\[(?:{ours})m|[\n\t])" if coloured(stream) else r"([\n\t])"
+    parts = re.split(kept, text)
+    return "".join(part if i % 2 else plain(part) for i, part in enumerate(parts))
+
+
 def say(text: str = "") -> None:
     """A line of data, to stdout."""
-    print(text)
+    print(harmless(text, sys.stdout))
 
 
 def note(text: str) -> None:
     """Something for people, to stderr."""
-    print(text, file=sys.stderr)
+    print(harmless(text, sys.stderr), file=sys.stderr)
 
 
 def complain(message: str) -> None:
@@ -71,7 +85,7 @@ def table(
     shrink: Sequence[int] = (),
 ) -> None:
     """Aligned columns. On a terminal the columns `shrink`, in that order, give up room first."""
-    lines = [[str(cell) for cell in row] for row in rows]
+    lines = [[plain(str(cell)) for cell in row] for row in rows]
     widths = [max(len(head), *(len(line[i]) for line in lines), 0) for i, head in enumerate(heads)]
     room = width()
     for column in shrink if room else ():
@@ -105,7 +119,8 @@ def facts(pairs: Iterable[tuple[str, Any]], stream: TextIO | None = None) -> Non
     size = max((len(name) for name, _ in shown), default=0)
     for name, value in shown:
         indented = value.replace("\n", "\n" + " " * (size + 2))
-        print(f"{paint(name.ljust(size), 'dim', stream)}  {indented}", file=stream)
+        line = f"{paint(name.ljust(size), 'dim', stream)}  {indented}"
+        print(harmless(line, stream), file=stream)
 
 
 def amount(count: int, thing: str) -> str:

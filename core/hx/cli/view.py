@@ -29,7 +29,7 @@ def view(
       hx view demo.onnx --no-browser
       hx view demo.onnx --json
     """
-    from hx.cli.output import amount, as_json, bytes_text, facts, note, say, table
+    from hx.cli.output import amount, as_json, bytes_text, facts, note, plain, say, table
     from hx.errors import UsageError
 
     if not file.is_file():
@@ -41,12 +41,12 @@ def view(
     facts(
         [
             ("file", f"{file} ({bytes_text(found['size'])})"),
-            ("inputs", "\n".join(found["inputs"])),
-            ("outputs", "\n".join(found["outputs"])),
+            ("inputs", "\n".join(map(plain, found["inputs"]))),
+            ("outputs", "\n".join(map(plain, found["outputs"]))),
             ("graph", f"{amount(found['nodes'], 'node')}, "
              f"{amount(found['initializers'], 'initializer')}"),
-            ("opsets", ", ".join(f"{d or 'ai.onnx'} {v}" for d, v in found["opsets"].items())),
-            ("producer", found["producer"]),
+            ("opsets", ", ".join(f"{plain(d) or 'ai.onnx'} {v}" for d, v in found["opsets"].items())),
+            ("producer", plain(found["producer"])),
         ]
     )  # fmt: skip
     say()
@@ -91,7 +91,9 @@ def _edge(value) -> str:
     import onnx
 
     tensor = value.type.tensor_type
-    dtype = onnx.TensorProto.DataType.Name(tensor.elem_type).lower()
+    types = onnx.TensorProto.DataType
+    known = tensor.elem_type in types.values()
+    dtype = types.Name(tensor.elem_type).lower() if known else f"type {tensor.elem_type}"
     dtype = {"float": "float32", "double": "float64"}.get(dtype, dtype)
     dims = (dim.dim_param or (str(dim.dim_value) if dim.HasField("dim_value") else "?")
             for dim in tensor.shape.dim)  # fmt: skip
