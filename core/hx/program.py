@@ -82,7 +82,7 @@ class Program:
         if verify:
             tell("verify")
             start = time.perf_counter()
-            report.proof = prove_program(self._captured, staged.path, self._kernels)
+            report.proof = prove_program(self._captured, staged.path, staged.target, self._kernels)
             report.timings["verify"] = time.perf_counter() - start
         if report.proof is not None and report.proof.wrong:
             self._reject(staged, keep_rejected)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,12 +14,13 @@ from .compare import Tolerance, difference
 from .errors import HxError
 from .halves import Watch
 from .modelstate import preserved
+from .parts import decided_by_rounding
 from .room import loading
 from .surely import inside
 from .verify import Case, Proof, fresh, jitter, prove, resized
 
 
-def prove_program(captured: Capture, path: str | os.PathLike, custom_ops: Any = ()) -> Proof:
+def prove_program(captured: Capture, path: Path, target: Path, custom_ops: Any = ()) -> Proof:
     """Runs the written file against the model; a model that refuses a size is not asked for it."""
     prepared = captured.prepared
     recorded = dict(prepared.tensors)
@@ -52,8 +53,22 @@ def prove_program(captured: Capture, path: str | os.PathLike, custom_ops: Any = 
         again.checked, again.checker = proof.checked, proof.checker
         again.seconds += proof.seconds
         proof = again
+    if not prepared.hollow:
+        _by_parts(captured, path, target, cases, proof, custom_ops)
     _tell_unsteady(captured, cases, proof)
     return proof
+
+
+def _by_parts(
+    captured: Capture, path: Path, target: Path, cases: list[Case], proof: Proof, custom_ops: Any
+) -> None:
+    """Looks at the parts of the graph where the results differ; one that is wrong is enough."""
+    for case, check in zip(cases, proof.cases):
+        if not check.ok:
+            if not check.problem:
+                check.by_parts = decided_by_rounding(captured, path, case, target, custom_ops)
+            if not check.ok:
+                return
 
 
 def _tell_unsteady(captured: Capture, cases: list[Case], proof: Proof) -> None:

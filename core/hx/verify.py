@@ -252,7 +252,7 @@ def _outputs(
             want = got.to(_tensor(want).dtype)  # no two runs agree
         noise = case.noise[i] if case.noise else 0.0
         computed = case.computed if declared.name in coarse else None
-        found = _difference(got, want, depth, noise, tolerance, computed)
+        found = compared(got, want, depth, noise, tolerance, computed)
         check = OutputCheck(
             declared.name,
             str(got.dtype).removeprefix("torch."),
@@ -266,14 +266,15 @@ def _outputs(
     return checks
 
 
-def _difference(
+def compared(
     got: torch.Tensor,
     want: Any,
     depth: int,
-    noise: float,
-    share: float | None,
-    computed: torch.dtype | None,
+    noise: float = 0.0,
+    share: float | None = None,
+    computed: torch.dtype | None = None,
 ) -> Difference:
+    """What the file gives beside what the model gave; see `Case` for the rest."""
     import dataclasses
 
     from hx.compare import Tolerance, coarser, difference

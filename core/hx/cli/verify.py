@@ -12,6 +12,8 @@ from hx.cli import options as o
 from hx.cli.view import File
 
 if TYPE_CHECKING:
+    import onnx
+
     from hx.inputs import Call
     from hx.proof import Proof
     from hx.registry import Registry
@@ -93,7 +95,8 @@ def _prove(
     from hx.kernels import op_runs
     from hx.proving import prove_program, run
 
-    open_dims = _open_dims(file)
+    written = _opened(file)
+    open_dims = _open_dims(written)
     model = loaded.model
     given: dict[str, Any] = {"weights": loaded.weights, "dtype": dtype}
     prepared = prepare(model, call.args, call.kwargs, None, call.dynamic, axes.axes, **given)
@@ -106,23 +109,30 @@ def _prove(
     unknown: Any = SimpleNamespace(escapes=["unknown"])
     captured = Capture(prepared, unknown, [], [], [], layers or None)
     captured.real = run(captured, prepared.tensors)
-    proof = prove_program(captured, file, custom_ops=op_runs(registry.kernels))
+    # For a recording, should only the parts of the file tell whether it is right.
+    captured.outputs = [(output.name, None) for output in written.graph.output]
+    captured.registry = registry
+    captured.opset = next((o.version for o in written.opset_import if not o.domain), 0)
+    proof = prove_program(captured, file, file, op_runs(registry.kernels))
     return proof, captured.notes
 
 
-def _open_dims(file: Path) -> dict[str, dict[int, str]]:
-    """The inputs of a file, each with the axes that it leaves open."""
+def _opened(file: Path) -> onnx.ModelProto:
     import onnx
 
     from hx.errors import UsageError
 
     try:
-        model = onnx.load(file, load_external_data=False)
+        return onnx.load(file, load_external_data=False)
     except Exception as problem:  # what protobuf raises for a file that is no model has no name
         raise UsageError(
             f"{file} is not an ONNX file, or is truncated",
             why=str(problem).strip().splitlines()[0],
         ) from None
+
+
+def _open_dims(model: onnx.ModelProto) -> dict[str, dict[int, str]]:
+    """The inputs of a file, each with the axes that it leaves open."""
     stored = {each.name for each in model.graph.initializer}
     return {
         value.name: {

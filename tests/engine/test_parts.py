@@ -1,0 +1,75 @@
+"""Where rounding decides what comes out, a graph is proved part by part."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import torch
+from called import Plain, asked
+
+import hx
+from hx import converter
+from hx.errors import VerificationError
+
+ROWS = torch.randn(500, 40)  # softmax of a row sums to 1, but for a unit in the last place
+
+
+def at_least_one(x):
+    return x.softmax(-1).sum(-1) >= 1.0
+
+
+def kept(x):
+    """How many rows there are depends on the rounding of each."""
+    y = x.softmax(-1)
+    return y[y.sum(-1) >= 1.0] * 2, x + 1
+
+
+@pytest.mark.parametrize("function", [at_least_one, kept])
+def test_a_decision_that_rounding_makes_is_no_mistake(function, tmp_path):
+    program = hx.export(Plain(function), ROWS, tmp_path / "m.onnx", dynamic={"xs_0": {0: "n"}})
+    told = program.proof.summary()
+    assert "part by part on recorded" in told and "rounding decides at" in told
+    assert "test_parts.py" in told
+    assert [case.name for case in program.proof.cases if case.by_parts]
+    assert [path.name for path in tmp_path.iterdir()] == ["m.onnx"]
+
+
+def test_verify_looks_at_the_parts_too(tmp_path):
+    body = "    def forward(self, x):\n        return x.softmax(-1).sum(-1) >= 1.0\n"
+    (tmp_path / "model.py").write_text(f"import torch\nclass Above(torch.nn.Module):\n{body}")
+    done = {}
+    for words in (
+        ["export", "model.py:Above", "-o", "m.onnx"],
+        ["verify", "m.onnx", "model.py:Above"],
+    ):
+        command = [sys.executable, "-m", "hx", *words, "-i", "x=float32[500,40]"]
+        done[words[0]] = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert [each.returncode for each in done.values()] == [0, 0], done
+    assert "part by part" in done["verify"].stdout
+
+
+@converter("torch.ge")
+def other_side(op, input, other):
+    return op.Greater(input, op.constant(other, input.dtype))
+
+
+@converter("torch.Tensor.softmax")
+def another_softmax(op, input, dim):
+    return op.Mul(op.Softmax(input, axis=dim), 1 + 1e-4)
+
+
+@pytest.mark.parametrize("wrong", [other_side, another_softmax])
+def test_a_mistake_beside_such_a_decision_is_found(wrong, tmp_path):
+    with pytest.raises(VerificationError):
+        asked(Plain(at_least_one), ROWS, wrong, path=tmp_path / "m.onnx")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_number_that_was_baked_in_beside_such_a_decision_is_found():
+    def shifted(x):
+        return at_least_one(x), x + float(x.max())
+
+    with pytest.raises(VerificationError, match=r"torch\.Tensor\.max|left the graph"):
+        hx.export(Plain(shifted), ROWS)
