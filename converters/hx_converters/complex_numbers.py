@@ -13,6 +13,7 @@ from hx.registration import registrations
 from . import (
     arithmetic,
     comparison,
+    convolution,
     copies,
     creation,
     cumulative,
@@ -20,12 +21,14 @@ from . import (
     einsum,
     elementwise,
     indexing,
+    linalg,
     linear,
     ordering,
     padding,
     reduction,
     scattering,
     shape,
+    statistics,
     tensors,
     windows,
 )
@@ -47,6 +50,8 @@ AS_FOR_REAL = {
     shape: """Tensor.view reshape ops.aten._unsafe_view Tensor.view_as Tensor.reshape_as
         _shape_as_tensor flatten ravel unflatten Tensor.unflatten permute transpose swapaxes swapdims
         t Tensor.T.__get__ Tensor.mT.__get__ movedim moveaxis unsqueeze squeeze as_strided
+        nn.functional.pixel_shuffle nn.functional.pixel_unshuffle nn.functional.channel_shuffle
+        ops.aten.channel_shuffle
         Tensor.expand broadcast_to Tensor.expand_as Tensor.repeat tile cat concat concatenate stack
         split_with_sizes Tensor.split split functional.split ops.aten.split chunk tensor_split
         unbind flip roll rot90 block_diag ops.aten.block_diag""",
@@ -57,13 +62,18 @@ AS_FOR_REAL = {
         select_scatter slice_scatter Tensor.fill_diagonal_""",
     diagonals: """diagonal linalg.diagonal diag_embed diag diagflat diagonal_scatter trace tril
         triu""",
-    windows: "Tensor.unfold",
+    windows: "Tensor.unfold ops.aten.im2col",
+    convolution: """nn.functional.conv1d nn.functional.conv2d nn.functional.conv3d
+        nn.functional.conv_transpose1d nn.functional.conv_transpose2d
+        nn.functional.conv_transpose3d""",
+    statistics: "var std var_mean std_mean",
+    linalg: "linalg.cross cross",
     padding: "nn.functional.pad constant_pad_nd",
     ordering: "nonzero argwhere repeat_interleave",
     reduction: "sum mean count_nonzero all any",
     cumulative: "cumsum diff",
     arithmetic: """add sub subtract rsub mul multiply div divide true_divide Tensor.__rdiv__ addcmul
-        addcdiv""",
+        addcdiv lerp""",
     elementwise: "neg negative square reciprocal isnan isinf",
     comparison: """eq ne not_equal logical_not logical_and logical_or logical_xor where Tensor.where
         masked_fill""",
@@ -314,6 +324,10 @@ def sigmoid(op, z):
     return op.Reciprocal(op.Add(exp(op, op.Neg(z)), 1))
 
 
+def _sinc(op, z):
+    return op.Where(op.Equal(z, 0), 1, op.Div(sin(op, z), op.Where(op.Equal(z, 0), 1, z)))
+
+
 FUNCTIONS = {
     "exp": exp, "log": log, "sqrt": sqrt, "sin": sin, "cos": cos, "tan": tan, "sinh": sinh,
     "cosh": cosh, "tanh": tanh, "asin arcsin": asin, "acos arccos": acos, "atan arctan": atan,
@@ -325,6 +339,8 @@ FUNCTIONS = {
     "log10": lambda op, z: op.Div(log(op, z), math.log(10)),
     "log1p special.log1p": lambda op, z: log(op, op.Add(z, 1)),
     "rsqrt": lambda op, z: op.Reciprocal(sqrt(op, z)),
+    "sinc special.sinc": lambda op, z: _sinc(op, op.Mul(z, math.pi)),
+    "ops.aten.silu": lambda op, z: op.Mul(z, sigmoid(op, z)),
 }  # fmt: skip
 
 

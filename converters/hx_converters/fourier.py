@@ -13,6 +13,7 @@ from hx.lazy import torch
 from ._common import counted, is_value, moved, one_axis
 from .shape import roll
 
+EXACT = 12  # up to this length sums are taken in float64: of so few numbers it costs little
 WRITTEN_OUT = 1024  # up to this length the waves are stored, which takes 8 MiB for the longest
 SHORT = 2048  # above, DFT is faster than a product, and the matrix would take too much room
 
@@ -165,20 +166,22 @@ def _real_dtype(dtype):
     return {torch.complex64: torch.float32, torch.complex128: torch.float64}.get(dtype, dtype)
 
 
-def _parts(op, input):
-    """The parts of what is transformed, in the precision of the result."""
-    kind = _real_dtype(op.result.dtype)
+def _parts(op, input, sizes):
+    """The parts of what is transformed. Short ones take float64, which costs next to nothing."""
+    short = all(type(n) is int and n <= EXACT for n in sizes)
+    kind = torch.float64 if short else _real_dtype(op.result.dtype)
     parts = op.parts(input) if input.dtype.is_complex else (input, None)
     return [None if x is None else op.cast(x, kind) for x in parts]
 
 
 def _whole(op, input, sizes, axes, norm, inverse, half=False):
     """All of a spectrum; with `half`, that of real numbers, the last axis of which mirrors itself."""
-    real, imaginary = _parts(op, input)
+    real, imaginary = _parts(op, input, sizes)
     for axis, size in reversed(list(zip(axes, sizes))):
         real, imaginary = transformed(op, real, imaginary, axis, size, inverse, half)
         half = False
-    return op.complex(*(_scaled(op, x, sizes, inverse, norm) for x in (real, imaginary)))
+    parts = [_scaled(op, x, sizes, inverse, norm) for x in (real, imaginary)]
+    return op.complex(*(op.cast(x, _real_dtype(op.result.dtype)) for x in parts))
 
 
 def _half(op, input, sizes, axes, norm, inverse):
@@ -187,11 +190,11 @@ def _half(op, input, sizes, axes, norm, inverse):
 
 def _signal(op, input, sizes, axes, norm, inverse):
     """The last axis comes back real, and all others are transformed before."""
-    real, imaginary = _parts(op, input)
+    real, imaginary = _parts(op, input, sizes)
     for axis, size in zip(axes[:-1], sizes[:-1]):
         real, imaginary = transformed(op, real, imaginary, axis, size, inverse)
     y = to_signal(op, real, imaginary, axes[-1], sizes[-1], inverse)
-    return _scaled(op, y, sizes, inverse, norm)
+    return op.cast(_scaled(op, y, sizes, inverse, norm), op.result.dtype)
 
 
 def _along(op, transform, input, sizes, axes, norm, inverse):

@@ -23,32 +23,61 @@ def _hann():
     return torch.hann_window(16)
 
 
-@converter("torch.ops.aten.stft", cases=[
-    case("float32[n,t=60]", 16, 4, 16, "float32[16]", return_complex=True),
-    case("float32[n,t=60]", 16, 5, 12, "float32[12]", True, False, True),
-    case("float64[n,t=60]", 16, 5, window=_hann, normalized=True, return_complex=False),
-])  # fmt: skip
-def stft(op, input, n_fft, hop_length=None, win_length=None, window=None, normalized=False,
-         onesided=None, return_complex=None, align_to_window=None):  # fmt: skip
-    if align_to_window:
-        return NotImplemented
-    kind = input.dtype
-    hop, length = hop_length or n_fft // 4, win_length or n_fft
-    count = n_fft // 2 + 1 if onesided in (None, True) else n_fft
-    cos, sin = waves(op, count, n_fft, n_fft, kind)
-    kernel = op.Concat(cos, op.Neg(sin), axis=0)
-    kernel = op.Mul(kernel, _window(op, window, length, n_fft, kind))
-    kernel = op.Mul(kernel, n_fft**-0.5) if normalized else kernel
-    signal = input if input.rank == 2 else op.Unsqueeze(input, [0])
-    if kind == torch.float32:
+def _kernel(op, cos, sin, window, scale):
+    """Waves under the window, those of the imaginary part below those of the real part."""
+    known = [op.contents(x) for x in (cos, sin, window)]
+    if all(x is not None for x in known):
+        cos, sin, window = known
+        return op.constant(torch.cat([cos, -sin]) * window * scale)
+    kernel = op.Mul(op.Concat(cos, op.Neg(sin), axis=0), window)
+    return kernel if scale == 1 else op.Mul(kernel, scale)
+
+
+def _windowed(op, signal, kernel, hop):
+    """Real and imaginary part of every window of a real signal."""
+    rows, width = kernel.shape
+    if signal.dtype == torch.float32:
         y = op.Conv(op.Unsqueeze(signal, [1]), op.Unsqueeze(kernel, [1]), strides=[hop])
     else:  # onnxruntime convolves no float64
-        frames = unfold(op, signal, 1, n_fft, hop)
+        frames = unfold(op, signal, 1, width, hop)
         y = op.Transpose(op.MatMul(frames, op.Transpose(kernel, perm=[1, 0])), perm=[0, 2, 1])
-    y = y if input.rank == 2 else op.Squeeze(y, [0])
-    parts = op.Split(y, [count, count], axis=-2, outputs=2)
-    z = op.complex(*parts)
+    return op.Split(y, [rows // 2, rows // 2], axis=1, outputs=2)
+
+
+def _stft(op, input, n_fft, hop_length=None, win_length=None, window=None, normalized=False,
+          onesided=None, return_complex=None, align_to_window=None):  # fmt: skip
+    if align_to_window or (window is not None and window.dtype.is_complex):
+        return NotImplemented
+    real, imaginary = op.parts(input) if input.dtype.is_complex else (input, None)
+    whole = input.dtype.is_complex if onesided is None else not onesided
+    count = n_fft if whole else n_fft // 2 + 1
+    shape = _window(op, window, win_length or n_fft, n_fft, real.dtype)
+    cos, sin = waves(op, count, n_fft, n_fft, real.dtype)
+    kernel = _kernel(op, cos, sin, shape, n_fft**-0.5 if normalized else 1)
+
+    def transformed(x):
+        x = x if x.rank == 2 else op.Unsqueeze(x, [0])
+        y = _windowed(op, x, kernel, hop_length or n_fft // 4)
+        return [v if input.rank == 2 else op.Squeeze(v, [0]) for v in y]
+
+    x, y = transformed(real)
+    if imaginary is not None:
+        u, v = transformed(imaginary)
+        x, y = op.Sub(x, v), op.Add(y, u)
+    z = op.complex(x, y)
     return z if op.result.dtype.is_complex else op.pair(z)
+
+
+CONVERTERS = [
+    converter("torch.ops.aten.stft", cases=[
+        case("float32[n,t=60]", 16, 4, 16, "float32[16]", return_complex=True),
+        case("float32[n,t=60]", 16, 5, 12, "float32[12]", True, False, True),
+        case("float64[n,t=60]", 16, 5, window=_hann, normalized=True, return_complex=False),
+    ])(_stft),
+    converter("torch.ops.aten.stft", complex=True, cases=[
+        case("complex64[n,t=60]", 16, 5, window=_hann, onesided=False, return_complex=True),
+    ])(_stft),
+]  # fmt: skip
 
 
 @converter("torch.istft", complex=True, cases=[
@@ -61,12 +90,11 @@ def istft(op, input, n_fft, hop_length=None, win_length=None, window=None, cente
           normalized=False, onesided=None, length=None, return_complex=False):  # fmt: skip
     """Windows laid over each other, divided by what the squares of the window add up to."""
     bins = n_fft // 2 + 1  # where there are more, the rest mirrors these
-    real, imaginary = (
-        x if onesided in (None, True) else op.Slice(x, [0], [bins], [-2])
-        for x in op.parts(input, whole=True)
-    )  # fmt: skip
+    real, imaginary = op.parts(input, whole=True)
+    if not op.same(input.shape[-2], bins):
+        real, imaginary = (op.Slice(x, [0], [bins], [-2]) for x in (real, imaginary))
     kind = real.dtype
-    if return_complex or kind != torch.float32:
+    if return_complex or (window is not None and window.dtype.is_complex) or kind != torch.float32:
         return NotImplemented
     hop, width = hop_length or n_fft // 4, win_length or n_fft
 
@@ -76,8 +104,7 @@ def istft(op, input, n_fft, hop_length=None, win_length=None, window=None, cente
 
     cos, sin = waves(op, bins, n_fft, n_fft, kind, weight)
     shape = _window(op, window, width, n_fft, kind)
-    kernel = op.Mul(op.Concat(cos, op.Neg(sin), axis=0), shape)
-    kernel = op.Mul(kernel, n_fft**0.5) if normalized else kernel
+    kernel = _kernel(op, cos, sin, shape, n_fft**0.5 if normalized else 1)
     x = op.Concat(real, imaginary, axis=-2)
     x = x if input.rank == 3 else op.Unsqueeze(x, [0])
     signal = op.ConvTranspose(x, op.Unsqueeze(kernel, [1]), strides=[hop])

@@ -17,8 +17,9 @@ ONE_AXIS = [case("float32[n,5]"), case("float32[n,5]", 1), case("float32[n,5]", 
 
 def _variance(op, x, dim, correction, keepdim):
     centred = op.Sub(x, reduced(op, "ReduceMean", x, dim, True) if x.rank else x)
+    centred = op.Abs(centred) if x.dtype.is_complex else centred
     squares = reduced(op, "ReduceSum", op.Mul(centred, centred), dim, keepdim)
-    return op.Div(squares, op.constant(max(count_of(x, dim) - correction, 0), x.dtype))
+    return op.Div(squares, op.constant(max(count_of(x, dim) - correction, 0), squares.dtype))
 
 
 def _spread(root, with_mean):

@@ -11,6 +11,7 @@ complex weights, have both parts in one tensor, as the last axis.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from builtins import len  # its own: `world` hooks those of the model
 from collections.abc import Callable
@@ -153,8 +154,13 @@ RULES: dict[
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:
+    """One function for several operators takes the operator's name as `name`."""
+
     def register(function: Rule) -> Rule:
-        RULES.update(dict.fromkeys(names, function))
+        several = len(names) > 1
+        RULES.update(
+            (n, functools.partial(function, name=n) if several else function) for n in names
+        )
         return function
 
     return register
@@ -181,6 +187,7 @@ def emit(op: Op, name: str, inputs: list, attributes: dict, count: int | None) -
         )
     values = _lifted(op, name, inputs)
     if written is not None:
+        attributes = {k: v for k, v in attributes.items() if v is not None}
         made = written(op, *values, **attributes)
         return list(made) if isinstance(made, tuple) else [made]
     return _apart(op, name, values, attributes, count)
@@ -273,6 +280,12 @@ def general_product(op, a, b, c=None, alpha=1.0, beta=1.0, transA=0, transB=0):
     return y if c is None else op.Add(y, c if beta == 1 else op.Mul(c, beta))
 
 
+@rule("Conv", "ConvTranspose")
+def convolved(op, x, w, bias=None, *, name, **attributes):
+    y = _product(op, lambda x, w: getattr(op, name)(x, w, **attributes), x, w)
+    return y if bias is None else op.Add(y, op.Unsqueeze(bias, list(range(1, w.rank - 1))))
+
+
 @rule("Neg")
 def negative(op, x):
     real, imaginary = parts(op, x)
@@ -323,14 +336,9 @@ def absolute(op, x):
     return op.cast(op.Sqrt(op.Add(op.Mul(a, a), op.Mul(b, b))), real.dtype)
 
 
-@rule("ReduceL1")
-def sum_of_sizes(op, x, axes=None, **attributes):
-    return op.ReduceL1(op.Abs(x), axes, **attributes)
-
-
-@rule("ReduceL2")
-def length(op, x, axes=None, **attributes):
-    return op.ReduceL2(op.Abs(x), axes, **attributes)
+@rule("ReduceL1", "ReduceL2")
+def length(op, x, axes=None, *, name, **attributes):
+    return getattr(op, name)(op.Abs(x), axes, **attributes)
 
 
 @rule("Equal")
@@ -342,15 +350,10 @@ def equal(op, x, y):
     return op.And(same, op.Equal(0.0 if b is None else b, 0.0 if d is None else d))
 
 
-def _either(name: str) -> Rule:
-    def asked(op, x, **attributes):
-        found = [getattr(op, name)(part, **attributes) for part in parts(op, x) if part is not None]
-        return found[0] if len(found) == 1 else op.Or(*found)
-
-    return asked
-
-
-RULES.update({name: _either(name) for name in ("IsNaN", "IsInf")})
+@rule("IsNaN", "IsInf")
+def either(op, x, *, name, **attributes):
+    found = [getattr(op, name)(part, **attributes) for part in parts(op, x) if part is not None]
+    return found[0] if len(found) == 1 else op.Or(*found)
 
 
 @rule("Shape")

@@ -175,7 +175,7 @@ def attempt(
             expected = flat(model(*copied(args), **copied(kwargs)))
         except Exception as error:
             return Outcome("excluded", f"PyTorch itself refuses: {first_line(error)}")
-        reason = unsayable(tensors_of(args, kwargs), expected)
+        reason = unsayable(tensors_of(args, kwargs), expected, exporter)
         if reason:
             return Outcome("excluded", reason)
         try:
@@ -217,6 +217,8 @@ def as_exact(model, args, kwargs, found, expected, tolerance) -> bool:
     def exactly(leaf: Any) -> Any:
         if isinstance(leaf, torch.dtype):
             return torch.float64 if leaf in SHORT else leaf
+        if getattr(leaf, "dtype", None) == torch.complex64:
+            return leaf.to(torch.complex128)
         return leaf.double() if getattr(leaf, "dtype", None) in SHORT else leaf
 
     def doubled(tree: Any) -> Any:
@@ -257,10 +259,17 @@ def flat(result: Any) -> list[torch.Tensor]:
         elif isinstance(leaf, (bool, int, float)):
             kind = {bool: torch.bool, int: torch.int64, float: torch.float32}[type(leaf)]
             found.append(torch.tensor(leaf, dtype=kind))
-    return found
+    return [as_pairs(tensor) for tensor in found]
 
 
-def unsayable(inputs: list[torch.Tensor], outputs: list[torch.Tensor]) -> str:
+def as_pairs(tensor: torch.Tensor) -> torch.Tensor:
+    """Complex numbers as hx writes them: both parts, as a last axis."""
+    if not tensor.is_complex() or tensor.layout is not torch.strided:
+        return tensor
+    return torch.view_as_real(tensor.resolve_conj())
+
+
+def unsayable(inputs: list[torch.Tensor], outputs: list[torch.Tensor], exporter: str) -> str:
     """Why no file could hold these tensors; nothing if one can."""
     if not inputs:
         return "no tensor goes in"
@@ -269,7 +278,7 @@ def unsayable(inputs: list[torch.Tensor], outputs: list[torch.Tensor]) -> str:
     for tensor, what in [(t, "input") for t in inputs] + [(t, "output") for t in outputs]:
         if tensor.layout is not torch.strided:
             return f"a sparse {what}"
-        if tensor.is_complex():
+        if tensor.dtype == torch.complex32 or (tensor.is_complex() and exporter != "hx"):
             return f"a complex {what}"
         if tensor.is_quantized:
             return f"a quantized {what}"
@@ -290,7 +299,7 @@ def axes(args: tuple, kwargs: dict) -> dict:
 def run(made: Exported, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
     session = runtime.Session(made.data)
     wanted = {v.name for v in session._session.get_inputs()}
-    feeds = dict(zip(made.inputs, tensors))
+    feeds = dict(zip(made.inputs, map(as_pairs, tensors)))
     return session.run({k: v for k, v in feeds.items() if k in wanted})
 
 

@@ -1,6 +1,6 @@
 """Entries of PyTorch's op_db that no inference graph could hold, each with its reason.
 
-What an entry's own tensors show (sparse, complex, no tensor in or out) is seen at run time; here
+What an entry's own tensors show (sparse, no tensor in or out) is seen at run time; here
 is what only a reader of the entry's code knows.
 """
 

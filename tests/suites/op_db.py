@@ -40,7 +40,8 @@ def tolerance(op: Any, dtype: Any) -> tuple[float, float] | None:
     from torch.testing._internal.common_device_type import toleranceOverride
 
     default = {"float16": (1e-5, 1e-3), "bfloat16": (1e-5, 1.6e-2), "float32": (1e-5, 1.3e-6),
-               "float64": (1e-7, 1e-7)}.get(str(dtype).removeprefix("torch."))  # fmt: skip
+               "complex64": (1e-5, 1.3e-6), "float64": (1e-7, 1e-7),
+               }.get(str(dtype).removeprefix("torch."))  # fmt: skip
     if default is None:
         return None
     atol, rtol = default

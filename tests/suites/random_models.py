@@ -678,7 +678,7 @@ def _check(model: Model, prove: bool, only: str) -> Outcome:
         expected = flat(module(*copied(tuple(recorded.values()))))
     except Exception as error:
         return Outcome("excluded", f"PyTorch itself refuses: {first_line(error)}")
-    reason = unsayable(list(recorded.values()), expected)
+    reason = unsayable(list(recorded.values()), expected, "hx")
     if reason:
         return Outcome("excluded", reason)
     try:
