@@ -207,6 +207,18 @@ def written(key: Any, func: Any, args: tuple, kwargs: Mapping[str, Any]) -> list
     return found
 
 
+def uncounted(key: Any, func: Any, args: tuple, kwargs: Mapping[str, Any]) -> list[torch.Tensor]:
+    """The arguments that a call writes to, and whose version does not tell of it by itself.
+
+    Those of an operator are counted later, and those of `inference_mode` never.
+    """
+    found = known.mutated(func, args, dict(kwargs))
+    if known.writes(key, func, args, dict(kwargs)):
+        first = tensors_in([args[:1], kwargs.get("out")])
+        found += [tensor for _, tensor in first if tensor.is_inference()]
+    return found
+
+
 # Whether it was there before.
 
 

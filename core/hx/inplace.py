@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from . import dims, known
+from . import accounts, dims, known
 from .call import Arguments, Call, check, lift
 from .conversion import asking
 from .errors import Unsupported
@@ -28,7 +28,7 @@ def in_place(recording: Recording, key, func, args, kwargs, door) -> Any:
     run = recording.runner(key, func, args, kwargs, given)
     base = known.in_place_base(key)
     if not given.traced and known.is_pure(base, func):
-        return fold(recording, key, None, given, run, known.mutated(func, args, kwargs))
+        return fold(recording, key, None, given, run, accounts.uncounted(key, func, args, kwargs))
     choice = recording.choices.pick(base, args, given.complex)
     if choice is None:
         return leaf(recording, key, func, args, kwargs, door, given, asked=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from . import known, opening, pairs
+from . import accounts, known, opening, pairs
 from .call import Arguments, lift, tensors_in
 from .folding import fold
 from .liveness import geometry
@@ -47,7 +47,7 @@ def leaf(recording: Recording, key, func, args, kwargs, door, given=None, asked=
         choice = recording.choices.pick(
             key, args, given.complex
         )  # one may know a view, though all is known
-        return fold(recording, key, choice, given, run, known.mutated(func, args, kwargs))
+        return fold(recording, key, choice, given, run, accounts.uncounted(key, func, args, kwargs))
     if door.level == "operator":
         return absent(recording, key, func, args, kwargs, given)
     outer, recording.beneath, recording.operators = (

@@ -43,7 +43,8 @@ def converted(recording: Recording, key, func, args, kwargs, door) -> Any:
         accounts.require_filled(recording, given.tensors, writes)
     if not given.traced and door.level != "callable" and known.is_pure(key, func):
         if key not in known.KEPT and not _views_of_weights(key, given):
-            return fold(recording, key, choice, given, run, known.mutated(func, args, kwargs))
+            written = accounts.uncounted(key, func, args, kwargs)
+            return fold(recording, key, choice, given, run, written)
     elif not given.traced and door.level == "function" and opening.can_open(func):
         return opened(recording, key, func, args, kwargs, door)  # the calls inside are folded
     if choice is None:  # its converters are for real numbers only

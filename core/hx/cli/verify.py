@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hx.cli import options as o
-from hx.cli.view import File
+from hx.cli.view import File, load
 
 if TYPE_CHECKING:
     import onnx
@@ -95,7 +95,7 @@ def _prove(
     from hx.kernels import op_runs
     from hx.proving import prove_program, run
 
-    written = _opened(file)
+    written = load(file)
     open_dims = _open_dims(written)
     model = loaded.model
     given: dict[str, Any] = {"weights": loaded.weights, "dtype": dtype}
@@ -115,20 +115,6 @@ def _prove(
     captured.opset = next((o.version for o in written.opset_import if not o.domain), 0)
     proof = prove_program(captured, file, file, op_runs(registry.kernels))
     return proof, captured.notes
-
-
-def _opened(file: Path) -> onnx.ModelProto:
-    import onnx
-
-    from hx.errors import UsageError
-
-    try:
-        return onnx.load(file, load_external_data=False)
-    except Exception as problem:  # what protobuf raises for a file that is no model has no name
-        raise UsageError(
-            f"{file} is not an ONNX file, or is truncated",
-            why=str(problem).strip().splitlines()[0],
-        ) from None
 
 
 def _open_dims(model: onnx.ModelProto) -> dict[str, dict[int, str]]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -55,20 +56,41 @@ def view(
         note("netron is not installed; `pip install netron` opens the graph in a browser")
 
 
-def _read(file: Path) -> dict:
-    from collections import Counter
-
+def load(file: Path) -> Any:
+    """The model in a file, without what is beside it."""
     import onnx
 
     from hx.errors import UsageError
 
     try:
         model = onnx.load(file, load_external_data=False)
+        if not all(isinstance(name, str) for name in _names(model)):
+            raise ValueError("its names are no text")  # protobuf gives such as bytes
     except Exception as problem:  # what protobuf raises for a file that is no model has no name
         raise UsageError(
             f"{file} is not an ONNX file, or is truncated",
-            why=str(problem).strip().splitlines()[0],
+            why=(str(problem).strip() or type(problem).__name__).splitlines()[0],
         ) from None
+    return model
+
+
+def _names(model: Any) -> Iterator[Any]:
+    yield from (model.producer_name, model.producer_version)
+    yield from (each.domain for each in model.opset_import)
+    yield from (each.name for each in model.graph.initializer)
+    for node in model.graph.node:
+        yield from (node.domain, node.op_type)
+    for value in (*model.graph.input, *model.graph.output):
+        yield value.name
+        yield from (dim.dim_param for dim in value.type.tensor_type.shape.dim)
+
+
+def _read(file: Path) -> dict:
+    from collections import Counter
+
+    from hx.errors import UsageError
+
+    model = load(file)
     if not model.graph.node and not model.graph.output:
         raise UsageError(f"{file} is not an ONNX file, or is truncated", why="it holds no graph")
     operators = Counter(
