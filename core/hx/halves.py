@@ -22,6 +22,7 @@ class Watch(TorchDispatchMode):
     """`with Watch() as seen:` notes in `seen.dtype` the coarsest half that something computed."""
 
     dtype: Any = None
+    supports_higher_order_operators = True  # torch.cond and its like, which run as they are
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:

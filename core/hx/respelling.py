@@ -269,9 +269,11 @@ _COMPUTES = frozenset(
 def _same(one: types.CodeType, other: types.CodeType) -> bool:
     """Whether two codes say the same: calls of what a file imports may be compiled otherwise."""
 
+    first = {one.co_firstlineno, other.co_firstlineno}  # one of them may begin at its decorator
+
     def told(code: types.CodeType) -> tuple:
         steps = zip(code.co_code[::2], code.co_code[1::2])
-        lines = {line for _, _, line in code.co_lines()} - {code.co_firstlineno}
+        lines = {line for _, _, line in code.co_lines()} - first
         computed = [step for step in steps if step[0] in _COMPUTES]
         return code.co_names, code.co_varnames, lines, computed, len(code.co_consts)
 

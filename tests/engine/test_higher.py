@@ -91,6 +91,13 @@ def test_operands_and_results_may_be_nested(tmp_path):
         same(run(x), model(x))
 
 
+def test_the_model_is_asked_at_other_sizes_too(tmp_path):
+    """Under a mode of ours PyTorch's compiler would not be asked, and would remember that."""
+    program, _ = exported(Branches(), torch.rand(2, 3), tmp_path=tmp_path, dynamic={"x": {0: "n"}})
+    assert [case.name for case in program.proof.cases] == ["recorded", "fresh", "n=3", "n=1"]
+    assert not program.report.notes
+
+
 def test_a_condition_that_is_known_takes_its_branch(tmp_path):
     weight = torch.tensor(3.0)
     program, _ = exported(

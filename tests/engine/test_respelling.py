@@ -197,6 +197,14 @@ def test_without_names_of_sizes_nothing_is_respelled():
     assert seen == [own]
 
 
+def test_a_function_on_one_line_under_a_decorator(tmp_path, proved):
+    path = tmp_path / "short.py"
+    path.write_text("def same(f): return f\n@same\ndef run(x): return x * int(x.shape[1] + 2)\n")
+    space: dict = {"__name__": "short"}
+    exec(compile(path.read_text(), str(path), "exec"), space)
+    assert not proved(space["run"], torch.randn(3, 6), WORDS, SIZES).report.escapes
+
+
 def test_a_file_that_was_changed_since_it_was_imported_is_not_read(tmp_path, proved):
     """What runs is what was imported."""
     path = tmp_path / "edited.py"
