@@ -250,7 +250,8 @@ def _kind(tensor: Any) -> str:
 
 def _apart(a: Any, b: Any) -> float | None:
     try:
-        gap = np.abs(a.numpy().astype(np.float64) - b.numpy().astype(np.float64))
+        with np.errstate(invalid="ignore"):
+            gap = np.abs(a.numpy().astype(np.float64) - b.numpy().astype(np.float64))
     except (TypeError, ValueError):  # complex numbers, strings
         return None
     gap = gap[np.isfinite(gap)]
