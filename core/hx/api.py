@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from . import containers, graph, passes, randomness, symbolic, whole
 from . import dynamic as dynamic_axes
 from .capture import Capture, capture, prepare
-from .errors import EscapeError, MissingConverters, UsageError
+from .errors import EscapeError, MissingConverters, UsageError, VerificationError
 from .modes import apart
 from .program import Program
 from .quiet import fewer_collections
@@ -89,6 +89,23 @@ def _export(
     prepared = prepare(
         model, args, kwargs, input_names, dynamic, dynamic_axes.axes, weights=weights, dtype=dtype
     )
+    written = (path, external_data, verify, tell, keep_rejected, check_every_node)
+    recorded = (prepared, registry, opset, outputs, output_names, strict, tell)
+    program = _recorded(*recorded)
+    try:
+        program.write(*written)
+    except VerificationError:
+        if not program.lacks:
+            raise
+        prepared.traces = False
+        program = _recorded(*recorded)
+        program.write(*written)
+    program.report.timings["total"] = time.perf_counter() - started
+    return program
+
+
+def _recorded(prepared, registry, opset, outputs, output_names, strict, tell) -> Program:
+    started = time.perf_counter()
     tell("record")
     captured = capture(prepared, registry, opset, outputs)
     report = _report(captured, registry, opset)
@@ -104,10 +121,7 @@ def _export(
     report.timings["passes"] = time.perf_counter() - assembled
     _describe(report, made, captured)
     report.timings["assemble"] = time.perf_counter() - recorded - report.timings["passes"]
-    program = Program(made, report, captured)
-    program.write(path, external_data, verify, tell, keep_rejected, check_every_node)
-    report.timings["total"] = time.perf_counter() - started
-    return program
+    return Program(made, report, captured)
 
 
 @within(fewer_collections)

@@ -40,6 +40,7 @@ class Prepared:
     root: torch.nn.Module  # the model, or what holds the modules that it reaches
     slim: Slim | None = None  # how it runs without its weights
     dry: bool = False  # nothing is going to be written
+    traces: bool = True  # what the model is told that asks whether it is being traced
 
     @property
     def hollow(self) -> bool:
@@ -79,6 +80,12 @@ class Capture:
     cases: list[Any] = field(default_factory=list)  # what it was proved on
     compiled: list[foreign.Compiled] = field(default_factory=list)  # called out of sight, maybe
     returned: Any = None  # what the model returned, without the contents of its tensors
+
+    @property
+    def lacks(self) -> bool:
+        """Whether the model, told that it is being traced, left out what it else returns: a cache."""
+        asked = getattr(self.recording, "asked", False)
+        return asked and any(len(case.expected) > len(self.outputs) for case in self.cases)
 
     def check_constants(self) -> None:
         """Constants that were written to after somebody read them would be stored wrong."""
@@ -254,7 +261,7 @@ def _run(
 ) -> Capture:
     model = prepared.model
     recording = Recording(Choices(registry, opset), opset, guard, prepared.slim)
-    recording.dry = prepared.dry
+    recording.dry, recording.traces = prepared.dry, prepared.traces
     recording.live.keep = keep
     recording.model = model
     guard.draws.seen = False

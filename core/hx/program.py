@@ -44,6 +44,11 @@ class Program:
         return f"<hx.Program {place}: {r.nodes} nodes, opset {r.opset}, {len(r.escapes)} escapes>"
 
     @property
+    def lacks(self) -> bool:
+        """Whether the model, told that it is being traced, returned less than it else does."""
+        return self._captured.lacks
+
+    @property
     def proof(self) -> Any:
         return self.report.proof
 

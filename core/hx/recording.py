@@ -60,6 +60,8 @@ class Recording:
         self.guard = guard
         self.slim = slim  # what is known of weights that are not there
         self.blend = Blend() if slim is not None and slim.hollow else None
+        self.traces = True  # what the model hears that asks whether it is being traced
+        self.asked = False  # whether it did
         self.dry = False  # nothing is going to be written: no contents are needed
         self.live = Live()
         self.frames = Frames()

@@ -144,8 +144,9 @@ def _hooks(recording: Recording, watch: Callable | None) -> dict:
         **callables.hooks(recording),
     }
     hooks[torch.nn.Module._call_impl] = _scopes(recording, watch)
-    for asked in (torch.compiler.is_exporting, torch.onnx.is_in_onnx_export, torch.jit.is_tracing):
-        hooks[asked] = _yes(recording)
+    for asked in (torch.compiler.is_exporting, torch.onnx.is_in_onnx_export):
+        hooks[asked] = lambda original, args, kwargs: True
+    hooks[torch.jit.is_tracing] = _traces(recording)
     for seeds in (torch.random.manual_seed, torch.random.seed, torch.random.set_rng_state):
         hooks[seeds] = _draws(recording)
     hooks[torch.jit.script] = _as_written
@@ -157,9 +158,10 @@ def _hooks(recording: Recording, watch: Callable | None) -> dict:
     return hooks
 
 
-def _yes(recording: Recording) -> Callable:
+def _traces(recording: Recording) -> Callable:
     def hook(original, args, kwargs):
-        return True
+        recording.asked = recording.traces
+        return recording.traces
 
     return hook
 
