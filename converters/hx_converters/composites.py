@@ -1,0 +1,288 @@
+"""What PyTorch composes of other functions in C++, composed of them here.
+
+There, sizes are plain numbers; here they stay sizes, and views stay views.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+
+from hx import case, converter
+from hx.lazy import torch
+
+PAIR = ["float32[n,3]", "float32[n,3]"]
+CONVERTERS = []
+
+
+def composed(*targets, cases):
+    """A function that runs in place of its targets, so that its calls are converted."""
+
+    def register(function):
+        def convert(op, *args, **kwargs):
+            return op.instead(function)
+
+        named = functools.update_wrapper(convert, function)
+        CONVERTERS.append(converter(*targets, cases=cases)(named))
+        return function
+
+    return register
+
+
+# Side by side.
+
+
+@composed("torch.hstack", cases=[case(PAIR), case(["float32[n]", "float32[2]"])])
+def hstack(tensors):
+    tensors = torch.atleast_1d(*tensors) if len(tensors) > 1 else [torch.atleast_1d(*tensors)]
+    return torch.cat(tensors, 0 if tensors[0].dim() == 1 else 1)
+
+
+@composed("torch.vstack", "torch.row_stack", cases=[case(PAIR), case(["float32[n]", "float32[n]"])])
+def vstack(tensors):
+    return torch.cat([x.unsqueeze(0) if x.dim() == 1 else torch.atleast_2d(x) for x in tensors])
+
+
+@composed("torch.dstack", cases=[case(PAIR), case(["float32[n]", "float32[n]"])])
+def dstack(tensors):
+    return torch.cat([_three(x) for x in tensors], 2)
+
+
+@composed("torch.column_stack", cases=[case(PAIR), case(["float32[n]", "float32[n,2]"])])
+def column_stack(tensors):
+    return torch.cat([x if x.dim() > 1 else x.reshape(-1, 1) for x in tensors], 1)
+
+
+@composed("torch.ops.aten.atleast_3d", cases=[])
+def atleast_3d(tensors):
+    return [_three(x) for x in tensors] if isinstance(tensors, (list, tuple)) else _three(tensors)
+
+
+def _three(x):
+    if x.dim() == 2:
+        return x.unsqueeze(2)
+    return x.unsqueeze(0).unsqueeze(2) if x.dim() == 1 else x if x.dim() else x.reshape(1, 1, 1)
+
+
+@composed("torch.hsplit", cases=[case("float32[n,6]", 3), case("float32[6]", [2, 3])])
+def hsplit(input, indices_or_sections=None, *, indices=None, sections=None):
+    places = _first(indices_or_sections, indices, sections)
+    return torch.tensor_split(input, places, dim=min(input.dim() - 1, 1))
+
+
+@composed("torch.vsplit", cases=[case("float32[6,n]", 3), case("float32[6,n]", [2, 3])])
+def vsplit(input, indices_or_sections=None, *, indices=None, sections=None):
+    return torch.tensor_split(input, _first(indices_or_sections, indices, sections), dim=0)
+
+
+@composed("torch.dsplit", cases=[case("float32[n,2,6]", 3), case("float32[n,2,6]", [2, 3])])
+def dsplit(input, indices_or_sections=None, *, indices=None, sections=None):
+    return torch.tensor_split(input, _first(indices_or_sections, indices, sections), dim=2)
+
+
+def _first(*given):
+    return next(x for x in given if x is not None)
+
+
+@composed("torch.fliplr", cases=[case("float32[n,3]")])
+def fliplr(input):
+    return input.flip(1)
+
+
+@composed("torch.flipud", cases=[case("float32[n,3]")])
+def flipud(input):
+    return input.flip(0)
+
+
+@composed("torch.Tensor.sum_to_size", cases=[case("float32[n,2,3]", 2, 1)])
+def sum_to_size(self, *size):
+    size = list(size[0]) if size and isinstance(size[0], (list, tuple)) else list(size)
+    if not size:
+        return self.sum()
+    more = self.dim() - len(size)
+    ones = [more + i for i, n in enumerate(size) if _one(n) and not _one(self.shape[more + i])]
+    x = self.sum([*range(more), *ones], keepdim=True) if more or ones else self
+    return x.reshape(size) if more else x
+
+
+def _one(size):
+    return type(size) is int and size == 1
+
+
+# Products.
+
+
+@composed(
+    "torch.inner", cases=[case("float32[n,3]", "float32[2,3]"), case("float32[3]", "float32[3]")]
+)
+def inner(input, other):
+    if not input.dim() or not other.dim():
+        return input * other
+    return torch.tensordot(input, other, dims=([-1], [-1]))
+
+
+@composed("torch.ops.aten.tensordot", cases=[])  # that of Python calls it
+def tensordot(input, other, dims_self, dims_other):
+    axes = [a % input.dim() for a in dims_self], [a % other.dim() for a in dims_other]
+    left = [a for a in range(input.dim()) if a not in axes[0]]
+    right = [a for a in range(other.dim()) if a not in axes[1]]
+    shape = [input.shape[a] for a in left] + [other.shape[a] for a in right]
+    for one, two in zip(*axes):  # a size of 1 stands for any
+        if _one(input.shape[one]):
+            other = other.sum(two, keepdim=True)
+        elif _one(other.shape[two]):
+            input = input.sum(one, keepdim=True)
+    shared = math.prod(input.shape[a] for a in axes[0])
+    a = input.permute(*left, *axes[0]).reshape(-1, shared)
+    b = other.permute(*axes[1], *right).reshape(shared, -1)
+    return (a @ b).reshape(shape)
+
+
+@composed(
+    "torch.kron", cases=[case("float32[n,2]", "float32[3,m]"), case("float32[n]", "float32[2,3]")]
+)
+def kron(input, other):
+    rank = max(input.dim(), other.dim())
+    a = input.reshape([1] * (rank - input.dim()) + list(input.shape))
+    b = other.reshape([1] * (rank - other.dim()) + list(other.shape))
+    sizes = [m * n for m, n in zip(a.shape, b.shape)]
+    for axis in range(rank):
+        a, b = a.unsqueeze(2 * axis + 1), b.unsqueeze(2 * axis)
+    return (a * b).reshape(sizes)
+
+
+@composed("torch.linalg.multi_dot", "torch.chain_matmul",
+          cases=[case(["float32[n,3]", "float32[3,4]", "float32[4,2]"])])  # fmt: skip
+def multi_dot(*tensors):
+    tensors = tensors[0] if isinstance(tensors[0], (list, tuple)) else tensors
+    return functools.reduce(torch.matmul, tensors)
+
+
+@composed("torch.linalg.vander", cases=[case("float32[n]"), case("float32[2,n]", N=4)])
+def vander(x, *, N=None):
+    x = x if x.dim() else x.reshape(1)
+    count = x.shape[-1] if N is None else N
+    steps = torch.arange(count, device=x.device)
+    return x.unsqueeze(-1) ** steps
+
+
+# Statistics.
+
+
+@composed(
+    "torch.cov",
+    cases=[case("float32[3,n]"), case("float32[n]"), case("float32[3,n]", correction=0)],
+)
+def cov(input, *, correction=1, fweights=None, aweights=None):
+    x = input.reshape(1, -1) if input.dim() < 2 else input
+    given = [each for each in (fweights, aweights) if each is not None]
+    weights = functools.reduce(torch.mul, given) if given else None
+    total = x.shape[1] if weights is None else weights.sum()
+    summed = (x if weights is None else x * weights).sum(1, keepdim=True)
+    centred = x - summed / total
+    product = centred @ (centred if weights is None else centred * weights).mH
+    if aweights is not None and correction:
+        correction = correction * (weights * aweights).sum() / total
+    rest = total - correction
+    rest = rest.clamp(min=0) if isinstance(rest, torch.Tensor) else max(rest, 0)
+    return (product / rest).squeeze()
+
+
+@composed("torch.corrcoef", cases=[case("float32[3,n]"), case("float32[n]")])
+def corrcoef(input):
+    c = cov(input)
+    if not c.dim():
+        return c / c
+    d = c.diagonal().sqrt()
+    return (c / d.unsqueeze(1) / d.unsqueeze(0)).clamp(-1, 1)
+
+
+@composed("torch.special.ndtr", cases=[case("float32[n,3]")])
+def ndtr(input):
+    x = input if input.dtype.is_floating_point else input.to(torch.get_default_dtype())
+    y = x * math.sqrt(0.5)
+    return torch.where(x < -1, 0.5 * torch.erfc(-y), 0.5 * (1 + torch.erf(y)))
+
+
+@composed("torch.isclose", cases=[case("float32[n,3]", "float32[n,3]", 0.5, 0.5)])
+def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
+    close = input == other
+    if equal_nan and input.dtype.is_floating_point:
+        close = close | (input.isnan() & other.isnan())
+    default = torch.get_default_dtype()
+    if not input.dtype.is_floating_point and not input.dtype.is_complex:
+        input = input.to(default) if input.dtype == torch.bool else input
+        other = other.to(default)
+    gap = (input - other).abs()
+    return close | (gap.isfinite() & (gap <= atol + (rtol * other).abs()))
+
+
+@composed("torch.float_power", cases=[case("float32[n,3]", 2.5), case(2.0, "float32[n]")])
+def float_power(input, exponent):
+    wide = [
+        x.to(torch.float64) if isinstance(x, torch.Tensor) else float(x) for x in (input, exponent)
+    ]
+    return torch.pow(*wide)
+
+
+# Areas and slopes.
+
+
+def _steps(y, x, dx, axis):
+    if x is None:
+        return dx
+    if x.dim() == 1:
+        x = x.reshape([-1 if a == axis else 1 for a in range(y.dim())])
+    return x.diff(dim=axis if x.dim() == y.dim() else axis - y.dim())
+
+
+def _areas(y, x, dx, dim):
+    axis = dim % y.dim()
+    n = y.shape[axis]
+    both = y.narrow(axis, 1, n - 1) + y.narrow(axis, 0, n - 1)
+    return both / 2 * _steps(y, x, dx, axis), axis
+
+
+@composed("torch.trapezoid", "torch.trapz", cases=[
+    case("float32[n,5]"), case("float32[n,5]", "float32[5]"), case("float32[n,5]", dx=0.5, dim=0),
+])  # fmt: skip
+def trapezoid(y, x=None, *, dx=1, dim=-1):
+    areas, axis = _areas(y, x, dx, dim)
+    return areas.sum(axis)
+
+
+@composed(
+    "torch.cumulative_trapezoid", cases=[case("float32[n,5]"), case("float32[n,5]", "float32[5]")]
+)
+def cumulative_trapezoid(y, x=None, *, dx=1, dim=-1):
+    areas, axis = _areas(y, x, dx, dim)
+    return areas.cumsum(axis)
+
+
+# Losses; `reduction` is PyTorch's number for it.
+
+
+def _in_all(x, reduction):
+    return (lambda: x, x.mean, x.sum)[reduction]()
+
+
+@composed("torch.triplet_margin_loss", cases=[])  # that of nn.functional calls it
+def triplet_margin_loss(
+    anchor, positive, negative, margin=1.0, p=2.0, eps=1e-06, swap=False, reduction=1
+):
+    far = torch.pairwise_distance(anchor, negative, p, eps)
+    if swap:
+        far = torch.minimum(far, torch.pairwise_distance(positive, negative, p, eps))
+    near = torch.pairwise_distance(anchor, positive, p, eps)
+    return _in_all((margin + near - far).clamp(min=0), reduction)
+
+
+@composed("torch.cosine_embedding_loss", cases=[])  # that of nn.functional calls it
+def cosine_embedding_loss(input1, input2, target, margin=0.0, reduction=1):
+    eps = 1e-12
+    squares = [(x * x).sum(-1) + eps for x in (input1, input2)]
+    cosine = (input1 * input2).sum(-1) / (squares[0] * squares[1]).sqrt()
+    none = torch.zeros_like(cosine)
+    like = torch.where(target == 1, 1 - cosine, none)
+    unlike = torch.where(target == -1, (cosine - margin).clamp(min=0), none)
+    return _in_all(like + unlike, reduction)
