@@ -12,7 +12,7 @@ from hx import case, converter
 from hx.lazy import torch
 
 PAIR = ["float32[n,3]", "float32[n,3]"]
-CONVERTERS = []
+CONVERTERS: list = []
 
 
 def composed(*targets, cases):
