@@ -17,6 +17,7 @@ from .halves import Watch, passed
 from .modelstate import preserved
 from .parts import decided_by_rounding
 from .room import loading
+from .runtime import as_pairs
 from .surely import inside
 from .verify import Case, Proof, fresh, jitter, prove, resized
 
@@ -117,17 +118,11 @@ def _noise(captured: Capture, case: Case) -> list[float]:
     for seed in range(3):
         tensors = dict(zip(names, jitter(list(case.feeds.values()), seed)))
         for i, (a, b) in enumerate(zip(case.expected, run(captured, tensors))):
-            a, b = (_real(each) for each in (a, b))
+            a, b = (as_pairs(t) if isinstance(t, torch.Tensor) else t for t in (a, b))
             if isinstance(a, torch.Tensor) and a.is_floating_point() and a.shape == b.shape:
                 gap = (a.double() - b.double()).abs().nan_to_num(0, 0, 0)
                 moved[i] = max(moved[i], float(gap.max()) if gap.numel() else 0.0)
     return moved
-
-
-def _real(x: Any) -> Any:
-    """Complex numbers as the graph has them."""
-    complex = isinstance(x, torch.Tensor) and x.is_complex()
-    return torch.view_as_real(x.resolve_conj()) if complex else x
 
 
 Sizes = dict[str, int]

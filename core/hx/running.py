@@ -18,7 +18,7 @@ from .capture import flat_inputs, parameters_of
 from .declared import Sizes
 from .errors import UsageError
 from .kernels import op_runs
-from .runtime import Refused
+from .runtime import Refused, as_pairs
 from .surely import inside
 from .verify import loader
 
@@ -91,8 +91,7 @@ class Runner:
             found = str(tensor.dtype).removeprefix("torch.")
             wants = str(wanted).removeprefix("torch.")
             raise UsageError(f"the input {name} is {wants}, and {found} was given")
-        tensor = tensor.detach().cpu()
-        tensor = torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
+        tensor = as_pairs(tensor.detach().cpu())
         problem = sizes.check(f"the input {name!r}", self.inputs[name], tensor.shape)
         if problem:
             raise UsageError(problem)

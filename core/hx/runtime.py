@@ -89,19 +89,26 @@ def options(threads: int = 0) -> Any:
     return made
 
 
+def as_pairs(tensor: torch.Tensor) -> torch.Tensor:
+    """Complex numbers as a graph has them: both parts, as a last axis."""
+    import torch
+
+    return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
+
+
 def to_ort(tensor: torch.Tensor) -> tuple[Any, Any]:
     import onnxruntime as ort
     import torch
 
     from hx.weights import onnx_dtype
 
-    plain = tensor.detach().resolve_conj().resolve_neg().contiguous().cpu()
+    plain = as_pairs(tensor.detach()).resolve_neg().contiguous().cpu()
     words = {1: torch.uint8, 2: torch.uint16, 4: torch.uint32, 8: torch.uint64}
     width = words.get(plain.element_size())
     if width is None:
         raise Refused(TypeError(f"onnxruntime has no tensor of type {tensor.dtype}"))
     array = plain.reshape(-1).view(width).numpy().reshape(plain.shape)
-    number = onnx_dtype(tensor.dtype).value
+    number = onnx_dtype(plain.dtype).value
     return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array, number), array
 
 

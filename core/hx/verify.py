@@ -25,7 +25,7 @@ from hx.declared import Sizes
 from hx.proof import CaseCheck, OutputCheck, Proof
 from hx.randomness import drawn
 from hx.room import Loading
-from hx.runtime import Refused, Session
+from hx.runtime import Refused, Session, as_pairs
 from hx.variations import fresh, jitter, resized
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ def _reference(source: Path | bytes, kernels: Sequence[type]) -> Run:
         raise Refused(error) from error
 
     def run(feeds: Mapping[str, Any]) -> list:
-        arrays = {name: TorchTensor(tensor).numpy() for name, tensor in feeds.items()}
+        arrays = {name: TorchTensor(as_pairs(tensor)).numpy() for name, tensor in feeds.items()}
         try:
             results: Any = evaluator.run(None, arrays)
         except Exception as error:  # numpy's, the evaluator's, or a kernel's
@@ -360,9 +360,7 @@ def _tensor(value: Any) -> torch.Tensor:
 
     tensor = value.detach() if isinstance(value, torch.Tensor) else torch.as_tensor(_native(value))
     dense = tensor if tensor.layout is torch.strided else tensor.to_dense()
-    plain = dense.cpu().resolve_conj().resolve_neg()
-    # A graph has both parts of complex numbers as a last axis.
-    return torch.view_as_real(plain) if plain.is_complex() else plain
+    return as_pairs(dense.cpu()).resolve_neg()
 
 
 def _native(value: Any) -> Any:

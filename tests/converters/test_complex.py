@@ -4,6 +4,8 @@ Every export here is proved by hx itself; each is run once more, on inputs of an
 """
 
 import math
+import subprocess
+import sys
 
 import numpy as np
 import onnx
@@ -247,6 +249,35 @@ def test_complex_inputs_and_outputs_are_pairs_in_the_file_and_complex_to_the_cal
     torch.testing.assert_close(found, doubled(other))
     arrays = program.run(other.resolve_conj().numpy())
     assert arrays["twice"].dtype == np.complex64
+
+
+def test_every_node_of_a_complex_model_is_held_against_its_parts():
+    z = torch.randn(3, 4, dtype=C)
+    program = hx.export(Call(lambda z: (z * z).exp()), z, None, check_every_node=True)
+    rows = program.report.node_table.compared
+    assert [row.op for row in rows] == ["Gather", "Gather", "Sub", "Add", "Cast", "Cast"]
+    assert not any(row.problem for row in rows)
+
+
+def test_the_command_line_takes_complex_inputs(tmp_path):
+    def told(*words):
+        command = [sys.executable, "-m", "hx", *map(str, words)]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout + done.stderr
+
+    (tmp_path / "m.py").write_text(
+        "import torch\nfrom torch import nn\n"
+        "class M(nn.Module):\n"
+        "    def forward(self, z):\n"
+        "        return torch.fft.ifft(z) * 2\n"
+        "def build():\n"
+        "    return M()\n"
+    )
+    given = ["m.py:build", "-i", "z=complex64[n,8]"]
+    exported = told("export", *given, "-o", "m.onnx")
+    assert "the input z is complex" in exported and "float32[n,8,2]" in exported
+    assert "verified" in told("verify", "m.onnx", *given)
 
 
 def test_a_wrong_complex_output_is_found(tmp_path):

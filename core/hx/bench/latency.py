@@ -95,10 +95,12 @@ def difference(outputs: list[Any], expected: list[Any]) -> dict[str, Any]:
     """The largest error: as it is, and as a share of the largest value of its output."""
     import torch
 
+    from hx.runtime import as_pairs
+
     if len(outputs) != len(expected):
         return {"mismatch": f"gives {len(outputs)} outputs, the model {len(expected)}"}
     error = share = 0.0
-    for ours, theirs in zip(outputs, expected):
+    for ours, theirs in zip(outputs, map(as_pairs, expected)):
         if ours.shape != theirs.shape:
             return {"mismatch": f"gives {list(ours.shape)}, the model {list(theirs.shape)}"}
         if not theirs.numel():

@@ -59,13 +59,13 @@ def list_(
         and chosen in (None, each.pack)
         and (opset is None or each.covers(opset))
     ]
-    found.sort(key=lambda each: (each.target, each.pack, each.since or 0))
+    found.sort(key=lambda each: (each.target, each.complex, each.pack, each.since or 0))
     if json:
         as_json("converters list", converters=[as_data(each) for each in found])
     else:
         labels = {key: registry.label(key) for key in {each.pack for each in found}}
         rows = [
-            [each.target, each.name, labels[each.pack], each.window, ", ".join(each.requires)]
+            [told(each), each.name, labels[each.pack], each.window, ", ".join(each.requires)]
             for each in found
         ]
         heads = ["target", "converter", "pack", "opsets", "needs"]
@@ -121,7 +121,7 @@ def show(
                 state = first if place == 0 or choice.tie else "not used"
             shown.append({**as_data(each), "state": state})
             if not json:
-                say(paint(f"{name}{' of complex numbers' * complex}", "bold"))
+                say(paint(told(each), "bold"))
                 facts(
                     [
                         ("state", state),
@@ -203,6 +203,10 @@ def try_(
         note(f"{target}: converted {report.converters[target]} times by {file.name}")
     for target in unused:
         warn(f"{target} of {file.name} was never called by this model")
+
+
+def told(each: Registration) -> str:
+    return f"{each.target}{' of complex numbers' * each.complex}"
 
 
 def as_data(each: Registration) -> dict[str, Any]:
