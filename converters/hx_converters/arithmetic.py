@@ -233,12 +233,16 @@ def addcdiv(op, input, tensor1, tensor2, *, value=1):
 @converter("torch.lerp", cases=[case("float32[n,3]", "float32[n,3]", 0.3)])
 @rounded_once
 def lerp(op, input, end, weight):
-    """From whichever end is nearer, as PyTorch does."""
     x, y, w = as_result(op, input, end, weight)
+    return between(op, x, y, w, weight if isinstance(weight, (int, float)) else None)
+
+
+def between(op, x, y, w, known=None):
+    """From whichever end is nearer, as PyTorch does: infinite ends show it."""
     span = op.Sub(y, x)
     near, far = op.Add(x, op.Mul(w, span)), op.Sub(y, op.Mul(span, op.Sub(1, w)))
-    if isinstance(weight, (int, float)):
-        return near if abs(weight) < 0.5 else far
+    if known is not None:
+        return near if abs(known) < 0.5 else far
     return op.Where(op.Less(op.Abs(w), 0.5), near, far)
 
 

@@ -7,6 +7,7 @@ from hx.lazy import torch
 
 from ._common import moved, one_axis, scalars_too
 from ._halves import rounded_once
+from .arithmetic import between
 from .ordering import in_order
 from .reduction import count_of, reduced
 from .scattering import ADDS
@@ -153,7 +154,7 @@ def _at_fractions(op, x, fractions, interpolation, skip_nan):
     if pick is None:
         other = _ranked(op, ordered, above)
         part = 0.5 if interpolation == "midpoint" else op.Sub(rank, below)
-        y = op.Where(op.Equal(y, other), y, op.Add(y, op.Mul(op.Sub(other, y), part)))
+        y = between(op, y, other, op.cast(part, y.dtype))
     return op.Where(missing, float("nan"), y)
 
 

@@ -272,24 +272,30 @@ def _run(
     watch = _watcher(outputs, asked, recording)
     args, kwargs = prepared.with_tensors(recording.given)
     recording.frames.begin()
-    result = inside(recorded(recording, watch), lambda _: called(model, args, kwargs))
-    if outputs is not None:
-        result = {path: asked[path] for path in outputs if path in asked}
-        absent = [path for path in outputs if path not in asked]
-        if absent:
-            raise UsageError(f"{', '.join(absent)} did not run: there is no output to take")
     found = Capture(prepared, recording, inputs, [], [], list(outputs) if outputs else None)
     found.registry, found.opset = registry, opset
     found.notes = recording.notes
+
+    def run(_: None) -> None:
+        result = called(model, args, kwargs)
+        if outputs is not None:
+            result = {path: asked[path] for path in outputs if path in asked}
+            absent = [path for path in outputs if path not in asked]
+            if absent:
+                raise UsageError(f"{', '.join(absent)} did not run: there is no output to take")
+        # In here: a converter may be asked once more, for a view that was written to.
+        recording.busy = True
+        with torch._C.DisableTorchFunction():
+            _bind_outputs(found, result)
+            found.returned = _structure(result)
+
+    inside(recorded(recording, watch), run)
     found.compiled = foreign.unseen(recording)
     for one in found.compiled:
         found.notes.append(
             f"{one} is compiled code: what it computes by itself is not in the graph"
         )
     found.notes += [] if prepared.slim is None else prepared.slim.notes
-    with torch._C.DisableTorchFunction():
-        _bind_outputs(found, result)
-        found.returned = _structure(result)
     _tell_shared(found)
     found.changed_buffers, found.changed_parameters = guard.changed()
     found.drew = guard.draws.seen

@@ -11,6 +11,7 @@ Imports nothing heavy when it is imported; onnx and onnx_ir are needed when it i
 from __future__ import annotations
 
 import mmap
+import os
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -193,9 +194,15 @@ def skeleton(source: Path | bytes) -> onnx.ModelProto:
     if isinstance(source, bytes):
         _read_into(model, memoryview(source))
         return model
-    with source.open("rb") as file:
-        _read_into(model, memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)))
+    _read_into(model, _mapped(source))
     return model
+
+
+def _mapped(path: Path) -> memoryview:
+    with path.open("rb") as file:
+        if not os.fstat(file.fileno()).st_size:
+            return memoryview(b"")  # nothing cannot be mapped
+        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
 
 def weight_sizes(path: Path) -> tuple[list[int], list[int]]:
@@ -204,8 +211,7 @@ def weight_sizes(path: Path) -> tuple[list[int], list[int]]:
 
     inside: list[int] = []
     outside: list[int] = []
-    with path.open("rb") as file:
-        view = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    view = _mapped(path)
     for tag, _, content, end in _fields(view):
         if tag != GRAPH:
             continue

@@ -122,6 +122,19 @@ def test_a_dtype_that_there_is_not(hx, folder):
     assert done.code == 0 and "type 999" in done.out
 
 
+def test_an_empty_file_is_no_graph(hx, folder):
+    onnx.save(graph(), folder / "good.onnx")
+    (folder / "empty.onnx").write_bytes(b"")
+    for words in (
+        ["view", "empty.onnx", "--no-browser"],
+        ["diff", "empty.onnx", "empty.onnx"],
+        ["diff", "good.onnx", "empty.onnx"],
+        ["verify", "empty.onnx", "models.py:with_inputs"],
+    ):
+        done = clear(hx(*words))
+        assert done.code == 2 and "empty.onnx is not an ONNX file" in done.err
+
+
 def damaged(data, chance):
     out = bytearray(data)
     for _ in range(chance.choice([1, 1, 2, 8])):

@@ -92,6 +92,30 @@ def test_a_part_of_an_expanded_tensor_cannot_be_written(function, part):
         hx.export(write, torch.randn(3, 6))
 
 
+def test_a_view_that_was_written_to_is_returned_at_every_size(proved):
+    """Its converter is asked once more, and reckons with sizes as it did the first time."""
+
+    def doubled(x):
+        view = x.diagonal()
+        view.detach().mul_(2)
+        return view
+
+    def cleared(x):
+        view = (x * 2).diagonal()
+        view.narrow(0, 0, 1).zero_()
+        return {"view": view}
+
+    for function in (doubled, cleared):
+        proved(function, torch.randn(4, 5), {"x": {1: "m"}}, [{"m": 1}, {"m": 3}, {"m": 9}])
+
+
+def test_a_quantile_of_infinite_numbers_is_no_number(proved):
+    inf = float("inf")
+    rows = torch.tensor([[inf, inf, inf], [1, inf, inf], [-inf, 1, inf], [1, 2, 3]])
+    for part in (0.0, 0.4, 0.9):
+        proved(lambda x, part=part: x.quantile(part, 1), (rows,))
+
+
 def test_a_branch_is_never_one_of_a_converter(proved):
     program = proved(lambda x: x.cummax(0)[0], torch.randn(3, 6), WORDS, SIZES)
     assert not program.report.escapes

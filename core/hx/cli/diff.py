@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hx.cli import options as o
+from hx.cli.view import load
 
 if TYPE_CHECKING:
     from hx.diff import Change, Differences, Weight
@@ -52,6 +53,7 @@ def _compare(a: Path, b: Path) -> Differences:
     for path in (a, b):
         if not path.is_file():
             raise UsageError(f"there is no file {path}", hint="hx export SPEC -o FILE writes one")
+        load(path)
     from hx import diff
 
     try:
@@ -63,7 +65,7 @@ def _compare(a: Path, b: Path) -> Differences:
         while cause.__cause__ is not None:  # onnx_ir says at each level what it was reading
             cause = cause.__cause__
         raise UsageError(
-            f"{a} or {b} is not an ONNX file, or lacks its data",
+            f"{a} or {b} is damaged, or lacks its data",
             why=(str(cause).strip() or type(cause).__name__).splitlines()[0],
         ) from None
 

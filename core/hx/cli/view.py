@@ -71,6 +71,8 @@ def load(file: Path) -> Any:
             f"{file} is not an ONNX file, or is truncated",
             why=(str(problem).strip() or type(problem).__name__).splitlines()[0],
         ) from None
+    if not model.graph.node and not model.graph.output:
+        raise UsageError(f"{file} is not an ONNX file, or is truncated", why="it holds no graph")
     return model
 
 
@@ -88,11 +90,7 @@ def _names(model: Any) -> Iterator[Any]:
 def _read(file: Path) -> dict:
     from collections import Counter
 
-    from hx.errors import UsageError
-
     model = load(file)
-    if not model.graph.node and not model.graph.output:
-        raise UsageError(f"{file} is not an ONNX file, or is truncated", why="it holds no graph")
     operators = Counter(
         f"{n.domain}::{n.op_type}" if n.domain else n.op_type for n in model.graph.node
     )
