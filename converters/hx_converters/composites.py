@@ -94,6 +94,26 @@ def flipud(input):
     return input.flip(0)
 
 
+@composed("torch.broadcast_tensors", cases=[case("float32[n,1]", "float32[3]")])
+def broadcast_tensors(*tensors):
+    tensors = tensors[0] if isinstance(tensors[0], (list, tuple)) else tensors
+    rank = max(x.dim() for x in tensors)
+    shape = [1] * rank
+    for x in tensors:
+        for i, n in enumerate(x.shape, rank - x.dim()):
+            both = shape[i], n
+            sure = [m for m in both if type(m) is int and m != 1]
+            shape[i] = sure[0] if sure else n if _one(shape[i]) else max(both)
+    return tuple(x.expand(shape) for x in tensors)
+
+
+@composed("torch.isreal", cases=[case("float32[n,3]")])
+def isreal(input):
+    if input.dtype.is_complex:
+        return input.imag == 0
+    return torch.ones_like(input, dtype=torch.bool)
+
+
 @composed("torch.Tensor.sum_to_size", cases=[case("float32[n,2,3]", 2, 1)])
 def sum_to_size(self, *size):
     size = list(size[0]) if size and isinstance(size[0], (list, tuple)) else list(size)
@@ -129,9 +149,9 @@ def tensordot(input, other, dims_self, dims_other):
     shape = [input.shape[a] for a in left] + [other.shape[a] for a in right]
     for one, two in zip(*axes):  # a size of 1 stands for any
         if _one(input.shape[one]):
-            other = other.sum(two, keepdim=True)
+            other = other.sum(two, keepdim=True, dtype=other.dtype)
         elif _one(other.shape[two]):
-            input = input.sum(one, keepdim=True)
+            input = input.sum(one, keepdim=True, dtype=input.dtype)
     shared = math.prod(input.shape[a] for a in axes[0])
     a = input.permute(*left, *axes[0]).reshape(-1, shared)
     b = other.permute(*axes[1], *right).reshape(shared, -1)
@@ -164,6 +184,21 @@ def vander(x, *, N=None):
     count = x.shape[-1] if N is None else N
     steps = torch.arange(count, device=x.device)
     return x.unsqueeze(-1) ** steps
+
+
+@composed("torch.linalg.tensorinv", cases=[])  # see tests/converters/test_linalg.py
+def tensorinv(A, ind=2):
+    rows, columns = A.shape[:ind], A.shape[ind:]
+    return torch.linalg.inv(A.reshape(math.prod(rows), -1)).reshape([*columns, *rows])
+
+
+@composed("torch.linalg.tensorsolve", cases=[])
+def tensorsolve(A, B, dims=None):
+    if dims is not None:
+        last = [d % A.dim() for d in ([dims] if isinstance(dims, int) else dims)]
+        A = A.permute(*[d for d in range(A.dim()) if d not in last], *last)
+    shape = A.shape[B.dim() :]
+    return torch.linalg.solve(A.reshape(-1, math.prod(shape)), B.reshape(-1)).reshape(shape)
 
 
 # Statistics.
@@ -228,35 +263,87 @@ def float_power(input, exponent):
 # Areas and slopes.
 
 
-def _steps(y, x, dx, axis):
-    if x is None:
-        return dx
+def _steps(y, x, axis):
     if x.dim() == 1:
         x = x.reshape([-1 if a == axis else 1 for a in range(y.dim())])
     return x.diff(dim=axis if x.dim() == y.dim() else axis - y.dim())
 
 
-def _areas(y, x, dx, dim):
-    axis = dim % y.dim()
+def _twice(y, axis):
+    """Both sides of each step together."""
     n = y.shape[axis]
-    both = y.narrow(axis, 1, n - 1) + y.narrow(axis, 0, n - 1)
-    return both / 2 * _steps(y, x, dx, axis), axis
+    return y.narrow(axis, 0, n - 1) + y.narrow(axis, 1, n - 1)
 
 
 @composed("torch.trapezoid", "torch.trapz", cases=[
     case("float32[n,5]"), case("float32[n,5]", "float32[5]"), case("float32[n,5]", dx=0.5, dim=0),
 ])  # fmt: skip
 def trapezoid(y, x=None, *, dx=1, dim=-1):
-    areas, axis = _areas(y, x, dx, dim)
-    return areas.sum(axis)
+    axis = dim % y.dim()
+    if x is None:
+        return (y.sum(axis) - (y.select(axis, 0) + y.select(axis, -1)) * 0.5) * dx
+    return (_twice(y, axis) * _steps(y, x, axis)).sum(axis) / 2
 
 
 @composed(
     "torch.cumulative_trapezoid", cases=[case("float32[n,5]"), case("float32[n,5]", "float32[5]")]
 )
 def cumulative_trapezoid(y, x=None, *, dx=1, dim=-1):
-    areas, axis = _areas(y, x, dx, dim)
-    return areas.cumsum(axis)
+    axis = dim % y.dim()
+    if x is None:
+        return (dx / 2 * _twice(y, axis)).cumsum(axis)
+    return (_steps(y, x, axis) * _twice(y, axis) / 2).cumsum(axis)
+
+
+@composed("torch.gradient", cases=[
+    case("float32[n,5]"), case("float32[n,5]", dim=1, edge_order=2), case("float32[n,5]", spacing=2.0),
+    case("float32[n,5]", spacing=[lambda: torch.tensor([0.0, 1.0, 3.0, 4.0, 7.0])], dim=1),
+])  # fmt: skip
+def gradient(input, *, spacing=None, dim=None, edge_order=1):
+    axes = range(input.dim()) if dim is None else [dim] if isinstance(dim, int) else dim
+    spacing = 1 if spacing is None else spacing
+    each = spacing if isinstance(spacing, (list, tuple)) else [spacing] * len(axes)
+    return tuple(_slopes(input, a % input.dim(), h, edge_order) for a, h in zip(axes, each))
+
+
+def _slopes(y, axis, spacing, edge_order):
+    """Between the neighbours on both sides; at the ends, between the two or three that are there."""
+    n = y.shape[axis]
+    even = not isinstance(spacing, torch.Tensor) or not spacing.dim()
+    if not even:
+        steps = spacing.diff().reshape([-1 if a == axis else 1 for a in range(y.dim())])
+
+    def at(start, count=1):
+        return y.narrow(axis, start, count)
+
+    def wide(start, count=1):
+        return spacing if even else steps.narrow(axis, start, count)
+
+    left, right = wide(0, n - 2), wide(1, n - 2)
+    if even:
+        middle = (at(2, n - 2) - at(0, n - 2)) / (2 * spacing)
+    else:
+        middle = (
+            at(0, n - 2) * (-right / (left * (left + right)))
+            + at(1, n - 2) * ((right - left) / (left * right))
+            + at(2, n - 2) * (left / (right * (left + right)))
+        )
+    if edge_order == 1:
+        first = (at(1) - at(0)) / wide(0)
+        last = (at(n - 1) - at(n - 2)) / wide(n - 2)
+    else:
+        first = _edge([at(0), at(1), at(2)], wide(0), wide(1))
+        last = -_edge([at(n - 1), at(n - 2), at(n - 3)], wide(n - 2), wide(n - 3))
+    return torch.cat([first, middle, last], axis)
+
+
+def _edge(y, near, far):
+    """The slope of a parabola through three elements, at the first of them."""
+    return (
+        y[1] * ((near + far) / (near * far))
+        - y[0] * ((2 * near + far) / (near * (near + far)))
+        - y[2] * (near / (far * (near + far)))
+    )
 
 
 # Losses; `reduction` is PyTorch's number for it.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hx import case, converter
 
-from ._common import as_result, one_axis
+from ._common import as_result, one_axis, promoted
 from ._halves import rounded_once
 from .reduction import vector_norm
 
@@ -38,8 +38,8 @@ def pdist(op, input, p=2.0):
 @converter("torch.nn.functional.pairwise_distance", "torch.pairwise_distance", cases=TWO)
 @rounded_once
 def pairwise_distance(op, x1, x2, p=2.0, eps=1e-6, keepdim=False):
-    x, y = as_result(op, x1, x2)
-    gap = op.Add(op.Sub(x, y), eps)
+    x, y = promoted(op, x1, x2)
+    gap = op.Add(op.cast(op.Sub(x, y), op.result.dtype), eps)
     return vector_norm(op, gap, p, [gap.rank - 1], keepdim)
 
 

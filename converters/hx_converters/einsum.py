@@ -5,6 +5,7 @@ from __future__ import annotations
 import string
 
 from hx import case, converter
+from hx.lazy import torch
 
 from ._common import result_type
 
@@ -22,6 +23,8 @@ def einsum(op, equation, *operands, path=None):
         operands = tuple(operands[0])
     dtype = result_type(*operands)
     terms, out = _written_out(equation.replace(" ", ""), [x.rank for x in operands])
+    if dtype != torch.bool and not dtype.is_floating_point and not dtype.is_complex:
+        dtype = op.result.dtype  # sums of whole numbers are int64
     values = [op.cast(x, dtype) for x in operands]
     pairs = [_one_of_each(op, x, term) for x, term in zip(values, terms)]
     equation = ",".join(term for _, term in pairs) + "->" + out

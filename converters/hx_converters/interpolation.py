@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from hx import case, converter
 from hx.lazy import torch
 
@@ -74,6 +76,9 @@ def _factors(scales, named):
 
 def _smooth(mode, **how):
     def convert(op, input, output_size, align_corners, *scales, **named):
+        if input.dtype == torch.uint8 and input.rank == 4:
+            return _in_bytes(op, input, output_size, align_corners, _factors(scales, named),
+                             lambda *given: _between(op, mode, *given))  # fmt: skip
         places = "align_corners" if align_corners else "half_pixel"
         return _resize(op, input, output_size, _factors(scales, named), mode=mode,
                        coordinate_transformation_mode=places, **how)  # fmt: skip
@@ -100,6 +105,64 @@ def _cubic(op, d, a=-0.5):
     return op.Where(op.Less(d, 1), near, op.Where(op.Less(d, 2), far, 0))
 
 
+def _spread(op, weigh, n, m, step, kind, align_corners=False):
+    """[m, n]: the shares of the old elements in the new ones, as wide as the image shrinks."""
+    wide = op.Max(step, op.constant(1, kind))
+    centres = op.Mul(op.Add(counted(op, m, kind), 0.5), step)
+    places = op.Add(counted(op, n, kind), 0.5)
+    weights = weigh(op, op.Abs(op.Div(op.Sub(places, op.Unsqueeze(centres, [1])), wide)))
+    return op.Div(weights, op.ReduceSum(weights, [1]))
+
+
+def _between(op, mode, n, m, step, kind, align_corners):
+    """[m, n]: the shares of the nearest old elements in the new ones."""
+    off = 0.0 if align_corners else 0.5
+    places = op.Sub(op.Mul(op.Add(counted(op, m, kind), off), step), off)
+    if mode == "linear":
+        places = op.Max(places, op.constant(0, kind))
+    first, shares = op.Floor(places), []
+    for k in (0, 1) if mode == "linear" else (-1, 0, 1, 2):
+        at = op.Add(first, k)
+        distance = op.Abs(op.Sub(places, at))
+        share = _triangle(op, distance) if mode == "linear" else _cubic(op, distance, -0.75)
+        inside = op.Min(op.Max(at, op.constant(0, kind)), op.constant(n - 1, kind))
+        here = op.Equal(op.Unsqueeze(inside, [1]), counted(op, n, kind))
+        shares.append(op.Where(here, op.Unsqueeze(share, [1]), op.constant(0, kind)))
+    return op.Sum(*shares)
+
+
+def _step(op, n, m, factor, align_corners, kind):
+    """How far apart new elements are, counted in old ones."""
+    if align_corners:
+        return op.constant((n - 1) / max(m - 1, 1) * min(m - 1, 1), kind)
+    return op.constant(1 / factor if factor else n / m, kind)
+
+
+def _in_bytes(op, x, output_size, align_corners, factors, weights_of):
+    """Images of bytes, as PyTorch resizes them: width, then height, each rounded to bytes.
+
+    Weights are whole numbers below 2 to the 15th, with as many binary digits as fit.
+    """
+    kind = torch.float64
+    sizes = x.shape[2:]
+    wanted = output_size or [(n * f).__floor__() for n, f in zip(sizes, factors)]
+    x = op.cast(x, kind)
+    for i in (1, 0):
+        n, m = sizes[i], wanted[i]
+        step = _step(op, n, m, factors[i] if factors else None, align_corners, kind)
+        weights = weights_of(n, m, step, kind, align_corners)
+        fits = op.Div(op.Log(op.Div(2**15 - 0.5, op.ReduceMax(weights, keepdims=0))), math.log(2))
+        digits = op.Min(op.Max(op.Sub(op.Ceil(fits), 1), op.constant(0.0, kind)),
+                        op.constant(22.0, kind))  # fmt: skip
+        one = op.Round(op.Pow(op.constant(2.0, kind), digits))
+        whole = op.Floor(op.Add(op.Mul(op.Abs(weights), one), 0.5))
+        whole = op.Mul(op.Sign(weights), whole)
+        x = op.MatMul(x, op.Transpose(whole, perm=[1, 0])) if i else op.MatMul(whole, x)
+        x = op.Floor(op.Add(op.Div(x, one), 0.5))
+        x = op.Min(op.Max(x, op.constant(0.0, kind)), op.constant(255.0, kind))
+    return op.cast(x, torch.uint8)
+
+
 def _smoothed(weigh):
     """With antialiasing: each axis times a matrix of weights, as wide as the image shrinks.
 
@@ -108,32 +171,23 @@ def _smoothed(weigh):
 
     def convert(op, input, output_size, align_corners, *scales, **named):
         given = _factors(scales, named)
-        sizes = input.shape[2:]
+        if input.dtype == torch.uint8:
+            return _in_bytes(op, input, output_size, align_corners, given,
+                             lambda *how: _spread(op, weigh, *how))  # fmt: skip
+        sizes, kind = input.shape[2:], input.dtype
         wanted = output_size or [(n * f).__floor__() for n, f in zip(sizes, given)]
         x = input
         for i, (n, m) in enumerate(zip(sizes, wanted)):
-            kind = input.dtype
-            if align_corners:
-                step = (n - 1) / max(m - 1, 1) * min(m - 1, 1)
-            else:
-                step = 1 / given[i] if given else n / m
-            step = op.constant(step, kind)
-            wide = op.Max(step, op.constant(1, kind))
-            centres = op.Mul(op.Add(counted(op, m, kind), 0.5), step)
-            places = op.Add(counted(op, n, kind), 0.5)
-            distance = op.Abs(op.Div(op.Sub(places, op.Unsqueeze(centres, [1])), wide))
-            weights = weigh(op, distance)
-            weights = op.Div(weights, op.ReduceSum(weights, [1]))
-            if i == 0:
-                x = op.MatMul(weights, x)
-            else:
-                x = op.MatMul(x, op.Transpose(weights, perm=[1, 0]))
+            step = _step(op, n, m, given[i] if given else None, align_corners, kind)
+            weights = _spread(op, weigh, n, m, step, kind)
+            x = op.MatMul(x, op.Transpose(weights, perm=[1, 0])) if i else op.MatMul(weights, x)
         return x
 
     return convert
 
 
 _IMAGE = case("float32[n,2,4,h]", [6, 7], False)
+_BYTES = case("uint8[n,3,4,h]", [6, 7], False)
 # No wider than this: onnxruntime divides by a rounded 7 / h where PyTorch multiplies
 # by a rounded h / 7, and places far from zero differ by more than the proof allows.
 _NARROW = case("float32[n,2,4,h=10]", [6, 7], False)
@@ -144,12 +198,12 @@ CONVERTERS = [
     ),
     converter("torch.ops.aten.upsample_trilinear3d",
               cases=[case("float32[n,2,2,3,4]", [4, 5, 6], False)])(_smooth("linear")),
-    converter("torch.ops.aten.upsample_bilinear2d", cases=[_NARROW])(_smooth("linear")),
-    converter("torch.ops.aten.upsample_bicubic2d", cases=[_NARROW])(
+    converter("torch.ops.aten.upsample_bilinear2d", cases=[_NARROW, _BYTES])(_smooth("linear")),
+    converter("torch.ops.aten.upsample_bicubic2d", cases=[_NARROW, _BYTES])(
         _smooth("cubic", cubic_coeff_a=-0.75)
     ),
-    converter("torch.ops.aten._upsample_bilinear2d_aa", cases=[_IMAGE])(_smoothed(_triangle)),
-    converter("torch.ops.aten._upsample_bicubic2d_aa", cases=[_IMAGE])(_smoothed(_cubic)),
+    converter("torch.ops.aten._upsample_bilinear2d_aa", cases=[_IMAGE, _BYTES])(_smoothed(_triangle)),
+    converter("torch.ops.aten._upsample_bicubic2d_aa", cases=[_IMAGE, _BYTES])(_smoothed(_cubic)),
 ]  # fmt: skip
 for _name, _rule in (("upsample_nearest", ("asymmetric", "floor")),
                      ("_upsample_nearest_exact", ("half_pixel", "round_prefer_ceil"))):  # fmt: skip

@@ -310,6 +310,7 @@ def eigvalsh(op, A, UPLO="L"):
     return op.cast(eigen(op, _symmetric(op, A, UPLO))[0], op.result.dtype)
 
 
+@converter("torch.linalg.eigh", cases=[])  # its vectors are known up to their signs
 @converter("torch.ops.aten._linalg_eigh", cases=[case(_positive, compute_v=False)])
 def eigh(op, A, UPLO="L", compute_v=True):
     values, vectors = eigen(op, _symmetric(op, A, UPLO))
@@ -334,8 +335,15 @@ def _singular_values(op, a):
     _digits_of_float32(op, a)
     values, _ = eigen(op, _squares(op, a))
     values = op.Sqrt(op.Max(values, op.constant(0, torch.float64)))
-    axis = values.rank - 1
-    return op.cast(op.Slice(values, [-1], [-(2**62)], [axis], [-1]), a.dtype)
+    values = op.Slice(values, [-1], [-(2**62)], [values.rank - 1], [-1])
+    return op.cast(_first(op, values, _smaller_side(a)), a.dtype)
+
+
+def _first(op, x, count):
+    """The first columns, where there may be more."""
+    if op.same(x.shape[-1], count):
+        return x
+    return op.Slice(x, [0], op.sizes([count]), [x.rank - 1])
 
 
 @converter("torch.linalg.svdvals", cases=[case("float32[n,3,4]")])
@@ -344,8 +352,18 @@ def svdvals(op, A, *, driver=None):
 
 
 def _is_tall(op, a):
+    """Whether there are no fewer rows than columns; also where only the graph will know."""
     rows, columns = a.shape[-2:]
-    return op.same(min(rows, columns), columns)
+    return op.same(rows, columns) or not op.same(_smaller_side(a), rows)
+
+
+def _smaller_side(a):
+    return min(a.shape[-2], a.shape[-1])
+
+
+@converter("torch.linalg.svd", cases=[])  # its vectors are known up to their signs
+def full_svd(op, A, full_matrices=True, *, driver=None):
+    return svd(op, A, full_matrices)
 
 
 @converter("torch.ops.aten._linalg_svd", cases=[case("float32[n,3,4]", compute_uv=False)])
@@ -357,7 +375,7 @@ def svd(op, A, full_matrices=False, compute_uv=True, *, driver=None):
     s = _singular_values(op, A)
     u, v = _singular_vectors(op, wide(op, A) if tall else flipped(op, wide(op, A)))
     if not full_matrices:
-        u = op.Slice(u, [0], op.sizes([min(A.shape[-2], A.shape[-1])]), [A.rank - 1])
+        u, v = (_first(op, x, _smaller_side(A)) for x in (u, v))
     u, v = (op.cast(x, A.dtype) for x in ((u, v) if tall else (v, u)))
     return u, s, flipped(op, v)
 
@@ -366,8 +384,8 @@ def _singular_vectors(op, a):
     """U and V of a tall matrix: V from a^T a; then U from a @ V, whose columns are at right angles."""
     _, v = eigen(op, op.MatMul(flipped(op, a), a))
     v = op.Slice(v, [-1], [-(2**62)], [v.rank - 1], [-1])
-    q, r, _, _ = reflected(op, op.MatMul(a, v))
-    size = a.shape[-1]
+    size = _smaller_side(a)
+    q, r, _, _ = reflected(op, op.MatMul(a, _first(op, v, size)))
     diagonal = op.ReduceSum(op.Mul(op.Slice(r, [0], op.sizes([size]), [a.rank - 2]),
                                    eye_like(op, a, size)), [a.rank - 2])  # fmt: skip
     signs = op.Where(op.Less(diagonal, 0), op.constant(-1, a.dtype), 1)
@@ -383,6 +401,9 @@ def _pseudo_inverse(op, a, limit=None):
     keep = op.Greater(values, 0)
     if limit is not None:
         keep = op.Greater(op.Sqrt(op.Max(values, op.constant(0, a.dtype))), limit(values))
+    count, sure = values.shape[-1], _smaller_side(a)
+    if not op.same(count, sure):  # the first, which are 0 but for rounding, do not count
+        keep = op.And(keep, op.GreaterOrEqual(counted(op, count), op.constant(count - sure)))
     inverse = op.Where(keep, op.Div(1, op.Where(keep, values, 1)), 0)
     square = op.MatMul(op.Mul(v, op.Unsqueeze(inverse, [-2])), flipped(op, v))
     return op.MatMul(square, other) if tall else op.MatMul(other, square)

@@ -107,6 +107,9 @@ def _summed(op, x, windows, ceil_mode, divisor):
         steps = (n + 2 * p - k + (s - 1 if ceil_mode else 0)) // s
         room.append(max(steps * s + k - n - p, 0))
     x = op.Pad(x, op.sizes([0, 0, *pads[: len(kernel)], 0, 0, *room]))
+    if not x.dtype.is_floating_point:
+        mean = op.AveragePool(op.cast(x, torch.float64), kernel_shape=kernel, strides=strides)
+        return op.Div(op.cast(op.Round(op.Mul(mean, count)), x.dtype), divisor)
     mean = op.AveragePool(x, kernel_shape=kernel, strides=strides)
     return op.Mul(mean, count / divisor)
 

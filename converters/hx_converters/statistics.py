@@ -196,6 +196,7 @@ def histc(op, input, bins=100, min=0, max=0):
 @converter("torch.bincount", cases=[case("int64[n]<5", minlength=5, opsets=ADDS)])
 def bincount(op, input, weights=None, minlength=0):
     one = op.constant(1) if weights is None else op.cast(weights, op.result.dtype)
+    input = op.cast(input, torch.int64)
     size = op.Max(op.Add(op.ReduceMax(op.Pad(input, [0, 1], -1), [0], keepdims=1), 1), [minlength])
     ones = op.Expand(one, op.sizes(input.shape))
     return op.ScatterElements(op.Expand(op.constant(0, ones.dtype), size), input, ones, axis=0,

@@ -52,6 +52,8 @@ def value(op: Op, real: Value, imaginary: Value | None = None) -> Value:
     """A complex value of two real ones; the imaginary part is broadcast to the shape of the real."""
     if imaginary is not None and not _alike(real, imaginary):
         imaginary = op.Expand(imaginary, _sizes(op, real))
+    if real.dtype not in COMPLEX:
+        raise Unsupported("a graph cannot hold complex32", hint="cast to float32 first")
     made = op._builder.value(COMPLEX[real.dtype], real.shape)
     made.dynamic, made.parts = real.dynamic, (real, imaginary)
     made.fixed = real.fixed and (imaginary is None or imaginary.fixed)

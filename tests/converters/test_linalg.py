@@ -40,6 +40,54 @@ def test_all_singular_vectors_make_a_base(exported, shape):
         torch.testing.assert_close(base @ base.mT, one, atol=1e-6, rtol=0)
 
 
+def lengths(x):
+    return torch.linalg.svdvals(x)
+
+
+def conditioned(x):
+    return torch.linalg.cond(x)
+
+
+def inverted(x):
+    return torch.linalg.pinv(x)
+
+
+def fitted(x):
+    return torch.linalg.lstsq(x, x[..., :2] * 2 + 1, driver="gels").solution
+
+
+@pytest.mark.parametrize(
+    "function", [lengths, conditioned, inverted, fitted, rebuilt], ids=lambda f: f.__name__
+)
+@pytest.mark.parametrize("recorded", [(5, 3), (3, 5)], ids=str)
+def test_either_side_of_a_matrix_may_be_the_longer_one(function, recorded):
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return function(x)
+
+    program = hx.export(Model(), torch.randn(recorded), dynamic={"x": {0: "rows", 1: "columns"}})
+    assert not program.report.escapes
+    for shape in ((3, 6), (6, 3), (4, 4)):
+        x = torch.randn(shape)
+        torch.testing.assert_close(program.run(x), function(x), atol=1e-3, rtol=1e-3)
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_tensors_are_solved_as_matrices_of_every_size(rows):
+    class Model(torch.nn.Module):
+        def forward(self, a, b):
+            return torch.linalg.tensorsolve(a, b), torch.linalg.tensorinv(a, ind=b.dim())
+
+    def given(n):
+        a = torch.eye(2 * n) + 0.1 * torch.rand(2 * n, 2 * n)
+        return a.reshape(n, 2, n, 2), torch.rand(n, 2)
+
+    program = hx.export(Model(), given(2), dynamic={"a": {0: "n", 2: "n"}, "b": {0: "n"}})
+    assert not program.report.escapes
+    x = given(rows + 2)
+    torch.testing.assert_close(program.run(*x), Model()(*x), atol=1e-3, rtol=1e-3)
+
+
 SINGULAR = torch.tensor([[[1.0, 2], [2, 4]], [[1, 2], [3, 4]], [[0, 0], [0, 0]]])
 
 
