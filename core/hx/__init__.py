@@ -16,7 +16,7 @@ Converters say what a callable means in ONNX, and come in packs that are install
 
 from __future__ import annotations
 
-import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
@@ -93,7 +93,10 @@ def __getattr__(name: str) -> Any:
     home = _HOME.get(name)
     if home is None:
         raise AttributeError(f"module 'hx' has no attribute {name!r}")
-    found = getattr(importlib.import_module(f".{home}", __name__), name)
+    from .whole import imported
+
+    imported(f"{__name__}.{home}")
+    found = getattr(sys.modules[f"{__name__}.{home}"], name)
     globals()[name] = found
     return found
 

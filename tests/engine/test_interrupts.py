@@ -135,7 +135,7 @@ print("again")
 """
 
 
-@pytest.mark.parametrize("at", range(1, 700, 10) if THOROUGH else (150, 300, 600))
+@pytest.mark.parametrize("at", range(1, 700, 10) if THOROUGH else (51, 150, 300, 600))
 def test_ctrl_c_while_libraries_are_imported(at, tmp_path):
     """Half an import breaks some libraries for as long as the process lives."""
     words = [sys.executable, "-c", FIRST, str(at), str(tmp_path / "m.onnx")]
