@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from . import accounts, dims, known
-from .call import Arguments, Call, check, lift
+from .call import Arguments, Call, Spec, check, lift, retyped
 from .conversion import asking
 from .errors import Unsupported
 from .folding import fold
@@ -35,6 +35,23 @@ def in_place(recording: Recording, key, func, args, kwargs, door) -> Any:
     if base in known.TURNS:
         return written(recording, choice, given, run, [args[0]], turn)
     return written(recording, choice, given, run, [args[0]], put)
+
+
+class Written(Call):
+    """Its result is rounded as it is written: before that it is what PyTorch computes in."""
+
+    __slots__ = ("dtype",)
+
+    def __init__(self, choice, given: Arguments, run, dtype: torch.dtype) -> None:
+        super().__init__(choice, given, run)
+        self.dtype = dtype
+        for tensor in given.tensors if dtype.is_floating_point else ():
+            wider = torch.result_type(torch.empty(1, dtype=self.dtype), tensor)
+            self.dtype = wider if wider.is_floating_point else self.dtype
+
+    def result(self) -> Any:
+        result = super().result()
+        return retyped(result, self.dtype) if isinstance(result, Spec) else result
 
 
 def put(recording: Recording, choice, given: Arguments, tensor: torch.Tensor, value: Value) -> None:
@@ -63,7 +80,7 @@ def written(
     recording: Recording, choice, given: Arguments, run, places: list[torch.Tensor], put: Callable
 ) -> Any:
     """Calls a converter, and writes what it returns into tensors that were there before."""
-    call = Call(choice, given, run)
+    call = Written(choice, given, run, places[0].dtype)
     with asking(recording, call) as ask:
         outputs = ask()
         if outputs is NotImplemented:

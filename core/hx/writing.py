@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from .builder import Builder
-from .errors import Unaccounted
+from .errors import Unaccounted, Unsupported
 from .liveness import Entry, Family, Geometry, geometry
 from .op import Op
 from .values import Value
@@ -59,6 +59,7 @@ def write_back(
     root = family.root
     tensor = entry()
     assert tensor is not None and root.shape is not None
+    _require_apart(geometry(tensor))
     if value.dtype.is_complex != root.dtype.is_complex or tensor.is_conj() or tensor.is_neg():
         return _number_by_number(op, family, entry, value, replay)
     value = builder.cast(value, root.dtype)
@@ -79,6 +80,19 @@ def write_back(
         places = op.Reshape(places, [-1])
     flat = op.ScatterElements(op.Reshape(root, [-1]), places, op.Reshape(value, [-1]), axis=0)
     return op.Reshape(flat, op.sizes(root.shape))
+
+
+def _require_apart(view: Geometry) -> None:
+    """That a write reaches each element once: PyTorch computes some of them several times over."""
+    reached = 0
+    for stride, size in sorted((s, n) for n, s in zip(*view[:2]) if n > 1):
+        if stride <= reached:
+            raise Unsupported(
+                "a view that shows one element at several places is written to",
+                why="unfold and as_strided may make views that overlap themselves",
+                hint="write to a copy: x.unfold(...).clone()",
+            )
+        reached += (size - 1) * stride
 
 
 def _number_by_number(op: Op, family: Family, entry: Entry, value: Value, replay: Replay) -> Value:

@@ -109,6 +109,40 @@ def test_a_view_that_was_written_to_is_returned_at_every_size(proved):
         proved(function, torch.randn(4, 5), {"x": {1: "m"}}, [{"m": 1}, {"m": 3}, {"m": 9}])
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x.half().sub_(x),  # what is left is what half a float lost
+        lambda x: x.half().sub_(x, alpha=2),
+        lambda x: x.bfloat16().mul_(x).mul_(x.double()),
+        lambda x: torch.sub(x.half(), x, out=torch.empty_like(x).half()),
+        lambda x: x.half().clamp_(x - 1, x + 1),
+    ],
+)
+def test_what_is_written_is_rounded_once(proved, function):
+    proved(function, torch.randn(3, 6))
+
+
+def test_a_view_that_overlaps_itself_cannot_be_written():
+    def write(x):
+        y = x * 1
+        y.unfold(-1, 2, 1).add_(1)
+        return y
+
+    with pytest.raises(hx.Unsupported, match="several places"):
+        hx.export(write, torch.randn(3, 6))
+
+
+def test_a_view_of_parts_that_lie_apart_can_be_written(proved):
+    def write(x):
+        y = x * 1
+        y.unfold(-1, 2, 2).add_(1)
+        y.transpose(0, 1)[::2, 1].mul_(3)
+        return y
+
+    proved(write, torch.randn(3, 6))
+
+
 def test_a_quantile_of_infinite_numbers_is_no_number(proved):
     inf = float("inf")
     rows = torch.tensor([[inf, inf, inf], [1, inf, inf], [-inf, 1, inf], [1, 2, 3]])
