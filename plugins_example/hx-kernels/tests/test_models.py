@@ -3,7 +3,7 @@
 import flash_attn
 import onnx_ir
 import torch
-from causal_conv1d import causal_conv1d_fn
+from causal_conv1d import causal_conv1d_fn, causal_conv1d_update
 from hx_kernels import causal_conv1d, mamba
 from hx_kernels import flash_attn as attention
 from mamba_ssm.ops.selective_scan_interface import selective_scan_fn
@@ -95,6 +95,39 @@ def test_a_mamba_block_is_one_scan_at_any_length(hx_check):
         [found] = outputs(program, x)
         with torch.no_grad():
             torch.testing.assert_close(found, model(x), atol=1e-5, rtol=1e-5)
+
+
+class Remembers(nn.Module):
+    """One more step of generation: what is kept is written to in place."""
+
+    def forward(self, q, k, v, keys, values, lengths, x, state, weight):
+        keys, values, state = keys.clone(), values.clone(), state.clone()
+        lengths = lengths.clamp(0, keys.shape[1] - 1)
+        y = flash_attn.flash_attn_with_kvcache(
+            q, keys, values, k, v, cache_seqlens=lengths, causal=True
+        )
+        z = causal_conv1d_update(x, state, weight, activation="silu")
+        return y, keys, values, z, state
+
+
+def test_what_is_kept_is_written_to_and_read(hx_check):
+    def step(batch, kept, lengths):
+        new = [torch.randn(batch, 1, heads, 8) for heads in (4, 2, 2)]
+        caches = [torch.randn(batch, kept, 2, 8) for _ in "kv"]
+        conv = torch.randn(batch, 6), torch.randn(batch, 6, 3), torch.randn(6, 4)
+        return *new, *caches, torch.tensor(lengths).int(), *conv
+
+    batch = {name: {0: "b"} for name in ("q", "k", "v", "lengths", "x", "state")}
+    program = hx_check(
+        Remembers(), step(2, 9, [3, 0]),
+        converters=[attention.flash_attn_with_kvcache, causal_conv1d.causal_conv1d_update,
+                    *standard()],
+        dynamic={**batch, **{name: {0: "b", 1: "kept"} for name in ("keys", "values")}},
+    )  # fmt: skip
+    assert not program.report.escapes
+    for given in (step(1, 5, [4]), step(3, 20, [19, 7, 0])):
+        for found, real in zip(outputs(program, *given), Remembers()(*given)):
+            torch.testing.assert_close(found, real, atol=1e-5, rtol=1e-5)
 
 
 class Attends(nn.Module):

@@ -28,3 +28,30 @@ def causal_conv1d_fn(op, x, weight, bias=None, seq_idx=None, initial_states=None
     if return_final_states:
         return y, op.Slice(lengthened, op.sizes([x.shape[2]]), [2**31], [2])
     return y
+
+
+STATE = "float32[b,6,3]"
+
+
+@converter("causal_conv1d.causal_conv1d_update", cases=[
+    case("float32[b,6]", STATE, WEIGHT, "float32[6]", activation="silu", name="one step"),
+    case("float32[b,6,2]", STATE, WEIGHT, name="two steps"),
+    case("float32[b,6]", "float32[b,6,5]", WEIGHT, "float32[6]", name="a longer state"),
+])  # fmt: skip
+def causal_conv1d_update(op, x, conv_state, weight, bias=None, activation=None,
+                         cache_seqlens=None, conv_state_indices=None, *others, **more):  # fmt: skip
+    """Steps that follow: it reads what the state keeps of those before, and writes to it."""
+    given = (cache_seqlens, conv_state_indices, *others, *more.values())
+    if any(one is not None for one in given):
+        op.refuse("cache_seqlens and conv_state_indices have no ONNX form", "call it without them")
+    steps = x if x.rank == 3 else op.Unsqueeze(x, [2])
+    whole = op.Concat(conv_state, op.cast(steps, conv_state.dtype), axis=2)
+    op.assign(conv_state, op.Slice(whole, op.sizes([steps.shape[2]]), [2**31], [2]))
+    seen = op.sizes([conv_state.shape[2] + 1 - weight.shape[1]])
+    kernel = op.cast(op.Unsqueeze(weight, [1]), x.dtype)
+    bias = None if bias is None else op.cast(bias, x.dtype)
+    y = op.Conv(op.cast(op.Slice(whole, seen, [2**31], [2]), x.dtype), kernel, bias,
+                group=weight.shape[0])  # fmt: skip
+    if activation is not None:
+        y = op.Mul(y, op.Sigmoid(y))
+    return y if x.rank == 3 else op.Squeeze(y, [2])

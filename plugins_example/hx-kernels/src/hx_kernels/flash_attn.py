@@ -38,6 +38,8 @@ def flash_attn_func(
 
 @converter("flash_attn.flash_attn_qkvpacked_func", cases=[
     case("float32[b,s,3,4,8]"), case("float32[b,s,3,4,8]", causal=True),
+    case("float32[b,s,3,4,8]", softmax_scale=0.2, window_size=(2, 0), softcap=3.0,
+         alibi_slopes="float32[4]<1", name="all of it"),
 ])  # fmt: skip
 def flash_attn_qkvpacked_func(op, qkv, *args, **kwargs):
     return flash_attn_func(op, *_unpacked(op, qkv, 3), *args, **kwargs)
@@ -82,6 +84,86 @@ def flash_attn_varlen_func(
     q, k, v = (_turned(op, op.Unsqueeze(x, [0])) for x in (q, k, v))
     y = _attention(op, q, k, v, _scale(q, softmax_scale), softcap, mask, bias)
     return op.Squeeze(_turned(op, y), [0])
+
+
+CACHE = "float32[b,t,2,8]"
+
+
+@converter("flash_attn.flash_attn_with_kvcache", cases=[
+    case(Q, CACHE, CACHE, name="all of it"),
+    case("float32[2,s,4,8]", "float32[2,7,2,8]", "float32[2,7,2,8]", causal=True,
+         cache_seqlens=lambda: torch.tensor([3, 1]).int(), name="the first of each"),
+    case("float32[2,2,4,8]", "float32[2,7,2,8]", "float32[2,7,2,8]", "float32[2,2,2,8]",
+         "float32[2,2,2,8]", cache_seqlens=lambda: torch.tensor([3, 0]).int(), causal=True,
+         name="and what is new"),
+    case("float32[b,1,4,8]", "float32[b,5,2,8]", "float32[b,5,2,8]", cache_seqlens=3,
+         window_size=(1, 0), softcap=4.0, alibi_slopes="float32[4]<1", name="a window"),
+])  # fmt: skip
+def flash_attn_with_kvcache(
+    op, q, k_cache, v_cache, k=None, v=None, rotary_cos=None, rotary_sin=None, cache_seqlens=None,
+    cache_batch_idx=None, cache_leftpad=None, block_table=None, softmax_scale=None, causal=False,
+    window_size=(-1, -1), softcap=0.0, rotary_interleaved=True, alibi_slopes=None, num_splits=0,
+    return_softmax_lse=False,
+):  # fmt: skip
+    """Attention to as many of the keys and values that are kept as each sequence has.
+
+    New ones are first written behind those, in place.
+    """
+    for x, name in (
+        (rotary_cos, "rotary_cos"), (cache_batch_idx, "cache_batch_idx"),
+        (cache_leftpad, "cache_leftpad"), (block_table, "block_table"),
+    ):  # fmt: skip
+        if x is not None:
+            op.refuse(f"{name} has no ONNX form here", f"call it without {name}")
+    if return_softmax_lse:
+        op.refuse("the sum of the scores is not computed", "do not ask for it")
+    batch, kept = k_cache.shape[:2]
+    if cache_seqlens is None:
+        before = op.Expand(op.constant(kept), op.sizes([batch]))
+    elif isinstance(cache_seqlens, int):
+        before = op.Expand(op.constant(cache_seqlens), op.sizes([batch]))
+    else:
+        before = op.cast(cache_seqlens, torch.int64)
+    places = _counted(op, kept)
+    if k is not None:
+        k_cache, v_cache = (
+            _written(op, *pair, before, places) for pair in ((k_cache, k), (v_cache, v))
+        )
+        before = op.Add(before, op.constant(k.shape[1]))
+    # Of each sequence, [batch, 1, queries or 1, keys]: the last query stands beside its last key.
+    ends = op.Unsqueeze(before, [1, 2, 3])
+    at = op.Add(op.Sub(ends, op.constant(q.shape[1])), op.Unsqueeze(_counted(op, q.shape[1]), [1]))
+    slopes = alibi_slopes
+    if slopes is not None:
+        slopes = op.Unsqueeze(slopes, [slopes.rank, slopes.rank + 1])
+    left, right = window_size
+    ahead = op.Sub(places, at)
+    mask = op.Less(places, ends)
+    if causal or right >= 0:
+        mask = op.And(mask, op.LessOrEqual(ahead, 0 if causal else right))
+    if left >= 0:
+        mask = op.And(mask, op.GreaterOrEqual(ahead, -left))
+    bias = None if slopes is None else _farther(op, slopes, ahead)
+    q, k, v = (_turned(op, x) for x in (q, k_cache, v_cache))
+    return _turned(op, _attention(op, q, k, v, _scale(q, softmax_scale), softcap, mask, bias))
+
+
+def _written(op, cache, new, before, places):
+    """The cache with what is new behind what each sequence has."""
+    at = op.Sub(places, op.Unsqueeze(before, [1]))  # [batch, kept]: which of the new ones it gets
+    count = op.constant(new.shape[1])
+    here = op.And(op.GreaterOrEqual(at, 0), op.Less(at, count))
+    row = op.Unsqueeze(op.Min(op.Max(at, 0), op.Sub(count, 1)), [2, 3])
+    row = op.Expand(row, op.sizes(cache.shape))
+    moved = op.GatherElements(op.cast(new, cache.dtype), row, axis=1)
+    filled = op.Where(op.Unsqueeze(here, [2, 3]), moved, cache)
+    op.assign(cache, filled)
+    return filled
+
+
+def _farther(op, slopes, ahead):
+    far = op.cast(op.Abs(ahead), torch.float32)
+    return op.Mul(op.Neg(op.cast(slopes, torch.float32)), far)
 
 
 def _only_output(op, dropout_p, return_attn_probs):
@@ -138,8 +220,7 @@ def _seen(op, at_query, at_key, causal, window_size, slopes, shaped=False):
         return mask, None
     if not shaped:
         slopes = op.Unsqueeze(slopes, [slopes.rank, slopes.rank + 1])
-    far = op.cast(op.Abs(ahead), torch.float32)
-    return mask, op.Mul(op.Neg(op.cast(slopes, torch.float32)), far)
+    return mask, _farther(op, slopes, ahead)
 
 
 def _attention(op, q, k, v, scale, softcap, mask, bias):

@@ -1,4 +1,4 @@
-"""The public function of causal-conv1d, and what it computes according to its documentation."""
+"""The public functions of causal-conv1d, and what they compute according to their documentation."""
 
 import torch
 
@@ -14,3 +14,14 @@ def causal_conv1d_fn(x, weight, bias=None, seq_idx=None, initial_states=None,
     y = torch.nn.functional.conv1d(whole, weight[:, None], bias, groups=dim)
     y = y if activation is None else torch.nn.functional.silu(y)
     return (y, whole[..., x.shape[-1] :]) if return_final_states else y
+
+
+def causal_conv1d_update(x, conv_state, weight, bias=None, activation=None, cache_seqlens=None,
+                         conv_state_indices=None):  # fmt: skip
+    steps = x if x.dim() == 3 else x[..., None]
+    whole = torch.cat([conv_state, steps], -1).to(weight.dtype)
+    conv_state.copy_(whole[..., -conv_state.shape[-1] :])
+    y = torch.nn.functional.conv1d(whole, weight[:, None], bias, groups=weight.shape[0])
+    y = y[..., -steps.shape[-1] :]
+    y = (y if activation is None else torch.nn.functional.silu(y)).to(x.dtype)
+    return y if x.dim() == 3 else y[..., 0]

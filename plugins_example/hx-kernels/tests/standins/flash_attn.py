@@ -66,3 +66,29 @@ def flash_attn_varlen_func(
                             causal, window_size, softcap, slopes)[0]
         )  # fmt: skip
     return torch.cat(found)
+
+
+def flash_attn_with_kvcache(
+    q, k_cache, v_cache, k=None, v=None, rotary_cos=None, rotary_sin=None, cache_seqlens=None,
+    cache_batch_idx=None, cache_leftpad=None, block_table=None, softmax_scale=None, causal=False,
+    window_size=(-1, -1), softcap=0.0, rotary_interleaved=True, alibi_slopes=None, num_splits=0,
+    return_softmax_lse=False,
+):  # fmt: skip
+    lengths = [k_cache.shape[1]] * len(q) if cache_seqlens is None else cache_seqlens
+    if isinstance(lengths, int):
+        lengths = [lengths] * len(q)
+    found = []
+    for i, n in enumerate(map(int, lengths)):
+        if k is not None:
+            k_cache[i, n : n + k.shape[1]] = k[i]
+            v_cache[i, n : n + k.shape[1]] = v[i]
+            n += k.shape[1]
+        slopes = alibi_slopes
+        if slopes is not None and slopes.dim() == 2:
+            slopes = slopes[i : i + 1]
+        one = slice(i, i + 1)
+        found.append(
+            flash_attn_func(q[one], k_cache[one, :n], v_cache[one, :n], 0.0, softmax_scale,
+                            causal, window_size, softcap, slopes)
+        )  # fmt: skip
+    return torch.cat(found)
