@@ -22,6 +22,8 @@ _QKV = ("float32[n,2,s,4]",) * 3
         case("float32[n,2,3,4]", "float32[n,2,5,4]", "float32[n,2,5,4]", "bool[3,5]"),
         case("float32[n,2,3,4]", "float32[n,2,5,4]", "float32[n,2,5,4]", "float32[n,1,3,5]"),
         case("float32[n,6,3,4]", "float32[n,2,5,4]", "float32[n,2,5,7]", enable_gqa=True),
+        case("float32[n,6,s,4]", *("float32[n,2,t,4]",) * 2, "bool[n,1,s,t]", enable_gqa=True),
+        case("float32[n,4,s,4]", *("float32[n,2,s,4]",) * 2, is_causal=True, enable_gqa=True),
         case("float32[n,2,s,4]", "float32[n,2,t,4]", "float32[n,2,t,4]", is_causal=True, scale=0.3),
         case("float32[3,4]", "float32[5,4]", "float32[5,4]"),
     ],
@@ -32,9 +34,14 @@ def scaled_dot_product_attention(op, query, key, value, attn_mask=None, dropout_
     if dropout_p:
         op.refuse("attention drops out although the model is in eval mode",
                   "pass dropout_p=0.0 when not training")  # fmt: skip
+    if not enable_gqa:
+        key, value, enable_gqa = _uncopied(op, query, key, value)
     one_node = _in_one_node(op, query, key, value, attn_mask, scale)
+    groups = 1
     if enable_gqa and not one_node:
-        key, value = _repeated(op, key, query), _repeated(op, value, query)
+        groups = _groups(query, key, value)
+        if groups is None:
+            groups, key, value = 1, _repeated(op, key, query), _repeated(op, value, query)
     if one_node and is_causal and op.same(query.shape[-2], key.shape[-2]):
         return op.Attention(query, key, value, is_causal=1, scale=scale)
     bias, sees = None, None
@@ -48,7 +55,9 @@ def scaled_dot_product_attention(op, query, key, value, attn_mask=None, dropout_
     if one_node:
         y = op.Attention(query, key, value, bias, scale=scale)
     else:
-        y = op.MatMul(_weights(op, query, key, bias, scale), value)
+        rows = _heads_as_rows(op, query, groups)
+        y = op.MatMul(_weights(op, rows, key, bias, scale, groups), value)
+        y = _rows_as_heads(op, y, groups)
     return y if sees is None else op.Mul(y, sees)
 
 
@@ -62,7 +71,58 @@ def _in_one_node(op, query, key, value, mask, scale):
     return alike and whole
 
 
-def _weights(op, query, key, bias, scale=None):
+def _uncopied(op, query, key, value):
+    """Keys and values before each of their heads was copied for the heads of queries that share it,
+    as models do it by themselves; and whether they were."""
+    few = [_before_copies(op, x) for x in (key, value)]
+    if any(x is None for x in few) or not op.same(few[0].shape[1], few[1].shape[1]):
+        return key, value, False
+    alike = all(x.rank == 4 and op.same(x.shape[1], key.shape[1]) for x in (query, value))
+    return (*few, True) if alike else (key, value, False)
+
+
+def _before_copies(op, x):
+    """[n, heads, length, width], of which `x` has each head some times, one behind the other."""
+    steps = [x]
+    for name in ("Reshape", "Expand", "Unsqueeze"):
+        node = steps[-1].node
+        if node is None or node.domain or node.op != name:
+            return None
+        steps.append(node.inputs[0])
+    x, copies, one, few = (each.shape for each in steps)
+    if few is None or copies is None or (len(few), len(copies)) != (4, 5):
+        return None
+    n, heads, length, width = few
+    times = copies[2]
+    expected = (n, heads, 1, length, width), (n, heads, times, length, width)
+    alike = all(map(op.same, (one, copies), expected))
+    return steps[-1] if alike and op.same(x, (n, heads * times, length, width)) else None
+
+
+def _groups(query, key, value):
+    """How many heads of queries share one of keys and values; None where they do not all alike."""
+    heads = [x.shape[-3] if x.rank == 4 else None for x in (query, key, value)]
+    fits = all(type(n) is int for n in heads) and heads[1] == heads[2]
+    return heads[0] // heads[1] if fits else None
+
+
+def _heads_as_rows(op, x, groups):
+    """[n, heads, length, width] as [n, heads / groups, groups * length, width]: keys stay as they
+    are, where copies of them would be larger than the product."""
+    if groups == 1:
+        return x
+    n, heads, length, width = x.shape
+    return op.Reshape(x, op.sizes([n, heads // groups, groups * length, width]))
+
+
+def _rows_as_heads(op, x, groups):
+    if groups == 1:
+        return x
+    n, heads, rows, width = x.shape
+    return op.Reshape(x, op.sizes([n, heads * groups, rows // groups, width]))
+
+
+def _weights(op, query, key, bias, scale=None, groups=1):
     """How much each query takes of each key."""
     factor = query.shape[-1] ** -0.5 if scale is None else scale
     axes = list(range(key.rank))
@@ -74,7 +134,10 @@ def _weights(op, query, key, bias, scale=None):
         scores = op.MatMul(op.Mul(query, root), op.Mul(key, root))
     else:
         scores = op.MatMul(op.Mul(query, factor), key)
-    return op.Softmax(scores if bias is None else op.Add(scores, bias), axis=-1)
+    if bias is None:
+        return op.Softmax(scores, axis=-1)
+    biased = op.Add(_rows_as_heads(op, scores, groups), bias)
+    return _heads_as_rows(op, op.Softmax(biased, axis=-1), groups)
 
 
 def _bias(op, mask, dtype):
