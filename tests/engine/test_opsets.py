@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import onnx
+import onnxruntime
 import pytest
 import torch
 from torch import nn
@@ -35,6 +37,16 @@ def test_one_model_at_every_opset(opset):
     program = hx.export(Many(), torch.randn(2, 3, 8, 8), dynamic={"x": [0]}, opset=opset)
     assert program.proof.ok and program.proof.checked
     assert program.model.graph.opset_imports[""] == opset
+
+
+def test_an_older_gelu_is_what_onnxruntime_knows_again(tmp_path):
+    model = nn.Sequential(nn.Linear(4, 4), nn.GELU(approximate="tanh"), nn.Linear(4, 4))
+    hx.export(model, torch.randn(2, 4), tmp_path / "m.onnx", opset=17)
+    options = onnxruntime.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "optimized.onnx")
+    onnxruntime.InferenceSession(tmp_path / "m.onnx", options, ["CPUExecutionProvider"])
+    nodes = onnx.load(tmp_path / "optimized.onnx").graph.node
+    assert "Tanh" not in [node.op_type for node in nodes]
 
 
 def test_an_opset_that_nobody_has():
