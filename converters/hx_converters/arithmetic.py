@@ -220,7 +220,8 @@ def clamp(op, input, min=None, max=None):
 @converter("torch.addcmul", cases=[case("float32[n,3]", "float32[n,3]", "float32[3]", value=0.5)])
 @rounded_once
 def addcmul(op, input, tensor1, tensor2, *, value=1):
-    return op.Add(input, _scaled(op, op.Mul(tensor1, tensor2), value))
+    x, a, b = as_result(op, input, tensor1, tensor2)
+    return op.Add(x, _scaled(op, op.Mul(a, b), value))
 
 
 @converter("torch.addcdiv", cases=[case("float32[n,3]", "float32[n,3]", "float32[3]", value=0.5)])

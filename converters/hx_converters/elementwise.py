@@ -190,9 +190,9 @@ def frexp(op, input):
 @converter("torch.nextafter", cases=[case("float32[n,3]", "float32[n,3]")])
 def nextafter(op, input, other):
     """One step of the last binary digit: in float64, which holds it."""
-    if input.dtype == torch.float64:
+    if op.result.dtype == torch.float64:
         op.refuse("ONNX cannot step from one float64 to the next", "cast to float32 first")
-    info = torch.finfo(input.dtype)
+    info = torch.finfo(op.result.dtype)
     x, y = (op.cast(v, torch.float64) for v in (input, other))
     size = op.Abs(x)
     finite = op.Where(op.Or(op.IsInf(x), op.IsNaN(x)), info.max, size)
@@ -207,4 +207,4 @@ def nextafter(op, input, other):
     moved = op.Add(x, op.Where(up, step, op.Neg(step)))
     moved = op.Where(op.And(op.IsInf(x), inwards), op.Mul(op.Sign(x), info.max), moved)
     moved = op.Where(op.Or(op.Equal(x, y), op.IsNaN(y)), y, moved)
-    return op.cast(moved, input.dtype)
+    return op.cast(moved, op.result.dtype)

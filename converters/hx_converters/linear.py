@@ -5,7 +5,7 @@ from __future__ import annotations
 from hx import case, converter
 from hx.lazy import torch
 
-from ._common import reshaped
+from ._common import as_result, reshaped
 from ._halves import rounded_once
 
 
@@ -121,4 +121,5 @@ def grouped_mm(op, mat_a, mat_b, *, offs=None, bias=None, out_dtype=None):
 
 @converter("torch.outer", cases=[case("float32[n]", "float32[3]")])
 def outer(op, input, vec2):
-    return op.Mul(op.Unsqueeze(input, [1]), op.Unsqueeze(vec2, [0]))
+    x, y = as_result(op, input, vec2)
+    return op.Mul(op.Unsqueeze(x, [1]), op.Unsqueeze(y, [0]))

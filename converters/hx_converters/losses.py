@@ -59,10 +59,10 @@ def huber_loss(op, self, target, reduction=1, delta=1.0):
 
 
 @converter("torch.ops.aten.soft_margin_loss", cases=TWO)
-@rounded_once
 def soft_margin_loss(op, self, target, reduction=1):
+    """Step by step, as PyTorch: a large exponential is infinite there, and so is the loss."""
     x, y = as_result(op, self, target)
-    return reduce(op, op.Softplus(op.Neg(op.Mul(x, y))), reduction)
+    return reduce(op, op.Log(op.Add(op.Exp(op.Neg(op.Mul(x, y))), 1)), reduction)
 
 
 @converter("torch.ops.aten.binary_cross_entropy",
@@ -93,9 +93,10 @@ def binary_cross_entropy_with_logits(op, input, target, weight=None, pos_weight=
                                   case("float32[n,3]", "float32[n,3]", log_target=True)])  # fmt: skip
 @rounded_once
 def kl_div(op, input, target, reduction=0, *, log_target=False):
+    x, y = as_result(op, input, target)
     if log_target:
-        return reduce(op, op.Mul(op.Exp(target), op.Sub(target, input)), reduction)
-    return reduce(op, op.Sub(xlogy(op, target, target), op.Mul(target, input)), reduction)
+        return reduce(op, op.Mul(op.Exp(y), op.Sub(y, x)), reduction)
+    return reduce(op, op.Sub(xlogy(op, y, y), op.Mul(y, x)), reduction)
 
 
 @converter("torch.hinge_embedding_loss",
@@ -200,6 +201,7 @@ def _beside(op, weight, axis, rank):
 
 def _soft_cross_entropy(op, logs, target, weight, axis, reduction, label_smoothing):
     """The target is a share for each class, and not one class."""
+    logs, target = as_result(op, logs, target)
     if label_smoothing:
         share = op.constant(label_smoothing / logs.shape[axis], logs.dtype)
         target = op.Add(op.Mul(target, 1 - label_smoothing), share)

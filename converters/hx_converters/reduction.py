@@ -7,7 +7,7 @@ import math
 from hx import case, converter
 from hx.lazy import torch
 
-from ._common import axes_of, one_axis, scalars_too
+from ._common import as_result, axes_of, one_axis, scalars_too
 from ._halves import rounded_once
 
 ALONG = [case("float32[n,3]"), case("float32[n,3]", 1), case("float32[n,3]", [0, 1], True)]
@@ -209,7 +209,7 @@ def norm(op, input, p=2, dim=None, keepdim=False, *, dtype=None):
     cases=[case("float32[n,3]", "float32[n,3]"), case("float32[n,3]", "float32[3]", 1)],
 )
 def dist(op, input, other, p=2):
-    return vector_norm(op, op.Sub(input, other), p)
+    return vector_norm(op, op.Sub(*as_result(op, input, other)), p)
 
 
 @converter("torch.renorm", cases=[case("float32[n,3]", 2, 0, 1.0)])

@@ -11,6 +11,7 @@ import torch
 
 from . import containers, dims
 from .errors import ConverterError, HxError, Where
+from .polynomials import Atom, Poly
 from .values import Constant, Value
 
 if TYPE_CHECKING:
@@ -34,6 +35,14 @@ class Arguments:
     traced: bool  # some value, or some size, is only known at run time
     sized: bool = False  # a size that may vary is among them
     complex: bool = False  # a complex number, or a tensor of them
+
+    def size(self, number: Value) -> Any:
+        """What came as a tensor with one number in it, as a size; None where it was none of these."""
+        for tensor, value in zip(self.tensors, self.values):
+            if value is number and tensor.numel() == 1:
+                found = int(tensor)
+                return found if value.fixed else dims.dim(Poly.of(Atom("item", (value,), found)))
+        return None
 
 
 def lift(recording: Recording, args, kwargs) -> Arguments:

@@ -18,6 +18,7 @@ from .originals import replaced
 from .registration import Registration
 from .registry import Choice, Registry
 from .targets import Target
+from .values import Value
 
 # Names that torch accepts for the same parameter.
 _SPELLINGS = {"axis": "dim", "keepdims": "keepdim", "x": "input", "x2": "other"}
@@ -110,6 +111,8 @@ class Choices:
     def fit(self, choice: Registration, given: Arguments) -> tuple[tuple, dict]:
         """The arguments as the converter's signature spells them."""
         args, kwargs = given.args, given.kwargs
+        if any(not v.shape and not v.dtype.is_floating_point for v in given.values):
+            args, kwargs = _with_sizes(choice.target, given)
         form = _form(choice.function)
         if len(args) > 1 or (args and form.packs_at == 0):
             at = _packs_at(choice.target)
@@ -190,20 +193,57 @@ class _Form:
 _form = functools.lru_cache(maxsize=None)(_Form)
 
 
+def _with_sizes(text: str, given: Arguments) -> tuple[tuple, dict]:
+    """The arguments with a size in place of each tensor that stands where torch takes a number."""
+    at, whole = _packs_at(text), _whole(text)
+
+    def plain(x: Any) -> Any:
+        if isinstance(x, (list, tuple)):
+            return type(x)(map(plain, x)) if any(isinstance(n, Value) for n in x) else x
+        found = given.size(x) if isinstance(x, Value) and not x.shape else None
+        return x if found is None else found
+
+    packed = range(len(given.args) if at is None else at, len(given.args))
+    args = tuple(plain(x) if i in whole or i in packed else x for i, x in enumerate(given.args))
+    return args, {k: plain(x) if k in whole else x for k, x in given.kwargs.items()}
+
+
+@functools.cache
+def _whole(text: str) -> frozenset[int | str]:
+    """Positions and names of the parameters that are whole numbers, or lists of them, and no else."""
+    whole: set[int | str] = set()
+    other: set[int | str] = set()
+    for overload in _overloads(text):
+        for i, argument in enumerate(overload._schema.arguments):
+            kind = str(argument.type).removeprefix("Optional[").removesuffix("]")
+            (whole if kind in _WHOLE else other).add(argument.name)
+            if not argument.kwarg_only:
+                (whole if kind in _WHOLE else other).add(i)
+    return frozenset(whole - other)
+
+
+_WHOLE = {"int", "SymInt", "List[int", "List[int]", "List[SymInt", "List[SymInt]"}
+
+
+def _overloads(text: str) -> list[Any]:
+    """The overloads of a target that is an operator of PyTorch."""
+    try:
+        target = targets.resolve(text)
+    except TargetError:
+        return []
+    # A Python function of torch's takes what the operator of its name takes.
+    key = target.key if isinstance(target.key, str) else f"aten::{target.attribute}"
+    if not key.startswith("aten::") or (key != target.key and target.kind != "torch"):
+        return []
+    packet = getattr(torch.ops.aten, key.removeprefix("aten::"), None)
+    return [getattr(packet, name) for name in packet.overloads()] if packet is not None else []
+
+
 @functools.cache
 def _packs_at(text: str) -> int | None:
     """Where torch takes `x.view(2, 3)` for `x.view([2, 3])`: the position of that list."""
-    try:
-        key = targets.resolve(text).key
-    except TargetError:
-        return None
-    if not isinstance(key, str) or not key.startswith("aten::"):
-        return None
-    packet = getattr(torch.ops.aten, key.removeprefix("aten::"), None)
-    if packet is None:
-        return None
-    for overload in packet.overloads():
-        arguments = [a for a in getattr(packet, overload)._schema.arguments if not a.kwarg_only]
+    for overload in _overloads(text):
+        arguments = [a for a in overload._schema.arguments if not a.kwarg_only]
         for i, argument in enumerate(arguments[:2]):
             # Nothing may stand behind it: x.movedim(0, 1) names two axes, not a list of them.
             # Nor is a list beside a list meant: eq of two lists of numbers is an operator, too.

@@ -15,7 +15,6 @@ import torch
 from . import dims, dtypes, pairs, shapes
 from .call import Instead
 from .errors import Unsupported
-from .polynomials import Atom, Poly
 from .values import Absent, Body, Constant, Value
 
 if TYPE_CHECKING:
@@ -131,11 +130,10 @@ class Op:
         if not isinstance(n, Value):
             return n
         given = getattr(self._call, "given", None)
-        for tensor, value in zip(given.tensors, given.values) if given is not None else ():
-            if value is n and tensor.numel() == 1:
-                recorded = int(tensor)
-                return recorded if n.fixed else dims.dim(Poly.of(Atom("item", (n,), recorded)))
-        raise Unsupported("a size is a tensor of which only the graph knows the contents")
+        found = given.size(n) if given is not None else None
+        if found is None:
+            raise Unsupported("a size is a tensor of which only the graph knows the contents")
+        return found
 
     @staticmethod
     def same(a, b) -> bool:

@@ -105,6 +105,9 @@ class _Slot:
             switch = _class_like(inner, switch)
         else:
             functools.update_wrapper(switch, inner)
+            for name in ("cache_info", "cache_clear"):  # what the functions of functools say else
+                if hasattr(inner, name):
+                    setattr(switch, name, getattr(inner, name))
         switch.__hx_behind__ = inner  # type: ignore[attr-defined]
         if isinstance(raw, classmethod):
             self.installed: Any = classmethod(switch)

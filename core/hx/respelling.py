@@ -57,6 +57,7 @@ def _instead(copy: Callable) -> Callable:
 
 def whole(x: Any, *more: Any) -> Any:
     """int(x)"""
+    x = _number(x)
     if more or not dims.is_dynamic(x):
         return int(x, *more)
     return dims.DimFloat.whole(x, "trunc") if type(x) is dims.DimFloat else x
@@ -64,7 +65,13 @@ def whole(x: Any, *more: Any) -> Any:
 
 def real(x: Any) -> Any:
     """float(x)"""
+    x = _number(x)
     return x * 1.0 if dims.is_dynamic(x) else float(x)
+
+
+def _number(x: Any) -> Any:
+    """That of a tensor, asked for by the name that the doors know."""
+    return x.item() if isinstance(x, torch.Tensor) and x.numel() == 1 else x
 
 
 def count(x: Any) -> Any:
@@ -140,7 +147,7 @@ def _reachable(recording: Any) -> Iterator[types.FunctionType]:
     front = _functions([recording.model])
     for _, module in recording.modules:
         owners.update(dict.fromkeys(type(module).__mro__))
-        front += _functions([vars(module).get("forward")])
+        front += _functions(vars(module).values())
     begins = [c for c in owners if "forward" in vars(c) and not _foreign(c.__module__)]
     for kind in begins:
         front += _functions([vars(kind)["forward"]])
@@ -163,13 +170,16 @@ def _reachable(recording: Any) -> Iterator[types.FunctionType]:
 
 
 def _named(names: set[str], space: dict[str, Any]) -> Iterator[Any]:
-    """Globals by these names, and what modules among them hold by one of these names."""
-    for name in names & space.keys():
-        thing = space[name]
-        if not isinstance(thing, types.ModuleType):
-            yield thing
-        elif not _foreign(thing.__name__):
-            yield from (vars(thing)[n] for n in names & vars(thing).keys())
+    """Globals by these names, and what modules among them hold by these names, and so on."""
+    spaces, seen = [space], set()
+    while spaces:
+        space = spaces.pop()
+        for thing in [space[name] for name in names & space.keys()]:
+            if not isinstance(thing, types.ModuleType):
+                yield thing
+            elif thing.__name__ not in seen and not _foreign(thing.__name__):
+                seen.add(thing.__name__)
+                spaces.append(vars(thing))
 
 
 def _foreign(module: Any) -> bool:

@@ -19,7 +19,7 @@ from torch._C import _pop_torch_function_stack as pop_functions
 from torch._C import _push_on_torch_dispatch_stack as push_operators
 from torch._C import _push_on_torch_function_stack as push_functions
 
-from . import callables, carriers, dims, fused, higher, modes, patching, respelling
+from . import caches, callables, carriers, dims, fused, higher, modes, patching, respelling
 from .doors import FunctionDoor, OperatorDoor
 from .hooks import stage
 from .recording import Recording, _local, current
@@ -68,7 +68,9 @@ class recorded:
         later(stage.as_now())
         later(_modes_as_now())
         hooked = patching.hooks(_hooks(recording, self._watch))
-        stored = patching.attributes([*carriers.places(recording), *callables.places(recording)])
+        stored = patching.attributes(
+            [*carriers.places(recording), *callables.places(recording), *caches.places(recording)]
+        )
         respelled = patching.hooks(respelling.hooks(recording), beneath=True)
         for patches in (hooked, stored, respelled):
             later(functools.partial(patches.__exit__, None, None, None))

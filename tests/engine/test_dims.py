@@ -581,7 +581,7 @@ def bits_of_a_size(x):
 
 @escaping
 def a_number_of_the_contents(x):
-    return x * float(x.sum())  # here: float
+    return x * float(x.sum())  # here: item
 
 
 @escaping
@@ -645,7 +645,7 @@ def test_comparisons_that_are_always_the_same_are_no_branches(proved):
 
 
 def baked_int(x):
-    return x.view(int(x.shape[0]), -1) + torch.zeros(int(x.shape[0]), 1)
+    return x.view(int(str(x.shape[0])), -1)
 
 
 def baked_branch(x):
@@ -659,11 +659,11 @@ def baked_loop(x):
 
 
 def baked_by_a_float(x):
-    return x * (1.0 / x.shape[0])
+    return x * (1.0).__truediv__(x.shape[0])
 
 
 def baked_count(x):
-    return x * x.shape.numel()
+    return x * x.shape[0].bit_length()
 
 
 @pytest.mark.parametrize(

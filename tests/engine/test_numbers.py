@@ -1,0 +1,111 @@
+"""Sizes that come as tensors, and sizes that functions remember: neither is a plain number."""
+
+import functools
+
+import onnx_ir as ir
+import pytest
+import torch
+from torch import nn
+
+import hx
+from hx.runtime import Session
+
+
+def same(model, x, *others):
+    """Exports it with the first size open, and compares at other sizes, in onnxruntime."""
+    program = hx.export(model, x, None, dynamic=[{0: "n"}], verify=False)
+    session = Session(ir.to_proto(program.model).SerializeToString())
+    for given in (x, *others):
+        expected = model(given)
+        expected = expected if isinstance(expected, (list, tuple)) else [expected]
+        for found, wanted in zip(session.run({"x": given}), expected, strict=True):
+            torch.testing.assert_close(found, wanted)
+    return program
+
+
+class Sized(nn.Module):
+    """A function of a tensor and of its first size, as a tensor."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x, torch._shape_as_tensor(x)[0])
+
+
+# What libraries write to be traced: a size is asked for as a tensor, and given on as one.
+FORMS = {
+    "expand": lambda x, b: torch.ones(1, 3, 4).expand(b, -1, -1) + x,
+    "view": lambda x, b: x.view(b, -1),
+    "reshape to a list": lambda x, b: x.reshape([b, 12]),
+    "repeat": lambda x, b: torch.ones(1, 3, 4).repeat(b, 1, 1),
+    "tile": lambda x, b: torch.ones(1, 3, 4).tile(b, 1, 1),
+    "zeros": lambda x, b: torch.zeros(b, 3),
+    "new_zeros": lambda x, b: x.new_zeros(b, b + 1),
+    "narrow": lambda x, b: x.repeat(2, 1, 1).narrow(0, 1, b),
+    "unflatten": lambda x, b: x.flatten().unflatten(0, (b, -1)),
+    "linspace": lambda x, b: torch.linspace(0, 1, b),
+    "roll": lambda x, b: torch.roll(x, b, 1),
+    "tril": lambda x, b: torch.tril(torch.ones(b, b)),
+    "split": lambda x, b: torch.split(x, [b - 1, 1], 0),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_size_may_come_as_a_tensor_wherever_torch_takes_a_number(form):
+    others = [torch.randn(n, 3, 4) for n in (3, 5)]
+    program = same(Sized(FORMS[form]), torch.randn(2, 3, 4), *others)
+    assert not program.report.escapes
+
+
+def whole_and_real(x, b):
+    return x.view(int(b), -1) / float(b)
+
+
+def test_int_and_float_of_a_tensor_stay_in_the_graph():
+    same(Sized(whole_and_real), torch.randn(2, 3, 4), torch.randn(3, 3, 4), torch.randn(5, 3, 4))
+
+
+# Caches.
+
+
+@functools.cache
+def mask_of(n, dtype):
+    return torch.ones(n, n, dtype=dtype).tril()
+
+
+@functools.cache
+def rows_of(shape, parts):
+    return shape[0] // parts, parts * shape[1]
+
+
+class Remembers(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = functools.lru_cache(torch.arange)
+
+    @staticmethod
+    @functools.lru_cache
+    def scale(n):
+        return n**-0.5
+
+    def forward(self, x):
+        y = x.reshape(rows_of(tuple(x.shape), 2)) * self.scale(x.shape[0])
+        return y, mask_of(x.shape[0], x.dtype) @ x, self.table(x.shape[0])
+
+
+def test_a_function_that_remembers_does_not_remember_sizes():
+    model, x = Remembers(), torch.randn(4, 3)
+    model(x)  # now every cache has something for these numbers
+    assert not same(model, x, torch.randn(6, 3), torch.randn(2, 3)).report.escapes
+
+
+def test_nothing_of_a_recording_stays_in_a_cache():
+    model, x = Remembers(), torch.randn(4, 3)
+    model(x)
+    caches = mask_of, rows_of, Remembers.scale, model.table
+    before = [f.cache_info() for f in caches]
+    hx.export(model, x, None, dynamic={"x": {0: "n"}}, verify=False)
+    assert (mask_of, rows_of, Remembers.scale, model.table) == caches
+    assert [f.cache_info() for f in caches] == before
