@@ -134,6 +134,8 @@ def settle(recording: Recording, choice, given: Arguments, call: Call, real, out
             else:
                 step = step_of(choice, given, parent, path, real)
                 recording.live.bind(tensor, value, parent, step)
+    if given.tensors and isinstance(real, torch.Tensor):
+        recording.copies.made(recording, choice.target, given.tensors[0], real)
     for old, new in call.assigned:
         for tensor, value in zip(given.tensors, given.values):
             if value is old:

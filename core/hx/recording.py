@@ -28,6 +28,7 @@ from .blend import Blend
 from .builder import Builder
 from .call import Arguments, tensors_in
 from .choices import Choices
+from .copies import Copies
 from .errors import Unsupported, Where
 from .liveness import Entry, Live, storage_key
 from .op import Op
@@ -78,6 +79,7 @@ class Recording:
         self.states: set[int] = set()  # ids of the attribute dicts of its modules
         self.constants: dict[int, weakref.WeakSet[Constant]] = {}  # by the tensor's storage
         self.given: dict[str, torch.Tensor] = {}  # the inputs, as the model gets them
+        self.copies = Copies()
         self.busy = False  # inside the engine, a converter, or a body that one speaks for
         self.written: list[Any] = []  # families that the present call wrote to
         self.operators = 0  # how many ran beneath it under another name
@@ -99,7 +101,9 @@ class Recording:
             accounts.unwritten(self, tensor)
         if entry is None:
             entry = self.account(tensor)
-        elif entry.generation != entry.family.generation:
+        elif self.copies.doubted:
+            self.copies.read(self, entry)
+        if entry.generation != entry.family.generation:
             return self.live.read(entry, functools.partial(read_family, self))
         return entry.value
 

@@ -18,7 +18,7 @@ FORMS = ("html", "json", "md")
 class Escape:
     """A traced value that left the graph: from there on it is a number of the recording."""
 
-    kind: str  # item, bool, numpy, branch, int, ...
+    kind: str  # item, bool, numpy, branch, layout, int, ...
     where: Where
     detail: str
     count: int = 1
@@ -36,6 +36,11 @@ class Escape:
             )
         if self.kind == "bool":
             return f"a branch depends on a value, {self}: it is taken for good"
+        if self.kind == "layout":
+            return (
+                f"at {self.where} a tensor is written to that is a view or a copy of another, as "
+                "sizes have it: it stays what it was in the recording"
+            )
         return f"left the graph: {self}"
 
 

@@ -74,6 +74,7 @@ def write(recording: Recording, tensor: torch.Tensor, value: Value) -> None:
     if entry is None:
         entry = recording.account(tensor)
     recording.written.append(entry.family)
+    recording.copies.written(recording, entry)
     if not any(m is not entry for m in entry.family.alive()):
         recording.live.write(entry, value, lambda f, e, v: v)
     else:

@@ -126,7 +126,7 @@ def _number_by_number(op: Op, family: Family, entry: Entry, value: Value, replay
 
 def _in_order(family: Family, entry: Entry, value: Value) -> bool:
     """Whether the view holds all elements of the root in the same order."""
-    if entry.path is not None and all(_keeps_order(step) for step in entry.path):
+    if entry.path is not None and all(keeps_order(step) for step in entry.path):
         return True
     tensor = entry()
     # What the recording's memory looks like says nothing of other sizes.
@@ -144,7 +144,7 @@ def _moves(path: tuple) -> bool:
     return not all(step is not None and step.fixed for step in path)
 
 
-def _keeps_order(step: Any) -> bool:
+def keeps_order(step: Any) -> bool:
     return step is not None and step.choice.target.rpartition(".")[2] in _IN_ORDER
 
 
