@@ -35,6 +35,7 @@ class Arguments:
     traced: bool  # some value, or some size, is only known at run time
     sized: bool = False  # a size that may vary is among them
     complex: bool = False  # a complex number, or a tensor of them
+    of_array: Any = None  # tensor -> Value, for one that the model does not have
 
     def size(self, number: Value) -> Any:
         """What came as a tensor with one number in it, as a size; None where it was none of these."""
@@ -51,7 +52,7 @@ def lift(recording: Recording, args, kwargs) -> Arguments:
     No closure that calls itself: such a cycle would keep every argument of the model alive until
     the next garbage collection.
     """
-    found = Arguments((), {}, [], [], False)
+    found = Arguments((), {}, [], [], False, of_array=recording.constant)
     value_of = recording.value_of if recording.live.keep is None else _looked(recording)
     found.args = tuple([_lifted(a, found, value_of) for a in args])
     if kwargs:
@@ -99,11 +100,24 @@ def _lifted(x: Any, found: Arguments, value_of: Callable) -> Any:
     if kind is slice:
         parts = (_lifted(v, found, value_of) for v in (x.start, x.stop, x.step))
         return slice(*parts)
+    if kind.__module__ == "numpy":
+        return _of_numpy(x, found)
     container = containers.of(x)
     if container is not None:
         named, context = container.flatten(x)
         inside = {k: _lifted(v, found, value_of) for k, v in named.items()}
         return container.unflatten(inside, context)
+    return x
+
+
+def _of_numpy(x: Any, found: Arguments) -> Any:
+    """Numbers and arrays of NumPy as the numbers and tensors that torch makes of them."""
+    import numpy
+
+    if isinstance(x, numpy.generic):
+        return x.item()
+    if isinstance(x, numpy.ndarray) and x.dtype.kind in "biufc":
+        return found.of_array(torch.tensor(x))
     return x
 
 

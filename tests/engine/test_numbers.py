@@ -2,9 +2,11 @@
 
 import functools
 
+import numpy as np
 import onnx_ir as ir
 import pytest
 import torch
+from called import Plain
 from torch import nn
 
 import hx
@@ -15,10 +17,11 @@ def same(model, x, *others):
     """Exports it with the first size open, and compares at other sizes, in onnxruntime."""
     program = hx.export(model, x, None, dynamic=[{0: "n"}], verify=False)
     session = Session(ir.to_proto(program.model).SerializeToString())
+    (name,) = [v.name for v in program.model.graph.inputs]
     for given in (x, *others):
         expected = model(given)
         expected = expected if isinstance(expected, (list, tuple)) else [expected]
-        for found, wanted in zip(session.run({"x": given}), expected, strict=True):
+        for found, wanted in zip(session.run({name: given}), expected, strict=True):
             torch.testing.assert_close(found, wanted)
     return program
 
@@ -109,3 +112,21 @@ def test_nothing_of_a_recording_stays_in_a_cache():
     hx.export(model, x, None, dynamic={"x": {0: "n"}}, verify=False)
     assert (mask_of, rows_of, Remembers.scale, model.table) == caches
     assert [f.cache_info() for f in caches] == before
+
+
+# What NumPy has.
+
+ARRAYS = {
+    "index": lambda x: x[:, np.array([0, 2])],
+    "mask": lambda x: x[:, np.array([True, False, True])],
+    "number": lambda x: torch.where(x > np.float32(0), x * np.float64(2), np.float32(0.5)),
+    "axis": lambda x: x.sum(np.int64(1)),
+    "axes": lambda x: x.permute(*np.array([1, 0])),
+    "shape": lambda x: x.view(-1, np.int64(1), np.int64(3)),
+}
+
+
+@pytest.mark.parametrize("form", ARRAYS)
+def test_numbers_and_arrays_of_numpy_are_taken_as_torch_takes_them(form):
+    program = same(Plain(ARRAYS[form]), torch.randn(2, 3), torch.randn(5, 3))
+    assert not program.report.escapes
