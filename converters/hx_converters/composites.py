@@ -201,6 +201,45 @@ def tensorsolve(A, B, dims=None):
     return torch.linalg.solve(A.reshape(-1, math.prod(shape)), B.reshape(-1)).reshape(shape)
 
 
+@composed("torch.vander", cases=[case("float32[n]"), case("float32[n]", 3, increasing=True)])
+def powers(x, N=None, increasing=False):
+    columns = vander(x, N=N)
+    return columns if increasing else columns.flip(-1)
+
+
+@composed("torch.linalg.vecdot",
+          cases=[case("float32[n,3]", "float32[n,3]"), case("float32[n,3]", "float32[n,1]", dim=0)])  # fmt: skip
+def vecdot(x, y, *, dim=-1):
+    return (x.conj() * y).sum(dim, dtype=torch.result_type(x, y))
+
+
+@composed("torch.matrix_power", "torch.linalg.matrix_power",
+          cases=[case("float32[n,3,3]", 5), case("float32[n,m,m]", 0)])  # fmt: skip
+def matrix_power(input, n):
+    if not n:
+        size = input.shape[-1]
+        return torch.eye(size, dtype=input.dtype, device=input.device).expand(input.shape).clone()
+    square, power = torch.linalg.inv(input) if n < 0 else input, None
+    digits = f"{abs(n):b}"
+    for place, digit in enumerate(reversed(digits)):
+        square = square @ square if place else square
+        if digit == "1":
+            power = square if power is None else power @ square
+    return power if len(digits) > 1 else power.clone()
+
+
+@composed("torch.combinations",
+          cases=[case("float32[n]"), case("float32[n]", 2, True), case("float32[n]", r=3)])  # fmt: skip
+def combinations(input, r=2, with_replacement=False):
+    if not r:
+        return input.new_empty(0)
+    places = torch.meshgrid(*[torch.arange(input.shape[0])] * r, indexing="ij")
+    kept = torch.ones_like(places[0], dtype=torch.bool)
+    for one, two in zip(places, places[1:]):
+        kept = kept & (one <= two if with_replacement else one < two)
+    return input[torch.stack(places, -1)[kept]]
+
+
 # Statistics.
 
 

@@ -165,8 +165,15 @@ def _reachable(recording: Any) -> Iterator[types.FunctionType]:
             front += _functions(vars(kind)[n] for n in names & vars(kind).keys())
         for thing in _named(names, function.__globals__):
             home = getattr(thing, "__module__", None)
-            if home == function.__module__ or (function.__module__ in near and home is not None):
+            if _family(home) == _family(function.__module__) or (
+                function.__module__ in near and home is not None
+            ):
                 front += _functions(vars(thing).values() if isinstance(thing, type) else [thing])
+
+
+def _family(module: Any) -> Any:
+    """The package that a module belongs to."""
+    return module.partition(".")[0] if isinstance(module, str) else module
 
 
 def _named(names: set[str], space: dict[str, Any]) -> Iterator[Any]:
