@@ -23,6 +23,7 @@ def composed(*targets, cases):
             return op.instead(function)
 
         named = functools.update_wrapper(convert, function)
+        named.composed = True  # so that nobody asks it for a value
         CONVERTERS.append(converter(*targets, cases=cases)(named))
         return function
 

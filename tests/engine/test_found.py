@@ -143,6 +143,19 @@ def test_a_view_of_parts_that_lie_apart_can_be_written(proved):
     proved(write, torch.randn(3, 6))
 
 
+def test_parts_of_a_constant_are_found_again(proved):
+    def split(x):
+        ones = torch.ones_like(x)
+        part = ones.hsplit(2)[0]
+        ones.mul_(3)
+        return part + x[:, :3]
+
+    proved(split, torch.randn(3, 6))
+    proved(
+        lambda x: torch.broadcast_tensors(torch.ones(6), torch.ones(3, 1))[0] + x, torch.randn(3, 6)
+    )
+
+
 def test_a_quantile_of_infinite_numbers_is_no_number(proved):
     inf = float("inf")
     rows = torch.tensor([[inf, inf, inf], [1, inf, inf], [-inf, 1, inf], [1, 2, 3]])

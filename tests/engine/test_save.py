@@ -1,4 +1,9 @@
-"""What stands at a path after a save, whatever happened to the save."""
+"""What stands at a path after a save, whatever happened to the save.
+
+    HX_THOROUGH=1 python -m pytest -s tests/engine/test_save.py -k killed
+
+kills 200 saves of each kind, and prints how many were in the middle of writing.
+"""
 
 import os
 import random
@@ -24,6 +29,7 @@ from hx import claims, save, wire
 from hx.errors import ExportError, UsageError
 from hx.weights import TorchTensor
 
+KILLS = 200 if os.environ.get("HX_THOROUGH") else 25
 CORE = str(Path(save.__file__).parents[1])
 
 
@@ -442,7 +448,7 @@ def which(path, models):
 
 
 @pytest.mark.parametrize("external", [False, True])
-def test_killed_at_any_moment(tmp_path, external):
+def test_killed_at_any_moment(tmp_path, external, capfd):
     """One process saves two models in turn, for ever; whenever it is killed, one stands whole."""
     path = tmp_path / "m.onnx"
     models = [square(n=700, count=4, seed=seed) for seed in (1, 2)]
@@ -457,13 +463,15 @@ def test_killed_at_any_moment(tmp_path, external):
     leftovers = 0
     seen = set()
     pace = random.Random(0)
-    for _ in range(25):
+    for _ in range(KILLS):
         pid = fork(work)
         time.sleep(pace.uniform(0, 0.15))
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
         leftovers += any(name.endswith(claims.SUFFIX) for name in names(tmp_path))
         seen.add(which(path, models))
+    with capfd.disabled():
+        print(f"\n{KILLS} kills, {leftovers} in the middle of a file: a whole model each time")
     assert leftovers and len(seen) == 2, "no kill came while a save was under way"
     save.save(models[0], path, external)
     assert names(tmp_path) == first, "the next save cleans up"

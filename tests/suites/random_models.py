@@ -201,7 +201,7 @@ torch.cat([{z}, {x}], {d}) | {z2+} @ {x}.mH | {z}.exp() | -{z} | {z}.cumsum({d})
 {t}.as_strided({x}.shape, {x}.stride())
 {f}.std_mean({d})[1] | torch.var_mean({f}, {d}, correction=0)[0] | torch.aminmax({t}).max
 {f}.renorm(2, 0, 1.0)
-torch.cond({t}.sum() > {k}, lambda t: t * 2.0, lambda t: t - 1.0, ({x},))
+torch.cond({t}.sum() > {k}, lambda t: t * 2.0, lambda t: t + 1.0, ({x},))
 torch.cond({f}.mean() > 0, lambda t: t.relu(), lambda t: t.sin() + {x}, ({x},))
 torch.cond({b}.any(), lambda t: t.sum(0), lambda t: t.amax(0), ({f},))
 torch.cond(({t} > 0).all(), lambda a, b: (a + b, a), lambda a, b: (a - b, b), ({x}, {x}))[0]
@@ -252,7 +252,7 @@ DOES = """
 {x}.transpose(0, -1).reshape(-1)[0] = {k}
 {x}.diagonal(1).add_({k}) | {x}.swapaxes(0, -1).copy_({x}.swapaxes(0, -1) * 2)
 {x}.narrow({d}, {x}.shape[{ax}] // 2, 1).fill_({k})
-{x}.select({d}, -1).copy_({x}.select({d}, 0)) | {x}[{part}].copy_({x}[{part}].clone())
+{x}.select({d}, -1).copy_({x}.select({d}, 0).clone()) | {x}[{part}].copy_({x}[{part}].clone())
 {x}.expand(2, *{x}.shape)[0].sum() | {x}[..., :1] = {x}[..., -1:]
 {x}.tensor_split(2, {d})[0].neg_() | {x}.view({shape})[0] = {k} | {x}.view({shape}).mul_(2)
 {x}[None, ..., None].add_({k}) | {x}.t()[0] = {k}
