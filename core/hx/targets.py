@@ -229,6 +229,9 @@ def _of_module(text: str, module: types.ModuleType, name: str, may_import: bool)
     found = vars(module).get(name, sys.modules.get(f"{module.__name__}.{name}", _MISSING))
     if found is not _MISSING:
         return found
+    below = hasattr(module, "__path__") and importlib.util.find_spec(f"{module.__name__}.{name}")
+    if below and not may_import:
+        return None  # before a lazy package is asked for all its names, which may take it long
     lazy = hasattr(module, "__getattr__")
     if may_import or (lazy and name not in dir(module)):
         found = getattr(module, name, _MISSING)
@@ -245,9 +248,7 @@ def _of_module(text: str, module: types.ModuleType, name: str, may_import: bool)
                     return value
         if name in dir(module):
             return None
-    if hasattr(module, "__path__") and importlib.util.find_spec(f"{module.__name__}.{name}"):
-        return _import(text, f"{module.__name__}.{name}") if may_import else None
-    return _MISSING
+    return _import(text, f"{module.__name__}.{name}") if below else _MISSING
 
 
 def _import(text: str, name: str) -> Any:
