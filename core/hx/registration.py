@@ -93,6 +93,7 @@ class Registration:
     priority: int = 0
     overrides: tuple[str, ...] = ()
     complex: bool = False
+    optional: bool = False
     cases: tuple[Case, ...] = ()
     file: str = ""
     line: int = 0
@@ -130,6 +131,7 @@ def converter(
     priority: int = 0,
     overrides: str | Iterable[str] | None = None,
     complex: bool = False,
+    optional: bool = False,
     cases: Iterable[Case] = (),
 ) -> Callable[[F], F]:
     """Say that the decorated function is `targets` rewritten in ONNX.
@@ -143,6 +145,7 @@ def converter(
     overrides  names of packs whose converters of these targets this one replaces
     complex    for calls with complex numbers among their arguments; other converters never see
                those, and this one sees no other
+    optional   used only where the user chooses it: `--use TARGET=PACK`
     cases      example calls, made with `case(...)`
 
     Decorators stack: each adds registrations to the same function.
@@ -171,6 +174,7 @@ def converter(
                 priority=priority,
                 overrides=replaced,
                 complex=complex,
+                optional=optional,
                 cases=examples,
                 file=file,
                 line=line,

@@ -208,11 +208,20 @@ class Registry:
         for registration in self.registrations:
             if registration.complex != complex:
                 continue
-            if reason := _why_not(registration, opset):
+            if reason := _why_not(registration, opset) or self._not_chosen(registration):
                 refused.setdefault(registration.target, []).append(Refusal(registration, reason))
             else:
                 usable.setdefault(registration.target, []).append(registration)
         return usable, refused
+
+    def _not_chosen(self, registration: Registration) -> str:
+        if not registration.optional or registration.pack in self._hands:
+            return ""
+        chosen = self._chosen(registration.target, [registration])
+        if chosen and self._from(registration, chosen):
+            return ""
+        name = self.label(registration.pack)
+        return f"is used where it is chosen: --use {registration.target}={name}"
 
     def _choose(
         self, target: str, candidates: list[Registration], refused: list[Refusal]

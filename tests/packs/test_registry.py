@@ -41,6 +41,17 @@ def test_a_decorated_function_stays_a_function_and_stacks():
     assert first.file == __file__ and first.line > 0
 
 
+def test_an_optional_converter_is_used_where_it_is_chosen_and_nowhere_else():
+    packs = [pack("plain", relu()), pack("fast", relu(optional=True), relu("lib.f", optional=True))]
+    installed = Registry(packs).select(20)
+    assert installed["torch.relu"].registration.pack == "plain[main]" and "lib.f" not in installed
+    [refused] = Registry(packs).refused(20)["lib.f"]
+    assert "--use lib.f=fast" in refused.reason
+    chosen = Registry(packs, use={"torch.*": "fast"}).select(20)
+    assert chosen["torch.relu"].registration.pack == "fast[main]" and "lib.f" not in chosen
+    assert "lib.f" in Registry(packs, use={"*": "fast"}).select(20)
+
+
 @pytest.mark.parametrize(
     ("targets", "options", "words"),
     [

@@ -81,7 +81,8 @@ class CaseRun:
         key = self.registration.pack or "under test"
         mine = tuple(replace(each, pack=key) for each in self.with_ or (self.registration,))
         pack = Pack(key, key, key, "", "", registrations=mine)
-        return Registry([replace(pack, kernels=self.kernels, containers=self.containers)])
+        chosen = {each.target: key for each in mine if each.optional}
+        return Registry([replace(pack, kernels=self.kernels, containers=self.containers)], chosen)
 
     def _check_graph(self, program: Any) -> None:
         found = [f"{n.domain}::{n.op_type}" if n.domain else n.op_type for n in program.model.graph]

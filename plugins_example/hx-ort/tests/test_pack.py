@@ -1,6 +1,8 @@
 """What users get when they install this pack."""
 
 import copy
+import subprocess
+import sys
 
 import hx_ort
 import pytest
@@ -23,6 +25,11 @@ def test_the_pack_is_found_and_sound():
     assert not [f for f in pack.findings if f.level == "error"], pack.findings
 
 
+def test_listing_packs_does_not_wait_for_torch():
+    code = "import sys, hx_ort.plugin, hx_ort.language; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 class Attend(nn.Module):
     def forward(self, x):
         q = x.view(*x.shape[:2], 4, 8).transpose(1, 2)
@@ -39,6 +46,22 @@ def test_attention_is_one_node_when_it_is_chosen_and_only_then():
     )
     # What lays out the heads before and after it is gone, too.
     assert names(chosen) == ["com.microsoft::MultiHeadAttention"] and chosen.proof.ok
+
+
+class Continue(nn.Module):
+    """A step that attends to what is kept, too: that lies by head, as ONNX's products take it."""
+
+    def forward(self, q, k, v):
+        return nn.functional.scaled_dot_product_attention(q, k, v)
+
+
+def test_what_is_kept_from_step_to_step_is_not_transposed():
+    chosen = Registry.installed(use={ATTENTION: "hx-ort"})
+    args = torch.randn(1, 4, 1, 8), torch.randn(1, 4, 9, 8), torch.randn(1, 4, 9, 8)
+    axes = {"k": {2: "s"}, "v": {2: "s"}}
+    assert names(hx.export(Continue(), args, dynamic=axes, packs=chosen)) == names(
+        hx.export(Continue(), args, dynamic=axes)
+    )
 
 
 @pytest.mark.parametrize(("columns", "block"), [(256, 32), (300, 32), (512, 128)])

@@ -4,4 +4,4 @@ HX_API = 1
 
 
 def hx_converters():
-    return ["hx_ort.converters"]
+    return ["hx_ort.converters", "hx_ort.language"]
