@@ -245,21 +245,8 @@ def eigen(op, a):
         at = op.ArgMax(flat, axis=a.rank - 2, keepdims=1)
         width = op.constant(max(n, 1))
         p, q = hot(op.Div(at, width)), hot(op.Mod(at, width))
-        x = entry(m, p, q)
-        none = op.Equal(x, 0)
         gap = op.Sub(entry(m, q, q), entry(m, p, p))
-        theta = op.Div(gap, op.Mul(op.Where(none, 1, x), 2))
-        sign = op.Where(op.Less(theta, 0), op.constant(-1, a.dtype), 1)
-        t = op.Div(sign, op.Add(op.Abs(theta), op.Sqrt(op.Add(op.Mul(theta, theta), 1))))
-        t = op.Where(none, 0, t)
-        c = op.Div(1, op.Sqrt(op.Add(op.Mul(t, t), 1)))
-        s = op.Mul(t, c)
-
-        def outer(left, right):
-            return op.MatMul(left, flipped(op, right))
-
-        straight = op.Mul(op.Sub(c, 1), op.Add(outer(p, p), outer(q, q)))
-        turn = op.Add(straight, op.Mul(s, op.Sub(outer(p, q), outer(q, p))))
+        turn = rotation(op, p, q, entry(m, p, q), gap)
         m = op.Add(m, op.MatMul(m, turn))
         m = op.Add(m, op.MatMul(flipped(op, turn), m))
         return m, op.Add(v, op.MatMul(v, turn))
@@ -274,3 +261,73 @@ def eigen(op, a):
     values, order = op.TopK(values, op.sizes([n]), axis=a.rank - 2, largest=0, outputs=2)
     order = op.Expand(op.Unsqueeze(order, [-2]), op.sizes(a.shape))
     return values, op.GatherElements(v, order, axis=a.rank - 1)
+
+
+def upright(op, a):
+    """Of matrices in float64: a @ V, whose columns are at right angles, longest first, and V.
+
+    One-sided rotations of Jacobi: each turn takes the pair of columns that is furthest from right
+    angles. Unlike the eigenvalues of a^T a, short columns keep all of their digits.
+    """
+    n = a.shape[-1]
+    if any(type(m) is int and m == 0 for m in a.shape):
+        return [a, eye_like(op, a, n)]
+    steps = counted(op, n)
+    upper = op.Less(op.Unsqueeze(steps, [1]), steps)
+    one = op.cast(op.Equal(op.Unsqueeze(steps, [1]), steps), a.dtype)
+
+    def hot(at):
+        return op.cast(op.Unsqueeze(op.Equal(steps, at), [-1]), a.dtype)
+
+    def angles(w):
+        """Cosines between columns, 0 beside one that is nothing but rounding; and products."""
+        products = op.MatMul(flipped(op, w), w)
+        squares = op.ReduceSum(op.Mul(products, one), [a.rank - 1], keepdims=1)
+        least = op.Mul(op.ReduceMax(squares, [a.rank - 2]), 1e-30)
+        lengths = op.Sqrt(op.Where(op.Greater(squares, least), squares, 0))
+        long = op.MatMul(lengths, flipped(op, lengths))
+        none = op.Equal(long, 0)
+        cosines = op.Where(none, 0, op.Div(op.Abs(products), op.Where(none, 1, long)))
+        return op.Where(upper, cosines, 0), products
+
+    def entry(m, left, right):
+        return op.MatMul(flipped(op, left), op.MatMul(m, right))
+
+    def step(_, w, v):
+        cosines, products = angles(w)
+        flat = op.Reshape(cosines, op.sizes([*a.shape[:-2], n * n]))
+        at = op.ArgMax(flat, axis=a.rank - 2, keepdims=1)
+        width = op.constant(max(n, 1))
+        p, q = hot(op.Div(at, width)), hot(op.Mod(at, width))
+        turn = rotation(op, p, q, entry(products, p, q),
+                        op.Sub(entry(products, q, q), entry(products, p, p)))  # fmt: skip
+        return op.Add(w, op.MatMul(w, turn)), op.Add(v, op.MatMul(v, turn))
+
+    def go_on(w, v):
+        large = op.cast(op.Greater(angles(w)[0], op.constant(1e-15, a.dtype)), torch.int32)
+        return op.cast(op.ReduceMax(large, keepdims=0), torch.bool)
+
+    w, v = loop(op, 30 * n * n + 1, [a, eye_like(op, a, n)], step, go_on)
+    lengths = op.ReduceSum(op.Mul(w, w), [a.rank - 2], keepdims=0)
+    _, order = op.TopK(lengths, op.sizes([n]), axis=a.rank - 2, outputs=2)
+    order = op.Unsqueeze(order, [-2])
+    return [
+        op.GatherElements(x, op.Expand(order, op.sizes(x.shape)), axis=a.rank - 1) for x in (w, v)
+    ]
+
+
+def rotation(op, p, q, x, gap):
+    """What is added to a unit matrix to turn two axes so far that x beside the diagonal is gone."""
+    none = op.Equal(x, 0)
+    theta = op.Div(gap, op.Mul(op.Where(none, 1, x), 2))
+    sign = op.Where(op.Less(theta, 0), op.constant(-1, x.dtype), 1)
+    t = op.Div(sign, op.Add(op.Abs(theta), op.Sqrt(op.Add(op.Mul(theta, theta), 1))))
+    t = op.Where(none, 0, t)
+    c = op.Div(1, op.Sqrt(op.Add(op.Mul(t, t), 1)))
+    s = op.Mul(t, c)
+
+    def outer(left, right):
+        return op.MatMul(left, flipped(op, right))
+
+    straight = op.Mul(op.Sub(c, 1), op.Add(outer(p, p), outer(q, q)))
+    return op.Add(straight, op.Mul(s, op.Sub(outer(p, q), outer(q, p))))

@@ -17,6 +17,7 @@ from ._matrices import (
     reflected,
     reflections,
     solved,
+    upright,
     wide,
 )
 from .reduction import vector_norm
@@ -324,18 +325,26 @@ def _squares(op, a):
     return op.MatMul(y, x) if _is_tall(op, a) else op.MatMul(x, y)
 
 
-def _digits_of_float32(op, a):
-    """What is computed from squares in float64 has the digits of float32."""
+def _turned(op, a):
+    """A @ V and V of a tall matrix of float64 numbers; V is known up to signs.
+
+    What is computed from squares in float64 has the digits of a float32: enough for those.
+    """
     if a.dtype == torch.float64:
-        op.refuse("singular values of float64 come out with the digits of a float32",
-                  "cast the matrix to float32 first")  # fmt: skip
+        return upright(op, a)
+    _, v = eigen(op, op.MatMul(flipped(op, wide(op, a)), wide(op, a)))
+    v = op.Slice(v, [-1], [-(2**62)], [v.rank - 1], [-1])
+    return op.MatMul(wide(op, a), v), v
 
 
 def _singular_values(op, a):
-    _digits_of_float32(op, a)
-    values, _ = eigen(op, _squares(op, a))
-    values = op.Sqrt(op.Max(values, op.constant(0, torch.float64)))
-    values = op.Slice(values, [-1], [-(2**62)], [values.rank - 1], [-1])
+    if a.dtype == torch.float64:
+        w, _ = upright(op, a if _is_tall(op, a) else flipped(op, a))
+        values = op.ReduceL2(w, [a.rank - 2], keepdims=0)
+    else:
+        values, _ = eigen(op, _squares(op, a))
+        values = op.Sqrt(op.Max(values, op.constant(0, torch.float64)))
+        values = op.Slice(values, [-1], [-(2**62)], [values.rank - 1], [-1])
     return op.cast(_first(op, values, _smaller_side(a)), a.dtype)
 
 
@@ -373,7 +382,7 @@ def svd(op, A, full_matrices=False, compute_uv=True, *, driver=None):
         return _empty(op, u), _singular_values(op, A), _empty(op, v)
     tall = _is_tall(op, A)
     s = _singular_values(op, A)
-    u, v = _singular_vectors(op, wide(op, A) if tall else flipped(op, wide(op, A)))
+    u, v = _singular_vectors(op, A if tall else flipped(op, A))
     if not full_matrices:
         u, v = (_first(op, x, _smaller_side(A)) for x in (u, v))
     u, v = (op.cast(x, A.dtype) for x in ((u, v) if tall else (v, u)))
@@ -381,11 +390,10 @@ def svd(op, A, full_matrices=False, compute_uv=True, *, driver=None):
 
 
 def _singular_vectors(op, a):
-    """U and V of a tall matrix: V from a^T a; then U from a @ V, whose columns are at right angles."""
-    _, v = eigen(op, op.MatMul(flipped(op, a), a))
-    v = op.Slice(v, [-1], [-(2**62)], [v.rank - 1], [-1])
-    size = _smaller_side(a)
-    q, r, _, _ = reflected(op, op.MatMul(a, _first(op, v, size)))
+    """U and V of a tall matrix: U from a @ V, whose columns are at right angles."""
+    turned, v = _turned(op, a)
+    size, a = _smaller_side(a), wide(op, a)
+    q, r, _, _ = reflected(op, _first(op, turned, size))
     diagonal = op.ReduceSum(op.Mul(op.Slice(r, [0], op.sizes([size]), [a.rank - 2]),
                                    eye_like(op, a, size)), [a.rank - 2])  # fmt: skip
     signs = op.Where(op.Less(diagonal, 0), op.constant(-1, a.dtype), 1)
@@ -394,19 +402,35 @@ def _singular_vectors(op, a):
     return op.Mul(q, signs), v
 
 
-def _pseudo_inverse(op, a, limit=None):
-    """V / s U^T, from the smaller of A^T A and A A^T, whatever the signs of their vectors are."""
+def _pseudo_inverse(op, a, dtype, limit=None):
+    """V / s U^T, whatever the signs of these vectors are, in float64."""
     tall, other = _is_tall(op, a), flipped(op, a)
-    values, v = eigen(op, op.MatMul(other, a) if tall else op.MatMul(a, other))
-    keep = op.Greater(values, 0)
-    if limit is not None:
-        keep = op.Greater(op.Sqrt(op.Max(values, op.constant(0, a.dtype))), limit(values))
-    count, sure = values.shape[-1], _smaller_side(a)
-    if not op.same(count, sure):  # the first, which are 0 but for rounding, do not count
-        keep = op.And(keep, op.GreaterOrEqual(counted(op, count), op.constant(count - sure)))
-    inverse = op.Where(keep, op.Div(1, op.Where(keep, values, 1)), 0)
+    if dtype == torch.float64:
+        turned, v = upright(op, a if tall else other)
+        squares = op.ReduceSum(op.Mul(turned, turned), [a.rank - 2], keepdims=0)
+        places = counted(op, squares.shape[-1])
+        inverse = _inverted(op, squares, limit, op.Less(places, op.constant(_smaller_side(a))))
+        x = op.MatMul(op.Mul(v, op.Unsqueeze(inverse, [-2])), flipped(op, turned))
+        return x if tall else flipped(op, x)
+    # From the smaller of A^T A and A A^T.
+    squares, v = eigen(op, op.MatMul(other, a) if tall else op.MatMul(a, other))
+    count, sure = squares.shape[-1], _smaller_side(a)
+    places = counted(op, count)
+    inverse = _inverted(op, squares, limit, op.GreaterOrEqual(places, op.constant(count - sure)))
     square = op.MatMul(op.Mul(v, op.Unsqueeze(inverse, [-2])), flipped(op, v))
     return op.MatMul(square, other) if tall else op.MatMul(other, square)
+
+
+def _inverted(op, squares, limit, sure):
+    """1 / squares of singular values; 0 for those below the limit, and those that are not `sure`:
+
+    beyond the smaller side of a matrix they are 0 but for rounding.
+    """
+    keep = op.And(op.Greater(squares, 0), sure)
+    if limit is not None:
+        lengths = op.Sqrt(op.Max(squares, op.constant(0, squares.dtype)))
+        keep = op.And(op.Greater(lengths, limit(squares)), sure)
+    return op.Where(keep, op.Div(1, op.Where(keep, squares, 1)), 0)
 
 
 @converter("torch.pinverse", cases=[case("float32[n,4,3]")])
@@ -416,14 +440,13 @@ def pinv(op, A, rcond=None, hermitian=False, *, atol=None, rtol=None):
     rows, columns = A.shape[-2:]
     if any(type(n) is int and n == 0 for n in A.shape):
         return op.Expand(op.constant(0, A.dtype), op.sizes([*A.shape[:-2], columns, rows]))
-    _digits_of_float32(op, A)
     a = _symmetric(op, A, "L") if hermitian else wide(op, A)
 
     def limit(squares):
         values = op.Sqrt(op.Max(squares, op.constant(0, a.dtype)))
         return _limit(op, A, values, atol, rcond if rtol is None else rtol)
 
-    return op.cast(_pseudo_inverse(op, a, limit), A.dtype)
+    return op.cast(_pseudo_inverse(op, a, A.dtype, limit), A.dtype)
 
 
 @converter("torch.linalg.lstsq",
@@ -431,7 +454,6 @@ def pinv(op, A, rcond=None, hermitian=False, *, atol=None, rtol=None):
                   case("float32[4,3]", "float32[4,2]", driver="gels")])  # fmt: skip
 def lstsq(op, input, b, rcond=None, *, driver=None):
     """The shortest of the best answers."""
-    _digits_of_float32(op, input)
     _, residuals, rank, values = op.result
     a = wide(op, input)
     vector = b.rank < input.rank
@@ -442,7 +464,7 @@ def lstsq(op, input, b, rcond=None, *, driver=None):
         return _limit(op, input, lengths, None, rcond)
 
     # "gels" takes it that no direction is lost, and does not look.
-    x = op.MatMul(_pseudo_inverse(op, a, None if driver == "gels" else limit), right)
+    x = op.MatMul(_pseudo_inverse(op, a, input.dtype, None if driver == "gels" else limit), right)
     left = _empty(op, residuals)
     if residuals.shape != (0,):
         off = op.Sub(op.MatMul(a, x), right)

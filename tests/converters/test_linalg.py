@@ -72,6 +72,18 @@ def test_either_side_of_a_matrix_may_be_the_longer_one(function, recorded):
         torch.testing.assert_close(program.run(x), function(x), atol=1e-3, rtol=1e-3)
 
 
+@pytest.mark.parametrize("shape", [(5, 3), (3, 5)], ids=str)
+def test_in_float64_short_singular_values_keep_their_digits(exported, shape):
+    q, r = (torch.linalg.qr(torch.randn(n, n, dtype=torch.float64))[0] for n in shape)
+    s = torch.zeros(shape, dtype=torch.float64)
+    s[range(3), range(3)] = torch.tensor([1.0, 1e-6, 1e-12], dtype=torch.float64)
+    x = q @ s @ r
+    mine = exported(torch.linalg.svdvals, x)
+    torch.testing.assert_close(mine, torch.linalg.svdvals(x), rtol=1e-3, atol=0)
+    u, s, v = exported(partial(torch.linalg.svd, full_matrices=False), x)
+    torch.testing.assert_close(u * s @ v, x, rtol=0, atol=1e-14)
+
+
 @pytest.mark.parametrize("rows", [1, 2])
 def test_tensors_are_solved_as_matrices_of_every_size(rows):
     class Model(torch.nn.Module):
