@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hx import case, converter
 
+from . import _own_kernels
 from ._common import pair
 
 
@@ -22,13 +23,18 @@ def _conv(op, input, weight, bias, stride, padding, dilation, groups):
     spatial = weight.rank - 2
     batched = input.rank == weight.rank
     x = input if batched else op.Unsqueeze(input, [0])
-    dilation = pair(dilation, spatial)
-    y = op.Conv(
-        x, weight, bias,
-        strides=pair(stride, spatial), dilations=dilation, group=groups,
-        kernel_shape=list(weight.shape[2:]),
-        **_padding(op, padding, weight, dilation, spatial),
-    )  # fmt: skip
+    dilation, stride = pair(dilation, spatial), pair(stride, spatial)
+    extent = _padding(op, padding, weight, dilation, spatial)
+    if type(groups) is int:
+        y = op.Conv(
+            x, weight, bias, strides=stride, dilations=dilation, group=groups,
+            kernel_shape=list(weight.shape[2:]), **extent,
+        )  # fmt: skip
+    else:
+        pads = extent.get("pads", [0] * 2 * spatial)
+        y = _own_kernels.convolved(
+            op, x, weight, bias, stride, pads[:spatial], pads[spatial:], dilation, groups
+        )
     return y if batched else op.Squeeze(y, [0])
 
 
@@ -63,7 +69,11 @@ def _transposed(op, input, weight, bias, stride, padding, output_padding, groups
             kernel_shape=list(weight.shape[2:]), **extent,
         )  # fmt: skip
 
-    if usual:
+    if type(groups) is not int:
+        y = _own_kernels.transposed(
+            op, x, weight, bias, strides, pads, more, pair(dilation, spatial), groups
+        )
+    elif usual:
         y = transposed(bias, pads=[*pads, *pads], output_padding=more)
     else:  # what is added at the end is less taken away there, and then zeros
         ends = [p - m for p, m in zip(pads, more)]

@@ -1,0 +1,68 @@
+"""Convolutions in which the number of groups is a size: each sample has kernels of its own.
+
+ONNX writes the number of groups into the file. Here the places under each kernel are laid side by
+side instead, and multiplied with it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+
+def convolved(op, x, weight, bias, stride, begins, ends, dilation, groups):
+    """[n, groups * in, ...] with [groups * out, in, ...]; one number an axis for all else."""
+    kernel = _fixed(op, weight)
+    axes = list(range(2, x.rank))
+    if any(begins) or any(ends):
+        x = op.Pad(x, [0, 0, *begins, 0, 0, *ends])
+    reach = [d * (k - 1) for d, k in zip(dilation, kernel)]
+    size = [(n - r - 1) // s + 1 for n, r, s in zip(x.shape[2:], reach, stride)]
+    seen = []
+    for place in itertools.product(*map(range, kernel)):
+        starts = [p * d for p, d in zip(place, dilation)]
+        stops = [a + (n - 1) * s + 1 for a, n, s in zip(starts, size, stride)]
+        here = op.Slice(x, op.sizes(starts), op.sizes(stops), axes, stride)
+        seen.append(op.Unsqueeze(here, [2]))
+    batch, width = x.shape[0], weight.shape[1]
+    columns = seen[0] if len(seen) == 1 else op.Concat(*seen, axis=2)
+    columns = op.Reshape(columns, op.sizes([batch, groups, width * len(seen), math.prod(size)]))
+    rows = [1, groups, weight.shape[0] // groups, width * len(seen)]
+    y = op.MatMul(op.Reshape(weight, op.sizes(rows)), columns)
+    y = op.Reshape(y, op.sizes([batch, weight.shape[0], *size]))
+    return y if bias is None else op.Add(y, op.Unsqueeze(bias, list(range(1, x.rank - 1))))
+
+
+def transposed(op, x, weight, bias, stride, pads, more, dilation, groups):
+    """[n, groups * in, ...] with [groups * in, out, ...]: zeros between, and the kernels turned."""
+    kernel = _fixed(op, weight)
+    for axis, step in enumerate(stride, 2):
+        if step > 1:
+            x = _spread(op, x, axis, step)
+    width, out = weight.shape[0] // groups, weight.shape[1]
+    turned = op.Reshape(weight, op.sizes([groups, width, out, *kernel]))
+    turned = op.Transpose(turned, perm=[0, 2, 1, *range(3, 3 + len(kernel))])
+    turned = op.Reshape(turned, op.sizes([groups * out, width, *kernel]))
+    axes = list(range(2, turned.rank))
+    turned = op.Slice(turned, [-1] * len(axes), [-(2**31)] * len(axes), axes, [-1] * len(axes))
+    begins = [d * (k - 1) - p for d, k, p in zip(dilation, kernel, pads)]
+    ends = [b + m for b, m in zip(begins, more)]
+    ones = [1] * len(kernel)
+    return convolved(op, x, turned, bias, ones, begins, ends, dilation, groups)
+
+
+def _spread(op, x, axis, step):
+    """With step - 1 zeros between each two along an axis."""
+    size = x.shape[axis]
+    apart = op.Unsqueeze(x, [axis + 1])
+    apart = op.Pad(apart, [0] * (apart.rank + axis + 1) + [step - 1] + [0] * (x.rank - 1 - axis))
+    apart = op.Reshape(apart, op.sizes([*x.shape[:axis], size * step, *x.shape[axis + 1 :]]))
+    return op.Slice(apart, [0], op.sizes([(size - 1) * step + 1]), [axis])
+
+
+def _fixed(op, weight):
+    kernel = list(weight.shape[2:])
+    if not all(type(n) is int for n in kernel):
+        op.refuse("both the number of groups and the size of the kernels depend on sizes",
+                  "make one of them static")  # fmt: skip
+    return kernel
