@@ -36,6 +36,12 @@ class Escape:
             )
         if self.kind == "bool":
             return f"a branch depends on a value, {self}: it is taken for good"
+        if self.kind == "range":
+            return (
+                f"the loop at {self.where} runs as often as in the recording, {self.detail}: leave "
+                "that size out of dynamic=, or write it as torch._higher_order_ops.while_loop or "
+                "scan, which become Loop and Scan"
+            )
         if self.kind == "layout":
             return (
                 f"at {self.where} a tensor is written to that is a view or a copy of another, as "
