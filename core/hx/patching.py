@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from .errors import TargetError
+from .surely import Undone
 
 Handler = Callable[[types.FunctionType, tuple, dict], Any]
 
@@ -143,10 +144,8 @@ class _Slot:
         _slots.pop(id(self.installed), None)
 
 
-class _Patching:
+class _Patching(Undone):
     """Enters all or nothing; `prepare` answers with what to hook and what to call."""
-
-    _open = False  # here for `__del__`, when an interrupt came within `__init__`
 
     def __init__(
         self, prepare: Callable[[_Patching], Iterable[tuple[Any, Callable]]], beneath: bool = False
@@ -160,30 +159,15 @@ class _Patching:
     # Each critical section is one call on the line of its `with`: leaving the block then has no
     # line of its own, at which a debugger or a tracer could raise while the lock is held.
 
-    def __enter__(self) -> _Patching:
-        if self._open:
-            raise RuntimeError("these hooks are in use already")
-        try:
-            with _lock: self._install()  # noqa: E701  # fmt: skip
-            return self
-        except BaseException:
-            self._undo()
-            raise
-
-    def __exit__(self, *exc: object) -> None:
-        try:
-            self._undo()
-        except BaseException:
-            self._undo()  # finish what an interrupt cut short
-            raise
+    def _set_up(self) -> _Patching:
+        with _lock: self._install()  # noqa: E701  # fmt: skip
+        return self
 
     def __del__(self) -> None:
         # Reached open only if an interrupt came between the body and the first line of __exit__.
-        if self._open:
-            self._undo()
+        self.close()
 
     def _install(self) -> None:
-        self._open = True
         for spot, handler in self._prepare(self):
             if spot not in self._spots[-1:]:
                 self._spots.append(spot)
@@ -199,7 +183,7 @@ class _Patching:
         with _lock: self._remove(theirs)  # noqa: E701  # fmt: skip
         for what in theirs:
             said = f"{what} was replaced by somebody else while it was hooked; left as it is now"
-            warnings.warn(said, RuntimeWarning, stacklevel=3)
+            warnings.warn(said, RuntimeWarning, stacklevel=4)
 
     def _remove(self, theirs: list[str]) -> None:
         for entries, entry in self._entries:
@@ -213,7 +197,6 @@ class _Patching:
                     theirs.append(replaced)
         self._entries.clear()
         self._spots.clear()
-        self._open = False
 
 
 def is_hooked(function: types.FunctionType) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import threading
 
+from .surely import Undone
+
 _lock = threading.RLock()
 _users: set[object] = set()
 _before: list[tuple[int, int, int]] = []  # the thresholds that the first user found
@@ -12,32 +14,22 @@ _SELDOM = 20_000  # new objects between two looks at them; Python's own 700 is a
 _NEVER = 1 << 30
 
 
-class fewer_collections:
+class fewer_collections(Undone):
     """Fewer garbage collections meanwhile, and no full ones: these look at all of every library.
 
     The thresholds belong to all threads: the first export changes them, the last restores them.
     """
 
-    _open = False
-
     def __init__(self) -> None:
         self._token = object()
 
-    def __enter__(self) -> None:
-        try:
-            self._open = True
-            # On one line: an interrupt comes between lines, and would leave the lock taken.
-            with _lock: self._start()  # noqa: E701  # fmt: skip
-        except BaseException:
-            self.close()
-            raise
+    # Each on one line: an interrupt comes between lines, and would leave the lock taken.
 
-    def __exit__(self, *exc: object) -> None:
-        self.close()
+    def _set_up(self) -> None:
+        with _lock: self._start()  # noqa: E701  # fmt: skip
 
-    def close(self) -> None:
-        if self._open:
-            with _lock: self._put_back()  # noqa: E701  # as above  # fmt: skip
+    def _undo(self) -> None:
+        with _lock: self._put_back()  # noqa: E701  # fmt: skip
 
     def _start(self) -> None:
         _users.add(self._token)
@@ -52,4 +44,3 @@ class fewer_collections:
             if gc.get_threshold()[2] == _NEVER:
                 gc.set_threshold(*_before[0])
             _before.clear()
-        self._open = False

@@ -21,6 +21,7 @@ from . import checkpoint, shallow, turns
 from .contents import Content, Held, cast
 from .errors import UsageError
 from .liveness import geometry, storage_key
+from .surely import Undone
 
 SMALL, BUDGET = 64 << 10, 64 << 20  # bytes of one tensor, and of all, that are put in as they are
 DTYPES = ("float16", "bfloat16", "float32", "float64")
@@ -284,34 +285,26 @@ def _dtype(given: Any) -> torch.dtype | None:
     return getattr(torch, name)
 
 
-class _Placed:
+class _Placed(Undone):
     """`with slim.placed():` the stand-ins are in the model; then the user's tensors are again."""
 
     def __init__(self, slim: Slim) -> None:
         self._slim = slim
         self._token = object()
-        self._undo: list[shallow.Shallow] = []
+        self._were: list[shallow.Shallow] = []
 
-    def __enter__(self) -> Slim:
-        try:
-            modules = [module for _, module in shallow.walk(self._slim.root)]
-            turns.take(self._token, modules)
-            for module in modules:
-                self._undo.append(shallow.Shallow(module))
-                self.swap(vars(module))
-            return self._slim
-        except BaseException:
-            self.close()
-            raise
+    def _set_up(self) -> Slim:
+        modules = [module for _, module in shallow.walk(self._slim.root)]
+        turns.take(self._token, modules)
+        for module in modules:
+            self._were.append(shallow.Shallow(module))
+            self.swap(vars(module))
+        return self._slim
 
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """May be called again: what an interrupt cut short is finished then."""
-        for was in self._undo:
+    def _undo(self) -> None:
+        for was in self._were:
             was.restore()
-        self._undo.clear()
+        self._were.clear()
         turns.leave(self._token)
 
     def swap(self, held: dict[str, Any]) -> None:

@@ -23,6 +23,45 @@ def inside(manager: Any, body: Callable[[Any], T]) -> T:
         manager.close()
 
 
+class Undone:
+    """A context manager that is undone, whatever happens and whenever.
+
+    `_set_up` registers each change before it makes it. `_undo` may be cut short, and run again: it
+    finds out by looking what is left to do.
+    """
+
+    _open = False
+
+    def __enter__(self) -> Any:
+        if self._open:
+            raise RuntimeError(f"this {type(self).__name__.strip('_')} is in use already")
+        try:
+            self._open = True
+            return self._set_up()
+        except BaseException:
+            self.close()
+            raise
+
+    def __exit__(self, *exc: object) -> None:
+        try:
+            self.close()
+        except BaseException:
+            self.close()  # finish what an interrupt cut short
+            raise
+
+    def close(self) -> None:
+        """What is left to do, if an interrupt came before the first line of `__exit__`."""
+        if self._open:
+            self._undo()
+            self._open = False
+
+    def _set_up(self) -> Any:
+        raise NotImplementedError
+
+    def _undo(self) -> None:
+        raise NotImplementedError
+
+
 def within(make: Callable[[], Any]) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Decorates a function to run inside of a new one of these each time."""
 

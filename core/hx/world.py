@@ -23,42 +23,17 @@ from . import caches, callables, carriers, dims, fused, higher, modes, patching,
 from .doors import FunctionDoor, OperatorDoor
 from .hooks import stage
 from .recording import Recording, _local, current
+from .surely import Undone
 
 _C: Any = torch._C  # its stub leaves out some of what is used here
 
 
-class recorded:
-    """`with recorded(recording):` records what this thread does in the block.
-
-    As in `patching`: undoing is registered before the change, may run again, and finds out by
-    looking what is left to do.
-    """
-
-    _open = False
+class recorded(Undone):
+    """`with recorded(recording):` records what this thread does in the block."""
 
     def __init__(self, recording: Recording, watch: Callable | None = None) -> None:
         self._recording, self._watch = recording, watch
         self._steps: list[Callable[[], Any]] = []
-
-    def __enter__(self) -> None:
-        try:
-            self._open = True
-            self._set_up()
-        except BaseException:
-            self._undo()
-            raise
-
-    def __exit__(self, *exc: object) -> None:
-        try:
-            self._undo()
-        except BaseException:
-            self._undo()  # finish what an interrupt cut short
-            raise
-
-    def close(self) -> None:
-        """What is left to do, if an interrupt came before the first line of `__exit__`."""
-        if self._open:
-            self._undo()
 
     def _set_up(self) -> None:
         recording, later = self._recording, self._steps.append
@@ -100,7 +75,6 @@ class recorded:
             except Exception as e:  # the others still have to be undone
                 failed = e
         self._steps.clear()
-        self._open = False
         if failed is not None:
             raise failed
 
