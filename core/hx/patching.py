@@ -319,6 +319,9 @@ def _class_like(cls: type, switch: Callable) -> Any:
         def __call__(self, *args, **kwargs):
             return switch(*args, **kwargs)
 
+        def __getattribute__(self, name):
+            return getattr(cls, name)
+
         def __instancecheck__(self, x):
             return isinstance(x, cls)
 
@@ -331,7 +334,7 @@ def _class_like(cls: type, switch: Callable) -> Any:
         def __hash__(self):
             return hash(cls)
 
-    return Like(cls.__name__, (), {"__module__": cls.__module__, "__doc__": cls.__doc__})
+    return Like(cls.__name__, (), {})
 
 
 def _copy(function: types.FunctionType, code: types.CodeType) -> types.FunctionType:

@@ -10,7 +10,9 @@ import warnings
 
 import pytest
 import torch
+from torch import nn
 
+import hx
 from hx import patching
 from hx.errors import TargetError
 
@@ -465,3 +467,18 @@ def test_no_warning_is_given_when_all_is_well():
         warnings.simplefilter("error")
         with patching.hooks({plain: tag, simple: tag}):
             simple(1)
+
+
+def test_what_is_read_of_range_meanwhile_is_its_own():
+    """As libraries do that are first imported while a model runs: torch's own compiler is one."""
+    found = []
+    names = ("__getitem__", "__eq__", "__len__", "index", "__name__", "__doc__")
+
+    class Counts(nn.Module):
+        def forward(self, x):
+            found.append([getattr(range, name) for name in names])
+            assert isinstance(range(2), range)
+            return x + range.__getitem__(range(5), 2)
+
+    hx.export(Counts(), torch.ones(2), dynamic={"x": [0]})
+    assert found[0] == [getattr(range, name) for name in names]
