@@ -160,7 +160,11 @@ def test_a_stub_that_is_installed_changes_nothing(shell, tmp_path):
 
 def test_the_ten_minute_path_works_as_it_is_written(shell, tmp_path):
     guide = (EXAMPLES / "README.md").read_text()
-    [source] = re.findall(r"```python\n# (\S+)\n(.*?)```", guide, re.S)
+    model, source = re.findall(r"```python\n# (\S+)\n(.*?)```", guide, re.S)
+    (tmp_path / model[0]).write_text(model[1])
+    [scanned] = re.findall(r"^\$ hx (scan .*)$", guide, re.M)
+    done = shell.run(*scanned.split())
+    assert done.returncode == 0 and "0 missing" in done.stderr, done.stderr
     [command] = re.findall(r"^\$ hx (packs new .*)$", guide, re.M)
     done = shell.run(*command.split())
     assert done.returncode == 0, done.stderr
@@ -175,12 +179,6 @@ def test_the_ten_minute_path_works_as_it_is_written(shell, tmp_path):
     assert not checked["packs"][0]["findings"]
     [tried] = re.findall(r"^\$ hx (converters try .*)$", guide, re.M)
     (tmp_path / "my_converters.py").write_text(source[1])
-    (tmp_path / "my_model.py").write_text(
-        "import torch, acme_nn\n"
-        "class M(torch.nn.Module):\n"
-        "    def forward(self, x): return acme_nn.hardswish(x)\n"
-        "def build(): return M(), (torch.randn(2, 3),)\n"
-    )
     done = alone.run(*tried.split())
     assert done.returncode == 0 and "by my_converters.py" in done.stderr, done.stderr
 
