@@ -165,7 +165,8 @@ class _Patching(Undone):
 
     def __del__(self) -> None:
         # Reached open only if an interrupt came between the body and the first line of __exit__.
-        self.close()
+        if self._open:
+            self.close()
 
     def _install(self) -> None:
         for spot, handler in self._prepare(self):

@@ -1,16 +1,16 @@
 """Whatever a model does to itself while it runs is undone, and told."""
 
 import random
-import sys
 import timeit
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from interrupted import interrupted
 from torch import nn
 
-from hx import modelstate
+from hx import modelstate, shallow
 from hx.errors import ExportError
 from hx.modelstate import preserved
 
@@ -281,37 +281,20 @@ def test_an_interrupt_at_any_line_leaves_the_model_as_it_was():
     before = picture(model)
     torch.manual_seed(1)
     state = torch.get_rng_state()
-    files = {modelstate.__file__, sys.modules["hx.shallow"].__file__}
+
+    def run():
+        with preserved(model):
+            model[0].running_mean.add_(1)
+            model[0].cache.append(2)
+            torch.rand(1)
+
     for at in range(1, 5000, 3):  # every third line, so as to stay quick
-        left = at
-
-        def trace(frame, event, arg):
-            nonlocal left
-            code = frame.f_code
-            if code.co_filename not in files or code.co_name == "__del__":
-                return None
-            if event == "line":
-                left -= 1
-                if left == 0:
-                    raise KeyboardInterrupt
-            return trace
-
-        outside = sys.gettrace()
-        sys.settrace(trace)
-        try:
-            with preserved(model):
-                model[0].running_mean.add_(1)
-                model[0].cache.append(2)
-                torch.rand(1)
-        except KeyboardInterrupt:
-            pass
-        finally:
-            sys.settrace(outside)
+        going = interrupted(run, at, [modelstate, shallow])
         assert picture(model) == before, f"at line {at}"
         assert torch.equal(torch.get_rng_state(), state), f"at line {at}"
-        if left > 0:
+        if not going:
             break
-    assert left > 0 and at > 300
+    assert not going and at > 300
 
 
 def test_it_is_cheap():

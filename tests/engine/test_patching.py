@@ -10,10 +10,11 @@ import warnings
 
 import pytest
 import torch
+from interrupted import interrupted
 from torch import nn
 
 import hx
-from hx import patching
+from hx import patching, surely
 from hx.errors import TargetError
 
 
@@ -249,28 +250,7 @@ def test_code_that_somebody_else_set_meanwhile_is_left_alone():
 def interrupt_each_line(run, check):
     """Runs it again and again, with an interrupt at its first, second, ... line of patching."""
     for at in range(1, 2000):
-        left = at
-
-        def trace(frame, event, arg):
-            nonlocal left
-            # An interrupt inside of __del__ would be a second one: Python swallows it there.
-            if frame.f_code.co_filename != patching.__file__ or frame.f_code.co_name == "__del__":
-                return None
-            if event == "line":
-                left -= 1
-                if left == 0:
-                    raise KeyboardInterrupt
-            return trace
-
-        before = sys.gettrace()
-        sys.settrace(trace)
-        try:
-            run()
-        except KeyboardInterrupt:
-            pass
-        finally:
-            sys.settrace(before)
-        if left > 0:
+        if not interrupted(run, at, [patching, surely]):
             return at
         check(at)
     raise AssertionError("never came to an end")

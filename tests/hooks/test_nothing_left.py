@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import gc
-import sys
 
 import pytest
 import torch
+from interrupted import interrupted
 from torch import nn
 from torch.nn import functional as F
 
 import hx
-from hx import patching
+from hx import patching, surely
 from hx.hooks import backward, stage
 
 
@@ -124,7 +124,6 @@ def test_activations_keep_no_hook_after_the_block(net, x):
 
 
 def test_an_interrupt_at_any_line_of_coming_and_going_leaves_nothing(net, traces):
-    files = {stage.__file__, backward.__file__, patching.__file__}
     code = nn.Module._call_impl.__code__
 
     def run():
@@ -132,33 +131,11 @@ def test_an_interrupt_at_any_line_of_coming_and_going_leaves_nothing(net, traces
             with hx.record(net, F.relu, "conv", "linear.bias", gradients=True):
                 pass
 
-    at = 0
-    while True:
-        at += 1
-        left = at
-
-        def trace(frame, event, arg):
-            nonlocal left
-            name = frame.f_code.co_name
-            if frame.f_code.co_filename not in files or name == "__del__":
-                return None
-            if event == "line":
-                left -= 1
-                if left == 0:
-                    raise KeyboardInterrupt
-            return trace
-
-        before = sys.gettrace()
-        sys.settrace(trace)
-        try:
-            run()
-            break
-        except KeyboardInterrupt:
-            pass
-        finally:
-            sys.settrace(before)
+    at = 1
+    while interrupted(run, at, [stage, backward, patching, surely]):
         gc.collect(0)
         assert not traces(net), at
         assert nn.Module._call_impl.__code__ is code, at
         assert not stage._here.stage.watchers, at
+        at += 1
     assert at > 100
