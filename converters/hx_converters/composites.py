@@ -386,6 +386,53 @@ def _edge(y, near, far):
     )
 
 
+# Windows, and frequencies.
+
+
+def _window(shape):
+    """Of the places 0, 1, ... and the last of them, that of periodic windows being one further."""
+
+    def window(window_length, periodic=True, *numbers, dtype=None, **named):
+        named = {k: v for k, v in named.items() if k in ("alpha", "beta")}
+        places = torch.arange(window_length, dtype=dtype or torch.get_default_dtype())
+        last = window_length if periodic else max(window_length - 1, 1)
+        only = places.new_full((), window_length) == 1
+        return torch.where(only, 1.0, shape(places / last, *numbers, **named))
+
+    return window
+
+
+def _turn(x, times=1):
+    return torch.cos(x * (2 * math.pi * times))
+
+
+def _kaiser(x, beta=12.0):
+    inside = (1 - (2 * x - 1) ** 2).clamp(min=0).sqrt()
+    return torch.i0(beta * inside) / torch.i0(torch.tensor(beta, dtype=x.dtype))
+
+
+composed("torch.hann_window", cases=[])(_window(lambda x: 0.5 - 0.5 * _turn(x)))
+composed("torch.hamming_window", cases=[])(
+    _window(lambda x, alpha=0.54, beta=0.46: alpha - beta * _turn(x))
+)
+composed("torch.blackman_window", cases=[])(
+    _window(lambda x: 0.42 - 0.5 * _turn(x) + 0.08 * _turn(x, 2))
+)
+composed("torch.bartlett_window", cases=[])(_window(lambda x: 1 - (2 * x - 1).abs()))
+composed("torch.kaiser_window", cases=[])(_window(_kaiser))
+
+
+@composed("torch.fft.fftfreq", cases=[])
+def fftfreq(n, d=1.0, *, dtype=None, **_):
+    places = torch.arange(n, dtype=dtype or torch.get_default_dtype())
+    return torch.where(places < (n + 1) // 2, places, places - n) / (n * d)
+
+
+@composed("torch.fft.rfftfreq", cases=[])
+def rfftfreq(n, d=1.0, *, dtype=None, **_):
+    return torch.arange(n // 2 + 1, dtype=dtype or torch.get_default_dtype()) / (n * d)
+
+
 # Losses; `reduction` is PyTorch's number for it.
 
 

@@ -315,7 +315,7 @@ def eigvalsh(op, A, UPLO="L"):
 @converter("torch.ops.aten._linalg_eigh", cases=[case(_positive, compute_v=False)])
 def eigh(op, A, UPLO="L", compute_v=True):
     values, vectors = eigen(op, _symmetric(op, A, UPLO))
-    vectors = op.cast(vectors, A.dtype) if compute_v else _empty(op, op.result[1])
+    vectors = op.cast(vectors, op.result[1].dtype) if compute_v else _empty(op, op.result[1])
     return op.cast(values, op.result[0].dtype), vectors
 
 
@@ -372,7 +372,7 @@ def _smaller_side(a):
 
 @converter("torch.linalg.svd", cases=[])  # its vectors are known up to their signs
 def full_svd(op, A, full_matrices=True, *, driver=None):
-    return svd(op, A, full_matrices)
+    return svd(op, op.cast(A, op.result[1].dtype), full_matrices)  # autocast widens
 
 
 @converter("torch.ops.aten._linalg_svd", cases=[case("float32[n,3,4]", compute_uv=False)])

@@ -63,7 +63,10 @@ def leaf(recording: Recording, key, func, args, kwargs, door, given=None, asked=
         recording.busy = True
         recording.beneath, recording.sized = outer
     loose = [t for _, t in tensors_in(result) if recording.live.find(t) is None]
-    if recording.operators and (given.sized or any(v.dynamic for v in given.values)):
+    # What stands beneath under the same name saw plain numbers, too: torch.empty_strided((n, 2), ...).
+    plain = given.sized and not loose and any(True for _ in tensors_in(result))
+    told = given.sized or any(v.dynamic for v in given.values)
+    if plain or (recording.operators and told):
         recording.escape("baked", f"{known.spelled(func, key)} computes sizes outside of Python")
     if loose:
         note_missing(recording, known.spelled(func, key), given, "")
