@@ -203,7 +203,8 @@ def _with_sizes(text: str, given: Arguments) -> tuple[tuple, dict]:
         found = given.size(x) if isinstance(x, Value) and not x.shape else None
         return x if found is None else found
 
-    packed = range(len(given.args) if at is None else at, len(given.args))
+    # A list of numbers may be what a tensor may be as well: sum(x), with x one number.
+    packed = range(at if at in whole else len(given.args), len(given.args))
     args = tuple(plain(x) if i in whole or i in packed else x for i, x in enumerate(given.args))
     return args, {k: plain(x) if k in whole else x for k, x in given.kwargs.items()}
 
