@@ -36,7 +36,7 @@ class Prepared:
     kwargs: dict[str, Any]
     names: list[str]
     tensors: dict[str, torch.Tensor]
-    dynamic: dict[str, dict[int, str]]
+    dynamic: dynamic_axes.Axes
     root: torch.nn.Module  # the model, or what holds the modules that it reaches
     slim: Slim | None = None  # how it runs without its weights
     dry: bool = False  # nothing is going to be written

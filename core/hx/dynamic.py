@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from .errors import UsageError
+from .grammar import within
+
+Limits = dict[str, tuple[int, int | None]]
+_LIMITED = re.compile(r"\s*(\w+)\s*((?:[<>]=\s*\d+\s*){1,2})")
 
 
-def axes(given: Mapping[str, Any] | None, inputs: Mapping[str, Any]) -> dict[str, dict[int, str]]:
+class Axes(dict[str, dict[int, str]]):
+    """{input: {axis: name}}, and between what some of the names stay."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.limits: Limits = {}
+
+
+def axes(given: Mapping[str, Any] | None, inputs: Mapping[str, Any]) -> Axes:
     """{input: {axis: name}} of `dynamic=`, checked against the tensors that are inputs.
 
     Takes {"x": {0: "batch"}}, {"x": [0, 2]}, {"x": "batch"} and {"x": {0: None}} (a name is made),
     the form of torch.export ({"x": {0: Dim("batch")}}, {"x": [Dim.AUTO, None]}, and specifications
     in the order of the inputs), and dicts and lists that are nested as the arguments are.
-    A size may be a sum of others: {"mask": {1: "past + 1"}}.
+    A size may be a sum of others: {"mask": {1: "past + 1"}}. It may have limits, in the file's own
+    words ({"x": {1: "s>=4<=512"}}) or in those of torch.export (Dim("s", min=4, max=512)).
     """
-    out: dict[str, dict[int, str]] = {}
+    out = Axes()
     sizes: dict[str, tuple[int, str]] = {}
     sums: list[tuple[str, int, str, int]] = []
     for name, which in _by_input(given, inputs):
@@ -32,6 +46,9 @@ def axes(given: Mapping[str, Any] | None, inputs: Mapping[str, Any]) -> dict[str
             if axis in out.get(name, ()):
                 raise UsageError(f"dynamic= says twice what axis {axis} of {name} is")
             word = f"{name}_{axis}" if label is None else str(getattr(label, "__name__", label))
+            word, limit = _limited(word, label)
+            if limit is not None:
+                out.limits[word] = limit
             if "+" in word and all(map(_countable, _terms(word))):
                 word = " + ".join(_terms(word))
                 sums.append((name, axis, word, shape[axis]))
@@ -50,8 +67,33 @@ def axes(given: Mapping[str, Any] | None, inputs: Mapping[str, Any]) -> dict[str
                     hint="give the two sizes different names, or inputs that agree",
                 )
             out.setdefault(name, {})[axis] = word
-    _check_sums(sums, {word: size for word, (size, _) in sizes.items()})
+    known = {word: size for word, (size, _) in sizes.items()}
+    _check_sums(sums, known)
+    for word, (low, high) in out.limits.items():
+        if not low <= known[word] <= (known[word] if high is None else high):
+            raise UsageError(
+                f"{word} is {known[word]} in {sizes[word][1]}, outside of its limits: "
+                + limits_told(word, (low, high)),
+                hint="give inputs that are within them",
+            )
     return out
+
+
+def _limited(word: str, label: Any) -> tuple[str, tuple[int, int | None] | None]:
+    """The name without its limits, and these."""
+    found = _LIMITED.fullmatch(word)
+    if found:
+        return found[1], within(found[2])
+    low, high = getattr(label, "min", None), getattr(label, "max", None)
+    low = low if type(low) is int and low > 1 else 0
+    high = high if type(high) is int and high < 2**31 else None
+    return word, (low, high) if low or high is not None else None
+
+
+def limits_told(word: str, limits: tuple[int, int | None]) -> str:
+    """4 <= s <= 512"""
+    low, high = limits
+    return f"{f'{low} <= ' if low else ''}{word}{'' if high is None else f' <= {high}'}"
 
 
 def _terms(word: str) -> list[str]:

@@ -2,6 +2,7 @@
 
     float32[2,3]          a tensor of normal random numbers
     f32[batch,3,h=224,w]  a word is a dynamic dim; `=224` is its size while recording
+    f32[batch,s>=4<=512]  sizes that it may have: no others are promised, or tried
     float32[]             a scalar
     int64[b,s]<30000      integers from 0 up to, not including, 30000
     float32[4]<1          numbers spread evenly from 0 to 1
@@ -58,11 +59,17 @@ class TensorSpec:
     dims: tuple[int | str, ...] = ()
     high: float | None = None
     sizes: tuple[tuple[str, int], ...] = ()
+    limits: tuple[tuple[str, str], ...] = ()  # of named dims, as they are written: ">=4<=512"
 
     @property
     def dynamic(self) -> dict[int, str]:
         """Axis -> name, in the form that `hx.export(dynamic=...)` takes."""
-        return {axis: dim for axis, dim in enumerate(self.dims) if isinstance(dim, str)}
+        limits = dict(self.limits)
+        return {
+            axis: dim + limits.get(dim, "")
+            for axis, dim in enumerate(self.dims)
+            if isinstance(dim, str)
+        }
 
     @property
     def is_float(self) -> bool:
@@ -96,8 +103,9 @@ class TensorSpec:
 
     def __str__(self) -> str:
         bound = "" if self.high is None else f"<{self.high:g}"
-        known = dict(self.sizes)
-        dims = (f"{dim}={known[dim]}" if dim in known else str(dim) for dim in self.dims)  # type: ignore[index]
+        known = {word: f"={size}" for word, size in self.sizes}
+        limits = dict(self.limits)
+        dims = (f"{d}{known.get(d, '')}{limits.get(d, '')}" for d in map(str, self.dims))
         return f"{self.dtype}[{','.join(dims)}]{bound}"
 
 
@@ -119,12 +127,21 @@ def choose_sizes(specs: Iterable[TensorSpec]) -> dict[str, int]:
                     why="one word is one size, wherever it stands",
                     hint="give one of the dims another name, or both the same size",
                 )
+    limits = {word: within(text) for spec in specs for word, text in spec.limits}
     for word in words:
         if word not in sizes:
             taken = set(sizes.values())
-            wanted = (_USUAL.get(word.lower(), 0), *_SPARE)
-            sizes[word] = next((size for size in wanted if size and size not in taken), 37)
+            low, high = limits.get(word, (0, None))
+            wanted = (_USUAL.get(word.lower(), 0), *_SPARE, *range(low, low + len(words) + 1), 37)
+            fits = [n for n in wanted if n and n >= low and (high is None or n <= high)]
+            sizes[word] = next((n for n in fits if n not in taken), fits[0] if fits else low)
     return sizes
+
+
+def within(text: str) -> tuple[int, int | None]:
+    """ ">=4<=512" as the smallest and the largest size, None for any."""
+    low, high = (re.search(rf"{sign}\s*(\d+)", text) for sign in (">=", "<="))
+    return int(low[1]) if low else 0, int(high[1]) if high else None
 
 
 def parse_input(text: str) -> tuple[str | None, TensorSpec]:
@@ -162,15 +179,16 @@ class _Reader:
         self._expect("[", f"a shape in [] has to follow {dtype}")
         dims: list[int | str] = []
         sizes: dict[str, int] = {}
+        limits: dict[str, str] = {}
         while not self._take(r"\]"):
             if dims:
                 self._expect(",", "a ',' or the closing ']' is missing")
-            dims.append(self._dim(sizes))
+            dims.append(self._dim(sizes, limits))
         high = self._high(dtype)
         self._blank()
         if self.at < len(self.text):
             self.fail(self.at, f"{self.text[self.at :]!r} is too much here")
-        return TensorSpec(dtype, tuple(dims), high, tuple(sizes.items()))
+        return TensorSpec(dtype, tuple(dims), high, tuple(sizes.items()), tuple(limits.items()))
 
     def _dtype(self, word: str, at: int) -> str:
         if not word:
@@ -190,7 +208,7 @@ class _Reader:
             f"did you mean {_SHORT.get(near[0], near[0])}?" if near else f"known are {known}",
         )
 
-    def _dim(self, sizes: dict[str, int]) -> int | str:
+    def _dim(self, sizes: dict[str, int], limits: dict[str, str]) -> int | str:
         self._blank()
         start = self.at
         if number := self._take(r"\d+(?!\w)"):
@@ -210,6 +228,13 @@ class _Reader:
                 self.fail(at, f"the size of {word!r} has to be a number")
             if sizes.setdefault(word, int(size)) != int(size):
                 self.fail(at, f"{word!r} already is {sizes[word]} here")
+        for sign in (">=", "<="):
+            if self._take(sign):
+                at = self.at
+                bound = self._take(r"\d+(?!\w)")
+                if not bound:
+                    self.fail(at, f"what {word!r} is {sign} of has to be a number")
+                limits[word] = f"{limits.get(word, '')}{sign}{bound}"
         return word
 
     def _high(self, dtype: str) -> float | None:

@@ -142,7 +142,7 @@ def _call(
 
 
 def _dynamic(texts: Iterable[str], names: list[str]) -> dict[str, dict[int, str]]:
-    """`image:0=batch,2=height` -> {"image": {0: "batch", 2: "height"}}."""
+    """`image:0=batch,2=h>=32` -> {"image": {0: "batch", 2: "h>=32"}}."""
     found: dict[str, dict[int, str]] = {}
     for text in texts:
         name, colon, axes = text.partition(":")
@@ -150,7 +150,8 @@ def _dynamic(texts: Iterable[str], names: list[str]) -> dict[str, dict[int, str]
         good = [
             (axis.strip(), word.strip() or f"{name}_{axis.strip()}")
             for axis, _, word in pairs
-            if re.fullmatch(r"-?[0-9]+", axis.strip()) and (word.strip() or "x").isidentifier()
+            if re.fullmatch(r"-?[0-9]+", axis.strip())
+            and re.fullmatch(r"([^\W\d]\w*\s*([<>]=\s*\d+\s*){0,2})?", word.strip())
         ]
         if not pairs or len(good) != len(pairs):
             raise UsageError(

@@ -141,6 +141,10 @@ class Program:
         lost = [each for each in captured.recording.escapes.values() if not each.carried]
         lines += [each.told() for each in lost[:5]]
         lines += [f"and {len(lost) - 5} more values left the graph"] if len(lost) > 5 else []
+        if wrong and wrong.endswith("=1") and " " not in wrong:
+            lines.append(
+                f"a size that never comes can be ruled out: {wrong[:-2]}>=2 in place of {wrong[:-2]}"
+            )
         detours = [each for each in lost if each.kind in DETOURS]
         target = foreign.target_at(detours[0].where) if detours else ""
         if target:

@@ -165,15 +165,29 @@ def _resized(captured: Capture) -> list[Case]:
     words = sizes_of(captured)
     if not words:
         return []
-    more = larger(words)
+    limits = captured.prepared.dynamic.limits
+
+    def fits(word: str, size: int) -> bool:
+        low, high = limits.get(word, (0, None))
+        return low <= size and (high is None or size <= high)
+
+    more = {w: n if fits(w, n) else words[w] for w, n in larger(words).items()}
+    captured.notes += [
+        f"{dynamic.limits_told(word, limit)}: no other size was tried"
+        for word, limit in limits.items()
+    ]
     cases, refused = _case(captured, _told(more), at(captured, more))
     if refused:
         for word, n in words.items():
-            sizes = dict.fromkeys(s for s in (more[word], 2 * n, n // 2, n - 1) if s > 1)
-            cases += _first(captured, words, word, list(sizes))
+            sizes = dict.fromkeys((more[word], 2 * n, n // 2, n - 1))
+            cases += _first(captured, words, word, [s for s in sizes if s > 1 and fits(word, s)])
     for word, n in words.items():
-        others = [1, n // 2, 3 * n] if n != 1 else [more[word] + 1, 4]
-        cases += _first(captured, words, word, [size for size in others if size])
+        others = (
+            [1, limits.get(word, (0, None))[0], n // 2, 3 * n] if n != 1 else [more[word] + 1, 4]
+        )
+        cases += _first(
+            captured, words, word, [s for s in others if s and s != n and fits(word, s)]
+        )
     return list({case.name: case for case in cases}.values())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy
 import onnx
@@ -43,6 +44,16 @@ def test_a_word_is_a_dim_that_may_change(hx):
     done = hx("export", "models.py:line", "-o", "m.onnx", "--input", "x=float32[batch,4]")
     assert done.code == 0 and "batch=1" in done.err
     assert dims("m.onnx") == ["batch", 4]
+
+
+@pytest.mark.parametrize(
+    "words", [["-i", "x=float32[batch>=3<=9,4]"], ["-i", "x=float32[5,4]", "-d", "x:0=batch>=3<=9"]]
+)
+def test_a_dim_may_have_limits_within_which_it_is_proved(hx, words):
+    done = hx("export", "models.py:line", "-o", "m.onnx", *words)
+    tried = {int(size) for size in re.findall(r"batch=(\d+)", done.err)}
+    assert done.code == 0 and tried and tried <= set(range(3, 10))
+    assert dims("m.onnx") == ["batch", 4] and "3 <= batch <= 9" in done.err
 
 
 def test_so_is_an_axis_that_is_named_for_a_given_input(hx):

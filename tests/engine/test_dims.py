@@ -10,6 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import hx
+from hx.errors import UsageError
 from hx.runtime import Session
 
 
@@ -639,6 +640,38 @@ def test_comparisons_that_are_always_the_same_are_no_branches(proved):
         f, (torch.randn(2, 3), torch.randn(2, 5)), dynamic={"x": {0: "b", 1: "n"}, "y": {0: "b"}}
     )
     assert not program.report.escapes
+
+
+# Sizes that never come.
+
+
+class Thirds(nn.Module):
+    """Gives fewer rows where there are not enough for three."""
+
+    def forward(self, x):
+        return torch.stack([part.mean(1) for part in x.chunk(3, 1)], 1)
+
+
+@pytest.mark.parametrize(
+    "said", ["s>=5", "s >= 5 <= 40", torch.export.Dim("s", min=5, max=40)], ids=str
+)
+def test_a_model_is_proved_within_the_limits_of_its_sizes(said):
+    program = hx.export(Thirds(), torch.randn(2, 6, 8), None, dynamic={"x": {0: "b", 1: said}})
+    assert "s=5" in [case.name for case in program.proof.cases]
+    assert any("5 <= s" in note and "no other size" in note for note in program.report.notes)
+    for n in (5, 7, 30):
+        x = torch.randn(3, n, 8)
+        torch.testing.assert_close(program.run(x), Thirds()(x))
+
+
+def test_without_limits_every_size_counts_and_the_error_says_how_to_give_them():
+    with pytest.raises(hx.VerificationError, match="s>=2 in place of s"):
+        hx.export(Thirds(), torch.randn(2, 6, 8), None, dynamic={"x": {1: "s"}})
+
+
+def test_a_size_outside_of_its_limits_is_a_mistake():
+    with pytest.raises(UsageError, match="s is 6 in x, outside of its limits: 7 <= s <= 9"):
+        hx.export(Thirds(), torch.randn(2, 6, 8), None, dynamic={"x": {1: "s>=7<=9"}})
 
 
 # What is baked in fails the proof.

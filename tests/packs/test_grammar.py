@@ -60,6 +60,13 @@ def test_words_are_the_dims_that_may_change():
     assert parse_spec("float32[batch,3,h,h]").dynamic == {0: "batch", 2: "h", 3: "h"}
 
 
+def test_limits_of_a_dim_are_kept_and_its_size_is_within_them():
+    spec = parse_spec("float32[b, s >= 40 <= 64, h=8>=4]")
+    assert str(spec) == "float32[b,s>=40<=64,h=8>=4]"
+    assert spec.dynamic == {0: "b", 1: "s>=40<=64", 2: "h>=4"}
+    assert spec.shape()[0] == 2 and 40 <= spec.shape()[1] <= 64 and spec.shape()[2] == 8
+
+
 def test_sizes_are_the_same_for_one_word_and_differ_between_words():
     specs = [parse_spec("float32[a,b,c,batch]"), parse_spec("float32[c,a=9]")]
     sizes = choose_sizes(specs)

@@ -97,7 +97,7 @@ Dynamic = Annotated[
         "--dynamic",
         "-d",
         metavar="NAME:AXIS=WORD,...",
-        help='Axes that may change: "image:0=batch,2=height".',
+        help='Axes that may change: "image:0=batch,2=height"; between sizes: "image:2=h>=32<=512".',
         show_default=False,
     ),
 ]

@@ -104,7 +104,12 @@ def _prove(
     if set(names) != set(open_dims) and len(names) == len(open_dims):
         names = list(open_dims)
     dynamic = {name: open_dims[name] for name in names if open_dims.get(name)}
+    said, said_names = prepared.dynamic, list(prepared.tensors)
     prepared = prepare(model, call.args, call.kwargs, names, dynamic, axes.axes, **given)
+    for name, theirs in zip(names, said_names):
+        for axis, word in said.get(theirs, {}).items():
+            if word in said.limits and axis in dynamic.get(name, {}):
+                prepared.dynamic.limits[dynamic[name][axis]] = said.limits[word]
     # Nobody knows what left this graph while it was made: so other ways are tried, too.
     unknown: Any = SimpleNamespace(escapes=["unknown"])
     captured = Capture(prepared, unknown, [], [], [], layers or None)
