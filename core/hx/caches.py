@@ -7,63 +7,19 @@ In a recording a call with a size among its arguments goes past the cache, and l
 from __future__ import annotations
 
 import functools
-import sys
-import types
-from builtins import len  # its own: `world` hooks those of the model
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-from . import dims
+from . import dims, stored
 
 _Cached = functools._lru_cache_wrapper
-_SKIPPED = {
-    "torch",
-    "numpy",
-    "onnx",
-    "onnx_ir",
-    "onnxruntime",
-    "hx",
-    "hx_converters",
-    "rich",
-    "ml_dtypes",
-}
-_SKIPPED |= sys.stdlib_module_names
-
-Place = tuple[Any, str, Callable[[Callable], Callable]]
-_seen: dict[str, tuple[int, list[tuple[Any, str]]]] = {}  # of a module: how long it was, and what
 
 
-def places(recording: Any) -> list[Place]:
-    """Where cached functions are stored: in modules, their classes, and on the model's modules."""
+def places(recording: Any) -> list[tuple[Any, str, Callable]]:
+    """What to hook: owner, name, maker of the stand-in."""
     if not recording.builder.sizes.named:
         return []
-    found = [
-        (owner, name)
-        for key, module in list(sys.modules.items())
-        if key.partition(".")[0] not in _SKIPPED and isinstance(module, types.ModuleType)
-        for owner, name in _in_module(key, module)
-        if _cached(vars(owner).get(name))
-    ]
-    for _, module in recording.modules:
-        found += [(module, name) for name, x in vars(module).items() if isinstance(x, _Cached)]
-    return [(owner, name, _past) for owner, name in found]
-
-
-def _in_module(key: str, module: types.ModuleType) -> list[tuple[Any, str]]:
-    space = vars(module)
-    length, found = _seen.get(key, (-1, []))
-    if length != len(space):
-        found = list(_search(module, space))
-        _seen[key] = len(space), found
-    return found
-
-
-def _search(module: types.ModuleType, space: dict[str, Any]) -> Iterator[tuple[Any, str]]:
-    for name, thing in list(space.items()):
-        if isinstance(thing, _Cached):
-            yield module, name
-        elif isinstance(thing, type) and thing.__module__ == module.__name__:
-            yield from ((thing, n) for n, x in list(vars(thing).items()) if _cached(x))
+    return [(owner, name, _past) for owner, name in stored.places(recording, _cached)]
 
 
 def _cached(x: Any) -> bool:

@@ -8,12 +8,13 @@ inside no door can see.
 from __future__ import annotations
 
 import inspect
+import types
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
 
-from . import accounts, symbolic, targets
+from . import accounts, stored, symbolic, targets
 from .call import Instead, has_complex, lift
 from .conversion import DECLINED, convert
 from .errors import Unsupported, Where
@@ -31,8 +32,7 @@ def hooks(recording: Recording) -> dict[Any, Handler]:
     for function, target in recording.choices.replaced.items():
         if function is not None:
             found.setdefault(function, _told(recording, target))
-    apply = targets.innermost(vars(torch.autograd.Function).get("apply"))
-    if apply is not None:
+    if (apply := _apply()) is not None:
         found[apply] = _applied(recording)
     return found
 
@@ -45,7 +45,15 @@ def places(recording: Recording) -> list[tuple[Any, str, Callable]]:
     found += [(torch._C.ScriptFunction, "__call__", _scripted(recording))]
     found += [(torch._C.ScriptMethod, "__call__", _scripted(recording))]
     found += [(torch.Tensor, "_make_subclass", _renamed(recording))]
+    if _apply() is None:  # from 2.15 on it has no code
+        hook = _applied(recording)
+        found += [(torch.autograd.Function, "apply", _bound(hook))]
+        found += [(*place, _named(hook)) for place in stored.places(recording, _is_apply)]
     return found
+
+
+def _apply() -> Any:
+    return targets.innermost(vars(torch.autograd.Function).get("apply"))
 
 
 def _foreign(recording: Recording, key: Any) -> Handler:
@@ -69,7 +77,11 @@ def _told(recording: Recording, target: str) -> Handler:
 
 
 def _stored(recording: Recording, key: Any) -> Callable:
-    hook = _foreign(recording, key)
+    return _bound(_foreign(recording, key))
+
+
+def _bound(hook: Handler) -> Callable:
+    """A handler as the maker of a wrapper."""
     return lambda original: lambda *args, **kwargs: hook(original, args, kwargs)
 
 
@@ -90,6 +102,22 @@ def _applied(recording: Recording) -> Handler:
         return ask(recording, asked, cls, run, args[1:], kwargs)
 
     return hook
+
+
+def _is_apply(x: Any) -> bool:
+    """What `swish = Swish.apply` keeps."""
+    owner = getattr(x, "__self__", None) if type(x) is types.BuiltinMethodType else None
+    return isinstance(owner, type) and issubclass(owner, torch.autograd.Function)
+
+
+def _named(hook: Handler) -> Callable:
+    def wrapper(original: Any) -> Callable:
+        def unbound(cls, *args, **kwargs):
+            return original(*args, **kwargs)
+
+        return lambda *args, **kwargs: hook(unbound, (original.__self__, *args), kwargs)
+
+    return wrapper
 
 
 def _of_function(recording: Recording, cls: type, complex: bool) -> Iterable[Registration]:

@@ -110,7 +110,7 @@ class _Slot:
                 if hasattr(inner, name):
                     setattr(switch, name, getattr(inner, name))
         switch.__hx_behind__ = inner  # type: ignore[attr-defined]
-        if isinstance(raw, classmethod):
+        if isinstance(raw, (classmethod, types.ClassMethodDescriptorType)):
             self.installed: Any = classmethod(switch)
         elif isinstance(raw, staticmethod) or not hasattr(type(raw), "__get__"):
             # A builtin that is stored on a class does not bind, and so its stand-in must not.

@@ -34,6 +34,8 @@ class recorded(Undone):
     def __init__(self, recording: Recording, watch: Callable | None = None) -> None:
         self._recording, self._watch = recording, watch
         self._steps: list[Callable[[], Any]] = []
+        # Before 2.10, what PyTorch takes off its stack has to be held by somebody else, too.
+        self._doors = OperatorDoor(recording), FunctionDoor(recording)
 
     def _set_up(self) -> None:
         recording, later = self._recording, self._steps.append
@@ -61,8 +63,8 @@ class recorded(Undone):
             seen.__enter__()
             later(functools.partial(seen.__exit__, None, None, None))
         # Not through their __enter__, which sets flags that all threads share.
-        push_operators(OperatorDoor(recording))
-        push_functions(FunctionDoor(recording))
+        push_operators(self._doors[0])
+        push_functions(self._doors[1])
         stage.lift()  # what a user's rewrite makes of a function is a part of the model
         modes.give_the_model()
         _C._set_torch_function_state(_C._TorchFunctionState.ENABLED)
@@ -120,7 +122,8 @@ def _hooks(recording: Recording, watch: Callable | None) -> dict:
         **callables.hooks(recording),
     }
     hooks[torch.nn.Module._call_impl] = _scopes(recording, watch)
-    for asked in (torch.compiler.is_exporting, torch.onnx.is_in_onnx_export):
+    exporting = getattr(torch.compiler, "is_exporting", None)  # new in 2.7
+    for asked in filter(None, (exporting, torch.onnx.is_in_onnx_export)):
         hooks[asked] = lambda original, args, kwargs: True
     hooks[torch.jit.is_tracing] = _traces(recording)
     for seeds in (torch.random.manual_seed, torch.random.seed, torch.random.set_rng_state):

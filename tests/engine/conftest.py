@@ -20,6 +20,7 @@ import hx
 from hx import Registry, containers, dims, modes, patching, proving, quiet, verify
 from hx.choices import Choices
 from hx.recording import _local
+from hx.targets import innermost
 
 
 @pytest.fixture(autouse=True)
@@ -105,7 +106,7 @@ def hookable():
     choices = Choices(Registry.installed(), 20)
     functions = {*choices.functions, nn.Module._call_impl, nn.Module.__call__}
     functions |= {torch.compiler.is_exporting, torch.jit.is_tracing, torch.onnx.is_in_onnx_export}
-    functions.add(torch.autograd.Function.apply.__func__)
+    functions.add(innermost(vars(torch.autograd.Function)["apply"]))
     dynamo = sys.modules.get("torch._dynamo.eval_frame")
     if dynamo is not None:
         functions.add(dynamo._callback_from_stance)

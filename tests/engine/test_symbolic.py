@@ -152,8 +152,8 @@ def test_a_converter_of_a_function_class(acme, target):
         return op.Mul(op.Max(x, 0.0), k)
 
     mine = converter(target)(plain)
-    apply = acme.Plain.apply
-    for call in (lambda x: acme.Plain.apply(x, 2.0), lambda x: apply(x, 2.0)):
+    acme.plain = acme.Plain.apply
+    for call in (lambda x: acme.Plain.apply(x, 2.0), lambda x: acme.plain(x, 2.0)):
         program = asked(Plain(call), torch.randn(2, 3), mine)
         assert program.ops == ["Max", "Mul"]
         assert program.report.converters == {target: 1}

@@ -7,6 +7,7 @@ which may read what the graph around it holds. Both branches are recorded, which
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -26,20 +27,23 @@ def _table() -> dict[Any, Callable]:
     from torch._functorch import vmap as functorch
     from torch.nn.utils import stateless
 
-    return {
-        higher.cond: cond,
-        higher.while_loop: while_loop,
-        higher.scan: scan,
-        higher.map: mapped,
-        higher.associative_scan: associative_scan,
-        functorch.vmap_impl: vmap,
-        stateless._functional_call: functional_call,
-        eager_transforms.grad_and_value_impl: refused("torch.func.grad"),
-        eager_transforms._vjp_with_argnums: refused("torch.func.vjp"),
-        eager_transforms._jvp_with_argnums: refused("torch.func.jvp"),
-        torch.autograd.grad: refused("torch.autograd.grad"),
-        torch.autograd.backward: refused("torch.Tensor.backward"),
-    }
+    wanted = [
+        (higher, "cond", cond),
+        (higher, "while_loop", while_loop),
+        (higher, "scan", scan),
+        (higher, "map", mapped),
+        (higher, "associative_scan", associative_scan),
+        (functorch, "vmap_impl", vmap),
+        (stateless, "_functional_call", functional_call),
+        (eager_transforms, "grad_and_value_impl", refused("torch.func.grad")),
+        (eager_transforms, "_vjp_with_argnums", refused("torch.func.vjp")),
+        (eager_transforms, "_jvp_with_argnums", refused("torch.func.jvp")),
+        (torch.autograd, "grad", refused("torch.autograd.grad")),
+        (torch.autograd, "backward", refused("torch.Tensor.backward")),
+    ]
+    # Not every version of PyTorch has them all.
+    found = ((getattr(owner, name, None), do) for owner, name, do in wanted)
+    return {function: do for function, do in found if isinstance(function, types.FunctionType)}
 
 
 # The operators beneath, as a module that torch.export made calls them.

@@ -1,0 +1,52 @@
+"""Where callables that have no code of their own are stored, so that they can be hooked there.
+
+In the globals of modules, in their classes, and on the modules of the model.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from builtins import len  # its own: `world` hooks those of the model
+from collections.abc import Callable, Iterator
+from typing import Any
+
+_SKIPPED = {"torch", "numpy", "onnx", "onnx_ir", "onnxruntime", "hx", "hx_converters", "rich"}
+_SKIPPED |= {"ml_dtypes", *sys.stdlib_module_names}
+
+Place = tuple[Any, str]
+# By module and question: how long the module was, and what was found.
+_seen: dict[tuple[str, Callable], tuple[int, list[Place]]] = {}
+
+
+def places(recording: Any, wanted: Callable[[Any], bool]) -> list[Place]:
+    """Owner and name of each thing that is wanted, in libraries other than torch's own."""
+    found = [
+        (owner, name)
+        for key, module in list(sys.modules.items())
+        if key.partition(".")[0] not in _SKIPPED and isinstance(module, types.ModuleType)
+        for owner, name in _in_module(key, module, wanted)
+        if wanted(vars(owner).get(name))
+    ]
+    for _, module in recording.modules:
+        found += [(module, name) for name, x in vars(module).items() if wanted(x)]
+    return found
+
+
+def _in_module(key: str, module: types.ModuleType, wanted: Callable[[Any], bool]) -> list[Place]:
+    space = vars(module)
+    length, found = _seen.get((key, wanted), (-1, []))
+    if length != len(space):
+        found = list(_search(module, space, wanted))
+        _seen[key, wanted] = len(space), found
+    return found
+
+
+def _search(
+    module: types.ModuleType, space: dict[str, Any], wanted: Callable[[Any], bool]
+) -> Iterator[Place]:
+    for name, thing in list(space.items()):
+        if wanted(thing):
+            yield module, name
+        elif isinstance(thing, type) and thing.__module__ == module.__name__:
+            yield from ((thing, n) for n, x in list(vars(thing).items()) if wanted(x))
