@@ -70,8 +70,9 @@ def real(x: Any) -> Any:
 
 
 def _number(x: Any) -> Any:
-    """That of a tensor, asked for by the name that the doors know."""
-    return x.item() if isinstance(x, torch.Tensor) and x.numel() == 1 else x
+    """That of a tensor of whole numbers, asked for by the name that the doors know."""
+    whole = isinstance(x, torch.Tensor) and x.numel() == 1 and not x.dtype.is_floating_point
+    return x.item() if whole and not x.dtype.is_complex else x
 
 
 def count(x: Any) -> Any:

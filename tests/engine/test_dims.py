@@ -582,7 +582,7 @@ def bits_of_a_size(x):
 
 @escaping
 def a_number_of_the_contents(x):
-    return x * float(x.sum())  # here: item
+    return x * float(x.sum())  # here: float
 
 
 @escaping
