@@ -25,7 +25,11 @@ def extreme(op, name, x, dim, keepdim):
     y = reduced(op, name, x, dim, keepdim)
     if not x.dtype.is_floating_point:
         return y
-    return op.Where(reduced(op, "ReduceMax", op.IsNaN(x), dim, keepdim), math.nan, y)
+    none = op.IsNaN(x)
+    if not op.some(count_of(x, dim)):
+        none = op.cast(none, torch.uint8)  # of no bool onnxruntime says nothing, of no number 0
+    none = op.cast(reduced(op, "ReduceMax", none, dim, keepdim), torch.bool)
+    return op.Where(none, math.nan, y)
 
 
 def place(op, name, x, axis, keepdim):
