@@ -160,7 +160,7 @@ class _Patching(Undone):
     # line of its own, at which a debugger or a tracer could raise while the lock is held.
 
     def _set_up(self) -> _Patching:
-        with _lock: self._install()  # noqa: E701  # fmt: skip
+        with _lock: self._install()  # noqa: E701  # one line, as said above  # fmt: skip
         return self
 
     def __del__(self) -> None:
