@@ -80,12 +80,19 @@ class Capture:
     cases: list[Any] = field(default_factory=list)  # what it was proved on
     compiled: list[foreign.Compiled] = field(default_factory=list)  # called out of sight, maybe
     returned: Any = None  # what the model returned, without the contents of its tensors
+    _kept_results: bool = False
 
     @property
     def lacks(self) -> bool:
         """Whether the model, told that it is being traced, left out what it else returns: a cache."""
         asked = getattr(self.recording, "asked", False)
         return asked and any(len(case.expected) > len(self.outputs) for case in self.cases)
+
+    def keep_results(self) -> None:
+        """The model is about to run again, and may write to what it returned: copies, from now on."""
+        if not self._kept_results:
+            self.real = [x.clone() if isinstance(x, torch.Tensor) else x for x in self.real]
+            self._kept_results = True
 
     def check_constants(self) -> None:
         """Constants that were written to after somebody read them would be stored wrong."""
@@ -414,6 +421,12 @@ def _watcher(outputs: Sequence[str] | None, asked: dict, recording: Recording):
     return watch
 
 
+def _is_part(tensor: torch.Tensor) -> bool:
+    if tensor.layout is not torch.strided:
+        return False
+    return tensor.numel() * tensor.element_size() < tensor.untyped_storage().nbytes()
+
+
 class _Kept:
     """A leaf of an intermediate result: its value, and its contents, at that moment."""
 
@@ -455,6 +468,7 @@ def _bind_outputs(found: Capture, result: Any) -> None:
         flat = list(structures.leaves(result, "output" if single else ""))
     names: list[str] = []
     values: list[Any] = []
+    shared = set(map(storage_key, (*recording.named, *recording.given.values())))
     for name, leaf in flat:
         if isinstance(leaf, _Kept):
             values.append(leaf.value)
@@ -464,7 +478,10 @@ def _bind_outputs(found: Capture, result: Any) -> None:
             if recording.live.keep is not None:
                 recording.live.keep.look(values[-1], leaf, "the end of the model")
             accounts.require_filled(recording, [leaf])
-            found.real.append(leaf.detach().clone())  # a buffer is about to be put back
+            real = leaf.detach()
+            # A buffer is about to be put back, and a part would keep all that it is a part of.
+            copied = storage_key(leaf) in shared or _is_part(leaf)
+            found.real.append(real.clone() if copied else real)
         elif isinstance(leaf, (bool, int, float)):
             values.append(leaf)
             found.real.append(dims.plain(leaf))

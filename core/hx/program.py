@@ -196,6 +196,7 @@ class Program:
                 "weights that were not there",
                 hint="export the model with its weights in memory, and without dtype",
             )
+        captured.keep_results()
         case = Case("recorded", dict(captured.prepared.tensors), captured.real)
         try:
             self.report.node_table = check_nodes(

@@ -26,6 +26,7 @@ def prove_program(captured: Capture, path: Path, target: Path, custom_ops: Any =
     """Runs the written file against the model; a model that refuses a size is not asked for it."""
     prepared = captured.prepared
     recorded = dict(prepared.tensors)
+    captured.keep_results()
     load = loading(path)
     if load.refused:
         return prove(path, [], custom_ops=custom_ops, load=load)
