@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from . import containers, graph, passes, randomness, symbolic, whole
+from . import containers, graph, passes, randomness, save, symbolic, whole
 from . import dynamic as dynamic_axes
 from .capture import Capture, capture, prepare
 from .errors import EscapeError, MissingConverters, UsageError, VerificationError
@@ -85,6 +85,8 @@ def _export(
 ) -> Program:  # fmt: skip
     _check_opset(opset)
     started = time.perf_counter()
+    if path is not None:
+        save.require_place(path)
     whole.imported("onnx", "onnx_ir", *(["onnxruntime"] if verify else []))
     prepared = prepare(
         model, args, kwargs, input_names, dynamic, dynamic_axes.axes, weights=weights, dtype=dtype

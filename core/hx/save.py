@@ -60,6 +60,12 @@ def staged(
     return Staged(model, path, external)
 
 
+def require_place(path: str | os.PathLike) -> None:
+    """Says now what is wrong with a path that a model is going to be written to."""
+    with _explained(Path(path)):
+        _target(Path(path))
+
+
 class Staged:
     """A model that is written and not yet in its place; `path` is where to read it meanwhile.
 

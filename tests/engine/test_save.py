@@ -25,6 +25,7 @@ import pytest
 import torch
 from onnx import numpy_helper
 
+import hx
 from hx import claims, save, wire
 from hx.errors import ExportError, UsageError
 from hx.weights import TorchTensor
@@ -343,6 +344,11 @@ def test_paths_that_cannot_be_written(tmp_path):
     long = tmp_path / ("y" * 240 + ".onnx")  # as long as a name may be, nearly
     save.save(square(), long, external=True)
     check(long, square())
+
+
+def test_a_bad_path_is_told_before_the_model_runs(tmp_path):
+    with pytest.raises(UsageError, match="there is no folder"):
+        hx.export(lambda x: pytest.fail("it ran"), torch.ones(2), tmp_path / "none" / "m.onnx")
 
 
 def run(code, *args, **options):
