@@ -277,6 +277,11 @@ def _listed(places: list[tuple[Any, str, bool]], place: tuple[Any, str, bool]) -
 
 
 def _own(owner: Any, name: str) -> Any:
+    if isinstance(owner, types.CellType):  # a variable of a function that is around another
+        try:
+            return owner.cell_contents
+        except ValueError:  # it has none by now
+            return _MISSING
     if not hasattr(owner, "__dict__"):
         raise TargetError(f"{owner!r} has no attributes that can be replaced")
     return vars(owner).get(name, _MISSING)
@@ -293,6 +298,9 @@ def _inherited(owner: Any, name: str) -> Any:
 
 def _set(owner: Any, name: str, value: Any) -> None:
     """Writes past whatever `__setattr__` the owner has; classes must learn of it, so not past."""
+    if isinstance(owner, types.CellType):
+        owner.cell_contents = value
+        return
     if not isinstance(owner, type):
         if value is _MISSING:
             vars(owner).pop(name, None)

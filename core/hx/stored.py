@@ -1,6 +1,7 @@
 """Where callables that have no code of their own are stored, so that they can be hooked there.
 
-In the globals of modules, in their classes, and on the modules of the model.
+In the globals of modules, in their classes, in the variables that a function has from around it (as
+what a decorator returns has the function that it decorates), and on the modules of the model.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def places(recording: Any, wanted: Callable[[Any], bool]) -> list[Place]:
         for key, module in list(sys.modules.items())
         if key.partition(".")[0] not in _SKIPPED and isinstance(module, types.ModuleType)
         for owner, name in _in_module(key, module, wanted)
-        if wanted(vars(owner).get(name))
+        if wanted(_held(owner, name))
     ]
     for _, module in recording.modules:
         found += [(module, name) for name, x in vars(module).items() if wanted(x)]
@@ -45,8 +46,38 @@ def _in_module(key: str, module: types.ModuleType, wanted: Callable[[Any], bool]
 def _search(
     module: types.ModuleType, space: dict[str, Any], wanted: Callable[[Any], bool]
 ) -> Iterator[Place]:
+    known: set[int] = set()
     for name, thing in list(space.items()):
         if wanted(thing):
             yield module, name
         elif isinstance(thing, type) and thing.__module__ == module.__name__:
-            yield from ((thing, n) for n, x in list(vars(thing).items()) if wanted(x))
+            for inner, x in list(vars(thing).items()):
+                if wanted(x):
+                    yield thing, inner
+                else:
+                    yield from _around(x, wanted, known)
+        else:
+            yield from _around(thing, wanted, known)
+
+
+def _around(thing: Any, wanted: Callable[[Any], bool], known: set[int]) -> Iterator[Place]:
+    """The cells of a function, and of the functions in them."""
+    function = getattr(thing, "__func__", thing)
+    if not isinstance(function, types.FunctionType) or id(function) in known:
+        return
+    known.add(id(function))
+    for cell in function.__closure__ or ():
+        inside = _held(cell, "cell_contents")
+        if wanted(inside):
+            yield cell, "cell_contents"
+        else:
+            yield from _around(inside, wanted, known)
+
+
+def _held(owner: Any, name: str) -> Any:
+    if isinstance(owner, types.CellType):
+        try:
+            return owner.cell_contents
+        except ValueError:  # nothing yet
+            return None
+    return vars(owner).get(name)

@@ -76,6 +76,18 @@ def rows_of(shape, parts):
     return shape[0] // parts, parts * shape[1]
 
 
+def remembered_unless_compiled(function):
+    """As transformers has it: the cache is a variable of what the decorator returns."""
+    cached = functools.lru_cache(function)
+
+    @functools.wraps(function)
+    def wrapper(*args):
+        return function(*args) if torch.compiler.is_compiling() else cached(*args)
+
+    wrapper.cache_info = cached.cache_info
+    return wrapper
+
+
 class Remembers(nn.Module):
     def __init__(self):
         super().__init__()
@@ -86,9 +98,13 @@ class Remembers(nn.Module):
     def scale(n):
         return n**-0.5
 
+    @remembered_unless_compiled
+    def places(self, n):
+        return torch.arange(n)[:, None] / n
+
     def forward(self, x):
         y = x.reshape(rows_of(tuple(x.shape), 2)) * self.scale(x.shape[0])
-        return y, mask_of(x.shape[0], x.dtype) @ x, self.table(x.shape[0])
+        return y, mask_of(x.shape[0], x.dtype) @ x, self.table(x.shape[0]), self.places(x.shape[0])
 
 
 def test_a_function_that_remembers_does_not_remember_sizes():
@@ -100,10 +116,10 @@ def test_a_function_that_remembers_does_not_remember_sizes():
 def test_nothing_of_a_recording_stays_in_a_cache():
     model, x = Remembers(), torch.randn(4, 3)
     model(x)
-    caches = mask_of, rows_of, Remembers.scale, model.table
+    caches = mask_of, rows_of, Remembers.scale, model.table, Remembers.places
     before = [f.cache_info() for f in caches]
     hx.export(model, x, None, dynamic={"x": {0: "n"}}, verify=False)
-    assert (mask_of, rows_of, Remembers.scale, model.table) == caches
+    assert (mask_of, rows_of, Remembers.scale, model.table, Remembers.places) == caches
     assert [f.cache_info() for f in caches] == before
 
 
