@@ -7,6 +7,7 @@ In a recording a call with a size among its arguments goes past the cache, and l
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -23,7 +24,17 @@ def places(recording: Any) -> list[tuple[Any, str, Callable]]:
 
 
 def _cached(x: Any) -> bool:
-    return isinstance(x.__func__ if isinstance(x, (staticmethod, classmethod)) else x, _Cached)
+    function = x.__func__ if isinstance(x, (staticmethod, classmethod)) else x
+    return isinstance(function, _Cached) and _takes_something(function.__wrapped__)
+
+
+def _takes_something(function: Any) -> bool:
+    """Most caches of large libraries answer questions without arguments: is that package there?"""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return True
+    rest = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
+    return bool(code.co_argcount or code.co_kwonlyargcount or code.co_flags & rest)
 
 
 def _past(original: Any) -> Callable:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 _SKIPPED = {"torch", "numpy", "onnx", "onnx_ir", "onnxruntime", "hx", "hx_converters", "rich"}
-_SKIPPED |= {"ml_dtypes", *sys.stdlib_module_names}
+_SKIPPED |= {"ml_dtypes", "sympy", *sys.stdlib_module_names}
 
 Place = tuple[Any, str]
 # By module and question: how long the module was, and what was found.
