@@ -18,7 +18,7 @@ from pathlib import Path
 
 from models import CHAINS, MODELS
 
-from hx.bench import Job, Result, compare
+from hx.bench import Job, Result, Row, compare
 
 MODELS_FILE = Path(__file__).with_name("models.py")
 LARGE = 100_000_000  # bytes of weights from which the floor is a target
@@ -37,11 +37,16 @@ def measured(name: str, given: argparse.Namespace) -> Result:
         opset=given.opset,
         use=given.use,
     )
-    return compare(job, given.against, given.rounds, given.patience)
+    return compare(job, given.against, given.rounds, given.patience, given.limit)
 
 
 def over(a: float | None, b: float | None) -> float | None:
     return a / b if a is not None and b else None
+
+
+def at_least(row: Row | None) -> float | None:
+    """The seconds of an export; of one that was not through, those that it had."""
+    return None if row is None else row.seconds or row.beyond
 
 
 def ratios(found: Result) -> dict[str, float | None]:
@@ -54,8 +59,8 @@ def ratios(found: Result) -> dict[str, float | None]:
         memory = max(0, ours.memory - floor.memory)
     return {
         "floor": over(ours.seconds, floor.seconds),
-        "dynamo": over(dynamo.seconds if dynamo else None, ours.seconds),
-        "torchscript": over(script.seconds if script else None, ours.seconds),
+        "dynamo": over(at_least(dynamo), ours.seconds),
+        "torchscript": over(at_least(script), ours.seconds),
         "memory": over(memory, floor.size),
         "latency": over(1.0, dynamo.latency_of_hx if dynamo else None),
         "latency_torchscript": over(1.0, script.latency_of_hx if script else None),
@@ -68,6 +73,8 @@ def line(name: str, found: Result) -> str:
 
     def value(side: str, field: str, form: str, scale: float = 1.0) -> str:
         got = getattr(sides[side], field, None) if side in sides else None
+        if got is None and field == "seconds" and side in sides and sides[side].beyond:
+            return f">{sides[side].beyond:g}"
         return "-" if got is None else format(got * scale, form)
 
     def times(key: str, form: str = ".2f", unit: str = "x") -> str:
@@ -154,6 +161,7 @@ def main() -> None:
     parser.add_argument("--against", default="dynamo,torchscript")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--patience", type=float, default=30.0)
+    parser.add_argument("--limit", type=float, default=300.0, help="seconds for a rival's export")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--opset", type=int, default=20)
     parser.add_argument("--use", action="append", default=[])

@@ -7,12 +7,20 @@ import torch
 
 MORE = """
 import os
+import time
 
 
 class Kills(nn.Module):
     def forward(self, x):
         if torch._C._get_tracing_state():
             os.abort()
+        return x * 2
+
+
+class Sleeps(nn.Module):
+    def forward(self, x):
+        if torch._C._get_tracing_state():
+            time.sleep(600)
         return x * 2
 
 
@@ -32,6 +40,7 @@ class Refuses(nn.Module):
         return x.relu()
 
 
+def sleeps(): return Sleeps(), (torch.ones(3),)
 def kills(): return Kills(), (torch.ones(3),)
 def big(): return Big(), (torch.ones(2, 1000),)
 def refuses(): return Refuses(), (torch.ones(3),)
@@ -88,6 +97,14 @@ def test_a_rival_that_dies_says_how(hx, more):
     rows = by_side(done)
     assert done.code == 0 and rows["hx"]["nodes"] == 1
     assert "SIGABRT" in rows["torchscript"]["failed"]
+
+
+def test_a_rival_that_takes_too_long_is_ended(hx, more):
+    words = ("models.py:sleeps", "--against", "torchscript", "--rounds", "1", "--limit", "5")
+    done = hx("bench", *words, "--json")
+    row = by_side(done)["torchscript"]
+    assert done.code == 0 and row["beyond"] == 5 and row["failed"] == "not through after 5 s"
+    assert by_side(done)["hx"]["seconds"] < 5
 
 
 def test_what_hx_itself_cannot_do_is_the_exit_code(hx):

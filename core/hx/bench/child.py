@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,10 @@ class Failed(HxError):
 
     def __str__(self) -> str:
         return self._text
+
+
+class Late(Failed):
+    """A worker was not through when its time was, and was ended."""
 
 
 class Child:
@@ -44,10 +49,27 @@ class Child:
                 | ({"OMP_NUM_THREADS": str(threads)} if threads else {}),
             )
 
-    def ask(self, do: str, **what: Any) -> dict[str, Any]:
-        """The answer to one request; a worker that died says how."""
+    def ask(self, do: str, limit: float = 0.0, **what: Any) -> dict[str, Any]:
+        """The answer to one request, within so many seconds; a worker that died says how."""
         self.send(do, **what)
-        return self.answer()
+        if not limit:
+            return self.answer()
+        late = threading.Event()
+
+        def end() -> None:
+            late.set()
+            self._process.kill()
+
+        timer = threading.Timer(limit, end)
+        timer.start()
+        try:
+            return self.answer()
+        except Failed:
+            if late.is_set():
+                raise Late(f"not through after {limit:g} s") from None
+            raise
+        finally:
+            timer.cancel()
 
     def send(self, do: str, **what: Any) -> None:
         assert self._process.stdin is not None

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hx.bench.child import Child, Failed
+from hx.bench.child import Child, Failed, Late
 from hx.bench.job import Job
 
 # hx's own timings, by what they are called here.
@@ -22,6 +22,7 @@ class Row:
 
     side: str
     failed: str = ""  # why it exported nothing
+    beyond: float | None = None  # seconds after which it was ended, not being through
     exit_code: int = 0
     seconds: float | None = None  # the median of the rounds
     rounds: list[float] = field(default_factory=list)
@@ -58,15 +59,18 @@ def compare(
     rivals: Iterable[str] = (),
     rounds: int = 5,
     patience: float = 60.0,
+    limit: float = 0.0,
     tell: Callable[[str], None] = lambda stage: None,
 ) -> Result:
     """Measures floor, hx and rivals.
 
-    A side whose rounds took more than `patience` seconds in all sits out the rest. An error is
-    raised where the model itself cannot be loaded or run; a side that fails is a row.
+    A side whose rounds took more than `patience` seconds in all sits out the rest; a rival that
+    takes more than `limit` seconds for one export, if that is not 0, is ended. An error is raised
+    where the model itself cannot be loaded or run; a side that fails is a row.
     """
     with tempfile.TemporaryDirectory(prefix="hx-bench-") as folder:
-        run = _Run(job, [Row(side) for side in ("floor", "hx", *rivals)], Path(folder), tell)
+        rows = [Row(side) for side in ("floor", "hx", *rivals)]
+        run = _Run(job, rows, Path(folder), limit, tell)
         try:
             run.load()
             run.export(rounds, patience)
@@ -81,9 +85,9 @@ def compare(
 
 class _Run:
     def __init__(
-        self, job: Job, rows: list[Row], folder: Path, tell: Callable[[str], None]
+        self, job: Job, rows: list[Row], folder: Path, limit: float, tell: Callable[[str], None]
     ) -> None:
-        self.job, self.rows, self.folder, self.tell = job, rows, folder, tell
+        self.job, self.rows, self.folder, self.limit, self.tell = job, rows, folder, limit, tell
         self.children: dict[str, Child] = {}
 
     def load(self) -> None:
@@ -172,10 +176,10 @@ class _Run:
         return {side: each for row in rows for side, each in self._judged([row]).items()}
 
     def _ask(self, row: Row, do: str) -> dict[str, Any]:
-        return self._note(row, lambda: self.children[row.side].ask(do))
+        limit = 0.0 if row.side in ("floor", "hx") else self.limit
+        return self._note(row, lambda: self.children[row.side].ask(do, limit))
 
-    @staticmethod
-    def _note(row: Row, ask: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    def _note(self, row: Row, ask: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """The answer of the row's side, or nothing: then the row says why."""
         if row.failed:
             return {}
@@ -183,4 +187,5 @@ class _Run:
             return ask()
         except Failed as problem:
             row.failed, row.exit_code = problem.what, problem.exit_code
+            row.beyond = self.limit if isinstance(problem, Late) else None
             return {}

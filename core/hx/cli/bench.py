@@ -26,6 +26,15 @@ Patience = Annotated[
         help="A side that has exported for so long sits out the rounds that are left.",
     ),
 ]
+Limit = Annotated[
+    float,
+    typer.Option(
+        "--limit",
+        metavar="SECONDS",
+        min=0,
+        help="A rival that takes longer for one export is ended; 0 waits for it.",
+    ),
+]
 Threads = Annotated[
     int,
     typer.Option("--threads", min=0, help="Threads of torch and onnxruntime; 0 is one a core."),
@@ -37,6 +46,7 @@ def bench(
     against: Against = "dynamo,torchscript",
     rounds: Rounds = 5,
     patience: Patience = 60.0,
+    limit: Limit = 600.0,
     threads: Threads = 0,
     input: o.Input = None,
     inputs: o.Inputs = None,
@@ -85,7 +95,7 @@ def bench(
         threads,
     )
     with Progress() as progress:
-        found = compare(job, dict.fromkeys(rivals), rounds, patience, progress)
+        found = compare(job, dict.fromkeys(rivals), rounds, patience, limit, progress)
     ours = found["hx"]
     if json:
         as_json("bench", ok=not ours.exit_code, rounds=rounds, **found.to_dict())
