@@ -1,0 +1,232 @@
+"""Eigenvalues, singular values, and what follows from them: rank, pseudo-inverse, least squares."""
+
+from __future__ import annotations
+
+from hx import case, converter
+from hx.lazy import torch
+
+from ._common import counted, is_value
+from ._matrices import eigen, eye_like, flipped, reflected, upright, wide
+
+
+def _positive():
+    return torch.eye(3) + 0.1 * torch.ones(3, 3)
+
+
+def _empty(op, spec):
+    return op.constant(torch.empty(tuple(spec.shape), dtype=spec.dtype))
+
+
+# Eigenvalues and singular values. Their vectors are known up to a sign (or a turn, where values are
+# equal), which every library and processor chooses otherwise: PyTorch says so of its own.
+
+
+def _symmetric(op, a, uplo):
+    """The matrix that one of its halves tells of."""
+    half = op.Trilu(wide(op, a), upper=int(uplo.upper() == "U"))
+    other = op.Trilu(flipped(op, half), op.constant(-1 if uplo.upper() == "U" else 1),
+                     upper=int(uplo.upper() != "U"))  # fmt: skip
+    return op.Add(half, other)
+
+
+@converter("torch.linalg.eigvalsh", cases=[case(_positive)])
+def eigvalsh(op, A, UPLO="L"):
+    return op.cast(eigen(op, _symmetric(op, A, UPLO))[0], op.result.dtype)
+
+
+@converter("torch.linalg.eigh", cases=[])  # its vectors are known up to their signs
+@converter("torch.ops.aten._linalg_eigh", cases=[case(_positive, compute_v=False)])
+def eigh(op, A, UPLO="L", compute_v=True):
+    values, vectors = eigen(op, _symmetric(op, A, UPLO))
+    vectors = op.cast(vectors, op.result[1].dtype) if compute_v else _empty(op, op.result[1])
+    return op.cast(values, op.result[0].dtype), vectors
+
+
+def _squares(op, a):
+    """a^T a or a a^T, whichever is smaller: its eigenvalues are squares of singular values."""
+    x, y = wide(op, a), flipped(op, wide(op, a))
+    return op.MatMul(y, x) if _is_tall(op, a) else op.MatMul(x, y)
+
+
+def _turned(op, a):
+    """A @ V and V of a tall matrix of float64 numbers; V is known up to signs.
+
+    What is computed from squares in float64 has the digits of a float32: enough for those.
+    """
+    if a.dtype == torch.float64:
+        return upright(op, a)
+    _, v = eigen(op, op.MatMul(flipped(op, wide(op, a)), wide(op, a)))
+    v = op.Slice(v, [-1], [-(2**62)], [v.rank - 1], [-1])
+    return op.MatMul(wide(op, a), v), v
+
+
+def singular_values(op, a):
+    if a.dtype == torch.float64:
+        w, _ = upright(op, a if _is_tall(op, a) else flipped(op, a))
+        values = op.ReduceL2(w, [a.rank - 2], keepdims=0)
+    else:
+        values, _ = eigen(op, _squares(op, a))
+        values = op.Sqrt(op.Max(values, op.constant(0, torch.float64)))
+        values = op.Slice(values, [-1], [-(2**62)], [values.rank - 1], [-1])
+    return op.cast(_first(op, values, _smaller_side(a)), a.dtype)
+
+
+def _first(op, x, count):
+    """The first columns, where there may be more."""
+    if op.same(x.shape[-1], count):
+        return x
+    return op.Slice(x, [0], op.sizes([count]), [x.rank - 1])
+
+
+@converter("torch.linalg.svdvals", cases=[case("float32[n,3,4]")])
+def svdvals(op, A, *, driver=None):
+    return singular_values(op, A)
+
+
+def _is_tall(op, a):
+    """Whether there are no fewer rows than columns; also where only the graph will know."""
+    rows, columns = a.shape[-2:]
+    return op.same(rows, columns) or not op.same(_smaller_side(a), rows)
+
+
+def _smaller_side(a):
+    return min(a.shape[-2], a.shape[-1])
+
+
+@converter("torch.linalg.svd", cases=[])  # its vectors are known up to their signs
+def full_svd(op, A, full_matrices=True, *, driver=None):
+    return svd(op, op.cast(A, op.result[1].dtype), full_matrices)  # autocast widens
+
+
+@converter("torch.ops.aten._linalg_svd", cases=[case("float32[n,3,4]", compute_uv=False)])
+def svd(op, A, full_matrices=False, compute_uv=True, *, driver=None):
+    if not compute_uv:
+        u, _, v = op.result
+        return _empty(op, u), singular_values(op, A), _empty(op, v)
+    tall = _is_tall(op, A)
+    s = singular_values(op, A)
+    u, v = _singular_vectors(op, A if tall else flipped(op, A))
+    if not full_matrices:
+        u, v = (_first(op, x, _smaller_side(A)) for x in (u, v))
+    u, v = (op.cast(x, A.dtype) for x in ((u, v) if tall else (v, u)))
+    return u, s, flipped(op, v)
+
+
+def _singular_vectors(op, a):
+    """U and V of a tall matrix: U from a @ V, whose columns are at right angles."""
+    turned, v = _turned(op, a)
+    size, a = _smaller_side(a), wide(op, a)
+    q, r, _, _ = reflected(op, _first(op, turned, size))
+    diagonal = op.ReduceSum(op.Mul(op.Slice(r, [0], op.sizes([size]), [a.rank - 2]),
+                                   eye_like(op, a, size)), [a.rank - 2])  # fmt: skip
+    signs = op.Where(op.Less(diagonal, 0), op.constant(-1, a.dtype), 1)
+    rows = op.sizes([*a.shape[:-2], 1, a.shape[-2] - size])
+    signs = op.Concat(signs, op.Expand(op.constant(1, a.dtype), rows), axis=a.rank - 1)
+    return op.Mul(q, signs), v
+
+
+def _pseudo_inverse(op, a, dtype, limit=None):
+    """V / s U^T, whatever the signs of these vectors are, in float64."""
+    tall, other = _is_tall(op, a), flipped(op, a)
+    if dtype == torch.float64:
+        turned, v = upright(op, a if tall else other)
+        squares = op.ReduceSum(op.Mul(turned, turned), [a.rank - 2], keepdims=0)
+        places = counted(op, squares.shape[-1])
+        inverse = _inverted(op, squares, limit, op.Less(places, op.constant(_smaller_side(a))))
+        x = op.MatMul(op.Mul(v, op.Unsqueeze(inverse, [-2])), flipped(op, turned))
+        return x if tall else flipped(op, x)
+    # From the smaller of A^T A and A A^T.
+    squares, v = eigen(op, op.MatMul(other, a) if tall else op.MatMul(a, other))
+    count, sure = squares.shape[-1], _smaller_side(a)
+    places = counted(op, count)
+    inverse = _inverted(op, squares, limit, op.GreaterOrEqual(places, op.constant(count - sure)))
+    square = op.MatMul(op.Mul(v, op.Unsqueeze(inverse, [-2])), flipped(op, v))
+    return op.MatMul(square, other) if tall else op.MatMul(other, square)
+
+
+def _inverted(op, squares, limit, sure):
+    """1 / squares of singular values; 0 for those below the limit, and those that are not `sure`:
+
+    beyond the smaller side of a matrix they are 0 but for rounding.
+    """
+    keep = op.And(op.Greater(squares, 0), sure)
+    if limit is not None:
+        lengths = op.Sqrt(op.Max(squares, op.constant(0, squares.dtype)))
+        keep = op.And(op.Greater(lengths, limit(squares)), sure)
+    return op.Where(keep, op.Div(1, op.Where(keep, squares, 1)), 0)
+
+
+@converter("torch.pinverse", cases=[case("float32[n,4,3]")])
+@converter("torch.linalg.pinv",
+           cases=[case("float32[n,4,3]"), case("float32[n,3,4]"), case(_positive, hermitian=True)])  # fmt: skip
+def pinv(op, A, rcond=None, hermitian=False, *, atol=None, rtol=None):
+    rows, columns = A.shape[-2:]
+    if any(type(n) is int and n == 0 for n in A.shape):
+        return op.Expand(op.constant(0, A.dtype), op.sizes([*A.shape[:-2], columns, rows]))
+    a = _symmetric(op, A, "L") if hermitian else wide(op, A)
+
+    def limit(squares):
+        values = op.Sqrt(op.Max(squares, op.constant(0, a.dtype)))
+        return _limit(op, A, values, atol, rcond if rtol is None else rtol)
+
+    return op.cast(_pseudo_inverse(op, a, A.dtype, limit), A.dtype)
+
+
+@converter("torch.linalg.lstsq",
+           cases=[case("float32[n,4,3]", "float32[n,4,2]"), case("float32[n,3,4]", "float32[n,3,2]"),
+                  case("float32[4,3]", "float32[4,2]", driver="gels")])  # fmt: skip
+def lstsq(op, input, b, rcond=None, *, driver=None):
+    """The shortest of the best answers."""
+    _, residuals, rank, values = op.result
+    a = wide(op, input)
+    vector = b.rank < input.rank
+    right = op.Unsqueeze(wide(op, b), [-1]) if vector else wide(op, b)
+
+    def limit(squares):
+        lengths = op.Sqrt(op.Max(squares, op.constant(0, a.dtype)))
+        return _limit(op, input, lengths, None, rcond)
+
+    # "gels" takes it that no direction is lost, and does not look.
+    x = op.MatMul(_pseudo_inverse(op, a, input.dtype, None if driver == "gels" else limit), right)
+    left = _empty(op, residuals)
+    if residuals.shape != (0,):
+        off = op.Sub(op.MatMul(a, x), right)
+        left = op.cast(op.ReduceSum(op.Mul(off, off), [off.rank - 2], keepdims=0), input.dtype)
+    x = op.Squeeze(x, [-1]) if vector else x
+    return (
+        op.cast(x, input.dtype),
+        left,
+        _empty(op, rank) if rank.shape == (0,) else matrix_rank(op, input, rtol=rcond),
+        _empty(op, values) if values.shape == (0,) else singular_values(op, input),
+    )
+
+
+def _limit(op, a, values, atol, rtol):
+    """Singular values that are not above it count as 0."""
+    if rtol is None:
+        given = atol is not None and (is_value(atol) or atol > 0)
+        rtol = 0 if given else torch.finfo(a.dtype).eps * max(a.shape[-2], a.shape[-1])
+
+    def each(x):
+        x = op.cast(x, values.dtype)
+        return op.Unsqueeze(x, [-1]) if x.rank else x
+
+    limit = op.Mul(op.ReduceMax(values, [values.rank - 1]), each(rtol))
+    return limit if atol is None else op.Max(limit, each(atol))
+
+
+@converter("torch.linalg.matrix_rank", cases=[case("float32[n,4,3]")])
+def matrix_rank(op, A, tol=None, hermitian=False, *, atol=None, rtol=None):
+    if any(type(n) is int and n == 0 for n in A.shape):
+        return op.Expand(op.constant(0), op.sizes(A.shape[:-2]))
+    values = _lengths(op, A, hermitian)
+    limit = _limit(op, A, values, tol if atol is None else atol, 0 if tol is not None else rtol)
+    return op.ReduceSum(
+        op.cast(op.Greater(values, limit), torch.int64), [values.rank - 1], keepdims=0
+    )
+
+
+def _lengths(op, a, hermitian=False):
+    if not hermitian:
+        return singular_values(op, a)
+    return op.Abs(op.cast(eigen(op, _symmetric(op, a, "L"))[0], a.dtype))
