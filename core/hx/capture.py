@@ -378,12 +378,10 @@ def _name_tensors(recording: Recording) -> None:
                 recording.name_tensor(tensor, f"{path}.{name}" if path else name)
     for path, module in recording.modules:
         recording.states.add(id(vars(module)))
-        for attribute, thing in vars(module).items():
+        for attribute, thing in shallow.own(module):
             if isinstance(thing, torch.Tensor):
                 recording.name_tensor(thing, f"{path}.{attribute}" if path else attribute)
             elif type(thing) in (list, tuple, dict) and _may_hold_tensors(thing):
-                if attribute in ("_parameters", "_buffers", "_modules"):
-                    continue  # named above
                 full = f"{path}.{attribute}" if path else attribute
                 for name, leaf in structures.leaves(thing, full):
                     if isinstance(leaf, torch.Tensor):

@@ -24,7 +24,7 @@ from typing import Any
 
 import torch
 
-from . import dims, patching
+from . import dims, patching, shallow
 
 _SKIPPED = ("torch", "numpy", "math", "typing", "builtins", "functools", "collections")
 _RUNS_LATER = (
@@ -148,7 +148,7 @@ def _reachable(recording: Any) -> Iterator[types.FunctionType]:
     front = _functions([recording.model])
     for _, module in recording.modules:
         owners.update(dict.fromkeys(type(module).__mro__))
-        front += _functions(vars(module).values())
+        front += _functions(x for _, x in shallow.own(module))
     begins = [c for c in owners if "forward" in vars(c) and not _foreign(c.__module__)]
     for kind in begins:
         front += _functions([vars(kind)["forward"]])

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 _CONTAINERS = (dict, list, set, deque)
+_OF_EVERY = frozenset(vars(torch.nn.Module()))  # the attributes that every module has
 
 
 class Shallow:
@@ -41,14 +42,17 @@ class Shallow:
 
     def tensors(self) -> Iterator[tuple[str, str, torch.Tensor]]:
         """(name, kind, tensor) of all that it holds, directly or in a container."""
-        for key, value in self.items.items():
+        for key, kind in (("_parameters", "parameter"), ("_buffers", "buffer")):
+            for name, item in (self.items.get(key) or {}).items():
+                if isinstance(item, torch.Tensor):
+                    yield str(name), kind, item
+        for key, value in _besides(self.items):
             if isinstance(value, torch.Tensor):
                 yield key, "attribute", value
-            elif isinstance(value, _CONTAINERS) and value and key != "_modules":
-                kind = {"_parameters": "parameter", "_buffers": "buffer"}.get(key, "attribute")
+            elif isinstance(value, _CONTAINERS):
                 for name, item in value.items() if isinstance(value, dict) else enumerate(value):
                     if isinstance(item, torch.Tensor):
-                        yield (f"{key}[{name}]" if kind == "attribute" else str(name)), kind, item
+                        yield f"{key}[{name}]", "attribute", item
         if self.training is not None:
             for name, item in self.module.named_parameters(recurse=False):
                 yield name, "parameter", item
@@ -85,6 +89,15 @@ def walk(root: torch.nn.Module) -> Iterator[tuple[str, torch.nn.Module]]:
         else:
             children = list((vars(module).get("_modules") or {}).items())
         waiting += [(f"{path}.{n}" if path else n, m) for n, m in reversed(children)]
+
+
+def own(module: torch.nn.Module) -> list[tuple[str, Any]]:
+    """The attributes of a module that not every module has, as a dict's items."""
+    return _besides(vars(module))
+
+
+def _besides(state: dict[str, Any]) -> list[tuple[str, Any]]:
+    return [item for item in state.items() if item[0] not in _OF_EVERY]
 
 
 def buffers(module: torch.nn.Module) -> dict[str, torch.Tensor]:

@@ -12,6 +12,8 @@ from builtins import len  # its own: `world` hooks those of the model
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from . import shallow
+
 _SKIPPED = {"torch", "numpy", "onnx", "onnx_ir", "onnxruntime", "hx", "hx_converters", "rich"}
 _SKIPPED |= {"ml_dtypes", "sympy", *sys.stdlib_module_names}
 
@@ -30,7 +32,7 @@ def places(recording: Any, wanted: Callable[[Any], bool]) -> list[Place]:
         if wanted(_held(owner, name))
     ]
     for _, module in recording.modules:
-        found += [(module, name) for name, x in vars(module).items() if wanted(x)]
+        found += [(module, name) for name, x in shallow.own(module) if wanted(x)]
     return found
 
 
