@@ -19,6 +19,12 @@ def _padding(op, padding, weight, dilation, spatial):
     return {"pads": [*pads, *pads]}
 
 
+def _kernel_shape(weight):
+    """The sizes of a kernel; None where they may vary, and the operator asks the kernel itself."""
+    sizes = list(weight.shape[2:])
+    return sizes if all(type(n) is int for n in sizes) else None
+
+
 def _conv(op, input, weight, bias, stride, padding, dilation, groups):
     spatial = weight.rank - 2
     batched = input.rank == weight.rank
@@ -28,7 +34,7 @@ def _conv(op, input, weight, bias, stride, padding, dilation, groups):
     if type(groups) is int:
         y = op.Conv(
             x, weight, bias, strides=stride, dilations=dilation, group=groups,
-            kernel_shape=list(weight.shape[2:]), **extent,
+            kernel_shape=_kernel_shape(weight), **extent,
         )  # fmt: skip
     else:
         pads = extent.get("pads", [0] * 2 * spatial)
@@ -38,7 +44,10 @@ def _conv(op, input, weight, bias, stride, padding, dilation, groups):
     return y if batched else op.Squeeze(y, [0])
 
 
-@converter("torch.nn.functional.conv1d", cases=[case("float32[n,3,9]", "float32[4,3,3]")])
+@converter("torch.nn.functional.conv1d", cases=[
+    case("float32[n,3,9]", "float32[4,3,3]"),
+    case("float32[n,3,9]", "float32[4,3,k]", padding=1),
+])  # fmt: skip
 def conv1d(op, input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
     return _conv(op, input, weight, bias, stride, padding, dilation, groups)
 
@@ -66,7 +75,7 @@ def _transposed(op, input, weight, bias, stride, padding, output_padding, groups
     def transposed(bias, **extent):
         return op.ConvTranspose(
             x, weight, bias, strides=strides, dilations=pair(dilation, spatial), group=groups,
-            kernel_shape=list(weight.shape[2:]), **extent,
+            kernel_shape=_kernel_shape(weight), **extent,
         )  # fmt: skip
 
     if type(groups) is not int:

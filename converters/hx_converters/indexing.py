@@ -21,6 +21,7 @@ def _expanded(op, x, index):
         _is_tensor(i) or isinstance(i, (slice, list, type(None), type(Ellipsis))) for i in index
     ):
         parts = [index]  # a plain list of numbers is one index, not several
+    parts = [_listed(op, part) if isinstance(part, (list, range)) else part for part in parts]
     used = 0
     for part in parts:
         if part is None or part is Ellipsis or isinstance(part, bool):
@@ -37,6 +38,17 @@ def _expanded(op, x, index):
     if not seen:
         filled.extend([slice(None)] * (x.rank - used))
     return filled
+
+
+def _listed(op, numbers):
+    """A list as the tensor that PyTorch makes of it: of positions, or of what is picked."""
+    if any(not isinstance(n, (int, list)) or _is_size(n) for n in numbers):
+        return op.sizes(numbers)
+    return op.constant(torch.tensor(numbers, dtype=None if numbers else torch.int64))
+
+
+def _is_size(n):
+    return isinstance(n, int) and type(n) not in (int, bool)
 
 
 def _plan(op, x, index):
@@ -62,9 +74,6 @@ def _plan(op, x, index):
             drop.append(axis)
             slices[axis] = part
             axis += 1
-        elif isinstance(part, list):
-            layout.append((False, op.constant(torch.tensor(part))))
-            axis += 1
         elif part.dtype not in (torch.bool, torch.uint8):
             layout.append((False, op.cast(part, torch.int64)))
             axis += 1
@@ -76,6 +85,9 @@ def _plan(op, x, index):
 
 def _true_places(op, mask):
     """Where a mask is true, a list of positions for each of its axes."""
+    known = op.contents(mask)
+    if known is not None:
+        return [op.constant(row) for row in torch.atleast_1d(known).nonzero(as_tuple=True)]
     rows = op.NonZero(mask if mask.rank else op.Reshape(mask, [1]))
     count = max(mask.rank, 1)
     parts = [rows] if count == 1 else op.Split(rows, [1] * count, axis=0, outputs=count)
@@ -128,6 +140,8 @@ def _sliced(op, x, slices, drop):
         case("float32[n,5,6]", (slice(None), 1)), case("float32[n,5,6]", (..., slice(1, -1, 2))),
         case("float32[n,5,6]", (0, None, slice(2, None))), case("float32[n,5]", "bool[n,5]"),
         case("float32[n,5]", (slice(None), [0, 2])),
+        case("float32[n,3]", (slice(None), [True, False, True])), case("float32[2,n]", [False, True]),
+        case("float32[1,2,3]", ([True], [True, False], [False, True, False])),
     ],
 )  # fmt: skip
 def getitem(op, self, index):

@@ -28,7 +28,9 @@ def _is_empty(x):
 
 
 def _filled(op, number, like, size):
-    return op.constant([number] * size, like.dtype)
+    if type(size) is int:
+        return op.constant([number] * size, like.dtype)
+    return op.Expand(op.constant(number, like.dtype), op.sizes([size]))
 
 
 WITH_STATISTICS = ("float32[n,3,4]", "float32[3]", "float32[3]", "float32[3]", "float32[3]<1")
@@ -37,6 +39,7 @@ WITH_STATISTICS = ("float32[n,3,4]", "float32[3]", "float32[3]", "float32[3]", "
 @converter("torch.batch_norm", cases=[
     case(*WITH_STATISTICS, False, 0.1, 1e-5, True),
     case("float32[n,3,4]", None, None, None, None, True, 0.1, 1e-5, True),
+    case("float32[2,c,4]", None, None, "float32[c]", "float32[c]<1", False, 0.1, 1e-5, True),
 ])  # fmt: skip
 def batch_norm(op, input, weight, bias, running_mean, running_var, training, momentum, eps,
                cudnn_enabled=True):  # fmt: skip
@@ -101,6 +104,7 @@ def group_norm(op, input, num_groups, weight=None, bias=None, eps=1e-5, cudnn_en
 
 @converter("torch.instance_norm", cases=[
     case("float32[n,3,4]", None, None, None, None, True, 0.1, 1e-5, True),
+    case("float32[2,c,4]", None, None, None, None, True, 0.1, 1e-5, True),
     case(*WITH_STATISTICS, False, 0.1, 1e-5, True),
 ])  # fmt: skip
 def instance_norm(op, input, weight, bias, running_mean, running_var, use_input_stats, momentum,

@@ -191,16 +191,24 @@ def _as_many(op, count, size, covered):
 
 @converter("torch.Tensor.split", "torch.split", "torch.functional.split",
            "torch.ops.aten.split", cases=[case("float32[n,6]", 2, 1)])  # fmt: skip
-@converter("torch.split_with_sizes", cases=[case("float32[n,6]", [1, 2, 3], 1)])
 def split(op, tensor, split_size_or_sections, dim=0):
     axis = one_axis(dim, tensor.rank)
     size = tensor.shape[axis]
     sections = split_size_or_sections
+    if hasattr(sections, "rank"):
+        return NotImplemented  # sizes that a tensor knows
     if isinstance(sections, int):
         count = len(op.result)
         _as_many(op, count, size, sections * count)
         sections = [sections] * (count - 1) + [size - sections * (count - 1)]
     return _pieces(op, tensor, list(sections), axis)
+
+
+@converter("torch.split_with_sizes",
+           cases=[case("float32[n,6]", [1, 2, 3], 1),
+                  case("float32[n,6]", split_sizes=[4, 2], dim=1)])  # fmt: skip
+def split_with_sizes(op, input, split_sizes, dim=0):
+    return split(op, input, split_sizes, dim)
 
 
 @converter("torch.chunk", cases=[case("float32[n,6]", 3, 1)])

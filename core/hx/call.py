@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from builtins import len  # their own: `world` hooks those of the model
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -157,6 +157,15 @@ class Instead:
     """What a converter returns to have a function run in place of the target's own body."""
 
     function: Callable[..., Any]
+
+    def run(self, recording: Recording, door: Any, args: tuple, kwargs: Mapping[str, Any]) -> Any:
+        """Its result, with its calls seen as the model's are."""
+        recording.busy = False
+        try:
+            with door:
+                return self.function(*args, **kwargs)
+        finally:
+            recording.busy = True
 
 
 class Call:

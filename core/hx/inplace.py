@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from . import accounts, dims, known
-from .call import Arguments, Call, Spec, check, lift, retyped
+from .call import Arguments, Call, Instead, Spec, check, lift, retyped
 from .conversion import asking
 from .errors import Unsupported
 from .folding import fold
@@ -34,7 +34,15 @@ def in_place(recording: Recording, key, func, args, kwargs, door) -> Any:
         return leaf(recording, key, func, args, kwargs, door, given, asked=True)
     if base in known.TURNS:
         return written(recording, choice, given, run, [args[0]], turn)
-    return written(recording, choice, given, run, [args[0]], put)
+    result = written(recording, choice, given, run, [args[0]], put)
+    if isinstance(result, Instead):
+        return copied(recording, result.run(recording, door, args, kwargs), run, args[0])
+    if result is NotImplemented:
+        raise Unsupported(
+            f"{choice.target} has no ONNX form for this call written in place",
+            hint="write the call without its trailing underscore",
+        )
+    return result
 
 
 class Written(Call):
@@ -67,9 +75,8 @@ def turn(
     recording.live.reform(entry, check(choice, tensor, value, ()), step)
 
 
-def into_out(recording: Recording, key, choice, given: Arguments, run, args, kwargs) -> Any:
-    """f(x, out=y) is f(x), written into y."""
-    out = kwargs["out"]
+def into_out(recording: Recording, choice, given: Arguments, run, out: Any) -> Any:
+    """f(x, out=y) is f(x), written into y, if a converter says what f(x) is."""
     plain = {k: v for k, v in given.kwargs.items() if k != "out"}
     without = dataclasses.replace(given, kwargs=plain)
     places = list(out) if isinstance(out, (list, tuple)) else [out]
@@ -79,21 +86,33 @@ def into_out(recording: Recording, key, choice, given: Arguments, run, args, kwa
 def written(
     recording: Recording, choice, given: Arguments, run, places: list[torch.Tensor], put: Callable
 ) -> Any:
-    """Calls a converter, and writes what it returns into tensors that were there before."""
+    """Calls a converter, and writes what it returns into tensors that were there before.
+
+    If it declines, or has another function run instead, nothing is done but to say so.
+    """
     call = Written(choice, given, run, places[0].dtype)
     with asking(recording, call) as ask:
         outputs = ask()
-        if outputs is NotImplemented:
-            raise Unsupported(
-                f"{choice.target} has no ONNX form for this call written in place",
-                hint="write the call without its trailing underscore or out=",
-            )
+        if outputs is NotImplemented or isinstance(outputs, Instead):
+            ask.undo()
+            return outputs
         real = call.real()
         listed = list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
         with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
             for tensor, value in zip(places, listed):
                 put(recording, choice, given, tensor, value)
     recording.converted[choice.target] = recording.converted.get(choice.target, 0) + 1
+    return real
+
+
+def copied(recording: Recording, made: Any, run: Callable, out: Any) -> Any:
+    """What the calls inside of a call made is what the call itself writes into `out`."""
+    several = isinstance(out, (list, tuple))
+    values = [recording.value_of(tensor) for tensor in (made if several else [made])]
+    real = run()
+    with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+        for place, value in zip(out if several else [out], values):
+            write(recording, place, shaped_like(recording, place, value))
     return real
 
 

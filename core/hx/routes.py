@@ -9,7 +9,7 @@ from . import accounts, autocast, known, opening
 from .call import Arguments, Instead, lift
 from .conversion import DECLINED, convert
 from .folding import fold
-from .inplace import in_place, into_out
+from .inplace import copied, in_place, into_out
 from .leaves import leaf, opened
 from .values import Constant
 
@@ -52,28 +52,31 @@ def converted(recording: Recording, key, func, args, kwargs, door) -> Any:
     if choice is None:  # its converters are for real numbers only
         return _beneath(recording, key, func, args, kwargs, door, given)
     if kwargs.get("out") is not None:
-        return into_out(recording, key, choice, given, run, args, kwargs)
+        return _into_out(recording, key, func, choice, given, run, args, kwargs, door)
     result = convert(recording, choice, autocast.cast(recording, key, given), run)
     if isinstance(result, Instead):
-        return _instead(recording, result, args, kwargs, door)
+        return result.run(recording, door, args, kwargs)
     if result is not DECLINED:
         return result
     return _beneath(recording, key, func, args, kwargs, door, given)
+
+
+def _into_out(recording: Recording, key, func, choice, given, run, args, kwargs, door) -> Any:
+    out = kwargs["out"]
+    kwargs = {k: v for k, v in kwargs.items() if k != "out"}
+    result = into_out(recording, choice, given, run, out)
+    if isinstance(result, Instead):
+        return copied(recording, result.run(recording, door, args, kwargs), run, out)
+    if result is not NotImplemented:
+        return result
+    given = lift(recording, args, kwargs)
+    return copied(recording, _beneath(recording, key, func, args, kwargs, door, given), run, out)
 
 
 def _beneath(recording: Recording, key, func, args, kwargs, door, given: Arguments) -> Any:
     if door.level == "function" and opening.can_open(func):
         return opened(recording, key, func, args, kwargs, door)
     return leaf(recording, key, func, args, kwargs, door, given, asked=True)
-
-
-def _instead(recording: Recording, other: Instead, args, kwargs, door) -> Any:
-    recording.busy = False
-    try:
-        with door:
-            return other.function(*args, **kwargs)
-    finally:
-        recording.busy = True
 
 
 def _views_of_weights(key, given: Arguments) -> bool:

@@ -719,6 +719,38 @@ def several_outputs(x):
     return values, places
 
 
+@written
+def out_of_what_is_composed(x):
+    r, s = torch.empty(0), torch.zeros(2, x.shape[0] * 2, x.shape[1])
+    torch.hstack([x, x], out=r)
+    torch.vstack([x, x + 1], out=s[1])
+    return r * 2, s
+
+
+@written
+def out_of_what_a_converter_declines(x):
+    low, high = torch.empty(0), torch.empty(0)
+    torch.mean(x, (0, 1), out=low)
+    torch.aminmax(x, dim=1, out=(low, high))
+    return low, high - low
+
+
+@written
+def in_place_of_what_is_composed(x):
+    y = x.double()
+    y.float_power_(2)
+    return y
+
+
+@written
+def by_lists(x):
+    a, b, c = x * 1, x * 2, x * 3
+    a[:, [x.shape[1] - 1, 0]] = 0.5
+    b[:, [True] + [False] * (c.shape[1] - 1)] = x[:, :1]
+    c[:, range(2)] = 7
+    return a, b, c
+
+
 # What a view is, at fixed sizes, may be seen in memory alone.
 
 
