@@ -85,31 +85,45 @@ def _export(
 ) -> Program:  # fmt: skip
     _check_opset(opset)
     started = time.perf_counter()
-    if path is not None:
-        save.require_place(path)
     whole.imported("onnx", "onnx_ir", *(["onnxruntime"] if verify else []))
     prepared = prepare(
         model, args, kwargs, input_names, dynamic, dynamic_axes.axes, weights=weights, dtype=dtype
     )
-    written = (path, external_data, verify, tell, keep_rejected, check_every_node)
     recorded = (prepared, registry, opset, outputs, output_names, strict, tell)
-    program = _recorded(*recorded)
-    try:
-        program.write(*written)
-    except VerificationError:
-        if not program.lacks:
-            raise
+
+    def write(staged: save.Staged) -> Program | None:
+        program = _recorded(*recorded, staged)
+        try:
+            program.write(staged, path, verify, tell, keep_rejected, check_every_node)
+        except VerificationError:
+            if not program.lacks:
+                raise
+            return None
+        return program
+
+    def attempt() -> Program | None:
+        if path is None and not verify and not check_every_node:
+            return _recorded(*recorded)
+        return inside(save.Staged(path, external_data), write)
+
+    program = attempt()
+    if program is None:  # it lacks what the model leaves out when it is told that it is traced
         prepared.traces = False
-        program = _recorded(*recorded)
-        program.write(*written)
+        program = attempt()
+    assert program is not None
     program.report.timings["total"] = time.perf_counter() - started
     return program
 
 
-def _recorded(prepared, registry, opset, outputs, output_names, strict, tell) -> Program:
+def _recorded(
+    prepared, registry, opset, outputs, output_names, strict, tell, staged=None
+) -> Program:
     started = time.perf_counter()
     tell("record")
-    captured = capture(prepared, registry, opset, outputs)
+    ahead = None
+    if staged is not None and prepared.slim is None and not registry.passes:
+        ahead = staged.ahead_of(prepared.size)
+    captured = capture(prepared, registry, opset, outputs, ahead=ahead)
     report = _report(captured, registry, opset)
     recorded = time.perf_counter()
     report.timings["record"] = recorded - started

@@ -31,6 +31,7 @@ class Builder:
         self.sizes = sizes.Sizes(self)
         self.value_of: Any = None  # torch.Tensor -> Value, set by the recording
         self.kept: Any = self.constant  # a constant over memory that may be written to, likewise
+        self.first_read: Any = lambda constant: None  # told of each constant that a node reads
         self.domains: dict[str, int] = {}
         self._constants: dict[Any, Constant] = {}
         self._serial = 0
@@ -183,8 +184,9 @@ class Builder:
 
     def _add(self, node: Node) -> None:
         for value in node.inputs:
-            if isinstance(value, Constant):
+            if isinstance(value, Constant) and not value.used:
                 value.used = True
+                self.first_read(value)
         if any(v is not None and v.dtype in dtypes.COMPLEX for v in (*node.inputs, *node.outputs)):
             raise Unsupported(
                 f"{node.op} was to be written with complex numbers, and no edge of a graph has any",

@@ -12,6 +12,7 @@ import torch
 
 from . import accounts, callables, dims, dtypes, foreign, pairs, shallow, structures
 from . import dynamic as dynamic_axes
+from .ahead import Ahead
 from .choices import Choices
 from .errors import ExportError, Unsupported, UsageError, Where
 from .findings import origin
@@ -46,6 +47,15 @@ class Prepared:
     def hollow(self) -> bool:
         """Whether some of its weights are elsewhere while it is recorded."""
         return self.slim is not None and self.slim.hollow
+
+    @property
+    def size(self) -> int:
+        """The bytes of the model's parameters."""
+        return sum(
+            tensor.numel() * tensor.element_size()
+            for _, module in shallow.walk(self.root)
+            for tensor in shallow.parameters(module).values()
+        )
 
     def with_tensors(self, tensors: Mapping[str, torch.Tensor]) -> tuple[tuple, dict[str, Any]]:
         """The arguments with other tensors in place of the recorded ones."""
@@ -217,13 +227,18 @@ def capture(
     opset: int,
     outputs: Sequence[str] | None,
     keep: Any = None,
+    ahead: Ahead | None = None,
 ) -> Capture:
-    """One run of the model; `keep` is told of every value and its contents on the way."""
+    """One run of the model; `keep` is told of every value and its contents on the way.
+
+    `ahead` gets the weights that nodes read.
+    """
     root = prepared.root
     found = inside(
         without_weights(prepared),
         lambda _: inside(
-            preserved(root), lambda guard: _run(prepared, registry, opset, outputs, keep, guard)
+            preserved(root),
+            lambda guard: _run(prepared, registry, opset, outputs, keep, ahead, guard),
         ),
     )
     found.classes = {path: type(m).__name__ for path, m in found.recording.modules}
@@ -264,12 +279,15 @@ def _run(
     opset: int,
     outputs: Sequence[str] | None,
     keep: Any,
+    ahead: Ahead | None,
     guard: preserved,
 ) -> Capture:
     model = prepared.model
     recording = Recording(Choices(registry, opset), opset, guard, prepared.slim)
     recording.dry, recording.traces = prepared.dry, prepared.traces
     recording.live.keep = keep
+    if ahead is not None:
+        recording.builder.first_read = ahead.put
     recording.model = model
     guard.draws.seen = False
     recording.modules = guard.modules

@@ -76,6 +76,7 @@ class Hidden:
 
     def __init__(self) -> None:
         self._claims: list[Claim] = []
+        self._process = os.getpid()
 
     def __enter__(self) -> Hidden:
         return self
@@ -84,6 +85,8 @@ class Hidden:
         self.close()
 
     def close(self) -> None:
+        if os.getpid() != self._process:  # forked meanwhile: they are the other one's
+            return
         while self._claims:
             with contextlib.suppress(OSError):
                 self._claims[-1].discard()

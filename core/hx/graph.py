@@ -8,7 +8,7 @@ import onnx_ir as ir
 import torch
 from onnx_ir import convenience
 
-from . import dims, dtypes
+from . import dims, dtypes, wire
 from .naming import Names, namespace, node_name
 from .simplify import simpler
 from .values import Absent, Body, Constant, Node, Value
@@ -222,6 +222,8 @@ class _Assembler:
                 shape=ir.Shape(list(value.tensor.shape)),
                 const_value=tensor,
             )
+            if wire.is_early(value.name, value.tensor):
+                found.meta[wire.EARLY] = True
             self.initializers.append(found)
         return found
 

@@ -54,35 +54,19 @@ class Program:
 
     def write(
         self,
+        staged: save.Staged,
         path: str | os.PathLike | None,
-        external: bool | None,
         verify: bool,
         tell: Callable[[str], None],
         keep_rejected: str | os.PathLike | None = None,
         every_node: bool = False,
     ) -> None:
         """Writes under another name, proves what was written, and only then takes the place."""
-        if path is None and not verify and not every_node:
-            return
-        start = time.perf_counter()
-
-        def finish(staged: save.Staged) -> None:
-            self.report.timings["save"] = time.perf_counter() - start
-            self._finish(staged, path, verify, tell, keep_rejected, every_node)
-
-        tell("save")
-        inside(save.staged(self.model, path, external), finish)
-
-    def _finish(
-        self,
-        staged: save.Staged,
-        path: str | os.PathLike | None,
-        verify: bool,
-        tell: Callable[[str], None],
-        keep_rejected: str | os.PathLike | None,
-        every_node: bool,
-    ) -> None:
         report = self.report
+        tell("save")
+        start = time.perf_counter()
+        staged.write(self.model)
+        report.timings["save"] = time.perf_counter() - start
         report.size = staged.size
         if verify:
             tell("verify")

@@ -1,8 +1,10 @@
 """Write a model to its path: the whole of it, or nothing.
 
-    with save.staged(model, "m.onnx") as staged:   # a hidden file beside the target
+    with save.Staged("m.onnx") as staged:   # a hidden file beside the target
+        staged.ahead.put(weight)            # of what is going to be in the model, or nothing
+        staged.write(model)
         proof = verify.prove(staged.path, cases)
-        staged.commit()                            # now, and at once, it is the target
+        staged.commit()                     # now, and at once, it is the target
 
 Without `commit` everything written is removed, whatever the way out. A model's weights are in the
 file itself up to 1.5 GB, above that (or when asked) in a data file beside it. The data file is
@@ -29,6 +31,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hx import claims, wire
+from hx.ahead import Ahead, worthwhile
 from hx.claims import Claim
 from hx.errors import ExportError, HxError, UsageError
 from hx.surely import inside
@@ -37,7 +40,6 @@ if TYPE_CHECKING:
     import onnx_ir
 
 INLINE_MAX = 1_500_000_000
-BUFFER = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -56,32 +58,32 @@ def save(model: onnx_ir.Model, path: str | os.PathLike, external: bool | None = 
 def staged(
     model: onnx_ir.Model, path: str | os.PathLike | None, external: bool | None = None
 ) -> Staged:
-    """Write `model` completely, under another name; in a folder of its own if `path` is None."""
-    return Staged(model, path, external)
-
-
-def require_place(path: str | os.PathLike) -> None:
-    """Says now what is wrong with a path that a model is going to be written to."""
-    with _explained(Path(path)):
-        _target(Path(path))
+    """Write `model` completely, under another name."""
+    return Staged(path, external, model)
 
 
 class Staged:
-    """A model that is written and not yet in its place; `path` is where to read it meanwhile.
+    """A file that is not yet in its place; `path` is where to read it meanwhile.
+
+    It is in a folder of its own if it is to have no place. A `model` that is given is written.
 
     What it is about to make is registered first, and closing it may be begun any number of times:
     so nothing is left behind, whenever an interrupt comes.
     """
 
-    path: Path  # once something is written: where to read it, hidden or in its place
+    path: Path  # where to read what is written, hidden or in its place
     target: Path
+    ahead: Ahead | None = None
 
     def __init__(
-        self, model: onnx_ir.Model, path: str | os.PathLike | None, external: bool | None
+        self,
+        path: str | os.PathLike | None,
+        external: bool | None = None,
+        model: onnx_ir.Model | None = None,
     ) -> None:
         self.data_path: Path | None = None
         self.size = 0
-        self._what, self._where, self._external = model, path, external
+        self._where, self._external, self._what = path, external, model
         self._seconds = 0.0
         self._hidden = claims.Hidden()
         self._data: Claim | None = None
@@ -89,14 +91,18 @@ class Staged:
 
     def __enter__(self) -> Staged:
         try:
-            parts = wire.take_apart(self._what)
             with _explained(Path(self._where or tempfile.gettempdir())):
                 if self._where is None:
                     self.target = self._hidden.create_folder() / "model.onnx"
                 else:
                     self.target = _target(Path(self._where))
             with _explained(self.target):
-                self.write(parts, _is_external(parts, self._external, self.target))
+                claims.sweep(self.target)
+                self._model = self._create()
+            self.path = self._model.path
+            self.ahead = Ahead(self.path)
+            if self._what is not None:
+                self.write(self._what)
             return self
         except BaseException:
             self.close()
@@ -109,26 +115,43 @@ class Staged:
             self.close()  # finish what an interrupt cut short
             raise
 
-    def write(self, parts: wire.Parts, external: bool) -> None:
+    def ahead_of(self, size: int) -> Ahead | None:
+        """What takes the weights of a model that is yet to come, of about this size, if it can."""
+        external = size > INLINE_MAX if self._external is None else self._external
+        return self.ahead if not external and worthwhile() else None
+
+    def write(self, model: onnx_ir.Model) -> None:
         start = time.perf_counter()
-        claims.sweep(self.target)
-        self._model = self._create()
-        self.path = self._model.path
-        if external and any(weight.size >= wire.SMALL for weight in parts.weights):
-            data = self._create()
-            with self._writing(data) as write:
-                offsets, digest = wire.write_data(parts, write)
-            place = self._place_of(data, digest)
-            with self._writing(self._model) as write:
-                wire.write_external(parts, offsets, place.name, write)
-            self._settle(data, place)
-        else:
-            with self._writing(self._model) as write:
-                wire.write_inline(parts, write)
-        self.size = os.fstat(self._model.fd).st_size
-        if self._data is not None:
-            self.size += os.fstat(self._data.fd).st_size
+        parts = wire.take_apart(model)
+        external = _is_external(parts, self._external, self.target)
+        with _explained(self.target):
+            if external and any(weight.size >= wire.SMALL for weight in parts.weights):
+                self._write_external(parts)
+            else:
+                self._write_inline(parts)
+            self.size = os.fstat(self._model.fd).st_size
+            if self._data is not None:
+                self.size += os.fstat(self._data.fd).st_size
         self._seconds += time.perf_counter() - start
+
+    def _write_inline(self, parts: wire.Parts) -> None:
+        assert self.ahead is not None
+        there, end = self.ahead.keep(parts.early)
+        with self._writing(self._model, end) as write:
+            wire.write_inline(parts, write, there)
+        os.lseek(self._model.fd, 0, os.SEEK_SET)
+        os.write(self._model.fd, wire.start(parts, parts.graph_size))
+
+    def _write_external(self, parts: wire.Parts) -> None:
+        assert self.ahead is not None
+        self.ahead.close()
+        data = self._create()
+        with self._writing(data) as write:
+            offsets, digest = wire.write_data(parts, write)
+        place = self._place_of(data, digest)
+        with self._writing(self._model) as write:
+            wire.write_external(parts, offsets, place.name, write)
+        self._settle(data, place)
 
     def commit(self) -> Saved:
         """Put the model in its place. In memory (`path=None`) there is no place: it stays."""
@@ -160,6 +183,8 @@ class Staged:
 
     def close(self) -> None:
         """Remove what is in no model. Asks the folder, so it is right after any interruption."""
+        if self.ahead is not None:
+            self.ahead.close()
         if self._data is not None:
             self._data.close()
         if self._loose:
@@ -176,8 +201,11 @@ class Staged:
         return claim
 
     @contextlib.contextmanager
-    def _writing(self, claim: Claim) -> Iterator[wire.Write]:
-        with open(claim.fd, "wb", buffering=BUFFER, closefd=False) as file:
+    def _writing(self, claim: Claim, start: int = 0) -> Iterator[wire.Write]:
+        """What is behind `start` is written anew."""
+        os.ftruncate(claim.fd, start)
+        os.lseek(claim.fd, start, os.SEEK_SET)
+        with open(claim.fd, "wb", buffering=wire.BUFFER, closefd=False) as file:
             yield file.write
 
     def _place_of(self, data: Claim, digest: str) -> Path:

@@ -1,9 +1,10 @@
 """An ONNX model as bytes: its graph serialised, its weights streamed from where they are.
 
 A protobuf message is a sequence of fields in any order, each a tag, a length and its bytes. So the
-file is written as: the model without its graph; the header of the graph field, whose length is
-known in advance; the graph without its weights; then each weight as a short header followed by its
-own memory. Nothing the size of a weight is ever built in memory.
+file is written as: the IR version; the header of the graph field, which takes the same space
+whatever its length is; the large weights of the model (`hx.ahead` writes them while it runs); the
+graph without its weights; the other weights; the model without its graph. A weight is a short
+header followed by its own memory, so nothing of its size is ever built.
 
 Imports nothing heavy when it is imported; onnx and onnx_ir are needed when it is used.
 """
@@ -25,16 +26,21 @@ from hx.errors import ExportError
 if TYPE_CHECKING:
     import onnx
     import onnx_ir
+    import torch
 
 LIMIT = (1 << 31) - 1  # the largest message that protobuf reads
 SMALL = 1024  # tensors below this many bytes stay in the model file: shape inference reads them
 PAGE, LARGE, ALIGN = 4096, 64 << 10, 64  # large tensors start on a page, so that they can be mapped
 STEP = 16 << 20
+EARLY = "hx.early"  # what marks an initializer of a model that comes before its graph
+BUFFER = 1 << 20
 BRIEF = 256 << 10  # bytes whose checksum takes no longer than asking another thread for it
 
-# Tags: (field number << 3) | 2, for ModelProto.graph, GraphProto.node and .initializer,
-# TensorProto.raw_data.
-GRAPH, NODE, INITIALIZER, RAW_DATA = b"\x3a", b"\x0a", b"\x2a", b"\x4a"
+# Tags: (field number << 3) | type, for ModelProto.ir_version and .graph, GraphProto.node and
+# .initializer, TensorProto.raw_data.
+IR_VERSION, GRAPH, NODE, INITIALIZER, RAW_DATA = b"\x08", b"\x3a", b"\x0a", b"\x2a", b"\x4a"
+WIDTH = 5  # bytes that say how long the graph is; readers take a number with leading zeros
+START = len(IR_VERSION) + 1 + len(GRAPH) + WIDTH  # where the graph starts
 
 Write = Callable[[Any], object]
 
@@ -46,21 +52,37 @@ class Weight:
     proto: onnx.TensorProto
     tensor: onnx_ir.TensorProtocol
     size: int
+    early: bool = False  # whether it comes before the graph, when it is in the same file
+
+    def region(self) -> Any:
+        """What it shares with another that is the same bytes of the same memory; None if nobody can tell."""
+        return getattr(self.tensor, "region", lambda: None)()
+
+    @property
+    def inline_size(self) -> int:
+        return len(_inline_head(self)) + self.size
 
 
 @dataclass
 class Parts:
-    """A model taken apart; `graph` holds small and odd initializers, `weights` the others."""
+    """A model taken apart; `graph` holds odd initializers, `weights` the others."""
 
-    model: bytes
+    ir_version: int
+    model: bytes  # the rest of it
     graph: bytes
     weights: list[Weight]
 
     @property
+    def early(self) -> list[Weight]:
+        return [weight for weight in self.weights if weight.early]
+
+    @property
+    def graph_size(self) -> int:
+        return len(self.graph) + sum(weight.inline_size for weight in self.weights)
+
+    @property
     def inline_size(self) -> int:
-        heads = sum(len(_inline_head(weight)) + weight.size for weight in self.weights)
-        size = len(self.graph) + heads
-        return len(self.model) + len(GRAPH) + len(varint(size)) + size
+        return START + self.graph_size + len(self.model)
 
 
 def take_apart(model: onnx_ir.Model) -> Parts:
@@ -75,7 +97,8 @@ def take_apart(model: onnx_ir.Model) -> Parts:
         if _odd(tensor):
             strings[name] = value
         else:
-            weights.append(Weight(_head(name, tensor), tensor, tensor.nbytes))
+            early = EARLY in value.meta
+            weights.append(Weight(_head(name, tensor), tensor, tensor.nbytes, early))
     facade: Any = _Facade(model, graph=_Facade(model.graph, initializers=strings))
     proto = onnx_ir.serde.serialize_model(facade)
     for value in model.graph.initializers.values():
@@ -83,20 +106,47 @@ def take_apart(model: onnx_ir.Model) -> Parts:
         if (value.doc_string or value.metadata_props) and value.name not in strings:
             proto.graph.value_info.append(onnx_ir.serde.serialize_value(value))
     body = proto.graph.SerializeToString(deterministic=True)
+    version = proto.ir_version
     proto.ClearField("graph")
-    return Parts(proto.SerializeToString(deterministic=True), body, weights)
+    proto.ClearField("ir_version")
+    return Parts(version, proto.SerializeToString(deterministic=True), body, weights)
 
 
-def write_inline(parts: Parts, write: Write) -> None:
-    heads = [_inline_head(weight) for weight in parts.weights]
-    size = len(parts.graph) + sum(map(len, heads)) + sum(w.size for w in parts.weights)
-    write(parts.model)
-    write(GRAPH + varint(size))
+def is_early(name: str, tensor: torch.Tensor) -> bool:
+    """Whether a constant of this name (its own, or none) comes before the graph."""
+    return bool(name) and tensor.numel() * tensor.element_size() >= LARGE
+
+
+def weight(name: str, tensor: torch.Tensor) -> Weight:
+    """The weight that a tensor is under this name."""
+    from hx.weights import TorchTensor
+
+    made = TorchTensor(tensor, name)
+    return Weight(_head(name, made), made, made.nbytes, early=True)
+
+
+def start(parts: Parts, size: int) -> bytes:
+    """The first `START` bytes of a file whose graph takes `size` bytes."""
+    return IR_VERSION + varint(parts.ir_version) + GRAPH + varint(size, WIDTH)
+
+
+def write_inline(parts: Parts, write: Write, there: int = 0) -> None:
+    """Write what comes after the start, and after so many early weights that are there."""
+    for weight in parts.early[there:]:
+        for piece in inline(weight):
+            write(piece)
     write(parts.graph)
-    for head, weight in zip(heads, parts.weights):
-        write(head)
-        for chunk in chunks(weight):
-            write(chunk)
+    for weight in parts.weights:
+        if not weight.early:
+            for piece in inline(weight):
+                write(piece)
+    write(parts.model)
+
+
+def inline(weight: Weight) -> Iterator[bytes | memoryview]:
+    """The bytes of a weight in the model file."""
+    yield _inline_head(weight)
+    yield from chunks(weight)
 
 
 def write_data(parts: Parts, write: Write) -> tuple[dict[int, int], str]:
@@ -133,7 +183,7 @@ def write_data(parts: Parts, write: Write) -> tuple[dict[int, int], str]:
         for place, weight in enumerate(parts.weights):
             if weight.size < SMALL:
                 continue
-            region = getattr(weight.tensor, "region", lambda: None)()
+            region = weight.region()
             if region is not None and region in seen:
                 offsets[place] = seen[region]
                 continue
@@ -166,11 +216,10 @@ def write_external(parts: Parts, offsets: dict[int, int], location: str, write: 
             entry.key, entry.value = key, str(value)
         head = proto.SerializeToString(deterministic=True)
         entries.append(INITIALIZER + varint(len(head)) + head)
-    size = len(parts.graph) + sum(map(len, entries))
-    write(parts.model)
-    write(GRAPH + varint(size))
+    write(start(parts, len(parts.graph) + sum(map(len, entries))))
     write(parts.graph)
     write(b"".join(entries))
+    write(parts.model)
 
 
 def chunks(weight: Weight) -> Iterator[memoryview]:
@@ -227,9 +276,10 @@ def weight_sizes(path: Path) -> tuple[list[int], list[int]]:
     return inside, outside
 
 
-def varint(number: int) -> bytes:
+def varint(number: int, width: int = 1) -> bytes:
+    """A number as protobuf writes it, in at least `width` bytes."""
     out = bytearray()
-    while number > 127:
+    while number > 127 or len(out) < width - 1:
         out.append(number & 127 | 128)
         number >>= 7
     out.append(number)
