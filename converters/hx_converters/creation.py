@@ -52,6 +52,19 @@ def new_zeros(op, self, size, *, dtype=None):
     return _filled(op, size, 0)
 
 
+@converter("torch.Tensor.new", cases=[])  # of sizes: tests/engine/test_dims.py
+def new(op, self, *given):
+    """x.new(2, n) and x.new(x.shape) are memory for that many; x.new([2, n]) holds these numbers."""
+    one = len(given) == 1 and isinstance(given[0], (list, tuple))
+    sizes = given[0] if one else given
+    if not sizes or not all(isinstance(n, (int, float)) for n in sizes):
+        return NotImplemented  # another tensor
+    numbers = one and (isinstance(sizes, list) or list(op.result.shape) == [1])
+    if numbers or op.result.rank != len(sizes):
+        return tensor(op, sizes)
+    return _filled(op, sizes, 0)
+
+
 @converter("torch.Tensor.new_ones", cases=[case("float32[n,3]", [2, 3])])
 def new_ones(op, self, size, *, dtype=None):
     return _filled(op, size, 1)

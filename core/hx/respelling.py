@@ -1,7 +1,7 @@
 """The model's own functions, respelled where Python would make a plain number of a size.
 
-`int(n)`, `float(n)` and `1.5 * n` never ask what `n` is, and `table[n]` tells nobody. For the time
-of a recording the functions that say such things run a copy that asks first:
+`int(n)`, `float(n)`, `1.5 * n` and `torch.Tensor([n])` never ask what `n` is, and `table[n]` tells
+nobody. For the time of a recording the functions that say such things run a copy that asks first:
 
     int(h * 0.5)        whole(h * 0.5)
     self.scale / n      divided(self.scale, n)
@@ -57,7 +57,8 @@ def _instead(copy: Callable) -> Callable:
 
 def whole(x: Any, *more: Any) -> Any:
     """int(x)"""
-    x = _number(x)
+    real = isinstance(x, torch.Tensor) and x.numel() == 1 and x.is_floating_point()
+    x = x.item() if real and not more else _number(x)
     if more or not dims.is_dynamic(x):
         return int(x, *more)
     return dims.DimFloat.whole(x, "trunc") if type(x) is dims.DimFloat else x
@@ -83,6 +84,38 @@ def count(x: Any) -> Any:
             total = n * total
         return total
     return x.numel()
+
+
+_KINDS: dict[str, torch.dtype | None] = {
+    "Tensor": None,
+    "HalfTensor": torch.float16,
+    "FloatTensor": torch.float32,
+    "DoubleTensor": torch.float64,
+    "ByteTensor": torch.uint8,
+    "ShortTensor": torch.int16,
+    "IntTensor": torch.int32,
+    "LongTensor": torch.int64,
+    "BoolTensor": torch.bool,
+}
+_MAKERS: dict[Any, torch.dtype | None] = {getattr(torch, n): kind for n, kind in _KINDS.items()}
+
+
+def made(maker: Any, *given: Any) -> Any:
+    """torch.Tensor([n, 1]) or torch.LongTensor(2, n), which no door sees, by names of today"""
+    if isinstance(maker, type) and maker in _MAKERS:
+        kind = _MAKERS[maker] or torch.get_default_dtype()
+        sizes = given[0] if isinstance(given[0], torch.Size) else given
+        if any(map(dims.is_dynamic, sizes)):
+            return torch.empty(sizes, dtype=kind)
+        if _has_size(given[0]):
+            return torch.tensor(given[0], dtype=kind)
+    return maker(*given)
+
+
+def _has_size(numbers: Any) -> bool:
+    if isinstance(numbers, (list, tuple)):
+        return any(map(_has_size, numbers))
+    return dims.is_dynamic(numbers)
 
 
 def at(container: Any, index: Any) -> Any:
@@ -125,6 +158,7 @@ _HELPERS: dict[str, Callable] = {
     "whole": whole,
     "real": real,
     "count": count,
+    "made": made,
     "at": at,
     "part": part,
 }
@@ -257,7 +291,7 @@ def _may_lose(code: types.CodeType) -> bool:
     if code.co_flags & _RUNS_LATER or code.co_name.startswith("<"):
         return False
     words = set(_names(code))
-    return bool(words & {"int", "float", "shape", "size", "numel"}) or any(
+    return bool(words & {"int", "float", "shape", "size", "numel", *_KINDS}) or any(
         type(c) is float for c in code.co_consts
     )
 
@@ -407,6 +441,8 @@ class _Speller(ast.NodeTransformer):
         if isinstance(node.func, ast.Attribute) and node.func.attr == "numel" and not node.args:
             return self._called(node, "count", node.func.value)
         name = node.func.id if isinstance(node.func, ast.Name) else ""
+        if getattr(node.func, "attr", name) in _KINDS and node.args and not node.keywords:
+            return self._called(node, "made", node.func, *node.args)
         helper = {"int": "whole", "float": "real"}.get(name)
         plain = (
             len(node.args) == 1 and not node.keywords and not isinstance(node.args[0], ast.Starred)

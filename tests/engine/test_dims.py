@@ -104,6 +104,7 @@ def created(x):
         torch.arange(n, 0, -1), torch.arange(n, dtype=torch.float32) / n, torch.eye(n),
         torch.eye(b, n), torch.linspace(0, 1, n), torch.zeros_like(x), torch.full_like(x, n),
         x.new_zeros(b, n), x.new_full((n,), b), x.new_ones((n, 1)), torch.empty(n, b).fill_(3),
+        x.new(b, 2).fill_(1), x.new(x.shape).copy_(x), x.new([n, 0.5]), x.new((n,)), x.new((b, n)),
         torch.arange(n, device=x.device), torch.tensor([n, b, 3]), torch.tensor(n),
         torch.tensor([[n], [b]]) * 2, torch.linspace(-1, 1, steps=2 * n),
     )  # fmt: skip
@@ -415,6 +416,16 @@ def test_a_number_read_from_a_tensor_is_a_size(proved):
 
     run = Session(ir.to_proto(graph).SerializeToString()).run
     assert [len(o) for o in run({"x": torch.randn(9), "count": torch.tensor(7)})] == [7, 7, 7, 7, 8]
+
+
+def test_the_whole_part_of_a_number_in_a_tensor_is_a_size(proved):
+    def f(x, wanted):
+        return torch.zeros(int(wanted[0]), int(wanted[1] * 2)), x * int(torch.tensor(2.5))
+
+    program = proved(f, (torch.randn(3, 4), torch.tensor([2.5, 3.0])), {"x": {0: "n"}})
+    assert {e.kind for e in program.report.escapes} == {"item"}
+    shape = program.run(torch.randn(3, 4), torch.tensor([4.75, 1.5]))[0].shape
+    assert shape == (4, 3)
 
 
 def test_how_many_a_mask_picks_is_a_size(proved):

@@ -229,6 +229,25 @@ def test_a_model_that_magnifies_rounding_is_not_accused():
     assert hx.export(Magnifying(), torch.randn(2, 4, 8, 8)).proof.ok
 
 
+def test_outputs_that_are_nothing_but_rounding():
+    """A group of one number less its mean is 0, and what PyTorch's kernel makes of that."""
+    model = nn.GroupNorm(1, 1)
+    assert model(torch.randn(64, 1)).abs().amax() > 0
+    assert hx.export(model, torch.randn(64, 1), dynamic={"input": {0: "n"}}).proof.ok
+
+
+def test_small_outputs_are_held_to_their_own_size(tmp_path):
+    @hx.converter("torch.nn.functional.softsign")
+    def wrong(op, input):
+        return op.Mul(op.Softsign(input), 1.1)
+
+    packs = hx.Registry.installed()
+    packs.add(wrong)
+    x = torch.randn(2, 3) * 1e-4
+    assert hx.export(Soft(), x).proof.ok
+    assert "tolerance" in refused(Soft(), x, tmp_path, packs=packs)
+
+
 def test_a_model_that_refuses_a_size_is_asked_for_others():
     class Even(nn.Module):
         def forward(self, x):

@@ -90,13 +90,20 @@ def ways():
     def counted(x):
         return x.reshape(x.shape.numel()), x[:, :, 0] * x.shape[:2].numel(), x * x.numel()
 
+    def made_by_class(x):
+        n, b = x.shape[1], x.shape[0]
+        return (
+            x * torch.Tensor([n]), torch.LongTensor([[n, 1], [2, b * n]]), torch.FloatTensor([b / n]),
+            torch.Tensor(b, n).zero_() + 1, torch.IntTensor(x.shape).fill_(3), torch.Tensor([[2.5]]),
+        )  # fmt: skip
+
     def in_a_window(x):
         """As Swin has it: windows back to where they were."""
         b, n, c = x.shape
         y = x.reshape(b * n, c // 2, 2)
         return y.reshape(int(y.shape[0] / (n * 2 / 2)), n, -1)
 
-    return [floats_on_the_left, ints, under_a_decorator, counted, in_a_window]
+    return [floats_on_the_left, ints, under_a_decorator, counted, made_by_class, in_a_window]
 
 
 @pytest.mark.parametrize("function", ways(), ids=lambda f: f.__name__)
