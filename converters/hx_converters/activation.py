@@ -55,9 +55,19 @@ def leaky_relu(op, input, negative_slope=0.01, inplace=False):
     return op.LeakyRelu(input, alpha=negative_slope)
 
 
-@converter("torch.nn.functional.elu", "torch.ops.aten.elu", cases=ONE)
+@converter("torch.nn.functional.elu", cases=ONE)
 def elu(op, input, alpha=1.0, inplace=False):
     return op.Elu(input, alpha=alpha)
+
+
+@converter("torch.ops.aten.elu", cases=[*ONE, case("float32[n,3]", 1.5, 1.2, 0.7)])
+@rounded_once
+def scaled_elu(op, self, alpha=1, scale=1, input_scale=1):
+    if input_scale == 1:
+        y = op.Elu(self, alpha=float(alpha))
+        return y if scale == 1 else op.Mul(y, scale)
+    below = op.Elu(op.Mul(self, input_scale), alpha=float(alpha))
+    return op.Mul(op.Where(op.Greater(self, 0), self, below), scale)
 
 
 @converter("torch.selu", "torch.nn.functional.selu", cases=ONE)

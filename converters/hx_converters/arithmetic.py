@@ -76,13 +76,21 @@ def rdiv(op, self, other):
 def floor_divide(op, input, other):
     x, y = as_result(op, input, other)
     if not op.result.dtype.is_floating_point:
-        # ONNX divides integers towards zero: take the remainder away first.
-        return op.Div(op.Sub(x, op.Mod(x, y)), y)
+        return _downwards(op, x, y)
     # As PyTorch: by the exact remainder, since a quotient may round up to the next number.
     rest = op.Mod(x, y, fmod=1)
     whole = op.Round(op.Div(op.Sub(x, rest), y))
     whole = op.Where(op.Less(op.Mul(rest, y), 0), op.Sub(whole, 1), whole)
     return whole if _nonzero(other) else op.Where(op.Equal(y, 0), op.Div(x, y), whole)
+
+
+def _downwards(op, x, y):
+    """ONNX divides integers towards zero: one too many where the rest is not that of downwards."""
+    whole = op.Div(x, y)
+    if not x.dtype.is_signed:
+        return whole
+    right = op.Equal(op.Sub(x, op.Mul(whole, y)), op.Mod(x, y))
+    return op.Sub(whole, op.cast(op.Not(right), x.dtype))
 
 
 def _nonzero(x):
@@ -101,7 +109,10 @@ def remainder(op, input, other):
 
 @converter("torch.fmod", cases=TWO)
 def fmod(op, input, other):
-    return op.Mod(*as_result(op, input, other), fmod=1)
+    x, y = as_result(op, input, other)
+    if x.dtype.is_floating_point:
+        return op.Mod(x, y, fmod=1)
+    return op.Sub(x, op.Mul(op.Div(x, y), y))  # onnxruntime's goes through doubles
 
 
 @converter("torch.pow", cases=[case("float32[n,3]", 2), case("float32[n,3]", 0.5),

@@ -460,3 +460,8 @@ def cosine_embedding_loss(input1, input2, target, margin=0.0, reduction=1):
     like = torch.where(target == 1, 1 - cosine, none)
     unlike = torch.where(target == -1, (cosine - margin).clamp(min=0), none)
     return _in_all(like + unlike, reduction)
+
+
+@composed("torch.as_strided_copy", cases=[case("float32[4,6]", [3, 2], [6, 2], 1)])
+def as_strided_copy(input, size, stride, storage_offset=None):
+    return torch.as_strided(input, size, stride, storage_offset).clone()

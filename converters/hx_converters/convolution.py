@@ -65,6 +65,12 @@ def conv3d(op, input, weight, bias=None, stride=1, padding=0, dilation=1, groups
     return _conv(op, input, weight, bias, stride, padding, dilation, groups)
 
 
+def _may_be_empty(x, weight, pads, more, dilation):
+    """Whether all of a small input may lie in the padding, of which onnxruntime makes an error."""
+    sizes = zip(x.shape[2:], weight.shape[2:], pads, more, dilation)
+    return any(type(n) is not int and d * (k - 1) + 1 + m <= 2 * p for n, k, p, m, d in sizes)
+
+
 def _transposed(op, input, weight, bias, stride, padding, output_padding, groups, dilation):
     spatial = weight.rank - 2
     batched = input.rank == weight.rank
@@ -82,6 +88,10 @@ def _transposed(op, input, weight, bias, stride, padding, output_padding, groups
         y = _own_kernels.transposed(
             op, x, weight, bias, strides, pads, more, pair(dilation, spatial), groups
         )
+    elif usual and _may_be_empty(x, weight, pads, more, pair(dilation, spatial)):
+        y = transposed(bias, output_padding=more)
+        ends = [-p if p else 2**62 for p in pads]
+        y = op.Slice(y, op.constant(pads), op.constant(ends), op.constant(list(range(2, y.rank))))
     elif usual:
         y = transposed(bias, pads=[*pads, *pads], output_padding=more)
     else:  # what is added at the end is less taken away there, and then zeros
@@ -98,7 +108,8 @@ def _transposed(op, input, weight, bias, stride, padding, output_padding, groups
            cases=[case("float32[n,4,2,3,h]", "float32[4,3,2,2,2]", stride=2)])  # fmt: skip
 @converter("torch.nn.functional.conv_transpose2d",
            cases=[case("float32[n,4,h,3]", "float32[4,2,3,3]", "float32[4]", 2, 1, 1, groups=2),
-                  case("float32[n,4,h,3]", "float32[4,2,3,3]", output_padding=1, dilation=2)])  # fmt: skip
+                  case("float32[n,4,h,3]", "float32[4,2,3,3]", output_padding=1, dilation=2),
+                  case("float32[n,4,h,3]", "float32[4,2,3,3]", None, 2, (2, 1))])  # fmt: skip
 @converter("torch.nn.functional.conv_transpose1d",
            cases=[case("float32[n,4,h]", "float32[4,3,3]", "float32[3]", 2, 1)])  # fmt: skip
 def conv_transpose(op, input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 from hx import case, converter
 
 from . import diagonals, indexing, shape, tensors, windows
@@ -22,6 +24,7 @@ def _named(convert):
     def copy(op, *args, **kwargs):
         return convert(op, *args, **kwargs)
 
+    copy.__signature__ = inspect.signature(convert)  # by which arguments that are named are fitted
     return copy
 
 

@@ -156,7 +156,7 @@ def getitem(op, self, index):
     return _gathered(op, x, tensors) if tensors else x
 
 
-@converter("torch.ops.aten.index",
+@converter("torch.ops.aten.index", "torch.ops.aten._unsafe_index",
            cases=[case("float32[4,5]", [lambda: torch.tensor([2, 0])]),
                   case("float32[n,5]", [None, lambda: torch.tensor([4, 1])])])  # fmt: skip
 def index(op, self, indices):

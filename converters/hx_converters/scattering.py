@@ -15,7 +15,7 @@ _REDUCTIONS = {"add": "add", "sum": "add", "multiply": "mul", "prod": "mul", "am
                "amin": "min"}  # fmt: skip
 
 
-@converter("torch.index_put", cases=[
+@converter("torch.index_put", "torch.ops.aten._unsafe_index_put", cases=[
     case("float32[5,n]", [lambda: torch.tensor([3, 0, 2])], "float32[3,n]"),
     case("float32[4,n,5]", ["int64[3]<4", "int64[3]<2"], "float32[3,5]", True, opsets=ADDS),
 ])  # fmt: skip

@@ -128,6 +128,13 @@ class Choices:
                     args = (kwargs.pop(name),)
                 elif name in MEANINGLESS:
                     kwargs.pop(name)
+                else:
+                    place = _place(choice.target, name)
+                    own = (
+                        form.order[place] if place is not None and place < len(form.order) else name
+                    )
+                    if own not in kwargs and len(args) <= (place or 0):
+                        kwargs[own] = kwargs.pop(name)
         elif kwargs.get("out", 0) is None:
             kwargs = {k: v for k, v in kwargs.items() if k != "out"}
         return args, kwargs
@@ -181,11 +188,12 @@ def _rank(entries: list, args: tuple, subject: type | None) -> list[tuple[Target
 
 
 class _Form:
-    __slots__ = ("names", "packs_at", "takes_any")
+    __slots__ = ("names", "order", "packs_at", "takes_any")
 
     def __init__(self, function: Callable) -> None:
         parameters = list(inspect.signature(function).parameters.values())[1:]
         self.names = {p.name for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
+        self.order = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
         self.takes_any = any(p.kind == p.VAR_KEYWORD for p in parameters)
         self.packs_at = 0
 
@@ -224,6 +232,18 @@ def _whole(text: str) -> frozenset[int | str]:
 
 
 _WHOLE = {"int", "SymInt", "List[int", "List[int]", "List[SymInt", "List[SymInt]"}
+
+
+@functools.cache
+def _place(text: str, name: str) -> int | None:
+    """Where an operator has the parameter that it calls so; None where its overloads differ."""
+    found = {
+        i
+        for overload in _overloads(text)
+        for i, argument in enumerate(overload._schema.arguments)
+        if argument.name == name and not argument.kwarg_only
+    }
+    return found.pop() if len(found) == 1 else None
 
 
 def _overloads(text: str) -> list[Any]:

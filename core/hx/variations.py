@@ -171,7 +171,7 @@ def _ints(
         scores = [torch.randperm(high - low + 1, generator=rng)[:length] for _ in rows]
         new = torch.stack(scores) + low
     else:
-        new = torch.randint(low, high + 1, rows.shape, generator=rng)
+        new = torch.randint(low, min(high + 1, 2**63 - 1), rows.shape, generator=rng)
     if bool((steps >= 0).all()) and bool((steps > 0).any()):
         new = new.sort(-1).values
         if bool((rows[:, 0] == 0).all()):  # where parts begin, and where the last of them ends
@@ -248,8 +248,7 @@ def _drawn(
     low, high = bounds if bounds is not None else (known.min().item(), known.max().item())
     if low == high:
         return old.clone()
-    whole = bool((known == known.round()).all())
-    if whole:
+    if max(abs(low), abs(high)) < 2**53 and bool((known == known.round()).all()):
         return torch.randint(int(low), int(high) + 1, old.shape, generator=rng).to(old.dtype)
     spread = known.std().item() if known.numel() > 1 else (high - low) / 4
     new = torch.randn(old.shape, generator=rng, dtype=old.dtype) * spread + known.mean().item()

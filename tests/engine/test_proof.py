@@ -310,3 +310,8 @@ def test_the_body_of_a_loop_is_not_what_was_baked_in(tmp_path):
 class Soft(nn.Module):
     def forward(self, x):
         return F.softsign(x)
+
+
+def test_numbers_beyond_all_whole_ones_are_varied_too():
+    x = torch.randn(3, 4) * 1e32
+    assert hx.export(lambda x: x * 2, x).proof.ok
