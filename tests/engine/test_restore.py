@@ -161,7 +161,7 @@ class Small(nn.Module):
         super().__init__()
         self.conv = nn.Conv2d(1, 2, 3)
         self.norm = nn.BatchNorm2d(2)
-        self.fc = nn.Linear(2, 3)
+        self.fc = nn.Linear(2, 9000)  # large enough to be written ahead
         self.register_buffer("calls", torch.zeros(1))
         self.register_forward_hook(lambda m, args, out: out * 2)
 
