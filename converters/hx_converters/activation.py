@@ -15,7 +15,7 @@ def relu(op, input, inplace=False):
     return op.Relu(input)
 
 
-@converter("torch.nn.functional.relu6", cases=ONE)
+@converter("torch.nn.functional.relu6", "torch.ops.aten.relu6", cases=ONE)
 def relu6(op, input, inplace=False):
     return op.Clip(input, 0, 6)
 
@@ -114,7 +114,7 @@ def log_softmax(op, input, dim, dtype=None):
     return op.LogSoftmax(op.cast(input, op.result.dtype), axis=dim)
 
 
-@converter("torch.nn.functional.glu", cases=[case("float32[n,4]")])
+@converter("torch.nn.functional.glu", "torch.ops.aten.glu", cases=[case("float32[n,4]")])
 @rounded_once
 def glu(op, input, dim=-1):
     a, b = op.Split(input, axis=dim, num_outputs=2, outputs=2)

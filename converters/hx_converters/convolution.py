@@ -104,6 +104,19 @@ def _transposed(op, input, weight, bias, stride, padding, output_padding, groups
     return y if batched else op.Squeeze(y, [0])
 
 
+@converter("torch.convolution", cases=[
+    case("float32[n,3,h,9]", "float32[4,3,3,3]", "float32[4]", [2], [1], [1], False, [0], 1),
+    case("float32[n,4,h]", "float32[4,2,3]", None, [2], [1], [1], True, [1], 2),
+])  # fmt: skip
+def convolution(op, input, weight, bias, stride, padding, dilation, transposed, output_padding,
+                groups):  # fmt: skip
+    if transposed:
+        return conv_transpose(
+            op, input, weight, bias, stride, padding, output_padding, groups, dilation
+        )
+    return _conv(op, input, weight, bias, stride, padding, dilation, groups)
+
+
 @converter("torch.nn.functional.conv_transpose3d",
            cases=[case("float32[n,4,2,3,h]", "float32[4,3,2,2,2]", stride=2)])  # fmt: skip
 @converter("torch.nn.functional.conv_transpose2d",

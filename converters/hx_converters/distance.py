@@ -13,6 +13,7 @@ TWO = [case("float32[n,3]", "float32[n,3]")]
 
 @converter(
     "torch.cdist",
+    "torch.ops.aten.cdist",
     cases=[case("float32[n,3,4]", "float32[n,5,4]"), case("float32[n,4]", "float32[5,4]", 1.0)],
 )
 @converter(
@@ -25,7 +26,12 @@ def cdist(op, x1, x2, p=2.0, compute_mode=None):
     return vector_norm(op, gap, p, [gap.rank - 1])
 
 
-@converter("torch.pdist", "torch.nn.functional.pdist", cases=[case("float32[4,3]")])
+@converter(
+    "torch.pdist",
+    "torch.nn.functional.pdist",
+    "torch.ops.aten._pdist_forward",
+    cases=[case("float32[4,3]")],
+)
 def pdist(op, input, p=2.0):
     """Each pair once: what lies above the diagonal of all distances."""
     n = input.shape[0]

@@ -392,9 +392,14 @@ def one_hot(op, tensor, num_classes=-1):
     return op.OneHot(tensor, op.sizes([num_classes]), op.constant([0, 1]))
 
 
+@converter("torch.ops.aten.copy", cases=[case("float32[n,3]", "int64[3]")])
+def copy(op, self, src, non_blocking=False):
+    return op.Expand(op.cast(src, self.dtype), op.sizes(self.shape))
+
+
 @converter("torch.Tensor.copy_", cases=[case("float32[n,3]", "int64[3]")])
 def copy_(op, self, src, non_blocking=False):
-    new = op.Expand(op.cast(src, self.dtype), op.sizes(self.shape))
+    new = copy(op, self, src)
     op.assign(self, new)
     return new
 

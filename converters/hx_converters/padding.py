@@ -9,7 +9,7 @@ from ._common import counted
 _MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge"}
 
 
-@converter("torch.nn.functional.pad",
+@converter("torch.nn.functional.pad", "torch.ops.aten.pad",
            cases=[case("float32[n,3,5]", [1, 2]), case("float32[n,3,5]", [-1, 2]),
                   *(case("float32[n,3,5]", [1, 2], mode=m) for m in ("reflect", "replicate", "circular"))])  # fmt: skip
 def pad(op, input, pad, mode="constant", value=None):

@@ -251,6 +251,9 @@ for _n in (1, 2, 3):
         converter(f"torch.nn.functional.adaptive_avg_pool{_n}d",
                   *([f"torch.adaptive_avg_pool{_n}d"] if _n == 1 else []),
                   cases=[case(_x, 1), case(_x, 3)])(_adaptive_avg_pool(_n)),
+        *([converter(f"torch.ops.aten.adaptive_avg_pool{_n}d",
+                     f"torch.ops.aten._adaptive_avg_pool{_n}d",
+                     cases=[case(_x, [3] * _n)])(_adaptive_avg_pool(_n))] if _n > 1 else []),
         converter(f"torch.nn.functional.adaptive_max_pool{_n}d",
                   cases=[case(_x, 2), case(_x, 3)])(_adaptive_max_pool(_n)),
         converter(f"torch.adaptive_max_pool{_n}d" if _n == 1 else

@@ -190,6 +190,13 @@ def dropout(op, input, p=0.5, train=False):
     return _dropped(op, input, p, input.shape) if train and p else input
 
 
+@converter("torch.native_dropout", cases=[case("float32[n,3]", 0.5, False)])
+def native_dropout(op, input, p, train):
+    if train is not False:
+        return NotImplemented  # what was dropped is told, too
+    return input, op.Expand(op.constant(True), op.sizes(input.shape))
+
+
 @converter("torch.feature_dropout", cases=[drawing("float32[n,3,4]", 0.5, False),
                                            drawing("float32[n,3,4]", 0.5, True)])  # fmt: skip
 def feature_dropout(op, input, p=0.5, train=False):

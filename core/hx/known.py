@@ -186,7 +186,7 @@ def layout(recording, key, func, args, kwargs, door):
         return _real(recording, func, args, kwargs)
     recording.escape("layout", f"{spelled(func, key).rpartition('.')[2]} of a resizable tensor")
     order = memory_order(args[0])
-    if key != "aten::stride" or order is None:
+    if key not in ("aten::stride", "aten::sym_stride") or order is None:
         return _real(recording, func, args, kwargs)
     strides: list[Any] = list(order)
     step: Any = 1
@@ -307,6 +307,9 @@ def _table() -> dict[Any, Any]:
     table: dict[Any, Any] = {
         "Tensor.shape.__get__": shape,
         "aten::size": size,
+        "aten::sym_size": size,
+        "aten::sym_numel": numel,
+        "aten::sym_stride": layout,
         "aten::numel": numel,
         "aten::nelement": numel,
         "aten::stride": layout,

@@ -744,3 +744,23 @@ def test_a_list_of_counts_comes_back_as_the_sizes_of_a_split(tmp_path):
         x, choice = torch.randn(len(chosen), 2), torch.tensor(chosen)
         (found,) = Session(path).run({"x": x, "choice": choice})
         torch.testing.assert_close(found, experts(x, choice))
+
+
+def test_an_exported_program_keeps_the_sizes_that_it_asks_for(proved):
+    """Its module calls operators by name: aten.sym_size in place of x.shape."""
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv, self.pool = nn.Conv2d(3, 4, 3), nn.AdaptiveAvgPool2d(2)
+
+        def forward(self, x):
+            y = self.pool(F.relu6(self.conv(x)))
+            return F.glu(y, 1).reshape(x.shape[0] * 2, -1) / x.shape[2]
+
+    x = torch.randn(2, 3, 8, 9)
+    axes = {0: torch.export.Dim("b"), 2: torch.export.Dim("h", min=6)}
+    program = torch.export.export(Net().eval(), (x,), dynamic_shapes={"x": axes}, strict=False)
+    for graph in (program.module(), program.run_decompositions().module()):
+        made = proved(graph, (x,), dynamic={"x": {0: "b", 2: "h>=6"}}, sizes=[{"b": 5, "h": 11}])
+        assert not made.report.escapes
