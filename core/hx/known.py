@@ -33,6 +33,8 @@ READS_METHODS = (
 )  # fmt: skip
 # Of these, what gives the address of memory, to code that may write there.
 ADDRESSES = ("data_ptr", "storage", "untyped_storage")
+# Escapes that give all of a tensor to other code.
+HANDS_MEMORY = {*ADDRESSES, "numpy", "from_numpy", "__array__", "__dlpack__"}
 
 VIEWS = {
     f"aten::{n}"

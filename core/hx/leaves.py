@@ -5,6 +5,7 @@ What nobody converts is noted, and the recording goes on, so that all of it is f
 
 from __future__ import annotations
 
+import contextlib
 from builtins import len  # their own: `world` hooks those of the model
 from typing import TYPE_CHECKING, Any
 
@@ -97,6 +98,9 @@ def no_tensor(recording: Recording, key, func, args, kwargs, door) -> Any:
 
 def absent(recording: Recording, key, func, args, kwargs, given: Arguments) -> Any:
     """An operator that nobody converts: noted, and the recording goes on to find the rest."""
+    kernel = opening.kernel(func, given.tensors)
+    if kernel is not None and given.traced and not func._schema.is_mutable:
+        return within(recording, func, args, kwargs, given, kernel)
     run = recording.runner(key, func, args, kwargs, given)
     result = run()
     written = known.mutated(func, args, kwargs)
@@ -115,6 +119,33 @@ def absent(recording: Recording, key, func, args, kwargs, given: Arguments) -> A
         opaque(recording, tensor)
     for tensor in written:
         write(recording, tensor, pairs.stand_in(recording.builder, tensor.dtype, tensor.shape))
+    return result
+
+
+def within(recording: Recording, func, args, kwargs, given: Arguments, kernel) -> Any:
+    """An operator with a Python kernel: the calls inside are asked, as those of the model are.
+
+    One that hands memory to NumPy or to compiled code is missing by its own name.
+    """
+    name = known.spelled(*(recording.beneath or (func, func.name())))
+    escapes, outer = dict(recording.escapes), recording.beneath
+    recording.beneath, recording.busy = None, False
+    try:
+        with contextlib.ExitStack() as doors:
+            for door in recording.doors:
+                doors.enter_context(door)
+            result = kernel(*args, **kwargs)
+    finally:
+        recording.busy, recording.beneath = True, outer
+    loose = [t for _, t in tensors_in(result) if recording.live.find(t) is None]
+    handed = {kind for kind, *_ in recording.escapes.keys() - escapes.keys()} & known.HANDS_MEMORY
+    if loose or handed:
+        recording.escapes = escapes
+        detail = "its Python kernel hands memory to other code" if handed else ""
+        note_missing(recording, name, given, detail)
+        for _, tensor in tensors_in(result):
+            opaque(recording, tensor)
+    recording.operators = 0
     return result
 
 

@@ -7,9 +7,13 @@ answer no runs its body instead.
 
 from __future__ import annotations
 
+import functools
+import re
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
+
+import torch
 
 _ASKS = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
 
@@ -40,3 +44,23 @@ def opened(func: Callable) -> Callable:
 
 
 _copies: dict[Callable, Callable] = {}
+
+
+# Operators whose kernel is Python: those of torch.library, mostly.
+
+_KERNEL = re.compile(r"^CPU: registered at .*\.py:\d+", re.MULTILINE)
+_CPU = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
+
+
+@functools.cache
+def has_python_kernel(name: str) -> bool:
+    return _KERNEL.search(torch._C._dispatch_dump_table(name)) is not None
+
+
+def kernel(func: Any, tensors: Iterable[torch.Tensor]) -> Callable | None:
+    """What runs the Python kernel of an operator, without asking the doors about the operator."""
+    if not isinstance(func, torch._ops.OpOverload) or not has_python_kernel(func.name()):
+        return None
+    if not all(t.device.type == "cpu" for t in tensors):
+        return None
+    return functools.partial(func.redispatch, _CPU)

@@ -35,7 +35,7 @@ class recorded(Undone):
         self._recording, self._watch = recording, watch
         self._steps: list[Callable[[], Any]] = []
         # Before 2.10, what PyTorch takes off its stack has to be held by somebody else, too.
-        self._doors = OperatorDoor(recording), FunctionDoor(recording)
+        self._doors = recording.doors = OperatorDoor(recording), FunctionDoor(recording)
 
     def _set_up(self) -> None:
         recording, later = self._recording, self._steps.append

@@ -169,14 +169,50 @@ def test_a_custom_op_of_python(library, target):
     assert mine.calls == 2
 
 
-def test_an_operator_without_a_converter_is_opened_or_missing(library):
-    # The body of neither is Python that a door can see: both are missing by their own names.
+def test_an_operator_of_python_without_a_converter_is_opened(library):
     def forward(m, x):
         return torch.ops.hxtest.twice(x) + library(x)
 
-    with pytest.raises(hx.MissingConverters) as caught:
-        asked(Call(forward), torch.randn(3))
-    assert {m.target for m in caught.value.missing} == {"hxtest::thrice", "hxtest::twice"}
+    program = asked(Call(forward), torch.randn(3))
+    assert program.ops == ["Mul", "Mul", "Add"]
+    assert not program.report.escapes
+
+
+def test_sizes_stay_sizes_within_an_operator_of_python():
+    @torch.library.custom_op("hxtest::flattened", mutates_args=())
+    def flattened(x: torch.Tensor) -> torch.Tensor:
+        return F.relu(x).reshape(x.shape[0] * 2, -1)
+
+    program = hx.export(lambda x: flattened(x) + 1, torch.randn(3, 4), dynamic={"x": {0: "n"}})
+    assert not program.report.escapes
+    x = torch.randn(5, 4)
+    torch.testing.assert_close(program.run(x), flattened(x) + 1)
+
+
+def test_an_operator_of_python_that_writes_to_its_argument_is_missing():
+    @torch.library.custom_op("hxtest::raised", mutates_args=("x",))
+    def raised(x: torch.Tensor) -> None:
+        x.add_(1)
+        x[0] = 2
+
+    def model(x):
+        y = x * 1
+        raised(y)
+        return y
+
+    with pytest.raises(hx.MissingConverters, match="hxtest::raised"):
+        hx.export(model, torch.randn(3, 4))
+
+
+def test_an_operator_whose_kernel_goes_through_numpy_is_missing_by_its_name():
+    @torch.library.custom_op("hxtest::by_numpy", mutates_args=())
+    def by_numpy(x: torch.Tensor) -> torch.Tensor:
+        return torch.from_numpy(x.numpy() * 2)
+
+    with pytest.raises(hx.MissingConverters, match="hands memory to other code") as caught:
+        hx.export(lambda x: by_numpy(x) + by_numpy(x * 3), torch.randn(3))
+    (missing,) = caught.value.missing
+    assert missing.target == "hxtest::by_numpy" and missing.count == 2
 
 
 # Functions and methods of other packages.
