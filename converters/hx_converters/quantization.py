@@ -121,3 +121,8 @@ def fused_moving_avg_obs_fake_quant(
         return self
     axis = ch_axis % self.rank if per_row_fake_quant else None
     return _fake(op, self, scale, zero_point, quant_min, quant_max, axis)
+
+
+@converter("torch._int_mm", cases=[case("int8[n,8]", "int8[8,16]")])
+def int_mm(op, self, mat2):
+    return op.MatMulInteger(self, mat2)

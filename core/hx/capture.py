@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from . import accounts, callables, dims, dtypes, foreign, pairs, shallow, structures
+from . import accounts, callables, dims, dtypes, foreign, pairs, shallow, structures, wrappers
 from . import dynamic as dynamic_axes
 from .ahead import Ahead
 from .choices import Choices
@@ -393,7 +393,10 @@ def _name_tensors(recording: Recording) -> None:
     for held in (shallow.parameters, shallow.buffers):
         for path, module in recording.modules:
             for name, tensor in held(module).items():
-                recording.name_tensor(tensor, f"{path}.{name}" if path else name)
+                whole = f"{path}.{name}" if path else name
+                for each, part in wrappers.inside(tensor, whole):
+                    recording.name_tensor(part, each)
+                    recording.wraps |= part is not tensor
     for path, module in recording.modules:
         recording.states.add(id(vars(module)))
         for attribute, thing in shallow.own(module):

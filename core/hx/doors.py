@@ -7,7 +7,7 @@ from typing import Any
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from . import accounts, targets
+from . import accounts, targets, wrappers
 from .call import tensors_in
 from .errors import HxError
 from .liveness import COUNTED_LATER
@@ -34,6 +34,9 @@ class Door:
         if recording.beneath is not None and recording.beneath[1] != key:
             recording.operators += 1
         try:
+            kind = wrappers.among(args, kwargs) if recording.wraps else None
+            if kind is not None:
+                return wrappers.follow(recording, func, args, kwargs, kind, self)
             result = recording.call(key, func, args, kwargs, self)
             if self.level == "operator":
                 recording.live.counted_later(tensors_in([result]))

@@ -91,6 +91,7 @@ class Recording:
         self.unfilled = False  # compiled code got memory that it fills by itself
         self.actions: dict[Any, Callable] = {}
         self.opening: list[Any] = []
+        self.wraps = False  # whether some tensors of the model hold others
         self.doors: tuple[Any, ...] = ()  # those of torch
 
     # Values.
