@@ -364,3 +364,17 @@ def test_a_mask_of_positions_and_padding(tmp_path):
     _, run = exported(model, given, tmp_path=tmp_path, dynamic={"padding": {0: "n", 1: "s"}})
     other = torch.tensor([[0, 1, 1, 1]] * 3, dtype=torch.bool)
     same(run(other), model(other))
+
+
+def test_a_choice_within_a_map():
+    def model(xs, pred):
+        def each(x, pred, y):
+            return torch.cond(pred, lambda x, y: x + y, lambda x, y: x.cos() * y, [x, y])
+
+        return higher_map(each, xs, pred, xs[0])
+
+    xs = torch.randn(3, 2)
+    program = hx.export(model, (xs, torch.tensor(True)), dynamic={"xs": {0: "n"}})
+    for pred in (torch.tensor(True), torch.tensor(False)):
+        xs = torch.randn(4, 2)
+        torch.testing.assert_close(program.run(xs, pred), model(xs, pred))

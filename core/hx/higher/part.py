@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import _disable_current_modes
 
 from .. import dims
 from ..errors import Unaccounted, Unsupported
@@ -141,8 +142,11 @@ class Higher:
         converted[self.target] = converted.get(self.target, 0) + 1
 
     def real(self, function: Callable[[], Any]) -> Any:
-        """What really comes out: PyTorch's own answer, which nobody records."""
-        with self.engine():
+        """What really comes out: PyTorch's own answer, which nobody records.
+
+        No door may be there, either: its own operators of this kind ask whether one is.
+        """
+        with self.engine(), _disable_current_modes():
             return function()
 
 
