@@ -153,7 +153,7 @@ def nonzero_static(op, input, *, size, fill_value=-1):
 # Where they would go.
 
 
-def _places(op, bounds, x, right, dtype):
+def places(op, bounds, x, right, dtype):
     """How many of the bounds, along the last axis, come before each of x."""
     below = op.Not((op.Greater if right else op.GreaterOrEqual)(bounds, op.Unsqueeze(x, [-1])))
     return op.ReduceSum(op.cast(below, dtype), [below.rank - 1], keepdims=0)
@@ -175,7 +175,7 @@ def searchsorted(op, input, values, *, out_int32=False, right=False, side=None, 
     bounds, x = op.cast(bounds, kind), op.cast(x, kind)
     if bounds.rank > 1:
         bounds = op.Unsqueeze(bounds, [-2])
-    return _places(op, bounds, x, right or side == "right", dtype)
+    return places(op, bounds, x, right or side == "right", dtype)
 
 
 @converter("torch.bucketize", cases=[case("float32[n,3]", _sorted)])

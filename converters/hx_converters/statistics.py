@@ -8,7 +8,7 @@ from hx.lazy import torch
 from ._common import moved, one_axis, scalars_too
 from ._halves import rounded_once
 from .arithmetic import between
-from .ordering import in_order
+from .ordering import in_order, places
 from .reduction import count_of, reduced
 from .scattering import ADDS
 
@@ -191,6 +191,47 @@ def histc(op, input, bins=100, min=0, max=0):
     empty = op.Expand(op.constant(0, x.dtype), op.sizes([bins + 1]))
     counts = op.ScatterElements(empty, place, ones, axis=0, reduction="add")
     return op.Slice(counts, [0], op.sizes([bins]), [0])
+
+
+@converter("torch.histogram", cases=[
+    case("float32[n,3]", 4, range=(-1.0, 1.0), opsets=ADDS),
+    case("float32[n,3]", 4, weight="float32[n,3]", density=True, opsets=ADDS),
+    case("float32[n,3]", lambda: torch.tensor([-1.0, -0.5, 0.0, 2.0]), opsets=ADDS),
+])  # fmt: skip
+def histogram(op, input, bins, *, range=None, weight=None, density=False):
+    x = _flat(op, input)
+    edges = _edges(op, x, bins, range) if isinstance(bins, int) else bins
+    count = bins if isinstance(bins, int) else op.Sub(op.Shape(bins), 1)
+    place = op.Sub(places(op, edges, x, True, torch.int64), 1)
+    last = op.Gather(edges, [-1])
+    place = op.Where(op.Equal(x, last), op.Sub(count, 1), place)  # the last bin has both its ends
+    outside = op.Or(op.Less(x, op.Gather(edges, [0])), op.Not(op.LessOrEqual(x, last)))
+    place = op.Where(outside, count, place)  # one bin more
+    each = op.Expand(op.constant(1, x.dtype), op.Shape(x)) if weight is None else _flat(op, weight)
+    empty = op.Expand(op.constant(0, x.dtype), op.Reshape(op.Add(count, 1), [1]))
+    sums = op.ScatterElements(empty, place, each, axis=0, reduction="add")
+    sums = op.Slice(sums, [0], op.Reshape(count, [1]), [0])
+    if density:
+        widths = op.Sub(op.Slice(edges, [1], [2**62], [0]), op.Slice(edges, [0], [-1], [0]))
+        sums = op.Div(op.Div(sums, op.ReduceSum(sums, [0], keepdims=1)), widths)
+    return sums, edges
+
+
+def _edges(op, x, bins, range):
+    """As many equal bins as asked for, between two numbers or over all that there is."""
+    if any(type(n) is int and n == 0 for n in x.shape):
+        range = range or (0.0, 1.0)
+    if range is not None:
+        return op.constant(torch.linspace(*range, bins + 1, dtype=x.dtype))
+    low, high = op.ReduceMin(x, [0], keepdims=1), op.ReduceMax(x, [0], keepdims=1)
+    half = op.Mul(op.cast(op.Equal(low, high), x.dtype), 0.5)
+    low, high = op.Sub(low, half), op.Add(high, half)
+    step = op.Div(op.Sub(high, low), bins)
+    up = torch.arange(bins + 1, dtype=x.dtype)
+    # From both ends, as torch.linspace has it: the last edge is the largest element itself.
+    first = op.Add(low, op.Mul(step, op.constant(up)))
+    second = op.Sub(high, op.Mul(step, op.constant(up.flip(0))))
+    return op.Where(op.constant(up < (bins + 1) // 2), first, second)
 
 
 @converter("torch.bincount", cases=[case("int64[n]<5", minlength=5, opsets=ADDS)])
