@@ -375,6 +375,21 @@ def test_a_choice_within_a_map():
 
     xs = torch.randn(3, 2)
     program = hx.export(model, (xs, torch.tensor(True)), dynamic={"xs": {0: "n"}})
-    for pred in (torch.tensor(True), torch.tensor(False)):
+    for pred in (True, False):
         xs = torch.randn(4, 2)
-        torch.testing.assert_close(program.run(xs, pred), model(xs, pred))
+        expected = xs + xs[0] if pred else xs.cos() * xs[0]
+        torch.testing.assert_close(program.run(xs, torch.tensor(pred)), expected)
+
+
+def test_a_choice_within_a_map_of_an_exported_program():
+    class Model(nn.Module):
+        def forward(self, xs, pred, y):
+            def each(x, pred, y):
+                return torch.cond(pred, lambda x, y: x + y, lambda x, y: x.cos() * y, [x, y])
+
+            return higher_map(each, xs, pred, y)
+
+    args = torch.randn(3, 2), torch.tensor(True), torch.randn(2)
+    program = hx.export(torch.export.export(Model(), args, strict=False).module(), args)
+    xs, _, y = args
+    torch.testing.assert_close(program.run(xs, torch.tensor(False), y), xs.cos() * y)

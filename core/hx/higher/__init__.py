@@ -15,7 +15,7 @@ import torch
 
 from ..errors import HxError
 from ..recording import Recording
-from .branch import cond
+from .branch import cond, taken
 from .functional import functional_call, refused, vmap
 from .loop import while_loop
 from .scan import associative_scan, map_op, mapped, scan, scan_op
@@ -63,7 +63,7 @@ def hooks(recording: Recording) -> dict[Any, Callable]:
 def _hook(recording: Recording, do: Callable) -> Callable:
     def hook(original, args, kwargs):
         if recording.busy:
-            return original(*args, **kwargs)
+            return taken(*args, **kwargs) if do is cond else original(*args, **kwargs)
         try:
             return do(recording, original, args, kwargs)
         except HxError as e:

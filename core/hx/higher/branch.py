@@ -51,6 +51,11 @@ def cond(recording: Recording, original, args, kwargs):
     return pytree.tree_unflatten(result, yes.spec)
 
 
+def taken(pred: Any, true_fn: Any, false_fn: Any, operands: Any = ()) -> Any:
+    """What torch.cond computes, without its compiler, which no recording may be around."""
+    return (true_fn if pred else false_fn)(*operands)
+
+
 def _shared(call: Higher, nodes: list[Node], a: Any, b: Any) -> list[int | None]:
     """Sizes that are the same in both branches."""
     both = zip(a.shape, b.shape)
