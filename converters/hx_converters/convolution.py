@@ -128,3 +128,14 @@ def convolution(op, input, weight, bias, stride, padding, dilation, transposed, 
 def conv_transpose(op, input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1,
                    dilation=1):  # fmt: skip
     return _transposed(op, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+@converter("torch.ops.aten._convolution",
+           cases=[case("float32[n,3,9]", "float32[4,3,3]", None, [1], [1], [1], False, [0], 1,
+                       False, False, True, True)])  # fmt: skip
+def convolution_with_flags(op, input, weight, bias, stride, padding, dilation, transposed,
+                           output_padding, groups, *flags):  # fmt: skip
+    """What traces of TorchScript call, with what cuDNN and TF32 may do."""
+    return convolution(
+        op, input, weight, bias, stride, padding, dilation, transposed, output_padding, groups
+    )

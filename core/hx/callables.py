@@ -1,8 +1,8 @@
 """The first door: Python callables that are hooked where they are, and what TorchScript runs.
 
 Module forwards and functions of other libraries, for which a converter is registered; the `apply`
-of custom autograd functions, for their converter or their `symbolic`; and scripted functions, whose
-inside no door can see.
+of custom autograd functions, for their converter or their `symbolic`; and what is scripted or
+traced, whose inside no door can see with its sizes.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ from typing import Any
 
 import torch
 
-from . import accounts, stored, symbolic, targets
+from . import accounts, scripted, stored, symbolic, targets
 from .call import Instead, has_complex, lift
 from .conversion import DECLINED, convert
-from .errors import Unsupported, Where
 from .recording import Recording
 from .registration import Registration
 
@@ -189,7 +188,7 @@ def _renamed(recording: Recording) -> Callable:
     return wrapper
 
 
-# TorchScript: its interpreter calls operators, with sizes that are plain numbers by then.
+# TorchScript: its own interpreter calls operators, with sizes that are plain numbers by then.
 
 
 def _scripted(recording: Recording) -> Callable:
@@ -199,7 +198,7 @@ def _scripted(recording: Recording) -> Callable:
                 return original(self, *args, **kwargs)
             python = python_of(self)
             if python is None:
-                raise refusal(self, recording.where())
+                return scripted.run(recording, self, args, kwargs)
             return python(*args, **kwargs)
 
         return call
@@ -216,19 +215,3 @@ def python_of(called: Any) -> Callable | None:
         return None
     scripted = getattr(called, "__name__", "") == "ScriptFunction"
     return getattr(called, "_torchdynamo_inline", None) if scripted else None
-
-
-def refusal(called: Any, where: Where | None = None, path: str = "") -> Unsupported:
-    """The error that names a module or function of TorchScript."""
-    if isinstance(called, torch._C.ScriptMethod):
-        owner: Any = called.owner
-        name, kind = owner._type().name(), "module"
-    else:
-        name = getattr(called, "original_name", "") or getattr(called, "name", "")
-        kind = "module" if isinstance(called, torch.jit.ScriptModule) else "function"
-    what = f"{path} ({name})" if path else name or "the model"
-    return Unsupported(
-        f"{what} is a TorchScript {kind}: its Python code is gone, and none of it can be watched",
-        where=where,
-        hint=f"export the {kind} that it was scripted or traced from",
-    )

@@ -10,7 +10,18 @@ from typing import Any
 
 import torch
 
-from . import accounts, callables, dims, dtypes, foreign, pairs, shallow, structures, wrappers
+from . import (
+    accounts,
+    callables,
+    dims,
+    dtypes,
+    foreign,
+    pairs,
+    scripted,
+    shallow,
+    structures,
+    wrappers,
+)
 from . import dynamic as dynamic_axes
 from .ahead import Ahead
 from .choices import Choices
@@ -158,7 +169,7 @@ def prepare(
 
 
 def _unwrapped(model: Any) -> Any:
-    """A compiled module is its original; a scripted one has no Python left to watch."""
+    """A compiled module is its original; one that has no weights yet cannot be run."""
     original = getattr(model, "_orig_mod", None)
     if isinstance(original, torch.nn.Module):
         model = original
@@ -168,9 +179,6 @@ def _unwrapped(model: Any) -> Any:
             hint="pass a torch.nn.Module or a function of tensors",
         )
     for path, module in [("", model), *root_of(model).named_modules()]:
-        scripted = isinstance(module, (torch.jit.ScriptModule, torch.jit.ScriptFunction))
-        if scripted and callables.python_of(module) is None:
-            raise callables.refusal(module, path=path)
         if isinstance(module, torch.nn.modules.lazy.LazyModuleMixin) and (
             module.has_uninitialized_params()  # type: ignore[misc]
         ):
@@ -197,6 +205,8 @@ def _flat(model: Any, args: tuple, kwargs: Mapping[str, Any]) -> list[tuple[str,
 def parameters_of(model: Any) -> list[inspect.Parameter]:
     function = model.forward if isinstance(model, torch.nn.Module) else model
     function = callables.python_of(function) or function
+    if isinstance(function, (torch._C.ScriptMethod, torch._C.ScriptFunction)):
+        return scripted.parameters_of(function)
     try:
         return list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):

@@ -281,7 +281,8 @@ class preserved:
 def _set_training(module: torch.nn.Module) -> None:
     """Not through eval(), which models override with effects of their own."""
     if isinstance(module, torch.jit.ScriptModule):
-        module.training = False
+        if hasattr(module, "training"):  # a frozen one has no mode
+            module.training = False
     else:
         vars(module)["training"] = False
 

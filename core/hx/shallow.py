@@ -22,7 +22,9 @@ _OF_EVERY = frozenset(vars(torch.nn.Module()))  # the attributes that every modu
 class Shallow:
     """One module, as it was."""
 
-    __slots__ = ("cls", "empty", "filled", "items", "module", "slots", "state", "training")
+    __slots__ = (
+        "cls", "empty", "filled", "items", "module", "scripted", "slots", "state", "training",
+    )  # fmt: skip
 
     def __init__(self, module: torch.nn.Module) -> None:
         self.module, self.cls, self.state = module, type(module), vars(module)
@@ -38,7 +40,8 @@ class Shallow:
         self.slots = list(_filled_slots(module))
         # The attributes of a scripted module live in C++.
         scripted = isinstance(module, torch.jit.ScriptModule)
-        self.training = module.training if scripted else None
+        self.scripted = scripted
+        self.training = getattr(module, "training", None) if scripted else None  # frozen: none
 
     def tensors(self) -> Iterator[tuple[str, str, torch.Tensor]]:
         """(name, kind, tensor) of all that it holds, directly or in a container."""
@@ -53,7 +56,7 @@ class Shallow:
                 for name, item in value.items() if isinstance(value, dict) else enumerate(value):
                     if isinstance(item, torch.Tensor):
                         yield f"{key}[{name}]", "attribute", item
-        if self.training is not None:
+        if self.scripted:
             for name, item in self.module.named_parameters(recurse=False):
                 yield name, "parameter", item
             for name, item in self.module.named_buffers(recurse=False):

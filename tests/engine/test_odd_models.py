@@ -444,6 +444,8 @@ MODELS = {
     "inference_mode, class": decorated_class(torch.inference_mode()),
     "vmap": lambda: torch.vmap(Base()),
     "functional_call": with_other_parameters,
+    "traced": lambda: torch.jit.trace(Base().eval(), torch.randn(2, 4)),
+    "scripted": lambda: torch.jit.script(nn.Sequential(nn.Linear(4, 4))),
     "jit.fork": lambda: of(lambda s, x: torch.jit.wait(torch.jit.fork(s.fc, x)) + s.fc2(x)),
 }
 
@@ -464,13 +466,11 @@ def test_a_model_that_others_have_wrapped(name, World):
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: torch.jit.trace(Base().eval(), torch.randn(2, 4)),
-        lambda: torch.jit.script(nn.Sequential(nn.Linear(4, 4))),
         lambda: torch.func.functionalize(Base()),
         lambda: torch.func.grad(lambda x: (x * x).sum()),
         lambda: lambda x: torch.func.jvp(torch.sin, (x,), (torch.ones_like(x),))[1],
     ],
-    ids=["traced", "scripted", "functionalize", "grad", "jvp"],
+    ids=["functionalize", "grad", "jvp"],
 )
 def test_what_cannot_be_watched_is_refused(make, World):
     model, x = make(), torch.randn(2, 4)
