@@ -210,7 +210,7 @@ class _Run:
             self.recording.name_tensor(x, self.recording.names.get(id(x), ""))
         return x
 
-    def loop(self, node: Any, times: int, goes_on: Any, *carried: Any) -> Sequence[Any]:
+    def loop(self, node: Any, times: Any, goes_on: Any, *carried: Any) -> Sequence[Any]:
         (body,) = node.blocks()
         if dims.is_dynamic(times):
             self.recording.escape("repeat", f"a loop of {times.poly} rounds", _place(node))
@@ -253,6 +253,7 @@ class _Run:
                 hint="export what it was scripted or traced from",
             )
         args, kwargs = _spelled(node.schema(), given)
+        result: Any
         if (space, name) == ("aten", "to"):
             result = _to(args, kwargs)
         elif (space, name) in (("aten", "tensor"), ("aten", "as_tensor")):
@@ -299,7 +300,7 @@ def _to(args: list[Any], kwargs: Mapping[str, Any]) -> torch.Tensor:
 
 
 def _title(called: Any) -> str:
-    if isinstance(called, torch._C.ScriptMethod):
+    if _owner(called):
         return called.owner._type().name()
     return getattr(called, "name", "") or "the model"
 
