@@ -44,6 +44,7 @@ def places(recording: Recording) -> list[tuple[Any, str, Callable]]:
     found += [(torch._C.ScriptFunction, "__call__", _scripted(recording))]
     found += [(torch._C.ScriptMethod, "__call__", _scripted(recording))]
     found += [(torch.Tensor, "_make_subclass", _renamed(recording))]
+    found += [(torch.Tensor, "_make_wrapper_subclass", _wrapped(recording))]
     if _apply() is None:  # from 2.15 on it has no code
         hook = _applied(recording)
         found += [(torch.autograd.Function, "apply", _bound(hook))]
@@ -182,6 +183,19 @@ def _renamed(recording: Recording) -> Callable:
                 finally:
                     recording.busy = False
             return made
+
+        return make
+
+    return wrapper
+
+
+def _wrapped(recording: Recording) -> Callable:
+    """A model may put a tensor around others as it runs: from then on they are looked for."""
+
+    def wrapper(original: Callable) -> Callable:
+        def make(*args, **kwargs):
+            recording.wraps = True
+            return original(*args, **kwargs)
 
         return make
 

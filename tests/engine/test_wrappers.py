@@ -95,3 +95,20 @@ def test_the_model_stays_as_it_was():
     before = model[0].weight
     hx.export(model, torch.randn(2, 8))
     assert model[0].weight is before and type(before) is Packed
+
+
+def test_a_weight_that_is_packed_while_the_model_runs():
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            whole = Packed.of(torch.randn(6, 8))
+            self.register_buffer("data8", whole.data8)
+            self.register_buffer("scale", whole.scale)
+
+        def forward(self, x):
+            return F.linear(x, Packed(self.data8, self.scale))
+
+    model = Model()
+    program = hx.export(model, torch.randn(2, 8), dynamic={"x": {0: "n"}})
+    x = torch.randn(5, 8)
+    torch.testing.assert_close(program.run(x), model(x), atol=1e-5, rtol=1e-5)
