@@ -156,7 +156,16 @@ def tensor(op, data, *, dtype=None):
 
 
 def _stacked(op, data, dtype):
+    if _all_numbers(data):
+        return op.constant(torch.tensor(data, dtype=dtype))
     if isinstance(data, (list, tuple)):
         parts = [op.Unsqueeze(_stacked(op, part, dtype), [0]) for part in data]
         return op.Concat(*parts, axis=0)
     return op.cast(data, dtype)
+
+
+def _all_numbers(data):
+    """Whether there is neither a tensor nor a size in it."""
+    if isinstance(data, (list, tuple)):
+        return all(map(_all_numbers, data))
+    return type(data) in (int, float, bool, complex)
