@@ -177,6 +177,7 @@ def test_a_child_that_ends_leaves_its_parents_files_alone(tmp_path):
 import os, sys, torch, hx
 sys.path[:0] = {[str(HERE), str(HERE.parent / "shared")]!r}
 from test_ahead import Chain, WIDE, forks
+torch.set_num_threads(1)  # threads of OpenMP do not survive a fork
 try:
     hx.export(Chain(forks).eval(), torch.randn(2, WIDE), sys.argv[1], verify=False)
 except ChildProcessError:
