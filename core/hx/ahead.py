@@ -21,6 +21,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
 from hx import wire
+from hx.errors import HxError
 
 if TYPE_CHECKING:
     import torch
@@ -98,8 +99,9 @@ class Ahead:
                         file.write(piece)
                     file.flush()
                     self._written.append((weight, file.tell()))
-        except Exception:
-            # What could not be written is written again by the save itself, which then tells why.
+        except (OSError, HxError, RuntimeError):
+            # A full disk, a tensor without bytes: the save writes all that is missing here itself,
+            # meets the same error, and tells it.
             pass
         finally:
             self._state = "over"

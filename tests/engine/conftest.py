@@ -23,6 +23,15 @@ from hx.recording import _local
 from hx.targets import innermost
 
 
+@pytest.fixture
+def one_core():
+    """One thread for models: small ones would wait for each other, and other cores are idle."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.fixture(autouse=True)
 def seeded():
     torch.manual_seed(0)

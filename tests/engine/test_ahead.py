@@ -24,13 +24,7 @@ WIDE = 256  # a square weight of this width is large enough to be written ahead
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
 
-@pytest.fixture(autouse=True)
-def idle_core():
-    """One core for the model: another is free, where there are several."""
-    was = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(was)
+pytestmark = pytest.mark.usefixtures("one_core")
 
 
 class Chain(nn.Module):

@@ -21,13 +21,7 @@ from torch import nn
 
 import hx
 
-
-@pytest.fixture(autouse=True)
-def one_core():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_core")
 
 
 class Net(nn.Module):

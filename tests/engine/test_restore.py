@@ -29,13 +29,7 @@ from hx.recording import Recording
 THOROUGH = bool(os.environ.get("HX_THOROUGH"))
 
 
-@pytest.fixture(autouse=True)
-def one_core():
-    """The models are small: threads would mostly wait for each other."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_core")
 
 
 class Stop(Exception):
