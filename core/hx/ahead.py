@@ -15,7 +15,7 @@ import itertools
 import operator
 import os
 from builtins import len  # their own: `world` hooks those of the model
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
@@ -24,9 +24,11 @@ from hx import wire
 from hx.errors import HxError
 
 if TYPE_CHECKING:
-    import torch
+    import onnx_ir
 
     from hx.values import Constant
+
+    Made = Callable[[], onnx_ir.TensorProtocol]
 
 
 class Ahead:
@@ -38,21 +40,18 @@ class Ahead:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._put: list[Constant] = []
-        self._work: SimpleQueue[tuple[str, torch.Tensor] | None] = SimpleQueue()
+        self._put: list[tuple[Constant, str]] = []
+        self._work: SimpleQueue[Made | None] = SimpleQueue()
         self._limit: int | None = None  # how many of those that were put are wanted, once known
         self._written: list[tuple[wire.Weight, int]] = []  # each with its end in the file
         self._state = ""  # of the thread: "" before it was started, "asked", "running", "over"
         self._over: SimpleQueue[None] = SimpleQueue()
         self._process = os.getpid()
 
-    def put(self, constant: Constant) -> None:
-        """A constant that a node reads."""
-        tensor = constant.tensor
-        if not wire.is_early(constant.name, tensor) or not tensor.is_cpu:
-            return
-        self._put.append(constant)
-        self._work.put((constant.name, tensor))  # as it is: a write may give it another one
+    def put(self, constant: Constant, name: str, made: Made) -> None:
+        """A constant that a node reads, and how what is stored of it is made, under which name."""
+        self._put.append((constant, name))
+        self._work.put(made)
         if not self._state:
             self._state = "asked"
             _thread.start_new_thread(self._run, ())
@@ -60,10 +59,10 @@ class Ahead:
     def keep(self, early: Sequence[wire.Weight]) -> tuple[int, int]:
         """How many of the weights that the file begins with are in it, and where they end."""
         names = [weight.proto.name for weight in early]
-        same = map(operator.eq, (constant.name for constant in self._put), names)
+        same = map(operator.eq, (name for _, name in self._put), names)
         self._stop(len(list(itertools.takewhile(bool, same))))
         count, end = 0, wire.START
-        for constant, (weight, its_end), final in zip(self._put, self._written, early):
+        for (constant, _), (weight, its_end), final in zip(self._put, self._written, early):
             if constant.written() or not _same(weight, final):
                 break
             count, end = count + 1, its_end
@@ -91,8 +90,8 @@ class Ahead:
         try:
             with self._path.open("r+b", buffering=wire.BUFFER) as file:
                 file.seek(wire.START)
-                while (next_one := self._work.get()) is not None:
-                    weight = wire.weight(*next_one)
+                while (made := self._work.get()) is not None:
+                    weight = wire.weight(made())
                     for piece in wire.inline(weight):
                         if self._past():
                             return

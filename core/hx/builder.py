@@ -31,7 +31,7 @@ class Builder:
         self.sizes = sizes.Sizes(self)
         self.value_of: Any = None  # torch.Tensor -> Value, set by the recording
         self.kept: Any = self.constant  # a constant over memory that may be written to, likewise
-        self.first_read: Any = lambda constant: None  # told of each constant that a node reads
+        self.added: Any = lambda node: None  # told of each node
         self.domains: dict[str, int] = {}
         self._constants: dict[Any, Constant] = {}
         self._serial = 0
@@ -186,7 +186,6 @@ class Builder:
         for value in node.inputs:
             if isinstance(value, Constant) and not value.used:
                 value.used = True
-                self.first_read(value)
         if any(v is not None and v.dtype in dtypes.COMPLEX for v in (*node.inputs, *node.outputs)):
             raise Unsupported(
                 f"{node.op} was to be written with complex numbers, and no edge of a graph has any",
@@ -195,6 +194,7 @@ class Builder:
         for output in node.outputs:
             output.node = node
         self.nodes.append(node)
+        self.added(node)
 
     def _custom(self, op, domain, inputs, attributes, count, results) -> list[Value]:
         self.domains.setdefault(domain, 1)

@@ -27,6 +27,7 @@ from .ahead import Ahead
 from .choices import Choices
 from .errors import ExportError, Unsupported, UsageError, Where
 from .findings import origin
+from .forecast import Forecast
 from .liveness import storage_key
 from .modelstate import preserved
 from .op import Op
@@ -296,8 +297,9 @@ def _run(
     recording = Recording(Choices(registry, opset), opset, guard, prepared.slim)
     recording.dry, recording.traces = prepared.dry, prepared.traces
     recording.live.keep = keep
-    if ahead is not None:
-        recording.builder.first_read = ahead.put
+    forecast = None if ahead is None else Forecast(ahead)
+    if forecast is not None:
+        recording.builder.added = forecast.node
     recording.model = model
     guard.draws.seen = False
     recording.modules = guard.modules
@@ -325,6 +327,8 @@ def _run(
             found.returned = _structure(result)
 
     inside(recorded(recording, watch), run)
+    if forecast is not None:
+        forecast.node(None)
     found.compiled = foreign.unseen(recording)
     for one in found.compiled:
         found.notes.append(

@@ -1,24 +1,29 @@
 """What a weight holds, without holding it: in a file, in the user's own tensor, or cast from those.
 
-Each has a `dtype` and a `shape`, gives its bytes in pieces (`chunks`), or as one tensor (`load`),
-and answers two that are the same bytes with the same `region`. Imports torch: import it late.
+Each has a `dtype` and a `shape`, gives its bytes in pieces (`chunks`: each is valid until so many
+more as `wire.BEHIND` says were asked for, and the next one is), or as one tensor (`load`), and
+answers two that are the same bytes with the same `region`. Imports torch: import it late.
 """
 
 from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Hashable, Iterator
+from collections import deque
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import torch
 
 from .errors import ExportError
 from .weights import TorchTensor
+from .wire import BEHIND
 
+Room = TypeVar("Room")
+ROW_MAJOR = torch.contiguous_format
 PIECE = 1 << 20  # small enough to stay in the cache of a core between being read and written
 
 
@@ -46,11 +51,11 @@ class Stored:
         return math.prod(self.shape) * self.dtype.itemsize
 
     def chunks(self) -> Iterator[memoryview]:
-        """Read into one buffer, over and over: a piece is valid until the next one."""
-        room, left = memoryview(bytearray(min(PIECE, self.nbytes))), self.nbytes
+        left = self.nbytes
+        rooms = _in_turn(lambda: memoryview(bytearray(min(PIECE, self.nbytes))))
         with self._opened() as file:
             while left:
-                piece = self._fill(file, room[: min(PIECE, left)])
+                piece = self._fill(file, next(rooms)[: min(PIECE, left)])
                 left -= len(piece)
                 yield piece
 
@@ -139,6 +144,47 @@ class Cast:
 
     def region(self) -> Hashable:
         return self.of.region(), self.dtype
+
+
+@dataclass(frozen=True, eq=False)
+class Scaled:
+    """Another content times factors that are broadcast to its shape, row by row."""
+
+    of: Content
+    factors: torch.Tensor
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.of.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.of.shape
+
+    def chunks(self) -> Iterator[memoryview]:
+        if not math.prod(self.shape):
+            return
+        rows = self.of.load()
+        step = max(1, PIECE * len(rows) // (rows.numel() * rows.element_size()))
+        factors = self.factors.expand(len(rows), *self.factors.shape[1:])
+        rooms = _in_turn(lambda: torch.empty_like(rows[:step], memory_format=ROW_MAJOR))
+        for part, factor, room in zip(rows.split(step), factors.split(step), rooms):
+            made = torch.mul(part, factor, out=room[: len(part)])
+            yield made.reshape(-1).view(torch.uint8).numpy().data
+
+    def load(self) -> torch.Tensor:
+        return self.of.load() * self.factors
+
+    def region(self) -> Hashable:
+        return self.of.region(), self.factors.numpy().tobytes()
+
+
+def _in_turn(make: Callable[[], Room]) -> Iterator[Room]:
+    """The few buffers that a piece after the other is made in."""
+    made: deque[Room] = deque()
+    while True:
+        made.append(make() if len(made) <= BEHIND else made.popleft())
+        yield made[-1]
 
 
 def cast(content: Content, *dtypes: torch.dtype) -> Content:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import onnx_ir as ir
 import torch
 from onnx_ir import convenience
 
-from . import dims, dtypes, wire
+from . import batchnorm, dims, dtypes, wire
 from .naming import Names, namespace, node_name
 from .simplify import simpler
 from .values import Absent, Body, Constant, Node, Value
-from .weights import StreamedTensor, TorchTensor
+from .weights import TorchTensor, as_stored
 
 # The IR version that came with each opset: what an old runtime can read.
 _IR = dict(zip(range(13, 27), (7, 7, 8, 8, 8, 8, 9, 9, 10, 10, 11, 12, 13, 13)))
@@ -149,8 +150,13 @@ def build(
     merger = _Merger()
     nodes = merger.merge(nodes, {})
     outputs = [(n, merger.now(v)) for n, v in outputs]
+    wanted = [v for _, v in outputs]
+    nodes = live(nodes, wanted)
+    uses = Counter(id(v) for node in nodes for v in _reads(node))
+    uses.update(map(id, wanted))
+    nodes = batchnorm.fold(nodes, uses)
     assembler = _Assembler(inputs, opset, domains, classes)
-    model = assembler.model(live(nodes, [v for _, v in outputs]), outputs, name)
+    model = assembler.model(nodes, outputs, name)
     if names is not None:
         found = {key: value.name or "" for key, value in assembler.values.items()}
         names.update(found)
@@ -211,16 +217,11 @@ class _Assembler:
             if not isinstance(value, Constant):
                 raise AssertionError(f"{value!r} is read before it is written")
             name = self.names.claim(value.name or "const")
-            tensor: ir.TensorProtocol = (
-                StreamedTensor(value.content, name)
-                if isinstance(value, Absent)
-                else TorchTensor(value.tensor, name=name)
-            )
             found = self.values[id(value)] = ir.Value(
                 name=name,
                 type=ir.TensorType(ir.DataType(dtypes.NUMBER[value.dtype])),
                 shape=ir.Shape(list(value.tensor.shape)),
-                const_value=tensor,
+                const_value=as_stored(value, name),
             )
             if wire.is_early(value.name, value.tensor):
                 found.meta[wire.EARLY] = True
@@ -245,6 +246,7 @@ class _Assembler:
         )  # fmt: skip
         if origin is not None:
             made_node.metadata_props.update(self.provenance(origin))
+        made_node.metadata_props.update(node.notes)
         return made_node
 
     def provenance(self, origin) -> dict[str, str]:

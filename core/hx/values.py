@@ -168,8 +168,7 @@ class Node:
     outputs: list[Value]
     attributes: dict[str, Any]
     origin: Origin | None = None
-    version: int | None = None
-    notes: dict[str, str] = field(default_factory=dict)
+    notes: dict[str, str] = field(default_factory=dict)  # more of its metadata in the file
 
 
 @dataclass(slots=True, eq=False)

@@ -19,6 +19,7 @@ import torch
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from hx.errors import Unsupported
+from hx.values import Absent, Constant
 
 PIECE = 16 << 20
 
@@ -159,6 +160,13 @@ class StreamedTensor(ir.LazyTensor):
     def tofile(self, file: Any) -> None:
         for chunk in self.chunks():
             file.write(chunk)
+
+
+def as_stored(constant: Constant, name: str) -> TorchTensor | StreamedTensor:
+    """What an initializer of this name holds."""
+    if isinstance(constant, Absent):
+        return StreamedTensor(constant.content, name)
+    return TorchTensor(constant.tensor, name)
 
 
 def _refuse_what_has_no_bytes(tensor: torch.Tensor, name: str | None) -> None:

@@ -34,6 +34,7 @@ PAGE, LARGE, ALIGN = 4096, 64 << 10, 64  # large tensors start on a page, so tha
 STEP = 16 << 20
 EARLY = "hx.early"  # what marks an initializer of a model that comes before its graph
 BUFFER = 1 << 20
+BEHIND = 2  # stretches of bytes that are still needed when the next one is asked for
 BRIEF = 256 << 10  # bytes whose checksum takes no longer than asking another thread for it
 
 # Tags: (field number << 3) | type, for ModelProto.ir_version and .graph, GraphProto.node and
@@ -117,12 +118,9 @@ def is_early(name: str, tensor: torch.Tensor) -> bool:
     return bool(name) and tensor.numel() * tensor.element_size() >= LARGE
 
 
-def weight(name: str, tensor: torch.Tensor) -> Weight:
-    """The weight that a tensor is under this name."""
-    from hx.weights import TorchTensor
-
-    made = TorchTensor(tensor, name)
-    return Weight(_head(name, made), made, made.nbytes, early=True)
+def weight(tensor: onnx_ir.TensorProtocol) -> Weight:
+    """One that comes before the graph."""
+    return Weight(_head(tensor.name or "", tensor), tensor, tensor.nbytes, early=True)
 
 
 def start(parts: Parts, size: int) -> bytes:
@@ -177,7 +175,7 @@ def write_data(parts: Parts, write: Write) -> tuple[dict[int, int], str]:
             else:
                 waiting.append(pool.submit(zlib.crc32, data))
             write(data)
-            settle(2)  # more would keep more stretches in memory
+            settle(BEHIND)
             at += len(data)
 
         for place, weight in enumerate(parts.weights):

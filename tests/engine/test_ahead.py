@@ -35,6 +35,7 @@ class Chain(nn.Module):
         self.does = forward
         self.layers = nn.ModuleList(nn.Linear(WIDE, WIDE) for _ in range(count))
         self.register_buffer("table", torch.randn(WIDE, WIDE))
+        self.norm, self.other_norm = nn.BatchNorm1d(WIDE), nn.BatchNorm1d(WIDE)
 
     def forward(self, x):
         return self.does(self, x)
@@ -97,6 +98,22 @@ def rebound(self, x):
     return y @ self.table
 
 
+def normalized(self, x):
+    return run([self.layers[0], self.norm, *self.layers[1:], self.other_norm], x)
+
+
+def normalized_at_once(self, x):
+    """In the weights of the first layer, and of one whose result is read elsewhere too."""
+    y = self.layers[1](self.norm(self.layers[0](x)))
+    return self.other_norm(y) + self.layers[2](y)
+
+
+def normalized_and_written(self, x):
+    y = self.norm(self.layers[0](x))
+    self.norm.running_var *= 2
+    return self.layers[1](y) + self.norm(self.layers[2](x))
+
+
 def threads_are_counted(self, x):
     y = run(self.layers, x)
     return y * threading.active_count()
@@ -113,7 +130,8 @@ def forks(self, x):
 
 FORWARDS = [
     plain, last_unused, one_unused, first_unused, twice, another_name, written_after_use,
-    written_before_use, written_through_data, rebound, threads_are_counted,
+    written_before_use, written_through_data, rebound, normalized, normalized_at_once,
+    normalized_and_written, threads_are_counted,
 ]  # fmt: skip
 
 

@@ -762,3 +762,21 @@ def test_a_program_of_such_a_model_runs(real, file, tmp_path):
         torch.testing.assert_close(program.run(IDS), real(IDS), rtol=1e-4, atol=1e-4)
     with pytest.raises(UsageError, match="one by one"):
         program.check_nodes()
+
+
+@pytest.mark.parametrize("dtype", [None, "float16"])
+def test_the_data_file_has_the_same_name_again(tmp_path, dtype):
+    """Its name is made of sums over pieces that come while the ones before are still summed up."""
+    wide = nn.Linear(2048, 2048)
+    save_file(wide.state_dict(), tmp_path / "w.safetensors")
+    with torch.device("meta"):
+        empty = nn.Linear(2048, 2048)
+    names = set()
+    for attempt in range(3):
+        folder = tmp_path / str(attempt)
+        folder.mkdir()
+        x = torch.randn(2, 2048)
+        hx.export(empty, x, folder / "m.onnx", weights=tmp_path / "w.safetensors", verify=False,
+                  external_data=True, dtype=dtype)  # fmt: skip
+        names.add(tuple(sorted(path.name for path in folder.iterdir())))
+    assert len(names) == 1 and len(*names) == 2

@@ -23,7 +23,10 @@ def test_resnet(torchvision, uneven, name):
     program = hx.export(model, torch.randn(2, 3, 64, 64), dynamic={"x": BATCH})
     assert program.proof.ok
     weights = {n for n in program.model.graph.initializers if not n.startswith("const")}
-    assert weights <= set(model.state_dict()) and "fc.weight" in weights
+    folded = {n for n in weights if n.endswith(".folded")}  # the normalizations are in these
+    assert weights - folded <= set(model.state_dict()) and "fc.weight" in weights
+    assert {n.removesuffix(".folded") for n in folded if ".weight" in n} <= set(model.state_dict())
+    assert not any(node.op_type == "BatchNormalization" for node in program.model.graph)
 
 
 def test_intermediate_layers_as_outputs(torchvision, uneven):

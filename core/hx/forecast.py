@@ -1,0 +1,56 @@
+"""Which weights the file is going to begin with, as far as the nodes recorded so far tell.
+
+They are those that the nodes read, in that order: but a weight that the next node has a part in
+(see `batchnorm`) waits for that node.
+"""
+
+from __future__ import annotations
+
+import functools
+
+from . import batchnorm, wire
+from .ahead import Ahead
+from .values import Constant, Node
+from .weights import StreamedTensor, TorchTensor, as_stored
+
+
+class Forecast:
+    """Puts the weights of the nodes that it is told of where they can be written ahead."""
+
+    def __init__(self, ahead: Ahead) -> None:
+        self._ahead = ahead
+        self._layer: Node | None = None  # whose weights the next node may have a part in
+        self._put: dict[int, Constant] = {}  # by id
+
+    def node(self, node: Node | None) -> None:
+        """The next node; None when there is none."""
+        layer, self._layer = self._layer, None
+        if layer is not None:
+            self._read(layer, node if node is not None and batchnorm.fits(layer, node) else None)
+        if node is not None and batchnorm.is_layer(node):
+            self._layer = node
+        elif node is not None:
+            self._read(node)
+
+    def _read(self, node: Node, norm: Node | None = None) -> None:
+        for place, value in enumerate(node.inputs):
+            if not isinstance(value, Constant) or id(value) in self._put:
+                continue
+            tensor = value.tensor
+            if not wire.is_early(value.name, tensor) or not tensor.is_cpu:
+                continue
+            self._put[id(value)] = value
+            if norm is not None and place == 1:
+                name = batchnorm.folded_name(value.name)
+                self._ahead.put(value, name, functools.partial(_folded, node, norm, name))
+            else:  # the tensor as it is: a write may give the constant another one
+                made = functools.partial(TorchTensor, tensor, value.name)
+                self._ahead.put(value, value.name, made)
+
+
+def _folded(layer: Node, norm: Node, name: str) -> TorchTensor | StreamedTensor:
+    """Made where it is written: by the thread."""
+    made = batchnorm.folded(layer, norm) or layer
+    weight = made.inputs[1]
+    assert isinstance(weight, Constant)
+    return as_stored(weight, name)
