@@ -1,4 +1,4 @@
-"""Fake quantization: rounded to the numbers that few bits can hold, and back."""
+"""Rounded to the numbers that few bits can hold, and back: what is fake, and what stays so."""
 
 from __future__ import annotations
 
@@ -31,17 +31,29 @@ def _fake(op, x, scale, zero_point, low, high, axis=None):
     floating = is_value(zero_point) and zero_point.dtype.is_floating_point
     if x.dtype != torch.float32 or floating or low < held.min or high > held.max:
         return _by_hand(op, x, scale, zero_point, low, high, axis)
+    parts = _parts(op, scale, zero_point, kind, axis)
+    return op.DequantizeLinear(_quantized(op, x, parts, low, high, axis), *parts, **_along(axis))
+
+
+def _parts(op, scale, zero_point, kind, axis):
+    """The scale and the zero point as ONNX wants them beside numbers of some kind."""
     parts = [_number(op, scale, torch.float32), _number(op, zero_point, kind)]
-    if axis is None:
-        parts = [_scalar(op, n) for n in parts]
-    named = {} if axis is None else {"axis": axis}
+    return [_scalar(op, n) for n in parts] if axis is None else parts
+
+
+def _along(axis):
+    return {} if axis is None else {"axis": axis}
+
+
+def _quantized(op, x, parts, low, high, axis):
+    held = torch.iinfo(parts[1].dtype)
     if all(n.is_constant and not n.tensor.is_meta for n in (x, *parts)):
         stored = _steps(x.tensor, *(n.tensor for n in parts), low, high, axis)
-        return op.DequantizeLinear(op.constant(stored.to(kind)), *parts, **named)
+        return op.constant(stored.to(parts[1].dtype))
     if (low, high) != (held.min, held.max):  # QuantizeLinear would go on to the end of the dtype
         bounds = [_bound(op, n, *parts, axis, x.rank) for n in (low, high)]
         x = op.Min(op.Max(x, bounds[0]), bounds[1])
-    return op.DequantizeLinear(op.QuantizeLinear(x, *parts, **named), *parts, **named)
+    return op.QuantizeLinear(x, *parts, **_along(axis))
 
 
 def _scalar(op, n):
@@ -75,7 +87,7 @@ def _inside(op, x, scale, zero_point, low, high, axis=None):
     return op.And(op.GreaterOrEqual(steps, bounds[0]), op.LessOrEqual(steps, bounds[1]))
 
 
-@converter("torch.fake_quantize_per_tensor_affine",
+@converter("torch.fake_quantize_per_tensor_affine", kept=True,
            cases=[case("float32[n,3]", 0.1, 3, 0, 255, expect=["QuantizeLinear"]),
                   case("float32[n,3]", 0.1, 0, -127, 127, expect=["QuantizeLinear"]),
                   case("float32[n,3]", 0.001, 5, -3000, 3000),
@@ -85,7 +97,7 @@ def fake_quantize_per_tensor_affine(op, input, scale, zero_point, quant_min, qua
     return _fake(op, input, scale, zero_point, quant_min, quant_max)
 
 
-@converter("torch.fake_quantize_per_channel_affine",
+@converter("torch.fake_quantize_per_channel_affine", kept=True,
            cases=[case("float32[n,3]", lambda: torch.rand(3) + 0.1, lambda: torch.arange(3, dtype=torch.int32), 1, 0,
                        255, expect=["QuantizeLinear"]),
                   case("float32[n,3,2]", lambda: torch.rand(3) + 0.1, lambda: torch.rand(3), 1, -7,
@@ -108,7 +120,7 @@ def fake_quantize_per_channel_affine_cachemask(op, self, scale, zero_point, axis
     return _fake(op, self, *given), _inside(op, self, *given)
 
 
-@converter("torch.fused_moving_avg_obs_fake_quant", cases=[])  # its switches are buffers
+@converter("torch.fused_moving_avg_obs_fake_quant", kept=True, cases=[])  # its switches are buffers
 def fused_moving_avg_obs_fake_quant(
     op, self, observer_on, fake_quant_on, running_min, running_max, scale, zero_point,
     averaging_const, quant_min, quant_max, ch_axis, per_row_fake_quant=False,
@@ -121,6 +133,77 @@ def fused_moving_avg_obs_fake_quant(
         return self
     axis = ch_axis % self.rank if per_row_fake_quant else None
     return _fake(op, self, scale, zero_point, quant_min, quant_max, axis)
+
+
+# What a network is made of that was quantized after its export (PT2E).
+
+SCALES, ZEROS = (lambda: torch.rand(3) + 0.1), (lambda: torch.arange(3))
+UINT8, INT8, FLOAT32 = (lambda: torch.uint8), (lambda: torch.int8), (lambda: torch.float32)
+
+
+def _to_integers(op, x, scale, zero_point, low, high, dtype, axis=None):
+    bounds = [n.item() if is_value(n) and n.is_constant else n for n in (low, high)]
+    if dtype not in (torch.int8, torch.uint8) or any(map(is_value, bounds)):
+        return NotImplemented
+    parts = _parts(op, scale, zero_point, dtype, axis)
+    return _quantized(op, op.cast(x, torch.float32), parts, *bounds, axis)
+
+
+def _from_integers(op, x, scale, zero_point, out_dtype, axis=None):
+    floating = is_value(zero_point) and zero_point.dtype.is_floating_point
+    if x.dtype not in (torch.int8, torch.uint8) or floating:
+        return NotImplemented
+    if out_dtype not in (None, torch.float32):  # rounded at every step
+        return NotImplemented
+    if zero_point is None:
+        return op.DequantizeLinear(x, _number(op, scale, torch.float32), **_along(axis))
+    return op.DequantizeLinear(x, *_parts(op, scale, zero_point, x.dtype, axis), **_along(axis))
+
+
+@converter("quantized_decomposed::quantize_per_tensor",
+           cases=[case("float32[n,3]", 0.1, 3, 0, 255, UINT8, expect=["QuantizeLinear"]),
+                  case("float32[n,3]", 0.1, 0, -127, 127, INT8, expect=["QuantizeLinear"]),
+                  case("float16[n,3]", 0.1, 3, -128, 127, INT8, expect=["QuantizeLinear"])])  # fmt: skip
+def quantize_per_tensor(op, input, scale, zero_point, quant_min, quant_max, dtype):
+    return _to_integers(op, input, scale, zero_point, quant_min, quant_max, dtype)
+
+
+@converter("quantized_decomposed::quantize_per_channel",
+           cases=[case("float32[n,3,2]", SCALES, ZEROS, 1, -128, 127, INT8,
+                       expect=["QuantizeLinear"])])  # fmt: skip
+def quantize_per_channel(op, input, scales, zero_points, axis, quant_min, quant_max, dtype):
+    axis %= input.rank
+    return _to_integers(op, input, scales, zero_points, quant_min, quant_max, dtype, axis)
+
+
+@converter("quantized_decomposed::dequantize_per_tensor", kept=True,
+           cases=[case("uint8[n,3]", 0.1, 3, 0, 255, UINT8, expect=["DequantizeLinear"])])  # fmt: skip
+def dequantize_per_tensor(op, input, scale, zero_point, quant_min, quant_max, dtype, *,
+                          out_dtype=None):  # fmt: skip
+    return _from_integers(op, input, scale, zero_point, out_dtype)
+
+
+@converter("quantized_decomposed::dequantize_per_channel", kept=True,
+           cases=[case("int8[n,3,2]", SCALES, ZEROS, 1, -128, 127, INT8,
+                       expect=["DequantizeLinear"]),
+                  case("int8[n,3,2]", SCALES, None, -2, -128, 127, INT8,
+                       expect=["DequantizeLinear"])])  # fmt: skip
+def dequantize_per_channel(op, input, scales, zero_points, axis, quant_min, quant_max, dtype, *,
+                           out_dtype=None):  # fmt: skip
+    return _from_integers(op, input, scales, zero_points, out_dtype, axis % input.rank)
+
+
+@converter("quantized_decomposed::dequantize_per_channel_group", kept=True,
+           cases=[case("int8[3,8]", lambda: torch.rand(3, 2) + 0.1,
+                       lambda: torch.arange(6).reshape(3, 2), -8, 7, INT8, 4, FLOAT32,
+                       expect=["DequantizeLinear"]),
+                  case("int8[3,8]", lambda: torch.rand(3, 2) + 0.1, None, -8, 7, INT8, 4, FLOAT32,
+                       expect=["DequantizeLinear"])])  # fmt: skip
+def dequantize_per_channel_group(op, w_int8, scales, zero_points, quant_min, quant_max, dtype,
+                                 group_size, output_dtype):  # fmt: skip
+    flat = [n if n is None else op.Reshape(n, [-1]) for n in (scales, zero_points)]
+    rows = _from_integers(op, op.Reshape(w_int8, [-1, group_size]), *flat, output_dtype, 0)
+    return rows if rows is NotImplemented else op.Reshape(rows, w_int8.shape)
 
 
 @converter("torch._int_mm", cases=[case("int8[n,8]", "int8[8,16]")])

@@ -45,13 +45,6 @@ VIEWS = {
 } | {"Tensor.__getitem__", "Tensor.T.__get__", "Tensor.mT.__get__", "Tensor.data.__get__"}
 
 
-# What says how a weight is to be stored stays in the graph, though it could be worked out.
-KEPT = {
-    f"aten::{n}"
-    for n in """fake_quantize_per_tensor_affine fake_quantize_per_channel_affine
-    fused_moving_avg_obs_fake_quant""".split()
-}
-
 # In place, these change how a tensor looks at its memory, and nothing in it.
 TURNS = {f"aten::{n}" for n in "t transpose squeeze unsqueeze swapaxes swapdims detach".split()}
 

@@ -51,6 +51,10 @@ def leaf(recording: Recording, key, func, args, kwargs, door, given=None, asked=
         return fold(recording, key, choice, given, run, accounts.uncounted(key, func, args, kwargs))
     if door.level == "operator":
         return absent(recording, key, func, args, kwargs, given)
+    operator = opening.composed(func)
+    kernel = None if operator is None else opening.kernel(operator, given.tensors)
+    if kernel is not None:
+        return within(recording, operator, args, kwargs, given, kernel)
     outer, recording.beneath, recording.operators = (
         (recording.beneath, recording.sized),
         (func, key),

@@ -64,3 +64,15 @@ def kernel(func: Any, tensors: Iterable[torch.Tensor]) -> Callable | None:
     if not all(t.device.type == "cpu" for t in tensors):
         return None
     return functools.partial(func.redispatch, _CPU)
+
+
+@functools.cache
+def composed(func: Any) -> Any:
+    """The operator, if its kernel is Python that runs before any door for operators; else None."""
+    if isinstance(func, torch._ops.OpOverloadPacket) and len(func.overloads()) == 1:
+        func = getattr(func, *func.overloads())
+    if not isinstance(func, torch._ops.OpOverload) or not has_python_kernel(func.name()):
+        return None
+    key = "CompositeImplicitAutograd"
+    known = torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), key)
+    return func if known and not func._schema.is_mutable else None

@@ -93,6 +93,7 @@ class Registration:
     priority: int = 0
     overrides: tuple[str, ...] = ()
     complex: bool = False
+    kept: bool = False
     optional: bool = False
     cases: tuple[Case, ...] = ()
     file: str = ""
@@ -131,6 +132,7 @@ def converter(
     priority: int = 0,
     overrides: str | Iterable[str] | None = None,
     complex: bool = False,
+    kept: bool = False,
     optional: bool = False,
     cases: Iterable[Case] = (),
 ) -> Callable[[F], F]:
@@ -145,6 +147,8 @@ def converter(
     overrides  names of packs whose converters of these targets this one replaces
     complex    for calls with complex numbers among their arguments; other converters never see
                those, and this one sees no other
+    kept       written also where it depends on no input, and is a constant otherwise: for what
+               says how a weight is stored
     optional   used only where the user chooses it: `--use TARGET=PACK`
     cases      example calls, made with `case(...)`
 
@@ -174,6 +178,7 @@ def converter(
                 priority=priority,
                 overrides=replaced,
                 complex=complex,
+                kept=kept,
                 optional=optional,
                 cases=examples,
                 file=file,

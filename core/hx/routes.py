@@ -44,7 +44,7 @@ def converted(recording: Recording, key, func, args, kwargs, door) -> Any:
     if not given.traced and door.level != "callable" and known.is_pure(key, func):
         if getattr(choice and choice.function, "composed", False):
             pass  # what it calls is folded: each of its views has a converter of its own
-        elif key not in known.KEPT and not _views_of_weights(key, given):
+        elif not getattr(choice, "kept", False) and not _views_of_weights(key, given):
             written = accounts.uncounted(key, func, args, kwargs)
             return fold(recording, key, choice, given, run, written)
     elif not given.traced and door.level == "function" and opening.can_open(func):

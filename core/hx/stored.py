@@ -17,6 +17,8 @@ from . import shallow
 _SKIPPED = {"torch", "numpy", "onnx", "onnx_ir", "onnxruntime", "hx", "hx_converters", "rich"}
 _SKIPPED |= {"ml_dtypes", "sympy", *sys.stdlib_module_names}
 
+_BOUND = (types.MethodType, staticmethod, classmethod)
+
 Place = tuple[Any, str]
 # By module and question: how long the module was, and what was found.
 _seen: dict[tuple[str, Callable], tuple[int, list[Place]]] = {}
@@ -64,8 +66,9 @@ def _search(
 
 def _around(thing: Any, wanted: Callable[[Any], bool], known: set[int]) -> Iterator[Place]:
     """The cells of a function, and of the functions in them."""
-    function = getattr(thing, "__func__", thing)
-    if not isinstance(function, types.FunctionType) or id(function) in known:
+    # By its type: some objects answer to every name, and some are imported when they are asked.
+    function = thing.__func__ if type(thing) in _BOUND else thing
+    if type(function) is not types.FunctionType or id(function) in known:
         return
     known.add(id(function))
     for cell in function.__closure__ or ():

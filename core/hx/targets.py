@@ -147,6 +147,8 @@ def resolve(text: str, *, import_missing: bool = False) -> Target:
     return target
 
 
+# Operators that a module defines which is not named as they are.
+_DEFINED_BY = {"quantized_decomposed": "torch.ao.quantization.fx._decomposed"}
 # What was resolved before, while the name still leads to the same thing: (parts, thing, target).
 _resolved: dict[str, tuple[list[str], Any, Target]] = {}
 
@@ -170,14 +172,15 @@ def _resolve_operator(
     library = getattr(torch.ops, space)
     found = getattr(library, name, None)
     if found is None and space not in _namespaces():
-        if space not in sys.modules and importlib.util.find_spec(space) is None:
+        module = _DEFINED_BY.get(space, space)
+        if module not in sys.modules and importlib.util.find_spec(module) is None:
             raise NotInstalled(
                 f"{text}: nothing has defined operators in {space!r}",
                 hint=f"import the library that defines {space}::{name} before the export",
             )
         if not import_missing:
             return Target(text, "absent", None)
-        importlib.import_module(space)
+        importlib.import_module(module)
         found = getattr(library, name, None)
     if found is None:
         known = {q.partition(".")[0] for q in _names() if q.startswith(f"{space}::")}

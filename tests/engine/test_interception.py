@@ -189,6 +189,24 @@ def test_sizes_stay_sizes_within_an_operator_of_python():
     torch.testing.assert_close(program.run(x), flattened(x) + 1)
 
 
+def test_sizes_stay_sizes_within_an_operator_that_is_composed_in_python():
+    def rows(x, k):
+        return F.relu(x).view(x.shape[0] * k, -1).amax(1)
+
+    made = torch.library.Library("hxcomposed", "DEF")
+    made.define("rows(Tensor x, int k) -> Tensor")
+    made.impl("rows", rows, "CompositeImplicitAutograd")
+    for operator in (torch.ops.hxcomposed.rows, torch.ops.hxcomposed.rows.default):
+        program = hx.export(
+            lambda x, call=operator: call(x, 2) + call(x, 1).sum(), torch.randn(3, 4),
+            dynamic={"x": {0: "n"}},
+        )  # fmt: skip
+        assert program.proof.ok and not program.report.escapes
+        x = torch.randn(5, 4)
+        torch.testing.assert_close(program.run(x), rows(x, 2) + rows(x, 1).sum())
+    made._destroy()
+
+
 def test_an_operator_of_python_that_writes_to_its_argument_is_missing():
     @torch.library.custom_op("hxtest::raised", mutates_args=("x",))
     def raised(x: torch.Tensor) -> None:

@@ -113,6 +113,21 @@ def test_a_function_that_remembers_does_not_remember_sizes():
     assert not same(model, x, torch.randn(6, 3), torch.randn(2, 3)).report.escapes
 
 
+class AnswersToEverything:
+    """As handlers of operations do: whatever is asked for is a function, and a new one each time."""
+
+    def __getattr__(self, name):
+        return lambda *args: self
+
+
+everything = AnswersToEverything()
+around_everything = (lambda handler: lambda x: handler.add(x))(everything)
+
+
+def test_things_that_answer_to_every_name_are_left_alone():
+    assert not same(nn.ReLU(), torch.randn(4, 3), torch.randn(2, 3)).report.escapes
+
+
 def test_nothing_of_a_recording_stays_in_a_cache():
     model, x = Remembers(), torch.randn(4, 3)
     model(x)

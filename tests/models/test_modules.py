@@ -115,6 +115,50 @@ def test_a_network_trained_for_quantization(tmp_path, backend):
         torch.testing.assert_close(found, model(x), rtol=1e-4, atol=1e-4)
 
 
+class Quantized(nn.Module):
+    """What `convert_pt2e` makes of a convolution and a linear layer."""
+
+    def __init__(self):
+        super().__init__()
+        import torch.ao.quantization.fx._decomposed  # which defines the operators
+
+        self.ops = torch.ops.quantized_decomposed
+        self.bias = nn.Parameter(torch.randn(4))
+        for name, shape in (("kernel", (4, 3, 3, 3)), ("weight", (5, 4))):
+            weight = torch.randn(shape)
+            scale = weight.flatten(1).abs().amax(1) / 127
+            zero = torch.zeros(len(scale), dtype=torch.int64)
+            stored = self.ops.quantize_per_channel(weight, scale, zero, 0, -127, 127, torch.int8)
+            self.register_buffer(name, stored)
+            self.register_buffer(f"{name}_scale", scale)
+            self.register_buffer(f"{name}_zero", zero)
+
+    def rounded(self, x, *given):
+        given = (*given, 0, 255, torch.uint8)
+        return self.ops.dequantize_per_tensor(self.ops.quantize_per_tensor(x, *given), *given)
+
+    def whole(self, name):
+        given = (getattr(self, f"{name}_{part}") for part in ("scale", "zero"))
+        stored = getattr(self, name)
+        return self.ops.dequantize_per_channel(stored, *given, 0, -127, 127, torch.int8)
+
+    def forward(self, x):
+        x = nn.functional.conv2d(self.rounded(x, 0.03, 120), self.whole("kernel"), self.bias)
+        x = self.rounded(x.relu().mean((2, 3)), torch.tensor(0.02), torch.tensor(3))
+        return nn.functional.linear(x, self.whole("weight"))
+
+
+@pytest.mark.parametrize("opset", [13, 20])
+def test_a_network_that_was_quantized_after_its_export(opset):
+    model = Quantized()
+    program = hx.export(model, torch.randn(2, 3, 8, 8), opset=opset, dynamic={"x": {0: "n"}})
+    assert program.proof.ok
+    kinds = [node.op_type for node in program.model.graph]
+    assert kinds.count("QuantizeLinear") == 2 and kinds.count("DequantizeLinear") == 4
+    stored = {name: str(v.dtype) for name, v in program.model.graph.initializers.items()}
+    assert stored["kernel"] == stored["weight"] == "INT8"
+
+
 def test_a_module_that_quantizes_by_channel(tmp_path):
     quantization = torch.ao.quantization
     model = quantization.FakeQuantize(

@@ -133,6 +133,7 @@ def show(
                         ("domain", each.domain),
                         ("priority", each.priority or None),
                         ("overrides", ", ".join(each.overrides)),
+                        ("kept", "where it depends on no input, too" if each.kept else None),
                         ("optional", "where it is chosen with --use" if each.optional else None),
                         ("cases", "\n".join(_case(case) for case in each.cases[:5])),
                     ]
@@ -222,6 +223,7 @@ def as_data(each: Registration) -> dict[str, Any]:
         "priority": each.priority,
         "overrides": list(each.overrides),
         "complex": each.complex,
+        "kept": each.kept,
         "optional": each.optional,
         "cases": len(each.cases),
         "file": each.file,
