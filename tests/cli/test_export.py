@@ -9,6 +9,7 @@ import numpy
 import onnx
 import pytest
 import torch
+import vision
 from safetensors.torch import save_file
 
 
@@ -356,11 +357,8 @@ def test_converters_from_a_loose_file_can_be_tried(hx, folder):
 
 
 def test_a_folder_of_transformers_is_a_model_source(hx, folder):
+    vision.torchvision()  # which transformers imports where it is installed
     transformers = pytest.importorskip("transformers")
-    try:
-        _ = transformers.BertModel
-    except Exception as problem:  # such as a torchvision that does not fit torch
-        pytest.skip(f"transformers does not work here: {problem}")
     small = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
     config = transformers.BertConfig(vocab_size=50, intermediate_size=16, **small)
     config.architectures = ["BertModel"]
@@ -376,10 +374,8 @@ def test_a_folder_of_transformers_is_a_model_source(hx, folder):
 @pytest.mark.parametrize(("spec", "size"), [("torchvision:resnet18", 64), ("timm:resnet10t", 64)])
 def test_models_come_from_libraries_by_name(hx, spec, size):
     library, _, name = spec.partition(":")
-    try:
-        __import__(library)
-    except Exception as problem:
-        pytest.skip(f"{library} cannot be imported here: {problem}")
+    vision.torchvision()
+    pytest.importorskip(library)
     done = hx("export", spec, "-o", "m.onnx", "-i", f"x=float32[batch,3,{size},{size}]")
     assert done.code == 0, done.err
     wrong = hx("export", f"{library}:{name}x", "-o", "m.onnx")

@@ -19,6 +19,7 @@ import pytest
 import torch
 import torch._dynamo.eval_frame  # so that its switch is hooked, too
 import torch.nn.functional as F
+import vision
 from torch import nn
 
 import hx
@@ -60,12 +61,7 @@ class Counting(nn.Module):
 
 
 def resnet():
-    library = torch.library.Library("torchvision", "FRAGMENT")
-    for name in ("nms", "qnms"):
-        if not hasattr(torch.ops.torchvision, name):
-            library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-    resnet._library = library
-    models = importlib.import_module("torchvision").models
+    models = vision.torchvision().models
     return Counting(models.resnet18(num_classes=4)).train(), torch.randn(1, 3, 32, 32)
 
 

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
-
 import pytest
 import torch
+import vision
 
 
 @pytest.fixture(scope="session")
 def torchvision():
-    """torchvision from the registry expects CUDA's operators: their schemas alone let it import."""
-    library = torch.library.Library("torchvision", "FRAGMENT")
-    for name in ("nms", "qnms"):
-        if not hasattr(torch.ops.torchvision, name):
-            library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-    module = importlib.import_module("torchvision")
-    yield module
-    del library
+    return vision.torchvision()
 
 
 @pytest.fixture(autouse=True)
