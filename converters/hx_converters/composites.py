@@ -95,6 +95,12 @@ def flipud(input):
     return input.flip(0)
 
 
+def _both(m, n):
+    """What two sizes are broadcast to."""
+    sure = [size for size in (m, n) if type(size) is int and size != 1]
+    return sure[0] if sure else n if _one(m) else max(m, n)
+
+
 @composed("torch.broadcast_tensors", cases=[case("float32[n,1]", "float32[3]")])
 def broadcast_tensors(*tensors):
     tensors = tensors[0] if isinstance(tensors[0], (list, tuple)) else tensors
@@ -102,10 +108,18 @@ def broadcast_tensors(*tensors):
     shape = [1] * rank
     for x in tensors:
         for i, n in enumerate(x.shape, rank - x.dim()):
-            both = shape[i], n
-            sure = [m for m in both if type(m) is int and m != 1]
-            shape[i] = sure[0] if sure else n if _one(shape[i]) else max(both)
+            shape[i] = _both(shape[i], n)
     return tuple(x.expand(shape) for x in tensors)
+
+
+@composed("torch.take_along_dim", cases=[case("float32[n,5]", "int64[1,3]<5", 1),
+                                         case("float32[n,5]", "int64[4]<5")])  # fmt: skip
+def take_along_dim(input, indices, dim=None):
+    if dim is None:
+        return input.reshape(-1)[indices.reshape(-1)]
+    shape = [_both(m, n) for m, n in zip(input.shape, indices.shape)]
+    shape[dim] = -1
+    return input.expand(shape).gather(dim, indices.expand(shape))
 
 
 @composed("torch.isreal", cases=[case("float32[n,3]")])

@@ -228,6 +228,9 @@ def _stacked(op, tensors):
 @converter("torch.Tensor.__setitem__", cases=[])  # returns nothing: tests/engine/test_mutation.py
 def setitem(op, self, index, value):
     """The tensor with some of its elements replaced, by scattering to their positions."""
+    if any(type(n) is int and n == 0 for n in self.shape):
+        op.assign(self, self)  # there is nothing in it
+        return None
     value = op.cast(value, self.dtype)
     if _is_tensor(index) and index.dtype == torch.bool and value.rank == 0:
         mask = index
@@ -307,10 +310,14 @@ def narrow(op, input, dim, start, length):
     axis = one_axis(dim, input.rank)
     if _is_tensor(start):
         first = op.Reshape(op.cast(start, torch.int64), [1])
-        return op.Slice(input, first, op.Add(first, op.sizes([length])), [axis])
-    if type(start) is int and start < 0:
-        start = start + input.shape[axis]
-    return op.Slice(input, op.sizes([start]), op.sizes([start + length]), [axis])
+        ends = first, op.Add(first, op.sizes([length]))
+    else:
+        if type(start) is int and start < 0:
+            start = start + input.shape[axis]
+        ends = op.sizes([start]), op.sizes([start + length])
+    y = op.Slice(input, *ends, [axis])
+    y.sized([*input.shape[:axis], length, *input.shape[axis + 1 :]])  # PyTorch would raise
+    return y
 
 
 @converter("torch.ops.aten.slice", cases=[case("float32[n,5]", 1, 1, 4, 2)])
@@ -339,28 +346,6 @@ def gather(op, input, dim, index, *, sparse_grad=False):
 @converter("torch.take", cases=[case("float32[n,5]", "int64[3]<5")])
 def take(op, input, index):
     return op.Gather(op.Reshape(input, [-1]), index)
-
-
-@converter("torch.take_along_dim", cases=[case("float32[n,5]", "int64[1,3]<5", 1)])
-def take_along_dim(op, input, indices, dim=None):
-    if dim is None:
-        return op.Gather(op.Reshape(input, [-1]), op.Reshape(indices, [-1]))
-    axis = one_axis(dim, input.rank)
-    # All other axes are broadcast, which takes tensors with nothing but their shape.
-    x = op.Expand(input, op.sizes(_beside(op, input.shape, indices.shape, axis)))
-    return op.GatherElements(x, op.Expand(indices, op.sizes(_beside(op, indices.shape, x.shape, axis))),
-                             axis=axis)  # fmt: skip
-
-
-def _beside(op, mine, other, axis):
-    """A shape broadcast with another one on every axis but one; a fixed size knows best."""
-
-    def common(m, n):
-        if type(m) is int:
-            return n if m == 1 else m
-        return n if type(n) is int and n != 1 else m
-
-    return [m if a == axis else common(m, n) for a, (m, n) in enumerate(zip(mine, other))]
 
 
 @converter("torch.masked_select", cases=[case("float32[n,3]", "bool[n,3]")])

@@ -75,7 +75,9 @@ def write(recording: Recording, tensor: torch.Tensor, value: Value) -> None:
         entry = recording.account(tensor)
     recording.written.append(entry.family)
     recording.copies.written(recording, entry)
-    if not any(m is not entry for m in entry.family.alive()):
+    if any(type(n) is int and n == 0 for n in value.shape or ()):  # there is nothing in it
+        recording.live.write(entry, value, lambda f, e, v: f.root)
+    elif not any(m is not entry for m in entry.family.alive()):
         recording.live.write(entry, value, lambda f, e, v: v)
     else:
         again = functools.partial(replay, recording)

@@ -764,3 +764,28 @@ def test_an_exported_program_keeps_the_sizes_that_it_asks_for(proved):
     for graph in (program.module(), program.run_decompositions().module()):
         made = proved(graph, (x,), dynamic={"x": {0: "b", 2: "h>=6"}}, sizes=[{"b": 5, "h": 11}])
         assert not made.report.escapes
+
+
+MEETING = [((3, 4, 1), (1, 2, 5)), ((1, 4, 5), (3, 2, 1)), ((2, 4, 5), (2, 2, 5))]
+
+
+@pytest.mark.parametrize("shapes", MEETING)
+def test_sizes_of_which_either_may_be_1_meet_beside_the_axis_that_is_taken_along(shapes):
+    def model(x, y):
+        return torch.take_along_dim(x, y, 1), torch.take_along_dim(y, x % 1, -2)
+
+    given = [torch.arange(math.prod(shape)).reshape(shape) % 2 for shape in shapes]
+    axes = {"x": {0: "a", 2: "c"}, "y": {0: "b", 2: "d"}}
+    program = hx.export(model, tuple(given), dynamic=axes, verify=False)
+    for others in MEETING:
+        x, y = (torch.randint(0, 2, shape) for shape in others)
+        for found, real in zip(program.run(x, y), model(x, y), strict=True):
+            assert torch.equal(found, real)
+
+
+def test_a_narrowed_axis_is_as_long_as_it_was_said_to_be(proved):
+    def model(x):
+        y = x.narrow(0, x.shape[0] // 2, 1)
+        return y.squeeze(0), torch.take_along_dim(y, x.argmax(1, keepdim=True), 1)
+
+    proved(model, torch.randn(4, 3), {"x": {0: "n"}}, [{"n": 1}, {"n": 9}])

@@ -1203,3 +1203,23 @@ def test_a_write_that_reaches_another_tensor_at_some_sizes_only_is_told(function
 def test_a_write_that_reaches_the_same_tensors_at_any_size_is_not(proved, function):
     program = proved(function, torch.randn(5, 6), {"x": {0: "b"}}, [{"b": 1}, {"b": 7}])
     assert not program.report.escapes
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x[:, 4:2],
+        lambda x: x[:, 4:2].unsqueeze(1).transpose(0, 2),
+        lambda x: x.t()[6:, 1 : x.shape[0]],
+        lambda x: x[:, 6:][: x.shape[0] // 2],
+    ],
+)
+def test_a_write_to_nothing_changes_nothing(proved, function):
+    def model(x):
+        y = x * 2
+        function(y)[...] = 1
+        function(y)[:1] = 1
+        function(y).add_(1)
+        return y, function(y)
+
+    proved(model, torch.randn(5, 6), {"x": {0: "b"}}, [{"b": 2}, {"b": 7}])
