@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from builtins import len  # its own: that of the model is another one while it is recorded
 
 from hx.lazy import torch
 

@@ -50,6 +50,7 @@ _RUNS_NOT = {("LSTM", torch.float64), ("GRU", torch.float64)}
 # int64 only narrows where no number is lost: indices of windows and the like never reach 2**31,
 # and sums might; so only for operators that pick or order what is there.
 _NARROWS = {"TopK", "ArgMax", "ArgMin", "OneHot"}
+_AS_IS: set[tuple] = set()  # operators that were found to run as they are, with their dtypes
 # All that these want to know of a number is whether it is zero.
 _ASKS_FOR_ZERO = {"NonZero"}
 
@@ -143,6 +144,12 @@ def fit(
     """The outputs, computed in another dtype; None when the operator runs as it is."""
     if op == "Cast":
         return None
+    reduced = attributes.get("reduction", "none") != "none"
+    known = (
+        None if reduced else (op, schema.since, *(None if v is None else v.dtype for v in values))
+    )
+    if known in _AS_IS:
+        return None
     casts: dict[str, torch.dtype] = {}
     for i, value in enumerate(values):
         parameter = schema.in_type(i)
@@ -150,7 +157,7 @@ def fit(
         if value is None or allowed is None or parameter in casts or value.dtype is None:
             continue
         better = stand_in(op, schema.since, parameter, value.dtype, allowed)
-        if (op, value.dtype) in _REDUCES_NOT and attributes.get("reduction", "none") != "none":
+        if reduced and (op, value.dtype) in _REDUCES_NOT:
             better = torch.int32 if value.dtype == torch.bool else torch.float32
         if not runs(op, schema.since, parameter, value.dtype, better):
             said = PLAIN[op](Op(builder), values, attributes, count) if op in PLAIN else None
@@ -161,6 +168,8 @@ def fit(
         if better is not None and better != value.dtype:
             casts[parameter] = better
     if not casts:
+        if known is not None:
+            _AS_IS.add(known)
         return None
     originals: dict[str, torch.dtype] = {}
     fitted = []

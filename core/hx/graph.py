@@ -9,11 +9,12 @@ import onnx_ir as ir
 import torch
 from onnx_ir import convenience
 
-from . import batchnorm, dims, dtypes, wire
+from . import batchnorm, dims, wire
 from .naming import Names, namespace, node_name
+from .polynomials import Poly
 from .simplify import simpler
 from .values import Absent, Body, Constant, Node, Value
-from .weights import TorchTensor, as_stored
+from .weights import TorchTensor, as_stored, onnx_dtype
 
 # The IR version that came with each opset: what an old runtime can read.
 _IR = dict(zip(range(13, 27), (7, 7, 8, 8, 8, 8, 9, 9, 10, 10, 11, 12, 13, 13)))
@@ -173,11 +174,13 @@ class _Assembler:
         self.names = Names()
         self.values: dict[int, ir.Value] = {}
         self.initializers: list[ir.Value] = []
+        self.namespaces: dict[str, str] = {}  # by scope
+        self.sizes: dict[Poly, str | None] = {}  # as they are spelled
 
     def model(self, nodes: list[Node], outputs: list[tuple[str, Value]], name: str) -> ir.Model:
         graph_inputs = []
         for value in self.inputs:
-            made = self.values[id(value)] = _ir_value(value, self.names.claim(value.name))
+            made = self.values[id(value)] = self.edge(value, self.names.claim(value.name))
             graph_inputs.append(made)
         taken = set(map(id, self.inputs))
         given: dict[int, str] = {}
@@ -195,7 +198,7 @@ class _Assembler:
         made_nodes = [self.node(n) for n in nodes]
         copies: dict[str, ir.Value] = {}
         for claimed, value in extra:
-            out = _ir_value(value, claimed)
+            out = self.edge(value, claimed)
             made_nodes.append(
                 ir.Node("", "Identity", [self.value(value)], outputs=[out],
                         name=self.names.claim(f"{claimed}/Identity"))
@@ -219,7 +222,7 @@ class _Assembler:
             name = self.names.claim(value.name or "const")
             found = self.values[id(value)] = ir.Value(
                 name=name,
-                type=ir.TensorType(ir.DataType(dtypes.NUMBER[value.dtype])),
+                type=ir.TensorType(onnx_dtype(value.dtype)),
                 shape=ir.Shape(list(value.tensor.shape)),
                 const_value=as_stored(value, name),
             )
@@ -227,6 +230,22 @@ class _Assembler:
                 found.meta[wire.EARLY] = True
             self.initializers.append(found)
         return found
+
+    def edge(self, value: Value, name: str) -> ir.Value:
+        """A value that is no initializer."""
+        shape = None
+        if value.shape is not None:
+            shape = ir.Shape([self.dimension(n) for n in value.shape])
+        kind = None if value.dtype is None else ir.TensorType(onnx_dtype(value.dtype))
+        return ir.Value(name=name, type=kind, shape=shape)
+
+    def dimension(self, n: int) -> int | str | None:
+        if type(n) is not dims.Dim:
+            return int(n)
+        if n.poly not in self.sizes:
+            # A size that only the engine can follow stays without a name.
+            self.sizes[n.poly] = str(n.poly) if n.poly.named() else None
+        return self.sizes[n.poly]
 
     def node(self, node: Node) -> ir.Node:
         inputs = [None if v is None else self.value(v) for v in node.inputs]
@@ -238,20 +257,26 @@ class _Assembler:
             wanted = self.given.get(id(value))
             if wanted is None:
                 wanted = self.names.claim(f"{name}.{i}" if len(node.outputs) > 1 else f"{name}.out")
-            made = self.values[id(value)] = _ir_value(value, wanted)
+            made = self.values[id(value)] = self.edge(value, wanted)
             outputs.append(made)
         attributes = [self.attribute(k, v) for k, v in node.attributes.items()]
-        made_node = ir.Node(
+        about = {} if origin is None else self.provenance(origin)
+        about.update(node.notes)
+        return ir.Node(
             node.domain, node.op, inputs, attributes, outputs=outputs, name=name,
+            metadata_props=about,
         )  # fmt: skip
-        if origin is not None:
-            made_node.metadata_props.update(self.provenance(origin))
-        made_node.metadata_props.update(node.notes)
-        return made_node
+
+    def namespace(self, scope: str) -> str:
+        found = self.namespaces.get(scope)
+        if found is None:
+            path = namespace(scope, self.classes)
+            found = self.namespaces[scope] = f"{path}/" if path else ""
+        return found
 
     def provenance(self, origin) -> dict[str, str]:
         props = {
-            "namespace": namespace(origin.scope, self.classes, origin.target),
+            "namespace": f"{self.namespace(origin.scope)}: {origin.target}",
             "hx.module": origin.scope,
             "hx.target": origin.target,
             "hx.pack": origin.pack,
@@ -271,7 +296,7 @@ class _Assembler:
     def body(self, body: Body) -> ir.Graph:
         inputs = []
         for value in body.inputs:
-            made = self.values[id(value)] = _ir_value(value, self.names.claim("body.in"))
+            made = self.values[id(value)] = self.edge(value, self.names.claim("body.in"))
             inputs.append(made)
         # Constants live in the outer graph, where a body may read them.
         nodes = [self.node(n) for n in body.nodes]
@@ -282,7 +307,7 @@ class _Assembler:
                 inside.discard(id(value))
                 outputs.append(self.values[id(value)])
                 continue
-            out = _ir_value(value, self.names.claim("body.out"))
+            out = self.edge(value, self.names.claim("body.out"))
             nodes.append(ir.Node("", "Identity", [self.value(value)], outputs=[out],
                                  name=self.names.claim("body/Identity")))  # fmt: skip
             outputs.append(out)
@@ -302,18 +327,3 @@ def _plain_attribute(name: str, v: Any) -> ir.Attr | None:
     if isinstance(v, float):
         return ir.AttrFloat32(name, v)
     return ir.AttrString(name, v) if isinstance(v, str) else None
-
-
-def _ir_value(value: Value, name: str) -> ir.Value:
-    shape = None
-    if value.shape is not None:
-        shape = ir.Shape([_dimension(n) for n in value.shape])
-    kind = None if value.dtype is None else ir.TensorType(ir.DataType(dtypes.NUMBER[value.dtype]))
-    return ir.Value(name=name, type=kind, shape=shape)
-
-
-def _dimension(n: int) -> int | str | None:
-    if not isinstance(n, dims.Dim):
-        return int(n)
-    # A size that only the engine can follow stays without a name.
-    return str(n.poly) if n.poly.named() else None

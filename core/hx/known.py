@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import types
+from builtins import len  # their own: `world` hooks those of the model
 from typing import Any
 
 import torch

@@ -12,6 +12,7 @@ elements, and the others are worked out again from the root when somebody next r
 from __future__ import annotations
 
 import weakref
+from builtins import len  # their own: `world` hooks those of the model
 from collections.abc import Callable, Iterable
 from typing import Any
 

@@ -24,7 +24,7 @@ def node_name(scope: str, op: str) -> str:
     return f"{scope}/{op}" if scope else op
 
 
-def namespace(scope: str, classes: dict[str, str], target: str) -> str:
+def namespace(scope: str, classes: dict[str, str]) -> str:
     """The module path as graph viewers read it: `layer1: Sequential/layer1.0: BasicBlock/...`."""
     parts, path = [], ""
     if "" in classes:
@@ -32,5 +32,4 @@ def namespace(scope: str, classes: dict[str, str], target: str) -> str:
     for step in scope.split(".") if scope else ():
         path = f"{path}.{step}" if path else step
         parts.append(f"{path}: {classes.get(path, '')}".rstrip(": "))
-    parts.append(f": {target}")
     return "/".join(parts)

@@ -7,6 +7,8 @@ tensor... Two sizes that are always equal have equal polynomials: `b * t // t` i
 from __future__ import annotations
 
 import math
+from builtins import len, max, min  # their own: `world` hooks those of the model
+from math import prod
 from typing import Any
 
 
@@ -87,7 +89,7 @@ class Poly:
     def __init__(self, terms: dict[tuple[Atom, ...], int]) -> None:
         self.terms = terms
         self._hash = hash(frozenset(terms.items()))
-        self.hint = sum(c * math.prod(a.hint for a in mono) for mono, c in terms.items())
+        self.hint = sum(c * prod(a.hint for a in mono) for mono, c in terms.items())
 
     @staticmethod
     def of(x: Any) -> Poly:

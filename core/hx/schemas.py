@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+from builtins import len  # their own: `world` hooks those of the model
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,7 +47,9 @@ class Schema:
     since: int
 
     def in_type(self, index: int) -> str:
-        return self.in_types[min(index, len(self.in_types) - 1)] if self.in_types else ""
+        if index < len(self.in_types):
+            return self.in_types[index]
+        return self.in_types[-1] if self.in_types else ""
 
 
 @functools.cache

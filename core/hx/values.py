@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from builtins import len  # its own: `world` hooks that of the model
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
