@@ -138,7 +138,7 @@ class Spec:
 def describe(x) -> Any:
     """The structure of a result, with a Spec for each tensor."""
     if isinstance(x, torch.Tensor):
-        return Spec(x.dtype, tuple(x.shape))
+        return Spec(torch.float32 if x.is_quantized else x.dtype, tuple(x.shape))
     if isinstance(x, (list, tuple)):
         if hasattr(x, "_fields"):
             return tuple(map(describe, x))
@@ -287,12 +287,13 @@ def check(choice: Registration, real: torch.Tensor, out: Any, path: tuple) -> Va
     spot = "".join(f"[{p!r}]" for p in path)
     if not isinstance(out, Value):
         raise _mismatch(choice, f"result{spot} should be a value, and is {type(out).__name__}")
+    kind = torch.float32 if real.is_quantized else real.dtype
     if out.dtype is None:
-        out.dtype = real.dtype
-    if out.dtype != real.dtype:
+        out.dtype = kind
+    if out.dtype != kind:
         raise _mismatch(
             choice,
-            f"result{spot} should be {_name(real.dtype)}, and is {_name(out.dtype)}",
+            f"result{spot} should be {_name(kind)}, and is {_name(out.dtype)}",
             hint="cast it: op.cast(x, op.result.dtype)",
         )
     if out.shape is None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from . import quantized
 from .call import Arguments, Call, Instead, ModelRaised, blame, check, pick, tensors_in
 from .errors import ConverterError, HxError, Unsupported
 from .liveness import changed, geometry
@@ -117,6 +118,10 @@ def settle(recording: Recording, choice, given: Arguments, call: Call, real, out
                 f"result{''.join(f'[{p!r}]' for p in path)}",
                 why=f"converter: {choice.file}:{choice.line}",
             ) from None
+        if tensor.is_quantized and (
+            id(tensor) in arguments or not parent_of(recording, tensor, given)
+        ):
+            out = quantized.rounded(recording.builder, out, tensor)
         if id(tensor) in arguments:
             entry = recording.live.find(tensor)
             if entry is not None and changed(entry, tensor):

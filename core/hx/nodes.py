@@ -139,7 +139,7 @@ class Kept:
         if value.is_constant or tensor.is_meta or tensor.layout != torch.strided:
             return
         if self._from <= self.size < self._to:
-            copy = tensor.detach().clone()
+            copy = tensor.dequantize() if tensor.is_quantized else tensor.detach().clone()
             self.pairs.append((value, copy))
             self._of[id(value)] = copy
         self.size += tensor.numel() * tensor.element_size()
@@ -147,6 +147,7 @@ class Kept:
     def look(self, value: Any, tensor: torch.Tensor, where: Any, frame: Any = None) -> None:
         """`tensor` is about to be read, as `value`."""
         known = self._of.get(id(value))
+        tensor = tensor.dequantize() if tensor.is_quantized else tensor
         if known is None or self.unseen or _same(known, tensor):
             return
         node = value.node

@@ -11,6 +11,7 @@ a number that was baked in, would show in its own part.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 
     from .capture import Capture
     from .verify import Case
+
+
+_PARTS = ("before", "scale", "zero")
 
 
 def decided_by_rounding(
@@ -68,11 +72,26 @@ def _right(
 
     def right(name: str, got: torch.Tensor) -> bool:
         want = values[name] if name in values else ends[name]
+        if name in steps:
+            got, want = _before_rounding(steps[name], want)
         computed = case.computed if name in coarse else None
         return not compared(got, want, 1, computed=computed).problem
 
-    results = _run(path, target, case, values, custom_ops)
+    results, steps = _run(path, target, case, values, custom_ops)
     return all(right(name, got) for name, got in results.items())
+
+
+def _before_rounding(steps: tuple, want: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """What was rounded to steps, and the nearest number to it that is rounded as the model's was."""
+    import torch
+
+    before, scale, zero, axis = steps
+    if scale.dim():
+        scale, zero = (n.reshape(-1, *[1] * (before.dim() - 1 - axis)) for n in (scale, zero))
+    ends = torch.iinfo(zero.dtype)
+    low, high = ((n - zero.to(scale.dtype)) * scale for n in (ends.min, ends.max))
+    got = torch.minimum(torch.maximum(before, low), high)
+    return got, torch.minimum(torch.maximum(got, want - scale / 2), want + scale / 2)
 
 
 def _run(
@@ -81,8 +100,12 @@ def _run(
     case: Case,
     values: Mapping[str, torch.Tensor],
     custom_ops: Sequence[Any],
-) -> dict[str, torch.Tensor]:
-    """What the file makes of each value, and of its outputs, from the model's values before it."""
+) -> tuple[dict[str, torch.Tensor], dict[str, tuple]]:
+    """What the file makes of each value, and of its outputs, from the model's values before it.
+
+    And for those that it rounds to steps: what they were before, the scale, the zero point, and the
+    axis that these are along.
+    """
     import onnx
 
     from .verify import loader
@@ -90,6 +113,7 @@ def _run(
 
     model = onnx.load(path, load_external_data=False)
     graph = model.graph
+    rounded = _rounded(graph)
     own = {name: f"{name}::made" for name in values}
     for node in graph.node:
         node.output[:] = [own.get(name, name) for name in node.output]
@@ -101,15 +125,38 @@ def _run(
         output.name = own.get(output.name, output.name)
     more = [name for name in values if name not in listed]
     graph.output.extend(onnx.ValueInfoProto(name=own[name]) for name in more)
+    for name, (*parts, _) in rounded.items():
+        for part, source in zip(_PARTS, parts):
+            made = f"{name}::{part}"
+            graph.node.append(onnx.helper.make_node("Identity", [source], [made]))
+            graph.output.append(onnx.ValueInfoProto(name=made))
     graph.input.extend(
         onnx.helper.make_tensor_value_info(name, int(onnx_dtype(tensor.dtype)), None)
         for name, tensor in values.items()
     )
 
-    def run(hidden: Hidden) -> dict[str, torch.Tensor]:
+    def run(hidden: Hidden) -> tuple[dict[str, torch.Tensor], dict[str, tuple]]:
         copy = hidden.create(target).path
         copy.write_bytes(model.SerializeToString())
         results = loader(copy, model, custom_ops)[1](False)({**case.feeds, **values})
-        return dict(zip([*listed, *more], results))
+        found = dict(zip([*listed, *more], results))
+        rest = iter(results[len(found) :])
+        steps = {name: (*itertools.islice(rest, 3), axis) for name, (*_, axis) in rounded.items()}
+        return found, steps
 
     return inside(Hidden(), run)
+
+
+def _rounded(graph: Any) -> dict[str, tuple[str, str, str, int]]:
+    """What is rounded to steps, and from what: its name, scale and zero point, and their axis."""
+    makers = {name: node for node in graph.node for name in node.output}
+    found = {}
+    for node in graph.node:
+        if node.op_type != "DequantizeLinear" or node.domain or len(node.input) < 3:
+            continue
+        maker = makers.get(node.input[0])
+        same = maker is not None and maker.op_type == "QuantizeLinear" and not maker.domain
+        if maker is not None and same and list(maker.input[1:]) == list(node.input[1:]):
+            axis = next((a.i for a in node.attribute if a.name == "axis"), 1)
+            found[node.output[0]] = (maker.input[0], node.input[1], node.input[2], axis)
+    return found

@@ -116,7 +116,8 @@ class Recording:
             self.blend.require([tensor], "a constant")
         # Another name for the same memory: what is known of a tensor must not keep it alive.
         with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
-            made = self.builder.constant(tensor.detach(), name)
+            tensor = tensor.dequantize() if tensor.is_quantized else tensor.detach()
+            made = self.builder.constant(tensor, name)
         if not name and _is_corner(tensor):
             made.freeze()  # a view would keep all of the memory that it shows a corner of
         else:

@@ -1,0 +1,118 @@
+"""Networks of quantized tensors, converted by PyTorch's own tools: exported as what they stand for."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+from torch.ao import quantization
+from torch.ao.quantization import quantize_fx
+
+import hx
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore"),
+    pytest.mark.skipif(
+        "fbgemm" not in torch.backends.quantized.supported_engines, reason="no kernels here"
+    ),
+]
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(3, 8, 3, bias=False), nn.BatchNorm2d(8)
+        self.other = nn.Conv2d(8, 8, 3, padding=1, groups=4)
+        self.head = nn.Linear(8, 5)
+        self.norm.running_mean.normal_(0, 0.2)
+        self.norm.running_var.uniform_(0.5, 1.5)
+
+    def forward(self, x):
+        x = torch.relu(self.norm(self.conv(x)))
+        x = x + torch.relu(self.other(x))
+        x = nn.functional.max_pool2d(x, 2)
+        x = torch.cat([x, nn.functional.hardtanh(x, 0.0, 2.0)], 2)
+        return self.head(x.mean((2, 3)).flatten(1))
+
+
+def prepared(model, x):
+    mapping = quantization.get_default_qconfig_mapping("x86")
+    observed = quantize_fx.prepare_fx(model.eval(), mapping, (x,))
+    for _ in range(4):
+        observed(torch.randn_like(x))
+    return observed
+
+
+def kinds(program):
+    return [node.op_type for node in program.model.graph]
+
+
+@pytest.mark.parametrize("opset", [13, 20])
+@pytest.mark.parametrize("convert", [quantize_fx.convert_fx, quantize_fx.convert_to_reference_fx])
+def test_a_network_that_was_traced(convert, opset):
+    x = torch.randn(2, 3, 12, 12)
+    model = convert(copy.deepcopy(prepared(Net(), x)))
+    program = hx.export(model, x, opset=opset, dynamic=[{0: "n"}])
+    assert program.proof.ok and not program.report.escapes
+    found = kinds(program)
+    assert found.count("Conv") == 2 and found.count("QuantizeLinear") >= 4
+    if convert is quantize_fx.convert_fx:  # the other one quantizes its weights as it runs
+        weights = [v for v in program.model.graph.initializers.values() if v.shape.rank() > 1]
+        assert {str(v.dtype) for v in weights} == {"INT8"} and len(weights) == 3
+
+
+def test_a_network_between_stubs():
+    class Stubs(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.quant, self.dequant = quantization.QuantStub(), quantization.DeQuantStub()
+            self.net = nn.Sequential(nn.Conv1d(3, 4, 3), nn.ReLU(), nn.Conv1d(4, 4, 1))
+            self.sum = torch.ao.nn.quantized.FloatFunctional()
+
+        def forward(self, x):
+            x = self.net(self.quant(x))
+            return self.dequant(self.sum.add_relu(x, self.sum.mul(x, x)))
+
+    model = Stubs().eval()
+    model.qconfig = quantization.get_default_qconfig("x86")
+    quantization.prepare(model, inplace=True)
+    for _ in range(4):
+        model(torch.randn(2, 3, 9))
+    quantization.convert(model, inplace=True)
+    program = hx.export(model, torch.randn(2, 3, 9), dynamic=[{0: "n"}])
+    assert program.proof.ok and not program.report.escapes
+
+
+def test_linear_layers_that_quantize_what_comes():
+    model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4)).eval()
+    model = quantization.quantize_dynamic(model, {nn.Linear})
+    program = hx.export(model, torch.randn(3, 8), dynamic=[{0: "n"}])
+    assert program.proof.ok and not program.report.escapes
+    weights = [v for v in program.model.graph.initializers.values() if v.shape.rank() == 2]
+    assert {str(v.dtype) for v in weights} == {"INT8"}
+
+
+@pytest.mark.parametrize("name", ["resnet18", "mobilenet_v3_large"])
+def test_models_of_torchvision(torchvision, name):
+    make = getattr(torchvision.models.quantization, name)
+    model = make(weights=None, quantize=True).eval()
+    program = hx.export(model, torch.rand(2, 3, 64, 64), dynamic=[{0: "n"}])
+    assert program.proof.ok and not program.report.escapes
+
+
+def test_steps_that_depend_on_the_data_are_refused():
+    def model(x):
+        return torch.quantize_per_tensor(x, x.abs().amax() / 127, 0, torch.qint8).dequantize()
+
+    with pytest.raises(hx.HxError, match="depend on the data"):
+        hx.export(model, torch.randn(3, 8))
+
+
+def test_what_has_no_eight_bits_is_refused():
+    def model(x):
+        return torch.quantize_per_tensor(x, 0.1, 0, torch.qint32).dequantize()
+
+    with pytest.raises(hx.HxError, match="qint32"):
+        hx.export(model, torch.randn(3, 8))
