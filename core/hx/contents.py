@@ -25,6 +25,7 @@ from .wire import BEHIND
 Room = TypeVar("Room")
 ROW_MAJOR = torch.contiguous_format
 PIECE = 1 << 20  # small enough to stay in the cache of a core between being read and written
+PRODUCTS = PIECE >> 2  # of larger ones, several at once, malloc keeps much of the room
 
 
 class Content(Protocol):
@@ -165,7 +166,7 @@ class Scaled:
         if not math.prod(self.shape):
             return
         rows = self.of.load()
-        step = max(1, PIECE * len(rows) // (rows.numel() * rows.element_size()))
+        step = max(1, PRODUCTS * len(rows) // (rows.numel() * rows.element_size()))
         factors = self.factors.expand(len(rows), *self.factors.shape[1:])
         rooms = _in_turn(lambda: torch.empty_like(rows[:step], memory_format=ROW_MAJOR))
         for part, factor, room in zip(rows.split(step), factors.split(step), rooms):
