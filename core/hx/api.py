@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from . import containers, graph, passes, randomness, save, symbolic, whole
 from . import dynamic as dynamic_axes
-from .capture import Capture, capture, prepare
+from .capture import Capture, capture
 from .errors import EscapeError, MissingConverters, UsageError, VerificationError
 from .modes import apart
+from .prepared import prepare
 from .program import Program
 from .quiet import fewer_collections
 from .registration import OPSETS

@@ -14,10 +14,10 @@ import numpy as np
 import torch
 
 from . import save, structures, wire
-from .capture import flat_inputs, parameters_of
 from .declared import Sizes
 from .errors import UsageError
 from .kernels import op_runs
+from .prepared import flat_inputs, parameters_of
 from .runtime import Refused, as_pairs
 from .surely import inside
 from .verify import loader

@@ -287,9 +287,9 @@ def unsayable(inputs: list[torch.Tensor], outputs: list[torch.Tensor], exporter:
 
 def axes(args: tuple, kwargs: dict) -> dict:
     """Every axis longer than 1 as a dynamic one, the same name for the same length."""
-    from hx import capture
+    from hx.prepared import prepare
 
-    prepared = capture.prepare(Call(lambda x: x), args, kwargs, None, None, lambda *_: {})
+    prepared = prepare(Call(lambda x: x), args, kwargs, None, None, lambda *_: {})
     return {
         name: {i: f"n{size}" for i, size in enumerate(tensor.shape) if size > 1}
         for name, tensor in prepared.tensors.items()

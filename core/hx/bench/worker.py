@@ -100,7 +100,7 @@ class Worker:
 
         from hx import dynamic, structures
         from hx.bench.sides import Subject
-        from hx.capture import prepare
+        from hx.prepared import prepare
 
         made = prepare(model, call.args, call.kwargs, None, call.dynamic, dynamic.axes)
         with torch.no_grad():

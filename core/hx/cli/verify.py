@@ -91,8 +91,9 @@ def _prove(
 ) -> tuple[Proof, list[str]]:
     """The proof of a file, and what is to be said about how it came about."""
     from hx import dynamic as axes
-    from hx.capture import Capture, prepare
+    from hx.capture import Capture
     from hx.kernels import op_runs
+    from hx.prepared import prepare
     from hx.proving import prove_program, run
 
     written = load(file)
