@@ -112,16 +112,6 @@ def broadcast_tensors(*tensors):
     return tuple(x.expand(shape) for x in tensors)
 
 
-@composed("torch.take_along_dim", cases=[case("float32[n,5]", "int64[1,3]<5", 1),
-                                         case("float32[n,5]", "int64[4]<5")])  # fmt: skip
-def take_along_dim(input, indices, dim=None):
-    if dim is None:
-        return input.reshape(-1)[indices.reshape(-1)]
-    shape = [_both(m, n) for m, n in zip(input.shape, indices.shape)]
-    shape[dim] = -1
-    return input.expand(shape).gather(dim, indices.expand(shape))
-
-
 @composed("torch.isreal", cases=[case("float32[n,3]")])
 def isreal(input):
     if input.dtype.is_complex:

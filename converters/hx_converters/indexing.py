@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hx import case, converter
+from hx.dims import larger
 from hx.lazy import torch
 
 from ._common import one_axis, scalars_too
@@ -346,6 +347,31 @@ def gather(op, input, dim, index, *, sparse_grad=False):
 @converter("torch.take", cases=[case("float32[n,5]", "int64[3]<5")])
 def take(op, input, index):
     return op.Gather(op.Reshape(input, [-1]), index)
+
+
+@converter("torch.take_along_dim", cases=[case("float32[n,5]", "int64[1,3]<5", 1),
+                                          case("float32[n,5]", "int64[4]<5"),
+                                          case("float32[n,5]", lambda: torch.tensor([[-1, 2]]), 1)])  # fmt: skip
+def take_along_dim(op, input, indices, dim=None):
+    if dim is None:
+        return op.Gather(op.Reshape(input, [-1]), op.Reshape(indices, [-1]))
+    axis = one_axis(dim, input.rank)
+    # All other axes are broadcast, which takes tensors with nothing but their shape.
+    common = [_both(m, n) for m, n in zip(input.shape, indices.shape)]
+    x, places = (
+        op.Expand(each, op.sizes([*common[:axis], each.shape[axis], *common[axis + 1 :]]))
+        for each in (input, indices)
+    )
+    return op.GatherElements(x, places, axis=axis)
+
+
+def _both(m, n):
+    """What two sizes are broadcast to; a fixed one knows best."""
+    if type(m) is int:
+        return n if m == 1 else m
+    if type(n) is int:
+        return m if n == 1 else n
+    return larger(m, n)
 
 
 @converter("torch.masked_select", cases=[case("float32[n,3]", "bool[n,3]")])

@@ -71,6 +71,9 @@ def _steps(x, scale, zero_point, low, high, axis):
 
 
 def _bound(op, n, scale, zero_point, axis, rank):
+    if all(part.is_constant and not part.tensor.is_meta for part in (scale, zero_point)):
+        bound = op.constant((n - zero_point.tensor.float()) * scale.tensor)
+        return _beside(op, bound, axis, rank)
     steps = op.Sub(op.constant(float(n)), op.cast(zero_point, torch.float32))
     return _beside(op, op.Mul(steps, scale), axis, rank)
 

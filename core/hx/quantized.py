@@ -3,26 +3,26 @@
 What PyTorch rounds to the steps of a tensor goes through QuantizeLinear and DequantizeLinear there,
 which a runtime that computes with integers takes together with what is between them. The steps are
 those of the recording: where they would depend on the data, a converter has to refuse.
+
+Imports nothing heavy when it is imported.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
-import torch
+from typing import TYPE_CHECKING, Any
 
 from .errors import Unsupported
-from .op import Op
+from .lazy import torch
 from .values import Value
 
-_INTEGERS = {torch.quint8: torch.uint8, torch.qint8: torch.int8}
-_LINEAR = (torch.per_tensor_affine, torch.per_channel_affine)
+if TYPE_CHECKING:
+    from .builder import Builder
 
 
 def steps(tensor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, int | None]:
     """The scale and the zero point of a quantized tensor, and the axis that they are along."""
-    kind = _INTEGERS.get(tensor.dtype)
-    if kind is None or tensor.qscheme() not in _LINEAR:
+    kind = {torch.quint8: torch.uint8, torch.qint8: torch.int8}.get(tensor.dtype)
+    if kind is None or tensor.qscheme() not in (torch.per_tensor_affine, torch.per_channel_affine):
         raise Unsupported(
             f"a tensor is quantized to {str(tensor.dtype).removeprefix('torch.')} "
             f"({str(tensor.qscheme()).removeprefix('torch.')}), which ONNX cannot say",
@@ -35,10 +35,12 @@ def steps(tensor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, int | None]
     return scales.float(), zeros.to(kind), tensor.q_per_channel_axis()
 
 
-def rounded(builder: Any, value: Any, real: torch.Tensor) -> Any:
+def rounded(builder: Builder, value: Any, real: torch.Tensor) -> Any:
     """What a converter gave for a real tensor, on the steps that the tensor has."""
     if not isinstance(value, Value) or value.dtype != torch.float32:
         return value  # it is going to be told what it should be
+    from .op import Op
+
     op = Op(builder)
     scale, zero, axis = steps(real)
     parts = op.constant(scale), op.constant(zero)
