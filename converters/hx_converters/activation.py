@@ -146,18 +146,19 @@ def celu(op, input, alpha=1.0, inplace=False):
     "torch.threshold", "torch.nn.functional.threshold", cases=[case("float32[n,3]", 0.1, 20.0)]
 )
 def threshold(op, input, threshold, value, inplace=False):
-    return op.Where(op.Greater(input, op.constant(threshold, input.dtype)), input,
-                    op.constant(value, input.dtype))  # fmt: skip
+    below = op.LessOrEqual(input, op.constant(threshold, input.dtype))  # and NaN is not
+    return op.Where(below, op.constant(value, input.dtype), input)
 
 
 @converter("torch.nn.functional.softshrink", "torch.ops.aten.softshrink", cases=ONE)
 def softshrink(op, input, lambd=0.5):
-    return op.Shrink(input, lambd=lambd, bias=lambd)
+    return op.Sub(input, op.Clip(input, -lambd, lambd))
 
 
 @converter("torch.nn.functional.hardshrink", "torch.ops.aten.hardshrink", cases=ONE)
 def hardshrink(op, input, lambd=0.5):
-    return op.Shrink(input, lambd=lambd)
+    # Shrink makes 0 of NaN.
+    return op.Where(op.LessOrEqual(op.Abs(input), lambd), 0, input)
 
 
 @converter("torch.rrelu", "torch.nn.functional.rrelu", cases=ONE)

@@ -220,7 +220,9 @@ def clamp_max(op, input, max):
 def clamp(op, input, min=None, max=None):
     dtype = op.result.dtype
     x = op.cast(input, dtype)
-    if not any(hasattr(bound, "rank") and bound.rank for bound in (min, max)):
+    one_sided = dtype.is_floating_point and (min is None or max is None)
+    # With one bound, onnxruntime's Clip takes infinite numbers to be beyond the other one, too.
+    if not one_sided and not any(hasattr(bound, "rank") and bound.rank for bound in (min, max)):
         low = None if min is None else op.cast(min, dtype)
         return op.Clip(x, low, None if max is None else op.cast(max, dtype))
     if min is not None:

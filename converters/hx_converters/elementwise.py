@@ -54,6 +54,11 @@ def _round(op, x):
     return op.Round(x) if x.dtype.is_floating_point else x
 
 
+def _sign(op, x):
+    sign = op.Sign(x)
+    return op.Where(op.IsNaN(x), 0, sign) if x.dtype.is_floating_point else sign
+
+
 def _whole(name):
     return lambda op, x: getattr(op, name)(x) if x.dtype.is_floating_point else x
 
@@ -63,7 +68,7 @@ NUMBERS = {
     "exp": "Exp", "log": "Log", "sqrt": "Sqrt", "sin": "Sin", "cos": "Cos", "tan": "Tan",
     "asin": "Asin", "acos": "Acos", "atan": "Atan", "sinh": "Sinh", "cosh": "Cosh",
     "asinh": "Asinh", "acosh": "Acosh", "atanh": "Atanh", "erf": "Erf", "abs": "Abs",
-    "neg": "Neg", "sign": "Sign", "sgn": "Sign", "reciprocal": "Reciprocal",
+    "neg": "Neg", "sign": _sign, "sgn": _sign, "reciprocal": "Reciprocal",
     "sigmoid": "Sigmoid", "tanh": "Tanh",
     "ceil": _whole("Ceil"), "floor": _whole("Floor"), "trunc": truncated, "frac": _frac,
     "square": lambda op, x: op.Mul(x, x),

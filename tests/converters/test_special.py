@@ -107,3 +107,23 @@ def test_the_next_number(exported, dtype):
     x, y = (v.contiguous() for v in torch.meshgrid(numbers, numbers, indexing="ij"))
     wanted = torch.nextafter(x, y)
     assert torch.equal(exported(torch.nextafter, x, y).nan_to_num(7.0), wanted.nan_to_num(7.0))
+
+
+EDGES = {
+    "sign": torch.sign,
+    "sgn": torch.sgn,
+    "clamp from below": lambda x: x.clamp(min=-1),
+    "clamp from above": lambda x: torch.clamp_max(x, 2),
+    "clamp": lambda x: x.clamp(-1, 2),
+    "threshold": lambda x: torch.nn.functional.threshold(x, 0.1, 20),
+    "softshrink": torch.nn.functional.softshrink,
+    "hardshrink": torch.nn.functional.hardshrink,
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("name", EDGES)
+def test_infinite_numbers_and_nan_are_kept_or_cut_as_pytorch_does(exported, name, dtype):
+    x = torch.tensor([math.nan, math.inf, -math.inf, 0.0, 0.1, -0.1, 0.5, 3.0, -3.0], dtype=dtype)
+    found = exported(EDGES[name], x)
+    torch.testing.assert_close(found, EDGES[name](x), equal_nan=True)
