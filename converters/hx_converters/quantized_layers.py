@@ -1,20 +1,43 @@
-"""Layers and functions of quantized tensors; `hx.quantized` rounds what they give."""
+"""Layers and functions of quantized tensors; `hx.quantized` rounds what they give.
+
+Their arguments are quantized, or packed for a kernel, so their cases are whole networks:
+tests/models/test_quantized.py.
+"""
 
 from __future__ import annotations
+
+import functools
 
 from hx import converter
 from hx.lazy import torch
 from hx.quantized import steps
 
-from . import convolution
+from . import convolution, normalization
 from ._common import is_value
 from .linear import linear
 
+CONVERTERS: list = []
 
-def _converts(*names):
-    """A converter for functions of PyTorch's library of quantized kernels, by their names."""
-    # Their arguments are quantized, or packed for a kernel: tests/models/test_quantized.py.
+
+def _kernels(*names):
+    """A converter for kernels of PyTorch's library of quantized ones, by their names."""
     return converter(*(f"quantized::{name}" for name in names), cases=[])
+
+
+def _also_with_relu(*names):
+    """The same, and for those that have a ReLU behind."""
+
+    def register(function):
+        @functools.wraps(function)
+        def with_relu(op, *args, **kwargs):
+            return op.Relu(function(op, *args, **kwargs))
+
+        behind = (f"{name.removesuffix('_dynamic')}_relu{'_dynamic' * name.endswith('_dynamic')}"
+                  for name in names)  # fmt: skip
+        CONVERTERS.append(_kernels(*behind)(with_relu))
+        return _kernels(*names)(function)
+
+    return register
 
 
 # To numbers on steps, and back.
@@ -50,16 +73,6 @@ def _linear(op, x, packed):
     return linear(op, x, _weight(op, weight), None if bias is None else op.constant(bias))
 
 
-@_converts("linear")
-def q_linear(op, X, W_prepack, Y_scale_i, Y_zero_point_i):
-    return _linear(op, X, W_prepack)
-
-
-@_converts("linear_relu")
-def q_linear_relu(op, X, W_prepack, Y_scale_i, Y_zero_point_i):
-    return op.Relu(_linear(op, X, W_prepack))
-
-
 def _on_own_steps(op, x, reduce_range):
     """On 256 steps, or half of them, between the least and the largest number, and zero."""
     low, high = op.Min(op.ReduceMin(x, keepdims=0), 0.0), op.Max(op.ReduceMax(x, keepdims=0), 0.0)
@@ -69,14 +82,24 @@ def _on_own_steps(op, x, reduce_range):
     return op.DequantizeLinear(op.QuantizeLinear(x, *parts), *parts)
 
 
-@_converts("linear_dynamic")
-def q_linear_dynamic(op, X, W_prepack, reduce_range=False):
+@_also_with_relu("linear")
+def quantized_linear(op, X, W_prepack, Y_scale_i, Y_zero_point_i):
+    return _linear(op, X, W_prepack)
+
+
+@_also_with_relu("linear_dynamic")
+def linear_dynamic(op, X, W_prepack, reduce_range=False):
     return _linear(op, _on_own_steps(op, X, reduce_range), W_prepack)
 
 
-@_converts("linear_relu_dynamic")
-def q_linear_relu_dynamic(op, X, W_prepack, reduce_range=False):
-    return op.Relu(_linear(op, _on_own_steps(op, X, reduce_range), W_prepack))
+@_kernels("linear_leaky_relu")
+def linear_leaky_relu(op, X, W_prepack, Y_scale_i, Y_zero_point_i, negative_slope):
+    return op.LeakyRelu(_linear(op, X, W_prepack), alpha=negative_slope)
+
+
+@_kernels("linear_tanh")
+def linear_tanh(op, X, W_prepack, Y_scale_i, Y_zero_point_i):
+    return op.Tanh(_linear(op, X, W_prepack))
 
 
 def _conv(op, x, packed):
@@ -96,104 +119,89 @@ def _conv(op, x, packed):
     return convolution.conv2d(op, x, weight, bias, stride, padding, dilation, packed.groups())
 
 
-@_converts("conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d",
-           "conv_transpose3d")  # fmt: skip
-def q_conv1d(op, qx, packed_weight, output_scale, output_zero_point):
+@_also_with_relu("conv1d", "conv2d", "conv3d")
+def conv(op, qx, packed_weight, output_scale, output_zero_point):
     return _conv(op, qx, packed_weight)
 
 
-@_converts("conv1d_relu", "conv2d_relu", "conv3d_relu")
-def q_conv1d_relu(op, qx, packed_weight, output_scale, output_zero_point):
-    return op.Relu(_conv(op, qx, packed_weight))
+@_kernels("conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
+def conv_transpose(op, qi, packed_weight, output_scale, output_zero_point):
+    return _conv(op, qi, packed_weight)
 
 
-@_converts("batch_norm", "batch_norm1d", "batch_norm2d", "batch_norm3d")
+@_also_with_relu("batch_norm", "batch_norm1d", "batch_norm2d", "batch_norm3d")
 def batch_norm(op, qx, weight, bias, mean, var, eps, output_scale, output_zero_point):
-    channels = mean.shape[0]
-    weight = op.constant([1.0] * channels) if weight is None else weight
-    bias = op.constant([0.0] * channels) if bias is None else bias
-    return op.BatchNormalization(qx, weight, bias, mean, var, epsilon=eps)
+    return normalization.batch_norm(op, qx, weight, bias, mean, var, False, 0.0, eps)
 
 
-@_converts("batch_norm_relu", "batch_norm1d_relu", "batch_norm2d_relu", "batch_norm3d_relu")
-def q_batch_norm_relu(op, qx, weight, bias, mean, var, eps, output_scale, output_zero_point):
-    given = weight, bias, mean, var, eps, output_scale, output_zero_point
-    return op.Relu(batch_norm(op, qx, *given))
+@_kernels("layer_norm")
+def layer_norm(op, input, normalized_shape, weight, bias, eps, output_scale, output_zero_point):
+    return normalization.layer_norm(op, input, normalized_shape, weight, bias, eps)
 
 
-# Functions of one or two tensors.
+@_kernels("group_norm")
+def group_norm(op, qx, num_groups, weight, bias, eps, output_scale, output_zero_point):
+    return normalization.group_norm(op, qx, num_groups, weight, bias, eps)
 
 
-@_converts("add")
-def q_add(op, qa, qb, scale=None, zero_point=None):
-    return op.Add(qa, qb)
+@_kernels("instance_norm")
+def instance_norm(op, qx, weight, bias, eps, output_scale, output_zero_point):
+    return normalization.instance_norm(op, qx, weight, bias, None, None, True, 0.0, eps)
 
 
-@_converts("add_relu")
-def q_add_relu(op, qa, qb, scale=None, zero_point=None):
-    return op.Relu(op.Add(qa, qb))
+# Functions of one tensor, and of several.
 
 
-@_converts("add_scalar")
-def q_add_scalar(op, qa, b):
-    return op.Add(qa, b)
-
-
-@_converts("mul")
-def q_mul(op, qa, qb, scale=None, zero_point=None):
-    return op.Mul(qa, qb)
-
-
-@_converts("mul_relu")
-def q_mul_relu(op, qa, qb, scale=None, zero_point=None):
-    return op.Relu(op.Mul(qa, qb))
-
-
-@_converts("mul_scalar")
-def q_mul_scalar(op, qa, b):
-    return op.Mul(qa, b)
-
-
-@_converts("matmul")
-def q_matmul(op, qa, qb, scale=None, zero_point=None):
-    return op.MatMul(qa, qb)
-
-
-@_converts("cat")
-def q_cat(op, qx, dim, scale=None, zero_point=None):
-    return op.Concat(*qx, axis=dim)
-
-
-@_converts("cat_relu")
-def q_cat_relu(op, qx, dim, scale=None, zero_point=None):
-    return op.Relu(op.Concat(*qx, axis=dim))
-
-
-@_converts("hardswish")
-def q_hardswish(op, input, output_scale, output_zero_point):
+@_kernels("hardswish")
+def hardswish(op, input, output_scale, output_zero_point):
     return op.HardSwish(input)
 
 
-@_converts("leaky_relu")
-def q_leaky_relu(op, qx, negative_slope, inplace, output_scale, output_zero_point):
+@_kernels("leaky_relu")
+def leaky_relu(op, qx, negative_slope, inplace, output_scale, output_zero_point):
     return op.LeakyRelu(qx, alpha=negative_slope)
 
 
-@_converts("sigmoid")
-def q_sigmoid(op, qx, output_scale, output_zero_point):
+@_kernels("elu")
+def elu(op, self, output_scale, output_zero_point, alpha=1, scale=1, input_scale=1):
+    return NotImplemented if (scale, input_scale) != (1, 1) else op.Elu(self, alpha=alpha)
+
+
+@_kernels("sigmoid")
+def sigmoid(op, qx, output_scale, output_zero_point):
     return op.Sigmoid(qx)
 
 
-@_converts("softmax")
-def q_softmax(op, qx, dim, output_scale, output_zero_point):
+@_kernels("softmax")
+def softmax(op, qx, dim, output_scale, output_zero_point):
     return op.Softmax(qx, axis=dim)
 
 
-@_converts("relu6")
-def q_relu6(op, qx, inplace=False):
+@_kernels("relu6")
+def relu6(op, qx, inplace=False):
     return op.Clip(qx, 0.0, 6.0)
 
 
-@_converts("dropout")
-def q_dropout(op, self, output_scale, output_zero_point, p=0.5, training=False):
+@_kernels("dropout")
+def dropout(op, self, output_scale, output_zero_point, p=0.5, training=False):
     return self
+
+
+@_also_with_relu("add", "add_scalar")
+def add(op, qa, qb, scale=None, zero_point=None):
+    return op.Add(qa, qb)
+
+
+@_also_with_relu("mul", "mul_scalar")
+def mul(op, qa, qb, scale=None, zero_point=None):
+    return op.Mul(qa, qb)
+
+
+@_kernels("matmul")
+def matmul(op, qa, qb, scale=None, zero_point=None):
+    return op.MatMul(qa, qb)
+
+
+@_also_with_relu("cat")
+def cat(op, qx, dim, scale=None, zero_point=None):
+    return op.Concat(*qx, axis=dim)

@@ -85,6 +85,49 @@ def test_a_network_between_stubs():
     assert program.proof.ok and not program.report.escapes
 
 
+LAYERS = {
+    "LeakyReLU": (lambda: nn.LeakyReLU(0.2), (4, 5)),
+    "ELU": (lambda: nn.ELU(0.7), (4, 5)),
+    "Hardswish": (nn.Hardswish, (4, 5)),
+    "Sigmoid": (nn.Sigmoid, (4, 5)),
+    "ReLU6": (nn.ReLU6, (4, 5)),
+    "Hardtanh": (lambda: nn.Hardtanh(-0.5, 0.7), (4, 5)),
+    "LayerNorm": (lambda: nn.LayerNorm(5), (4, 5)),
+    "GroupNorm": (lambda: nn.GroupNorm(2, 4), (4, 5, 3)),
+    "InstanceNorm2d": (lambda: nn.InstanceNorm2d(4, affine=True), (4, 5, 3)),
+    "BatchNorm2d": (lambda: nn.BatchNorm2d(4), (4, 5, 3)),
+    "ConvTranspose2d": (lambda: nn.ConvTranspose2d(4, 6, 3, stride=2, groups=2), (4, 5, 3)),
+    "Conv3d": (lambda: nn.Sequential(nn.Conv3d(4, 3, 2), nn.ReLU()), (4, 3, 4, 3)),
+    "padded by reflection": (
+        lambda: nn.Conv2d(4, 3, 3, padding=1, padding_mode="reflect"), (4, 5, 3)
+    ),
+    "AvgPool2d": (lambda: nn.AvgPool2d(2), (4, 6, 4)),
+    "AdaptiveAvgPool2d": (lambda: nn.AdaptiveAvgPool2d(2), (4, 6, 4)),
+    "Upsample": (lambda: nn.Upsample(scale_factor=2, mode="bilinear"), (4, 6, 4)),
+    "PixelShuffle": (lambda: nn.PixelShuffle(2), (4, 6, 4)),
+    "Linear": (lambda: nn.Linear(5, 3), (4, 5)),
+    "Linear, LeakyReLU": (lambda: nn.Sequential(nn.Linear(5, 3), nn.LeakyReLU(0.1)), (5,)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_layer_of_quantized_tensors(name, monkeypatch):
+    make, shape = LAYERS[name]
+    model = nn.Sequential(quantization.QuantStub(), make(), quantization.DeQuantStub()).eval()
+    model.qconfig = quantization.get_default_qconfig("x86")
+    if isinstance(model[1], nn.ConvTranspose2d):
+        # Its kernel has one scale for all channels, and the others of x86 compute something else.
+        monkeypatch.setattr(torch.backends.quantized, "engine", "fbgemm")
+        weights = quantization.default_weight_observer
+        model.qconfig = quantization.QConfig(model.qconfig.activation, weights)
+    quantization.prepare(model, inplace=True)
+    for _ in range(4):
+        model(torch.randn(3, *shape))
+    quantization.convert(model, inplace=True)
+    program = hx.export(model, torch.randn(3, *shape), dynamic=[{0: "n"}])
+    assert program.proof.ok and not program.report.escapes
+
+
 def test_linear_layers_that_quantize_what_comes():
     model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4)).eval()
     model = quantization.quantize_dynamic(model, {nn.Linear})
