@@ -84,13 +84,14 @@ def folded(layer: Node, norm: Node) -> Node | None:
         start = torch.zeros_like(mean) if bias is None else _content(bias).load().double()
         factor = scale / torch.sqrt(variance + norm.attributes.get("epsilon", 1e-5))
         offset = (start - mean) * factor + shift
-        if offset.shape != mean.shape or not torch.isfinite(factor + offset).all():
+        factor, offset = factor.to(weight.dtype), offset.to(weight.dtype)
+        if offset.shape != mean.shape or not (factor.isfinite() & offset.isfinite()).all():
             return None
-        product = Scaled(_content(weight), _spread(layer, weight.shape, factor).to(weight.dtype))
+        product = Scaled(_content(weight), _spread(layer, weight.shape, factor))
         name = folded_name(weight.name)
         weights = [
             Absent(weight.tensor, product, name=name),
-            Constant(offset.to(weight.dtype), name=name.replace(".weight.", ".bias.")),
+            Constant(offset, name=name.replace(".weight.", ".bias.")),
         ]
     return _instead(layer, norm, weights)
 

@@ -15,6 +15,7 @@ from . import (
     dtypes,
     foreign,
     pairs,
+    quantized,
     shallow,
     structures,
     wrappers,
@@ -206,6 +207,7 @@ def _bind_inputs(prepared: Prepared, recording: Recording) -> list[tuple[str, Va
     sizes = recording.builder.sizes
     named = _named_sizes(prepared)
     for name, tensor in prepared.tensors.items():
+        quantized.require_plain(f"the input {name}", tensor)
         shape: list[int] = list(tensor.shape)
         dtype = tensor.dtype
         if dtype in pairs.REAL:  # both parts, as a last axis
@@ -358,6 +360,8 @@ def _bind_outputs(found: Capture, result: Any) -> None:
     values: list[Any] = []
     shared = set(map(storage_key, (*recording.named, *recording.given.values())))
     for name, leaf in flat:
+        real = leaf.real if isinstance(leaf, _Kept) else leaf
+        quantized.require_plain(f"the output {name or 'of the model'}", real)
         if isinstance(leaf, _Kept):
             values.append(leaf.value)
             found.real.append(leaf.real)

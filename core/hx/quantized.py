@@ -35,6 +35,15 @@ def steps(tensor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, int | None]
     return scales.float(), zeros.to(kind), tensor.q_per_channel_axis()
 
 
+def require_plain(what: str, x: Any) -> None:
+    """Inputs and outputs of a file have no steps beside them."""
+    if isinstance(x, torch.Tensor) and x.is_quantized:
+        raise Unsupported(
+            f"{what} is a quantized tensor, and a graph takes and gives plain ones",
+            hint="quantize within the model, and return y.dequantize()",
+        )
+
+
 def rounded(builder: Builder, value: Any, real: torch.Tensor) -> Any:
     """What a converter gave for a real tensor, on the steps that the tensor has."""
     if not isinstance(value, Value) or value.dtype != torch.float32:

@@ -15,7 +15,8 @@ import hx
 pytestmark = [
     pytest.mark.filterwarnings("ignore"),
     pytest.mark.skipif(
-        "fbgemm" not in torch.backends.quantized.supported_engines, reason="no kernels here"
+        "fbgemm" not in torch.backends.quantized.supported_engines,
+        reason="this PyTorch has no quantized kernels for the processor",
     ),
 ]
 
@@ -159,3 +160,14 @@ def test_what_has_no_eight_bits_is_refused():
 
     with pytest.raises(hx.HxError, match="qint32"):
         hx.export(model, torch.randn(3, 8))
+
+
+def test_quantized_tensors_do_not_leave_or_enter_a_file():
+    def given(x):
+        return torch.quantize_per_tensor(x, 0.1, 0, torch.qint8)
+
+    x = torch.randn(3, 8)
+    with pytest.raises(hx.HxError, match="output is a quantized tensor"):
+        hx.export(given, x, verify=False)
+    with pytest.raises(hx.HxError, match="input q is a quantized tensor"):
+        hx.export(lambda q: q.dequantize(), given(x), verify=False)
