@@ -24,11 +24,10 @@ from hx import wire
 from hx.errors import HxError
 
 if TYPE_CHECKING:
-    import onnx_ir
-
+    from hx.contents import Content
     from hx.values import Constant
 
-    Made = Callable[[], onnx_ir.TensorProtocol]
+    Made = Callable[[], Content]
 
 
 class Ahead:
@@ -41,7 +40,7 @@ class Ahead:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._put: list[tuple[Constant, str]] = []
-        self._work: SimpleQueue[Made | None] = SimpleQueue()
+        self._work: SimpleQueue[tuple[str, Made] | None] = SimpleQueue()
         self._limit: int | None = None  # how many of those that were put are wanted, once known
         self._written: list[tuple[wire.Weight, int]] = []  # each with its end in the file
         self._state = ""  # of the thread: "" before it was started, "asked", "running", "over"
@@ -51,7 +50,7 @@ class Ahead:
     def put(self, constant: Constant, name: str, made: Made) -> None:
         """A constant that a node reads, and how what is stored of it is made, under which name."""
         self._put.append((constant, name))
-        self._work.put(made)
+        self._work.put((name, made))
         if not self._state:
             self._state = "asked"
             _thread.start_new_thread(self._run, ())
@@ -90,8 +89,9 @@ class Ahead:
         try:
             with self._path.open("r+b", buffering=wire.BUFFER) as file:
                 file.seek(wire.START)
-                while (made := self._work.get()) is not None:
-                    weight = wire.weight(made())
+                while (work := self._work.get()) is not None:
+                    name, made = work
+                    weight = wire.weight(name, made(), early=True)
                     for piece in wire.inline(weight):
                         if self._past():
                             return
@@ -112,8 +112,8 @@ class Ahead:
 
 def _same(weight: wire.Weight, final: wire.Weight) -> bool:
     """Whether both say the same, and read the same bytes of memory."""
-    region = weight.region()
-    return region is not None and region == final.region() and weight.proto == final.proto
+    region = weight.values.region()
+    return region is not None and region == final.values.region() and weight.proto == final.proto
 
 
 def worthwhile() -> bool:

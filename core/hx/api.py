@@ -23,6 +23,10 @@ from .world import aside
 if TYPE_CHECKING:
     import os
 
+    import onnx
+
+    from . import wire
+
 Progress = Callable[[str], None]
 
 
@@ -86,7 +90,7 @@ def _export(
 ) -> Program:  # fmt: skip
     _check_opset(opset)
     started = time.perf_counter()
-    whole.imported("onnx", "onnx_ir", *(["onnxruntime"] if verify else []))
+    whole.imported("onnx", *(["onnxruntime"] if verify else []))
     prepared = prepare(
         model, args, kwargs, input_names, dynamic, dynamic_axes.axes, weights=weights, dtype=dtype
     )
@@ -136,7 +140,7 @@ def _recorded(
     assembled = time.perf_counter()
     made = passes.run(made, registry)
     report.timings["passes"] = time.perf_counter() - assembled
-    _describe(report, made, captured)
+    _describe(report, made)
     report.timings["assemble"] = time.perf_counter() - recorded - report.timings["passes"]
     return Program(made, report, captured)
 
@@ -172,7 +176,7 @@ def _check_opset(opset: int) -> None:
         )
 
 
-def _assemble(captured: Capture, output_names: Sequence[str] | None, opset: int) -> Any:
+def _assemble(captured: Capture, output_names: Sequence[str] | None, opset: int) -> wire.Parts:
     names = [name for name, _ in captured.outputs]
     if output_names is not None:
         if len(output_names) != len(names):
@@ -221,18 +225,24 @@ def _report(captured: Capture, registry: Registry, opset: int) -> Report:
     return report
 
 
-def _describe(report: Report, made: Any, captured: Capture) -> None:
-    def told(value: Any) -> dict[str, Any]:
+def _describe(report: Report, made: wire.Parts) -> None:
+    import onnx
+
+    def told(value: onnx.ValueInfoProto) -> dict[str, Any]:
+        tensor = value.type.tensor_type
         return {
             "name": value.name,
-            "dtype": str(value.dtype).lower(),
-            "shape": [d if isinstance(d, int) else d.value for d in value.shape or ()],
+            "dtype": onnx.TensorProto.DataType.Name(tensor.elem_type).lower(),
+            "shape": [
+                getattr(dim, kind) if (kind := dim.WhichOneof("value")) else None
+                for dim in tensor.shape.dim
+            ],
         }
 
-    report.nodes = sum(1 for _ in made.graph.all_nodes())
-    report.initializers = len(made.graph.initializers)
-    report.inputs = [told(v) for v in made.graph.inputs]
-    report.outputs = [told(v) for v in made.graph.outputs]
+    report.nodes = sum(1 for _ in made.nodes)
+    report.initializers = len(made.weights) + len(made.graph.initializer)
+    report.inputs = [told(value) for value in made.graph.input]
+    report.outputs = [told(value) for value in made.graph.output]
 
 
 def _require_covered(report: Report) -> None:

@@ -13,7 +13,8 @@ from typing import Any
 
 import torch
 
-from .contents import Content, Held, Scaled
+from . import contents
+from .contents import Scaled
 from .values import Absent, Constant, Node, Value
 
 # The products of numbers with fewer digits would be less exact than what they are made of.
@@ -78,16 +79,17 @@ def fits(layer: Node, norm: Node) -> bool:
 def folded(layer: Node, norm: Node) -> Node | None:
     """One node for the two; None where they give what no weights would."""
     weight: Any = layer.inputs[1]
-    bias = layer.inputs[2] if len(layer.inputs) > 2 else None
+    bias: Any = layer.inputs[2] if len(layer.inputs) > 2 else None
+    numbers: Any = norm.inputs[1:]
     with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch(), torch.no_grad():
-        scale, shift, mean, variance = (_content(v).load().double() for v in norm.inputs[1:])
-        start = torch.zeros_like(mean) if bias is None else _content(bias).load().double()
+        scale, shift, mean, variance = (contents.of(v).load().double() for v in numbers)
+        start = torch.zeros_like(mean) if bias is None else contents.of(bias).load().double()
         factor = scale / torch.sqrt(variance + norm.attributes.get("epsilon", 1e-5))
         offset = (start - mean) * factor + shift
         factor, offset = factor.to(weight.dtype), offset.to(weight.dtype)
         if offset.shape != mean.shape or not (factor.isfinite() & offset.isfinite()).all():
             return None
-        product = Scaled(_content(weight), _spread(layer, weight.shape, factor))
+        product = Scaled(contents.of(weight), _spread(layer, weight.shape, factor))
         name = folded_name(weight.name)
         weights = [
             Absent(weight.tensor, product, name=name),
@@ -120,10 +122,6 @@ def _known(values: Sequence[Value | None]) -> bool:
         v is None or (isinstance(v, Constant) and not (isinstance(v, Absent) and v.content is None))
         for v in values
     )
-
-
-def _content(constant: Any) -> Content:
-    return constant.content if isinstance(constant, Absent) else Held(constant.tensor)
 
 
 def _spread(layer: Node, shape: Sequence[int], factor: torch.Tensor) -> torch.Tensor:

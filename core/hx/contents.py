@@ -18,8 +18,9 @@ from typing import Protocol, TypeVar
 
 import torch
 
+from . import memory
 from .errors import ExportError
-from .weights import TorchTensor
+from .values import Absent, Constant
 from .wire import BEHIND
 
 Room = TypeVar("Room")
@@ -107,13 +108,13 @@ class Held:
         return tuple(self.tensor.shape)
 
     def chunks(self) -> Iterator[memoryview]:
-        return TorchTensor(self.tensor).chunks()
+        return memory.chunks(self.tensor)
 
     def load(self) -> torch.Tensor:
         return self.tensor.detach().cpu()
 
     def region(self) -> Hashable:
-        return TorchTensor(self.tensor).region() or id(self.tensor)
+        return memory.region(self.tensor) or id(self.tensor)
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,6 +179,10 @@ class Scaled:
 
     def region(self) -> Hashable:
         return self.of.region(), self.factors.numpy().tobytes()
+
+
+def of(constant: Constant) -> Content:
+    return constant.content if isinstance(constant, Absent) else Held(constant.tensor)
 
 
 def _in_turn(make: Callable[[], Room]) -> Iterator[Room]:

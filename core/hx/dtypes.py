@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from .errors import BuilderError
+from .errors import BuilderError, Unsupported
 
 _TABLE = [  # torch, TensorProto.DataType, name in ONNX type strings
     (torch.float32, 1, "float"),
@@ -29,6 +29,8 @@ _TABLE = [  # torch, TensorProto.DataType, name in ONNX type strings
     (torch.float8_e5m2, 19, "float8e5m2"),
     (torch.float8_e5m2fnuz, 20, "float8e5m2fnuz"),
 ]
+if hasattr(torch, "float8_e8m0fnu"):  # older releases of torch lack it
+    _TABLE.append((torch.float8_e8m0fnu, 24, "float8e8m0"))
 
 NUMBER = {dtype: number for dtype, number, _ in _TABLE}
 FROM_NUMBER = {number: dtype for dtype, number, _ in _TABLE}
@@ -45,6 +47,25 @@ COMPLEX = frozenset({torch.complex64, torch.complex128})
 
 def name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
+
+
+def number(dtype: torch.dtype) -> int:
+    """The ONNX type that holds exactly what `dtype` holds."""
+    try:
+        return NUMBER[dtype]
+    except KeyError:
+        raise Unsupported(
+            f"ONNX has no tensor of type {dtype}",
+            hint="convert the tensor to a type that ONNX has, such as torch.float32",
+        ) from None
+
+
+def of_number(number: int) -> torch.dtype:
+    """The torch type that holds exactly what an ONNX type holds."""
+    try:
+        return FROM_NUMBER[number]
+    except KeyError:
+        raise Unsupported(f"torch has no tensor of ONNX type {number}") from None
 
 
 def natural(x: Any) -> torch.dtype:

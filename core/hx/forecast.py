@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import functools
 
-from . import batchnorm, wire
+from . import batchnorm, contents, wire
 from .ahead import Ahead
+from .contents import Content, Held
 from .values import Constant, Node
-from .weights import StreamedTensor, TorchTensor, as_stored
 
 
 class Forecast:
@@ -42,15 +42,14 @@ class Forecast:
             self._put[id(value)] = value
             if norm is not None and place == 1:
                 name = batchnorm.folded_name(value.name)
-                self._ahead.put(value, name, functools.partial(_folded, node, norm, name))
+                self._ahead.put(value, name, functools.partial(_folded, node, norm))
             else:  # the tensor as it is: a write may give the constant another one
-                made = functools.partial(TorchTensor, tensor, value.name)
-                self._ahead.put(value, value.name, made)
+                self._ahead.put(value, value.name, functools.partial(Held, tensor))
 
 
-def _folded(layer: Node, norm: Node, name: str) -> TorchTensor | StreamedTensor:
+def _folded(layer: Node, norm: Node) -> Content:
     """Made where it is written: by the thread."""
     made = batchnorm.folded(layer, norm) or layer
     weight = made.inputs[1]
     assert isinstance(weight, Constant)
-    return as_stored(weight, name)
+    return contents.of(weight)

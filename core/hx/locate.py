@@ -10,6 +10,7 @@ branch was taken the other way.
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,10 +20,9 @@ from .nodes import NodeTable, check_nodes, record_again
 from .runtime import Refused
 
 if TYPE_CHECKING:
-    import onnx_ir
-
     from .capture import Capture
     from .verify import Case
+    from .wire import Parts, Weight
 
 MOST = 5  # findings of a kind that are told
 SMALL = 16  # elements of a constant that are compared
@@ -30,7 +30,7 @@ SMALL = 16  # elements of a constant that are compared
 
 def locate(
     captured: Capture,
-    model: onnx_ir.Model,
+    parts: Parts,
     path: Path,
     case: Case,
     target: Path | None = None,
@@ -44,15 +44,15 @@ def locate(
         table = check_nodes(captured, path, case, **options)
     except Refused:  # it does not run at all: what was baked in may say why
         with contextlib.suppress(HxError, Exception):
-            table.model = record_again(captured, case)[0]
+            table.parts = record_again(captured, case)[0]
     except (HxError, Exception):  # the model need not run twice for its error to be told
         return [], [], None
-    baked = [] if table.model is None else list(apart(model, table.model, case.name))[:MOST]
+    baked = [] if table.parts is None else list(apart(parts, table.parts, case.name))[:MOST]
     told = [table.unseen, *baked, first_off(table)]
     return [text for text in told if text], baked, table if table.rows else None
 
 
-def baked_sizes(captured: Capture, model: onnx_ir.Model) -> list[str]:
+def baked_sizes(captured: Capture, parts: Parts) -> list[str]:
     """Constants and branches that are others at other sizes, though the proof saw no harm in it."""
     recorded = {name: tensor.shape for name, tensor in captured.prepared.tensors.items()}
     for case in captured.cases:
@@ -61,7 +61,7 @@ def baked_sizes(captured: Capture, model: onnx_ir.Model) -> list[str]:
                 other = record_again(captured, case)[0]
             except (HxError, Exception):  # only the first recording has to work
                 return []
-            return list(apart(model, other, case.name))[:MOST]
+            return list(apart(parts, other, case.name))[:MOST]
     return []
 
 
@@ -77,33 +77,36 @@ def first_off(table: NodeTable) -> str:
     )
 
 
-def apart(model: onnx_ir.Model, other: onnx_ir.Model, name: str) -> Iterator[str]:
+def apart(parts: Parts, other: Parts, name: str) -> Iterator[str]:
     """Constants that differ between two recordings, up to where the recordings part.
 
     `name` is that of the inputs that the other was made on.
     """
-    import onnx_ir as ir
+    import onnx
 
-    for a, b in zip(model.graph, other.graph):
-        about = dict(a.metadata_props)
-        if a.op_type != b.op_type or len(a.inputs) != len(b.inputs):
+    weights, others = ({w.proto.name: w for w in each.weights} for each in (parts, other))
+    for a, b in zip(parts.graph.node, other.graph.node):
+        about = {entry.key: entry.value for entry in a.metadata_props}
+        if a.op_type != b.op_type or len(a.input) != len(b.input):
+            there = {entry.key: entry.value for entry in b.metadata_props}
             yield (
                 f"a branch: at {_line(about)} the recording has {a.op_type}, and on {name} inputs "
-                f"{b.op_type} at {_line(dict(b.metadata_props))}"
+                f"{b.op_type} at {_line(there)}"
             )
             return
-        for key, value in a.attributes.items():
-            second = b.attributes.get(key)
-            body = value.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
-            if second is None or body or value.is_ref():
+        given = {attribute.name: attribute for attribute in b.attribute}
+        for attribute in a.attribute:
+            second = given.get(attribute.name)
+            if second is None or attribute == second or attribute.HasField("g"):
                 continue
-            if _told(value.value) != _told(second.value):
-                yield _baked(about, f"{a.op_type}.{key}", value.value, second.value, name)
-        for x, y in zip(a.inputs, b.inputs):
-            old, new = _small(x), _small(y)
-            if old is not None and new is not None and _told(old) != _told(new):
+            old, new = map(_plain, map(onnx.helper.get_attribute_value, (attribute, second)))
+            if repr(old) != repr(new):  # a NaN is like another
+                yield _baked(about, f"{a.op_type}.{attribute.name}", old, new, name)
+        for x, y in zip(a.input, b.input):
+            old, new = _small(weights.get(x)), _small(others.get(y))
+            if old is not None and new is not None and repr(old) != repr(new):
                 yield _baked(about, about.get("hx.target", a.op_type), old, new, name)
-    if len(list(model.graph)) != len(list(other.graph)):
+    if len(parts.graph.node) != len(other.graph.node):
         yield "a loop: the two recordings have different numbers of nodes"
 
 
@@ -122,16 +125,27 @@ def _brief(value: Any) -> str:
     return str(value)
 
 
-def _told(value: Any) -> str:
-    """A constant as text: a NaN is like another."""
-    return repr(value.numpy().tolist() if hasattr(value, "numpy") else value)
+def _plain(value: Any) -> Any:
+    """What an attribute holds, in Python's own types."""
+    import onnx
+
+    if isinstance(value, onnx.TensorProto):
+        return onnx.numpy_helper.to_array(value).tolist()
+    if isinstance(value, bytes):
+        return value.decode()
+    listed = not isinstance(value, (str, int, float))
+    return [_plain(each) for each in value] if listed else value
 
 
-def _small(value: Any) -> Any:
-    tensor = None if value is None else value.const_value
-    if tensor is None or tensor.size > SMALL:
+def _small(weight: Weight | None) -> Any:
+    """What is in a constant of few numbers."""
+    import onnx
+
+    if weight is None or math.prod(weight.proto.dims) > SMALL:
         return None
-    return tensor.numpy().tolist()
+    proto = onnx.TensorProto(raw_data=b"".join(map(bytes, weight.values.chunks())))
+    proto.MergeFrom(weight.proto)
+    return onnx.numpy_helper.to_array(proto).tolist()
 
 
 def _line(about: dict[str, str]) -> str:

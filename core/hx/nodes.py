@@ -24,7 +24,6 @@ from hx.surely import inside
 
 if TYPE_CHECKING:
     import onnx
-    import onnx_ir
     import torch
 
     from .capture import Capture
@@ -62,7 +61,7 @@ class NodeCheck:
 @dataclass
 class NodeTable:
     rows: list[NodeCheck]
-    model: Any = None  # the graph of the last recording, to lay beside another
+    parts: wire.Parts | None = None  # the graph of the last recording, to lay beside another
     unseen: str = ""  # a write that no recorded call made
 
     @property
@@ -102,7 +101,7 @@ def check_nodes(
     turn = turns = 0
     while turn <= turns:
         kept = Kept(budget, turn)
-        table.model, names = record_again(captured, case, kept)
+        table.parts, names = record_again(captured, case, kept)
         wanted = {names[id(v)]: t for v, t in kept.pairs if names.get(id(v)) in rows}
         table.unseen = table.unseen or kept.unseen
         if wanted:
@@ -174,7 +173,7 @@ def _same(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 def record_again(
     captured: Capture, case: Case, kept: Kept | None = None
-) -> tuple[onnx_ir.Model, dict[int, str]]:
+) -> tuple[wire.Parts, dict[int, str]]:
     """A recording of the case, its graph, and what each value is called in it."""
     from . import graph
     from .capture import capture

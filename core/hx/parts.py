@@ -108,8 +108,8 @@ def _run(
     """
     import onnx
 
+    from . import dtypes
     from .verify import loader
-    from .weights import onnx_dtype
 
     model = onnx.load(path, load_external_data=False)
     graph = model.graph
@@ -131,7 +131,7 @@ def _run(
             graph.node.append(onnx.helper.make_node("Identity", [source], [made]))
             graph.output.append(onnx.ValueInfoProto(name=made))
     graph.input.extend(
-        onnx.helper.make_tensor_value_info(name, int(onnx_dtype(tensor.dtype)), None)
+        onnx.helper.make_tensor_value_info(name, dtypes.number(tensor.dtype), None)
         for name, tensor in values.items()
     )
 

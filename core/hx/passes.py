@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from . import whole
 from .errors import ConverterError, HxError
+from .wire import Parts
 
 
-def run(model: Any, registry: Any) -> Any:
+def run(parts: Parts, registry: Any) -> Parts:
     """The model after every pass, each by name of its pack."""
+    if not registry.passes:
+        return parts
+    whole.imported("onnx_ir")
+    from . import ir
+
+    model = ir.put_together(parts)
     for graph_pass in sorted(registry.passes, key=lambda p: (p.pack, p.name)):
         try:
             model = graph_pass.run(model) or model
@@ -20,4 +28,4 @@ def run(model: Any, registry: Any) -> Any:
                 f"{type(e).__name__}: {e}",
                 hint=f"leave its pack out with --no-pack {graph_pass.pack}, and tell its author",
             ) from e
-    return model
+    return ir.take_apart(model)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from . import containers, foreign, save
+from . import containers, foreign, save, whole
 from .errors import UsageError, VerificationError
 from .kernels import op_runs
 from .nodes import NodeTable, check_nodes
@@ -21,6 +22,7 @@ from .verify import Case
 if TYPE_CHECKING:
     import onnx_ir
 
+    from . import wire
     from .capture import Capture
 
 
@@ -31,8 +33,8 @@ DETOURS = ("numpy", "array", "from_numpy", "tolist", "data_ptr", "dlpack")  # ki
 class Program:
     """`model` is an onnx_ir.Model, `report` says what happened, `proof` how it was checked."""
 
-    def __init__(self, model: onnx_ir.Model, report: Report, captured: Capture) -> None:
-        self.model = model
+    def __init__(self, parts: wire.Parts, report: Report, captured: Capture) -> None:
+        self._parts = parts
         self.report = report
         report.program = self
         self._captured = captured
@@ -42,6 +44,19 @@ class Program:
         r = self.report
         place = r.path or "in memory"
         return f"<hx.Program {place}: {r.nodes} nodes, opset {r.opset}, {len(r.escapes)} escapes>"
+
+    @functools.cached_property
+    def model(self) -> onnx_ir.Model:
+        """Made when it is first asked for. What is changed in it is saved and run."""
+        whole.imported("onnx_ir")
+        from . import ir
+
+        return ir.put_together(self._parts)
+
+    @property
+    def parts(self) -> wire.Parts:
+        """What the model's file is made of."""
+        return save.parts_of(self.model) if "model" in vars(self) else self._parts
 
     @property
     def lacks(self) -> bool:
@@ -65,7 +80,7 @@ class Program:
         report = self.report
         tell("save")
         start = time.perf_counter()
-        staged.write(self.model)
+        staged.write(self.parts)
         report.timings["save"] = time.perf_counter() - start
         report.size = staged.size
         if verify:
@@ -81,7 +96,7 @@ class Program:
 
             tell("lay beside another size")
             start = time.perf_counter()
-            report.baked = baked_sizes(self._captured, self.model)
+            report.baked = baked_sizes(self._captured, self.parts)
             report.timings["sizes"] = time.perf_counter() - start
         if every_node:
             tell("check every node")
@@ -120,7 +135,7 @@ class Program:
         case = next((case for case in captured.cases if case.name == wrong), None)
         lines: list[str] = []
         if case is not None and not captured.prepared.hollow:
-            found = locate(captured, self.model, staged.path, case, staged.target, self._kernels)
+            found = locate(captured, self.parts, staged.path, case, staged.target, self._kernels)
             lines, self.report.baked, self.report.node_table = found
         lost = [each for each in captured.recording.escapes.values() if not each.carried]
         lines += [each.told() for each in lost[:5]]
@@ -157,7 +172,7 @@ class Program:
         """Every node of the graph beside what the model had there, on the recorded inputs."""
 
         def check(_: None) -> None:
-            inside(save.staged(self.model, None), self._check_nodes)
+            inside(save.staged(self.parts, None), self._check_nodes)
 
         if self.report.node_table is None:
             inside(containers.using(self._captured.registry.containers), check)
@@ -202,11 +217,11 @@ class Program:
         if self._runner is None:
             from .running import Runner
 
-            self._runner = Runner(self._captured, self.model, self.report.path)
+            self._runner = Runner(self._captured, self.parts, self.report.path)
         known = containers.using(self._captured.registry.containers)
         return inside(known, lambda _: self._runner(args, kwargs))
 
     def save(self, path: str | os.PathLike, external_data: bool | None = None) -> None:
         """Writes the model to a file, whole or not at all."""
-        saved = save.save(self.model, path, external_data)
+        saved = save.save(self.parts, path, external_data)
         self.report.path, self.report.size = os.fspath(saved.path or path), saved.size

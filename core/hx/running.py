@@ -23,20 +23,18 @@ from .surely import inside
 from .verify import loader
 
 if TYPE_CHECKING:
-    import onnx_ir
-
     from .capture import Capture
 
 
 class Runner:
     """A loaded file, and how the model takes and gives tensors."""
 
-    def __init__(self, captured: Capture, model: onnx_ir.Model, path: str | None) -> None:
+    def __init__(self, captured: Capture, parts: wire.Parts, path: str | None) -> None:
         self.captured = captured
         if path is not None and Path(path).is_file():
             self._load(Path(path))
         else:
-            inside(save.staged(model, None), lambda staged: self._load(staged.path))
+            inside(save.staged(parts, None), lambda staged: self._load(staged.path))
 
     def _load(self, path: Path) -> None:
         skeleton = wire.skeleton(path)

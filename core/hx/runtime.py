@@ -100,7 +100,7 @@ def to_ort(tensor: torch.Tensor) -> tuple[Any, Any]:
     import onnxruntime as ort
     import torch
 
-    from hx.weights import onnx_dtype
+    from hx import dtypes
 
     plain = as_pairs(tensor.detach()).resolve_neg().contiguous().cpu()
     words = {1: torch.uint8, 2: torch.uint16, 4: torch.uint32, 8: torch.uint64}
@@ -108,20 +108,20 @@ def to_ort(tensor: torch.Tensor) -> tuple[Any, Any]:
     if width is None:
         raise Refused(TypeError(f"onnxruntime has no tensor of type {tensor.dtype}"))
     array = plain.reshape(-1).view(width).numpy().reshape(plain.shape)
-    number = onnx_dtype(plain.dtype).value
+    number = dtypes.number(plain.dtype)
     return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array, number), array
 
 
 def from_ort(value: Any) -> torch.Tensor:
     import torch
 
-    from hx.weights import torch_dtype
+    from hx import dtypes
 
     if not value.is_tensor():
         raise Refused(TypeError(f"an output is a {value.data_type()}, not a tensor"))
     if value.data_type() == "tensor(string)":
         raise Refused(TypeError("an output holds strings, which torch has no tensor for"))
-    dtype = torch_dtype(value.element_type())
+    dtype = dtypes.of_number(value.element_type())
     result = torch.empty(tuple(value.shape()), dtype=dtype)
     if result.numel():
         ctypes.memmove(result.data_ptr(), value.data_ptr(), value.tensor_size_in_bytes())

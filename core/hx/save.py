@@ -12,7 +12,7 @@ named by its contents, so the old model keeps its own data until the moment that
 and the data that only the old model used goes after that. As with a plain write, the system decides
 when the bytes reach the disk: waiting for that would take as long again.
 
-onnx and onnx_ir are imported when something is saved.
+What is saved is a model's `wire.Parts`, or an onnx_ir model; onnx is imported when that is done.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ from hx.surely import inside
 if TYPE_CHECKING:
     import onnx_ir
 
+    Writable = wire.Parts | onnx_ir.Model
+
 INLINE_MAX = 1_500_000_000
 
 
@@ -50,16 +52,22 @@ class Saved:
     seconds: float  # spent writing; what ran between writing and commit is not counted
 
 
-def save(model: onnx_ir.Model, path: str | os.PathLike, external: bool | None = None) -> Saved:
+def save(model: Writable, path: str | os.PathLike, external: bool | None = None) -> Saved:
     """Write `model` to `path`, with its weights inside or beside it; `None` decides by size."""
     return inside(staged(model, path, external), Staged.commit)
 
 
-def staged(
-    model: onnx_ir.Model, path: str | os.PathLike | None, external: bool | None = None
-) -> Staged:
+def staged(model: Writable, path: str | os.PathLike | None, external: bool | None = None) -> Staged:
     """Write `model` completely, under another name."""
     return Staged(path, external, model)
+
+
+def parts_of(model: Writable) -> wire.Parts:
+    if isinstance(model, wire.Parts):
+        return model
+    from hx import ir
+
+    return ir.take_apart(model)
 
 
 class Staged:
@@ -79,7 +87,7 @@ class Staged:
         self,
         path: str | os.PathLike | None,
         external: bool | None = None,
-        model: onnx_ir.Model | None = None,
+        model: Writable | None = None,
     ) -> None:
         self.data_path: Path | None = None
         self.size = 0
@@ -120,9 +128,9 @@ class Staged:
         external = size > INLINE_MAX if self._external is None else self._external
         return self.ahead if not external and worthwhile() else None
 
-    def write(self, model: onnx_ir.Model) -> None:
+    def write(self, model: Writable) -> None:
         start = time.perf_counter()
-        parts = wire.take_apart(model)
+        parts = parts_of(model)
         external = _is_external(parts, self._external, self.target)
         with _explained(self.target):
             if external and any(weight.size >= wire.SMALL for weight in parts.weights):

@@ -178,7 +178,7 @@ def _reference(source: Path | bytes, kernels: Sequence[type]) -> Run:
     import torch
     from onnx.reference import ReferenceEvaluator
 
-    from hx.weights import TorchTensor
+    from hx import memory
 
     try:
         evaluator = ReferenceEvaluator(
@@ -188,7 +188,7 @@ def _reference(source: Path | bytes, kernels: Sequence[type]) -> Run:
         raise Refused(error) from error
 
     def run(feeds: Mapping[str, Any]) -> list:
-        arrays = {name: TorchTensor(as_pairs(tensor)).numpy() for name, tensor in feeds.items()}
+        arrays = {name: memory.as_numpy(as_pairs(tensor)) for name, tensor in feeds.items()}
         try:
             results: Any = evaluator.run(None, arrays)
         except Exception as error:  # numpy's, the evaluator's, or a kernel's

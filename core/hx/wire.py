@@ -6,33 +6,33 @@ whatever its length is; the large weights of the model (`hx.ahead` writes them w
 graph without its weights; the other weights; the model without its graph. A weight is a short
 header followed by its own memory, so nothing of its size is ever built.
 
-Imports nothing heavy when it is imported; onnx and onnx_ir are needed when it is used.
+Imports nothing heavy when it is imported; onnx is needed when it is used.
 """
 
 from __future__ import annotations
 
+import functools
+import math
 import mmap
 import os
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from hx.errors import ExportError
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     import onnx
-    import onnx_ir
     import torch
+
+    from hx.contents import Content
 
 LIMIT = (1 << 31) - 1  # the largest message that protobuf reads
 SMALL = 1024  # tensors below this many bytes stay in the model file: shape inference reads them
 PAGE, LARGE, ALIGN = 4096, 64 << 10, 64  # large tensors start on a page, so that they can be mapped
 STEP = 16 << 20
-EARLY = "hx.early"  # what marks an initializer of a model that comes before its graph
 BUFFER = 1 << 20
 BEHIND = 2  # stretches of bytes that are still needed when the next one is asked for
 BRIEF = 256 << 10  # bytes whose checksum takes no longer than asking another thread for it
@@ -46,18 +46,19 @@ START = len(IR_VERSION) + 1 + len(GRAPH) + WIDTH  # where the graph starts
 Write = Callable[[Any], object]
 
 
+class Values(Protocol):
+    def chunks(self) -> Iterator[memoryview]: ...
+    def region(self) -> Hashable: ...
+
+
 @dataclass
 class Weight:
     """One initializer: everything that its TensorProto says except the values, and the values."""
 
     proto: onnx.TensorProto
-    tensor: onnx_ir.TensorProtocol
+    values: Values
     size: int
     early: bool = False  # whether it comes before the graph, when it is in the same file
-
-    def region(self) -> Any:
-        """What it shares with another that is the same bytes of the same memory; None if nobody can tell."""
-        return getattr(self.tensor, "region", lambda: None)()
 
     @property
     def inline_size(self) -> int:
@@ -66,12 +67,20 @@ class Weight:
 
 @dataclass
 class Parts:
-    """A model taken apart; `graph` holds odd initializers, `weights` the others."""
+    """What a file is made of; initializers that have no bytes of their own are in the graph."""
 
     ir_version: int
-    model: bytes  # the rest of it
-    graph: bytes
+    model: onnx.ModelProto  # the rest of it
+    graph: onnx.GraphProto
     weights: list[Weight]
+
+    @functools.cached_property
+    def model_bytes(self) -> bytes:
+        return self.model.SerializeToString(deterministic=True)
+
+    @functools.cached_property
+    def graph_bytes(self) -> bytes:
+        return self.graph.SerializeToString(deterministic=True)
 
     @property
     def early(self) -> list[Weight]:
@@ -79,38 +88,16 @@ class Parts:
 
     @property
     def graph_size(self) -> int:
-        return len(self.graph) + sum(weight.inline_size for weight in self.weights)
+        return len(self.graph_bytes) + sum(weight.inline_size for weight in self.weights)
 
     @property
     def inline_size(self) -> int:
-        return START + self.graph_size + len(self.model)
+        return START + self.graph_size + len(self.model_bytes)
 
-
-def take_apart(model: onnx_ir.Model) -> Parts:
-    """Serialise all of a model but the values of its main graph's initializers; leave it as is."""
-    import onnx_ir
-
-    strings, weights = {}, []
-    for name, value in model.graph.initializers.items():
-        tensor: Any = value.const_value
-        if tensor is None:
-            raise ExportError(f"the initializer {name!r} has no value")
-        if _odd(tensor):
-            strings[name] = value
-        else:
-            early = EARLY in value.meta
-            weights.append(Weight(_head(name, tensor), tensor, tensor.nbytes, early))
-    facade: Any = _Facade(model, graph=_Facade(model.graph, initializers=strings))
-    proto = onnx_ir.serde.serialize_model(facade)
-    for value in model.graph.initializers.values():
-        # The tensor itself says its type and shape.
-        if (value.doc_string or value.metadata_props) and value.name not in strings:
-            proto.graph.value_info.append(onnx_ir.serde.serialize_value(value))
-    body = proto.graph.SerializeToString(deterministic=True)
-    version = proto.ir_version
-    proto.ClearField("graph")
-    proto.ClearField("ir_version")
-    return Parts(version, proto.SerializeToString(deterministic=True), body, weights)
+    @property
+    def nodes(self) -> Iterator[onnx.NodeProto]:
+        """Those of bodies, too."""
+        return _all_nodes(self.graph)
 
 
 def is_early(name: str, tensor: torch.Tensor) -> bool:
@@ -118,9 +105,14 @@ def is_early(name: str, tensor: torch.Tensor) -> bool:
     return bool(name) and tensor.numel() * tensor.element_size() >= LARGE
 
 
-def weight(tensor: onnx_ir.TensorProtocol) -> Weight:
-    """One that comes before the graph."""
-    return Weight(_head(tensor.name or "", tensor), tensor, tensor.nbytes, early=True)
+def weight(name: str, content: Content, early: bool = False) -> Weight:
+    import onnx
+
+    from hx import dtypes
+
+    number, shape = dtypes.number(content.dtype), list(content.shape)
+    proto = onnx.TensorProto(name=name, data_type=number, dims=shape)
+    return Weight(proto, content, math.prod(shape) * content.dtype.itemsize, early)
 
 
 def start(parts: Parts, size: int) -> bytes:
@@ -133,12 +125,12 @@ def write_inline(parts: Parts, write: Write, there: int = 0) -> None:
     for weight in parts.early[there:]:
         for piece in inline(weight):
             write(piece)
-    write(parts.graph)
+    write(parts.graph_bytes)
     for weight in parts.weights:
         if not weight.early:
             for piece in inline(weight):
                 write(piece)
-    write(parts.model)
+    write(parts.model_bytes)
 
 
 def inline(weight: Weight) -> Iterator[bytes | memoryview]:
@@ -156,7 +148,7 @@ def write_data(parts: Parts, write: Write) -> tuple[dict[int, int], str]:
     import hashlib
 
     offsets: dict[int, int] = {}
-    seen: dict[tuple, int] = {}
+    seen: dict[Hashable, int] = {}
     digest = hashlib.sha256()
     at = 0
     waiting: deque[Future[int]] = deque()  # checksums of stretches, in their order
@@ -181,7 +173,7 @@ def write_data(parts: Parts, write: Write) -> tuple[dict[int, int], str]:
         for place, weight in enumerate(parts.weights):
             if weight.size < SMALL:
                 continue
-            region = weight.region()
+            region = weight.values.region()
             if region is not None and region in seen:
                 offsets[place] = seen[region]
                 continue
@@ -214,16 +206,16 @@ def write_external(parts: Parts, offsets: dict[int, int], location: str, write: 
             entry.key, entry.value = key, str(value)
         head = proto.SerializeToString(deterministic=True)
         entries.append(INITIALIZER + varint(len(head)) + head)
-    write(start(parts, len(parts.graph) + sum(map(len, entries))))
-    write(parts.graph)
+    write(start(parts, len(parts.graph_bytes) + sum(map(len, entries))))
+    write(parts.graph_bytes)
     write(b"".join(entries))
-    write(parts.model)
+    write(parts.model_bytes)
 
 
 def chunks(weight: Weight) -> Iterator[memoryview]:
     """The bytes of a weight, in steps small enough for Ctrl-C to be answered between them."""
     done = 0
-    for chunk in _memory(weight.tensor):
+    for chunk in weight.values.chunks():
         for start in range(0, len(chunk), STEP):
             yield chunk[start : start + STEP]
         done += len(chunk)
@@ -290,58 +282,18 @@ def _inline_head(weight: Weight) -> bytes:
     return INITIALIZER + varint(len(head) + weight.size) + head
 
 
-def _memory(tensor: Any) -> Iterator[memoryview]:
-    import onnx_ir
-
-    if hasattr(tensor, "chunks"):
-        yield from tensor.chunks()
-    elif isinstance(tensor, onnx_ir.ExternalTensor) and tensor.nbytes:
-        tensor.numpy()  # maps the file
-        start = tensor.offset or 0
-        assert tensor.raw is not None
-        yield memoryview(tensor.raw)[start : start + tensor.nbytes]
-    else:
-        yield memoryview(tensor.tobytes())
-
-
-def _odd(tensor: Any) -> bool:
-    """Strings have no raw bytes: onnx_ir writes them in a field of their own."""
-    return tensor.dtype.name == "STRING"
-
-
-def _head(name: str, tensor: Any) -> onnx.TensorProto:
-    """All that a TensorProto says but the values. (onnx_ir's own takes ten times as long.)"""
-    import onnx
-
-    proto = onnx.TensorProto(name=name, data_type=int(tensor.dtype), dims=list(tensor.shape))
-    if tensor.doc_string:
-        proto.doc_string = tensor.doc_string
-    for key, text in getattr(tensor, "metadata_props", {}).items():
-        proto.metadata_props.add(key=key, value=text)
-    return proto
-
-
 def _copy(proto: onnx.TensorProto) -> onnx.TensorProto:
     fresh = type(proto)()
     fresh.CopyFrom(proto)
     return fresh
 
 
-class _Facade:
-    """An object seen as it is, but for the attributes that are set here."""
-
-    def __init__(self, of: Any, **changes: Any) -> None:
-        self._of = of
-        vars(self).update(changes)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._of, name)
-
-    def __iter__(self) -> Iterator:
-        return iter(self._of)
-
-    def __len__(self) -> int:
-        return len(self._of)
+def _all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                yield from _all_nodes(attribute.g)
 
 
 def _fields(view: memoryview) -> Iterator[tuple[bytes, int, int, int]]:

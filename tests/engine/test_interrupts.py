@@ -124,13 +124,13 @@ def arrived(event, about):
 
 sys.addaudithook(arrived)
 try:
-    hx.export(model, x, path)
+    hx.export(model, x, path).model
     print("whole")
 except KeyboardInterrupt:
     print("stopped")
 count = 0
 hx.export(model, x, path)
-hx.export(model, x, path)
+hx.export(model, x, path).model
 print("again")
 """
 

@@ -203,7 +203,7 @@ def test_the_file_is_one_plain_message(tmp_path):
     data = (tmp_path / "m.onnx").read_bytes()
     tags = [tag for tag, *_ in wire._fields(memoryview(data))]
     assert tags.count(wire.GRAPH) == 1
-    assert wire.take_apart(model).inline_size == len(data)
+    assert save.parts_of(model).inline_size == len(data)
 
 
 def test_layout_of_the_data_file(tmp_path):

@@ -5,11 +5,11 @@ import pytest
 import torch
 from onnx import numpy_helper
 
-from hx import weights
+from hx import dtypes, memory
 from hx.errors import Unsupported
-from hx.weights import TorchTensor, onnx_dtype, torch_dtype
+from hx.weights import TorchTensor, onnx_dtype
 
-DTYPES = [getattr(torch, name) for name in weights._NAMES if hasattr(torch, name)]
+DTYPES = list(dtypes.NUMBER)
 
 
 def some(dtype, *shape):
@@ -23,8 +23,7 @@ def some(dtype, *shape):
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_every_dtype_goes_there_and_back(dtype):
-    assert torch_dtype(onnx_dtype(dtype)) is dtype
-    assert torch_dtype(onnx_dtype(dtype).value) is dtype
+    assert dtypes.of_number(dtypes.number(dtype)) is dtype
     tensor = some(dtype, 3, 5)
     wrapped = TorchTensor(tensor, "w")
     assert isinstance(wrapped, ir.TensorProtocol)
@@ -72,7 +71,7 @@ def test_contiguous_memory_is_not_copied():
     ],
 )
 def test_other_layouts_in_small_pieces(make, monkeypatch):
-    monkeypatch.setattr(weights, "PIECE", 40)
+    monkeypatch.setattr(memory, "PIECE", 40)
     tensor = make(torch.randn(12, 10))
     chunks = [bytes(chunk) for chunk in TorchTensor(tensor).chunks()]
     assert b"".join(chunks) == tensor.contiguous().numpy().tobytes()
