@@ -183,10 +183,13 @@ class Builder:
         return outputs
 
     def _add(self, node: Node) -> None:
-        for value in node.inputs:
-            if isinstance(value, Constant) and not value.used:
-                value.used = True
-        if any(v is not None and v.dtype in dtypes.COMPLEX for v in (*node.inputs, *node.outputs)):
+        numbers = False
+        for value in (*node.inputs, *node.outputs):
+            if value is not None:
+                numbers = numbers or value.dtype in dtypes.COMPLEX
+                if isinstance(value, Constant):
+                    value.used = True
+        if numbers:
             raise Unsupported(
                 f"{node.op} was to be written with complex numbers, and no edge of a graph has any",
                 hint="view_as_real before, and view_as_complex behind",

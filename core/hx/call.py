@@ -121,7 +121,7 @@ def _of_numpy(x: Any, found: Arguments) -> Any:
     return x
 
 
-@dataclasses.dataclass(slots=True, frozen=True)
+@dataclasses.dataclass(slots=True)
 class Spec:
     """What a converter may know of a real result: sizes are those of the recording."""
 
@@ -219,7 +219,7 @@ class Replayed:
         raise ConverterError("a view was said to write to its base")
 
 
-@dataclasses.dataclass(slots=True, frozen=True, eq=False)
+@dataclasses.dataclass(slots=True, eq=False)
 class Step:
     """How a view came from another tensor: the call, and which argument and output they were."""
 
@@ -284,6 +284,9 @@ def has_complex(args: Any, kwargs: Any) -> bool:
 
 def check(choice: Registration, real: torch.Tensor, out: Any, path: tuple) -> Value:
     """The value that a converter returned for one real tensor, after comparing the two."""
+    if isinstance(out, Value) and out.dtype == real.dtype and not out.dynamic:
+        if out.shape == real.shape:
+            return out
     spot = "".join(f"[{p!r}]" for p in path)
     if not isinstance(out, Value):
         raise _mismatch(choice, f"result{spot} should be a value, and is {type(out).__name__}")

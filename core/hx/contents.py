@@ -1,20 +1,21 @@
 """What a weight holds, without holding it: in a file, in the user's own tensor, or cast from those.
 
 Each has a `dtype` and a `shape`, gives its bytes in pieces (`chunks`: each is valid until so many
-more as `wire.BEHIND` says were asked for, and the next one is), or as one tensor (`load`), and
-answers two that are the same bytes with the same `region`. Imports torch: import it late.
+more as `wire.BEHIND` says were asked for by the same thread, and the next one is), or as one tensor
+(`load`), and answers two that are the same bytes with the same `region`. Imports torch: import it late.
 """
 
 from __future__ import annotations
 
 import contextlib
 import math
+import threading
 from collections import deque
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 import torch
 
@@ -23,8 +24,6 @@ from .errors import ExportError
 from .values import Absent, Constant
 from .wire import BEHIND
 
-Room = TypeVar("Room")
-ROW_MAJOR = torch.contiguous_format
 PIECE = 1 << 20  # small enough to stay in the cache of a core between being read and written
 PRODUCTS = PIECE >> 2  # of larger ones, several at once, malloc keeps much of the room
 
@@ -54,10 +53,9 @@ class Stored:
 
     def chunks(self) -> Iterator[memoryview]:
         left = self.nbytes
-        rooms = _in_turn(lambda: memoryview(bytearray(min(PIECE, self.nbytes))))
         with self._opened() as file:
             while left:
-                piece = self._fill(file, next(rooms)[: min(PIECE, left)])
+                piece = self._fill(file, _room(min(PIECE, left)).numpy().data)
                 left -= len(piece)
                 yield piece
 
@@ -167,11 +165,10 @@ class Scaled:
         if not math.prod(self.shape):
             return
         rows = self.of.load()
-        step = max(1, PRODUCTS * len(rows) // (rows.numel() * rows.element_size()))
+        step = _row_by_row(rows, PRODUCTS)
         factors = self.factors.expand(len(rows), *self.factors.shape[1:])
-        rooms = _in_turn(lambda: torch.empty_like(rows[:step], memory_format=ROW_MAJOR))
-        for part, factor, room in zip(rows.split(step), factors.split(step), rooms):
-            made = torch.mul(part, factor, out=room[: len(part)])
+        for part, factor in zip(rows.split(step), factors.split(step)):
+            made = torch.mul(part, factor, out=_room_like(part))
             yield made.reshape(-1).view(torch.uint8).numpy().data
 
     def load(self) -> torch.Tensor:
@@ -181,16 +178,65 @@ class Scaled:
         return self.of.region(), self.factors.numpy().tobytes()
 
 
+@dataclass(frozen=True, eq=False)
+class Permuted:
+    """A tensor that somebody else holds, with its axes in another order."""
+
+    of: Held
+    order: tuple[int, ...]
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.of.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.of.shape[axis] for axis in self.order)
+
+    def chunks(self) -> Iterator[memoryview]:
+        if not math.prod(self.shape):
+            return
+        rows = self.load()
+        for part in rows.split(_row_by_row(rows, PIECE)):
+            # First gathered in the order that they have, and then turned: both are quick.
+            made = _room_like(part).copy_(part.clone(memory_format=torch.preserve_format))
+            yield made.reshape(-1).view(torch.uint8).numpy().data
+
+    def load(self) -> torch.Tensor:
+        return self.of.load().permute(self.order)
+
+    def region(self) -> Hashable:
+        return self.of.region(), self.order
+
+
 def of(constant: Constant) -> Content:
+    """What a constant holds. (Of a dry run, nobody knows it: None.)"""
     return constant.content if isinstance(constant, Absent) else Held(constant.tensor)
 
 
-def _in_turn(make: Callable[[], Room]) -> Iterator[Room]:
-    """The few buffers that a piece after the other is made in."""
-    made: deque[Room] = deque()
-    while True:
-        made.append(make() if len(made) <= BEHIND else made.popleft())
-        yield made[-1]
+_rooms = threading.local()
+
+
+def _room(size: int) -> torch.Tensor:
+    """Bytes for a piece to be made in; the thread uses the same few again and again, in turn."""
+    if size > PIECE:
+        return torch.empty(size, dtype=torch.uint8)
+    ring: deque[torch.Tensor] = vars(_rooms).setdefault("ring", deque())
+    if len(ring) <= BEHIND:
+        ring.append(torch.empty(PIECE, dtype=torch.uint8))
+    else:
+        ring.rotate(-1)
+    return ring[-1][:size]
+
+
+def _room_like(part: torch.Tensor) -> torch.Tensor:
+    room = _room(part.numel() * part.element_size())
+    return room.view(part.dtype).reshape(part.shape)
+
+
+def _row_by_row(rows: torch.Tensor, size: int) -> int:
+    """How many rows a piece of so many bytes has."""
+    return max(1, size * len(rows) // (rows.numel() * rows.element_size()))
 
 
 def cast(content: Content, *dtypes: torch.dtype) -> Content:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 
-from . import batchnorm, contents, wire
+from . import batchnorm, contents, transposed, wire
 from .ahead import Ahead
 from .contents import Content, Held
 from .values import Constant, Node
@@ -40,11 +40,20 @@ class Forecast:
             if not wire.is_early(value.name, tensor) or not tensor.is_cpu:
                 continue
             self._put[id(value)] = value
-            if norm is not None and place == 1:
+            turned = transposed.content(node) if transposed.is_one(node) else None
+            if turned is not None:
+                self._ahead.put(
+                    value, transposed.name_of(value), functools.partial(_as_it_is, turned)
+                )
+            elif norm is not None and place == 1:
                 name = batchnorm.folded_name(value.name)
                 self._ahead.put(value, name, functools.partial(_folded, node, norm))
             else:  # the tensor as it is: a write may give the constant another one
-                self._ahead.put(value, value.name, functools.partial(Held, tensor))
+                self._ahead.put(value, value.name, functools.partial(_as_it_is, Held(tensor)))
+
+
+def _as_it_is(content: Content) -> Content:
+    return content
 
 
 def _folded(layer: Node, norm: Node) -> Content:

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from . import batchnorm
+from . import batchnorm, transposed
 from .assembly import Assembly
 from .simplify import simpler
 from .values import Absent, Body, Constant, Node, Value
@@ -150,6 +150,7 @@ def build(
     nodes = live(nodes, wanted)
     uses = Counter(id(v) for node in nodes for v in _reads(node))
     uses.update(map(id, wanted))
+    nodes = transposed.fold(nodes, uses, set(map(id, wanted)))
     nodes = batchnorm.fold(nodes, uses)
     assembly = Assembly(inputs, opset, domains, classes)
     parts = assembly.parts(nodes, outputs, name)

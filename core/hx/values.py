@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Size = Sequence[int]  # ints and Dims
 
 
-@dataclass(slots=True, frozen=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Origin:
     """Which call of the model a node came from."""
 

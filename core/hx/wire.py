@@ -148,7 +148,7 @@ def write_data(parts: Parts, write: Write) -> tuple[dict[int, int], str]:
     import hashlib
 
     offsets: dict[int, int] = {}
-    seen: dict[Hashable, int] = {}
+    there: dict[Hashable, int] = {}  # where the bytes of a key are
     digest = hashlib.sha256()
     at = 0
     waiting: deque[Future[int]] = deque()  # checksums of stretches, in their order
@@ -173,21 +173,24 @@ def write_data(parts: Parts, write: Write) -> tuple[dict[int, int], str]:
         for place, weight in enumerate(parts.weights):
             if weight.size < SMALL:
                 continue
-            region = weight.values.region()
-            if region is not None and region in seen:
-                offsets[place] = seen[region]
-                continue
-            gap = -at % (PAGE if weight.size >= LARGE else ALIGN)
-            if gap:
-                put(bytes(gap))
-            offsets[place] = at
-            if region is not None:
-                seen[region] = at
-            for chunk in chunks(weight):
-                put(chunk)
+            key = _key(weight)
+            if key not in there:
+                gap = -at % (PAGE if weight.size >= LARGE else ALIGN)
+                if gap:
+                    put(bytes(gap))
+                there[key] = at
+                for chunk in chunks(weight):
+                    put(chunk)
+            offsets[place] = there[key]
         settle(0)
     digest.update(at.to_bytes(8, "little"))
     return offsets, digest.hexdigest()[:16]
+
+
+def _key(weight: Weight) -> Hashable:
+    """What weights share that are the same bytes."""
+    region = weight.values.region()
+    return id(weight) if region is None else region
 
 
 def write_external(parts: Parts, offsets: dict[int, int], location: str, write: Write) -> None:

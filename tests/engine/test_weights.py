@@ -5,6 +5,7 @@ import pytest
 import torch
 from onnx import numpy_helper
 
+import hx
 from hx import dtypes, memory
 from hx.errors import Unsupported
 from hx.weights import TorchTensor, onnx_dtype
@@ -123,3 +124,38 @@ def test_a_fake_tensor_is_refused():
         tensor = torch.zeros(3)
     with pytest.raises(Unsupported, match="no values"):
         TorchTensor(tensor, "w")
+
+
+class Everything(torch.nn.Module):
+    """Bodies, sizes with and without names, a transposed weight, an output that is an input."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(6, 6)
+
+    def forward(self, x):
+        def body(i, y):
+            return i + 1, torch.tanh(self.layer(y))
+
+        y = torch.cond(x.sum() > 0, lambda x: self.layer(x), lambda x: x - 1, (x,))
+        z = torch.while_loop(lambda i, y: i < x.shape[0], body, (torch.tensor(0), y))[1]
+        return z, torch.stft(x.flatten(), 4, return_complex=True), x.nonzero(), x
+
+
+def test_a_model_that_was_looked_at_is_saved_as_it_was(tmp_path):
+    path, again = tmp_path / "m.onnx", tmp_path / "again.onnx"
+    dynamic = {"x": {0: "n", 1: "m>=2"}}
+    program = hx.export(Everything().eval(), torch.randn(2, 3, 6), path, dynamic=dynamic)
+    assert len(list(program.model.graph.all_nodes())) == program.report.nodes
+    program.save(again)
+    assert path.read_bytes() == again.read_bytes()
+
+
+def test_what_is_changed_in_the_model_is_what_is_saved_and_run(tmp_path):
+    program = hx.export(torch.nn.ReLU(), torch.randn(2, 3))
+    (node,) = program.model.graph
+    node.op_type = "Neg"
+    program.save(tmp_path / "m.onnx")
+    assert [n.op_type for n in onnx.load(tmp_path / "m.onnx").graph.node] == ["Neg"]
+    x = torch.tensor([[1.0, -2.0, 3.0], [4.0, 5.0, -6.0]])
+    assert torch.equal(program.run(x), -x)

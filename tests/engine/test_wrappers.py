@@ -79,7 +79,7 @@ def test_whole_numbers_stay_so_in_the_file():
     model = packed(nn.Sequential(nn.Linear(32, 24)), Spoken)
     program = hx.export(model, torch.randn(2, 32))
     kinds = {name: v.dtype.name for name, v in program.model.graph.initializers.items()}
-    assert kinds["0.weight.data8"] == "INT8"
+    assert kinds["0.weight.data8.transposed"] == "INT8"
 
 
 @pytest.mark.parametrize("kind", [Packed, Spoken])
