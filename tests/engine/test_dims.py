@@ -6,22 +6,13 @@ import math
 
 import pytest
 import torch
+from called import Single
 from torch import nn
 from torch.nn import functional as F
 
 import hx
 from hx.errors import UsageError
 from hx.runtime import Session
-
-
-class Module(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, x):
-        return self.function(x)
-
 
 CASES = {}
 
@@ -267,13 +258,13 @@ NAMES = {"x": {0: "b", 1: "n"}}
 @pytest.mark.parametrize("recorded", [(2, 5), (1, 6), (3, 1)], ids=str)
 @pytest.mark.parametrize("name", CASES)
 def test_sizes_are_carried(proved, name, recorded):
-    program = proved(Module(CASES[name]), torch.randn(*recorded, 4), NAMES, OTHER)
+    program = proved(Single(CASES[name]), torch.randn(*recorded, 4), NAMES, OTHER)
     assert [str(e) for e in program.report.escapes] == []
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_fixed_sizes_leave_nothing_to_compute(proved, name):
-    program = proved(Module(CASES[name]), torch.randn(2, 5, 4))
+    program = proved(Single(CASES[name]), torch.randn(2, 5, 4))
     ops = {n.op_type for n in program.model.graph}
     assert "Shape" not in ops and not program.report.escapes
 
@@ -717,7 +708,7 @@ def test_a_baked_size_fails_the_proof_and_nothing_is_written(function, tmp_path,
     path = tmp_path / "m.onnx"
     path.write_bytes(b"the old one")
     with pytest.raises(hx.VerificationError) as caught:
-        hx.export(Module(function), torch.randn(2, 3), path, dynamic={"x": {0: "b"}})
+        hx.export(Single(function), torch.randn(2, 3), path, dynamic={"x": {0: "b"}})
     told = str(caught.value)
     first = function.__code__.co_firstlineno
     assert any(f"{__file__}:{first + i}" in told for i in range(1, 5)), told

@@ -6,23 +6,15 @@ import math
 
 import pytest
 import torch
+from called import Single
 from torch import nn
 from torch.nn import functional as F
 
 import hx
 
 
-class Module(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, x):
-        return self.function(x)
-
-
 def ops(function, *shape, dynamic=None):
-    program = hx.export(Module(function), torch.randn(*shape), dynamic={"x": dynamic or {}})
+    program = hx.export(Single(function), torch.randn(*shape), dynamic={"x": dynamic or {}})
     assert program.proof.ok
     return [node.op_type for node in program.model.graph]
 
@@ -86,7 +78,7 @@ def test_an_axis_beside_the_same_axis_cut_off_keeps_its_name():
     """Position embeddings: the sum is as long as the sequence, or torch would have refused."""
     table = torch.randn(1, 8, 4)
     program = hx.export(
-        Module(lambda x: F.layer_norm(x + table[:, : x.shape[1]], (4,))),
+        Single(lambda x: F.layer_norm(x + table[:, : x.shape[1]], (4,))),
         torch.randn(2, 3, 4),
         dynamic={"x": {0: "batch", 1: "sequence"}},
     )

@@ -32,6 +32,17 @@ class Plain(nn.Module):
         return self.function(*xs)
 
 
+class Single(nn.Module):
+    """A function of one tensor, `x`, as a module."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
 def asked(model, args, *converters, alone=False, registry=None, **options):
     """Exports with these converters before the installed ones; the program, and its operators."""
     registry = Registry() if alone else registry or Registry.installed()
