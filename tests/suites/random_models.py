@@ -31,7 +31,7 @@ from typing import Any
 
 import torch
 
-from hx import HxError, compare, runtime, variations, verify, wire
+from hx import HxError, compare, halves, runtime, variations, verify, wire
 
 from .attempt import copied, first_line, flat, unsayable
 
@@ -842,14 +842,16 @@ def _check(model: Model, prove: bool, only: str) -> Outcome:
         session = runtime.Session(data)
     except runtime.Refused as error:
         return Outcome("crashed", f"does not load: {error}", "load")
-    depth = verify.depth(wire.skeleton(data))
+    depth, coarse = verify.depth(wire.skeleton(data)), halves.passed(wire.skeleton(data))
+    in_halves = [value.name in coarse for value in program.model.graph.outputs]
     for sizes, seed in trials(model):
         told = ", ".join(f"{k}={v}" for k, v in sizes.items()) + f" #{seed}"
         if only and told != only:
             continue
         tensors = model.tensors(sizes, seed)
         try:
-            expected = flat(module(*copied(tuple(tensors.values()))))
+            with halves.Watch() as seen:
+                expected = flat(module(*copied(tuple(tensors.values()))))
         except Exception:
             continue  # not a size for this model
         used = {node.op_type for node in nodes}
@@ -864,7 +866,8 @@ def _check(model: Model, prove: bool, only: str) -> Outcome:
             if _of_nothing(model, str(error)):
                 continue
             return Outcome("told" if changed else "crashed", f"does not run: {error}", told)
-        detail = _differs(found, expected, depth)
+        computed = [seen.dtype if half else None for half in in_halves]
+        detail = _differs(found, expected, depth, computed)
         if detail:
             if changed:
                 return Outcome("told", str(program.report.escapes[0]), told)
@@ -910,13 +913,15 @@ def trials(model: Model):
         yield {**recorded, word: 0}, 9
 
 
-def _differs(found: list, expected: list, depth: int) -> str:
+def _differs(found: list, expected: list, depth: int, computed: list) -> str:
+    """`computed` is for each output the half float that its numbers went through, if any."""
     if len(found) != len(expected):
         return f"{len(found)} outputs for {len(expected)}"
-    for place, (mine, real) in enumerate(zip(found, expected)):
-        allowed = compare.Tolerance.for_dtype(real.dtype, depth)
+    for place, (mine, real, half) in enumerate(zip(found, expected, computed)):
+        dtype = compare.coarser(real.dtype, half)
+        allowed = compare.Tolerance.for_dtype(dtype, depth)
         if real.is_floating_point():
-            loose = {torch.float16: 4e-3, torch.bfloat16: 3e-2}.get(real.dtype, 1e-4)
+            loose = {torch.float16: 4e-3, torch.bfloat16: 3e-2}.get(dtype, 1e-4)
             allowed = dataclasses.replace(allowed, share=max(allowed.share, loose), floor=1e-5)
         off = compare.difference(mine, real, allowed)
         if off.problem:
