@@ -116,9 +116,7 @@ class Assembly:
         info.name = name
         if value.dtype is None:
             return
-        sizes = value.shape
-        if value.dynamic and sizes is not None:
-            sizes = tuple(map(self._size, sizes))  # type: ignore[arg-type]
+        sizes = None if value.shape is None else tuple(map(self._size, value.shape))
         known = self._types.get((value.dtype, sizes))
         if known is None:
             known = self._types[value.dtype, sizes] = _type(value.dtype, sizes)

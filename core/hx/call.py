@@ -284,9 +284,9 @@ def has_complex(args: Any, kwargs: Any) -> bool:
 
 def check(choice: Registration, real: torch.Tensor, out: Any, path: tuple) -> Value:
     """The value that a converter returned for one real tensor, after comparing the two."""
-    if isinstance(out, Value) and out.dtype == real.dtype and not out.dynamic:
-        if out.shape == real.shape:
-            return out
+    known = isinstance(out, Value) and not out.dynamic
+    if known and out.dtype == real.dtype and out.shape == real.shape:
+        return out
     spot = "".join(f"[{p!r}]" for p in path)
     if not isinstance(out, Value):
         raise _mismatch(choice, f"result{spot} should be a value, and is {type(out).__name__}")

@@ -210,7 +210,6 @@ class Permuted:
 
 
 def of(constant: Constant) -> Content:
-    """What a constant holds. (Of a dry run, nobody knows it: None.)"""
     return constant.content if isinstance(constant, Absent) else Held(constant.tensor)
 
 

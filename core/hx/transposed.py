@@ -69,7 +69,7 @@ def _stored(weight: Constant, made: Content) -> Absent:
     return Absent(empty, made, name=name_of(weight))
 
 
-def _permuted(content: Content | None, order: tuple[int, ...]) -> Content | None:
+def _permuted(content: Content, order: tuple[int, ...]) -> Content | None:
     if isinstance(content, Cast):  # each piece is cast
         inner = _permuted(content.of, order)
         return None if inner is None else Cast(inner, content.dtype)
