@@ -11,13 +11,14 @@ short before its first line is made up for when the context manager dies.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import sys
 import threading
 import types
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from .errors import TargetError
@@ -92,7 +93,6 @@ class _Slot:
         self.users: set[object] = set()
         self.stack = stack = _Stack()
         self.places: list[tuple[Any, str, bool]] = []  # owner, name, whether its own
-        self.everywhere = False
         inner = raw.__func__ if isinstance(raw, (staticmethod, classmethod)) else raw
         if not callable(inner):
             raise TargetError(f"{raw!r} cannot be called, so it cannot be hooked")
@@ -122,14 +122,16 @@ class _Slot:
     def holds(self, value: Any) -> bool:
         return value is self.installed or value is self.bare
 
+    def is_mine(self) -> bool:
+        """Whether this thread alone uses it."""
+        return self.users <= {token for _, token in (*self.stack.entries, *self.stack.beneath)}
+
     def put(self) -> None:
         for owner, name, _ in self.places:
             if not self.holds(_own(owner, name)):
                 _set(owner, name, self.installed if isinstance(owner, type) else self.bare)
 
     def take_back(self) -> str:
-        if self.everywhere:  # also what was imported meanwhile
-            self.places += _aliases(self, self.bare, self.installed)
         theirs = ""
         for owner, name, own in self.places:
             value = _own(owner, name)
@@ -155,6 +157,7 @@ class _Patching(Undone):
         self._spots: list[Any] = []
         self._entries: list[tuple[list, tuple]] = []
         self._token = object()  # stands for self, which must be able to die while it is registered
+        self._modules: set[str] = set()
 
     # Each critical section is one call on the line of its `with`: leaving the block then has no
     # line of its own, at which a debugger or a tracer could raise while the lock is held.
@@ -169,6 +172,7 @@ class _Patching(Undone):
             self.close()
 
     def _install(self) -> None:
+        self._modules = set(sys.modules)
         for spot, handler in self._prepare(self):
             if spot not in self._spots[-1:]:
                 self._spots.append(spot)
@@ -187,6 +191,10 @@ class _Patching(Undone):
             warnings.warn(said, RuntimeWarning, stacklevel=4)
 
     def _remove(self, theirs: list[str]) -> None:
+        imported = [sys.modules.get(name) for name in set(sys.modules) - self._modules]
+        slots = [spot for spot in self._spots if isinstance(spot, _Slot)]
+        for slot in slots if imported else []:  # they may have taken a stand-in for their own
+            slot.places += _holding(slot, imported)
         for entries, entry in self._entries:
             entries[:] = [e for e in entries if e is not entry]
         for spot in reversed(self._spots):
@@ -241,13 +249,12 @@ def hooks(handlers: Mapping[Any, Handler], *, beneath: bool = False) -> _Patchin
 
 
 def attributes(
-    places: Iterable[tuple[Any, str, Callable[[Callable], Callable]]], *, aliases: bool = False
+    places: Iterable[tuple[Any, str, Callable[[Callable], Callable]]],
 ) -> _Patching:
     """`with attributes([(owner, name, make_wrapper)]): ...` for what has no code to swap.
 
     `make_wrapper(original)` gives what this thread calls instead; for a method `original` takes
-    `self` first. With `aliases`, all module globals that are the same object are replaced too,
-    and so are those that an import inside of the block adds.
+    `self` first. What is imported inside of the block has the originals after it.
     """
     wanted = list(places)
 
@@ -262,14 +269,27 @@ def attributes(
                 slot = _Slot(raw)
             user._spots.append(slot)
             _slots[id(slot.bare)] = _slots[id(slot.installed)] = slot
-            found = [(owner, name, own)]
-            if aliases:
-                slot.everywhere = True
-                found += _aliases(slot, slot.raw)
-            slot.places += [p for p in found if not _listed(slot.places, p)]
+            if not _listed(slot.places, (owner, name, own)):
+                slot.places.append((owner, name, own))
             yield slot, make(slot.original)
 
     return _Patching(prepare)
+
+
+@contextlib.contextmanager
+def bare() -> Iterator[None]:
+    """What this thread has replaced is as it was, in the block; not what other threads use, too."""
+    with _lock:
+        slots = {id(slot): slot for slot in _slots.values() if slot.is_mine()}.values()
+        for slot in slots:
+            slot.take_back()
+    try:
+        yield
+    finally:
+        with _lock:
+            for slot in slots:
+                if slot.users:
+                    slot.put()
 
 
 def _listed(places: list[tuple[Any, str, bool]], place: tuple[Any, str, bool]) -> bool:
@@ -313,12 +333,11 @@ def _set(owner: Any, name: str, value: Any) -> None:
         raise TargetError(f"{owner.__qualname__}.{name} cannot be replaced", why=str(e)) from e
 
 
-def _aliases(slot: _Slot, *values: Any) -> list[tuple[Any, str, bool]]:
-    """The module globals that are one of the values, and that the slot does not list yet."""
-    wanted = {id(v) for v in values}
-    modules = [m for m in list(sys.modules.values()) if isinstance(m, types.ModuleType)]
-    places = [(m, k, True) for m in modules for k, v in list(vars(m).items()) if id(v) in wanted]
-    return [p for p in places if not _listed(slot.places, p)]
+def _holding(slot: _Slot, modules: list[Any]) -> list[tuple[Any, str, bool]]:
+    """The globals of modules that are the stand-in, and that the slot does not list yet."""
+    modules = [m for m in modules if isinstance(m, types.ModuleType)]
+    found = [(m, k, True) for m in modules for k, v in list(vars(m).items()) if slot.holds(v)]
+    return [place for place in found if not _listed(slot.places, place)]
 
 
 def _class_like(cls: type, switch: Callable) -> Any:

@@ -19,7 +19,7 @@ from torch._C import _pop_torch_function_stack as pop_functions
 from torch._C import _push_on_torch_dispatch_stack as push_operators
 from torch._C import _push_on_torch_function_stack as push_functions
 
-from . import caches, callables, carriers, dims, fused, higher, modes, patching, respelling
+from . import caches, callables, carriers, dims, fused, higher, imports, modes, patching, respelling
 from .doors import FunctionDoor, OperatorDoor
 from .hooks import stage
 from .recording import Recording, _local, current
@@ -51,6 +51,9 @@ class recorded(Undone):
         respelled = patching.hooks(respelling.hooks(recording), beneath=True)
         for patches in (hooked, stored, respelled):
             later(functools.partial(patches.__exit__, None, None, None))
+        finder = imports.Finder()
+        later(finder.take_back)
+        finder.put()
         _local.recording = recording
         dims.listen(recording.size_left)
         torch._C._set_grad_enabled(False)

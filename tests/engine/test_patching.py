@@ -1,7 +1,9 @@
 """Hooks are seen by the thread that set them, wherever a function is stored, and leave nothing."""
 
 import functools
+import importlib
 import inspect
+import math
 import sys
 import threading
 import timeit
@@ -355,23 +357,46 @@ def test_base_and_heir_at_once():
     assert "still" not in vars(Heir) and Heir.still(1) == 1
 
 
-def test_builtins_of_modules_and_their_aliases():
-    user = types.ModuleType("hx_alias_user")
-    user.copied = torch.from_numpy
-    sys.modules["hx_alias_user"] = user
-    raw = torch.from_numpy
+def test_what_is_imported_meanwhile_has_the_originals_afterwards(tmp_path, monkeypatch):
+    (tmp_path / "hx_late.py").write_text(
+        "from torch import from_numpy as f\nfrom math import floor\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    raw, before = torch.from_numpy, types.ModuleType("hx_before")
+    before.f = raw
+    monkeypatch.setitem(sys.modules, "hx_before", before)
     try:
-        with patching.attributes([(torch, "from_numpy", wrapper)], aliases=True):
-            array = torch.ones(1).numpy()
-            assert user.copied(array)[0] == torch.from_numpy(array)[0] == "wrapped"
-            late = types.ModuleType("hx_alias_late")
-            late.f = torch.from_numpy
-            sys.modules["hx_alias_late"] = late
-        assert user.copied is torch.from_numpy is late.f is raw
         with patching.attributes([(torch, "from_numpy", wrapper)]):
-            assert user.copied is raw
+            late = importlib.import_module("hx_late")
+            array = torch.ones(1).numpy()
+            assert late.f(array)[0] == torch.from_numpy(array)[0] == "wrapped"
+            assert before.f is raw  # places that nobody named are left alone
+        assert late.f is torch.from_numpy is raw and late.floor is math.floor
     finally:
-        sys.modules.pop("hx_alias_user"), sys.modules.pop("hx_alias_late", None)
+        sys.modules.pop("hx_late", None)
+
+
+def test_a_bare_world_is_that_of_this_thread_alone():
+    raw = torch.from_numpy
+    with patching.attributes([(torch, "from_numpy", wrapper)]):
+        with patching.bare():
+            assert torch.from_numpy is raw
+        assert torch.from_numpy is not raw
+        inside, done = threading.Event(), threading.Event()
+
+        def other():
+            with patching.attributes([(torch, "from_numpy", wrapper)]):
+                inside.set()
+                done.wait(10)
+
+        thread = threading.Thread(target=other)
+        thread.start()
+        inside.wait(10)
+        with patching.bare():
+            assert torch.from_numpy is not raw  # the other thread needs it
+        done.set()
+        thread.join()
+    assert torch.from_numpy is raw
 
 
 def test_scripted_functions_and_instances():

@@ -10,6 +10,7 @@ import functools
 import importlib.util
 import os
 import random
+import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -354,3 +355,26 @@ def test_random_numbers_of_a_function_are_put_back(World):
     world = World(nn.Module())
     hx.export(model, x)
     world.require_unchanged("a function")
+
+
+def test_the_compiler_of_pytorch_may_be_loaded_by_the_recorded_model():
+    """It notes builtins by what they are as it is loaded, and would note a stand-in."""
+    code = """if 1:
+        import sys, torch, hx
+        from torch import nn
+
+        class Loads(nn.Module):
+            def forward(self, x):
+                import torch._dynamo
+                return x.reshape(len(x), -1) + 1
+
+        assert "torch._dynamo" not in sys.modules
+        program = hx.export(Loads(), torch.rand(2, 3), None, dynamic={"x": {0: "n"}})
+        from torch._dynamo import trace_rules
+        for function in (len, min, max, range):
+            assert trace_rules.is_builtin_callable(function), function
+        late = sys.modules["torch._dynamo"]
+        assert type(late.__loader__).__module__.startswith(("importlib", "_frozen_importlib"))
+        assert not any(type(f).__module__.startswith("hx") for f in sys.meta_path)
+    """
+    subprocess.run([sys.executable, "-c", code], check=True)
