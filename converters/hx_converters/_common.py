@@ -4,30 +4,36 @@ from __future__ import annotations
 
 import functools
 import math
-from builtins import len  # its own: that of the model is another one while it is recorded
+from builtins import len, max, min, range  # its own: the model has others while it is recorded
 
 from hx.lazy import torch
 
 
 def result_type(*xs):
     """The dtype that PyTorch computes in when it meets values and Python numbers."""
-    stand_ins = [_stand_in(x) for x in xs]
-    dtype = None
-    if len(stand_ins) == 1:
-        return stand_ins[0].dtype
-    first, *rest = stand_ins
+    return _promotion(torch.get_default_dtype(), *map(_kind, xs))
+
+
+def _kind(x):
+    if hasattr(x, "dtype"):
+        return x.dtype, min(x.rank, 1)
+    return next(kind for kind in (bool, complex, float, int) if isinstance(x, kind))
+
+
+@functools.cache
+def _promotion(_default, *kinds):
+    first, *rest = map(_stand_in, kinds)
     for other in rest:
         dtype = torch.result_type(first, other)
         first = torch.empty((1,), dtype=dtype, device="meta")
-    return dtype
+    return first.dtype
 
 
-def _stand_in(x):
-    if hasattr(x, "dtype"):
-        return torch.empty((1,) * min(x.rank, 1), dtype=x.dtype, device="meta")
-    if isinstance(x, (bool, complex)):
-        return x
-    return float(x) if isinstance(x, float) else 1
+def _stand_in(kind):
+    if isinstance(kind, type):
+        return kind(1)
+    dtype, rank = kind
+    return torch.empty((1,) * rank, dtype=dtype, device="meta")
 
 
 def promoted(op, *xs):

@@ -33,8 +33,9 @@ _PASSES, _WIDTH = 8, 64  # of the search for who holds a tensor
 def account(recording: Recording, tensor: torch.Tensor) -> Entry:
     """The entry of a tensor that is met for the first time, if its origin is known."""
     name = recording.names.get(id(tensor))
-    family = recording.live.family_of(tensor)
-    if family is not None and not isinstance(family.root, Constant):
+    storage = storage_key(tensor)
+    family = recording.live.families.get(storage)
+    if family is not None and not isinstance(family.root, Constant) and family.alive():
         for member in family.alive():
             other = member()
             if other is not None and _shows_the_same(other, tensor):
@@ -61,7 +62,8 @@ def account(recording: Recording, tensor: torch.Tensor) -> Entry:
         if foreign.calls(_running(recording)) and not _made_of_numpys(recording):
             raise _from_nowhere(recording, tensor, why="")
         tell_outside(recording, tensor)
-    return recording.live.bind(tensor, recording.constant(tensor, name or ""))
+    made = recording.constant(tensor, name or "", storage)
+    return recording.live.bind(tensor, made, storage=storage)
 
 
 _WRAPS = {"from_numpy", "frombuffer", "from_dlpack", "as_tensor", "asarray", "tensor"}

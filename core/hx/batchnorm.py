@@ -26,12 +26,14 @@ def fold(nodes: list[Node], uses: Counter[int]) -> list[Node]:
 
     `uses` counts who reads a value, by its id: what such a layer gives goes nowhere else.
     """
+    norms = [node for node in nodes if node.op == "BatchNormalization"]
+    if not norms:
+        return nodes
     layers = {id(node.outputs[0]): node for node in nodes if is_layer(node)}
     pairs = [
         (layer, norm)
-        for norm in nodes
-        if norm.op == "BatchNormalization"
-        and (layer := layers.get(id(norm.inputs[0]))) is not None
+        for norm in norms
+        if (layer := layers.get(id(norm.inputs[0]))) is not None
         and uses[id(layer.outputs[0])] == 1
         and fits(layer, norm)
     ]

@@ -162,10 +162,11 @@ class Builder:
         for i, shape in enumerate(inferred):
             made = self.value(_out_dtype(schema, i, values, attributes), None)
             if shape is not None:
-                made.sized(
-                    dims.Dim.unsure(made, a) if n is shapes.RUN_TIME else n
-                    for a, n in enumerate(shape)
-                )
+                sizes = list(shape)
+                for axis, n in enumerate(sizes):
+                    if n is shapes.RUN_TIME:
+                        sizes[axis] = dims.Dim.unsure(made, axis)
+                made.sized(sizes)
             outputs.append(made)
         if op in _FORMS and all(v is None or v.fixed for v in values):
             for o in outputs:

@@ -27,13 +27,14 @@ from .errors import ExportError, Unsupported, UsageError, Where
 from .findings import origin
 from .forecast import Forecast
 from .liveness import storage_key
+from .memory import is_wrapper
 from .modelstate import preserved
 from .op import Op
 from .prepared import Prepared
 from .recording import Recording
 from .registry import Registry
 from .surely import inside
-from .values import Constant, Value
+from .values import Value
 from .world import recorded
 
 
@@ -74,18 +75,19 @@ class Capture:
 
     def check_constants(self) -> None:
         """Constants that were written to after somebody read them would be stored wrong."""
-        for held in self.recording.constants.values():
-            for constant in list(held):
-                if constant.used and constant.written() and not self._kept(constant):
+        for over_one_memory in self.recording.constants.values():
+            for held in list(over_one_memory):
+                constant = held()
+                # Parameters and buffers, which have names, were put back: they hold again what the
+                # reader saw.
+                if constant is None or constant.name or not constant.used:
+                    continue
+                if constant.written():
                     raise Unsupported(
-                        f"{constant.name or 'a constant'} was written to after it was used",
+                        "a constant was written to after it was used",
                         why="the write happened where hx could not see it coming",
                         hint="write to a clone of it",
                     )
-
-    def _kept(self, constant: Constant) -> bool:
-        # Parameters and buffers were put back: they hold again what the reader saw.
-        return bool(constant.name)
 
 
 def capture(
@@ -265,9 +267,12 @@ def _name_tensors(recording: Recording) -> None:
         for path, module in recording.modules:
             for name, tensor in held(module).items():
                 whole = f"{path}.{name}" if path else name
+                if not is_wrapper(tensor):
+                    recording.name_tensor(tensor, whole)
+                    continue
+                recording.wraps = True
                 for each, part in wrappers.inside(tensor, whole):
                     recording.name_tensor(part, each)
-                    recording.wraps |= part is not tensor
     for path, module in recording.modules:
         recording.states.add(id(vars(module)))
         for attribute, thing in shallow.own(module):

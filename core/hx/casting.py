@@ -146,7 +146,7 @@ def fit(
         return None
     reduced = attributes.get("reduction", "none") != "none"
     known = (
-        None if reduced else (op, schema.since, *(None if v is None else v.dtype for v in values))
+        None if reduced else (op, schema.since, *[None if v is None else v.dtype for v in values])
     )
     if known in _AS_IS:
         return None

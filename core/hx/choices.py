@@ -81,6 +81,9 @@ class Choices:
 
     def pick(self, key: Any, args: tuple = (), complex: bool = False) -> Registration | None:
         """The converter of a torch function, an operator or an autograd function."""
+        entries = (self._complex if complex else self._by_key).get(key, ())
+        if len(entries) == 1 and entries[0][0].kind != "callable":
+            return entries[0][1].registration
         return next(self.candidates(key, args, complex), None)
 
     def candidates(
@@ -111,8 +114,10 @@ class Choices:
     def fit(self, choice: Registration, given: Arguments) -> tuple[tuple, dict]:
         """The arguments as the converter's signature spells them."""
         args, kwargs = given.args, given.kwargs
-        if any(not v.shape and not v.dtype.is_floating_point for v in given.values):
-            args, kwargs = _with_sizes(choice.target, given)
+        for value in given.values:
+            if not value.shape and not value.dtype.is_floating_point:
+                args, kwargs = _with_sizes(choice.target, given)
+                break
         form = _form(choice.function)
         if len(args) > 1 or (args and form.packs_at == 0):
             at = _packs_at(choice.target)

@@ -24,9 +24,9 @@ from .errors import ExportError
 from .values import Absent, Constant
 from .wire import BEHIND
 
-PIECE = 1 << 20  # small enough to stay in the cache of a core between being read and written
-PRODUCTS = PIECE >> 2  # of larger ones, several at once, malloc keeps much of the room
-TURNED, TURNED_ROWS = PIECE >> 1, 16  # fewer would read a part of each line of the cache
+PIECE = 1 << 19  # small enough to stay in the cache of a core between being read and written
+PRODUCTS = PIECE >> 1  # of larger ones, several at once, malloc keeps much of the room
+TURNED, TURNED_ROWS = PIECE, 16  # fewer would read a part of each line of the cache
 
 
 class Content(Protocol):

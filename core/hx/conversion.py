@@ -11,7 +11,7 @@ import torch
 from . import quantized
 from .call import Arguments, Call, Instead, ModelRaised, blame, check, pick, tensors_in
 from .errors import ConverterError, HxError, Unsupported
-from .liveness import changed, geometry
+from .liveness import changed, geometry, storage_key
 from .op import Op
 from .values import Constant, Value
 from .views import parent_of, step_of, write
@@ -25,32 +25,26 @@ DECLINED = object()
 def convert(recording: Recording, choice, given: Arguments, run: Callable[[], Any]) -> Any:
     """Asks a converter, runs the real call, checks that they agree, binds the results."""
     call = Call(choice, given, run)
-    ask = asking(recording, call)
-    with ask:
+    with asking(recording, call) as ask:
         outputs = ask()
-        if outputs is NotImplemented or isinstance(outputs, Instead):
-            ask.undo()
-    if isinstance(outputs, Instead):
-        require_unwritten(recording, call)
-        recording.converted[choice.target] = recording.converted.get(choice.target, 0) + 1
-        return outputs
-    if outputs is NotImplemented:
-        recording.declined[choice.target] = recording.declined.get(choice.target, 0) + 1
-        require_unwritten(recording, call)
-        return DECLINED
-    with ask:
-        real = call.real()
-        with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
-            settle(recording, choice, given, call, real, outputs)
-    recording.converted[choice.target] = recording.converted.get(choice.target, 0) + 1
-    return real
+        if outputs is not NotImplemented and not isinstance(outputs, Instead):
+            real = call.real()
+            with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+                settle(recording, choice, given, call, real, outputs)
+            recording.converted[choice.target] = recording.converted.get(choice.target, 0) + 1
+            return real
+        ask.undo()
+    require_unwritten(recording, call)
+    count = recording.declined if outputs is NotImplemented else recording.converted
+    count[choice.target] = count.get(choice.target, 0) + 1
+    return DECLINED if outputs is NotImplemented else outputs
 
 
 class asking:
     """`with asking(recording, call) as ask: outputs = ask()` asks the call's converter.
 
-    What is written inside is the converter's; an error takes back all since it was begun, and names
-    the converter. It may be entered again, to go on.
+    What is written inside is the converter's; an error takes back all of it, and names the
+    converter.
     """
 
     __slots__ = ("_call", "_mark", "_origin", "_outer", "_recording", "_sizes")
@@ -107,7 +101,7 @@ def settle(recording: Recording, choice, given: Arguments, call: Call, real, out
     else:
         pairs = list(tensors_in(real))
         require_structure(choice, real, outputs)
-    arguments = {id(t): v for t, v in zip(given.tensors, given.values)}
+    arguments = set(map(id, given.tensors))
     written = []
     for path, tensor in pairs:
         try:
@@ -118,8 +112,9 @@ def settle(recording: Recording, choice, given: Arguments, call: Call, real, out
                 f"result{''.join(f'[{p!r}]' for p in path)}",
                 why=f"converter: {choice.file}:{choice.line}",
             ) from None
+        storage = storage_key(tensor)
         if tensor.is_quantized and (
-            id(tensor) in arguments or not parent_of(recording, tensor, given)
+            id(tensor) in arguments or not parent_of(recording, storage, given)
         ):
             out = quantized.rounded(recording.builder, out, tensor)
         if id(tensor) in arguments:
@@ -129,16 +124,16 @@ def settle(recording: Recording, choice, given: Arguments, call: Call, real, out
             continue  # the same tensor came back: it is bound already
         value = check(choice, tensor, out, path)
         if type(value) is Value or isinstance(value, Constant):
-            parent = parent_of(recording, tensor, given)
+            parent = parent_of(recording, storage, given)
             if _is_known(recording, tensor, value):
                 pass  # the converter knows it from before: its memory is shared as it was
             elif parent is None:
-                recording.live.bind(tensor, value)
+                recording.live.bind(tensor, value, storage=storage)
             elif value is parent.value and _same_place(tensor, parent()):
                 recording.live.alias(tensor, parent)
             else:
                 step = step_of(choice, given, parent, path, real)
-                recording.live.bind(tensor, value, parent, step)
+                recording.live.bind(tensor, value, parent, step, storage)
     if given.tensors and isinstance(real, torch.Tensor):
         recording.copies.made(recording, choice.target, given.tensors[0], real)
     for old, new in call.assigned:
@@ -180,8 +175,10 @@ def require_structure(choice, real, outputs) -> None:
 
 def require_nothing_written(recording: Recording, choice, given: Arguments) -> None:
     for tensor in given.tensors:
-        entry = recording.live.find(tensor)
-        if entry is not None and changed(entry, tensor):
+        entry = recording.live.entries.get(id(tensor))
+        if entry is None or entry.version == tensor._version or entry() is not tensor:
+            continue
+        if changed(entry, tensor):
             if isinstance(entry.value, Constant) and entry.value.name:
                 # A module that keeps statistics: the values that this call used were right.
                 entry.version = tensor._version

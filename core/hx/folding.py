@@ -8,7 +8,7 @@ import torch
 
 from . import known
 from .call import Arguments, tensors_in
-from .liveness import Entry, changed
+from .liveness import Entry, changed, storage_key
 from .views import parent_of, replay, step_of, write
 
 if TYPE_CHECKING:
@@ -48,7 +48,8 @@ def bind_constants(recording: Recording, result, given: Arguments, choice=None) 
     for path, tensor in tensors_in(result):
         if recording.live.find(tensor) is not None:
             continue
-        parent = parent_of(recording, tensor, given)
+        storage = storage_key(tensor)
+        parent = parent_of(recording, storage, given)
         step = None
         if parent is not None and choice is not None:
             step = step_of(choice, given, parent, path, result)
@@ -58,4 +59,5 @@ def bind_constants(recording: Recording, result, given: Arguments, choice=None) 
             value = replay(recording, step, recording.value_of(whole))
         else:
             value = recording.constant(tensor)
-        recording.live.bind(tensor, value, parent if step is not None else None, step)
+        parent = parent if step is not None else None
+        recording.live.bind(tensor, value, parent, step, storage)

@@ -22,21 +22,29 @@ def live(nodes: list[Node], outputs: list[Value]) -> list[Node]:
     wanted = set(map(id, outputs))
     kept = []
     for node in reversed(nodes):
-        if any(id(o) in wanted for o in node.outputs):
+        if not wanted.isdisjoint(map(id, node.outputs)):
             kept.append(node)
             wanted.update(map(id, _reads(node)))
     kept.reverse()
     return kept
 
 
-def _reads(node: Node):
-    yield from (v for v in node.inputs if v is not None)
-    for body in node.attributes.values():
-        if isinstance(body, Body):
-            body.nodes = live(body.nodes, body.outputs)
-            yield from body.outputs
-            for inner in body.nodes:
-                yield from _reads(inner)
+def _reads(node: Node) -> list[Any]:
+    """The values that a node reads, and its bodies; None where it was given nothing."""
+    bodies = _bodies(node)
+    if not bodies:
+        return node.inputs
+    reads = list(node.inputs)
+    for body in bodies:
+        body.nodes = live(body.nodes, body.outputs)
+        reads += body.outputs
+        for inner in body.nodes:
+            reads += _reads(inner)
+    return reads
+
+
+def _bodies(node: Node) -> list[Body]:
+    return [v for v in node.attributes.values() if type(v) is Body]
 
 
 class _Merger:
@@ -71,7 +79,7 @@ class _Merger:
             if same is not None:
                 self.instead[id(node.outputs[0])] = same
                 continue
-            bodies = [b for b in node.attributes.values() if isinstance(b, Body)]
+            bodies = _bodies(node)
             for body in bodies:
                 body.nodes = self.merge(body.nodes, dict(seen))
                 body.outputs = [self.now(v) for v in body.outputs]
@@ -148,8 +156,10 @@ def build(
     outputs = [(n, merger.now(v)) for n, v in outputs]
     wanted = [v for _, v in outputs]
     nodes = live(nodes, wanted)
-    uses = Counter(id(v) for node in nodes for v in _reads(node))
-    uses.update(map(id, wanted))
+    read = list(wanted)
+    for node in nodes:
+        read += _reads(node)
+    uses = Counter(map(id, read))
     nodes = transposed.fold(nodes, uses, set(map(id, wanted)))
     nodes = batchnorm.fold(nodes, uses)
     assembly = Assembly(inputs, opset, domains, classes)

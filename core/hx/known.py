@@ -80,14 +80,16 @@ _IN_PLACE = {"aten::normal_": "aten::normal_functional"}
 
 def writes(key: Any, func: Any, args: tuple, kwargs: dict) -> bool:
     """Whether a call is going to write to its first argument or to `out`."""
-    if isinstance(key, str):
-        if key == "Tensor.__setitem__" or key.endswith((".__set__", "batch_norm", "instance_norm")):
-            return True
-        if key.endswith("_") and not key.endswith("__"):
-            return True
-    return "out" in kwargs or "inplace" in getattr(
-        getattr(func, "__code__", None), "co_varnames", ()
-    )
+    if "out" in kwargs or (isinstance(key, str) and _writes_by_name(key)):
+        return True
+    return type(func) is types.FunctionType and "inplace" in func.__code__.co_varnames
+
+
+@functools.cache
+def _writes_by_name(key: str) -> bool:
+    if key == "Tensor.__setitem__" or key.endswith((".__set__", "batch_norm", "instance_norm")):
+        return True
+    return key.endswith("_") and not key.endswith("__")
 
 
 def mutated(func: Any, args: tuple, kwargs: dict) -> list[torch.Tensor]:

@@ -106,14 +106,23 @@ class Live:
         return family if family is not None and family.alive() else None
 
     def bind(
-        self, tensor: torch.Tensor, value: Value, parent: Entry | None = None, step: Any = None
+        self,
+        tensor: torch.Tensor,
+        value: Value,
+        parent: Entry | None = None,
+        step: Any = None,
+        storage: int | None = None,
     ) -> Entry:
-        """Says that `tensor` holds `value`; with a parent, that it is a view made by `step`."""
+        """Says that `tensor` holds `value`; with a parent, that it is a view made by `step`.
+
+        `storage` is the key of its memory, where the caller has it.
+        """
         self.leave(tensor)
         if self.keep is not None:
             self.keep.add(value, tensor)
         entry = self._entry(tensor, value)
-        storage = storage_key(tensor)
+        if storage is None:
+            storage = storage_key(tensor)
         found = self.families.get(storage)
         if found is not None and (parent is None or parent.family is not found):
             found = found if found.alive() else None
@@ -137,8 +146,8 @@ class Live:
         family = entry.family
         living = family.members = [m for m in family.members if m is not entry]
         held = self.families.get(family.storage)
-        if held is not None and held is family and not any(m() is not None for m in living):
-            del self.families[family.storage]
+        if held is not None and held is family and not (living and held.alive()):
+            del self.families[held.storage]
 
     def read(self, entry: Entry, again: Callable[[Family, Entry], Value]) -> Value:
         """The value of a live tensor now, worked out again if its memory was written to."""

@@ -49,6 +49,13 @@ def region(tensor: torch.Tensor) -> tuple | None:
             tensor.is_neg())  # fmt: skip
 
 
+def is_wrapper(tensor: torch.Tensor) -> bool:
+    """Whether a tensor holds others, which have the bytes."""
+    kind = type(tensor)
+    plain = kind is torch.Tensor or kind is torch.nn.Parameter
+    return not plain and is_traceable_wrapper_subclass(tensor)
+
+
 def refuse_what_has_none(tensor: torch.Tensor, name: str | None) -> None:
     """That a tensor has bytes, and of a type that ONNX knows."""
     what = f"the tensor {name!r}" if name else "a tensor"
@@ -57,7 +64,7 @@ def refuse_what_has_none(tensor: torch.Tensor, name: str | None) -> None:
             f"{what} has a shape but no values (it is a meta or fake tensor)",
             hint="load the model's weights before it is exported",
         )
-    if is_traceable_wrapper_subclass(tensor):
+    if is_wrapper(tensor):
         raise Unsupported(
             f"{what} is a {type(tensor).__name__}, which wraps other tensors",
             hint="turn it into a plain tensor before the export",

@@ -40,6 +40,22 @@ class _Kept:
                 self.copy = self.alias.clone()
 
     @property
+    def untouched(self) -> bool:
+        """Whether nothing at all can have happened to it: a look at a few numbers, for most."""
+        t, a = self.tensor, self.alias
+        return (
+            self.copy is None
+            and t._version == self.version
+            and t.layout is torch.strided
+            and t.data_ptr() == a.data_ptr()
+            and t.shape == a.shape
+            and t.stride() == a.stride()
+            and t.dtype is a.dtype
+            and t.requires_grad is self.requires_grad
+            and (not t.is_leaf or t.grad is self.grad)
+        )
+
+    @property
     def rebound(self) -> bool:
         """Whether `tensor.data = other` gave it another storage, or a resize another shape."""
         t, a = self.tensor, self.alias
@@ -115,6 +131,11 @@ class preserved:
         self.modules: list[tuple[str, torch.nn.Module]] = []
         self._by_storage: dict[int, list[_Kept]] | None = None
         self._changed: tuple[list[str], list[str]] | None = None
+
+    def same_memory(self, tensor: torch.Tensor) -> torch.Tensor | None:
+        """Another name for a tensor of the model, that was there before; None where it has none."""
+        kept = self._tensors.get(id(tensor))
+        return kept.alias if kept is not None and not kept.rebound else None
 
     def before_write(self, tensor: torch.Tensor) -> None:
         """Keeps the contents of what shares memory with `tensor`, which is about to change."""
@@ -208,7 +229,7 @@ class preserved:
             later(functools.partial(_autocast, device), _set_autocast, operator.eq)
 
     def _snapshot(self) -> None:
-        self.modules = list(shallow.walk(self.model))
+        self.modules = shallow.walk(self.model)
         for path, module in self.modules:
             was = shallow.Shallow(module)
             self._undo.append(was.restore)
@@ -242,6 +263,8 @@ class preserved:
         self.changed()  # before it is put back, for those who ask afterwards
         lost, failed = [], None
         for kept in self._tensors.values():
+            if kept.untouched:
+                continue
             try:
                 name = kept.put_back()
             except RuntimeError as e:
@@ -266,7 +289,7 @@ class preserved:
         for path, module in self.modules:
             for name, tensor in shallow.buffers(module).items():
                 now[f"{path}.{name}" if path else name] = tensor
-        changed = [k for k in self._tensors.values() if k.changed]
+        changed = [k for k in self._tensors.values() if not k.untouched and k.changed]
         names = {k.name for k in changed if k.kind == "parameter"}
         written = {id(k.tensor) for k in changed}
         buffers = set(self._buffers.keys() ^ now.keys())  # gone, or new

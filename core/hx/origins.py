@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from builtins import len  # its own: `world` hooks that of the model
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType
 from typing import Any
@@ -20,6 +21,10 @@ class Frames:
     def __init__(self, converters: tuple[str, ...] = ()) -> None:
         self._skip: dict[CodeType, bool] = {}
         self._outer: set[int] = set()  # ids of the code that called the export
+        # For each module that runs, whose line called it, once somebody asked; and the code of the
+        # frame that all its calls have around them.
+        self.callers: list[FrameType | None] = []
+        self.module_code: CodeType | None = None
         self.visited: list[tuple[CodeType, dict[str, Any]]] = []  # the model's, with its globals
         self._prefixes = _MACHINERY + tuple(converters)
 
@@ -45,7 +50,8 @@ class Frames:
 
     def user(self, depth: int = 1) -> FrameType | None:
         frame: FrameType | None = sys._getframe(depth)
-        skip = self._skip
+        skip, callers = self._skip, self.callers
+        passed = 0
         while frame is not None:
             code = frame.f_code
             machinery = skip.get(code)
@@ -54,6 +60,14 @@ class Frames:
                 if not machinery and id(code) not in self._outer:
                     self.visited.append((code, frame.f_globals))
             if not machinery:
-                return frame
+                break
+            if code is self.module_code and passed < len(callers):
+                passed += 1
+                known = callers[-passed]
+                if known is not None:
+                    frame = known
+                    break
             frame = frame.f_back
-        return None
+        if passed:
+            callers[-passed:] = [frame] * passed
+        return frame

@@ -36,13 +36,15 @@ COMPLEX = {real: whole for whole, real in REAL.items()}
 def concerned(inputs: list, attributes: dict) -> bool:
     """Whether complex numbers go into a node, or come out of it."""
     to = attributes.get("to")
-    return (isinstance(to, torch.dtype) and to.is_complex) or any(map(_is_complex, inputs))
-
-
-def _is_complex(x: Any) -> bool:
-    if isinstance(x, (Value, torch.Tensor)):
-        return x.dtype is not None and x.dtype.is_complex
-    return isinstance(x, complex)
+    if isinstance(to, torch.dtype) and to.is_complex:
+        return True
+    for x in inputs:
+        if isinstance(x, (Value, torch.Tensor)):
+            if x.dtype is not None and x.dtype.is_complex:
+                return True
+        elif isinstance(x, complex):
+            return True
+    return False
 
 
 # A complex value, and its parts.

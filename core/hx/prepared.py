@@ -104,7 +104,7 @@ def _unwrapped(model: Any) -> Any:
             f"{type(model).__name__} cannot be called",
             hint="pass a torch.nn.Module or a function of tensors",
         )
-    for path, module in [("", model), *root_of(model).named_modules()]:
+    for path, module in shallow.walk(root_of(model)):
         if isinstance(module, torch.nn.modules.lazy.LazyModuleMixin) and (
             module.has_uninitialized_params()  # type: ignore[misc]
         ):

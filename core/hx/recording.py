@@ -77,7 +77,8 @@ class Recording:
         self.model: Any = None
         self.modules: list[tuple[str, torch.nn.Module]] = []
         self.states: set[int] = set()  # ids of the attribute dicts of its modules
-        self.constants: dict[int, weakref.WeakSet[Constant]] = {}  # by the tensor's storage
+        # Those over memory that may be written to, by the tensor's storage.
+        self.constants: dict[int, list[weakref.ref[Constant]]] = {}
         self.given: dict[str, torch.Tensor] = {}  # the inputs, as the model gets them
         self.copies = Copies()
         self.busy = False  # inside the engine, a converter, or a body that one speaks for
@@ -109,19 +110,29 @@ class Recording:
             return self.live.read(entry, functools.partial(read_family, self))
         return entry.value
 
-    def constant(self, tensor: torch.Tensor, name: str = "") -> Constant:
+    def constant(
+        self, tensor: torch.Tensor, name: str = "", storage: int | None = None
+    ) -> Constant:
+        """A constant over a tensor's memory, whose key is `storage` where the caller has it."""
         if tensor.is_meta:
             return self._elsewhere(tensor, name)
         if self.blend is not None:
             self.blend.require([tensor], "a constant")
         # Another name for the same memory: what is known of a tensor must not keep it alive.
+        dequantized = tensor.is_quantized
         with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
-            tensor = tensor.dequantize() if tensor.is_quantized else tensor.detach()
+            alias = self.guard.same_memory(tensor) if name and self.guard is not None else None
+            if alias is not None and not dequantized:
+                tensor = alias
+            else:
+                tensor = tensor.dequantize() if dequantized else tensor.detach()
             made = self.builder.constant(tensor, name)
         if not name and _is_corner(tensor):
             made.freeze()  # a view would keep all of the memory that it shows a corner of
         else:
-            self.constants.setdefault(storage_key(tensor), weakref.WeakSet()).add(made)
+            key = storage_key(tensor) if storage is None or dequantized else storage
+            held = self.constants.setdefault(key, [])
+            held.append(weakref.ref(made, held.remove))
         return made
 
     def _elsewhere(self, tensor: torch.Tensor, name: str) -> Constant:
@@ -236,8 +247,10 @@ class Recording:
         written = [args[0]] if args else []
         written.append(kwargs.get("out"))
         for _, tensor in tensors_in(written):
-            for constant in self.constants.get(storage_key(tensor), ()):
-                constant.freeze()
+            for held in list(self.constants.get(storage_key(tensor), ())):
+                constant = held()
+                if constant is not None:
+                    constant.freeze()
             if self.guard is not None:
                 self.guard.before_write(tensor)
 

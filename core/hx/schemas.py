@@ -25,11 +25,11 @@ _LATER_WORDS = {
 
 def words_fit(op: str, attributes: dict[str, Any], since: int) -> bool:
     """Whether the form of an operator that came with an opset knows the words it is given."""
-    return all(
-        word not in later or since >= later[word]
-        for name, word in attributes.items()
-        if (later := _LATER_WORDS.get((op, name)))
-    )
+    for name, word in attributes.items():
+        later = _LATER_WORDS.get((op, name))
+        if later and since < later.get(word, 0):
+            return False
+    return True
 
 
 @dataclass(slots=True, frozen=True)

@@ -10,7 +10,7 @@ import contextlib
 import operator
 import types
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -23,62 +23,60 @@ class Shallow:
     """One module, as it was."""
 
     __slots__ = (
-        "cls", "empty", "filled", "items", "module", "scripted", "slots", "state", "training",
+        "cls", "filled", "held", "items", "module", "scripted", "slots", "state", "training",
     )  # fmt: skip
 
     def __init__(self, module: torch.nn.Module) -> None:
         self.module, self.cls, self.state = module, type(module), vars(module)
         self.items = dict(self.state)
         # Most are the hook tables of a module without hooks: those only have to be empty again.
-        self.empty, self.filled = [], []
-        for value in self.items.values():
-            if isinstance(value, _CONTAINERS):
-                if value:
-                    self.filled.append((value, _contents(value)))
-                else:
-                    self.empty.append(value)
-        self.slots = list(_filled_slots(module))
+        self.held = [value for value in self.items.values() if isinstance(value, _CONTAINERS)]
+        self.filled = {id(value): _contents(value) for value in filter(len, self.held)}
+        self.slots = _filled_slots(module)
         # The attributes of a scripted module live in C++.
         scripted = isinstance(module, torch.jit.ScriptModule)
         self.scripted = scripted
         self.training = getattr(module, "training", None) if scripted else None  # frozen: none
 
-    def tensors(self) -> Iterator[tuple[str, str, torch.Tensor]]:
+    def tensors(self) -> list[tuple[str, str, torch.Tensor]]:
         """(name, kind, tensor) of all that it holds, directly or in a container."""
+        found = []
         for key, kind in (("_parameters", "parameter"), ("_buffers", "buffer")):
             for name, item in (self.items.get(key) or {}).items():
                 if isinstance(item, torch.Tensor):
-                    yield str(name), kind, item
+                    found.append((str(name), kind, item))
         for key, value in _besides(self.items):
             if isinstance(value, torch.Tensor):
-                yield key, "attribute", value
+                found.append((key, "attribute", value))
             elif isinstance(value, _CONTAINERS):
                 for name, item in value.items() if isinstance(value, dict) else enumerate(value):
                     if isinstance(item, torch.Tensor):
-                        yield f"{key}[{name}]", "attribute", item
+                        found.append((f"{key}[{name}]", "attribute", item))
         if self.scripted:
             for name, item in self.module.named_parameters(recurse=False):
-                yield name, "parameter", item
+                found.append((name, "parameter", item))
             for name, item in self.module.named_buffers(recurse=False):
-                yield name, "buffer", item
+                found.append((name, "buffer", item))
+        return found
 
     def restore(self) -> None:
         if type(self.module) is not self.cls:  # as lazy modules do in their first forward
             object.__setattr__(self.module, "__class__", self.cls)
         _restore_dict(self.state, self.items)
-        for value in self.empty:
-            if value:
+        for value in self.held:
+            if id(value) in self.filled:
+                _restore_container(value, self.filled[id(value)])
+            elif value:
                 value.clear()
-        for value, contents in self.filled:
-            _restore_container(value, contents)
         for descriptor, value in self.slots:
             descriptor.__set__(self.module, value)
         if self.training is not None and self.module.training != self.training:
             self.module.training = self.training
 
 
-def walk(root: torch.nn.Module) -> Iterator[tuple[str, torch.nn.Module]]:
+def walk(root: torch.nn.Module) -> list[tuple[str, torch.nn.Module]]:
     """Every module once, with its path."""
+    found: list[tuple[str, torch.nn.Module]] = []
     seen: set[int] = set()
     waiting: list[tuple[str, Any]] = [("", root)]
     while waiting:
@@ -86,12 +84,14 @@ def walk(root: torch.nn.Module) -> Iterator[tuple[str, torch.nn.Module]]:
         if module is None or id(module) in seen:
             continue
         seen.add(id(module))
-        yield path, module
+        found.append((path, module))
         if isinstance(module, torch.jit.ScriptModule):
             children = list(module.named_children())
         else:
             children = list((vars(module).get("_modules") or {}).items())
-        waiting += [(f"{path}.{n}" if path else n, m) for n, m in reversed(children)]
+        if children:
+            waiting += [(f"{path}.{n}" if path else n, m) for n, m in reversed(children)]
+    return found
 
 
 def own(module: torch.nn.Module) -> list[tuple[str, Any]]:
@@ -119,10 +119,12 @@ def _tensors(table: dict[str, Any] | None) -> dict[str, torch.Tensor]:
     return {k: v for k, v in (table or {}).items() if isinstance(v, torch.Tensor)}
 
 
-def _filled_slots(module: torch.nn.Module) -> Iterator[tuple[Any, Any]]:
+def _filled_slots(module: torch.nn.Module) -> list[tuple[Any, Any]]:
+    found = []
     for descriptor in _members(type(module)):
         with contextlib.suppress(AttributeError):
-            yield descriptor, descriptor.__get__(module)
+            found.append((descriptor, descriptor.__get__(module)))
+    return found
 
 
 def _members(cls: type) -> list[types.MemberDescriptorType]:

@@ -49,7 +49,7 @@ class Value:
         self.name = name
         self.node: Node | None = None
         self._serial = serial
-        self.dynamic = self.shape is None or any(map(dims.is_dynamic, self.shape))
+        self.dynamic = self.shape is None or _varies(self.shape)
         # What is known of the contents: the sizes in an int64 vector or scalar, else None.
         self.elements: tuple | None = None
         self.fixed = self.is_constant  # made from constants alone: a weight in another form
@@ -62,7 +62,7 @@ class Value:
     def sized(self, shape) -> None:
         """Says what the sizes are."""
         self.shape = tuple(shape)
-        self.dynamic = any(map(dims.is_dynamic, self.shape))
+        self.dynamic = _varies(self.shape)
 
     @property
     def rank(self) -> int:
@@ -101,6 +101,13 @@ class Value:
         raise TypeError("a Value cannot be iterated over: split it with op.Split")
 
     # Arithmetic on a Value is a slip: nodes are built with op.Add(...), which has a name to show.
+
+
+_PLAIN = frozenset({int})
+
+
+def _varies(shape: Size) -> bool:
+    return not _PLAIN.issuperset(map(type, shape)) and any(map(dims.is_dynamic, shape))
 
 
 class Constant(Value):

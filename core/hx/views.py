@@ -10,7 +10,7 @@ import torch
 from . import pairs
 from .call import Arguments, Replayed, Step, describe, pick, retyped, substitute
 from .errors import Unaccounted
-from .liveness import Entry, Family, storage_key
+from .liveness import Entry, Family
 from .op import Op
 from .values import Value
 from .writing import read_again, write_back
@@ -19,11 +19,9 @@ if TYPE_CHECKING:
     from .recording import Recording
 
 
-def parent_of(recording: Recording, tensor: torch.Tensor, given: Arguments) -> Entry | None:
-    """The argument whose memory a result shares."""
-    if not given.tensors:
-        return None
-    family = recording.live.families.get(storage_key(tensor))
+def parent_of(recording: Recording, storage: int, given: Arguments) -> Entry | None:
+    """The argument that has the memory of a result."""
+    family = recording.live.families.get(storage)
     if family is None:
         return None
     for argument in given.tensors:

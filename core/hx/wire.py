@@ -33,7 +33,7 @@ LIMIT = (1 << 31) - 1  # the largest message that protobuf reads
 SMALL = 1024  # tensors below this many bytes stay in the model file: shape inference reads them
 PAGE, LARGE, ALIGN = 4096, 64 << 10, 64  # large tensors start on a page, so that they can be mapped
 STEP = 16 << 20
-BUFFER = 1 << 20
+BUFFER = 256 << 10
 BEHIND = 2  # stretches of bytes that are still needed when the next one is asked for
 BRIEF = 256 << 10  # bytes whose checksum takes no longer than asking another thread for it
 

@@ -175,7 +175,7 @@ def _scopes(recording: Recording, watch: Callable | None) -> Callable:
     paths: dict[int, tuple[str, str]] = {}
     for path, module in recording.modules:
         paths[id(module)] = (path, type(module).__name__)
-    scopes = recording.scopes
+    scopes, callers = recording.scopes, recording.frames.callers
 
     def hook(original, args, kwargs):
         module = args[0]
@@ -183,10 +183,12 @@ def _scopes(recording: Recording, watch: Callable | None) -> Callable:
         if known is None:
             known = (scopes[-1][0] if scopes else "", type(module).__name__)
         scopes.append(known)
+        callers.append(None)
         try:
             result = original(*args, **kwargs)
         finally:
             scopes.pop()
+            callers.pop()
         if watch is not None and not recording.busy:
             recording.busy = True
             try:
@@ -195,4 +197,5 @@ def _scopes(recording: Recording, watch: Callable | None) -> Callable:
                 recording.busy = False
         return result
 
+    recording.frames.module_code = hook.__code__
     return hook

@@ -11,9 +11,9 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from .call import tensors_in
+from .memory import is_wrapper
 
 if TYPE_CHECKING:
     from .recording import Recording
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 def inside(tensor: torch.Tensor, name: str = "") -> Iterator[tuple[str, torch.Tensor]]:
     """(name, tensor) of what a tensor holds, of what that holds, and so on; itself if it is none."""
-    if not is_traceable_wrapper_subclass(tensor):
+    if not is_wrapper(tensor):
         yield name, tensor
         return
-    parts, _ = tensor.__tensor_flatten__()
+    parts, _ = tensor.__tensor_flatten__()  # type: ignore[attr-defined]
     for part in parts:
         yield from inside(getattr(tensor, part), f"{name}.{part}" if name else part)
 
@@ -32,7 +32,7 @@ def inside(tensor: torch.Tensor, name: str = "") -> Iterator[tuple[str, torch.Te
 def among(args: tuple, kwargs: dict) -> type | None:
     """The class of the first such tensor among arguments."""
     for _, tensor in tensors_in([args, kwargs]):
-        if is_traceable_wrapper_subclass(tensor):
+        if is_wrapper(tensor):
             return type(tensor)
     return None
 

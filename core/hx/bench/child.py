@@ -33,7 +33,7 @@ class Late(Failed):
 class Child:
     """One worker process, from its first request until it is closed."""
 
-    def __init__(self, folder: Path, threads: int) -> None:
+    def __init__(self, folder: Path, threads: int, **env: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self._errors = folder / "stderr"
@@ -46,7 +46,8 @@ class Child:
                 text=True,
                 # Threads that wait for work must not take the core from the side whose turn it is.
                 env={"OMP_WAIT_POLICY": "passive", **os.environ}
-                | ({"OMP_NUM_THREADS": str(threads)} if threads else {}),
+                | ({"OMP_NUM_THREADS": str(threads)} if threads else {})
+                | env,
             )
 
     def ask(self, do: str, limit: float = 0.0, **what: Any) -> dict[str, Any]:

@@ -14,6 +14,9 @@ from hx.bench.job import Job
 
 # hx's own timings, by what they are called here.
 PARTS = {"record": "recording", "assemble": "assembly", "passes": "passes", "save": "save"}
+# Has glibc take what is large from the system, and give it back, each time. Otherwise it keeps
+# much of it: the same forward then takes 30 MB or 60, as its heap happens to be cut.
+BY_THE_BLOCK = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
 
 
 @dataclass
@@ -72,6 +75,7 @@ def compare(
         rows = [Row(side) for side in ("floor", "hx", *rivals)]
         run = _Run(job, rows, Path(folder), limit, tell)
         try:
+            run.weigh()
             run.load()
             run.export(rounds, patience)
             run.look()
@@ -90,19 +94,36 @@ class _Run:
         self.job, self.rows, self.folder, self.limit, self.tell = job, rows, folder, limit, tell
         self.children: dict[str, Child] = {}
 
+    def weigh(self) -> None:
+        """How much memory each side takes, in a process that does nothing else."""
+        for row in self.rows:
+            self.tell(f"{row.side}: memory")
+            self._start(row, **BY_THE_BLOCK)
+            self._loaded(row)
+            row.memory = self._ask(row, "memory").get("memory")
+            self.children.pop(row.side).close()
+
     def load(self) -> None:
         """The model in a process for each side, all at once; then, in turn, its first export."""
         self.tell("loading the model")
-        for row in self.rows:
-            child = self.children[row.side] = Child(self.folder / row.side, self.job.threads)
-            child.send("load", side=row.side, job=self.job.to_dict(), folder=str(child.folder))
-        self.children["floor"].answer()  # an error of the model itself is nobody's row
-        for row in self.rows[1:]:
-            self._note(row, self.children[row.side].answer)
-        for row in self.rows:
+        rows = [row for row in self.rows if not row.failed]
+        for row in rows:
+            self._start(row)
+        for row in rows:
+            self._loaded(row)
+        for row in rows:
             self.tell(f"{row.side}: first export")
-            found = self._ask(row, "memory")
-            row.memory, row.first = found.get("memory"), found.get("first")
+            row.first = self._ask(row, "first").get("seconds")
+
+    def _start(self, row: Row, **env: str) -> None:
+        child = self.children[row.side] = Child(self.folder / row.side, self.job.threads, **env)
+        child.send("load", side=row.side, job=self.job.to_dict(), folder=str(child.folder))
+
+    def _loaded(self, row: Row) -> None:
+        if row.side == "floor":
+            self.children[row.side].answer()  # an error of the model itself is nobody's row
+        else:
+            self._note(row, self.children[row.side].answer)
 
     def export(self, rounds: int, patience: float) -> None:
         """The rounds: each side once, in turn."""
