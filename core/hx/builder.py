@@ -93,7 +93,8 @@ class Builder:
             return pairs.emit(Op(self), op, inputs, attributes, count)
         while inputs and inputs[-1] is None:
             inputs.pop()
-        attributes = {k: v for k, v in attributes.items() if v is not None}
+        if attributes:
+            attributes = {k: v for k, v in attributes.items() if v is not None}
         schema = schemas.schema(op, self.opset)
         if schema is None or not self._fits(schema, inputs, attributes):
             lower = lowering.LOWERINGS.get(op)
@@ -106,7 +107,7 @@ class Builder:
                     return list(lowered) if isinstance(lowered, (list, tuple)) else [lowered]
             schema = self._check(schema, op, inputs, attributes)
         values: list[Any] = self._lift(schema, inputs)
-        attributes = self._attributes(schema, attributes)
+        attributes = self._attributes(schema, attributes) if attributes else {}
         if op == "Reshape" and not attributes.get("allowzero"):
             self._simpler_shape(values)
             if "allowzero" in schema.attributes and _zero_is_zero(values[1]):
@@ -236,7 +237,7 @@ class Builder:
         return (
             len(inputs) <= schema.max_inputs
             and attributes.keys() <= schema.attributes.keys()
-            and all(name in attributes for name in schema.required)
+            and (not schema.required or all(name in attributes for name in schema.required))
             and schemas.words_fit(schema.op, attributes, schema.since)
         )
 
@@ -371,7 +372,7 @@ def _nested(x) -> bool:
 
 
 def _out_dtype(schema, index: int, values, attributes):
-    bodies = [v for v in attributes.values() if isinstance(v, Body)]
+    bodies = [v for v in attributes.values() if isinstance(v, Body)] if attributes else []
     if bodies:  # the first output of a loop's body says whether to go on
         return bodies[0].outputs[index + (schema.op == "Loop")].dtype
     kind, what = schema.out_types[min(index, len(schema.out_types) - 1)]

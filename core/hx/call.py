@@ -303,11 +303,11 @@ def check(choice: Registration, real: torch.Tensor, out: Any, path: tuple) -> Va
         out.shape = tuple(
             dims.Dim.leaf(out, i, n) if out.dynamic else n for i, n in enumerate(real.shape)
         )
-    elif len(out.shape) == real.ndim and any(map(dims.is_unsure, out.shape)):
-        out.shape = tuple(
-            dims.found(old, out, i, n) if dims.is_unsure(old) else old
-            for i, (old, n) in enumerate(zip(out.shape, real.shape))
-        )
+    elif len(out.shape) == real.ndim:
+        for axis, (old, n) in enumerate(zip(out.shape, real.shape)):
+            if type(old) is dims.Dim and old.poly.unsure:
+                new = dims.found(old, out, axis, n)
+                out.shape = (*out.shape[:axis], new, *out.shape[axis + 1 :])
     if tuple(map(dims.plain, out.shape)) != tuple(real.shape):
         raise _mismatch(
             choice,

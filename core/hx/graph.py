@@ -31,7 +31,7 @@ def live(nodes: list[Node], outputs: list[Value]) -> list[Node]:
 
 def _reads(node: Node) -> list[Any]:
     """The values that a node reads, and its bodies; None where it was given nothing."""
-    bodies = _bodies(node)
+    bodies = _bodies(node) if node.attributes else []
     if not bodies:
         return node.inputs
     reads = list(node.inputs)
@@ -79,7 +79,7 @@ class _Merger:
             if same is not None:
                 self.instead[id(node.outputs[0])] = same
                 continue
-            bodies = _bodies(node)
+            bodies = _bodies(node) if node.attributes else []
             for body in bodies:
                 body.nodes = self.merge(body.nodes, dict(seen))
                 body.outputs = [self.now(v) for v in body.outputs]
@@ -99,6 +99,8 @@ class _Merger:
 
 
 def _spell(attributes: dict) -> tuple:
+    if not attributes:
+        return ()
     return tuple(
         (k, v.numpy().tobytes() if isinstance(v, torch.Tensor) else repr(v))
         for k, v in sorted(attributes.items())

@@ -6,9 +6,9 @@ tensor... Two sizes that are always equal have equal polynomials: `b * t // t` i
 
 from __future__ import annotations
 
+import functools
 import math
 from builtins import len, max, min  # their own: `world` hooks those of the model
-from math import prod
 from typing import Any
 
 
@@ -84,28 +84,36 @@ _SIGNS = {
 class Poly:
     """An integer polynomial over atoms: {sorted tuple of atoms: coefficient}."""
 
-    __slots__ = ("_hash", "hint", "terms")
+    __slots__ = ("_hash", "hint", "terms", "unsure")
 
     def __init__(self, terms: dict[tuple[Atom, ...], int]) -> None:
         self.terms = terms
-        self._hash = hash(frozenset(terms.items()))
-        self.hint = sum(c * prod(a.hint for a in mono) for mono, c in terms.items())
+        self._hash: int | None = None
+        self.hint = 0
+        self.unsure = False  # whether it is made of numbers that are made up
+        for mono, c in terms.items():
+            for atom in mono:
+                c *= atom.hint
+                self.unsure = self.unsure or atom.unsure
+            self.hint += c
 
     @staticmethod
     def of(x: Any) -> Poly:
+        if type(x) is int:
+            return _number(x)
         if isinstance(x, Poly):
             return x
         if isinstance(x, Atom):
             return Poly({(x,): 1})
-        if type(x) is not int and hasattr(x, "poly"):
-            return x.poly  # a Dim
-        return Poly({(): int(x)} if x else {})
+        return x.poly if hasattr(x, "poly") else _number(int(x))  # a Dim, or a bool
 
     def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = hash(frozenset(self.terms.items()))
         return self._hash
 
     def __eq__(self, other) -> bool:
-        return isinstance(other, Poly) and self.terms == other.terms
+        return self is other or (isinstance(other, Poly) and self.terms == other.terms)
 
     @property
     def atom(self) -> Atom | None:
@@ -114,10 +122,6 @@ class Poly:
             return None
         ((mono, c),) = self.terms.items()
         return mono[0] if c == 1 and len(mono) == 1 else None
-
-    @property
-    def unsure(self) -> bool:
-        return any(a.unsure for mono in self.terms for a in mono)
 
     @property
     def constant(self) -> int | None:
@@ -198,6 +202,11 @@ class Poly:
                 factors.insert(0, str(c))
             parts.append("*".join(factors))
         return " + ".join(parts).replace("+ -", "- ")
+
+
+@functools.lru_cache(maxsize=1024)
+def _number(n: int) -> Poly:
+    return Poly({(): n} if n else {})
 
 
 def binary(kind: str, a: Poly, b: Poly) -> Poly:

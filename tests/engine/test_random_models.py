@@ -1,8 +1,10 @@
-"""Small models drawn by chance, the same at each run; see tests/suites/random_models.py for more."""
+"""Small models drawn by chance, the same at each run; see tests/suites/random_models for more."""
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
+import subprocess
 import sys
 from pathlib import Path
 
@@ -39,12 +41,21 @@ def test_what_is_wrong_is_seen_and_cut_down(drawn, monkeypatch):
         if len(m.lines) > 3 and drawn.check(m).kind == "right"
     )
     lines = [*model.lines, "extra = torch.ones(3) + torch.ones(()).numpy().item()"]
-    broken = drawn.dataclasses.replace(model, lines=lines, outputs=["extra", *model.outputs])
+    broken = dataclasses.replace(model, lines=lines, outputs=["extra", *model.outputs])
     # What the file is held against is off by one: every model with that output is wrong.
-    real = drawn.flat
+    judge, real = drawn.judge, drawn.judge.flat
     monkeypatch.setattr(
-        drawn, "flat", lambda result: [t + 1 if t.shape == (3,) else t for t in real(result)]
+        judge, "flat", lambda result: [t + 1 if t.shape == (3,) else t for t in real(result)]
     )
     assert drawn.check(broken).kind == "wrong"
     small = drawn.shrunk(broken)
     assert small.lines == lines[-1:] and small.outputs == ["extra"]
+
+
+def test_the_command_counts_what_came_of_each():
+    root = Path(__file__).parents[2]
+    command = [sys.executable, "-m", "tests.suites.random_models", "--seed", "5", "--count", "3"]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    counts = [part.split() for part in done.stdout.strip().split(", ")]
+    assert sum(int(n) for n, _ in counts) == 3
