@@ -45,6 +45,7 @@ class _Kept:
         t, a = self.tensor, self.alias
         return (
             self.copy is None
+            and self.version is not None
             and t._version == self.version
             and t.layout is torch.strided
             and t.data_ptr() == a.data_ptr()
