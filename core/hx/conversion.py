@@ -175,10 +175,8 @@ def require_structure(choice, real, outputs) -> None:
 
 def require_nothing_written(recording: Recording, choice, given: Arguments) -> None:
     for tensor in given.tensors:
-        entry = recording.live.entries.get(id(tensor))
-        if entry is None or entry.version == tensor._version or entry() is not tensor:
-            continue
-        if changed(entry, tensor):
+        entry = recording.live.find(tensor)
+        if entry is not None and changed(entry, tensor):
             if isinstance(entry.value, Constant) and entry.value.name:
                 # A module that keeps statistics: the values that this call used were right.
                 entry.version = tensor._version
