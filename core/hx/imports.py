@@ -36,7 +36,8 @@ class Finder(importlib.abc.MetaPathFinder):
         if not mine or not name.startswith("torch."):
             return None
         for finder in sys.meta_path:
-            spec = None if finder is self else finder.find_spec(name, path, target)
+            find = None if finder is self else getattr(finder, "find_spec", None)
+            spec = None if find is None else find(name, path, target)
             if spec is not None:
                 if spec.loader is not None:
                     spec.loader = _Loader(spec.loader, self)

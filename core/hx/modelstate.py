@@ -136,7 +136,9 @@ class preserved:
     def same_memory(self, tensor: torch.Tensor) -> torch.Tensor | None:
         """Another name for a tensor of the model, that was there before; None where it has none."""
         kept = self._tensors.get(id(tensor))
-        return kept.alias if kept is not None and not kept.rebound else None
+        if kept is None or tensor.layout is not torch.strided or kept.rebound:
+            return None
+        return kept.alias
 
     def before_write(self, tensor: torch.Tensor) -> None:
         """Keeps the contents of what shares memory with `tensor`, which is about to change."""

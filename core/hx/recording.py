@@ -121,11 +121,11 @@ class Recording:
         # Another name for the same memory: what is known of a tensor must not keep it alive.
         dequantized = tensor.is_quantized
         with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
-            alias = self.guard.same_memory(tensor) if name and self.guard is not None else None
-            if alias is not None and not dequantized:
-                tensor = alias
+            if dequantized:
+                tensor = tensor.dequantize()
             else:
-                tensor = tensor.dequantize() if dequantized else tensor.detach()
+                there = self.guard.same_memory(tensor) if name and self.guard is not None else None
+                tensor = tensor.detach() if there is None else there
             made = self.builder.constant(tensor, name)
         if not name and _is_corner(tensor):
             made.freeze()  # a view would keep all of the memory that it shows a corner of
