@@ -63,7 +63,8 @@ def bench(
 
     Beside the floor (one eager forward, and a raw write of the weights) and beside the exporters
     of torch.onnx with their defaults. Each side has its own process; they take turns, and medians
-    count. Memory is the peak above the loaded model. The files then take turns in onnxruntime.
+    count. Memory is the peak above the loaded model, in a process that does nothing else and gives
+    back what is large at once. The files then take turns in onnxruntime.
 
     \b
     Examples:
