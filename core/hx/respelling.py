@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ast
 import dis
+import functools
 import inspect
 import linecache
 import operator
@@ -187,7 +188,7 @@ def _reachable(recording: Any) -> Iterator[types.FunctionType]:
     for kind in begins:
         front += _functions([vars(kind)["forward"]])
     near = {c.__module__ for c in begins} | {f.__module__ for f in front}
-    own = [c for c in owners if c.__module__ in near]
+    own = [vars(c) for c in owners if c.__module__ in near]
     seen = set()
     while front:
         function = front.pop()
@@ -195,9 +196,10 @@ def _reachable(recording: Any) -> Iterator[types.FunctionType]:
             continue
         seen.add(function)
         yield function
-        names = set(_names(function.__code__))
-        for kind in own:
-            front += _functions(vars(kind)[n] for n in names & vars(kind).keys())
+        names = _names(function.__code__)
+        for space in own:
+            if not names.isdisjoint(space):
+                front += _functions(space[n] for n in names & space.keys())
         for thing in _named(names, function.__globals__):
             home = getattr(thing, "__module__", None)
             if _family(home) == _family(function.__module__) or (
@@ -211,7 +213,7 @@ def _family(module: Any) -> Any:
     return module.partition(".")[0] if isinstance(module, str) else module
 
 
-def _named(names: set[str], space: dict[str, Any]) -> Iterator[Any]:
+def _named(names: frozenset[str], space: dict[str, Any]) -> Iterator[Any]:
     """Globals by these names, and what modules among them hold by these names, and so on."""
     spaces, seen = [space], set()
     while spaces:
@@ -228,11 +230,10 @@ def _foreign(module: Any) -> bool:
     return not isinstance(module, str) or module.partition(".")[0] in _SKIPPED
 
 
-def _names(code: types.CodeType) -> Iterator[str]:
-    yield from code.co_names
-    for const in code.co_consts:
-        if isinstance(const, types.CodeType):
-            yield from _names(const)
+@functools.lru_cache(maxsize=4096)
+def _names(code: types.CodeType) -> frozenset[str]:
+    inside = [_names(const) for const in code.co_consts if isinstance(const, types.CodeType)]
+    return frozenset(code.co_names).union(*inside)
 
 
 def _functions(things: Iterable[Any]) -> list[types.FunctionType]:
