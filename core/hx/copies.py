@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from . import dims
+from . import dims, shapes
 from .errors import Where
 from .liveness import Entry, storage_key
 from .values import Value
@@ -81,7 +81,8 @@ def _varies(entry: Entry, source: torch.Tensor, result: torch.Tensor) -> bool:
     if storage_key(source) == storage_key(result):
         # Any strides will do for an axis of 1: others may not do where it is longer.
         short = any(n == 1 and dims.is_dynamic(d) for n, d in zip(source.shape, value.shape))
-        return short and not all(map(keeps_order, entry.path or ()))
+        path = entry.path or ()
+        return (short and not all(map(keeps_order, path))) or _has_gaps(path, value)
     # With the axes gone that may be 1, it would be in order: only then may it be a view.
     fixed = [
         stride
@@ -89,6 +90,24 @@ def _varies(entry: Entry, source: torch.Tensor, result: torch.Tensor) -> bool:
         if size > 1 and not dims.is_dynamic(dim)
     ]
     return fixed == sorted(fixed, reverse=True)
+
+
+def _has_gaps(path: tuple, value: Value) -> bool:
+    """Whether a view that is all of its base in the recording is a part of it at other sizes."""
+    if None in path:
+        return False
+    bases = [step.parent for step in path]
+    return any(map(_skips, bases, [*bases[1:], value]))
+
+
+def _skips(base: Value, view: Value) -> bool:
+    before, after = base.shape, view.shape
+    if before is None or after is None or len(before) != len(after):
+        return False
+    whole = all(dims.plain(m) == dims.plain(n) for m, n in zip(before, after))
+    cut = [axis for axis, (m, n) in enumerate(zip(before, after)) if not shapes.same(m, n)]
+    # The slowest axis may be cut: what is left of it lies together.
+    return whole and any(type(n) is not int or n != 1 for axis in cut for n in after[:axis])
 
 
 def _from(entry: Entry, result: Entry) -> bool:

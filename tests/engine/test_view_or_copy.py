@@ -40,9 +40,15 @@ def of_one_column(x):
     return part + 0
 
 
+def of_all_there_was(x):
+    part = x.t()[:, -5:].relu()[:, -5:]  # five, which is all of them, or fewer than all
+    part.reshape(-1)[0] = 3
+    return part + 0
+
+
 @pytest.mark.parametrize(
     "function",
-    [of_one_column, flattened_rows, raveled, reshaped_then_written, made_contiguous],
+    [of_all_there_was, of_one_column, flattened_rows, raveled, reshaped_then_written, made_contiguous],
     ids=lambda f: f.__name__,
 )
 def test_a_write_that_reaches_another_tensor_at_some_sizes_only_is_told(function, line_of):
@@ -61,6 +67,7 @@ def test_a_write_that_reaches_another_tensor_at_some_sizes_only_is_told(function
         lambda x: x.unsqueeze(1).permute(0, 2, 1).reshape(x.shape[0], 2, 3).add_(1) * 2,
         lambda x: (x.reshape(x.shape[0], 2, 3).transpose(1, 2).contiguous().mul_(2), x * 1),
         lambda x: x[:, ::2].reshape(-1).relu_() * 2,  # nobody reads the other one
+        lambda x: x[-5:].reshape(-1).mul_(2).sum() + x.sum(),  # the last rows lie together
     ],
 )
 def test_a_write_that_reaches_the_same_tensors_at_any_size_is_not(proved, function):
