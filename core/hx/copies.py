@@ -40,8 +40,12 @@ class Copies:
     def made(
         self, recording: Recording, target: str, source: torch.Tensor, result: torch.Tensor
     ) -> None:
-        """A call of `target` returned `result`."""
-        if source is result or not target.endswith(_MAYBE):
+        """A call of `target` returned `result`.
+
+        That may be the source itself, where `contiguous` has nothing to do: at other sizes it is a
+        copy, which has nothing to do with what the source was a part of.
+        """
+        if not target.endswith(_MAYBE):
             return
         if source.shape == result.shape and not target.endswith("contiguous"):
             return  # a view, whatever the strides

@@ -46,9 +46,23 @@ def of_all_there_was(x):
     return part + 0
 
 
+def contiguous_already(x):
+    y = x.t() + 0
+    y[:, :5].contiguous().mul_(2)
+    return y
+
+
 @pytest.mark.parametrize(
     "function",
-    [of_all_there_was, of_one_column, flattened_rows, raveled, reshaped_then_written, made_contiguous],
+    [
+        contiguous_already,
+        of_all_there_was,
+        of_one_column,
+        flattened_rows,
+        raveled,
+        reshaped_then_written,
+        made_contiguous,
+    ],
     ids=lambda f: f.__name__,
 )
 def test_a_write_that_reaches_another_tensor_at_some_sizes_only_is_told(function, line_of):
@@ -67,6 +81,7 @@ def test_a_write_that_reaches_another_tensor_at_some_sizes_only_is_told(function
         lambda x: x.unsqueeze(1).permute(0, 2, 1).reshape(x.shape[0], 2, 3).add_(1) * 2,
         lambda x: (x.reshape(x.shape[0], 2, 3).transpose(1, 2).contiguous().mul_(2), x * 1),
         lambda x: x[:, ::2].reshape(-1).relu_() * 2,  # nobody reads the other one
+        lambda x: x[-5:].contiguous().mul_(2).sum() + x.sum(),
         lambda x: x[-5:].reshape(-1).mul_(2).sum() + x.sum(),  # the last rows lie together
     ],
 )
