@@ -506,10 +506,6 @@ def found(x: Any, source: Any, axis: int, hint: int) -> Dim:
     return Dim.leaf(source, axis, hint)
 
 
-def is_unsure(x) -> bool:
-    return type(x) is Dim and x.poly.unsure
-
-
 def plain(x):
     """The recorded number, without reporting that it leaves: for hints and messages only."""
     if type(x) is Dim:

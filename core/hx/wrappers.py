@@ -24,7 +24,8 @@ def inside(tensor: torch.Tensor, name: str = "") -> Iterator[tuple[str, torch.Te
     if not is_wrapper(tensor):
         yield name, tensor
         return
-    parts, _ = tensor.__tensor_flatten__()  # type: ignore[attr-defined]
+    whole: Any = tensor  # to its stub, no tensor can be taken apart
+    parts, _ = whole.__tensor_flatten__()
     for part in parts:
         yield from inside(getattr(tensor, part), f"{name}.{part}" if name else part)
 

@@ -52,7 +52,7 @@ def _check(model: Model, prove: bool, only: str) -> Outcome:
         recorded = model.tensors(model.sizes(), 0)
         before = [t.clone() for t in recorded.values()]
         expected = flat(module(*copied(tuple(recorded.values()))))
-    except Exception as error:
+    except Exception as error:  # the drawn code's own: it may raise anything
         return Outcome("excluded", f"PyTorch itself refuses: {first_line(error)}")
     reason = unsayable(list(recorded.values()), expected, "hx")
     if reason:
@@ -74,7 +74,7 @@ def _check(model: Model, prove: bool, only: str) -> Outcome:
             escapes = hx.scan(module, tensors, dynamic=model.dynamic or None).escapes
             kind = "told" if escapes else kind
         return Outcome(kind, text)
-    except Exception as error:
+    except Exception as error:  # whatever is no error of hx's is a fault: told, and counted
         return Outcome("crashed", f"{type(error).__name__}: {error}")
     if not all(torch.equal(a, b) for a, b in zip(recorded.values(), before)):
         return Outcome("crashed", "the export wrote to the caller's tensors")
