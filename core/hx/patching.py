@@ -29,6 +29,9 @@ Handler = Callable[[types.FunctionType, tuple, dict], Any]
 _lock = threading.RLock()  # re-entered when a collected `_Patching` undoes itself in here
 _codes: dict[types.FunctionType, _Code] = {}  # what is hooked now, and by whom
 _slots: dict[int, _Slot] = {}  # the same for attributes, by the id of what is installed there
+# What modules hold is there for good, and its stand-in serves again; by the id of what it stands for.
+_spare: dict[int, _Slot] = {}
+_MOST_SPARE = 4096
 _MISSING: Any = object()
 _CALL = "<hx: the dispatcher goes here>"
 
@@ -144,6 +147,11 @@ class _Slot:
     def forget(self) -> None:
         _slots.pop(id(self.bare), None)
         _slots.pop(id(self.installed), None)
+        if all(isinstance(owner, types.ModuleType) for owner, _, _ in self.places):
+            if len(_spare) >= _MOST_SPARE:
+                _spare.clear()
+            _spare[id(self.raw)] = self
+        self.places = []
 
 
 class _Patching(Undone):
@@ -157,7 +165,7 @@ class _Patching(Undone):
         self._spots: list[Any] = []
         self._entries: list[tuple[list, tuple]] = []
         self._token = object()  # stands for self, which must be able to die while it is registered
-        self._modules: set[str] = set()
+        self._modules: set[str] | None = None  # what was imported before, where that matters
 
     # Each critical section is one call on the line of its `with`: leaving the block then has no
     # line of its own, at which a debugger or a tracer could raise while the lock is held.
@@ -172,7 +180,6 @@ class _Patching(Undone):
             self.close()
 
     def _install(self) -> None:
-        self._modules = set(sys.modules)
         for spot, handler in self._prepare(self):
             if spot not in self._spots[-1:]:
                 self._spots.append(spot)
@@ -191,10 +198,11 @@ class _Patching(Undone):
             warnings.warn(said, RuntimeWarning, stacklevel=4)
 
     def _remove(self, theirs: list[str]) -> None:
-        imported = [sys.modules.get(name) for name in set(sys.modules) - self._modules]
-        slots = [spot for spot in self._spots if isinstance(spot, _Slot)]
-        for slot in slots if imported else []:  # they may have taken a stand-in for their own
-            slot.places += _holding(slot, imported)
+        if self._modules is not None and self._modules != sys.modules.keys():
+            # What was imported meanwhile may have taken a stand-in for its own.
+            imported = [sys.modules.get(name) for name in sys.modules.keys() - self._modules]
+            for slot in self._spots:
+                slot.places += _holding(slot, imported)
         for entries, entry in self._entries:
             entries[:] = [e for e in entries if e is not entry]
         for spot in reversed(self._spots):
@@ -214,10 +222,10 @@ def is_hooked(function: types.FunctionType) -> bool:
     return spot is not None and bool(spot.stack.beneath)
 
 
-def original(function: types.FunctionType) -> types.FunctionType:
-    """A copy of the function that runs the original code, whether it is hooked or not."""
+def own_code(function: types.FunctionType) -> types.CodeType:
+    """The function's own code, whether it is hooked or not."""
     spot = _codes.get(function)
-    return spot.original if spot is not None and spot.users else _copy(function, function.__code__)
+    return spot.code if spot is not None and spot.users else function.__code__
 
 
 def hooks(handlers: Mapping[Any, Handler], *, beneath: bool = False) -> _Patching:
@@ -259,6 +267,7 @@ def attributes(
     wanted = list(places)
 
     def prepare(user: _Patching) -> Iterable[tuple[_Slot, Callable]]:
+        user._modules = set(sys.modules)
         for owner, name, make in wanted:
             raw = _own(owner, name)
             own = raw is not _MISSING
@@ -266,7 +275,7 @@ def attributes(
                 raw = _inherited(owner, name)
             slot = _slots.get(id(raw)) if own else None
             if slot is None:
-                slot = _Slot(raw)
+                slot = _spare.get(id(raw)) or _Slot(raw)
             user._spots.append(slot)
             _slots[id(slot.bare)] = _slots[id(slot.installed)] = slot
             if not _listed(slot.places, (owner, name, own)):

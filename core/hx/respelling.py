@@ -266,24 +266,23 @@ _known: dict[int, tuple[types.CodeType, types.CodeType | None]] = {}
 
 def respelled(function: types.FunctionType) -> Callable | None:
     """A copy of the function that keeps sizes; None where it says nothing that loses them."""
-    original = patching.original(function)
-    code = original.__code__
+    code = patching.own_code(function)
     if id(code) not in _known:
-        path = getattr(code, "co_qualname", original.__qualname__)  # new in 3.11
+        path = getattr(code, "co_qualname", function.__qualname__)  # new in 3.11
         owner = path.rpartition(".")[0].rpartition(".")[2]
         _known[id(code)] = code, _respelled(code, owner) if _may_lose(code) else None
     _, new = _known[id(code)]
-    if new is None or {"int", "float"} & original.__globals__.keys():
+    if new is None or not function.__globals__.keys().isdisjoint(("int", "float")):
         return None
-    cells = dict(zip(code.co_freevars, original.__closure__ or ()))
+    cells = dict(zip(code.co_freevars, function.__closure__ or ()))
     cells.update((f"_hx_{name}", types.CellType(helper)) for name, helper in _HELPERS.items())
     if not cells.keys() >= set(new.co_freevars):
         return None
     copy = types.FunctionType(
-        new, original.__globals__, original.__name__, original.__defaults__,
+        new, function.__globals__, function.__name__, function.__defaults__,
         tuple(cells[name] for name in new.co_freevars),
     )  # fmt: skip
-    copy.__kwdefaults__ = original.__kwdefaults__
+    copy.__kwdefaults__ = function.__kwdefaults__
     return copy
 
 

@@ -6,6 +6,7 @@ what a decorator returns has the function that it decorates), and on the modules
 
 from __future__ import annotations
 
+import operator
 import sys
 import types
 from builtins import len  # its own: `world` hooks those of the model
@@ -20,29 +21,59 @@ _SKIPPED |= {"ml_dtypes", "sympy", *sys.stdlib_module_names}
 _BOUND = (types.MethodType, staticmethod, classmethod)
 
 Place = tuple[Any, str]
+Held = tuple[Any, str, Any]  # with what is stored there
 # By module and question: how long the module was, and what was found.
-_seen: dict[tuple[str, Callable], tuple[int, list[Place]]] = {}
+_seen: dict[tuple[str, Callable], tuple[int, list[Held]]] = {}
+_all: dict[Callable, _Found] = {}  # by question
+
+
+class _Found:
+    """What was found in all modules, which is right while none of them grows."""
+
+    def __init__(self, loaded: dict[str, Any], wanted: Callable[[Any], bool]) -> None:
+        self.loaded = list(loaded.values())
+        searched = [
+            (key, module)
+            for key, module in loaded.items()
+            if isinstance(module, types.ModuleType) and key.partition(".")[0] not in _SKIPPED
+        ]
+        self.spaces = [vars(module) for _, module in searched]
+        self.lengths = list(map(len, self.spaces))
+        self.held = [held for key, m in searched for held in _in_module(key, m, wanted)]
+
+    def holds(self, loaded: dict[str, Any]) -> bool:
+        same = len(loaded) == len(self.loaded)
+        same = same and all(map(operator.is_, loaded.values(), self.loaded))
+        return same and list(map(len, self.spaces)) == self.lengths
 
 
 def places(recording: Any, wanted: Callable[[Any], bool]) -> list[Place]:
     """Owner and name of each thing that is wanted, in libraries other than torch's own."""
-    found = [
-        (owner, name)
-        for key, module in list(sys.modules.items())
-        if key.partition(".")[0] not in _SKIPPED and isinstance(module, types.ModuleType)
-        for owner, name in _in_module(key, module, wanted)
-        if wanted(_held(owner, name))
-    ]
+    found = []
+    for owner, name, thing in _in_modules(wanted):
+        now = _held(owner, name)
+        if now is thing or wanted(now):
+            found.append((owner, name))
     for _, module in recording.modules:
         found += [(module, name) for name, x in shallow.own(module) if wanted(x)]
     return found
 
 
-def _in_module(key: str, module: types.ModuleType, wanted: Callable[[Any], bool]) -> list[Place]:
+def _in_modules(wanted: Callable[[Any], bool]) -> list[Held]:
+    loaded = sys.modules.copy()
+    found = _all.get(wanted)
+    if found is None or not found.holds(loaded):
+        found = _all[wanted] = _Found(loaded, wanted)
+    return found.held
+
+
+def _in_module(key: str, module: types.ModuleType, wanted: Callable[[Any], bool]) -> list[Held]:
     space = vars(module)
     length, found = _seen.get((key, wanted), (-1, []))
     if length != len(space):
-        found = list(_search(module, space, wanted))
+        found = [
+            (owner, name, _held(owner, name)) for owner, name in _search(module, space, wanted)
+        ]
         _seen[key, wanted] = len(space), found
     return found
 

@@ -126,6 +126,9 @@ def resolve(text: str, *, import_missing: bool = False) -> Target:
     known = _resolved.get(text)
     if known is not None and _reached(known[0]) is known[1]:
         return known[2]
+    defined = _operators.get(text)
+    if defined is not None and getattr(defined.owner, defined.attribute, None) is defined.raw:
+        return defined
     operator = re.fullmatch(r"(\w+)::(\w+)(?:\.(\w+))?", text)
     if operator is None and not re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)+", text):
         raise TargetError(
@@ -151,6 +154,7 @@ def resolve(text: str, *, import_missing: bool = False) -> Target:
 _DEFINED_BY = {"quantized_decomposed": "torch.ao.quantization.fx._decomposed"}
 # What was resolved before, while the name still leads to the same thing: (parts, thing, target).
 _resolved: dict[str, tuple[list[str], Any, Target]] = {}
+_operators: dict[str, Target] = {}
 
 
 def _reached(parts: list[str]) -> Any:
@@ -189,7 +193,8 @@ def _resolve_operator(
     if isinstance(found, OpOverloadPacket) and overload and not hasattr(found, overload):
         hint = _nearest(overload, found.overloads())
         raise TargetError(f"{text}: {space}::{name} has no overload {overload!r}", hint=hint)
-    return Target(text, "operator", identify(found), library, name, found)
+    _operators[text] = target = Target(text, "operator", identify(found), library, name, found)
+    return target
 
 
 def _names() -> list[str]:

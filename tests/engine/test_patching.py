@@ -118,14 +118,18 @@ def test_names_of_all_kinds():
         assert comprehension(iter([1])) == 1
 
 
-def test_original_runs_the_original_code_in_or_out_of_hooks():
+def test_what_a_handler_gets_as_the_original_is_as_the_function_is():
     simple.mark = object()
-    for copy in (patching.original(simple), None):
-        with patching.hooks({simple: tag}):
-            copy = copy or patching.original(simple)
-            assert copy(4) == 8 and simple(4) == ("hooked", 8)
-            assert copy.mark is simple.mark and copy.__doc__ == "Doc."
-            assert inspect.signature(copy) == inspect.signature(simple)
+    got = []
+    with patching.hooks({simple: lambda original, args, kwargs: got.append(original)}):
+        simple(4)
+        assert patching.own_code(simple) is not simple.__code__
+    (copy,) = got
+    assert copy.__code__ is simple.__code__ is patching.own_code(simple)
+    with patching.hooks({simple: tag}):
+        assert copy(4) == 8 and simple(4) == ("hooked", 8)
+    assert copy.mark is simple.mark and copy.__doc__ == "Doc."
+    assert inspect.signature(copy) == inspect.signature(simple)
     del simple.mark
 
 
