@@ -226,7 +226,8 @@ def _stacked(op, tensors):
     return op.Concat(*[op.Unsqueeze(t, [-1]) for t in shaped], axis=-1), width
 
 
-@converter("torch.Tensor.__setitem__", cases=[])  # returns nothing: tests/engine/test_mutation.py
+# It returns nothing: its tests are those of tests/engine/test_mutation_index.py.
+@converter("torch.Tensor.__setitem__", cases=[])
 def setitem(op, self, index, value):
     """The tensor with some of its elements replaced, by scattering to their positions."""
     if any(type(n) is int and n == 0 for n in self.shape):

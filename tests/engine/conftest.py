@@ -14,6 +14,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from language import Language, own
+from safetensors.torch import save_file
 from torch import nn
 
 import hx
@@ -105,6 +107,20 @@ def line_of():
         raise AssertionError(f"{text!r} is not in {code.co_name}")
 
     return find
+
+
+# A model whose weights are in a file, too.
+
+
+@pytest.fixture
+def language():
+    return Language().eval()
+
+
+@pytest.fixture
+def language_file(language, tmp_path):
+    save_file(own(language), tmp_path / "weights.safetensors")
+    return tmp_path / "weights.safetensors"
 
 
 # The world, as it should stay.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import nn
 
 import hx
+from hx import converter
 from hx.registry import Registry
 
 
@@ -51,3 +52,14 @@ def asked(model, args, *converters, alone=False, registry=None, **options):
     program = hx.export(model, args, packs=registry, **options)
     program.ops = [node.op_type for node in program.model.graph]
     return program
+
+
+def speaks(target, body, **options):
+    """A converter that writes down each time it is asked."""
+
+    def convert(op, *args, **kwargs):
+        convert.calls += 1
+        return body(op, *args, **kwargs)
+
+    convert.calls = 0
+    return converter(target, **options)(convert)

@@ -1,0 +1,145 @@
+"""Memory: weights pass through without being held, and a file is run in what is left."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from headers import packed
+from language import IDS, Language, on_meta
+
+import hx
+from hx import room
+
+own_memory = pytest.mark.skipif(
+    sys.platform != "linux", reason="/proc tells how much memory is a process's own"
+)
+
+# What getrusage calls the most is also that of the process that started this one. A first export
+# takes some 35 MB, whatever it holds.
+SCRIPT = """
+import sys
+from pathlib import Path
+import torch
+from safetensors.torch import save_file
+from torch import nn
+import hx
+from hx.hollow import hollow
+
+def used():
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) << 10
+
+def export(model, x, path, weights):
+    hx.export(model, x, path, weights=weights, dtype=sys.argv[3] or None, verify=False,
+              external_data=True)
+
+small = nn.Linear(300, 300)
+weights = Path(sys.argv[1]).with_name("small.safetensors")
+save_file(small.state_dict(), weights)
+export(small, torch.ones(1, 300), weights.with_suffix(".onnx"), weights)
+with hollow():
+    model = nn.Sequential(*[nn.Linear(3000, 3000, bias=False) for _ in range(4)])
+before = used()
+export(model, torch.ones(1, 3000), sys.argv[2], sys.argv[1])
+print(used() - before)
+"""
+
+
+@pytest.fixture
+def sparse(tmp_path):
+    """144 MB of zeros that take no room on the disk."""
+    size = 3000 * 3000 * 4
+    header = {
+        f"{i}.weight": {
+            "dtype": "F32",
+            "shape": [3000, 3000],
+            "data_offsets": [i * size, (i + 1) * size],
+        }
+        for i in range(4)
+    }
+    path = tmp_path / "sparse.safetensors"
+    content = packed(header)
+    path.write_bytes(content)
+    with path.open("r+b") as file:
+        file.truncate(len(content) + 4 * size)
+    return path
+
+
+@own_memory
+@pytest.mark.parametrize("dtype", ["", "float16"])
+def test_weights_pass_through_without_being_held(dtype, sparse, tmp_path):
+    words = [sys.executable, "-c", SCRIPT, str(sparse), str(tmp_path / "m.onnx"), dtype]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert (tmp_path / "m.onnx").exists()
+    assert int(done.stdout) < 18 << 20  # half of one weight
+
+
+def test_what_the_memory_does_not_hold_is_not_run_and_said(language_file, tmp_path, monkeypatch):
+    monkeypatch.setattr(room, "FEW", 0)
+    monkeypatch.setattr(room, "left", lambda: room.Room(100 << 20, 100 << 20))
+    path = tmp_path / "m.onnx"
+    program = hx.export(on_meta(Language), (IDS,), path, weights=language_file, external_data=True)
+    proof = program.proof
+    assert path.exists() and not proof.ok and not proof.wrong and not proof.cases
+    assert "not run: onnxruntime needs about" in proof.summary()
+    assert "0.1 GB are left" in json.loads(program.report.to_json())["proof"]["not_run"]
+
+
+def test_what_fits_one_weight_at_a_time_is_run_without_optimisations(
+    language_file, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(room, "FEW", 0)
+    size = language_file.stat().st_size
+    monkeypatch.setattr(room, "left", lambda: room.Room(room.SLACK + 2 * size - 9999, room.PLENTY))
+    path = tmp_path / "m.onnx"
+    program = hx.export(on_meta(Language), (IDS,), path, weights=language_file, external_data=True)
+    assert program.proof.ok and program.proof.plain
+    assert "without onnxruntime's optimisations" in program.proof.summary()
+
+
+@own_memory
+def test_without_optimisations_a_file_is_run_one_weight_at_a_time(sparse, tmp_path):
+    script = """
+import sys
+from pathlib import Path
+import torch
+from torch import nn
+import hx
+from hx.hollow import hollow
+from hx.runtime import Session
+
+def own():
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("RssAnon:")[1].split()[0]) << 10
+
+with hollow():
+    model = nn.Sequential(*[nn.Linear(3000, 3000, bias=False) for _ in range(4)])
+x = torch.ones(1, 2, 3000)
+hx.export(model, x, sys.argv[2], weights=sys.argv[1], verify=False, external_data=True)
+before = own()
+session = Session(Path(sys.argv[2]), optimized=False)
+session.run({"input": x})
+print(own() - before)
+"""
+    words = [sys.executable, "-c", script, str(sparse), str(tmp_path / "m.onnx")]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 50 << 20  # of four weights of 36 MB
+
+
+def test_the_memory_that_is_left_is_that_of_the_limit():
+    script = """
+import resource
+from hx import room
+resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+print(room.left().addresses)
+resource.setrlimit(resource.RLIMIT_DATA, (1 << 28, 1 << 28))
+print(room.left().memory)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    addresses, memory = map(int, done.stdout.split())
+    assert 0 < memory < 1 << 28 < addresses < 1 << 30

@@ -1,0 +1,134 @@
+"""TorchScript, whole or a part: its calls are seen one by one, and its sizes stay sizes."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from called import Call, asked
+from torch import nn
+
+import hx
+
+
+@torch.jit.script
+def scripted(x):
+    return torch.relu(x) + 1
+
+
+@pytest.mark.parametrize(
+    "make", [torch.jit.script, lambda m: torch.jit.trace(m, torch.randn(2, 3))]
+)
+def test_a_scripted_module_wherever_it_is(make):
+    x, dynamic = torch.randn(2, 3), {0: "b"}
+    one = make(nn.Linear(3, 4).eval())
+    program = asked(one, x, dynamic={"input": dynamic})
+    assert program.ops == ["Gemm"] and {"weight", "bias"} <= program.model.graph.initializers.keys()
+    assert asked(nn.Sequential(nn.ReLU(), one), x, dynamic={"input": dynamic}).ops == [
+        "Relu",
+        "Gemm",
+    ]
+    hidden = Call(lambda m, x: one(x) * x.shape[0])
+    assert "Gemm" in asked(hidden, x, dynamic={"x": dynamic}).ops
+
+
+class Scripted(nn.Module):
+    """Loops, branches, lists, dicts and sizes, as TorchScript has them."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(4, 4) for _ in range(3)])
+        self.register_buffer("table", torch.randn(9, 4))
+        self.scale = 2.5
+
+    def forward(self, x, more: torch.Tensor | None = None):
+        found: list[torch.Tensor] = []
+        for layer in self.layers:
+            x = F.gelu(layer(x))
+            found.append(x)
+        if more is not None:
+            x = x + more
+        held: dict[str, torch.Tensor] = {}
+        held["all"] = torch.cat(found, 1)
+        held["mean"] = x * self.scale / float(x.size(0))
+        b, c = x.shape
+        for i in range(1, c, 2):
+            x = x + i
+        places = torch.arange(b, dtype=x.dtype).unsqueeze(1).expand(b, c)
+        return (
+            held["all"], held["mean"], x.view(b * c // 2, 2), places, torch.zeros(b, 3),
+            x.to(torch.float64), self.table[:b] + x[:, -1:], torch.tensor([b, c]),
+        )  # fmt: skip
+
+
+def test_what_torchscript_writes_keeps_its_sizes():
+    program = asked(torch.jit.script(Scripted().eval()), torch.rand(2, 4), dynamic={"x": {0: "b"}})
+    assert not program.report.escapes
+    traced = torch.jit.trace(Scripted().eval(), torch.rand(2, 4))
+    assert not asked(traced, torch.rand(2, 4), dynamic={"x": {0: "b"}}).report.escapes
+
+
+def test_a_script_that_was_saved_or_frozen(tmp_path):
+    net = nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(inplace=True), nn.MaxPool2d(2),
+        nn.ConvTranspose2d(8, 4, 2, 2), nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(16, 5),
+    ).eval()  # fmt: skip
+    x, dynamic = torch.rand(2, 3, 8, 8), {"input": {0: "b", 2: "h"}}
+    for made in (torch.jit.script(net), torch.jit.trace(net, x)):
+        made.save(tmp_path / "net.pt")
+        assert asked(torch.jit.load(tmp_path / "net.pt"), x, dynamic=dynamic).proof.ok
+        assert asked(torch.jit.freeze(made), x, dynamic=dynamic).proof.ok
+
+
+def test_a_branch_of_a_script_is_told_with_its_line(line_of):
+    (escape,) = hx.scan(
+        torch.jit.script(Choosing()), torch.randn(2, 3), dynamic={"x": {0: "b"}}
+    ).escapes
+    assert (escape.kind, escape.where.file) == ("branch", __file__)
+    assert escape.where.line == line_of(Choosing.forward, "# here")
+
+
+class Choosing(nn.Module):
+    def forward(self, x):
+        if x.shape[0] > 3:  # here
+            x = x * 2
+        return x
+
+
+def test_what_hx_does_not_know_of_torchscript_is_named():
+    class Waits(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = nn.Linear(3, 3)
+
+        def forward(self, x):
+            return torch.jit.wait(torch.jit.fork(self.fc, x))
+
+    with pytest.raises(hx.Unsupported, match=r"Waits is of TorchScript, and has prim::fork"):
+        asked(torch.jit.script(Waits()), torch.randn(2, 3))
+
+
+def test_a_scripted_function_runs_as_the_python_that_it_was_made_from():
+    program = asked(Call(lambda m, x: scripted(x)), torch.randn(2, 3))
+    assert program.ops == ["Relu", "Add"]
+    assert asked(scripted, torch.randn(2, 3)).ops == ["Relu", "Add"]
+
+
+@torch.jit._script_if_tracing
+def scripted_if_traced(x):
+    return scripted(x) * 2
+
+
+def test_a_function_that_would_script_itself_runs_as_it_is():
+    program = asked(Call(lambda m, x: scripted_if_traced(x)), torch.randn(2, 3))
+    assert program.ops == ["Relu", "Add", "Mul"]
+
+
+def test_a_traced_function_is_what_was_traced():
+    def plain(x):
+        return torch.relu(x) + x.shape[0] * 2
+
+    traced = torch.jit.trace(plain, torch.randn(2, 3))
+    program = asked(traced, torch.randn(2, 3), dynamic={"x": {0: "b"}})
+    assert "Relu" in program.ops and not program.report.escapes
+    assert "Relu" in asked(Call(lambda m, x: traced(x)), torch.randn(2, 3)).ops

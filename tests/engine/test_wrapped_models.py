@@ -1,0 +1,214 @@
+"""Models that somebody has wrapped, traced or split before the export.
+
+Each is exported with its proof, or refused with an error of its own; and afterwards the world is as
+it was.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+import warnings
+
+import pytest
+import torch
+import torch._dynamo
+import torch.nn.utils.prune as prune
+from odd import Base, looked_at, of
+from torch import nn
+
+import hx
+
+
+def wrapped_by_partials():
+    """As accelerate does it."""
+    model = Base()
+    for module in model.modules():
+        old = module.forward
+
+        def new(module, *args, old=old, **kwargs):
+            return old(*(a.to("cpu") for a in args), **kwargs)
+
+        module._old_forward = old
+        module.forward = functools.update_wrapper(functools.partial(new, module), old)
+    return model
+
+
+def wrapped_by_methods():
+    model = Base()
+    for module in model.modules():
+        old = module.forward
+        module.forward = types.MethodType(lambda self, *args, old=old: old(*args), module)
+    return model
+
+
+class Engine(nn.Module):
+    """As deepspeed does it: what it lacks is its model's."""
+
+    def __init__(self):
+        super().__init__()
+        self.module = Base()
+
+    def __getattr__(self, name):
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(super().__getattr__("module"), name)
+
+    def forward(self, *args, **kwargs):
+        return self.module(*args, **kwargs)
+
+
+class Adapted(nn.Module):
+    """As peft does it."""
+
+    def __init__(self, base):
+        super().__init__()
+        self.base_layer = base
+        self.lora_a = nn.ModuleDict({"default": nn.Linear(4, 2, bias=False)})
+        self.lora_b = nn.ModuleDict({"default": nn.Linear(2, 4, bias=False)})
+
+    def forward(self, x, *args, **kwargs):
+        y = self.base_layer(x, *args, **kwargs)
+        for name, a in self.lora_a.items():
+            y = y + self.lora_b[name](a(x.to(a.weight.dtype))) * 0.5
+        return y
+
+
+def adapted():
+    model = Base()
+    model.fc, model.fc2 = Adapted(model.fc), Adapted(model.fc2)
+    return model
+
+
+class Symmetric(nn.Module):
+    def forward(self, weight):
+        return weight.triu() + weight.triu(1).T
+
+
+def parametrized():
+    model = Base()
+    nn.utils.parametrize.register_parametrization(model.fc, "weight", Symmetric())
+    return model
+
+
+def with_cached_parameters():
+    model = parametrized()
+
+    def forward(self, x):
+        with nn.utils.parametrize.cached():
+            return self.fc(x) + self.fc(x + 1)
+
+    model.__class__ = type("Cached", (type(model),), {"forward": forward})
+    return model
+
+
+def changed(function, *args):
+    def make():
+        model = Base()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            function(model.fc, *args)
+        return model
+
+    return make
+
+
+def compiled_part():
+    model = Base()
+    model.fc = torch.compile(model.fc, backend="eager")
+    return model
+
+
+def compiled_in_place():
+    model = Base()
+    model.compile(backend="eager")
+    return model
+
+
+def rewritten_graph():
+    model = torch.fx.symbolic_trace(Base())
+    for node in model.graph.nodes:
+        if node.op == "call_method":
+            node.target = "sigmoid"
+    model.recompile()
+    return model
+
+
+def decorated(decorator):
+    def make():
+        model = Base()
+        model.forward = decorator(model.forward)
+        return model
+
+    return make
+
+
+def decorated_class(decorator):
+    return type("Decorated", (Base,), {"forward": decorator(Base.forward)})
+
+
+def with_other_parameters():
+    model = Base()
+    other = {name: p.detach() * 2 for name, p in model.named_parameters()}
+    return lambda x: torch.func.functional_call(model, other, (x,))
+
+
+MODELS = {
+    "accelerate": wrapped_by_partials,
+    "methods": wrapped_by_methods,
+    "deepspeed": Engine,
+    "peft": adapted,
+    "parametrized": parametrized,
+    "parametrized, cached": with_cached_parameters,
+    "weight_norm, old": changed(nn.utils.weight_norm),
+    "weight_norm": changed(nn.utils.parametrizations.weight_norm),
+    "spectral_norm, old": changed(nn.utils.spectral_norm),
+    "spectral_norm": changed(nn.utils.parametrizations.spectral_norm),
+    "pruned": changed(prune.l1_unstructured, "weight", 0.3),
+    "torch.compile": lambda: torch.compile(Base(), backend="eager"),
+    "torch.compile, a part": compiled_part,
+    "torch.compile, in place": compiled_in_place,
+    "torch.fx": lambda: torch.fx.symbolic_trace(Base()),
+    "torch.fx, rewritten": rewritten_graph,
+    "torch.export": lambda: torch.export.export(Base().eval(), (torch.randn(2, 4),)).module(),
+    "no_grad": decorated(torch.no_grad()),
+    "no_grad, class": decorated_class(torch.no_grad()),
+    "inference_mode": decorated(torch.inference_mode()),
+    "inference_mode, class": decorated_class(torch.inference_mode()),
+    "vmap": lambda: torch.vmap(Base()),
+    "functional_call": with_other_parameters,
+    "traced": lambda: torch.jit.trace(Base().eval(), torch.randn(2, 4)),
+    "scripted": lambda: torch.jit.script(nn.Sequential(nn.Linear(4, 4))),
+    "jit.fork": lambda: of(lambda s, x: torch.jit.wait(torch.jit.fork(s.fc, x)) + s.fc2(x)),
+}
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_that_others_have_wrapped(name, World):
+    torch._dynamo.reset()
+    model = MODELS[name]()
+    if isinstance(model, nn.Module) and name != "torch.export":  # which has no other mode
+        model.eval()
+    got, x = looked_at(World, model)
+    with torch.no_grad():
+        torch.testing.assert_close(got, model(x), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: torch.func.functionalize(Base()),
+        lambda: torch.func.grad(lambda x: (x * x).sum()),
+        lambda: lambda x: torch.func.jvp(torch.sin, (x,), (torch.ones_like(x),))[1],
+    ],
+    ids=["functionalize", "grad", "jvp"],
+)
+def test_what_cannot_be_watched_is_refused(make, World):
+    model, x = make(), torch.randn(2, 4)
+    world = World(model if isinstance(model, nn.Module) else nn.Module())
+    with pytest.raises(hx.ExportError):
+        hx.export(model, x)
+    world.require_unchanged("a refusal")
