@@ -186,7 +186,7 @@ def exporting(folder: str, to: str, dtype: str | None, limit: float) -> None:
                 "timings": program.report.timings,
                 "bytes": program.report.size,
                 "nodes": program.report.nodes,
-                "resident": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+                "resident": int(status["VmHWM"].split()[0]) * 1024,
                 "mapped": int(status["VmPeak"].split()[0]) * 1024,
                 "proof": program.proof.summary(),
                 "same": None if dtype else same(folder, program.report),

@@ -42,9 +42,9 @@ def peak(script):
 
 
 DEEP = """
-    import resource
     import torch, hx
     from torch import nn
+    from hx.bench.memory import peak
 
     class Deep(nn.Module):
         def forward(self, x):
@@ -58,9 +58,7 @@ DEEP = """
 
     x = torch.randn(1024, 2048)
     Deep()(x.clone())
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    hx.export(Deep(), x, verify=False)
-    print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+    print(peak(lambda: hx.export(Deep(), x, verify=False)) / (1 << 20))
 """
 
 
