@@ -168,7 +168,9 @@ def test_memory_is_not_spent_on_weights(tmp_path, external):
         print(peak(lambda: save.save(model, sys.argv[1], sys.argv[2] == "True")))
     """
     out = run(code, tmp_path / "m.onnx", external).communicate()[0]
-    assert (tmp_path / "m.onnx").exists() and int(out) < 50 << 20, f"{out} bytes for 336 MB of weights"
+    assert (tmp_path / "m.onnx").exists() and int(out) < 50 << 20, (
+        f"{out} bytes for 336 MB of weights"
+    )
 
 
 def test_large_models_go_external(tmp_path):
