@@ -6,10 +6,17 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from . import containers, graph, passes, randomness, save, symbolic, whole
+from . import containers, graph, heard, passes, randomness, save, symbolic, whole
 from . import dynamic as dynamic_axes
 from .capture import Capture, capture
-from .errors import EscapeError, MissingConverters, UsageError, VerificationError
+from .errors import (
+    EscapeError,
+    ExportError,
+    HxError,
+    MissingConverters,
+    PackError,
+    UsageError,
+)
 from .modes import apart
 from .prepared import prepare
 from .program import Program
@@ -96,28 +103,36 @@ def _export(
     )
     recorded = (prepared, registry, opset, outputs, output_names, strict, tell)
 
-    def write(staged: save.Staged) -> Program | None:
+    def write(staged: save.Staged) -> Program:
         program = _recorded(*recorded, staged)
-        try:
-            program.write(staged, path, verify, tell, keep_rejected, check_every_node)
-        except VerificationError:
-            if not program.lacks:
-                raise
-            return None
+        keep = None if failed else keep_rejected
+        program.write(staged, path, verify, tell, keep, check_every_node)
         return program
 
-    def attempt() -> Program | None:
-        if path is None and not verify and not check_every_node:
-            return _recorded(*recorded)
-        return inside(save.Staged(path, external_data), write)
+    failed: list[HxError] = []
+    for yes in heard.ways(prepared.asked):
+        prepared.yes = yes
+        try:
+            if path is None and not verify and not check_every_node:
+                program = _recorded(*recorded)
+            else:
+                program = inside(save.Staged(path, external_data), write)
+        except HxError as problem:
+            if not _may_be_of_its_way(problem):
+                raise
+            failed.append(problem)
+            continue
+        if failed:
+            program.report.notes.append(heard.told(yes, prepared.asked))
+        program.report.timings["total"] = time.perf_counter() - started
+        return program
+    raise failed[0]
 
-    program = attempt()
-    if program is None:  # it lacks what the model leaves out when it is told that it is traced
-        prepared.traces = False
-        program = attempt()
-    assert program is not None
-    program.report.timings["total"] = time.perf_counter() - started
-    return program
+
+def _may_be_of_its_way(problem: HxError) -> bool:
+    """Whether a model that hears something else may do without what failed."""
+    wrong_call = isinstance(problem, (UsageError, PackError))
+    return not wrong_call and type(problem) is not ExportError  # a full disk, sys.exit()
 
 
 def _recorded(

@@ -61,12 +61,6 @@ class Capture:
     returned: Any = None  # what the model returned, without the contents of its tensors
     _kept_results: bool = False
 
-    @property
-    def lacks(self) -> bool:
-        """Whether the model, told that it is being traced, left out what it else returns: a cache."""
-        asked = getattr(self.recording, "asked", False)
-        return asked and any(len(case.expected) > len(self.outputs) for case in self.cases)
-
     def keep_results(self) -> None:
         """The model is about to run again, and may write to what it returned: copies, from now on."""
         if not self._kept_results:
@@ -153,7 +147,8 @@ def _run(
 ) -> Capture:
     model = prepared.model
     recording = Recording(Choices(registry, opset), opset, guard, prepared.slim)
-    recording.dry, recording.traces = prepared.dry, prepared.traces
+    recording.dry = prepared.dry
+    recording.yes, recording.asked = prepared.yes, prepared.asked
     recording.live.keep = keep
     forecast = None if ahead is None else Forecast(ahead)
     if forecast is not None:

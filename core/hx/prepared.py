@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
-from . import callables, scripted, shallow, structures
+from . import callables, heard, scripted, shallow, structures
 from . import dynamic as dynamic_axes
 from .errors import UsageError
 from .roots import root_of
@@ -29,7 +29,8 @@ class Prepared:
     root: torch.nn.Module  # the model, or what holds the modules that it reaches
     slim: Slim | None = None  # how it runs without its weights
     dry: bool = False  # nothing is going to be written
-    traces: bool = True  # what the model is told that asks whether it is being traced
+    yes: heard.Yes = heard.FIRST  # the questions of the model that are answered with yes
+    asked: set[str] = field(default_factory=set)  # those that it asked in any recording
 
     @property
     def hollow(self) -> bool:

@@ -59,11 +59,6 @@ class Program:
         return save.parts_of(self.model) if "model" in vars(self) else self._parts
 
     @property
-    def lacks(self) -> bool:
-        """Whether the model, told that it is being traced, returned less than it else does."""
-        return self._captured.lacks
-
-    @property
     def proof(self) -> Any:
         return self.report.proof
 

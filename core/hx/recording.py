@@ -23,7 +23,7 @@ from typing import Any
 
 import torch
 
-from . import accounts, dims, dtypes, known, pairs, patching, routes
+from . import accounts, dims, dtypes, heard, known, pairs, patching, routes
 from .blend import Blend
 from .builder import Builder
 from .call import Arguments, tensors_in
@@ -61,8 +61,8 @@ class Recording:
         self.guard = guard
         self.slim = slim  # what is known of weights that are not there
         self.blend = Blend() if slim is not None and slim.hollow else None
-        self.traces = True  # what the model hears that asks whether it is being traced
-        self.asked = False  # whether it did
+        self.yes = heard.FIRST  # the questions of the model that are answered with yes
+        self.asked: set[str] = set()  # those that it asked
         self.dry = False  # nothing is going to be written: no contents are needed
         self.live = Live()
         self.frames = Frames()

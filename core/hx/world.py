@@ -19,7 +19,19 @@ from torch._C import _pop_torch_function_stack as pop_functions
 from torch._C import _push_on_torch_dispatch_stack as push_operators
 from torch._C import _push_on_torch_function_stack as push_functions
 
-from . import caches, callables, carriers, dims, fused, higher, imports, modes, patching, respelling
+from . import (
+    caches,
+    callables,
+    carriers,
+    dims,
+    fused,
+    heard,
+    higher,
+    imports,
+    modes,
+    patching,
+    respelling,
+)
 from .doors import FunctionDoor, OperatorDoor
 from .hooks import stage
 from .recording import Recording, _local, current
@@ -125,10 +137,8 @@ def _hooks(recording: Recording, watch: Callable | None) -> dict:
         **callables.hooks(recording),
     }
     hooks[torch.nn.Module._call_impl] = _scopes(recording, watch)
-    exporting = getattr(torch.compiler, "is_exporting", None)  # new in 2.7
-    for asked in filter(None, (exporting, torch.onnx.is_in_onnx_export)):
-        hooks[asked] = lambda original, args, kwargs: True
-    hooks[torch.jit.is_tracing] = _traces(recording)
+    for function, question in heard.questions().items():
+        hooks[function] = _answers(recording, question)
     for seeds in (torch.random.manual_seed, torch.random.seed, torch.random.set_rng_state):
         hooks[seeds] = _draws(recording)
     hooks[torch.jit.script] = _as_written
@@ -140,10 +150,12 @@ def _hooks(recording: Recording, watch: Callable | None) -> dict:
     return hooks
 
 
-def _traces(recording: Recording) -> Callable:
+def _answers(recording: Recording, question: str) -> Callable:
+    answer = question in recording.yes
+
     def hook(original, args, kwargs):
-        recording.asked = recording.traces
-        return recording.traces
+        recording.asked.add(question)
+        return answer
 
     return hook
 

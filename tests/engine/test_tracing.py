@@ -1,5 +1,6 @@
 """Models that ask whether they are being traced."""
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -48,3 +49,53 @@ def test_the_way_for_tracers_is_taken(size):
     program = hx.export(model, x, None, dynamic={"x": {2: "n"}})
     assert not program.report.escapes
     assert program.proof.ok
+
+
+class Around(nn.Module):
+    """Goes around what torch.onnx cannot do, and computes something else, as libraries do."""
+
+    def forward(self, x):
+        if torch.onnx.is_in_onnx_export():
+            return x.clamp(min=0).amax(1)
+        return x.amax(1)
+
+
+class Compiled(nn.Module):
+    """Runs compiled code, but not for torch.onnx."""
+
+    def forward(self, x):
+        if torch.onnx.is_in_onnx_export():
+            return torch.tanh(x) * 2
+        return _twice_tanh(x)
+
+
+@torch.library.custom_op("hx_tests::twice_tanh", mutates_args=())
+def _twice_tanh(x: torch.Tensor) -> torch.Tensor:
+    return torch.from_numpy(2 * np.tanh(x.numpy()))
+
+
+class Refuses(nn.Module):
+    def forward(self, x):
+        tracing = torch.jit.is_tracing()
+        return torch.linalg.eigvals(x) if tracing else torch.linalg.eigvals(x) * 2
+
+
+def test_the_way_around_what_torch_onnx_cannot_do_is_not_taken():
+    program = hx.export(Around(), torch.randn(3, 4), None, verify=False)
+    x = torch.randn(3, 4) - 9
+    assert torch.equal(program.run(x), x.amax(1))
+
+
+def test_where_nothing_else_is_right_it_is_and_the_report_says_so():
+    program = hx.export(Compiled(), torch.randn(2, 3), None)
+    assert program.proof.ok
+    (note,) = [note for note in program.report.notes if "asks" in note]
+    assert "heard that it is exported to ONNX:" in note
+
+
+def test_what_fails_whatever_the_model_hears_is_told_as_at_first():
+    with pytest.raises(hx.MissingConverters) as told:
+        hx.export(Refuses(), torch.randn(3, 3), None)
+    assert told.value.missing[0].count == 1
+    line = Refuses.forward.__code__.co_firstlineno + 2
+    assert f"test_tracing.py:{line}" in str(told.value)
