@@ -14,42 +14,114 @@ def _resize(op, input, output_size, factors, **how):
     """By sizes where PyTorch got sizes, and by factors where it got those: the places that are
     sampled follow from the one that was given, and differ where a size was rounded."""
     axes = list(range(2, input.rank))
-    given = [f for f in factors if f is not None]
-    if input.dtype == torch.float64:  # onnxruntime's Resize has none
-        return _by_neighbours(op, input, output_size, given, **how)
-    if not given:
-        return op.Resize(input, None, None, op.sizes(output_size), axes=axes, **how)
-    sizes = [(n * f).__floor__() for n, f in zip(input.shape[2:], given)]
-    if output_size is not None and not op.same(sizes, list(output_size)):
+    before, given = input.shape[2:], [f for f in factors if f is not None]
+    after = [(n * f).__floor__() for n, f in zip(before, given)] or list(output_size)
+    if output_size is not None and not op.same(after, list(output_size)):
         op.refuse("a size and a factor that do not belong together", "give one of the two")
-    near = [_nearby(f, n, size) for f, n, size in zip(given, input.shape[2:], sizes)]
+    if not _by_resize(input, given, after, how):
+        return _by_neighbours(op, input, after, given, **how)
+    if not given:
+        return op.Resize(input, None, None, op.sizes(after), axes=axes, **how)
+    near = [_whole(op, _nearby(f, n, m), n, m, how) for f, n, m in zip(given, before, after)]
+    if any(type(f) is not float for f in near):
+        each = [op.Reshape(op.constant(f) if type(f) is float else f, [1]) for f in near]
+        near = op.Concat(*each, axis=0) if len(each) > 1 else each[0]
     y = op.Resize(input, None, near, axes=axes, **how)
-    y.sized((*input.shape[:2], *sizes))
+    y.sized((*input.shape[:2], *after))
     return y
 
 
-def _by_neighbours(op, x, output_size, factors, *, mode, coordinate_transformation_mode,
+def _by_resize(x, factors, after, how):
+    """Whether onnxruntime's Resize does what PyTorch does.
+
+    It has no float64. It counts the elements of n * f in float32: of a factor that depends on a
+    size, one more or less may come of it. And it rounds places another way.
+    """
+    before = x.shape[2:]
+    if x.dtype == torch.float64 or any(type(f) not in (int, float) for f in factors):
+        return False
+    if factors and _copied(factors, before, after, how):
+        return False
+    steps = [1 / f for f in factors] or [_over(n, m) for n, m in zip(before, after)]
+    return how["mode"] != "nearest" or not any(
+        step and _strays(step, m if type(m) is int else 1024, how) for step, m in zip(steps, after)
+    )
+
+
+def _over(n, m):
+    return n / m if type(n) is int and type(m) is int and m else None
+
+
+def _strays(step, count, how):
+    """Whether one of the nearest elements is another one: PyTorch multiplies by a rounded step,
+    onnxruntime divides by a rounded factor, and where both should meet a whole number, one may
+    come out below it."""
+    places, step = torch.arange(count, dtype=torch.float32), torch.tensor(step, dtype=torch.float32)
+    if how["nearest_mode"] == "floor":
+        return bool((places * step).floor().ne((places / (1 / step)).floor()).any())
+    other = ((places + 0.5) / (1 / step) - 0.5 + 0.5).floor()
+    return bool(((places + 0.5) * step).floor().ne(other).any())
+
+
+def _whole_factors(mode, coordinate_transformation_mode, nearest_mode="", **how):
+    """Sizes that are so many times as large as before make a factor of that, whatever was given.
+
+    PyTorch then takes elements as they are, and, of the nearest ones, each twice.
+    """
+    if mode == "nearest":
+        return (1, 2) if nearest_mode == "floor" else ()
+    return (1,) if mode == "linear" and coordinate_transformation_mode == "half_pixel" else ()
+
+
+def _whole(op, factor, n, m, how):
+    for times in _whole_factors(**how):
+        if type(n) is int and type(m) is int:
+            factor = float(times) if m == n * times else factor
+        elif times < factor < times + 0.5:  # for few elements; of one, all are alike
+            there = op.Equal(op.constant(m), op.constant(n * times))
+            return op.Where(there, float(times), op.constant(factor, torch.float32))
+    return factor
+
+
+def _copied(factors, before, after, how):
+    """Where no size changes, onnxruntime gives what it got, also where PyTorch samples in between."""
+    if _whole_factors(**how) or all(f == 1 for f in factors):
+        return False
+    fixed = all(type(n) is int and type(m) is int for n, m in zip(before, after))
+    return list(before) == list(after) if fixed else all(1 <= f < 1.5 for f in factors)
+
+
+def _by_neighbours(op, x, wanted, factors, *, mode, coordinate_transformation_mode,
                    nearest_mode="", cubic_coeff_a=0.0):  # fmt: skip
-    """One axis after the other: of each place, the neighbours times their shares."""
-    sizes = x.shape[2:]
-    wanted = output_size or [(n * f).__floor__() for n, f in zip(sizes, factors)]
+    """One axis after the other: of each place, the neighbours times their shares.
+
+    Places are counted as PyTorch counts them: in float32, but for shares of float64.
+    """
+    given, sizes = x.dtype, x.shape[2:]
+    kind = torch.float64 if given == torch.float64 and mode != "nearest" else torch.float32
+    x = x if mode == "nearest" else op.cast(x, kind)
+    off = 0.5 if coordinate_transformation_mode == "half_pixel" else 0.0
+    whole = _whole_factors(mode, coordinate_transformation_mode, nearest_mode) if factors else ()
     for i, (n, m) in enumerate(zip(sizes, wanted)):
         axis, trailing = 2 + i, list(range(1, x.rank - 2 - i))
-        places = counted(op, m, x.dtype)
+        places = counted(op, m, kind)
         if coordinate_transformation_mode == "align_corners":
-            places = op.Mul(places, op.constant((n - 1) / max(m - 1, 1), x.dtype))
+            places = op.Mul(places, op.constant((n - 1) / max(m - 1, 1), kind))
         else:
-            off = 0.5 if coordinate_transformation_mode == "half_pixel" else 0.0
-            step = op.constant(1 / factors[i] if factors else n / m, x.dtype)
-            places = op.Sub(op.Mul(op.Add(places, off), step), off)
+            step = op.constant(1 / factors[i] if factors else n / m, kind)
+            for times in whole:
+                there = op.Equal(op.constant(m), op.constant(n * times))
+                step = op.Where(there, 1 / times, step)
+            places = op.Mul(op.Add(places, off) if off else places, step)
 
         def at(index, x=x, axis=axis, n=n):
             inside = op.Min(op.Max(op.cast(index, torch.int64), 0), op.constant(n - 1))
             return op.Gather(x, inside, axis=axis)
 
         if mode == "nearest":
-            x = at(op.Floor(places if nearest_mode == "floor" else op.Add(places, 0.5)))
+            x = at(op.Floor(places))
             continue
+        places = op.Sub(places, off) if off else places
         first, parts = op.Floor(places), []
         for k in (0, 1) if mode == "linear" else (-1, 0, 1, 2):
             distance = op.Abs(op.Sub(places, op.Add(first, k)))
@@ -57,7 +129,7 @@ def _by_neighbours(op, x, output_size, factors, *, mode, coordinate_transformati
             share = op.Unsqueeze(share, trailing) if trailing else share
             parts.append(op.Mul(at(op.Add(first, k)), share))
         x = op.Sum(*parts)
-    return x
+    return op.cast(x, given)
 
 
 def _nearby(factor, size, wanted):
@@ -131,11 +203,19 @@ def _between(op, mode, n, m, step, kind, align_corners):
     return op.Sum(*shares)
 
 
+def _kept(op, weights, n, m, kind):
+    """PyTorch leaves an axis alone that has the size that it is to get, whatever the factor."""
+    if type(n) is int and type(m) is int and n != m:
+        return weights
+    each = op.Equal(op.Unsqueeze(counted(op, m, kind), [1]), counted(op, n, kind))
+    return op.Where(op.Equal(op.constant(n), op.constant(m)), op.cast(each, kind), weights)
+
+
 def _step(op, n, m, factor, align_corners, kind):
     """How far apart new elements are, counted in old ones."""
     if align_corners:
         return op.constant((n - 1) / max(m - 1, 1) * min(m - 1, 1), kind)
-    return op.constant(1 / factor if factor else n / m, kind)
+    return op.constant(n / m if factor is None else 1 / factor, kind)
 
 
 def _in_bytes(op, x, output_size, align_corners, factors, weights_of):
@@ -151,6 +231,7 @@ def _in_bytes(op, x, output_size, align_corners, factors, weights_of):
         n, m = sizes[i], wanted[i]
         step = _step(op, n, m, factors[i] if factors else None, align_corners, kind)
         weights = weights_of(n, m, step, kind, align_corners)
+        weights = _kept(op, weights, n, m, kind) if factors else weights
         fits = op.Div(op.Log(op.Div(2**15 - 0.5, op.ReduceMax(weights, keepdims=0))), math.log(2))
         digits = op.Min(op.Max(op.Sub(op.Ceil(fits), 1), op.constant(0.0, kind)),
                         op.constant(22.0, kind))  # fmt: skip
@@ -180,6 +261,7 @@ def _smoothed(weigh):
         for i, (n, m) in enumerate(zip(sizes, wanted)):
             step = _step(op, n, m, given[i] if given else None, align_corners, kind)
             weights = _spread(op, weigh, n, m, step, kind)
+            weights = _kept(op, weights, n, m, kind) if given else weights
             x = op.MatMul(x, op.Transpose(weights, perm=[1, 0])) if i else op.MatMul(weights, x)
         return x
 
