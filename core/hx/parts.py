@@ -7,19 +7,24 @@ parts do: each value that the model had becomes an input of the file, and what t
 from the model's own values before it an output. Where all of these agree, within what one step may
 be off by, the graph computes what the model computes, step by step; a mistake in it, and a size or
 a number that was baked in, would show in its own part.
+
+But a part is held to its largest value, and a later step may live on small ones: the logarithm of a
+sigmoid that onnxruntime rounds to 0. So something must be there that rounding may decide, where the
+results part: such a question, or a model that itself gives that different an answer when its inputs
+move by a unit in the last place.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import wire
 from .claims import Hidden
 from .errors import HxError
-from .nodes import BUDGET, Kept, check_nodes, record_again
+from .nodes import BUDGET, Kept, NodeCheck, NodeTable, check_nodes, record_again
 from .registration import OPSETS
 from .runtime import Refused
 from .surely import inside
@@ -32,22 +37,67 @@ if TYPE_CHECKING:
 
 
 _PARTS = ("before", "scale", "zero")
+# Operators that jump: of two inputs that only rounding tells apart they may make different things.
+_JUMP = frozenset(
+    """ArgMax ArgMin Ceil DynamicQuantizeLinear Equal Floor Greater GreaterOrEqual GridSample Hardmax
+    IsInf IsNaN Less LessOrEqual Mod NonMaxSuppression NonZero QuantizeLinear Round Sign TopK
+    Unique""".split()
+)  # fmt: skip
 
 
 def decided_by_rounding(
-    captured: Capture, path: Path, case: Case, target: Path, custom_ops: Sequence[Any] = ()
+    captured: Capture,
+    path: Path,
+    case: Case,
+    target: Path,
+    magnifies: Callable[[], bool],
+    custom_ops: Sequence[Any] = (),
 ) -> str:
-    """Where the results part, if all parts of the graph are right on these inputs; else nothing."""
+    """Where the results part, if all parts of the graph are right on these inputs; else nothing.
+
+    `magnifies` says whether rounding of the inputs moves the model as far as the results are apart.
+    """
     if captured.opset not in OPSETS:  # a file of somebody else's
         return ""
     try:
         if not _right(captured, path, case, target, custom_ops):
             return ""
         options: Any = {"target": target, "custom_ops": custom_ops, "until_off": True}
-        row = check_nodes(captured, path, case, **options).first_off
+        table = check_nodes(captured, path, case, **options)
+        row = table.first_off
+        if not _jumps(path, table, row) and not magnifies():
+            return ""
     except (Refused, HxError, OSError):  # what does not run again proves nothing
         return ""
     return f"{row.op} of {row.target or '?'} at {row.where}" if row else "the end of the graph"
+
+
+def _jumps(path: Path, table: NodeTable, off: NodeCheck | None) -> bool:
+    """Whether a number is asked which of two it is, from the last results that agree to where they
+    part."""
+    graph = wire.skeleton(path).graph
+    makers = {name: node for node in graph.node for name in node.output if name}
+    agree = {row.name for row in table.compared if not row.problem}
+    ends = [node for node in graph.node if off is not None and node.name == off.name]
+    waiting, seen = ends or [makers[o.name] for o in graph.output if o.name in makers], set()
+    while waiting:
+        node = waiting.pop()
+        if node.op_type in _JUMP or _to_whole(node):
+            return True
+        for name in node.input:
+            maker = makers.get(name)
+            if maker is not None and maker.name not in agree and name not in seen:
+                seen.add(name)
+                waiting.append(maker)
+    return False
+
+
+def _to_whole(node: Any) -> bool:
+    from . import dtypes
+
+    to = [a.i for a in node.attribute if a.name == "to"] if node.op_type == "Cast" else []
+    kind = dtypes.FROM_NUMBER.get(to[0]) if to else None
+    return kind is not None and not kind.is_floating_point
 
 
 def _right(

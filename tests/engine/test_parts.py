@@ -73,3 +73,29 @@ def test_a_number_that_was_baked_in_beside_such_a_decision_is_found():
 
     with pytest.raises(VerificationError, match=r"torch\.Tensor\.max|left the graph"):
         hx.export(Plain(shifted), ROWS)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: torch.log(torch.sigmoid(x)),
+        lambda x: 1 / torch.sigmoid(x),
+        lambda x: torch.sigmoid(x) * torch.exp(-x),
+    ],
+)
+def test_small_values_that_a_later_step_lives_on_are_no_rounding(function):
+    """onnxruntime's sigmoid is 0 far below: nothing beside the largest, and all of its logarithm."""
+    x = torch.linspace(-40, 1, 300)
+    with pytest.raises(VerificationError):
+        hx.export(Plain(function), x, None)
+    assert hx.export(Plain(function), torch.linspace(-5, 5, 300), None).proof.ok
+
+
+def test_a_model_that_magnifies_every_rounding_is_proved_by_its_parts():
+    def chaotic(x):
+        for _ in range(30):
+            x = 3.99 * x * (1 - x)
+        return x
+
+    program = hx.export(Plain(chaotic), torch.rand(400) * 0.8 + 0.1, None)
+    assert program.proof.ok
