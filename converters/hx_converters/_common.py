@@ -39,13 +39,21 @@ def _stand_in(kind):
 def promoted(op, *xs):
     """The values, all cast to the dtype that PyTorch computes in."""
     dtype = result_type(*xs)
-    return [op.cast(x, dtype) for x in xs]
+    return [op.cast(wrapped(x, dtype), dtype) for x in xs]
 
 
 def as_result(op, *xs):
     """The values, all cast to the dtype of the result."""
     dtype = op.result.dtype
-    return [op.cast(x, dtype) for x in xs]
+    return [op.cast(wrapped(x, dtype), dtype) for x in xs]
+
+
+def wrapped(x, dtype):
+    """A whole number as PyTorch has it beside a tensor: what does not fit loses its upper bits."""
+    if type(x) is not int or dtype.is_floating_point or dtype.is_complex or dtype == torch.bool:
+        return x
+    ends = torch.iinfo(dtype)
+    return x if ends.min <= x <= ends.max else (x - ends.min) % 2**ends.bits + ends.min
 
 
 def axes_of(dim, rank):

@@ -62,6 +62,10 @@ class Choices:
             except TargetError as e:
                 self.unresolved[text] = str(e)
                 continue
+            if target.kind == "callable" and replaced(
+                target.owner, target.attribute, target.function
+            ):
+                target = _operator_behind(target) or Target(text, "absent", None)
             if target.kind != "absent":
                 self._complex.setdefault(target.key, []).append((target, choice))
 

@@ -18,6 +18,7 @@ import functools
 import inspect
 import linecache
 import operator
+import sys
 import types
 from builtins import len, max, range  # their own: `world` hooks those of the model
 from collections.abc import Callable, Iterable, Iterator
@@ -184,9 +185,10 @@ def _reachable(recording: Any) -> Iterator[types.FunctionType]:
     for _, module in recording.modules:
         owners.update(dict.fromkeys(type(module).__mro__))
         front += _functions(x for _, x in shallow.own(module))
-    begins = [c for c in owners if "forward" in vars(c) and not _foreign(c.__module__)]
+    runs = ("forward", "__call__")
+    begins = [c for c in owners if any(n in vars(c) for n in runs) and not _foreign(c.__module__)]
     for kind in begins:
-        front += _functions([vars(kind)["forward"]])
+        front += _functions(vars(kind)[n] for n in runs if n in vars(kind))
     near = {c.__module__ for c in begins} | {f.__module__ for f in front}
     own = [vars(c) for c in owners if c.__module__ in near]
     seen = set()
@@ -200,7 +202,7 @@ def _reachable(recording: Any) -> Iterator[types.FunctionType]:
         for space in own:
             if not names.isdisjoint(space):
                 front += _functions(space[n] for n in names & space.keys())
-        for thing in _named(names, function.__globals__):
+        for thing in _named(names, function):
             home = getattr(thing, "__module__", None)
             if _family(home) == _family(function.__module__) or (
                 function.__module__ in near and home is not None
@@ -213,17 +215,26 @@ def _family(module: Any) -> Any:
     return module.partition(".")[0] if isinstance(module, str) else module
 
 
-def _named(names: frozenset[str], space: dict[str, Any]) -> Iterator[Any]:
-    """Globals by these names, and what modules among them hold by these names, and so on."""
-    spaces, seen = [space], set()
-    while spaces:
-        space = spaces.pop()
-        for thing in [space[name] for name in names & space.keys()]:
-            if not isinstance(thing, types.ModuleType):
-                yield thing
-            elif thing.__name__ not in seen and not _foreign(thing.__name__):
-                seen.add(thing.__name__)
-                spaces.append(vars(thing))
+def _named(names: frozenset[str], function: types.FunctionType) -> Iterator[Any]:
+    """Globals by these names, and what modules among them hold by these names, and so on.
+
+    Modules may also be imported in the function, or around it.
+    """
+    around = [c.cell_contents for c in function.__closure__ or () if _filled(c)]
+    waiting = [*_by(names, function.__globals__), *_by(names, sys.modules)]
+    waiting += [thing for thing in around if isinstance(thing, types.ModuleType)]
+    seen = set()
+    while waiting:
+        thing = waiting.pop()
+        if not isinstance(thing, types.ModuleType):
+            yield thing
+        elif thing.__name__ not in seen and not _foreign(thing.__name__):
+            seen.add(thing.__name__)
+            waiting += _by(names, vars(thing))
+
+
+def _by(names: frozenset[str], space: dict[str, Any]) -> list[Any]:
+    return [space[name] for name in names & space.keys()]
 
 
 def _foreign(module: Any) -> bool:

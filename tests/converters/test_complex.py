@@ -436,3 +436,22 @@ def test_sizes_that_no_square_fits(exported):
     torch.testing.assert_close(
         exported(lambda z: (1 + 2j) * 1e30 / z, z[:1]), (1 + 2j) * 1e30 / z[:1]
     )
+
+
+def test_a_function_of_torch_that_a_library_wraps_keeps_its_converters(monkeypatch):
+    """As PyTorch Geometric does with torch.index_select, for all who call it."""
+    own = torch.index_select
+
+    def wrapper(x, dim, index):
+        return own(x, dim, index)
+
+    monkeypatch.setattr(torch, "index_select", wrapper)
+    index = torch.tensor([2, 0])
+
+    def picked(x):
+        z = torch.complex(x, -x)
+        return z.index_select(1, index).abs(), torch.index_select(z, 1, index).real
+
+    x = torch.randn(2, 3)
+    for got, want in zip(hx.export(picked, x).run(x), picked(x)):
+        torch.testing.assert_close(got, want)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import linecache
 import math
+import sys
 import threading
 
 import pytest
@@ -232,3 +233,45 @@ def test_a_file_that_was_changed_since_it_was_imported_is_not_read(tmp_path, pro
     fresh: dict = {"__name__": "edited"}
     exec(compile(before, str(path), "exec"), fresh)
     assert not proved(fresh["run"], torch.randn(3, 6), WORDS, SIZES).report.escapes
+
+
+class Called(nn.Module):
+    def __call__(self, x, index, count=None):
+        return super().__call__(x, index, int(index.max()) + 1 if count is None else count)
+
+
+class Summed(Called):
+    def forward(self, x, index, count):
+        return x.new_zeros(count, x.shape[1]).index_add(0, index, x)
+
+
+def test_what_a_module_does_as_it_is_called_is_respelled():
+    x, index = torch.randn(4, 3), torch.tensor([0, 0, 1, 2])
+    program = hx.export(Summed(), (x, index), None, dynamic={"x": {0: "n"}, "index": {0: "n"}})
+    index = torch.tensor([4, 0, 0, 6])
+    assert torch.equal(program.run(x, index), Summed()(x, index))
+
+
+def halves():
+    """A module that only a function around another one has."""
+    import sizes_of_others
+
+    return lambda x: x * sizes_of_others.half(x.shape[1])
+
+
+def imports_it(x):
+    from sizes_of_others import half
+
+    return x * half(x.shape[1])
+
+
+@pytest.mark.parametrize("make", [halves, lambda: imports_it], ids=["around", "inside"])
+def test_functions_of_modules_that_are_no_globals(make, tmp_path, monkeypatch):
+    (tmp_path / "sizes_of_others.py").write_text("def half(n):\n    return int(n * 0.5)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "sizes_of_others", raising=False)
+    function = make()
+    function(torch.ones(2, 3))
+    program = hx.export(function, torch.randn(2, 6), None, dynamic={"x": {1: "n"}})
+    assert not program.report.escapes
+    assert program.proof.ok
