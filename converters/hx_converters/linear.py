@@ -7,12 +7,16 @@ from hx.lazy import torch
 
 from ._common import as_result, reshaped
 from ._halves import rounded_once
+from ._sparse import product, settled
 
 
 @converter("torch.nn.functional.linear",
            cases=[case("float32[n,4]", "float32[3,4]", "float32[3]"),
                   case("float32[n,5,4]", "float32[3,4]")])  # fmt: skip
 def linear(op, input, weight, bias=None):
+    weight = settled(op, weight)
+    if op.is_sparse(input) or op.is_sparse(weight):
+        return NotImplemented
     if input.rank == 2:
         return op.Gemm(input, weight, bias, transB=1)
     y = op.MatMul(input, op.Transpose(weight, perm=[1, 0]) if weight.rank == 2 else weight)
@@ -21,9 +25,12 @@ def linear(op, input, weight, bias=None):
 
 @converter("torch.dot", cases=[case("float32[n]", "float32[n]")])
 @converter("torch.mv", cases=[case("float32[n,4]", "float32[4]")])
-@converter("torch.mm", cases=[case("float32[n,4]", "float32[4,5]")])
+@converter("torch.mm", "torch.spmm", "torch.dsmm", cases=[case("float32[n,4]", "float32[4,5]")])
 @converter("torch.matmul", "torch.bmm", cases=[case("float32[n,3,4]", "float32[n,4,5]")])
 def matmul(op, input, other):
+    input, other = settled(op, input), settled(op, other)
+    if op.is_sparse(input) or op.is_sparse(other):
+        return product(op, input, other)
     y = op.MatMul(input, other)
     if type(input.shape[-1]) is int and input.shape[-1] == 0:
         # Sums of nothing; onnxruntime does not write them.
@@ -31,8 +38,20 @@ def matmul(op, input, other):
     return y
 
 
-@converter("torch.addmm", cases=[case("float32[5]", "float32[n,4]", "float32[4,5]")])
+@converter("torch.sparse.mm", cases=[case("float32[n,4]", "float32[4,5]")])
+def sparse_mm(op, mat1, mat2, reduce="sum"):
+    # Elsewhere than in sums, what is not there is not looked at.
+    return matmul(op, mat1, mat2) if reduce == "sum" else NotImplemented
+
+
+@converter(
+    "torch.addmm", "torch.sparse.addmm", cases=[case("float32[5]", "float32[n,4]", "float32[4,5]")]
+)
 def addmm(op, input, mat1, mat2, *, beta=1, alpha=1):
+    input, mat1, mat2 = (settled(op, x) for x in (input, mat1, mat2))
+    if op.is_sparse(mat1) or op.is_sparse(mat2):
+        product = matmul(op, mat1, mat2)
+        return product if product is NotImplemented else added(op, input, product, beta, alpha)
     inner = mat1.shape[1]
     # onnxruntime's Gemm does not write its output where there is nothing to add up.
     if input.rank > 2 or not mat1.dtype.is_floating_point or (type(inner) is int and inner == 0):

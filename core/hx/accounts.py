@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from . import foreign, known
+from . import foreign, known, sparse
 from .call import tensors_in
 from .errors import Unaccounted, Where
 from .liveness import Entry, geometry, storage_key
@@ -33,6 +33,8 @@ _PASSES, _WIDTH = 8, 64  # of the search for who holds a tensor
 def account(recording: Recording, tensor: torch.Tensor) -> Entry:
     """The entry of a tensor that is met for the first time, if its origin is known."""
     name = recording.names.get(id(tensor))
+    if tensor.is_nested:
+        sparse.require_known("the model holds or makes", tensor, recording.where())
     storage = storage_key(tensor)
     family = recording.live.families.get(storage)
     if family is not None and not isinstance(family.root, Constant) and family.alive():

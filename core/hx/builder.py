@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from . import dims, dtypes, lowering, pairs, schemas, shape_rules, shapes, sizes
+from . import dims, dtypes, lowering, pairs, schemas, shape_rules, shapes, sizes, sparse
 from .attributes import coerced, no_dims, plain_attribute
 from .casting import fit
 from .errors import BuilderError, Unsupported
@@ -73,6 +73,8 @@ class Builder:
         return found
 
     def cast(self, x: Value, dtype: torch.dtype) -> Value:
+        if x.sparse is not None and x.dtype != dtype:
+            return sparse.cast(Op(self), x, dtype)
         return x if x.dtype == dtype else self.emit("Cast", [x], {"to": dtype})[0]
 
     # Nodes.
@@ -188,6 +190,8 @@ class Builder:
         numbers = False
         for value in (*node.inputs, *node.outputs):
             if value is not None:
+                if value.sparse is not None:
+                    raise sparse.edge(node.op)
                 numbers = numbers or value.dtype in dtypes.COMPLEX
                 if isinstance(value, Constant):
                     value.used = True

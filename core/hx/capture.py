@@ -17,6 +17,7 @@ from . import (
     pairs,
     quantized,
     shallow,
+    sparse,
     structures,
     wrappers,
 )
@@ -205,6 +206,7 @@ def _bind_inputs(prepared: Prepared, recording: Recording) -> list[tuple[str, Va
     named = _named_sizes(prepared)
     for name, tensor in prepared.tensors.items():
         quantized.require_plain(f"the input {name}", tensor)
+        sparse.require_plain(f"the input {name}", tensor)
         shape: list[int] = list(tensor.shape)
         dtype = tensor.dtype
         if dtype in pairs.REAL:  # both parts, as a last axis
@@ -362,6 +364,7 @@ def _bind_outputs(found: Capture, result: Any) -> None:
     for name, leaf in flat:
         real = leaf.real if isinstance(leaf, _Kept) else leaf
         quantized.require_plain(f"the output {name or 'of the model'}", real)
+        sparse.require_plain(f"the output {name or 'of the model'}", real)
         if isinstance(leaf, _Kept):
             values.append(leaf.value)
             found.real.append(leaf.real)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from . import quantized
+from . import quantized, sparse
 from .call import Arguments, Call, Instead, ModelRaised, blame, check, pick, tensors_in
 from .errors import ConverterError, HxError, Unsupported
 from .liveness import changed, geometry, storage_key
@@ -112,6 +112,10 @@ def settle(recording: Recording, choice, given: Arguments, call: Call, real, out
                 f"result{''.join(f'[{p!r}]' for p in path)}",
                 why=f"converter: {choice.file}:{choice.line}",
             ) from None
+        if tensor.layout is not torch.strided or tensor.is_nested:
+            if tensor.is_nested or not isinstance(out, Value) or out.sparse is None:
+                sparse.require_known(f"{choice.target} gives", tensor, recording.where())
+            sparse.hold(recording, tensor)
         storage = storage_key(tensor)
         if tensor.is_quantized and (
             id(tensor) in arguments or not parent_of(recording, storage, given)

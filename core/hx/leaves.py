@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from . import accounts, known, opening, pairs
+from . import accounts, known, opening, pairs, sparse
 from .call import Arguments, lift, tensors_in
 from .folding import fold
 from .liveness import geometry
@@ -182,10 +182,12 @@ def is_view_in_memory(recording: Recording, tensor: torch.Tensor) -> bool:
 
 def opaque(recording: Recording, tensor: torch.Tensor) -> None:
     """A stand-in, so that everything missing is found in one run; it never is written out."""
+    sparse.require_known("the call gives", tensor, recording.where())
     recording.live.bind(tensor, pairs.stand_in(recording.builder, tensor.dtype, tensor.shape))
 
 
 def note_missing(recording: Recording, target: str, given: Arguments, detail: str) -> None:
+    sparse.require_answered(target, given.tensors, recording.where())
     if given.complex:
         detail = ", ".join(filter(None, [detail, "for complex numbers"]))
     found = recording.missing.get(target)

@@ -19,6 +19,7 @@ import torch
 
 from . import modes, shallow, turns
 from .errors import ExportError
+from .sparse import parts
 
 EAGER_LIMIT = 64 << 20  # bytes of buffers that are copied beforehand
 
@@ -43,6 +44,8 @@ class _Kept:
     def untouched(self) -> bool:
         """Whether nothing at all can have happened to it: a look at a few numbers, for most."""
         t, a = self.tensor, self.alias
+        if t.is_nested:
+            return True  # nobody reads or writes it: see `accounts`
         return (
             self.copy is None
             and self.version is not None
@@ -74,10 +77,7 @@ class _Kept:
         a copy at hand the contents are compared.
         """
         if self.copy is not None:
-            try:
-                return not _same(self.alias, self.copy)
-            except RuntimeError:  # sparse tensors cannot be compared
-                pass
+            return not _same(self.alias, self.copy)
         return self.version is not None and _version(self.alias) != self.version
 
     @property
@@ -142,14 +142,21 @@ class preserved:
 
     def before_write(self, tensor: torch.Tensor) -> None:
         """Keeps the contents of what shares memory with `tensor`, which is about to change."""
+        for kept in self._over(tensor):
+            if kept.copy is None and _version(kept.alias) == kept.version:
+                kept.keep()
+
+    def has_changed(self, tensor: torch.Tensor) -> bool:
+        """Whether the memory of `tensor` is the model's, and is going to be put back."""
+        return any(kept.written for kept in self._over(tensor))
+
+    def _over(self, tensor: torch.Tensor) -> list[_Kept]:
         if self._by_storage is None:
             table: dict[int, list[_Kept]] = {}
             for kept in self._tensors.values():
                 table.setdefault(_storage(kept.alias), []).append(kept)
             self._by_storage = table
-        for kept in self._by_storage.get(_storage(tensor), ()):
-            if kept.copy is None and _version(kept.alias) == kept.version:
-                kept.keep()
+        return self._by_storage.get(_storage(tensor), [])
 
     @property
     def changed_buffers(self) -> list[str]:
@@ -328,10 +335,15 @@ def _same(a: torch.Tensor, b: torch.Tensor) -> bool:
     """Equal contents, where NaN equals NaN."""
     if a is b:
         return True
+    if a.is_nested or b.is_nested:
+        return False
     if a.shape != b.shape or a.dtype != b.dtype or a.device != b.device or a.layout != b.layout:
         return False
     if a.is_meta:
         return True
+    if a.layout is not torch.strided:
+        # Compared by what they hold: PyTorch has no `equal` for them.
+        return all(_same(x, y) for x, y in zip(parts(a), parts(b), strict=True))
     if torch.equal(a, b):
         return True
     return bool(((a == b) | ((a != a) & (b != b))).all())

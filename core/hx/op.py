@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from . import dims, dtypes, pairs, shapes
+from . import dims, dtypes, pairs, shapes, sparse
 from .call import Instead
 from .errors import Unsupported
 from .values import Absent, Body, Constant, Value
@@ -35,6 +35,10 @@ class Op:
     op.complex(real, imaginary)           a complex value of two real ones; None means zeros
     op.parts(z)                           those two again; op.parts(z, whole=True) writes zeros out
     op.joined(x), op.pair(z)              the same with both parts as the last axis of one value
+    op.sparse(places, numbers, shape)     a sparse value: int64 places [axes, count], a number each
+    op.is_sparse(x)                       whether a value is sparse: no node can read such a one
+    op.elements(x)                        its places and numbers; None where they are rows
+    op.dense(x)                           its dense form, and any other value as it is
     op.sizes(list)                        an int64 vector of sizes
     op.same(a, b)                         whether two sizes or shapes always are equal
     op.at_most(a, b)                      whether one size is never larger than another
@@ -118,6 +122,19 @@ class Op:
 
     def pair(self, z: Value) -> Value:
         return pairs.pair(self, z)
+
+    def sparse(self, places: Value, numbers: Value, shape) -> Value:
+        return sparse.value(self, places, numbers, shape)
+
+    @staticmethod
+    def is_sparse(x: Value) -> bool:
+        return x.sparse is not None
+
+    def elements(self, x: Value) -> tuple[Value, Value] | None:
+        return sparse.elements(self, x)
+
+    def dense(self, x: Value) -> Value:
+        return sparse.dense(self, x)
 
     def sizes(self, x) -> Value:
         """An int64 vector of ints, Dims and scalars; a Value that already is one stays."""

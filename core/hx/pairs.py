@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from . import dtypes, schemas, shapes
+from . import dtypes, schemas, shapes, sparse
 from .errors import Unsupported
 from .values import Absent, Constant, Value
 
@@ -63,6 +63,8 @@ def value(op: Op, real: Value, imaginary: Value | None = None) -> Value:
 
 
 def parts(op: Op, z: Value) -> Parts:
+    if z.sparse is not None:
+        raise sparse.edge("a node")
     if z.parts is None:
         if not isinstance(z, Constant):
             raise Unsupported(

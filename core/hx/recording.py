@@ -23,7 +23,7 @@ from typing import Any
 
 import torch
 
-from . import accounts, dims, dtypes, heard, known, pairs, patching, routes
+from . import accounts, dims, dtypes, heard, known, pairs, patching, routes, sparse
 from .blend import Blend
 from .builder import Builder
 from .call import Arguments, tensors_in
@@ -88,6 +88,7 @@ class Recording:
         self.beneath: tuple[Any, Any] | None = None
         self.sized = False  # whether that function was given a size that may vary
         self.operated: set[Where] = set()  # lines whose compiled code called operators
+        self.sparse: dict[int, Any] = {}  # memory that sparse tensors hold
         self.exposed: dict[int, list[Any]] = {}  # what memory held as its address was given out
         self.unfilled = False  # compiled code got memory that it fills by itself
         self.actions: dict[Any, Callable] = {}
@@ -118,6 +119,8 @@ class Recording:
             return self._elsewhere(tensor, name)
         if self.blend is not None:
             self.blend.require([tensor], "a constant")
+        if tensor.layout is not torch.strided or tensor.is_nested:
+            return sparse.constant(self, tensor, name)
         # Another name for the same memory: what is known of a tensor must not keep it alive.
         dequantized = tensor.is_quantized
         with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
@@ -247,7 +250,9 @@ class Recording:
         written = [args[0]] if args else []
         written.append(kwargs.get("out"))
         for _, tensor in tensors_in(written):
-            for held in list(self.constants.get(storage_key(tensor), ())):
+            key = storage_key(tensor)
+            sparse.require_unheld(self, tensor, key)
+            for held in list(self.constants.get(key, ())):
                 constant = held()
                 if constant is not None:
                     constant.freeze()

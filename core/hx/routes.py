@@ -82,6 +82,8 @@ def _beneath(recording: Recording, key, func, args, kwargs, door, given: Argumen
 def _views_of_weights(key, given: Arguments) -> bool:
     """A view of a weight stays a node: folded, it would be stored a second time."""
     return key in known.VIEWS and any(
-        v.name and v.tensor.numel() > 256 if isinstance(v, Constant) else v.fixed
+        v.name and v.sparse is None and v.tensor.numel() > 256
+        if isinstance(v, Constant)
+        else v.fixed
         for v in given.values
     )

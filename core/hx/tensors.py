@@ -239,7 +239,9 @@ def _shared(state: Mapping[str, Any]) -> dict[str, list[str]]:
     """Names of the same storage: files of safetensors keep a shared weight once."""
     by_place: dict[tuple[Any, ...], list[str]] = {}
     for key, value in state.items():
-        by_place.setdefault((value.data_ptr(), tuple(value.shape)), []).append(key)
+        # A sparse tensor has no memory of its own.
+        place = value.data_ptr() if _in_memory(value) else id(value)
+        by_place.setdefault((place, tuple(value.shape)), []).append(key)
     return {key: twins for twins in by_place.values() for key in twins}
 
 

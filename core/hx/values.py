@@ -13,6 +13,8 @@ from .errors import Where
 if TYPE_CHECKING:
     import torch
 
+    from .sparse import Elements
+
 Size = Sequence[int]  # ints and Dims
 
 
@@ -41,7 +43,7 @@ class Value:
     """
 
     __slots__ = ("_serial", "dtype", "dynamic", "elements", "fixed", "name", "node", "pair",
-                 "parts", "shape")  # fmt: skip
+                 "parts", "shape", "sparse")  # fmt: skip
 
     def __init__(self, dtype, shape, *, serial: int = 0, name: str = "") -> None:
         self.dtype: torch.dtype = dtype
@@ -56,6 +58,7 @@ class Value:
         # What a complex value is in the graph: see `pairs`.
         self.parts: tuple[Value, Value | None] | None = None
         self.pair: Value | None = None
+        self.sparse: Elements | None = None  # what a sparse value is made of: see `sparse`
 
     is_constant = False
 
