@@ -15,7 +15,7 @@ from .compare import Tolerance, difference
 from .errors import HxError
 from .halves import Watch, passed
 from .modelstate import preserved
-from .parts import decided_by_rounding
+from .parts import what_decides
 from .room import loading
 from .runtime import as_pairs
 from .surely import inside
@@ -71,7 +71,7 @@ def _by_parts(
     for case, check in zip(cases, proof.cases):
         if not check.ok:
             if not check.problem:
-                check.by_parts = decided_by_rounding(captured, path, case, target, custom_ops)
+                check.by_parts = what_decides(captured, path, case, target, custom_ops)
             if not check.ok:
                 return
 
