@@ -1,4 +1,4 @@
-"""A graph that is right part by part, where rounding decides what comes out in the end.
+"""A graph that is right part by part, where rounding or ties decide what comes out in the end.
 
 A model may ask which of two numbers is larger that only rounding tells apart: a threshold, an
 argmax, a place in a sorted list. PyTorch and onnxruntime do not round alike, and after such a
@@ -12,6 +12,9 @@ But a part is held to its largest value, and a later step may live on small ones
 sigmoid that onnxruntime rounds to 0. So something must be there that rounding may decide, where the
 results part: such a question, or a model that itself gives that different an answer when its inputs
 move by a unit in the last place.
+
+Which of equal elements is picked is such a question, too: PyTorch and onnxruntime each pick one, and
+what follows from the one may be nothing like what follows from the other (see `ties`).
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import wire
+from . import ties, wire
 from .claims import Hidden
 from .errors import HxError
 from .nodes import BUDGET, Kept, NodeCheck, NodeTable, check_nodes, record_again
@@ -45,7 +48,7 @@ _JUMP = frozenset(
 )  # fmt: skip
 
 
-def decided_by_rounding(
+def what_decides(
     captured: Capture,
     path: Path,
     case: Case,
@@ -53,23 +56,34 @@ def decided_by_rounding(
     magnifies: Callable[[], bool],
     custom_ops: Sequence[Any] = (),
 ) -> str:
-    """Where the results part, if all parts of the graph are right on these inputs; else nothing.
+    """Why and where the results part, if all parts are right on these inputs; else nothing.
 
     `magnifies` says whether rounding of the inputs moves the model as far as the results are apart.
     """
     if captured.opset not in OPSETS:  # a file of somebody else's
         return ""
     try:
-        if not _right(captured, path, case, target, custom_ops):
+        tied = _right(captured, path, case, target, custom_ops)
+        if tied is None:
             return ""
         options: Any = {"target": target, "custom_ops": custom_ops, "until_off": True}
         table = check_nodes(captured, path, case, **options)
-        row = table.first_off
-        if not _jumps(path, table, row) and not magnifies():
+        first = table.first_off
+        if not tied and not _jumps(path, table, first) and not magnifies():
             return ""
     except (Refused, HxError, OSError):  # what does not run again proves nothing
         return ""
-    return f"{row.op} of {row.target or '?'} at {row.where}" if row else "the end of the graph"
+    equal = [row for row in table.rows if row.name in tied]
+    picked = ", ".join(map(_place, equal))
+    calls = [(row.target, row.where) for row in equal]
+    if equal and (first is None or (first.target, first.where) in calls):
+        return f"ties decide at {picked}"
+    rounded = f"rounding decides at {_place(first) if first else 'the end of the graph'}"
+    return f"{rounded}, and ties at {picked}" if equal else rounded
+
+
+def _place(row: NodeCheck) -> str:
+    return f"{row.op} of {row.target or '?'} at {row.where}"
 
 
 def _jumps(path: Path, table: NodeTable, off: NodeCheck | None) -> bool:
@@ -102,14 +116,15 @@ def _to_whole(node: Any) -> bool:
 
 def _right(
     captured: Capture, path: Path, case: Case, target: Path, custom_ops: Sequence[Any]
-) -> bool:
+) -> set[str] | None:
+    """The nodes that pick others of equal elements, if all parts are right but for that."""
     from .halves import passed
     from .verify import compared
 
     kept = Kept(BUDGET, 0)
     names = record_again(captured, case, kept)[1]
     if kept.size > BUDGET or kept.unseen:
-        return False
+        return None
     model = wire.skeleton(path)
     made = {name for node in model.graph.node for name in node.output if name}
     values = {names[id(v)]: t for v, t in kept.pairs if names.get(id(v)) in made}
@@ -118,7 +133,7 @@ def _right(
     if any(
         compared(values[name], want, 1).problem for name, want in ends.items() if name in values
     ):
-        return False  # the model does not agree with itself
+        return None  # the model does not agree with itself
 
     def right(name: str, got: torch.Tensor) -> bool:
         want = values[name] if name in values else ends[name]
@@ -127,8 +142,17 @@ def _right(
         computed = case.computed if name in coarse else None
         return not compared(got, want, 1, computed=computed).problem
 
-    results, steps = _run(path, target, case, values, custom_ops)
-    return all(right(name, got) for name, got in results.items())
+    results, steps, picked = _run(path, target, case, values, custom_ops)
+    tied = set()
+    for name, got in results.items():
+        if right(name, got):
+            continue
+        pick, x = picked.get(name, (None, None))
+        want = values[name] if name in values else ends[name]
+        if pick is None or not ties.same(pick, x, got, want.cpu()):
+            return None
+        tied.add(pick.node)
+    return tied
 
 
 def _before_rounding(steps: tuple, want: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -150,11 +174,12 @@ def _run(
     case: Case,
     values: Mapping[str, torch.Tensor],
     custom_ops: Sequence[Any],
-) -> tuple[dict[str, torch.Tensor], dict[str, tuple]]:
+) -> tuple[dict[str, torch.Tensor], dict[str, tuple], dict[str, tuple]]:
     """What the file makes of each value, and of its outputs, from the model's values before it.
 
     And for those that it rounds to steps: what they were before, the scale, the zero point, and the
-    axis that these are along.
+    axis that these are along. And for indices that may differ where elements are equal: how they
+    pick, and from which elements.
     """
     import onnx
 
@@ -164,6 +189,8 @@ def _run(
     model = onnx.load(path, load_external_data=False)
     graph = model.graph
     rounded = _rounded(graph)
+    ends = (output.name for output in graph.output)
+    picks = ties.picks(graph, {**case.feeds, **values}, {*values, *ends})
     own = {name: f"{name}::made" for name in values}
     for node in graph.node:
         node.output[:] = [own.get(name, name) for name in node.output]
@@ -180,19 +207,23 @@ def _run(
             made = f"{name}::{part}"
             graph.node.append(onnx.helper.make_node("Identity", [source], [made]))
             graph.output.append(onnx.ValueInfoProto(name=made))
+    for name, pick in picks.items():
+        made = f"{name}::picked from"
+        graph.node.append(onnx.helper.make_node("Identity", [pick.source], [made]))
+        graph.output.append(onnx.ValueInfoProto(name=made))
     graph.input.extend(
         onnx.helper.make_tensor_value_info(name, dtypes.number(tensor.dtype), None)
         for name, tensor in values.items()
     )
 
-    def run(hidden: Hidden) -> tuple[dict[str, torch.Tensor], dict[str, tuple]]:
+    def run(hidden: Hidden) -> tuple[dict[str, torch.Tensor], dict[str, tuple], dict[str, tuple]]:
         copy = hidden.create(target).path
         copy.write_bytes(model.SerializeToString())
         results = loader(copy, model, custom_ops)[1](False)({**case.feeds, **values})
         found = dict(zip([*listed, *more], results))
         rest = iter(results[len(found) :])
         steps = {name: (*itertools.islice(rest, 3), axis) for name, (*_, axis) in rounded.items()}
-        return found, steps
+        return found, steps, {name: (pick, next(rest)) for name, pick in picks.items()}
 
     return inside(Hidden(), run)
 

@@ -36,7 +36,7 @@ class CaseCheck:
     outputs: list[OutputCheck] = field(default_factory=list)
     problem: str = ""
     note: str = ""
-    by_parts: str = ""  # right part by part: where rounding decides what comes out, see `parts`
+    by_parts: str = ""  # right part by part: what decides what comes out, and where; see `parts`
     seconds: float = 0.0
 
     @property
@@ -102,9 +102,9 @@ class Proof:
             error += f"; {', '.join(chance)} random: only dtype and shape compared"
         how = ", without onnxruntime's optimisations" if self.plain else ""
         told = [f"on {equal} inputs{how}: {error}"] if equal else []
-        for place in sorted({case.by_parts for case in self.cases if case.by_parts}):
-            names = ", ".join(case.name for case in self.cases if case.by_parts == place)
-            told.append(f"part by part on {names} inputs, where rounding decides at {place}")
+        for why in sorted({case.by_parts for case in self.cases if case.by_parts}):
+            names = ", ".join(case.name for case in self.cases if case.by_parts == why)
+            told.append(f"part by part on {names} inputs, where {why}")
         return f"verified {'; '.join(told)} ({self.seconds:.1f} s)"
 
     def explain(self) -> str:

@@ -16,7 +16,7 @@ from .compare import Tolerance, difference
 from .errors import HxError
 from .halves import Watch, passed
 from .modelstate import preserved
-from .parts import decided_by_rounding
+from .parts import what_decides
 from .room import loading
 from .runtime import as_pairs
 from .surely import inside
@@ -75,9 +75,7 @@ def _by_parts(
         if not check.ok:
             if not check.problem:
                 magnifies = functools.partial(_magnifies, captured, case, check)
-                check.by_parts = decided_by_rounding(
-                    captured, path, case, target, magnifies, custom_ops
-                )
+                check.by_parts = what_decides(captured, path, case, target, magnifies, custom_ops)
             if not check.ok:
                 return
 

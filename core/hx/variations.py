@@ -67,7 +67,8 @@ def resized(
             out = out.new_zeros(shape)
         else:
             more = out.index_select(axis, torch.arange(size) % have)
-            out = _continued(out, more, axis)
+            more = _continued(out, more, axis)
+            out = _sorted(more, axis) if _rising(out, axis) else more
     key = "mask" if mask else "input"
     return fresh({key: out.contiguous()}, {key: bounds} if bounds else None, seed)[key]
 
@@ -205,6 +206,7 @@ def _cells(old: torch.Tensor, count: int, rng: torch.Generator) -> torch.Tensor:
     anywhere = torch.rand((2 * count, old.shape[1]), generator=rng, dtype=torch.float64)
     anywhere = (low + anywhere * (high - low + 1)).floor().long()
     pool = torch.cat([near.clamp(low, high), anywhere.clamp(low, high), old])
+    pool = _sorted(pool) if _rising(old) else pool
     _, first = numpy.unique(pool.numpy(), axis=0, return_index=True)
     picked = torch.from_numpy(numpy.sort(first))[:count]
     if len(picked) < count:  # there is no room for so many
@@ -233,7 +235,9 @@ def _floats(
     columns = old.shape[-1] if old.dim() > 1 else 1
     if bounds is None and old.dim() == 2 and 1 < columns <= FEW and finite.all() and len(old) > 1:
         drawn = [_drawn(old[:, i], None, rng) for i in range(columns)]
-        return _ordered(old, torch.stack(drawn, -1))
+        new = torch.stack(drawn, -1)
+        # Of rows that rise the columns' ranges do, too: sorted, each column stays in its own.
+        return _sorted(new) if _rising(old) else _ordered(old, new)
     new = _drawn(old, bounds, rng)
     return torch.where(finite, new, old)
 
@@ -255,8 +259,24 @@ def _drawn(
     width = high - low
     new = (new - low).remainder(2 * width)
     new = low + torch.where(new > width, 2 * width - new, new)
-    rising = old.dim() > 0 and old.shape[-1] > 2 and bool((old.diff(dim=-1) >= 0).all())
-    return new.sort(-1).values if rising else new
+    return _sorted(new) if _rising(old) else new
+
+
+def _rising(old: torch.Tensor, axis: int = -1) -> bool:
+    """Whether each row is sorted, over two steps or more: a single one may rise by chance."""
+    import torch
+
+    if old.dim() == 0 or old.dtype is torch.bool or old.dtype.is_complex or not old.numel():
+        return False
+    known = old.double() if old.dtype.is_floating_point else old.long()
+    count = old.shape[axis] - 1
+    steps = known.narrow(axis, 1, count) >= known.narrow(axis, 0, count)
+    return steps.numel() > 1 and bool(steps.all())
+
+
+def _sorted(new: torch.Tensor, axis: int = -1) -> torch.Tensor:
+    known = new.double() if new.dtype.is_floating_point else new.long()
+    return known.sort(axis).values.to(new.dtype)
 
 
 def _from_constant(

@@ -442,6 +442,31 @@ def test_fresh_boxes_stay_boxes():
     assert not torch.equal(new[:, 1:], boxes[:, 1:])
 
 
+@pytest.mark.parametrize("shape", [(16, 2), (16, 3), (16, 6), (16, 12), (2, 6), (5, 4, 2), (7,)])
+@pytest.mark.parametrize("whole", [False, True])
+def test_rows_that_are_sorted_stay_so(shape, whole):
+    """Bins, quantiles, depths along a ray: what is searched in, and undefined where it is not."""
+    old = (torch.rand(shape) * 1000).sort(-1).values
+    old = old.long() if whole else old
+    last = len(shape) - 1
+    for seed in range(3):
+        (new,) = fresh([old], seed=seed)
+        assert not torch.equal(new, old)
+        for each in (new, *(resized(old, {axis: 18}, seed) for axis in (0, last))):
+            assert each.dtype == old.dtype and bool((each.diff(dim=-1) >= 0).all())
+
+
+def test_columns_of_sorted_rows_keep_their_ranges():
+    old = torch.tensor([1.0, 3.0, 10.0, 99.0]) + torch.rand(16, 4).sort(-1).values
+    (new,) = fresh([old])
+    assert (new.amax(0) <= old.amax(0)).all() and (new.amin(0) >= old.amin(0)).all()
+
+
+def test_rows_that_are_not_sorted_do_not_become_so():
+    assert bool((fresh([torch.rand(16, 3)])[0].diff(dim=-1) < 0).any())
+    assert bool((resized(torch.rand(16, 3), {1: 6}).diff(dim=-1) < 0).any())
+
+
 def test_fresh_odd_tensors():
     for old in (torch.empty(0, 3), torch.randn(3, dtype=torch.complex64), torch.eye(3).to_sparse(),
                 torch.randn(2, 3).to(torch.float8_e4m3fn), torch.randn(3, 4).t(),
