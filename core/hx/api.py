@@ -70,7 +70,8 @@ def export(
     output_names   names for the outputs; by default the keys or fields of the result
     outputs        modules whose outputs are wanted instead: ["layer4", "avgpool"]
     dynamic        sizes that may change: {"x": {0: "batch", 2: "height"}}; the same name is the
-                   same size everywhere
+                   same size everywhere. "height>=32<=512" has limits, and "height%8" is a multiple
+                   of 8: the file is proved at such sizes, and promised for no others
     opset          13 to 26
     verify         run the file against the model, on the recorded and on other inputs
     strict         a value that leaves the graph is an error

@@ -237,8 +237,9 @@ def _told_as_pair(what: str, name: str, tensor: torch.Tensor) -> str:
 
 
 def _named_sizes(prepared: Prepared) -> dict[str, dims.Dim]:
+    steps = {word: limits.step for word, limits in prepared.dynamic.limits.items()}
     return {
-        word: dims.Dim.leaf(word, 0, prepared.tensors[name].shape[axis])
+        word: dims.Dim.leaf(word, 0, prepared.tensors[name].shape[axis], steps.get(word, 1))
         for name, axes in prepared.dynamic.items()
         for axis, word in axes.items()
         if not dynamic_axes.is_sum(word)

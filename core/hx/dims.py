@@ -15,7 +15,7 @@ import math
 import threading
 from typing import Any
 
-from .polynomials import Atom, Poly, binary, settled
+from .polynomials import Atom, Poly, binary, part, settled
 
 _local = threading.local()
 
@@ -81,8 +81,10 @@ class Dim(int):
         return self
 
     @staticmethod
-    def leaf(source, axis: int, hint: int) -> Dim:
-        return Dim(Poly.of(Atom("size", (source, axis), hint)))
+    def leaf(source, axis: int, hint: int, step: int = 1) -> Dim:
+        """The size of an axis, which is a multiple of `step`."""
+        atom = Atom("size", (source, axis), hint)
+        return Dim(Poly({(part(atom, step),): step}))
 
     @staticmethod
     def unsure(source, axis: int) -> Dim:
@@ -316,6 +318,9 @@ class DimFloat(float):
         plain = function[kind](float.__float__(x))
         if not isinstance(x, DimFloat):
             return plain
+        poly = _whole_number(x.expr)
+        if poly is not None and poly.hint == plain:
+            return dim(poly)  # there is nothing to be rounded
         return Dim(Poly.of(Atom(kind, (x.expr,), plain)))
 
     def __add__(self, other):
@@ -357,7 +362,8 @@ class DimFloat(float):
         return other // self, other % self
 
     def is_integer(self):
-        leaving("branch", f"({self.expr}).is_integer()")
+        if _whole_number(self.expr) is None:
+            leaving("branch", f"({self.expr}).is_integer()")
         return float.is_integer(self)
 
     def __mul__(self, other):
@@ -423,7 +429,9 @@ class DimFloat(float):
 
     def _compare(self, other, sign, outcome):
         if outcome is not NotImplemented:
-            leaving("branch", f"{self.expr} {sign} {other}")
+            a, b = _whole_number(self.expr), _whole_number(_float_expr(other))
+            if a is None or b is None or not (a == b or settled(sign, a, b)):
+                leaving("branch", f"{self.expr} {sign} {other}")
         return outcome
 
     def __hash__(self):
@@ -436,6 +444,35 @@ def _float_expr(x) -> Atom:
     if isinstance(x, Dim):
         return Atom("int", (x.poly,), float(x.poly.hint))
     return Atom("fnum", (float(x),), float(x))
+
+
+def _whole_number(expr: Atom) -> Poly | None:
+    """The same as an integer, where it is one at every size: n * 2.0, and n / 4 of multiples of 4.
+
+    Floats compute such numbers without any rounding, as long as they are smaller than 2**53.
+    """
+    if expr.kind == "int":
+        return expr.args[0]
+    if expr.kind == "fnum":
+        return Poly.of(int(expr.args[0])) if expr.args[0].is_integer() else None
+    if expr.kind not in ("fadd", "fmul", "fdiv"):
+        return None
+    a, b = map(_whole_number, expr.args)
+    if expr.kind == "fmul" and a is not None and b is None:
+        return _share(a, expr.args[1])
+    if expr.kind == "fmul" and b is not None and a is None:
+        return _share(b, expr.args[0])
+    if a is None or b is None:
+        return None
+    return a + b if expr.kind == "fadd" else a * b if expr.kind == "fmul" else a.over(b)
+
+
+def _share(poly: Poly, expr: Atom) -> Poly | None:
+    """0.25 of it, if that is a whole number."""
+    if expr.kind != "fnum" or not math.isfinite(expr.args[0]):
+        return None
+    numerator, denominator = expr.args[0].as_integer_ratio()
+    return (poly * Poly.of(numerator)).over(Poly.of(denominator))
 
 
 _FLOAT: dict[str, Any] = {

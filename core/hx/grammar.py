@@ -3,6 +3,7 @@
     float32[2,3]          a tensor of normal random numbers
     f32[batch,3,h=224,w]  a word is a dynamic dim; `=224` is its size while recording
     f32[batch,s>=4<=512]  sizes that it may have: no others are promised, or tried
+    f32[batch,3,h%8,w%8]  only multiples of 8; with limits, too: h%8>=64<=512
     float32[]             a scalar
     int64[b,s]<30000      integers from 0 up to, not including, 30000
     float32[4]<1          numbers spread evenly from 0 to 1
@@ -14,10 +15,11 @@ by accident.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from hx.errors import UsageError
 
@@ -49,6 +51,37 @@ _SHORT = {
 _USUAL = {"batch": 2, "b": 2, "n": 2, "height": 64, "h": 64, "width": 80, "w": 80}
 _SPARE = (3, 5, 7, 11, 13, 17, 19, 23, 29, 31)
 _LOOKS_LIKE = re.compile(r"\s*\w+\s*\[[^\[\]]*\]\s*(<\s*\S+\s*)?")
+LIMITS = r"(?:(?:>=|<=|%(?!\s*0+\b))\s*\d+\s*)"  # one of them, as it is written
+
+
+class Limits(NamedTuple):
+    """Which sizes a dim may have: from `low` to `high`, None for any, and multiples of `step`."""
+
+    low: int = 0
+    high: int | None = None
+    step: int = 1
+
+    def hold(self, size: int) -> bool:
+        fits = self.low <= size and (self.high is None or size <= self.high)
+        return fits and size % self.step == 0
+
+    def and_also(self, other: Limits) -> Limits:
+        highs = [high for high in (self.high, other.high) if high is not None]
+        step = math.lcm(self.step, other.step)
+        return Limits(max(self.low, other.low), min(highs, default=None), step)
+
+    @property
+    def least(self) -> int:
+        """The smallest size of an axis that has something on it."""
+        return max(-(-self.low // self.step), 1) * self.step
+
+    def told(self, word: str) -> str:
+        """4 <= s <= 512, a multiple of 4"""
+        low, high = f"{self.low} <= " if self.low else "", f" <= {self.high}"
+        text = f"{low}{word}{'' if self.high is None else high}"
+        if self.step == 1:
+            return text
+        return f"{text}{' is' if text == word else ','} a multiple of {self.step}"
 
 
 @dataclass(frozen=True)
@@ -59,7 +92,7 @@ class TensorSpec:
     dims: tuple[int | str, ...] = ()
     high: float | None = None
     sizes: tuple[tuple[str, int], ...] = ()
-    limits: tuple[tuple[str, str], ...] = ()  # of named dims, as they are written: ">=4<=512"
+    limits: tuple[tuple[str, str], ...] = ()  # of named dims, as they are written: "%8<=512"
 
     @property
     def dynamic(self) -> dict[int, str]:
@@ -127,21 +160,27 @@ def choose_sizes(specs: Iterable[TensorSpec]) -> dict[str, int]:
                     why="one word is one size, wherever it stands",
                     hint="give one of the dims another name, or both the same size",
                 )
-    limits = {word: within(text) for spec in specs for word, text in spec.limits}
+    limits: dict[str, Limits] = {}
+    for word, text in (pair for spec in specs for pair in spec.limits):
+        limits[word] = within(text).and_also(limits.get(word, Limits()))
     for word in words:
         if word not in sizes:
             taken = set(sizes.values())
-            low, high = limits.get(word, (0, None))
-            wanted = (_USUAL.get(word.lower(), 0), *_SPARE, *range(low, low + len(words) + 1), 37)
-            fits = [n for n in wanted if n and n >= low and (high is None or n <= high)]
-            sizes[word] = next((n for n in fits if n not in taken), fits[0] if fits else low)
+            known = limits.get(word, Limits())
+            more = (known.least + known.step * i for i in range(len(words) + 1))
+            wanted = (_USUAL.get(word.lower(), 0), *_SPARE, *more, 37)
+            fits = [n for n in wanted if n and known.hold(n)]
+            sizes[word] = next((n for n in fits if n not in taken), fits[0] if fits else known.low)
     return sizes
 
 
-def within(text: str) -> tuple[int, int | None]:
-    """ ">=4<=512" as the smallest and the largest size, None for any."""
-    low, high = (re.search(rf"{sign}\s*(\d+)", text) for sign in (">=", "<="))
-    return int(low[1]) if low else 0, int(high[1]) if high else None
+def within(text: str) -> Limits:
+    """What ">=4<=512" or "%8" says."""
+    found = Limits()
+    for sign, number in re.findall(r"(>=|<=|%)\s*(\d+)", text):
+        key = {">=": "low", "<=": "high", "%": "step"}[sign]
+        found = found.and_also(Limits(**{key: int(number)}))
+    return found
 
 
 def parse_input(text: str) -> tuple[str | None, TensorSpec]:
@@ -228,13 +267,15 @@ class _Reader:
                 self.fail(at, f"the size of {word!r} has to be a number")
             if sizes.setdefault(word, int(size)) != int(size):
                 self.fail(at, f"{word!r} already is {sizes[word]} here")
-        for sign in (">=", "<="):
-            if self._take(sign):
-                at = self.at
-                bound = self._take(r"\d+(?!\w)")
-                if not bound:
-                    self.fail(at, f"what {word!r} is {sign} of has to be a number")
-                limits[word] = f"{limits.get(word, '')}{sign}{bound}"
+        while sign := self._take(r">=|<=|%"):
+            at = self.at
+            bound = self._take(r"\d+(?!\w)")
+            if not bound:
+                what = "a multiple" if sign == "%" else sign
+                self.fail(at, f"what {word!r} is {what} of has to be a number")
+            if sign == "%" and not int(bound):
+                self.fail(at, f"{word!r} can only be a multiple of a number above 0")
+            limits[word] = f"{limits.get(word, '')}{sign}{bound}"
         return word
 
     def _high(self, dtype: str) -> float | None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from hx.errors import UsageError
-from hx.grammar import TensorSpec, choose_sizes, parse_input
+from hx.grammar import LIMITS, TensorSpec, choose_sizes, parse_input
 from hx.spec import Loaded
 from hx.tensors import read
 
@@ -142,7 +142,7 @@ def _call(
 
 
 def _dynamic(texts: Iterable[str], names: list[str]) -> dict[str, dict[int, str]]:
-    """`image:0=batch,2=h>=32` -> {"image": {0: "batch", 2: "h>=32"}}."""
+    """`image:0=batch,2=h%8>=32` -> {"image": {0: "batch", 2: "h%8>=32"}}."""
     found: dict[str, dict[int, str]] = {}
     for text in texts:
         name, colon, axes = text.partition(":")
@@ -151,7 +151,7 @@ def _dynamic(texts: Iterable[str], names: list[str]) -> dict[str, dict[int, str]
             (axis.strip(), word.strip() or f"{name}_{axis.strip()}")
             for axis, _, word in pairs
             if re.fullmatch(r"-?[0-9]+", axis.strip())
-            and re.fullmatch(r"([^\W\d]\w*\s*([<>]=\s*\d+\s*){0,2})?", word.strip())
+            and re.fullmatch(rf"([^\W\d]\w*\s*{LIMITS}*)?", word.strip())
         ]
         if not pairs or len(good) != len(pairs):
             raise UsageError(

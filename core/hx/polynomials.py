@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from builtins import len, max, min  # their own: `world` hooks those of the model
+from math import gcd  # so with this one
 from typing import Any
 
 
@@ -17,6 +18,7 @@ class Atom:
 
     kind         args                       means
     "size"       (source, axis)             size of an axis; source is a Value or a dim's name
+    "part"       (size, n)                  an nth of such a size that is a multiple of n
     "item"       (value,)                   the number in a one-element tensor
     "div" "mod" "min" "max" "pow"           of two Polys (integers)
     "floor" "ceil" "round" "trunc"          of a float expression, as an integer
@@ -62,6 +64,8 @@ class Atom:
             return source if isinstance(source, str) else f"{source.label()}.{axis}"
         if self.kind == "item":
             return f"item({a[0].label()})"
+        if self.kind == "part":
+            return f"({a[0]}//{a[1]})"
         if self.kind in _SIGNS:
             left, right = (f"({t})" if {" ", "*"} & set(t) else t for t in map(str, a))
             return f"({left}{_SIGNS[self.kind]}{right})"
@@ -197,11 +201,32 @@ class Poly:
             return "0"
         parts = []
         for mono, c in sorted(self.terms.items(), key=lambda t: (-len(t[0]), str(t[0]))):
-            factors = sorted(map(str, mono))
+            atoms, c = factors_of(mono, c)
+            factors = sorted(map(str, atoms))
             if c != 1 or not factors:
                 factors.insert(0, str(c))
             parts.append("*".join(factors))
         return " + ".join(parts).replace("+ -", "- ")
+
+
+def part(size: Atom, n: int) -> Atom:
+    """An nth of a size that is a multiple of n.
+
+    Such a size is n times its part, so that what divides it, and multiplies it again, is the size.
+    """
+    return size if n == 1 else Atom("part", (size, n), size.hint // n)
+
+
+def factors_of(mono: tuple[Atom, ...], c: int) -> tuple[list[Atom], int]:
+    """What a term multiplies, and its number, in whole sizes: 16 eighths of one are twice the size."""
+    atoms = []
+    for atom in mono:
+        if atom.kind == "part":
+            size, n = atom.args
+            times = gcd(c, n)
+            atom, c = part(size, n // times), c // times
+        atoms.append(atom)
+    return atoms, c
 
 
 @functools.lru_cache(maxsize=1024)
@@ -224,17 +249,31 @@ def binary(kind: str, a: Poly, b: Poly) -> Poly:
         exact = a.over(b)
         if exact is not None:
             return exact
+        whole, rest = _rest(a, b)
+        if whole is not None:
+            return whole + Poly.of(rest // b.hint)
         return Poly.of(Atom("div", (a, b), a.hint // b.hint))
     exact = a.over(b)
     if exact is not None:
         return Poly.of(0)
+    whole, rest = _rest(a, b)
+    if whole is not None:
+        return Poly.of(rest % b.hint)
     return Poly.of(Atom("mod", (a, b), a.hint % b.hint))
+
+
+def _rest(a: Poly, b: Poly) -> tuple[Poly | None, int]:
+    """a without its number, divided by the number b, and that number; None where it does not go."""
+    rest = a.terms.get((), 0)
+    if not b.constant or not rest:
+        return None, rest
+    return (a + Poly.of(-rest)).over(b), rest
 
 
 def never_negative(poly: Poly) -> bool:
     """True when no size can make it negative."""
     return all(
-        c >= 0 and all(a.kind in ("size", "mod") or _atom_ok(a) for a in mono)
+        c >= 0 and all(a.kind in ("size", "part", "mod") or _atom_ok(a) for a in mono)
         for mono, c in poly.terms.items()
     )
 
@@ -267,6 +306,8 @@ def _from_one(poly: Poly) -> Poly:
 
 
 def _least_size(atom: Atom) -> int:
+    if atom.kind == "part":  # of something, too
+        return _least_size(atom.args[0])
     return int(atom.kind == "size" and isinstance(atom.args[0], str))
 
 
@@ -285,7 +326,7 @@ def _bounds(poly: Poly, least: int | None = None) -> tuple[float, float]:
 
 
 def _atom_bounds(atom: Atom, least: int | None) -> tuple[float, float]:
-    if atom.kind == "size":
+    if atom.kind in ("size", "part"):
         return (_least_size(atom) if least is None else least), math.inf
     if atom.kind not in ("div", "mod", "min", "max"):
         return -math.inf, math.inf
@@ -309,7 +350,12 @@ def settled(sign: str, a: Poly, b: Poly) -> bool:
     less = Poly.of(-1)
     above, below = never_negative(gap + less), never_negative(back + less)
     if sign in ("==", "!="):
-        return above or below
+        return above or below or _never_zero(gap)
     if sign in (">=", "<"):
         return never_negative(gap) or below
     return above or never_negative(back)
+
+
+def _never_zero(poly: Poly) -> bool:
+    """Whether all but its number is a multiple of something that the number is not."""
+    return poly.terms.get((), 0) % (gcd(*(c for mono, c in poly.terms.items() if mono)) or 1) != 0

@@ -13,7 +13,7 @@ from . import containers, foreign, save, whole
 from .errors import UsageError, VerificationError
 from .kernels import op_runs
 from .nodes import NodeTable, check_nodes
-from .proving import prove_program
+from .proving import prove_program, steps_between
 from .report import Report
 from .runtime import Refused
 from .surely import inside
@@ -138,6 +138,11 @@ class Program:
         if wrong and wrong.endswith("=1") and " " not in wrong:
             lines.append(
                 f"a size that never comes can be ruled out: {wrong[:-2]}>=2 in place of {wrong[:-2]}"
+            )
+        elif case is not None and (steps := steps_between(captured, case)):
+            said = ", ".join(f"{word}%{step} in place of {word}" for word, step in steps.items())
+            lines.append(
+                f"sizes that are no multiples can be ruled out, if they never come: {said}"
             )
         detours = [each for each in lost if each.kind in DETOURS]
         target = foreign.target_at(detours[0].where) if detours else ""

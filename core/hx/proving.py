@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from .blend import Filled, OnTheCPU
 from .capture import Capture, called, without_weights
 from .compare import Tolerance, difference
 from .errors import HxError
+from .grammar import Limits
 from .halves import Watch, passed
 from .modelstate import preserved
 from .parts import what_decides
@@ -149,19 +152,38 @@ def _noise(captured: Capture, case: Case) -> list[float]:
 Sizes = dict[str, int]
 
 
-def sizes_of(captured: Capture) -> Sizes:
-    """The recorded size of each dynamic name."""
+def sizes_of(captured: Capture, tensors: Mapping[str, torch.Tensor] | None = None) -> Sizes:
+    """The size of each dynamic name, in the recording or in other inputs."""
+    tensors = captured.prepared.tensors if tensors is None else tensors
     return {
-        word: captured.prepared.tensors[name].shape[axis]
+        word: tensors[name].shape[axis]
         for name, axes in captured.prepared.dynamic.items()
         for axis, word in axes.items()
         if not dynamic.is_sum(word)
     }
 
 
-def larger(words: Sizes) -> Sizes:
+def larger(words: Sizes, limits: Mapping[str, Limits]) -> Sizes:
     """All of them larger, and those that were alike no longer so."""
-    return {w: n + 1 + i % 2 for i, (w, n) in enumerate(words.items())}
+    steps = {word: limits.get(word, Limits()).step for word in words}
+    return {w: n + steps[w] * (1 + i % 2) for i, (w, n) in enumerate(words.items())}
+
+
+def steps_between(captured: Capture, case: Case) -> Sizes:
+    """A number for each name whose recorded size is a multiple of it, and that of the case is not.
+
+    A model that halves its sizes and doubles them again often is another one there. Of several, it
+    is the one that the model asks about (`h % 4 != 0`), or else the most usual one.
+    """
+    recorded, found = sizes_of(captured), {}
+    escapes = captured.recording.escapes.values()
+    asked = [int(s) for each in escapes for s in re.findall(r"%(\d+)\)", each.detail)]
+    for word, size in sizes_of(captured, case.feeds).items():
+        n = recorded[word]
+        steps = [s for s in (*asked, 8, 16, 32, 64, 4, 2) if s and n % s == 0 and size % s]
+        if steps and n > 2:  # of a batch of two, nobody says that it is even
+            found[word] = steps[0]
+    return found
 
 
 def at(captured: Capture, sizes: Sizes) -> dict[str, torch.Tensor]:
@@ -178,7 +200,7 @@ def at(captured: Capture, sizes: Sizes) -> dict[str, torch.Tensor]:
 
 
 def _resized(captured: Capture) -> list[Case]:
-    """Two other sizes of every dynamic name: a larger one, and 1.
+    """Two other sizes of every dynamic name: a larger one, and 1 or the smallest that it may have.
 
     All are larger together. A model that refuses that (a multiple of 32 is wanted, a table of
     positions ends) is asked for other sizes of each name alone; what it refuses is noted.
@@ -186,35 +208,29 @@ def _resized(captured: Capture) -> list[Case]:
     words = sizes_of(captured)
     if not words:
         return []
-    limits = captured.prepared.dynamic.limits
-
-    def fits(word: str, size: int) -> bool:
-        low, high = limits.get(word, (0, None))
-        return low <= size and (high is None or size <= high)
-
-    more = {w: n if fits(w, n) else words[w] for w, n in larger(words).items()}
+    given = captured.prepared.dynamic.limits
+    limits = {word: given.get(word, Limits()) for word in words}
+    more = {w: n if limits[w].hold(n) else words[w] for w, n in larger(words, limits).items()}
     captured.notes += [
-        f"{dynamic.limits_told(word, limit)}: no other size was tried"
-        for word, limit in limits.items()
+        f"{limit.told(word)}: no other size was tried" for word, limit in given.items()
     ]
     cases, refused = _case(captured, _told(more), at(captured, more))
     if refused:
         for word, n in words.items():
-            sizes = dict.fromkeys((more[word], 2 * n, n // 2, n - 1))
-            cases += _first(captured, words, word, [s for s in sizes if s > 1 and fits(word, s)])
+            sizes = dict.fromkeys((more[word], 2 * n, n // 2, n - limits[word].step))
+            others = [s for s in sizes if s > 1 and limits[word].hold(s)]
+            cases += _first(captured, words, word, others)
     for word, n in words.items():
-        others = (
-            [1, limits.get(word, (0, None))[0], n // 2, 3 * n] if n != 1 else [more[word] + 1, 4]
-        )
-        cases += _first(
-            captured, words, word, [s for s in others if s and s != n and fits(word, s)]
-        )
+        others = [limits[word].least, n // 2, 3 * n] if n != 1 else [more[word] + 1, 4]
+        others = [s for s in others if s and s != n and limits[word].hold(s)]
+        cases += _first(captured, words, word, others)
     return list({case.name: case for case in cases}.values())
 
 
 def _first(captured: Capture, words: Sizes, word: str, sizes: list[int]) -> list[Case]:
     """The first of these sizes of one name that the model takes."""
-    notes = []
+    notes: list[str] = []
+    case: list[Case] = []
     for size in sizes:
         case, refused = _case(captured, _told({word: size}), at(captured, {**words, word: size}))
         if case:

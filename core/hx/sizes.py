@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .dims import Dim, DimFloat
-from .polynomials import Atom, Poly, never_negative
+from .polynomials import Atom, Poly, factors_of, never_negative
 from .values import Value
 
 if TYPE_CHECKING:
@@ -91,9 +91,10 @@ class Sizes:
         if len(poly.terms) != 1:
             return None
         ((mono, c),) = poly.terms.items()
-        if c != 1 or len(mono) != 1 or mono[0].kind != "size":
+        atoms, c = factors_of(mono, c)
+        if c != 1 or len(atoms) != 1 or atoms[0].kind != "size":
             return None
-        return self._source(mono[0])
+        return self._source(atoms[0])
 
     def _source(self, atom: Atom) -> tuple[Value, int]:
         source, axis = atom.args
@@ -136,7 +137,8 @@ class Sizes:
     def _term(self, mono, c: int) -> Value:
         if not mono:
             return self.builder.number([c], torch.int64)
-        factors = [self._atom(a) for a in mono]
+        atoms, c = factors_of(mono, c)
+        factors = [self._atom(a) for a in atoms]
         if c != 1:
             factors.append(self.builder.number([c], torch.int64))
         total = factors[0]
@@ -157,6 +159,10 @@ class Sizes:
             return self._shape(value, axis, axis + 1)
         if kind == "item":
             return self._flat(args[0], torch.int64)
+        if kind == "part":
+            return self._emit(
+                "Div", self._atom(args[0]), self.builder.number([args[1]], torch.int64)
+            )
         if kind in ("floor", "ceil", "round", "trunc"):
             x = self.float(args[0])
             if kind != "trunc":

@@ -57,6 +57,25 @@ def test_a_dim_may_have_limits_within_which_it_is_proved(hx, words):
     assert dims("m.onnx") == ["batch", 4] and "3 <= batch <= 9" in done.err
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["-i", "x=float32[batch%4>=8,4]"],
+        ["-i", "x=float32[batch=16>=8%4,4]"],
+        ["-i", "x=float32[8,4]", "-d", "x:0=batch % 4 >= 8"],
+    ],
+    ids=str,
+)
+def test_a_dim_may_be_a_multiple(hx, words):
+    done = hx("export", "models.py:Holder", "-o", "m.onnx", *words)
+    tried = {int(size) for size in re.findall(r"batch=(\d+)", done.err)}
+    assert done.code == 0 and len(tried) == 2 and all(n % 4 == 0 and n >= 8 for n in tried)
+    assert dims("m.onnx") == ["batch", 4] and "8 <= batch, a multiple of 4" in done.err
+    again = hx("verify", "m.onnx", "models.py:Holder", *words)
+    assert again.code == 0 and "8 <= batch, a multiple of 4" in again.err
+    assert {int(size) for size in re.findall(r"batch=(\d+)", again.out)} == tried
+
+
 def test_so_is_an_axis_that_is_named_for_a_given_input(hx):
     done = hx("export", "models.py:with_inputs", "-o", "m.onnx", "--dynamic", "x:0=rows")
     assert done.code == 0 and dims("m.onnx") == ["rows", 4]
@@ -162,6 +181,8 @@ BAD = [
     ("models.py:line", ["-i", "x=float33[2,4]"], 2, "did you mean float32?"),
     ("models.py:line", ["-i", "x=f32[2,4]", "-i", "f32[2]", "-i", "f32[2]"], 2, "takes 2 inputs"),
     ("models.py:with_inputs", ["--dynamic", "x:rows"], 2, "is not NAME:AXIS=WORD"),
+    ("models.py:with_inputs", ["--dynamic", "x:0=n%0"], 2, "is not NAME:AXIS=WORD"),
+    ("models.py:with_inputs", ["--dynamic", "x:0=n%7"], 2, "its limits: n is a multiple of 7"),
     ("models.py:with_inputs", ["--dynamic", "z:0=n"], 2, "inputs are x"),
     ("models.py:with_inputs", ["--dynamic", "x:7=n"], 2, "which has 2 axes"),
     ("models.py:with_inputs", ["--output-layer", "liner"], 2, "did you mean linear?"),

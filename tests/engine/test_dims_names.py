@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 import hx
+from hx import dynamic
 from hx.errors import UsageError
 
 
@@ -157,3 +161,133 @@ def test_without_limits_every_size_counts_and_the_error_says_how_to_give_them():
 def test_a_size_outside_of_its_limits_is_a_mistake():
     with pytest.raises(UsageError, match="s is 6 in x, outside of its limits: 7 <= s <= 9"):
         hx.export(Thirds(), torch.randn(2, 6, 8), None, dynamic={"x": {1: "s>=7<=9"}})
+
+
+# Sizes that are multiples.
+
+Dim = torch.export.Dim
+
+
+class UNet(nn.Module):
+    """Down and up again; what is odd on the way is padded."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.down = nn.Conv2d(3, 4, 3, 2, 1), nn.Conv2d(4, 4, 3, 2, 1)
+
+    def forward(self, x):
+        if x.shape[2] % 4 != 0 or x.shape[3] & 3:
+            x = F.pad(x, (0, -x.shape[3] % 4, 0, -x.shape[2] % 4)) * 0.5
+        a = self.first(x)
+        b = F.interpolate(self.down(a), scale_factor=2.0)
+        if b.shape[2:] != a.shape[2:]:
+            b = b[:, :, : a.shape[2], : a.shape[3]]
+        a = F.interpolate(torch.cat([a, b], 1), scale_factor=2, mode="bilinear")
+        return torch.cat([x, a], 1), F.max_pool2d(x, 2).flatten(2) * (x.shape[3] / 4)
+
+
+@pytest.mark.parametrize(
+    "h, w",
+    [
+        ("h%4", "w%8"),
+        ("h % 4 >= 8", "w%8<=64"),
+        ("h>=8<=32%4", "w<=64%8"),
+        ("4*h", "8 * w"),
+        (4 * Dim("h"), 8 * Dim("w", min=1, max=8)),
+        (2 * (2 * Dim("h")), "w%4%8"),
+    ],
+    ids=str,
+)
+def test_a_size_may_be_a_multiple_and_what_asks_for_that_is_no_branch(proved, h, w):
+    program = proved(
+        UNet(), torch.randn(2, 3, 16, 24), {"x": {0: "b", 2: h, 3: w}},
+        sizes=[{"b": 1, "h": 12, "w": 64}, {"b": 3, "h": 28, "w": 8}],
+    )  # fmt: skip
+    assert not program.report.escapes
+    assert [shape_of(v) for v in program.model.graph.inputs] == [["b", 3, "h", "w"]]
+    whole, halves = map(shape_of, program.model.graph.outputs)
+    assert whole == ["b", 11, "h", "w"] and halves == ["b", 3, "(w//4)*h"]
+    cases = program._captured.cases
+    tried = {tuple(case.feeds["x"].shape[2:]) for case in cases} - {(16, 24)}
+    assert all(h % 4 == 0 and w % 8 == 0 for h, w in tried)
+    assert len({h for h, _ in tried}) > 1 and len({w for _, w in tried}) > 1
+    assert any("w" in n and "a multiple of 8" in n for n in program.report.notes)
+
+
+def test_sizes_stay_between_limits_that_are_no_multiples_themselves():
+    program = hx.export(UNet(), torch.randn(1, 3, 8, 16), None, dynamic={"x": {2: "h%4>=6<=14"}})
+    tried = {case.feeds["x"].shape[2] for case in program._captured.cases}
+    assert tried == {8, 12} and not program.report.escapes
+    assert "6 <= h <= 14, a multiple of 4: no other size was tried" in program.report.notes
+
+
+def test_only_what_follows_from_the_multiple_is_known():
+    """Of a multiple of 4 nobody knows whether 8 divides it, nor whether it is 4."""
+
+    def f(x):
+        n = x.shape[1]
+        known = [n % 2 == 0, n & 1, n != 6, n // 2 * 2 == n, (n + 3) % 4, (n - 1) // 4 + 1 == n / 4]
+        known += [math.ceil(n / 2) == n / 2, (n / 4).is_integer(), int(n * 0.25) * 4 == n]
+        return x * sum(known) if n % 8 != 4 else x
+
+    program = hx.export(f, torch.randn(2, 8), None, dynamic={"x": {1: "n%4>=8"}}, verify=False)
+    assert [each.detail for each in program.report.escapes] == ["(n%8) != 4"]
+    with pytest.raises(hx.VerificationError, match=r"n%8 in place of n"):
+        hx.export(f, torch.randn(2, 8), None, dynamic={"x": {1: "n%4>=8"}})
+    assert not hx.export(f, torch.randn(2, 8), None, dynamic={"x": {1: "n%8"}}).report.escapes
+
+
+def test_without_the_multiple_the_error_says_how_to_give_it():
+    """The number that the model asks for, where it does."""
+    with pytest.raises(hx.VerificationError, match=r"h%4 in place of h, w%4 in place of w"):
+        hx.export(UNet(), torch.randn(2, 3, 16, 24), None, dynamic={"x": {0: "b", 2: "h", 3: "w"}})
+
+
+@pytest.mark.parametrize(
+    "said, message",
+    [
+        ("s%4", "s is 6 in x, outside of its limits: s is a multiple of 4"),
+        (4 * Dim("s"), "s is 6 in x, outside of its limits: s is a multiple of 4"),
+        ("s%3>=7", "s is 6 in x, outside of its limits: 7 <= s, a multiple of 3"),
+        ("s%0", "'s%0' cannot be the name of a size"),
+        ("s%", "'s%' cannot be the name of a size"),
+        ("8*s + 1", "axis 1 of x is 8*s + 1, and no axis is s"),
+        ("0*s", "axis 1 of x is 0*s, and no axis is s"),
+    ],
+    ids=str,
+)
+def test_what_is_no_such_multiple_is_a_mistake(said, message):
+    with pytest.raises(UsageError) as caught:
+        hx.export(Thirds(), torch.randn(2, 6, 8), None, dynamic={"x": {1: said}})
+    assert message in str(caught.value)
+
+
+def test_a_multiple_of_an_axis_is_tied_to_it(proved):
+    """As an image is to the latent that it is made from: no other sizes come."""
+
+    def decode(latent, image):
+        up = F.interpolate(latent, scale_factor=8.0)
+        return up + image if up.shape == image.shape else up
+
+    h = Dim("h", min=2)
+    said = {"latent": {2: h, 3: "w"}, "image": {2: 8 * h, 3: "8*w"}}
+    program = proved(decode, (torch.randn(1, 2, 4, 5), torch.randn(1, 2, 32, 40)), said)
+    assert not program.report.escapes
+    assert shape_of(program.model.graph.inputs[1]) == [1, 2, "8*h", "8*w"]
+    latent, image = torch.randn(1, 2, 3, 7), torch.randn(1, 2, 24, 56)
+    torch.testing.assert_close(program.run(latent, image), decode(latent, image))
+    with pytest.raises(UsageError, match=r"image is 8\*h = 32, and it is 31"):
+        hx.export(decode, (torch.randn(1, 2, 4, 5), torch.randn(1, 2, 31, 40)), None, dynamic=said)
+
+
+def test_two_multiples_of_a_size_that_no_axis_has_are_refused():
+    with pytest.raises(UsageError, match=r"axis 2 of x is 8\*h, and no axis is h"):
+        hx.export(UNet(), torch.randn(1, 3, 16, 32), None, dynamic={"x": {2: "8*h", 3: "16*h"}})
+
+
+def test_what_is_said_of_one_size_in_several_places_all_holds():
+    inputs = {"x": torch.ones(24, 2), "y": torch.ones(24), "z": torch.ones(24)}
+    found = dynamic.axes({"x": {0: "n%4"}, "y": {0: "n%6>=5"}, "z": {0: "n<=50"}}, inputs)
+    assert found == {name: {0: "n"} for name in inputs}
+    assert found.limits["n"].told("n") == "5 <= n <= 50, a multiple of 12"
+    assert dynamic.axes(found, inputs).limits == found.limits

@@ -44,6 +44,9 @@ def test_what_is_read(text, name, dtype, dims, high):
         ("x=bool[2]<1", 10, "no upper bound"),
         ("x=float32[b=]", 12, "has to be a number"),
         ("x=float32[b=2,b=3]", 16, "already is 2"),
+        ("x=float32[b>=]", 13, "what 'b' is >= of has to be a number"),
+        ("x=float32[b%]", 12, "what 'b' is a multiple of has to be a number"),
+        ("x=float32[b%0]", 12, "a multiple of a number above 0"),
         ("=float32[2]", 0, "a name is missing"),
         ("", 0, "a dtype is missing"),
     ],
@@ -65,6 +68,13 @@ def test_limits_of_a_dim_are_kept_and_its_size_is_within_them():
     assert str(spec) == "float32[b,s>=40<=64,h=8>=4]"
     assert spec.dynamic == {0: "b", 1: "s>=40<=64", 2: "h>=4"}
     assert spec.shape()[0] == 2 and 40 <= spec.shape()[1] <= 64 and spec.shape()[2] == 8
+
+
+def test_a_dim_that_is_a_multiple_has_such_a_size():
+    spec = parse_spec("float32[b, h%32, w % 8 >= 81, s<=48%16, t%16, n=9%3]")
+    assert str(spec) == "float32[b,h%32,w%8>=81,s<=48%16,t%16,n=9%3]"
+    assert parse_spec(str(spec)) == spec and spec.dynamic[2] == "w%8>=81"
+    assert spec.shape() == (2, 64, 88, 16, 32, 9)
 
 
 def test_sizes_are_the_same_for_one_word_and_differ_between_words():

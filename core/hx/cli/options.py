@@ -55,7 +55,8 @@ Input = Annotated[
         "--input",
         "-i",
         metavar="NAME=DTYPE[DIMS]",
-        help='An input: "x=float32[batch,3,224,224]". A word is a dim that may change.',
+        help='An input: "x=float32[batch,3,224,224]". A word is a dim that may change; '
+        'within limits: "h>=32<=512"; in multiples of 8: "h%8".',
         show_default=False,
     ),
 ]
@@ -97,7 +98,8 @@ Dynamic = Annotated[
         "--dynamic",
         "-d",
         metavar="NAME:AXIS=WORD,...",
-        help='Axes that may change: "image:0=batch,2=height"; between sizes: "image:2=h>=32<=512".',
+        help='Axes that may change: "image:0=batch,2=height"; between sizes: "image:2=h>=32<=512"; '
+        'in multiples: "image:2=h%8".',
         show_default=False,
     ),
 ]
