@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .recording import Recording
 
 _ROWS_FIRST = (torch.sparse_csr, torch.sparse_bsr)
+_COLUMNS_FIRST = (torch.sparse_csc, torch.sparse_bsc)
 _INSTEAD = "give it .to_dense(), or compute with dense tensors and a mask"
 
 
@@ -133,12 +134,14 @@ def constant(recording: Recording, tensor: torch.Tensor, name: str) -> Constant:
 
 
 def parts(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """The tensors whose memory has what a sparse one holds, without a copy."""
+    """The tensors whose memory has what a sparse one holds, without a copy where that can be."""
     if tensor.layout is torch.sparse_coo:
         return tensor._indices(), tensor._values()
     if tensor.layout in _ROWS_FIRST:
         return tensor.crow_indices(), tensor.col_indices(), tensor.values()
-    return tensor.ccol_indices(), tensor.row_indices(), tensor.values()
+    if tensor.layout in _COLUMNS_FIRST:
+        return tensor.ccol_indices(), tensor.row_indices(), tensor.values()
+    return (tensor.to_dense(),)  # what oneDNN has in an order of its own
 
 
 def require_unheld(recording: Recording, tensor: torch.Tensor, key: int) -> None:
@@ -173,7 +176,7 @@ def require_plain(what: str, x: Any) -> None:
     if x.is_nested:
         raise _nested(f"{what} is a nested tensor", None)
     raise Unsupported(
-        f"{what} is a sparse tensor ({_kind(x)}), and a graph takes and gives dense ones",
+        f"{what} is {_kind(x)}, and a graph takes and gives dense ones",
         hint="give the model its dense form, or its indices and values as inputs of their own and "
         "make it inside with torch.sparse_coo_tensor; return y.to_dense()",
     )
@@ -185,7 +188,7 @@ def require_known(what: str, x: torch.Tensor, where: Where) -> None:
         raise _nested(f"{what} a nested tensor", where)
     if x.layout is not torch.strided:
         raise Unsupported(
-            f"{what} a sparse tensor ({_kind(x)}) that depends on the inputs",
+            f"{what} {_kind(x)} that depends on the inputs",
             where=where,
             why="a graph has dense tensors only: products of sparse ones with dense ones can be "
             "said, and their dense form",
@@ -198,7 +201,7 @@ def require_answered(target: str, tensors: list[torch.Tensor], where: Where) -> 
     for x in tensors:
         if x.layout is not torch.strided:
             raise Unsupported(
-                f"{target} is given a sparse tensor ({_kind(x)}), and has no form in ONNX for it",
+                f"{target} is given {_kind(x)}, and has no form in ONNX for it",
                 where=where,
                 hint=_INSTEAD,
             )
@@ -213,7 +216,8 @@ def edge(name: str) -> Unsupported:
 
 
 def _kind(x: torch.Tensor) -> str:
-    return str(x.layout).removeprefix("torch.")
+    kind = str(x.layout).removeprefix("torch.")
+    return f"a sparse tensor ({kind})" if "sparse" in kind else f"a tensor in the layout {kind}"
 
 
 def _nested(what: str, where: Where | None) -> Unsupported:

@@ -454,3 +454,22 @@ def test_nested_inputs_are_refused():
     with pytest.raises(hx.Unsupported, match="is a nested tensor") as raised:
         hx.export(Held(), (torch.randn(2, 3), rows), None)
     assert "mask" in raised.value.hint
+
+
+class OneDNN(nn.Module):
+    """Holds, or computes with, a tensor in oneDNN's own order."""
+
+    def __init__(self, used):
+        super().__init__()
+        self.used = used
+        self.register_buffer("table", torch.randn(4).to_mkldnn())
+
+    def forward(self, x):
+        return (x.to_mkldnn() + self.table).to_dense() if self.used else x + 1
+
+
+def test_a_layout_that_is_neither_dense_nor_sparse():
+    x = torch.randn(4)
+    assert hx.export(OneDNN(False), x, None).proof.ok
+    with pytest.raises(hx.HxError, match="layout _mkldnn|no converter"):
+        hx.export(OneDNN(True), x, None)
