@@ -5,6 +5,8 @@ from __future__ import annotations
 from hx import case, converter
 from hx.lazy import torch
 
+from ._common import counted
+
 
 def _filled(op, size, number):
     return op.Expand(op.constant(number, op.result.dtype), op.sizes(size))
@@ -80,9 +82,23 @@ def arange(op, start=0, end=None, step=1, *, dtype=None):
     if end is None:
         start, end = 0, start
     kind = op.result.dtype
+    if kind.is_floating_point and any(type(n) is not int for n in (start, end, step)):
+        return op.cast(_steps(op, start, end, step), kind)
     wide = torch.float32 if kind in (torch.float16, torch.bfloat16) else kind
     y = op.Range(*[op.cast(n, wide) for n in (start, end, step)])
     return op.cast(y, kind)
+
+
+def _steps(op, start, end, step):
+    """As PyTorch counts them, in float64: ONNX's Range rounds, and may have one more or less."""
+    if any(hasattr(n, "rank") for n in (start, end, step)):
+        first, last, by = (op.cast(n, torch.float64) for n in (start, end, step))
+        count = op.cast(op.Ceil(op.Div(op.Sub(last, first), by)), torch.int64)
+        places = op.cast(op.Range(0, count, 1), torch.float64)
+    else:
+        places = counted(op, ((end - start) / step).__ceil__(), torch.float64)
+        first, by = op.constant(start, torch.float64), op.constant(step, torch.float64)
+    return op.Add(first, op.Mul(places, by))
 
 
 def _evenly(op, start, end, steps):

@@ -41,6 +41,31 @@ def _windows(spatial, kernel_size, stride, padding):
     return {"kernel_shape": kernel, "strides": strides, "pads": [*pads, *pads]}
 
 
+def _whole_axes(op, x, spatial, windows, reduce):
+    """x reduced along the axes that a window covers from end to end, whatever their sizes are.
+
+    There, windows of one element are left.
+    """
+    kernel, pads = windows["kernel_shape"], windows["pads"]
+    first = x.rank - spatial
+    whole = [
+        i for i, k in enumerate(kernel)
+        if type(k) is not int and pads[i] == 0 and op.same(k, x.shape[first + i])
+    ]  # fmt: skip
+    if not whole:
+        return x, windows
+
+    def ones(sizes):
+        return [1 if i in whole else n for i, n in enumerate(sizes)]
+
+    changed = {"kernel_shape": ones(kernel), "strides": ones(windows["strides"])}
+    return reduce(x, [first + i for i in whole], keepdims=1), {**windows, **changed}
+
+
+def _nothing_left(windows):
+    return all(n == 1 for n in (*windows["kernel_shape"], *windows["strides"]))
+
+
 def _one_more(x, windows, dilations=None):
     """Whether rounding up may give a last window more.
 
@@ -68,6 +93,10 @@ def _max_pool(spatial, indices=False):
     def convert(op, input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False,
                 return_indices=False):  # fmt: skip
         windows = _windows(spatial, kernel_size, stride, padding)
+        if not (return_indices or indices) and all(n == 1 for n in pair(dilation, spatial)):
+            input, windows = _whole_axes(op, input, spatial, windows, op.ReduceMax)
+            if _nothing_left(windows):
+                return input
 
         def pool(x):
             dilations = pair(dilation, spatial)
@@ -91,6 +120,9 @@ def _avg_pool(spatial):
         if divisor_override is not None:
             return _batched(op, input, spatial,
                             lambda x: _summed(op, x, windows, ceil_mode, divisor_override))  # fmt: skip
+        input, windows = _whole_axes(op, input, spatial, windows, op.ReduceMean)
+        if _nothing_left(windows):
+            return input
         return _batched(op, input, spatial, lambda x: op.AveragePool(
             x, **windows, ceil_mode=int(ceil_mode and _one_more(x, windows)),
             count_include_pad=int(count_include_pad)))  # fmt: skip

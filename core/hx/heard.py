@@ -15,6 +15,9 @@ import torch
 
 TRACING, EXPORTING, ONNX = "traced", "exported", "exported to ONNX"
 
+# What refuses to run for a tracer, and runs for this one: a module of PyTorch that asks.
+REFUSES = "torch.nn.utils.stateless"
+
 Yes = frozenset[str]  # the questions that are answered with yes
 FIRST: Yes = frozenset({TRACING, EXPORTING})
 WAYS: tuple[Yes, ...] = (

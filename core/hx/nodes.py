@@ -51,6 +51,7 @@ class NodeCheck:
     max_rel: float = 0.0  # the largest error as a share of the largest value
     rms_rel: float = 0.0
     allowed: float = 0.0
+    own_rel: float = 0.0  # the largest error as a share of its own element
 
     @property
     def where(self) -> str:
@@ -223,12 +224,21 @@ def _compare(row: NodeCheck, got: torch.Tensor, want: torch.Tensor, computed: An
 
     tolerance = Tolerance.for_dtype(coarser(want.dtype, computed), row.depth)
     found = difference(got, want, tolerance)
+    row.own_rel = max(row.own_rel, _own_share(got, want))
     if row.compared and not _worse(found, row):
         return
     row.compared = True
     row.dtype, row.shape = str(want.dtype).removeprefix("torch."), list(want.shape)
     row.problem, row.max_abs, row.max_rel = found.problem, found.max_abs, found.max_rel
     row.rms_rel, row.allowed = found.rms_rel, found.allowed
+
+
+def _own_share(got: torch.Tensor, want: torch.Tensor) -> float:
+    if got.shape != want.shape or not want.numel() or not want.is_floating_point():
+        return 0.0
+    a, b = got.double(), want.double()
+    off = (a - b).abs().where(b.isfinite(), 0.0)
+    return float((off / b.abs().clamp(min=1e-300)).where(off != 0, 0.0).nan_to_num(0.0).max())
 
 
 def _worse(found: Any, row: NodeCheck) -> bool:

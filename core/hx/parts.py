@@ -10,8 +10,9 @@ a number that was baked in, would show in its own part.
 
 But a part is held to its largest value, and a later step may live on small ones: the logarithm of a
 sigmoid that onnxruntime rounds to 0. So something must be there that rounding may decide, where the
-results part: such a question, or a model that itself gives that different an answer when its inputs
-move by a unit in the last place.
+results part: such a question; or numbers that are alike to the last digits, and what is computed of
+them is not; or a model that itself gives that different an answer when its inputs move by a unit in
+the last place.
 
 Which of equal elements is picked is such a question, too: PyTorch and onnxruntime each pick one, and
 what follows from the one may be nothing like what follows from the other (see `ties`).
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from .verify import Case
 
 
+LAST_DIGITS = 1e-5  # what a few dozen roundings of float32 leave of an element's own digits
 _PARTS = ("before", "scale", "zero")
 # Operators that jump: of two inputs that only rounding tells apart they may make different things.
 _JUMP = frozenset(
@@ -88,10 +90,11 @@ def _place(row: NodeCheck) -> str:
 
 def _jumps(path: Path, table: NodeTable, off: NodeCheck | None) -> bool:
     """Whether a number is asked which of two it is, from the last results that agree to where they
-    part."""
+    part; or whether these agree in all digits but the last."""
     graph = wire.skeleton(path).graph
     makers = {name: node for node in graph.node for name in node.output if name}
-    agree = {row.name for row in table.compared if not row.problem}
+    agree = {row.name: row for row in table.compared if not row.problem}
+    apart = 0.0
     ends = [node for node in graph.node if off is not None and node.name == off.name]
     waiting, seen = ends or [makers[o.name] for o in graph.output if o.name in makers], set()
     while waiting:
@@ -100,10 +103,14 @@ def _jumps(path: Path, table: NodeTable, off: NodeCheck | None) -> bool:
             return True
         for name in node.input:
             maker = makers.get(name)
-            if maker is not None and maker.name not in agree and name not in seen:
-                seen.add(name)
+            if maker is None or name in seen:
+                continue
+            seen.add(name)
+            if maker.name in agree:
+                apart = max(apart, agree[maker.name].own_rel)
+            else:
                 waiting.append(maker)
-    return False
+    return 0 < apart <= LAST_DIGITS
 
 
 def _to_whole(node: Any) -> bool:

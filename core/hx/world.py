@@ -154,6 +154,9 @@ def _answers(recording: Recording, question: str) -> Callable:
     answer = question in recording.yes
 
     def hook(original, args, kwargs):
+        asker: Any = sys._getframe(3)  # behind what hooks the function, and the function itself
+        if asker.f_globals.get("__name__") == heard.REFUSES:
+            return original(*args, **kwargs)
         recording.asked.add(question)
         return answer
 
