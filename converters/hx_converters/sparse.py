@@ -31,7 +31,8 @@ def coalesce(op, self):
 
 
 @converter(
-    "torch.Tensor.to_dense", cases=[case("float32[n,4]"), case("float32[n,4]", torch.float64)]
+    "torch.Tensor.to_dense",
+    cases=[case("float32[n,4]"), case("float32[n,4]", lambda: torch.float64)],
 )
 def to_dense(op, self, dtype=None, *, masked_grad=None):
     return op.cast(op.dense(self), dtype or self.dtype)

@@ -13,6 +13,7 @@ there; each is compiled once, in its own file and at its own lines.
 from __future__ import annotations
 
 import ast
+import copy
 import dis
 import functools
 import inspect
@@ -289,17 +290,17 @@ def respelled(function: types.FunctionType) -> Callable | None:
     cells.update((f"_hx_{name}", types.CellType(helper)) for name, helper in _HELPERS.items())
     if not cells.keys() >= set(new.co_freevars):
         return None
-    copy = types.FunctionType(
+    made = types.FunctionType(
         new, function.__globals__, function.__name__, function.__defaults__,
         tuple(cells[name] for name in new.co_freevars),
     )  # fmt: skip
-    copy.__kwdefaults__ = function.__kwdefaults__
-    return copy
+    made.__kwdefaults__ = function.__kwdefaults__
+    return made
 
 
 def _may_lose(code: types.CodeType) -> bool:
     """Whether it names int or float, has a float in it, or computes beside something's shape."""
-    if code.co_flags & _RUNS_LATER or code.co_name.startswith("<"):
+    if code.co_flags & _RUNS_LATER or code.co_name.strip("<>") not in (code.co_name, "lambda"):
         return False
     words = set(_names(code))
     return bool(words & {"int", "float", "shape", "size", "numel", *_KINDS}) or any(
@@ -308,6 +309,8 @@ def _may_lose(code: types.CodeType) -> bool:
 
 
 def _respelled(code: types.CodeType, owner: str) -> types.CodeType | None:
+    if code.co_name == "<lambda>":
+        return _respelled_lambda(code, owner)
     try:
         made, first = _written(code)
     except (SyntaxError, ValueError, IndexError):  # no source, or that of something else
@@ -322,6 +325,37 @@ def _respelled(code: types.CodeType, owner: str) -> types.CodeType | None:
     speller = _Speller({*code.co_varnames, *code.co_cellvars, *code.co_freevars})
     made.body = [speller.visit(statement) for statement in made.body]
     return _compiled(made, code, owner) if speller.changed else None
+
+
+def _respelled_lambda(code: types.CodeType, owner: str) -> types.CodeType | None:
+    """Of those on its line, the one that says what it says; None where several do, of two kinds."""
+    fitting: dict[str, ast.Lambda] = {}
+    for made in _lambdas(code.co_filename).get(code.co_firstlineno, ()):
+        made = copy.deepcopy(made)
+        _bare(made)
+        plain = _compiled(made, code, owner)
+        if plain is not None and _same(plain, code):
+            fitting[ast.dump(made)] = made
+    if len(fitting) != 1:
+        return None
+    (made,) = fitting.values()
+    speller = _Speller({*code.co_varnames, *code.co_cellvars, *code.co_freevars})
+    made.body = speller.visit(made.body)
+    return _compiled(made, code, owner) if speller.changed else None
+
+
+@functools.lru_cache(maxsize=64)
+def _lambdas(file: str) -> dict[int, list[ast.Lambda]]:
+    """Those of a file, by their lines."""
+    found: dict[int, list[ast.Lambda]] = {}
+    try:
+        whole = ast.parse("".join(linecache.getlines(file)))
+    except (SyntaxError, ValueError):
+        return found
+    for node in ast.walk(whole):
+        if isinstance(node, ast.Lambda):
+            found.setdefault(node.lineno, []).append(node)
+    return found
 
 
 _COMPUTES = frozenset(
@@ -379,24 +413,29 @@ def _lines(code: types.CodeType) -> Iterator[int]:
             yield from _lines(const)
 
 
-def _bare(made: ast.FunctionDef) -> None:
+def _bare(made: ast.FunctionDef | ast.Lambda) -> None:
     """Without what is worked out where a function is defined: the copy takes it over."""
     given = made.args
-    made.decorator_list, made.returns, given.defaults = [], None, []
+    given.defaults = []
+    if isinstance(made, ast.FunctionDef):
+        made.decorator_list, made.returns = [], None
     given.kw_defaults = [None] * len(given.kwonlyargs)
     for a in (*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg):
         if a is not None:
             a.annotation = None
 
 
-def _compiled(made: ast.FunctionDef, code: types.CodeType, owner: str) -> types.CodeType | None:
+def _compiled(
+    made: ast.FunctionDef | ast.Lambda, code: types.CodeType, owner: str
+) -> types.CodeType | None:
     """Inside of its class, for names with two underscores and super(), and of its closure."""
     free = [n for n in code.co_freevars if n != "__class__"] + [f"_hx_{n}" for n in _HELPERS]
     outer: Any = ast.parse("def outer():\n  pass").body[0]
-    inner: Any = made
+    stated: Any = ast.Expr(made) if isinstance(made, ast.Lambda) else made
+    inner: Any = stated
     if "__class__" in code.co_freevars or owner not in ("", "<locals>"):
         inner = ast.parse("class owner: pass").body[0]
-        inner.name, inner.body = owner or "owner", [made]
+        inner.name, inner.body = owner or "owner", [stated]
     names: list[ast.expr] = [ast.Name(n, ast.Store()) for n in free]
     outer.body = [ast.Assign(targets=names, value=ast.Constant(None)), inner]
     module = ast.fix_missing_locations(ast.Module([outer], []))
@@ -404,7 +443,7 @@ def _compiled(made: ast.FunctionDef, code: types.CodeType, owner: str) -> types.
         everything = compile(module, code.co_filename, "exec", dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError):
         return None
-    new = _find(everything, made.name)
+    new = _find(everything, code.co_name)
     if new is None or not hasattr(code, "co_qualname"):  # before 3.11
         return new
     return new.replace(co_qualname=code.co_qualname)

@@ -6,6 +6,8 @@ the other inputs are checked here once more, in onnxruntime.
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 from torch import nn
@@ -393,3 +395,20 @@ def test_a_choice_within_a_map_of_an_exported_program():
     program = hx.export(torch.export.export(Model(), args, strict=False).module(), args)
     xs, _, y = args
     torch.testing.assert_close(program.run(xs, torch.tensor(False), y), xs.cos() * y)
+
+
+def test_an_ensemble_by_vmap_of_functional_call(proved):
+    class Ensemble(nn.Module):
+        def __init__(self):
+            super().__init__()
+            layers = nn.ModuleList(nn.Linear(4, 3) for _ in range(3))
+            self.stacked, _ = torch.func.stack_module_state(layers)
+            self.base = copy.deepcopy(layers[0])
+
+        def one(self, parameters, x):
+            return torch.func.functional_call(self.base, parameters, (x,))
+
+        def forward(self, x):
+            return torch.vmap(self.one, in_dims=(0, None))(self.stacked, x)
+
+    proved(Ensemble(), torch.randn(5, 4), dynamic={"x": {0: "b"}}, sizes=[{"b": 2}])

@@ -275,3 +275,28 @@ def test_functions_of_modules_that_are_no_globals(make, tmp_path, monkeypatch):
     program = hx.export(function, torch.randn(2, 6), None, dynamic={"x": {1: "n"}})
     assert not program.report.escapes
     assert program.proof.ok
+
+
+def shares(k):
+    return lambda x: x[:, : int(x.shape[1] * k)]
+
+
+# Two on one line, and one that a function made.
+LAMBDAS = [lambda x: x[:, : int(x.shape[1] * 0.5)], lambda x: x * (2.0 / x.shape[1])]
+LAMBDAS += [shares(0.3), lambda x, more=3: x[:, : int(x.shape[1] ** 0.5) + more]]
+
+
+@pytest.mark.parametrize("index", range(len(LAMBDAS)))
+def test_lambdas_keep_sizes(index, proved):
+    model = Holds(LAMBDAS[index])
+    program = proved(model, torch.randn(2, 9), dynamic=WORDS, sizes=SIZES)
+    assert not program.report.escapes
+
+
+class Holds(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)

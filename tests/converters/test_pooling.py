@@ -1,0 +1,49 @@
+"""Windows over whole axes, as global pooling is written by hand."""
+
+import pytest
+import torch
+from called import Single
+from torch import nn
+from torch.nn.functional import avg_pool1d, avg_pool2d, conv1d, lp_pool2d, max_pool1d, max_pool2d
+
+import hx
+
+WHOLE = {
+    "mean": lambda x: avg_pool2d(x, x.size()[2:]),
+    "maximum": lambda x: max_pool2d(x, (x.shape[2], x.shape[3]), stride=1),
+    "strip": lambda x: avg_pool2d(x, (x.shape[2], 1)),
+    "strip of another stride": lambda x: max_pool2d(x, (2, x.shape[3]), stride=(1, 5)),
+    "made in forward": lambda x: nn.AvgPool2d(x.shape[2:])(x),
+    "norm": lambda x: lp_pool2d(x, 2, x.shape[2:]),
+    "without a batch": lambda x: avg_pool2d(x[0], x.shape[2:]),
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_a_window_that_covers_an_axis(name):
+    model = Single(WHOLE[name])
+    dynamic = {"x": {0: "b", 2: "h", 3: "w"}}
+    program = hx.export(model, torch.rand(2, 3, 6, 5), None, dynamic=dynamic)
+    assert not program.report.escapes
+    for size in [(1, 3, 4, 9), (5, 3, 7, 2)]:
+        x = torch.randn(size)
+        torch.testing.assert_close(program.run(x), model(x), equal_nan=True)
+
+
+@pytest.mark.parametrize("pool", [max_pool1d, avg_pool1d])
+def test_over_what_a_convolution_gives(pool):
+    def forward(x):
+        y = conv1d(x, torch.ones(2, 3, 2))
+        return pool(y, y.size(2)).squeeze(2)
+
+    program = hx.export(forward, torch.randn(2, 3, 8), None, dynamic={"x": {2: "t>=2"}})
+    x = torch.randn(2, 3, 5)
+    torch.testing.assert_close(program.run(x), forward(x))
+
+
+def test_a_window_that_follows_from_a_size_and_covers_no_axis_is_refused():
+    with pytest.raises(hx.HxError, match="kernel_shape"):
+        hx.export(
+            lambda x: avg_pool2d(x, x.shape[3] // 2),
+            torch.randn(1, 1, 4, 4), None, dynamic={"x": {2: "h", 3: "w"}},
+        )  # fmt: skip
