@@ -10,6 +10,7 @@ import threading
 
 import pytest
 import torch
+from called import Single
 from torch import nn
 
 import hx
@@ -288,15 +289,6 @@ LAMBDAS += [shares(0.3), lambda x, more=3: x[:, : int(x.shape[1] ** 0.5) + more]
 
 @pytest.mark.parametrize("index", range(len(LAMBDAS)))
 def test_lambdas_keep_sizes(index, proved):
-    model = Holds(LAMBDAS[index])
+    model = Single(LAMBDAS[index])
     program = proved(model, torch.randn(2, 9), dynamic=WORDS, sizes=SIZES)
     assert not program.report.escapes
-
-
-class Holds(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, x):
-        return self.function(x)
