@@ -318,7 +318,10 @@ def upright(op, a):
 
 def rotation(op, p, q, x, gap):
     """What is added to a unit matrix to turn two axes so far that x beside the diagonal is gone."""
-    none = op.Equal(x, 0)
+    # Of a matrix that has nothing left beside its diagonal, while others of the batch have, both
+    # axes are the first.
+    same = op.Greater(op.MatMul(flipped(op, p), q), 0)
+    none = op.Or(op.Equal(x, 0), same)
     theta = op.Div(gap, op.Mul(op.Where(none, 1, x), 2))
     sign = op.Where(op.Less(theta, 0), op.constant(-1, x.dtype), 1)
     t = op.Div(sign, op.Add(op.Abs(theta), op.Sqrt(op.Add(op.Mul(theta, theta), 1))))

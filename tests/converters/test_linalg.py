@@ -129,3 +129,26 @@ def test_a_matrix_without_a_factor_is_left_as_lapack_leaves_it(exported):
         factor, info = exported(partial(torch.linalg.cholesky_ex, upper=upper), x)
         assert info.tolist() == [0, 4, 1, 6]
         torch.testing.assert_close(factor, torch.linalg.cholesky_ex(x, upper=upper).L)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        torch.linalg.eigvalsh,
+        lambda a: torch.linalg.eigh(a)[0],
+        torch.linalg.svdvals,
+        torch.linalg.pinv,
+        lambda a: torch.linalg.matrix_rank(a).float(),
+    ],
+)
+def test_diagonal_matrices_beside_others(function):
+    """They are done at once, and stay as they are while the others are turned."""
+    torch.manual_seed(0)
+    other = torch.rand(2, 4, 4)
+    other = other + other.mT
+    program = hx.export(function, other, None)
+    flat = torch.zeros(4, 4)
+    flat[1:, 1:] = other[0, 1:, 1:]
+    for first in (torch.eye(4), torch.diag(torch.tensor([3.0, 1, 2, 0])), flat):
+        x = torch.stack([first, other[1]])
+        torch.testing.assert_close(program.run(x), function(x), rtol=1e-4, atol=1e-5)
