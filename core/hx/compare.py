@@ -16,6 +16,10 @@ epsilon, tanh for erf) shows there, even beside one huge value that hides it fro
 `noise`, where the caller has measured how far the model itself moves when its input moves by one
 unit in the last place, widens both for models that magnify such errors.
 
+Where that is not enough, the model itself may be asked what it gives in float64: sums of a million
+numbers, and places far from zero in an image, cost it digits, too. A result that is about as near to
+that as the model's own is right (`as_near`).
+
 NaN and inf must stand at the same places; integers, bools and strings must be equal; so must
 shapes and dtypes. Imports torch: import it late.
 """
@@ -40,6 +44,7 @@ RTOL = {  # torch.testing.assert_close's
 FLOOR = {torch.float64: 1e-15, torch.complex128: 1e-15, torch.float16: 1e-6, torch.bfloat16: 1e-6}
 LOOSEST = 0.25  # beyond that a comparison would prove nothing, whatever the dtype and the depth
 STRETCH = 1 << 22
+NEAR = 4.0  # times the model's own error, at most, and in the mean
 
 
 @dataclass(frozen=True)
@@ -91,6 +96,17 @@ def difference(got: torch.Tensor, want: torch.Tensor, tolerance: Tolerance) -> D
     if want.dtype.is_floating_point or want.dtype.is_complex:
         return _floats(got, want, tolerance)
     return _exact(got, want)
+
+
+def as_near(got: torch.Tensor, want: torch.Tensor, exact: torch.Tensor) -> bool:
+    """Whether a result is about as near to the exact one as what was expected."""
+    if not got.shape == want.shape == exact.shape or not got.numel():
+        return False
+    ours, theirs = got.double() - exact, want.double() - exact
+    if not (ours.isfinite().all() and theirs.isfinite().all()):
+        return False
+    near = ours.abs().max() <= NEAR * theirs.abs().max()
+    return bool(near and ours.square().mean() <= NEAR**2 * theirs.square().mean())
 
 
 def _exact(got: torch.Tensor, want: torch.Tensor) -> Difference:

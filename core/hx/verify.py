@@ -52,6 +52,9 @@ class Case:
     expected: Sequence[Any]
     noise: Sequence[float] | None = None
     computed: Any = None
+    exact: Sequence[
+        torch.Tensor | None
+    ] = ()  # the model's outputs in float64, where they are known
 
 
 def prove(
@@ -242,6 +245,7 @@ def _outputs(
     depth: int,
     tolerance: float | None,
 ) -> list[OutputCheck]:
+    from hx.compare import as_near
     from hx.halves import passed
 
     checks = []
@@ -260,6 +264,9 @@ def _outputs(
             **asdict(found),
             random=declared.name in chance,
         )
+        exact = case.exact[i] if i < len(case.exact) else None
+        if check.problem and check.allowed and exact is not None and as_near(got, want, exact):
+            check.problem, check.as_near = "", True
         if not check.problem:
             check.problem = sizes.check("the output", declared, got.shape)
         checks.append(check)

@@ -1,0 +1,68 @@
+"""What is beyond tolerance, and as near to the model in float64 as the model itself, is right."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from called import Plain, asked
+from torch import nn
+from torch.nn.functional import interpolate
+
+import hx
+from hx import compare, converter
+from hx.errors import VerificationError
+
+NOISE = torch.randn(1, 1, 64, 64)
+
+
+def enlarged(x):
+    return interpolate(x, size=(150, 150), mode="bilinear")
+
+
+def test_places_that_both_round_are_right_and_the_report_says_how():
+    """PyTorch and onnxruntime each round where between two elements a new one lies."""
+    program = hx.export(Plain(enlarged), NOISE, None)
+    told = program.proof.summary()
+    assert program.proof.ok and "as near to what float64 gives as the model itself" in told
+    assert any(output.as_near for case in program.proof.cases for output in case.outputs)
+    assert '"as_near": true' in program.report.to_json()
+
+
+class Enlarging(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(1, 2, 3, padding=1)
+
+    def forward(self, x):
+        return enlarged(self.conv(x))
+
+
+def test_of_a_model_with_weights_a_copy_is_asked():
+    model = Enlarging().eval()
+    before = {name: t.clone() for name, t in model.state_dict().items()}
+    assert hx.export(model, NOISE, None).proof.ok
+    for name, t in model.state_dict().items():
+        assert t.dtype == torch.float32 and torch.equal(t, before[name])
+
+
+@converter("torch.ops.aten.upsample_bilinear2d")
+def a_little_off(op, input, output_size, align_corners, scales_h=None, scales_w=None):
+    y = op.Resize(input, None, None, op.sizes(output_size), axes=[2, 3], mode="linear")
+    return op.Mul(y, 1 + 1e-4)
+
+
+def test_a_mistake_is_no_rounding():
+    with pytest.raises(VerificationError):
+        asked(Plain(enlarged), NOISE, a_little_off)
+
+
+def test_nearness_is_that_of_the_worst_and_of_the_mean():
+    exact = torch.linspace(1, 2, 1000, dtype=torch.float64)
+    want = (exact + 1e-7 * torch.sin(exact * 1e5)).float()
+    assert compare.as_near((exact + 2e-7).float(), want, exact)
+    assert not compare.as_near((exact + 2e-6).float(), want, exact)
+    one = exact.clone()
+    one[5] += 1e-5
+    assert not compare.as_near(one.float(), want, exact)
+    one[5] = float("nan")
+    assert not compare.as_near(one.float(), want, exact)
