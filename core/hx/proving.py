@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from . import dynamic, modes, structures, wire
+from . import dynamic, modes, shallow, structures, wire
 from .blend import Filled, OnTheCPU
 from .capture import Capture, called, without_weights
 from .compare import Tolerance, difference
@@ -156,17 +156,28 @@ def _noise(captured: Capture, case: Case) -> list[float]:
 def _exact(captured: Capture, case: Case) -> list[torch.Tensor | None]:
     """What the model gives in float64, where it can be asked: of a float32 one, in a copy."""
     prepared = captured.prepared
-    weights = list(prepared.root.parameters()) + list(prepared.root.buffers())
+    modules = [module for _, module in shallow.walk(prepared.root)]
+    weights = [
+        tensor
+        for module in modules
+        for held in (shallow.parameters, shallow.buffers)
+        for tensor in held(module).values()
+    ]
     kinds = {t.dtype for t in (*weights, *case.feeds.values()) if t.is_floating_point()}
     own = prepared.model is prepared.root
     if kinds - {torch.float32} or captured.drew or prepared.size > COPIED or (weights and not own):
         return []
     try:
-        model = copy.deepcopy(prepared.model).double() if own else prepared.model
+        model = copy.deepcopy(prepared.model) if own else prepared.model
+        if own and {id(m) for _, m in shallow.walk(model)} & set(map(id, modules)):
+            return []  # a copy that is the model, or has a part of it: that stays as it is
+        model = model.double() if own else model
         wider = dataclasses.replace(prepared, model=model, root=model if own else prepared.root)
         feeds = {k: t.double() if t.is_floating_point() else t for k, t in case.feeds.items()}
         found = run(dataclasses.replace(captured, prepared=wider), feeds)
-    except Exception:  # a model that names float32 in its code, or cannot be copied
+    except Exception:
+        # The model's own: it may name float32 in its code, or be nothing that can be copied. Nothing
+        # is known then, and what is beyond tolerance stays so.
         return []
     return [x if isinstance(x, torch.Tensor) and x.dtype == torch.float64 else None for x in found]
 

@@ -12,7 +12,7 @@ import hx
 from hx import compare, converter
 from hx.errors import VerificationError
 
-NOISE = torch.randn(1, 1, 64, 64)
+NOISE = torch.randn(1, 1, 64, 64, generator=torch.Generator().manual_seed(0))
 
 
 def enlarged(x):
@@ -31,6 +31,7 @@ def test_places_that_both_round_are_right_and_the_report_says_how():
 class Enlarging(nn.Module):
     def __init__(self):
         super().__init__()
+        torch.manual_seed(0)
         self.conv = nn.Conv2d(1, 2, 3, padding=1)
 
     def forward(self, x):
@@ -43,6 +44,20 @@ def test_of_a_model_with_weights_a_copy_is_asked():
     assert hx.export(model, NOISE, None).proof.ok
     for name, t in model.state_dict().items():
         assert t.dtype == torch.float32 and torch.equal(t, before[name])
+
+
+class Single(Enlarging):
+    """There is one of it: its copy is itself."""
+
+    def __deepcopy__(self, memo):
+        return self
+
+
+def test_what_cannot_be_copied_stays_as_it_is():
+    model = Single().eval()
+    with pytest.raises(VerificationError):
+        hx.export(model, NOISE * 1e3, None)
+    assert {p.dtype for p in model.parameters()} == {torch.float32}
 
 
 @converter("torch.ops.aten.upsample_bilinear2d")

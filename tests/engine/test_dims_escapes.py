@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import math
 
 import pytest
@@ -121,7 +122,7 @@ def test_what_leaves_is_told_with_its_line(name, line_of, tmp_path):
     dynamic = {"x": {0: "b"}}
     report = hx.scan(function, torch.randn(2, 3), dynamic=dynamic)
     line = line_of(function, "# here:")
-    kind = open(__file__).read().splitlines()[line - 1].rpartition("# here: ")[2]  # noqa: SIM115, PTH123
+    kind = linecache.getline(__file__, line).rstrip().rpartition("# here: ")[2]
     assert {(e.kind, e.where.file, e.where.line) for e in report.escapes} == {
         (kind, __file__, line)
     }
