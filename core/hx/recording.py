@@ -41,7 +41,7 @@ from .views import read_family
 _local = threading.local()
 # Where sizes are reckoned with on behalf of whoever called.
 _CARRIERS = {dims.__file__, patching.__file__} | {
-    str(Path(__file__).with_name(f"{name}.py")) for name in ("carriers", "respelling")
+    str(Path(__file__).with_name(f"{name}.py")) for name in ("carriers", "spellings")
 }
 
 

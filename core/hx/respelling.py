@@ -18,18 +18,14 @@ import dis
 import functools
 import inspect
 import linecache
-import operator
-import sys
 import types
 from builtins import len, max, range  # their own: `world` hooks those of the model
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
-import torch
+from . import patching, reach
+from .spellings import HELPERS, KINDS, OPERATORS
 
-from . import dims, patching, shallow
-
-_SKIPPED = ("torch", "numpy", "math", "typing", "builtins", "functools", "collections")
 _RUNS_LATER = (
     inspect.CO_GENERATOR
     | inspect.CO_COROUTINE
@@ -43,7 +39,7 @@ def hooks(recording: Any) -> dict[Any, Callable]:
     if not recording.builder.sizes.named:
         return {}
     found = {}
-    for function in _reachable(recording):
+    for function in reach.reachable(recording):
         # What a user's rewrite makes of a function is no longer what is written there.
         copy = None if patching.is_hooked(function) else respelled(function)
         if copy is not None:
@@ -54,223 +50,6 @@ def hooks(recording: Any) -> dict[Any, Callable]:
 def _instead(copy: Callable) -> Callable:
     return lambda original, args, kwargs: copy(*args, **kwargs)
 
-
-# What the copies call.
-
-
-def whole(x: Any, *more: Any) -> Any:
-    """int(x)"""
-    real = isinstance(x, torch.Tensor) and x.numel() == 1 and x.is_floating_point()
-    x = x.item() if real and not more else _number(x)
-    if more or not dims.is_dynamic(x):
-        return int(x, *more)
-    return dims.DimFloat.whole(x, "trunc") if type(x) is dims.DimFloat else x
-
-
-def real(x: Any) -> Any:
-    """float(x)"""
-    x = _number(x)
-    return x * 1.0 if dims.is_dynamic(x) else float(x)
-
-
-def _number(x: Any) -> Any:
-    """That of a tensor of whole numbers, asked for by the name that the doors know."""
-    whole = isinstance(x, torch.Tensor) and x.numel() == 1 and not x.dtype.is_floating_point
-    return x.item() if whole and not x.dtype.is_complex else x
-
-
-def count(x: Any) -> Any:
-    """x.numel(), which a shape has as well"""
-    if isinstance(x, torch.Size) and any(map(dims.is_dynamic, x)):
-        total = 1
-        for n in x:
-            total = n * total
-        return total
-    return x.numel()
-
-
-_KINDS: dict[str, torch.dtype | None] = {
-    "Tensor": None,
-    "HalfTensor": torch.float16,
-    "FloatTensor": torch.float32,
-    "DoubleTensor": torch.float64,
-    "ByteTensor": torch.uint8,
-    "ShortTensor": torch.int16,
-    "IntTensor": torch.int32,
-    "LongTensor": torch.int64,
-    "BoolTensor": torch.bool,
-}
-_MAKERS: dict[Any, torch.dtype | None] = {getattr(torch, n): kind for n, kind in _KINDS.items()}
-
-
-def made(maker: Any, *given: Any) -> Any:
-    """torch.Tensor([n, 1]) or torch.LongTensor(2, n), which no door sees, by names of today"""
-    if isinstance(maker, type) and maker in _MAKERS:
-        kind = _MAKERS[maker] or torch.get_default_dtype()
-        sizes = given[0] if isinstance(given[0], torch.Size) else given
-        if any(map(dims.is_dynamic, sizes)):
-            return torch.empty(sizes, dtype=kind)
-        if _has_size(given[0]):
-            return torch.tensor(given[0], dtype=kind)
-    return maker(*given)
-
-
-def _has_size(numbers: Any) -> bool:
-    if isinstance(numbers, (list, tuple)):
-        return any(map(_has_size, numbers))
-    return dims.is_dynamic(numbers)
-
-
-def at(container: Any, index: Any) -> Any:
-    """container[index]"""
-    if type(index) is dims.Dim and isinstance(container, (list, tuple, str, bytes, range)):
-        dims.leaving("index", f"item {index.poly} of a {type(container).__name__}")
-    return container[index]
-
-
-def part(container: Any, start: Any, stop: Any, step: Any) -> Any:
-    """container[start:stop:step]"""
-    if isinstance(container, (list, tuple, str, bytes, range)):
-        for n in (start, stop, step):
-            if type(n) is dims.Dim:
-                dims.leaving("index", f"items up to {n.poly} of a {type(container).__name__}")
-    return container[slice(start, stop, step)]
-
-
-def _left(function: Callable, reflected: Callable) -> Callable:
-    """An operator that asks the size on the right, where a float stands on the left."""
-
-    def applied(x: Any, y: Any) -> Any:
-        if type(x) is float and type(y) is dims.Dim:
-            return reflected(y, x)
-        return function(x, y)
-
-    return applied
-
-
-_OPERATORS: dict[type, tuple[str, Callable, str]] = {
-    ast.Add: ("added", operator.add, "add"),
-    ast.Sub: ("subtracted", operator.sub, "sub"),
-    ast.Mult: ("multiplied", operator.mul, "mul"),
-    ast.Div: ("divided", operator.truediv, "truediv"),
-    ast.FloorDiv: ("floored", operator.floordiv, "floordiv"),
-    ast.Mod: ("left_over", operator.mod, "mod"),
-    ast.Pow: ("raised", operator.pow, "pow"),
-}
-_HELPERS: dict[str, Callable] = {
-    "whole": whole,
-    "real": real,
-    "count": count,
-    "made": made,
-    "at": at,
-    "part": part,
-}
-for _name, _function, _word in _OPERATORS.values():
-    _HELPERS[_name] = _left(_function, getattr(dims.Dim, f"__r{_word}__"))
-    # Each in place as well: x *= n.
-    _HELPERS[f"{_name}_there"] = _left(
-        getattr(operator, f"i{_word}"), getattr(dims.Dim, f"__r{_word}__")
-    )
-
-
-# Which functions.
-
-
-def _reachable(recording: Any) -> Iterator[types.FunctionType]:
-    """The functions that the model's own code names, beginning with its forwards.
-
-    Its own code is what lies beside a forward; what that imports is followed in its own module.
-    """
-    owners: dict[type, None] = {}
-    front = _functions([recording.model])
-    for _, module in recording.modules:
-        owners.update(dict.fromkeys(type(module).__mro__))
-        front += _functions(x for _, x in shallow.own(module))
-    runs = ("forward", "__call__")
-    begins = [c for c in owners if any(n in vars(c) for n in runs) and not _foreign(c.__module__)]
-    for kind in begins:
-        front += _functions(vars(kind)[n] for n in runs if n in vars(kind))
-    near = {c.__module__ for c in begins} | {f.__module__ for f in front}
-    own = [vars(c) for c in owners if c.__module__ in near]
-    seen = set()
-    while front:
-        function = front.pop()
-        if function in seen or _foreign(function.__module__):
-            continue
-        seen.add(function)
-        yield function
-        names = _names(function.__code__)
-        for space in own:
-            if not names.isdisjoint(space):
-                front += _functions(space[n] for n in names & space.keys())
-        for thing in _named(names, function):
-            home = getattr(thing, "__module__", None)
-            if _family(home) == _family(function.__module__) or (
-                function.__module__ in near and home is not None
-            ):
-                front += _functions(vars(thing).values() if isinstance(thing, type) else [thing])
-
-
-def _family(module: Any) -> Any:
-    """The package that a module belongs to."""
-    return module.partition(".")[0] if isinstance(module, str) else module
-
-
-def _named(names: frozenset[str], function: types.FunctionType) -> Iterator[Any]:
-    """Globals by these names, and what modules among them hold by these names, and so on.
-
-    Modules may also be imported in the function, or around it.
-    """
-    around = [c.cell_contents for c in function.__closure__ or () if _filled(c)]
-    waiting = [*_by(names, function.__globals__), *_by(names, sys.modules)]
-    waiting += [thing for thing in around if isinstance(thing, types.ModuleType)]
-    seen = set()
-    while waiting:
-        thing = waiting.pop()
-        if not isinstance(thing, types.ModuleType):
-            yield thing
-        elif thing.__name__ not in seen and not _foreign(thing.__name__):
-            seen.add(thing.__name__)
-            waiting += _by(names, vars(thing))
-
-
-def _by(names: frozenset[str], space: dict[str, Any]) -> list[Any]:
-    return [space[name] for name in names & space.keys()]
-
-
-def _foreign(module: Any) -> bool:
-    return not isinstance(module, str) or module.partition(".")[0] in _SKIPPED
-
-
-@functools.lru_cache(maxsize=4096)
-def _names(code: types.CodeType) -> frozenset[str]:
-    inside = [_names(const) for const in code.co_consts if isinstance(const, types.CodeType)]
-    return frozenset(code.co_names).union(*inside)
-
-
-def _functions(things: Iterable[Any]) -> list[types.FunctionType]:
-    """The plain functions in methods, properties, and under decorators."""
-    found = []
-    for thing in things:
-        thing = getattr(thing, "__func__", thing)
-        thing = getattr(thing, "fget", thing) if isinstance(thing, property) else thing
-        if not isinstance(thing, types.FunctionType):
-            continue
-        found.append(thing)
-        inside = [c.cell_contents for c in thing.__closure__ or () if _filled(c)]
-        found += [f for f in inside if isinstance(f, types.FunctionType)]
-    return found
-
-
-def _filled(cell: types.CellType) -> bool:
-    try:
-        _ = cell.cell_contents
-    except ValueError:
-        return False
-    return True
-
-
-# How one is respelled.
 
 # By identity: codes of two files that say the same are equal. The first one keeps the id taken.
 _known: dict[int, tuple[types.CodeType, types.CodeType | None]] = {}
@@ -287,7 +66,7 @@ def respelled(function: types.FunctionType) -> Callable | None:
     if new is None or not function.__globals__.keys().isdisjoint(("int", "float")):
         return None
     cells = dict(zip(code.co_freevars, function.__closure__ or ()))
-    cells.update((f"_hx_{name}", types.CellType(helper)) for name, helper in _HELPERS.items())
+    cells.update((f"_hx_{name}", types.CellType(helper)) for name, helper in HELPERS.items())
     if not cells.keys() >= set(new.co_freevars):
         return None
     made = types.FunctionType(
@@ -302,8 +81,8 @@ def _may_lose(code: types.CodeType) -> bool:
     """Whether it names int or float, has a float in it, or computes beside something's shape."""
     if code.co_flags & _RUNS_LATER or code.co_name.strip("<>") not in (code.co_name, "lambda"):
         return False
-    words = set(_names(code))
-    return bool(words & {"int", "float", "shape", "size", "numel", *_KINDS}) or any(
+    words = set(reach.names(code))
+    return bool(words & {"int", "float", "shape", "size", "numel", *KINDS}) or any(
         type(c) is float for c in code.co_consts
     )
 
@@ -429,7 +208,7 @@ def _compiled(
     made: ast.FunctionDef | ast.Lambda, code: types.CodeType, owner: str
 ) -> types.CodeType | None:
     """Inside of its class, for names with two underscores and super(), and of its closure."""
-    free = [n for n in code.co_freevars if n != "__class__"] + [f"_hx_{n}" for n in _HELPERS]
+    free = [n for n in code.co_freevars if n != "__class__"] + [f"_hx_{n}" for n in HELPERS]
     outer: Any = ast.parse("def outer():\n  pass").body[0]
     stated: Any = ast.Expr(made) if isinstance(made, ast.Lambda) else made
     inner: Any = stated
@@ -472,14 +251,14 @@ class _Speller(ast.NodeTransformer):
 
     def visit_BinOp(self, node: ast.BinOp) -> Any:
         self.generic_visit(node)
-        kind = _OPERATORS.get(type(node.op))
+        kind = OPERATORS.get(type(node.op))
         if kind is None or not _maybe_float(node.left) or not _maybe_size(node.right):
             return node
         return self._called(node, kind[0], node.left, node.right)
 
     def visit_AugAssign(self, node: ast.AugAssign) -> Any:
         self.generic_visit(node)
-        kind = _OPERATORS.get(type(node.op))
+        kind = OPERATORS.get(type(node.op))
         if kind is None or not isinstance(node.target, ast.Name) or not _maybe_size(node.value):
             return node
         old = ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target)
@@ -491,7 +270,7 @@ class _Speller(ast.NodeTransformer):
         if isinstance(node.func, ast.Attribute) and node.func.attr == "numel" and not node.args:
             return self._called(node, "count", node.func.value)
         name = node.func.id if isinstance(node.func, ast.Name) else ""
-        if getattr(node.func, "attr", name) in _KINDS and node.args and not node.keywords:
+        if getattr(node.func, "attr", name) in KINDS and node.args and not node.keywords:
             return self._called(node, "made", node.func, *node.args)
         helper = {"int": "whole", "float": "real"}.get(name)
         plain = (

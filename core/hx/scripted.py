@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from . import dims, respelling
+from . import dims, spellings
 from .errors import Unsupported, Where
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ _COMPARED: dict[str, Callable] = {
 _PLAIN: dict[str, Callable] = {
     **_ARITHMETIC,
     **_COMPARED,
-    "Int": respelling.whole, "Float": respelling.real, "Bool": bool, "str": str,
+    "Int": spellings.whole, "Float": spellings.real, "Bool": bool, "str": str,
     "ceil": math.ceil, "floor": math.floor, "round": round, "sqrt": math.sqrt, "log": math.log,
     "exp": math.exp, "sin": math.sin, "cos": math.cos, "min": min, "max": max,
     "__and__": operator.and_, "__or__": operator.or_, "__not__": operator.not_,
@@ -109,14 +109,14 @@ _FORMATS = [torch.contiguous_format, torch.preserve_format, torch.channels_last,
 _ASKED: dict[str, Callable] = {
     "aten::size": lambda x, dim=None: list(x.shape) if dim is None else x.shape[dim],
     "aten::dim": lambda x: x.dim(),
-    "aten::numel": respelling.count,
+    "aten::numel": spellings.count,
     "aten::len": lambda x: x.shape[0],
     "aten::item": lambda x: _item(x),
-    "aten::Int": respelling.whole,
-    "aten::Float": respelling.real,
+    "aten::Int": spellings.whole,
+    "aten::Float": spellings.real,
     "aten::Bool": bool,
-    "aten::IntImplicit": respelling.whole,
-    "aten::FloatImplicit": respelling.real,
+    "aten::IntImplicit": spellings.whole,
+    "aten::FloatImplicit": spellings.real,
     "aten::ScalarImplicit": lambda x: _item(x),
     "aten::is_floating_point": lambda x: x.is_floating_point(),
     "prim::dtype": lambda x: _DTYPES.index(x.dtype),

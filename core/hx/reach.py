@@ -1,0 +1,107 @@
+"""The functions that a model can reach by name: those that may have to be respelled."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import types
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from . import shallow
+
+_SKIPPED = ("torch", "numpy", "math", "typing", "builtins", "functools", "collections")
+
+
+def reachable(recording: Any) -> Iterator[types.FunctionType]:
+    """The functions that the model's own code names, beginning with its forwards.
+
+    Its own code is what lies beside a forward; what that imports is followed in its own module.
+    """
+    owners: dict[type, None] = {}
+    front = _functions([recording.model])
+    for _, module in recording.modules:
+        owners.update(dict.fromkeys(type(module).__mro__))
+        front += _functions(x for _, x in shallow.own(module))
+    runs = ("forward", "__call__")
+    begins = [c for c in owners if any(n in vars(c) for n in runs) and not _foreign(c.__module__)]
+    for kind in begins:
+        front += _functions(vars(kind)[n] for n in runs if n in vars(kind))
+    near = {c.__module__ for c in begins} | {f.__module__ for f in front}
+    own = [vars(c) for c in owners if c.__module__ in near]
+    seen = set()
+    while front:
+        function = front.pop()
+        if function in seen or _foreign(function.__module__):
+            continue
+        seen.add(function)
+        yield function
+        said = names(function.__code__)
+        for space in own:
+            if not said.isdisjoint(space):
+                front += _functions(space[n] for n in said & space.keys())
+        for thing in _named(said, function):
+            home = getattr(thing, "__module__", None)
+            if _family(home) == _family(function.__module__) or (
+                function.__module__ in near and home is not None
+            ):
+                front += _functions(vars(thing).values() if isinstance(thing, type) else [thing])
+
+
+def _family(module: Any) -> Any:
+    """The package that a module belongs to."""
+    return module.partition(".")[0] if isinstance(module, str) else module
+
+
+def _named(names: frozenset[str], function: types.FunctionType) -> Iterator[Any]:
+    """Globals by these names, and what modules among them hold by these names, and so on.
+
+    Modules may also be imported in the function, or around it.
+    """
+    around = [c.cell_contents for c in function.__closure__ or () if _filled(c)]
+    waiting = [*_by(names, function.__globals__), *_by(names, sys.modules)]
+    waiting += [thing for thing in around if isinstance(thing, types.ModuleType)]
+    seen = set()
+    while waiting:
+        thing = waiting.pop()
+        if not isinstance(thing, types.ModuleType):
+            yield thing
+        elif thing.__name__ not in seen and not _foreign(thing.__name__):
+            seen.add(thing.__name__)
+            waiting += _by(names, vars(thing))
+
+
+def _by(names: frozenset[str], space: dict[str, Any]) -> list[Any]:
+    return [space[name] for name in names & space.keys()]
+
+
+def _foreign(module: Any) -> bool:
+    return not isinstance(module, str) or module.partition(".")[0] in _SKIPPED
+
+
+@functools.lru_cache(maxsize=4096)
+def names(code: types.CodeType) -> frozenset[str]:
+    inside = [names(const) for const in code.co_consts if isinstance(const, types.CodeType)]
+    return frozenset(code.co_names).union(*inside)
+
+
+def _functions(things: Iterable[Any]) -> list[types.FunctionType]:
+    """The plain functions in methods, properties, and under decorators."""
+    found = []
+    for thing in things:
+        thing = getattr(thing, "__func__", thing)
+        thing = getattr(thing, "fget", thing) if isinstance(thing, property) else thing
+        if not isinstance(thing, types.FunctionType):
+            continue
+        found.append(thing)
+        inside = [c.cell_contents for c in thing.__closure__ or () if _filled(c)]
+        found += [f for f in inside if isinstance(f, types.FunctionType)]
+    return found
+
+
+def _filled(cell: types.CellType) -> bool:
+    try:
+        _ = cell.cell_contents
+    except ValueError:
+        return False
+    return True
