@@ -165,18 +165,25 @@ def reshaped(op, x, sizes):
 def loop(op, count, states, step, go_on=None):
     """Does `step(i, *states)` as often as `count` says, and while `go_on(*states)` holds.
 
-    States keep their shapes and dtypes. Returns the last ones.
+    States keep their shapes and dtypes. Returns the last ones. Complex ones go round as pairs of
+    real numbers.
     """
+    whole = [s.dtype.is_complex for s in states]
+    carried = [op.pair(s) if z else s for s, z in zip(states, whole)]
     inputs = [op.input(torch.int64, ()), op.input(torch.bool, ())]
-    inputs += [op.input(s.dtype, s.shape) for s in states]
+    inputs += [op.input(s.dtype, s.shape) for s in carried]
+
+    def seen(values):
+        return [op.joined(v) if z else v for v, z in zip(values, whole)]
 
     def once(i, _, *values):
-        new = step(i, *values)
-        return op.constant(True) if go_on is None else go_on(*new), *new
+        new = step(i, *seen(values))
+        more = op.constant(True) if go_on is None else go_on(*new)
+        return more, *(op.pair(v) if z else v for v, z in zip(new, whole))
 
     first = None if go_on is None else go_on(*states)
     trips = count if count is None or is_value(count) else op.constant(count)
-    found = op.Loop(trips, first, *states, body=op.body(once, *inputs), outputs=len(states))
-    for value, state in zip(found, states):
+    found = op.Loop(trips, first, *carried, body=op.body(once, *inputs), outputs=len(states))
+    for value, state in zip(found, carried):
         value.sized(state.shape)
-    return found
+    return seen(found)

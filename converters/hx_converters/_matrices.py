@@ -1,6 +1,7 @@
 """Factoring matrices, which ONNX has no operators for, one row or column at a time in a Loop.
 
-Everything is computed in float64, for any batch of matrices, at sizes that may vary.
+Everything is computed in float64, for any batch of matrices, of real or complex numbers, at sizes
+that may vary.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from ._common import counted, loop
 
 
 def wide(op, x):
-    return op.cast(x, torch.float64)
+    return op.cast(x, torch.complex128 if x.dtype.is_complex else torch.float64)
 
 
 def flipped(op, x):
@@ -21,11 +22,51 @@ def flipped(op, x):
     return op.Transpose(x, perm=axes)
 
 
+def conjugate(op, x):
+    if not x.dtype.is_complex:
+        return x
+    real, imaginary = op.parts(x, whole=True)
+    return op.complex(real, op.Neg(imaginary))
+
+
+def mirrored(op, x):
+    """The transposed matrices; complex ones conjugated."""
+    return conjugate(op, flipped(op, x))
+
+
+def real_part(op, x):
+    return op.parts(x)[0] if x.dtype.is_complex else x
+
+
+def squared(op, x):
+    """The squares of lengths, number by number."""
+    parts = op.parts(x, whole=True) if x.dtype.is_complex else [x]
+    squares = [op.Mul(part, part) for part in parts]
+    return op.Add(*squares) if x.dtype.is_complex else squares[0]
+
+
+def direction(op, x):
+    """The sign of each number; of complex ones, each by its length."""
+    if not x.dtype.is_complex:
+        return op.Sign(x)
+    size = op.Abs(x)
+    return op.Div(x, op.Where(op.Equal(size, 0), 1, size))
+
+
 def eye_like(op, x, size):
     """A unit matrix for each matrix of a batch."""
     steps = counted(op, size)
     one = op.cast(op.Equal(op.Unsqueeze(steps, [1]), steps), x.dtype)
     return op.Expand(one, op.sizes([*x.shape[:-2], size, size]))
+
+
+def with_real_diagonal(op, a):
+    """Square matrices, without what is imaginary in their diagonals."""
+    if not a.dtype.is_complex:
+        return a
+    real, imaginary = op.parts(a, whole=True)
+    one = op.cast(eye_like(op, real, a.shape[-1]), torch.bool)
+    return op.complex(real, op.Where(one, 0, imaginary))
 
 
 def broadcast_batches(op, a, b):
@@ -47,10 +88,17 @@ def _row(op, m, at):
     return op.GatherElements(m, index, axis=m.rank - 2)
 
 
+def _size(op, x):
+    """By which LAPACK tells the largest of some numbers."""
+    if not x.dtype.is_complex:
+        return op.Abs(x)
+    return op.Add(*(op.Abs(part) for part in op.parts(x, whole=True)))
+
+
 def _pivot(op, m, i, rows):
     """Column i, and the row at or below i where it is largest."""
     column = op.Gather(m, i, axis=m.rank - 1)
-    size = op.Where(op.Less(rows, i), -1.0, op.Abs(column))
+    size = op.Where(op.Less(rows, i), -1.0, _size(op, column))
     return column, op.ArgMax(size, axis=size.rank - 1, keepdims=1)
 
 
@@ -144,7 +192,7 @@ def permutation(op, pivots, size, dtype):
 
 
 def cholesky(op, a):
-    """L of a = L @ L^T, column by column; and info: as LAPACK, stops at a square that has no root."""
+    """L of a = L @ L^H, column by column; and info: as LAPACK, stops at a square that has no root."""
     a = wide(op, a)
     n = a.shape[-1]
     places = counted(op, n)
@@ -155,8 +203,8 @@ def cholesky(op, a):
             op.Less(places, j), op.Gather(lower, op.Reshape(j, [1]), axis=a.rank - 2), 0
         )
         column = op.Gather(lower, op.Reshape(j, [1]), axis=a.rank - 1)
-        rest = op.Sub(column, op.MatMul(lower, flipped(op, done)))
-        square = op.Gather(rest, op.Reshape(j, [1]), axis=a.rank - 2)
+        rest = op.Sub(column, op.MatMul(lower, mirrored(op, done)))
+        square = real_part(op, op.Gather(rest, op.Reshape(j, [1]), axis=a.rank - 2))
         none = op.Squeeze(op.Not(op.Greater(square, 0)), [a.rank - 2, a.rank - 1])
         info = noted(op, info, none, j)
         good = op.Unsqueeze(op.Equal(info, 0), [-1, -2])
@@ -186,15 +234,17 @@ def reflected(op, a):
         below = op.Unsqueeze(op.Greater(rows, k), [-1])
         head = op.Gather(column, op.Reshape(k, [1]), axis=a.rank - 2)
         tail = op.Where(below, column, 0)
-        squares = op.ReduceSum(op.Mul(tail, tail), [a.rank - 2])
+        squares = op.ReduceSum(squared(op, tail), [a.rank - 2])
         flat = op.Equal(squares, 0)  # nothing to reflect
-        norm = op.Sqrt(op.Add(op.Mul(head, head), squares))
-        beta = op.Where(op.Less(head, 0), norm, op.Neg(norm))
+        if a.dtype.is_complex:  # but what makes the head a real number
+            flat = op.And(flat, op.Equal(op.parts(head, whole=True)[1], 0))
+        norm = op.Sqrt(op.Add(squared(op, head), squares))
+        beta = op.Where(op.Less(real_part(op, head), 0), norm, op.Neg(norm))
         safe = op.Where(flat, 1, op.Sub(head, beta))
         v = op.Add(op.Div(tail, safe), op.cast(op.Unsqueeze(op.Equal(rows, k), [-1]), a.dtype))
         tau = op.Where(flat, 0, op.Div(op.Sub(beta, head), op.Where(flat, 1, beta)))
-        r = op.Sub(r, op.Mul(tau, op.MatMul(v, op.MatMul(flipped(op, v), r))))
-        q = op.Sub(q, op.Mul(tau, op.MatMul(op.MatMul(q, v), flipped(op, v))))
+        r = op.Sub(r, op.Mul(conjugate(op, tau), op.MatMul(v, op.MatMul(mirrored(op, v), r))))
+        q = op.Sub(q, op.Mul(tau, op.MatMul(op.MatMul(q, v), mirrored(op, v))))
         kept = op.Where(op.And(below, op.Equal(columns, k)), v, kept)
         factors = op.Where(op.Equal(places, k), op.Squeeze(tau, [a.rank - 1]), factors)
         return q, r, kept, factors
@@ -213,20 +263,20 @@ def reflections(op, v, factors):
         one = op.cast(op.Unsqueeze(op.Equal(rows, k), [-1]), v.dtype)
         column = op.Add(op.Where(op.Unsqueeze(op.Greater(rows, k), [-1]), column, 0), one)
         tau = op.Unsqueeze(op.Gather(factors, op.Reshape(k, [1]), axis=factors.rank - 1), [-1])
-        return (op.Sub(q, op.Mul(tau, op.MatMul(op.MatMul(q, column), flipped(op, column)))),)
+        return (op.Sub(q, op.Mul(tau, op.MatMul(op.MatMul(q, column), mirrored(op, column)))),)
 
     return loop(op, factors.shape[-1], [q], step)[0]
 
 
 def eigen(op, a):
-    """Eigenvalues, smallest first, and vectors of symmetric matrices, by Jacobi's rotations.
+    """Eigenvalues, smallest first, and vectors of symmetric (or Hermitian) matrices, by Jacobi's rotations.
 
     Each turn takes the largest element beside the diagonal of each matrix away.
     """
     a = wide(op, a)
     n = a.shape[-1]
     if type(n) is int and n == 0:
-        return op.Reshape(a, op.sizes(a.shape[:-1]), allowzero=1), a
+        return op.Reshape(real_part(op, a), op.sizes(a.shape[:-1]), allowzero=1), a
     steps = counted(op, n)
     upper = op.Less(op.Unsqueeze(steps, [1]), steps)
     small = op.Mul(op.ReduceMax(op.Abs(a), [a.rank - 2, a.rank - 1]), 1e-15)
@@ -235,7 +285,7 @@ def eigen(op, a):
         return op.Where(upper, op.Abs(m), 0)
 
     def hot(at):
-        return op.cast(op.Unsqueeze(op.Equal(steps, at), [-1]), a.dtype)
+        return op.cast(op.Unsqueeze(op.Equal(steps, at), [-1]), torch.float64)
 
     def entry(m, left, right):
         return op.MatMul(flipped(op, left), op.MatMul(m, right))
@@ -245,10 +295,10 @@ def eigen(op, a):
         at = op.ArgMax(flat, axis=a.rank - 2, keepdims=1)
         width = op.constant(max(n, 1))
         p, q = hot(op.Div(at, width)), hot(op.Mod(at, width))
-        gap = op.Sub(entry(m, q, q), entry(m, p, p))
+        gap = op.Sub(entry(real_part(op, m), q, q), entry(real_part(op, m), p, p))
         turn = rotation(op, p, q, entry(m, p, q), gap)
         m = op.Add(m, op.MatMul(m, turn))
-        m = op.Add(m, op.MatMul(flipped(op, turn), m))
+        m = op.Add(m, op.MatMul(mirrored(op, turn), m))
         return m, op.Add(v, op.MatMul(v, turn))
 
     def go_on(m, v):
@@ -256,8 +306,8 @@ def eigen(op, a):
         return op.cast(op.ReduceMax(large, keepdims=0), torch.bool)
 
     m, v = loop(op, 30 * n * n + 1, [a, eye_like(op, a, n)], step, go_on)
-    one = op.cast(op.Equal(op.Unsqueeze(steps, [1]), steps), a.dtype)
-    values = op.ReduceSum(op.Mul(m, one), [a.rank - 1], keepdims=0)
+    one = op.cast(op.Equal(op.Unsqueeze(steps, [1]), steps), torch.float64)
+    values = op.ReduceSum(op.Mul(real_part(op, m), one), [a.rank - 1], keepdims=0)
     values, order = op.TopK(values, op.sizes([n]), axis=a.rank - 2, largest=0, outputs=2)
     order = op.Expand(op.Unsqueeze(order, [-2]), op.sizes(a.shape))
     return values, op.GatherElements(v, order, axis=a.rank - 1)
@@ -267,22 +317,22 @@ def upright(op, a):
     """Of matrices in float64: a @ V, whose columns are at right angles, longest first, and V.
 
     One-sided rotations of Jacobi: each turn takes the pair of columns that is furthest from right
-    angles. Unlike the eigenvalues of a^T a, short columns keep all of their digits.
+    angles. Unlike the eigenvalues of a^H a, short columns keep all of their digits.
     """
     n = a.shape[-1]
     if any(type(m) is int and m == 0 for m in a.shape):
         return [a, eye_like(op, a, n)]
     steps = counted(op, n)
     upper = op.Less(op.Unsqueeze(steps, [1]), steps)
-    one = op.cast(op.Equal(op.Unsqueeze(steps, [1]), steps), a.dtype)
+    one = op.cast(op.Equal(op.Unsqueeze(steps, [1]), steps), torch.float64)
 
     def hot(at):
-        return op.cast(op.Unsqueeze(op.Equal(steps, at), [-1]), a.dtype)
+        return op.cast(op.Unsqueeze(op.Equal(steps, at), [-1]), torch.float64)
 
     def angles(w):
         """Cosines between columns, 0 beside one that is nothing but rounding; and products."""
-        products = op.MatMul(flipped(op, w), w)
-        squares = op.ReduceSum(op.Mul(products, one), [a.rank - 1], keepdims=1)
+        products = op.MatMul(mirrored(op, w), w)
+        squares = op.ReduceSum(op.Mul(real_part(op, products), one), [a.rank - 1], keepdims=1)
         least = op.Mul(op.ReduceMax(squares, [a.rank - 2]), 1e-30)
         lengths = op.Sqrt(op.Where(op.Greater(squares, least), squares, 0))
         long = op.MatMul(lengths, flipped(op, lengths))
@@ -299,16 +349,16 @@ def upright(op, a):
         at = op.ArgMax(flat, axis=a.rank - 2, keepdims=1)
         width = op.constant(max(n, 1))
         p, q = hot(op.Div(at, width)), hot(op.Mod(at, width))
-        turn = rotation(op, p, q, entry(products, p, q),
-                        op.Sub(entry(products, q, q), entry(products, p, p)))  # fmt: skip
+        gap = op.Sub(*(entry(real_part(op, products), axis, axis) for axis in (q, p)))
+        turn = rotation(op, p, q, entry(products, p, q), gap)
         return op.Add(w, op.MatMul(w, turn)), op.Add(v, op.MatMul(v, turn))
 
     def go_on(w, v):
-        large = op.cast(op.Greater(angles(w)[0], op.constant(1e-15, a.dtype)), torch.int32)
+        large = op.cast(op.Greater(angles(w)[0], op.constant(1e-15, torch.float64)), torch.int32)
         return op.cast(op.ReduceMax(large, keepdims=0), torch.bool)
 
     w, v = loop(op, 30 * n * n + 1, [a, eye_like(op, a, n)], step, go_on)
-    lengths = op.ReduceSum(op.Mul(w, w), [a.rank - 2], keepdims=0)
+    lengths = op.ReduceSum(squared(op, w), [a.rank - 2], keepdims=0)
     _, order = op.TopK(lengths, op.sizes([n]), axis=a.rank - 2, outputs=2)
     order = op.Unsqueeze(order, [-2])
     return [
@@ -318,6 +368,9 @@ def upright(op, a):
 
 def rotation(op, p, q, x, gap):
     """What is added to a unit matrix to turn two axes so far that x beside the diagonal is gone."""
+    phase = None
+    if x.dtype.is_complex:  # a turn that makes it real, and one of real numbers
+        phase, x = direction(op, x), op.Abs(x)
     # Of a matrix that has nothing left beside its diagonal, while others of the batch have, both
     # axes are the first.
     same = op.Greater(op.MatMul(flipped(op, p), q), 0)
@@ -333,4 +386,7 @@ def rotation(op, p, q, x, gap):
         return op.MatMul(left, flipped(op, right))
 
     straight = op.Mul(op.Sub(c, 1), op.Add(outer(p, p), outer(q, q)))
-    return op.Add(straight, op.Mul(s, op.Sub(outer(p, q), outer(q, p))))
+    there, back = outer(p, q), outer(q, p)
+    if phase is not None:
+        there, back = op.Mul(there, phase), op.Mul(back, conjugate(op, phase))
+    return op.Add(straight, op.Mul(s, op.Sub(there, back)))

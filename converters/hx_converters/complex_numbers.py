@@ -13,6 +13,7 @@ from hx.registration import registrations
 from . import (
     arithmetic,
     comparison,
+    composites,
     convolution,
     copies,
     creation,
@@ -22,6 +23,9 @@ from . import (
     elementwise,
     indexing,
     linalg,
+    linalg_factors,
+    linalg_solving,
+    linalg_spectra,
     linear,
     ordering,
     padding,
@@ -59,7 +63,8 @@ AS_FOR_REAL = {
         index_select gather take take_along_dim masked_select nn.functional.embedding embedding
         Tensor.copy_ fill ops.aten.zero""",
     scattering: """index_put index_copy index_add index_fill scatter scatter_add put masked_scatter
-        select_scatter slice_scatter Tensor.fill_diagonal_""",
+        select_scatter slice_scatter Tensor.fill_diagonal_ ops.aten._unsafe_masked_index
+        ops.aten._unsafe_masked_index_put_accumulate""",
     diagonals: """diagonal linalg.diagonal diag_embed diag diagflat diagonal_scatter trace tril
         triu""",
     windows: "Tensor.unfold ops.aten.im2col",
@@ -67,9 +72,17 @@ AS_FOR_REAL = {
         nn.functional.conv_transpose1d nn.functional.conv_transpose2d
         nn.functional.conv_transpose3d""",
     statistics: "var std var_mean std_mean",
-    linalg: "linalg.cross cross",
+    linalg: """linalg.cross cross linalg.matrix_norm linalg.cond linalg.matrix_exp matrix_exp""",
+    linalg_solving: """linalg.solve linalg.solve_ex ops.aten._linalg_solve_ex linalg.inv inverse
+        linalg.inv_ex linalg.solve_triangular triangular_solve linalg.det det linalg.slogdet
+        slogdet""",
+    linalg_factors: """linalg.cholesky cholesky linalg.cholesky_ex cholesky_solve
+        linalg.lu_factor_ex ops.aten.linalg_lu_factor_ex linalg.lu_factor linalg.lu lu_unpack
+        linalg.lu_solve lu_solve linalg.qr qr geqrf linalg.householder_product orgqr ormqr""",
+    linalg_spectra: """linalg.eigvalsh linalg.eigh ops.aten._linalg_eigh linalg.svdvals linalg.svd
+        ops.aten._linalg_svd linalg.pinv pinverse linalg.lstsq linalg.matrix_rank""",
     padding: "nn.functional.pad constant_pad_nd",
-    ordering: "nonzero argwhere repeat_interleave",
+    ordering: "nonzero nonzero_static argwhere repeat_interleave",
     reduction: "sum mean count_nonzero all any",
     cumulative: "cumsum diff",
     arithmetic: """add sub subtract rsub mul multiply div divide true_divide Tensor.__rdiv__ addcmul
@@ -80,6 +93,11 @@ AS_FOR_REAL = {
     linear: """nn.functional.linear matmul bmm mm mv dot addmm baddbmm addbmm addmv addr outer
         nn.functional.bilinear bilinear""",
     einsum: "einsum functional.einsum ops.aten.einsum",
+    composites: """hstack vstack row_stack dstack column_stack ops.aten.atleast_3d hsplit vsplit dsplit
+        fliplr flipud broadcast_tensors Tensor.sum_to_size inner ops.aten.tensordot kron
+        linalg.multi_dot chain_matmul vander linalg.vander linalg.tensorinv linalg.tensorsolve
+        linalg.vecdot matrix_power linalg.matrix_power trapezoid trapz cumulative_trapezoid
+        as_strided_copy""",
     creation: """full zeros_like empty_like ones_like full_like Tensor.new_zeros Tensor.new_empty
         Tensor.new_ones Tensor.new_full functional.meshgrid meshgrid ops.aten.meshgrid
         functional.cartesian_prod tensor scalar_tensor as_tensor asarray""",
@@ -93,18 +111,39 @@ def _too(convert):
         return convert(op, *args, **kwargs)
 
     also.__module__ = __name__
+    also.composed = getattr(convert, "composed", False)
     return also
 
 
+def _made(make):
+    """What a case makes of numbers, of complex ones."""
+
+    def complex():
+        made = make()
+        return made.to(torch.complex64) if made.is_floating_point() else made
+
+    return complex
+
+
+def _case(one):
+    args = tuple(_made(arg) if callable(arg) else arg for arg in one.args)
+    return replace(one, args=args, dtypes=("complex64",), opsets=(20,))
+
+
 CONVERTERS = [
-    converter(
-        one.target, complex=True,
-        cases=[replace(c, dtypes=("complex64",), opsets=(20,)) for c in one.cases[:1]],
-    )(_too(one.function))
+    converter(one.target, complex=True, cases=[_case(c) for c in one.cases[:1]])(_too(one.function))
     for module, names in AS_FOR_REAL.items()
     for one in registrations(module)
     if one.target.removeprefix("torch.") in names.split()
 ]  # fmt: skip
+
+
+# Of what is no factor, as the numbers of a case are none, LAPACK gives what it likes.
+CONVERTERS.append(
+    converter("torch.cholesky_inverse", complex=True, cases=[])(
+        _too(linalg_factors.cholesky_inverse)
+    )
+)
 
 
 # What they are made of.
@@ -372,7 +411,51 @@ def pow(op, input, exponent):
     return op.cast(y, op.result.dtype)
 
 
+@converter("torch.ldexp", complex=True, cases=[case(Z, "int64[n,3]<5")])
+def ldexp(op, input, other):
+    return op.Mul(input, pow(op, op.constant(2, torch.complex64), other))
+
+
 # Sums and lengths.
+
+
+def _shifted(op, z, axes):
+    """What no exponential function overflows of, and the real number that was taken away."""
+    most = op.ReduceMax(op.parts(z)[0], axes)
+    most = op.Where(op.Or(op.IsInf(most), op.IsNaN(most)), 0, most)
+    return op.Sub(z, most), most
+
+
+@converter("torch.logsumexp", "torch.special.logsumexp", complex=True, cases=[case(Z, 1)])
+def logsumexp(op, input, dim, keepdim=False):
+    axes = axes_of(dim, input.rank) if input.rank else []
+    z, most = _shifted(op, op.cast(input, torch.complex128), axes)
+    total = exp(op, z)
+    y = op.Add(log(op, op.ReduceSum(total, axes) if axes else total), most)
+    y = op.cast(y, op.result.dtype)
+    return y if keepdim or not axes else op.Squeeze(y, axes)
+
+
+@converter("torch.logaddexp", complex=True, cases=TWO)
+def logaddexp(op, input, other):
+    x, y = (op.cast(v, torch.complex128) for v in (input, other))
+    most = op.Max(op.parts(x)[0], op.parts(y)[0])
+    most = op.Where(op.Or(op.IsInf(most), op.IsNaN(most)), 0, most)
+    total = op.Add(*(exp(op, op.Sub(v, most)) for v in (x, y)))
+    return op.cast(op.Add(log(op, total), most), op.result.dtype)
+
+
+@converter("torch.renorm", complex=True, cases=[case(Z, 2, 0, 1.0)])
+def renorm(op, input, p, dim, maxnorm):
+    size = op.Abs(input)
+    near = reduction.renorm(op, size, p, dim, maxnorm)
+    return op.Mul(input, op.Div(near, op.Where(op.Equal(size, 0), 1, size)))
+
+
+@converter("torch.logdet", complex=True, cases=[case("complex64[n,3,3]")])
+def logdet(op, input):
+    sign, size = linalg_solving.slogdet(op, input)
+    return op.Add(op.cast(log(op, op.cast(sign, torch.complex128)), input.dtype), size)
 
 
 @converter("torch.vdot", complex=True, cases=[case("complex64[n]", "complex64[n]")])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from hx import case, converter
 from hx.lazy import torch
 
@@ -22,7 +24,9 @@ def _square():
 @converter("torch.linalg.matrix_norm",
            cases=[case("float32[n,3,4]", o) for o in ("fro", "nuc", 1, 2, -2, float("inf"))])  # fmt: skip
 def matrix_norm(op, A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None):
-    y = _matrix_norm(op, op.cast(A, op.result.dtype), ord, dim, keepdim)
+    kind = op.result.dtype
+    x = op.cast(A, kind.to_complex() if A.dtype.is_complex else kind)
+    y = _matrix_norm(op, x, ord, dim, keepdim)
     # The largest of nothing is 0, among norms.
     return op.Max(y, 0) if any(type(n) is int and n == 0 for n in A.shape) else y
 
@@ -70,6 +74,8 @@ def cond(op, A, p=None):
 
 # Functions of matrices.
 
+LAST = 18  # power of the series: of what is below 1, the next ones are below the last digit
+
 
 @converter("torch.linalg.matrix_exp", "torch.matrix_exp", cases=[case("float32[n,3,3]")])
 def matrix_exp(op, A):
@@ -84,8 +90,13 @@ def matrix_exp(op, A):
     x = op.Div(a, op.Pow(op.constant(2, torch.float64), halvings))
     one = eye_like(op, a, n)
     total = one
-    for k in range(18, 0, -1):
-        total = op.Add(one, op.Div(op.MatMul(x, total), k))
+    # Times the factorial of the last power, which float64 holds to the digit: a product that is
+    # divided there and then loses half of its digits in onnxruntime, which fuses the two in float32.
+    for k in range(LAST, 0, -1):
+        total = op.Add(
+            op.MatMul(x, total), op.Mul(one, math.factorial(LAST) // math.factorial(k - 1))
+        )
+    total = op.Div(total, math.factorial(LAST))
     (y,) = loop(op, op.cast(halvings, torch.int64), [total], lambda _, m: (op.MatMul(m, m),))
     return op.cast(y, A.dtype)
 

@@ -11,6 +11,7 @@ from ._matrices import (
     eye_like,
     factored,
     flipped,
+    mirrored,
     permutation,
     reflected,
     reflections,
@@ -50,22 +51,22 @@ def linalg_cholesky(op, input, upper=False):
 
 @converter("torch.linalg.cholesky_ex", cases=[case(_positive), case(_positive, upper=True)])
 def cholesky_ex(op, input, *, upper=False, check_errors=False):
-    lower, info = cholesky(op, flipped(op, input) if upper else input)
+    lower, info = cholesky(op, mirrored(op, input) if upper else input)
     lower = op.cast(lower, input.dtype)
-    return flipped(op, lower) if upper else lower, op.cast(info, torch.int32)
+    return mirrored(op, lower) if upper else lower, op.cast(info, torch.int32)
 
 
 def _product(op, factor, upper):
     factor = wide(op, factor)
-    other = flipped(op, factor)
+    other = mirrored(op, factor)
     return op.MatMul(other, factor) if upper else op.MatMul(factor, other)
 
 
 @converter("torch.cholesky_solve", cases=[case("float32[3,n]", _positive)])
 def cholesky_solve(op, input, L, upper=False):
     factor = op.Trilu(wide(op, L), upper=int(upper))
-    lower = flipped(op, factor) if upper else factor
-    return op.cast(solved(op, flipped(op, lower), solved(op, lower, input)), op.result.dtype)
+    lower = mirrored(op, factor) if upper else factor
+    return op.cast(solved(op, mirrored(op, lower), solved(op, lower, input)), op.result.dtype)
 
 
 @converter("torch.cholesky_inverse", cases=[case(_positive)])
@@ -123,7 +124,7 @@ def lu_unpack(op, LU_data, LU_pivots, unpack_data=True, unpack_pivots=True):
 def lu_solve(op, LU, pivots, B, *, left=True, adjoint=False):
     p, lower, upper = _unpacked(op, wide(op, LU), pivots)
     a = op.MatMul(p, op.MatMul(lower, upper))
-    a = flipped(op, a) if adjoint else a
+    a = mirrored(op, a) if adjoint else a
     if left:
         return op.cast(solved(op, a, B), LU.dtype)
     return flipped(op, op.cast(solved(op, flipped(op, a), flipped(op, B)), LU.dtype))
@@ -167,6 +168,6 @@ def householder_product(op, input, tau):
 ])  # fmt: skip
 def ormqr(op, input, tau, other, left=True, transpose=False):
     q = reflections(op, input, tau)
-    q = flipped(op, q) if transpose else q
+    q = mirrored(op, q) if transpose else q
     x = wide(op, other)
     return op.cast(op.MatMul(q, x) if left else op.MatMul(x, q), input.dtype)

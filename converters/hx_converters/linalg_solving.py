@@ -5,8 +5,8 @@ from __future__ import annotations
 from hx import case, converter
 from hx.lazy import torch
 
-from ._common import counted
-from ._matrices import eliminated, eye_like, factored, flipped, solved, wide
+from ._common import counted, loop
+from ._matrices import direction, eliminated, eye_like, factored, flipped, solved, wide
 
 
 def _square():
@@ -95,27 +95,35 @@ def det(op, A):
     size = A.shape[-1]
     if type(size) is int and size == 0:
         return op.Expand(op.constant(1, A.dtype), op.sizes(A.shape[:-2]))
-    if A.dtype == torch.float64:  # of which onnxruntime has no Det
-        signs, diagonal = _signs_and_diagonal(op, A)
-        return op.ReduceProd(op.Mul(signs, diagonal), [diagonal.rank - 1], keepdims=0)
-    return op.Det(A)
+    if A.dtype == torch.float32:
+        return op.Det(A)
+    signs, diagonal = _signs_and_diagonal(op, A)  # of others, onnxruntime has no Det
+    return op.cast(_product(op, op.Mul(signs, diagonal)), A.dtype)
 
 
 def _signs_and_diagonal(op, a):
     lu, pivots, _ = factored(op, a)
     steps = counted(op, a.shape[-1])
-    one = op.cast(op.Equal(op.Unsqueeze(steps, [1]), steps), lu.dtype)
+    one = op.cast(op.Equal(op.Unsqueeze(steps, [1]), steps), torch.float64)
     diagonal = op.ReduceSum(op.Mul(lu, one), [lu.rank - 1], keepdims=0)
-    moved = op.cast(op.Not(op.Equal(pivots, op.Add(steps, 1))), lu.dtype)
+    moved = op.cast(op.Not(op.Equal(pivots, op.Add(steps, 1))), torch.float64)
     return op.Sub(1, op.Mul(moved, 2)), diagonal
+
+
+def _product(op, x):
+    """That of all numbers along the last axis."""
+    if not x.dtype.is_complex:
+        return op.ReduceProd(x, [x.rank - 1], keepdims=0)
+    one = op.Expand(op.constant(1, x.dtype), op.sizes(x.shape[:-1]))
+    last = x.rank - 1
+    return loop(op, x.shape[-1], [one], lambda i, y: [op.Mul(y, op.Gather(x, i, axis=last))])[0]
 
 
 def _sign_and_log(op, a):
     signs, diagonal = _signs_and_diagonal(op, a)
-    signs = op.Mul(op.Sign(diagonal), signs)
-    axis = [diagonal.rank - 1]
-    log = op.ReduceSum(op.Log(op.Abs(diagonal)), axis, keepdims=0)
-    return op.cast(op.ReduceProd(signs, axis, keepdims=0), a.dtype), op.cast(log, a.dtype)
+    signs = op.Mul(direction(op, diagonal), signs)
+    log = op.ReduceSum(op.Log(op.Abs(diagonal)), [diagonal.rank - 1], keepdims=0)
+    return op.cast(_product(op, signs), a.dtype), op.cast(log, a.dtype.to_real())
 
 
 @converter("torch.linalg.slogdet", "torch.slogdet", cases=[case("float32[n,3,3]")])
@@ -125,5 +133,5 @@ def slogdet(op, A):
 
 @converter("torch.logdet", cases=[case(_positive)])
 def logdet(op, input):
-    sign, log = _sign_and_log(op, input)
+    sign, log = slogdet(op, input)
     return op.Where(op.Less(sign, 0), float("nan"), log)

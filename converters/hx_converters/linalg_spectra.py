@@ -6,7 +6,18 @@ from hx import case, converter
 from hx.lazy import torch
 
 from ._common import counted, is_value
-from ._matrices import eigen, eye_like, flipped, reflected, upright, wide
+from ._matrices import (
+    eigen,
+    eye_like,
+    flipped,
+    mirrored,
+    real_part,
+    reflected,
+    squared,
+    upright,
+    wide,
+    with_real_diagonal,
+)
 
 
 def _positive():
@@ -23,9 +34,9 @@ def _empty(op, spec):
 
 def _symmetric(op, a, uplo):
     """The matrix that one of its halves tells of."""
-    half = op.Trilu(wide(op, a), upper=int(uplo.upper() == "U"))
-    other = op.Trilu(flipped(op, half), op.constant(-1 if uplo.upper() == "U" else 1),
-                     upper=int(uplo.upper() != "U"))  # fmt: skip
+    upper = uplo.upper() == "U"
+    half = with_real_diagonal(op, op.Trilu(wide(op, a), upper=int(upper)))
+    other = op.Trilu(mirrored(op, half), op.constant(-1 if upper else 1), upper=int(not upper))
     return op.Add(half, other)
 
 
@@ -43,8 +54,8 @@ def eigh(op, A, UPLO="L", compute_v=True):
 
 
 def _squares(op, a):
-    """a^T a or a a^T, whichever is smaller: its eigenvalues are squares of singular values."""
-    x, y = wide(op, a), flipped(op, wide(op, a))
+    """a^H a or a a^H, whichever is smaller: its eigenvalues are squares of singular values."""
+    x, y = wide(op, a), mirrored(op, wide(op, a))
     return op.MatMul(y, x) if _is_tall(op, a) else op.MatMul(x, y)
 
 
@@ -53,22 +64,26 @@ def _turned(op, a):
 
     What is computed from squares in float64 has the digits of a float32: enough for those.
     """
-    if a.dtype == torch.float64:
+    if _is_wide(a.dtype):
         return upright(op, a)
-    _, v = eigen(op, op.MatMul(flipped(op, wide(op, a)), wide(op, a)))
+    _, v = eigen(op, op.MatMul(mirrored(op, wide(op, a)), wide(op, a)))
     v = op.Slice(v, [-1], [-(2**62)], [v.rank - 1], [-1])
     return op.MatMul(wide(op, a), v), v
 
 
+def _is_wide(dtype):
+    return dtype in (torch.float64, torch.complex128)
+
+
 def singular_values(op, a):
-    if a.dtype == torch.float64:
+    if _is_wide(a.dtype):
         w, _ = upright(op, a if _is_tall(op, a) else flipped(op, a))
-        values = op.ReduceL2(w, [a.rank - 2], keepdims=0)
+        values = op.Sqrt(op.ReduceSum(squared(op, w), [a.rank - 2], keepdims=0))
     else:
         values, _ = eigen(op, _squares(op, a))
         values = op.Sqrt(op.Max(values, op.constant(0, torch.float64)))
         values = op.Slice(values, [-1], [-(2**62)], [values.rank - 1], [-1])
-    return op.cast(_first(op, values, _smaller_side(a)), a.dtype)
+    return op.cast(_first(op, values, _smaller_side(a)), a.dtype.to_real())
 
 
 def _first(op, x, count):
@@ -95,7 +110,7 @@ def _smaller_side(a):
 
 @converter("torch.linalg.svd", cases=[])  # its vectors are known up to their signs
 def full_svd(op, A, full_matrices=True, *, driver=None):
-    return svd(op, op.cast(A, op.result[1].dtype), full_matrices)  # autocast widens
+    return svd(op, op.cast(A, op.result[0].dtype), full_matrices)  # autocast widens
 
 
 @converter("torch.ops.aten._linalg_svd", cases=[case("float32[n,3,4]", compute_uv=False)])
@@ -105,11 +120,11 @@ def svd(op, A, full_matrices=False, compute_uv=True, *, driver=None):
         return _empty(op, u), singular_values(op, A), _empty(op, v)
     tall = _is_tall(op, A)
     s = singular_values(op, A)
-    u, v = _singular_vectors(op, A if tall else flipped(op, A))
+    u, v = _singular_vectors(op, A if tall else mirrored(op, A))
     if not full_matrices:
         u, v = (_first(op, x, _smaller_side(A)) for x in (u, v))
     u, v = (op.cast(x, A.dtype) for x in ((u, v) if tall else (v, u)))
-    return u, s, flipped(op, v)
+    return u, s, mirrored(op, v)
 
 
 def _singular_vectors(op, a):
@@ -117,30 +132,30 @@ def _singular_vectors(op, a):
     turned, v = _turned(op, a)
     size, a = _smaller_side(a), wide(op, a)
     q, r, _, _ = reflected(op, _first(op, turned, size))
-    diagonal = op.ReduceSum(op.Mul(op.Slice(r, [0], op.sizes([size]), [a.rank - 2]),
-                                   eye_like(op, a, size)), [a.rank - 2])  # fmt: skip
-    signs = op.Where(op.Less(diagonal, 0), op.constant(-1, a.dtype), 1)
+    r = real_part(op, op.Slice(r, [0], op.sizes([size]), [a.rank - 2]))
+    diagonal = op.ReduceSum(op.Mul(r, eye_like(op, r, size)), [a.rank - 2])
+    signs = op.Where(op.Less(diagonal, 0), op.constant(-1, r.dtype), 1)
     rows = op.sizes([*a.shape[:-2], 1, a.shape[-2] - size])
-    signs = op.Concat(signs, op.Expand(op.constant(1, a.dtype), rows), axis=a.rank - 1)
+    signs = op.Concat(signs, op.Expand(op.constant(1, r.dtype), rows), axis=a.rank - 1)
     return op.Mul(q, signs), v
 
 
 def _pseudo_inverse(op, a, dtype, limit=None):
-    """V / s U^T, whatever the signs of these vectors are, in float64."""
-    tall, other = _is_tall(op, a), flipped(op, a)
-    if dtype == torch.float64:
+    """V / s U^H, whatever the signs of these vectors are, in float64."""
+    tall, other = _is_tall(op, a), mirrored(op, a)
+    if _is_wide(dtype):
         turned, v = upright(op, a if tall else other)
-        squares = op.ReduceSum(op.Mul(turned, turned), [a.rank - 2], keepdims=0)
+        squares = op.ReduceSum(squared(op, turned), [a.rank - 2], keepdims=0)
         places = counted(op, squares.shape[-1])
         inverse = _inverted(op, squares, limit, op.Less(places, op.constant(_smaller_side(a))))
-        x = op.MatMul(op.Mul(v, op.Unsqueeze(inverse, [-2])), flipped(op, turned))
-        return x if tall else flipped(op, x)
-    # From the smaller of A^T A and A A^T.
+        x = op.MatMul(op.Mul(v, op.Unsqueeze(inverse, [-2])), mirrored(op, turned))
+        return x if tall else mirrored(op, x)
+    # From the smaller of A^H A and A A^H.
     squares, v = eigen(op, op.MatMul(other, a) if tall else op.MatMul(a, other))
     count, sure = squares.shape[-1], _smaller_side(a)
     places = counted(op, count)
     inverse = _inverted(op, squares, limit, op.GreaterOrEqual(places, op.constant(count - sure)))
-    square = op.MatMul(op.Mul(v, op.Unsqueeze(inverse, [-2])), flipped(op, v))
+    square = op.MatMul(op.Mul(v, op.Unsqueeze(inverse, [-2])), mirrored(op, v))
     return op.MatMul(square, other) if tall else op.MatMul(other, square)
 
 
@@ -166,7 +181,7 @@ def pinv(op, A, rcond=None, hermitian=False, *, atol=None, rtol=None):
     a = _symmetric(op, A, "L") if hermitian else wide(op, A)
 
     def limit(squares):
-        values = op.Sqrt(op.Max(squares, op.constant(0, a.dtype)))
+        values = op.Sqrt(op.Max(squares, op.constant(0, squares.dtype)))
         return _limit(op, A, values, atol, rcond if rtol is None else rtol)
 
     return op.cast(_pseudo_inverse(op, a, A.dtype, limit), A.dtype)
@@ -183,7 +198,7 @@ def lstsq(op, input, b, rcond=None, *, driver=None):
     right = op.Unsqueeze(wide(op, b), [-1]) if vector else wide(op, b)
 
     def limit(squares):
-        lengths = op.Sqrt(op.Max(squares, op.constant(0, a.dtype)))
+        lengths = op.Sqrt(op.Max(squares, op.constant(0, squares.dtype)))
         return _limit(op, input, lengths, None, rcond)
 
     # "gels" takes it that no direction is lost, and does not look.
@@ -191,7 +206,8 @@ def lstsq(op, input, b, rcond=None, *, driver=None):
     left = _empty(op, residuals)
     if residuals.shape != (0,):
         off = op.Sub(op.MatMul(a, x), right)
-        left = op.cast(op.ReduceSum(op.Mul(off, off), [off.rank - 2], keepdims=0), input.dtype)
+        left = op.ReduceSum(squared(op, off), [off.rank - 2], keepdims=0)
+        left = op.cast(left, residuals.dtype)
     x = op.Squeeze(x, [-1]) if vector else x
     return (
         op.cast(x, input.dtype),
@@ -229,4 +245,4 @@ def matrix_rank(op, A, tol=None, hermitian=False, *, atol=None, rtol=None):
 def _lengths(op, a, hermitian=False):
     if not hermitian:
         return singular_values(op, a)
-    return op.Abs(op.cast(eigen(op, _symmetric(op, a, "L"))[0], a.dtype))
+    return op.Abs(op.cast(eigen(op, _symmetric(op, a, "L"))[0], a.dtype.to_real()))

@@ -1,14 +1,14 @@
 """Operators that pick one of several right answers, and do not promise which one.
 
 Where equal elements are picked, two results are the same when the elements are. Eigenvectors and
-singular vectors are known up to a sign, or a turn where values are equal: PyTorch's documentation
+singular vectors are known up to a sign (a complex number of length 1), or a turn where values are equal: PyTorch's documentation
 says that they differ between machines. A result is right when its values are PyTorch's, its vectors
 are at right angles and of length 1, and together they make the matrix, each within the tolerance.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -19,9 +19,17 @@ AXIS = {"sort": 0, "argsort": 0, "msort": None, "topk": 1, "kthvalue": 1, "mode"
         "min.reduction_with_dim": 0}  # fmt: skip
 
 
+VECTORS = {"linalg.eigh": (1,), "linalg.svd": (0, 2), "svd": (0, 2)}  # which outputs they are
+
+
 def same_picks(name: str, sample: Any) -> Callable[[list, list], bool] | None:
     if name in FACTORS:
-        return lambda found, expected: FACTORS[name](sample, found, expected)
+        vectors = VECTORS.get(name, ()) if sample.input.is_complex() else ()
+
+        def judged(*both: list) -> bool:
+            return FACTORS[name](sample, *([*_whole(tensors, vectors)] for tensors in both))
+
+        return judged
     if name not in AXIS:
         return None
     x = sample.input if sample.input.dim() else sample.input.unsqueeze(0)
@@ -51,6 +59,12 @@ def same_picks(name: str, sample: Any) -> Callable[[list, list], bool] | None:
     return same
 
 
+def _whole(tensors: list, vectors: tuple[int, ...]) -> Iterator[torch.Tensor]:
+    """The vectors as complex tensors again, where a file has both parts as a last axis."""
+    for i, tensor in enumerate(tensors):
+        yield torch.view_as_complex(tensor.contiguous()) if i in vectors else tensor
+
+
 def _near(x: torch.Tensor, y: torch.Tensor) -> bool:
     size = max(1.0, y.abs().max().item()) if y.numel() else 1.0
     return x.shape == y.shape and torch.allclose(x, y, rtol=0, atol=1e-5 * size)
@@ -58,7 +72,7 @@ def _near(x: torch.Tensor, y: torch.Tensor) -> bool:
 
 def _right_angles(vectors: torch.Tensor) -> bool:
     one = torch.eye(vectors.shape[-1], dtype=vectors.dtype)
-    return _near(vectors.mT @ vectors, one.expand(vectors.mT.shape[:-1] + (-1,)))
+    return _near(vectors.mH @ vectors, one.expand(vectors.mT.shape[:-1] + (-1,)))
 
 
 def _all_like(found: list, expected: list) -> bool:
@@ -72,19 +86,19 @@ def _eigh(sample: Any, found: list, expected: list) -> bool:
         return False
     values, vectors = found
     half = sample.input.triu() if sample.kwargs.get("UPLO", "L") == "U" else sample.input.tril()
-    a = half + half.mT - torch.diag_embed(half.diagonal(dim1=-2, dim2=-1))
+    a = half + half.mH - torch.diag_embed(half.diagonal(dim1=-2, dim2=-1).real)
     return (_near(values, expected[0]) and _right_angles(vectors)
-            and _near(vectors * values[..., None, :] @ vectors.mT, a))  # fmt: skip
+            and _near(vectors * values[..., None, :] @ vectors.mH, a))  # fmt: skip
 
 
 def _svd(sample: Any, found: list, expected: list, flipped: bool) -> bool:
     if not _all_like(found, expected):
         return False
     u, s, v = found
-    v = v if flipped else v.mT
+    v = v if flipped else v.mH
     n = s.shape[-1]
     return (_near(s, expected[1]) and _right_angles(u) and _right_angles(v)
-            and _near(u[..., :n] * s[..., None, :] @ v[..., :n].mT, sample.input))  # fmt: skip
+            and _near(u[..., :n] * s[..., None, :] @ v[..., :n].mH, sample.input))  # fmt: skip
 
 
 def _rough(sample: Any, found: list, expected: list) -> bool:
