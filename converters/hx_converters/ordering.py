@@ -5,7 +5,7 @@ from __future__ import annotations
 from hx import case, converter
 from hx.lazy import torch
 
-from ._common import one_axis, scalars_too
+from ._common import is_value, loop, one_axis, scalars_too
 
 
 def in_order(op, x, axis, descending=False):
@@ -154,9 +154,40 @@ def nonzero_static(op, input, *, size, fill_value=-1):
 
 
 def places(op, bounds, x, right, dtype):
-    """How many of the bounds, along the last axis, come before each of x."""
-    below = op.Not((op.Greater if right else op.GreaterOrEqual)(bounds, op.Unsqueeze(x, [-1])))
-    return op.ReduceSum(op.cast(below, dtype), [below.rank - 1], keepdims=0)
+    """How many of the bounds come before each of x: a list of them, or one for each row of x.
+
+    By halves, as PyTorch looks for them: what has no order gives the same places, too.
+    """
+    before = op.Greater if right else op.GreaterOrEqual
+    if _short_table(op, bounds):
+        below = op.Not(before(bounds, op.Unsqueeze(x, [-1])))
+        return op.ReduceSum(op.cast(below, dtype), [below.rank - 1], keepdims=0)
+    size = op.Shape(bounds, start=bounds.rank - 1)
+    one = op.Expand(op.constant(0, bounds.dtype), op.sizes([*bounds.shape[:-1], 1]))
+    bounds = op.Concat(bounds, one, axis=-1)  # so that there is something to look at past the end
+    first = op.Expand(op.constant(0), op.Shape(x))
+    last = op.Expand(op.Reshape(size, []), op.Shape(x))
+
+    def step(_, first, last):
+        middle = op.Div(op.Add(first, last), 2)
+        looked_at = (
+            op.Gather(bounds, middle)
+            if bounds.rank == 1
+            else op.GatherElements(bounds, middle, axis=-1)
+        )
+        below = op.And(op.Not(before(looked_at, x)), op.Less(first, last))
+        return op.Where(below, op.Add(middle, 1), first), op.Where(below, last, middle)
+
+    # As many halves as the number of bounds has binary digits.
+    digits = op.cast(op.GreaterOrEqual(size, op.constant(2 ** torch.arange(63))), torch.int64)
+    first, _ = loop(op, op.ReduceSum(digits, [0], keepdims=0), [first, last], step)
+    return op.cast(first, dtype)
+
+
+def _short_table(op, bounds):
+    """A few numbers, known and in order, with all of which one compares faster."""
+    table = op.contents(bounds) if bounds.rank == 1 else None
+    return table is not None and len(table) <= 16 and bool((table[1:] >= table[:-1]).all())
 
 
 def _sorted():
@@ -170,11 +201,9 @@ def _sorted():
 def searchsorted(op, input, values, *, out_int32=False, right=False, side=None, sorter=None):
     dtype = op.result.dtype
     bounds = input if sorter is None else op.GatherElements(input, sorter, axis=-1)
-    x = values if hasattr(values, "rank") else op.constant(values, input.dtype)
+    x = values if is_value(values) else op.constant(values, input.dtype)
     kind = torch.promote_types(bounds.dtype, x.dtype)
     bounds, x = op.cast(bounds, kind), op.cast(x, kind)
-    if bounds.rank > 1:
-        bounds = op.Unsqueeze(bounds, [-2])
     return places(op, bounds, x, right or side == "right", dtype)
 
 
@@ -185,13 +214,26 @@ def bucketize(op, input, boundaries, *, out_int32=False, right=False):
 
 @converter("torch.isin", cases=[case("int64[n,3]<9", "int64[4]<9")])
 def isin(op, elements, test_elements, *, assume_unique=False, invert=False):
-    a, b = (x if hasattr(x, "rank") else op.constant(x) for x in (elements, test_elements))
+    a, b = (x if is_value(x) else op.constant(x) for x in (elements, test_elements))
     kind = torch.promote_types(a.dtype, b.dtype)
-    a, b = op.Unsqueeze(op.cast(a, kind), [-1]), op.Reshape(op.cast(b, kind), [-1])
-    # A zero at the end, so that a search among nothing finds nothing.
-    found = op.Pad(op.cast(op.Equal(a, b), torch.int64), [0] * (2 * a.rank - 1) + [1])
-    inside = op.cast(op.ReduceMax(found, [a.rank - 1], keepdims=0), torch.bool)
+    inside = _among(op, op.cast(a, kind), op.Reshape(op.cast(b, kind), [-1]))
     return op.Not(inside) if invert else inside
+
+
+def _among(op, x, known):
+    """Whether each of x is equal to one of a list: where the first that is no smaller is."""
+    if type(known.shape[0]) is int and known.shape[0] <= 16:  # faster, one by one
+        # A zero at the end, so that a search among nothing finds nothing.
+        equal = op.cast(op.Equal(op.Unsqueeze(x, [-1]), known), torch.int64)
+        equal = op.Pad(equal, [0] * (2 * x.rank + 1) + [1])
+        return op.cast(op.ReduceMax(equal, [x.rank], keepdims=0), torch.bool)
+    if known.dtype.is_floating_point:  # NaN is equal to nothing, and has no place in an order
+        known = op.Compress(known, op.Not(op.IsNaN(known)), axis=0)
+    ordered, _ = op.TopK(known, op.Shape(known), axis=0, largest=0, outputs=2)
+    place = places(op, ordered, x, False, torch.int64)
+    there = op.Less(place, op.Reshape(op.Shape(known), []))
+    ordered = op.Concat(ordered, op.constant([0], known.dtype), axis=0)
+    return op.And(there, op.Equal(op.Gather(ordered, place), x))
 
 
 @converter("torch.repeat_interleave",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hx import case, converter
 from hx.lazy import torch
 
-from ._common import moved, one_axis, scalars_too
+from ._common import counted, moved, one_axis, scalars_too
 from ._halves import rounded_once
 from .arithmetic import between
 from .ordering import in_order, places
@@ -107,10 +107,13 @@ nanmedian = converter("torch.nanmedian", cases=ONE_AXIS)(_middle(True))
 def mode(op, input, dim=-1, keepdim=False):
     """The number that most are equal to, of several the smallest; the last place where it is."""
     axis = one_axis(dim, input.rank)
-    values, _ = in_order(op, input, axis)
-    equal = op.Equal(op.Unsqueeze(values, [axis]), op.Unsqueeze(values, [axis + 1]))
-    counts = op.ReduceSum(op.cast(equal, torch.int64), [axis], keepdims=0)
-    value = op.GatherElements(values, op.ArgMax(counts, axis=axis, keepdims=1), axis=axis)
+    rows = moved(op, input, axis, input.rank - 1)
+    values, _ = in_order(op, rows, input.rank - 1)
+    # The last one of a run of equal ones stands furthest behind its first.
+    behind = op.Sub(counted(op, input.shape[axis]), places(op, values, values, False, torch.int64))
+    longest = op.ArgMax(behind, axis=input.rank - 1, keepdims=1)
+    value = op.GatherElements(values, longest, axis=input.rank - 1)
+    value = moved(op, value, input.rank - 1, axis)
     here = op.cast(op.Equal(input, value), torch.int64)
     place = op.ArgMax(here, axis=axis, keepdims=1, select_last_index=1)
     return (value, place) if keepdim else (op.Squeeze(value, [axis]), op.Squeeze(place, [axis]))
