@@ -7,7 +7,7 @@ import math
 from hx import case, converter
 from hx.lazy import torch
 
-from ._common import counted
+from ._common import counted, loop
 from ._halves import rounded_once
 from .reduction import vector_norm
 
@@ -52,39 +52,61 @@ def _bagged(op, input, weight, offsets, mode, per_sample_weights, include_last_o
     rows = op.Gather(weight, input)
     if per_sample_weights is not None:
         rows = op.Mul(rows, op.Unsqueeze(per_sample_weights, [-1]))
-    if padding_idx is not None and padding_idx < 0:
-        padding_idx = weight.shape[0] + padding_idx
-    kept = (
-        None
-        if padding_idx is None
-        else op.Not(op.Equal(input, op.constant(padding_idx, input.dtype)))
-    )
+    kept, neutral = None, -math.inf if mode == "max" else 0
+    if padding_idx is not None:
+        padding = weight.shape[0] + padding_idx if padding_idx < 0 else padding_idx
+        kept = op.Not(op.Equal(input, op.constant(padding, input.dtype)))
+        rows = op.Where(op.Unsqueeze(kept, [-1]), rows, neutral)
     if input.rank == 1:
-        inside = _inside(op, input, offsets, include_last_offset)
-        kept = inside if kept is None else op.And(inside, kept)
-    elif kept is None:
-        kept = op.Expand(op.constant(True), op.sizes(input.shape))
-    share = op.cast(kept, weight.dtype)
-    count = op.ReduceSum(share, [1])
+        starts, ends = _bags(op, input, offsets, include_last_offset)
+        y = _joined(op, rows, starts, ends, op.Max if mode == "max" else op.Add, neutral)
+        count = op.Sub(ends, starts) if kept is None else _between(op, kept, starts, ends)
+    else:
+        reduce = op.ReduceMax if mode == "max" else op.ReduceSum
+        y = reduce(rows, [1], keepdims=0)
+        kept = op.Expand(op.constant(True), op.sizes(input.shape)) if kept is None else kept
+        count = op.ReduceSum(op.cast(kept, torch.int64), [1], keepdims=0)
+    if mode == "sum":
+        return y
+    count = op.Unsqueeze(count, [1])
     if mode == "max":
-        rows = op.Unsqueeze(rows, [0]) if input.rank == 1 else rows
-        rows = op.Where(op.Unsqueeze(kept, [-1]), rows, -math.inf)
-        return op.Where(op.Equal(count, 0), 0, op.ReduceMax(rows, [1], keepdims=0))
-    if input.rank == 1:
-        total = op.MatMul(share, rows)
-    else:
-        total = op.ReduceSum(op.Mul(rows, op.Unsqueeze(share, [-1])), [1], keepdims=0)
-    return total if mode == "sum" else op.Div(total, op.Where(op.Equal(count, 0), 1, count))
+        return op.Where(op.Equal(count, 0), 0, y)
+    return op.Div(y, op.cast(op.Max(count, 1), y.dtype))
 
 
-def _inside(op, input, offsets, include_last_offset):
-    """[bags, elements]: whether an element lies in a bag, which reaches to the start of the next."""
-    size = input.shape[0]
-    starts, ends = offsets, op.Slice(offsets, [1], [2**62], [0])
-    if include_last_offset:
-        starts = op.Slice(offsets, [0], [-1], [0])
-    else:
-        ends = op.Concat(ends, op.cast(op.sizes([size]), offsets.dtype), axis=0)
-    places = counted(op, size, offsets.dtype)
-    past = op.GreaterOrEqual(places, op.Unsqueeze(starts, [1]))
-    return op.And(past, op.Less(places, op.Unsqueeze(ends, [1])))
+def _bags(op, input, offsets, include_last_offset):
+    """Where bags start, and where they end: where the next one starts."""
+    offsets = op.cast(offsets, torch.int64)
+    if not include_last_offset:
+        offsets = op.Concat(offsets, op.sizes(input.shape), axis=0)
+    return op.Slice(offsets, [0], [-1], [0]), op.Slice(offsets, [1], [2**62], [0])
+
+
+def _between(op, kept, starts, ends):
+    """How many are kept of each bag."""
+    passed = op.Pad(op.CumSum(op.cast(kept, torch.int64), op.constant(0)), [1, 0])
+    return op.Sub(op.Gather(passed, ends), op.Gather(passed, starts))
+
+
+def _joined(op, rows, starts, ends, join, neutral):
+    """The rows of each bag as one: from any row on, 1, 2, 4... rows are joined, and a bag takes of
+    these what its length is made of. That is as many steps as the longest bag has binary digits.
+    """
+    size, width = rows.shape
+    none = op.Expand(op.constant(neutral, rows.dtype), op.sizes([1, width]))
+    runs = op.Concat(rows, none, axis=0)  # one more, where a bag without rows may start
+    places, end = counted(op, size + 1), op.constant(size)
+    bags = op.Expand(none, op.sizes([starts.shape[0], width]))
+
+    def step(_, length, at, left, runs, bags):
+        odd = op.Mod(left, 2)
+        more = op.Where(op.Unsqueeze(op.Equal(odd, 1), [1]), op.Gather(runs, at), neutral)
+        following = op.Gather(runs, op.Min(op.Add(places, length), end))
+        return (op.Mul(length, 2), op.Add(at, op.Mul(odd, length)), op.Div(left, 2),
+                join(runs, following), join(bags, more))  # fmt: skip
+
+    def go_on(length, at, left, runs, bags):
+        return op.Greater(op.ReduceMax(left, [0], keepdims=0), 0)
+
+    start = [op.constant(1), starts, op.Sub(ends, starts), runs, bags]
+    return loop(op, None, start, step, go_on)[-1]
