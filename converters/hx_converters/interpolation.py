@@ -8,6 +8,7 @@ from hx import case, converter
 from hx.lazy import torch
 
 from ._common import counted
+from ._halves import rounded_once
 
 
 def _resize(op, input, output_size, factors, **how):
@@ -308,12 +309,36 @@ _OUTSIDE = ("zeros", "border", "reflection")
     case("float32[n,2,4,5]", "float32[n,3,h,2]", 0, 0, False, opsets=(16, 20, 26)),
     case("float32[n,2,4,5]", "float32[n,3,h,2]", 1, 1, True, opsets=(16, 20, 26)),
 ])  # fmt: skip
+@rounded_once
 def grid_sampler(op, input, grid, interpolation_mode, padding_mode, align_corners):
     if input.rank > 4 and op.opset < 20:
         op.refuse(f"opset {op.opset} samples images, not volumes", "export with opset=20 or newer")
-    modes = _MODES if op.opset >= 20 else _MODES_16
-    return op.GridSample(input, grid, mode=modes[interpolation_mode],
-                         padding_mode=_OUTSIDE[padding_mode], align_corners=int(align_corners))  # fmt: skip
+    mode, outside = _MODES[interpolation_mode], _OUTSIDE[padding_mode]
+    y = op.GridSample(input, _within_reach(op, grid, outside), align_corners=int(align_corners),
+                      mode=mode if op.opset >= 20 else _MODES_16[interpolation_mode],
+                      padding_mode=outside)  # fmt: skip
+    if mode != "cubic" and (mode == "nearest" or outside != "zeros" or input.rank > 4):
+        return y
+    # PyTorch's sums take the shares of all neighbours: NaN, where a place is infinite or NaN.
+    spoilt = op.ReduceSum(op.Mul(grid, 0), [grid.rank - 1], keepdims=0)
+    return op.Add(y, op.Unsqueeze(spoilt, [1]))
+
+
+def _within_reach(op, grid, outside):
+    """The same places, where onnxruntime can count them: an image reaches from -1 to 1.
+
+    It goes wrong past 2^23 elements, and what is NaN ends at the first one in PyTorch, but for
+    volumes, where it ends at the last one; with reflection, so does what is infinite.
+    """
+    end = 1 if grid.shape[-1] == 3 else -1
+    if outside != "reflection":
+        # Far enough out, however few elements there are, for all neighbours to lie outside.
+        return op.Where(op.IsNaN(grid), 10 * end, op.Clip(grid, -10, 10))
+    far = op.Abs(grid)
+    folded = op.Sub(1, op.Abs(op.Sub(op.Mod(op.Add(far, 1), 4, fmod=1), 2)))
+    folded = op.Where(op.Less(grid, 0), op.Neg(folded), folded)
+    places = op.Where(op.LessOrEqual(far, 1), grid, folded)
+    return op.Where(op.IsNaN(places), end, places)
 
 
 @converter("torch.affine_grid_generator", cases=[
