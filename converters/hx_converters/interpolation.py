@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 from hx import case, converter
@@ -19,11 +20,12 @@ def _resize(op, input, output_size, factors, **how):
     after = [(n * f).__floor__() for n, f in zip(before, given)] or list(output_size)
     if output_size is not None and not op.same(after, list(output_size)):
         op.refuse("a size and a factor that do not belong together", "give one of the two")
-    if not _by_resize(input, given, after, how):
+    if not _by_resize(op, input, given, after, how):
         return _by_neighbours(op, input, after, given, **how)
     if not given:
         return op.Resize(input, None, None, op.sizes(after), axes=axes, **how)
-    near = [_whole(op, _nearby(f, n, m), n, m, how) for f, n, m in zip(given, before, after)]
+    rank, each = input.rank, zip(given, before, after)
+    near = [_whole(op, _nearby(f, n, m), n, m, _whole_factors(rank, **how)) for f, n, m in each]
     if any(type(f) is not float for f in near):
         each = [op.Reshape(op.constant(f) if type(f) is float else f, [1]) for f in near]
         near = op.Concat(*each, axis=0) if len(each) > 1 else each[0]
@@ -32,50 +34,80 @@ def _resize(op, input, output_size, factors, **how):
     return y
 
 
-def _by_resize(x, factors, after, how):
+def _by_resize(op, x, factors, after, how):
     """Whether onnxruntime's Resize does what PyTorch does.
 
-    It has no float64. It counts the elements of n * f in float32: of a factor that depends on a
-    size, one more or less may come of it. And it rounds places another way.
+    It has no float64. It counts the elements of n * f in float32: one more or less may come of it.
+    And it rounds places another way.
     """
     before = x.shape[2:]
     if x.dtype == torch.float64 or any(type(f) not in (int, float) for f in factors):
         return False
-    if factors and _copied(factors, before, after, how):
+    if factors and _copied(x.rank, factors, before, after, how):
         return False
-    steps = [1 / f for f in factors] or [_over(n, m) for n, m in zip(before, after)]
-    return how["mode"] != "nearest" or not any(
-        step and _strays(step, m if type(m) is int else 1024, how) for step, m in zip(steps, after)
-    )
+    longest = 2**20 if x.rank == 3 else 2**14  # of sequences, and of images
+
+    def largest(n):
+        return n if type(n) is int else longest
+
+    each = list(zip(factors or [None] * len(before), before, after))
+    for f, n, m in each:
+        if f and _miscounts(f, _nearby(f, n, m), n if type(n) is int else 1, largest(n)):
+            return False
+    if how["mode"] != "nearest":
+        return True
+    steps = [1 / f if f else _over(op, n, m) for f, n, m in each]
+    return None not in steps and not any(
+        _strays(step, _nearby(f, n, m) if f else 1 / step, largest(m), how["nearest_mode"])
+        for step, (f, n, m) in zip(steps, each) if step
+    )  # fmt: skip
 
 
-def _over(n, m):
-    return n / m if type(n) is int and type(m) is int and m else None
+def _over(op, n, m):
+    """n / m, where that is the same at every run."""
+    if type(n) is int and type(m) is int:
+        return n / max(m, 1)
+    if any(type(size) is int and size == 0 for size in (n, m)):
+        return None
+    up, down = m // n, n // m
+    if type(up) is int and op.same(m, n * up):
+        return 1 / up
+    return float(down) if type(down) is int and op.same(n, m * down) else None
 
 
-def _strays(step, count, how):
+@functools.cache
+def _miscounts(given, factor, first, last):
+    """Whether of some sizes, float32 makes more or fewer elements than PyTorch."""
+    sizes = torch.arange(first, last + 1)
+    made = sizes.float() * torch.tensor(factor, dtype=torch.float32)
+    return bool(made.floor().ne((sizes.double() * given).floor()).any())
+
+
+@functools.cache
+def _strays(step, factor, count, rounding):
     """Whether one of the nearest elements is another one: PyTorch multiplies by a rounded step,
     onnxruntime divides by a rounded factor, and where both should meet a whole number, one may
     come out below it."""
-    places, step = torch.arange(count, dtype=torch.float32), torch.tensor(step, dtype=torch.float32)
-    if how["nearest_mode"] == "floor":
-        return bool((places * step).floor().ne((places / (1 / step)).floor()).any())
-    other = ((places + 0.5) / (1 / step) - 0.5 + 0.5).floor()
-    return bool(((places + 0.5) * step).floor().ne(other).any())
+    places = torch.arange(count, dtype=torch.float32)
+    step, factor = (torch.tensor(x, dtype=torch.float32) for x in (step, factor))
+    if rounding == "floor":
+        return bool((places * step).floor().ne((places / factor).floor()).any())
+    other = ((places + 0.5) / factor - 0.5).double() + 0.5
+    return bool(((places + 0.5) * step).floor().ne(other.floor()).any())
 
 
-def _whole_factors(mode, coordinate_transformation_mode, nearest_mode="", **how):
+def _whole_factors(rank, mode, coordinate_transformation_mode, nearest_mode="", **how):
     """Sizes that are so many times as large as before make a factor of that, whatever was given.
 
-    PyTorch then takes elements as they are, and, of the nearest ones, each twice.
+    PyTorch then takes elements as they are, and, of the nearest ones of images, each twice.
     """
     if mode == "nearest":
-        return (1, 2) if nearest_mode == "floor" else ()
+        return (1, 2) if nearest_mode == "floor" and rank == 4 else ()
     return (1,) if mode == "linear" and coordinate_transformation_mode == "half_pixel" else ()
 
 
-def _whole(op, factor, n, m, how):
-    for times in _whole_factors(**how):
+def _whole(op, factor, n, m, whole):
+    for times in whole:
         if type(n) is int and type(m) is int:
             factor = float(times) if m == n * times else factor
         elif times < factor < times + 0.5:  # for few elements; of one, all are alike
@@ -84,9 +116,9 @@ def _whole(op, factor, n, m, how):
     return factor
 
 
-def _copied(factors, before, after, how):
+def _copied(rank, factors, before, after, how):
     """Where no size changes, onnxruntime gives what it got, also where PyTorch samples in between."""
-    if _whole_factors(**how) or all(f == 1 for f in factors):
+    if _whole_factors(rank, **how) or all(f == 1 for f in factors):
         return False
     fixed = all(type(n) is int and type(m) is int for n, m in zip(before, after))
     return list(before) == list(after) if fixed else all(1 <= f < 1.5 for f in factors)
@@ -102,15 +134,15 @@ def _by_neighbours(op, x, wanted, factors, *, mode, coordinate_transformation_mo
     kind = torch.float64 if given == torch.float64 and mode != "nearest" else torch.float32
     x = x if mode == "nearest" else op.cast(x, kind)
     off = 0.5 if coordinate_transformation_mode == "half_pixel" else 0.0
-    whole = _whole_factors(mode, coordinate_transformation_mode, nearest_mode) if factors else ()
-    for i, (n, m) in enumerate(zip(sizes, wanted)):
+    whole = _whole_factors(x.rank, mode, coordinate_transformation_mode, nearest_mode)
+    for i, (n, m) in reversed(list(enumerate(zip(sizes, wanted)))):  # rows last: they are copied
         axis, trailing = 2 + i, list(range(1, x.rank - 2 - i))
         places = counted(op, m, kind)
         if coordinate_transformation_mode == "align_corners":
             places = op.Mul(places, op.constant((n - 1) / max(m - 1, 1), kind))
         else:
             step = op.constant(1 / factors[i] if factors else n / m, kind)
-            for times in whole:
+            for times in whole if factors else ():
                 there = op.Equal(op.constant(m), op.constant(n * times))
                 step = op.Where(there, 1 / times, step)
             places = op.Mul(op.Add(places, off) if off else places, step)

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from called import Single
+from called import Plain, Single
 from torch import nn
 from torch.nn.functional import interpolate
 
@@ -81,3 +81,70 @@ def test_positions_for_an_image_of_any_size():
     with torch.no_grad():
         sizes = [(16, 16), (8, 40), (21, 30)]
         holds(program, model, *(torch.randn(1, 3, *size) for size in sizes))
+
+
+def numbered(*size):
+    return torch.arange(math.prod(size)).float().reshape(1, 1, *size)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact"])
+def test_the_nearest_elements_for_the_size_of_another_map(mode):
+    """Where a place should meet a whole number, rounding decides: as in PyTorch."""
+    model = Plain(lambda x, f: interpolate(x, size=f.shape[-2:], mode=mode))
+    program = hx.export(model, (torch.randn(1, 1, 16, 16), torch.randn(1, 3, 8, 8)), None,
+                        input_names=["x", "f"],
+                        dynamic={"x": {2: "h", 3: "w"}, "f": {2: "p", 3: "q"}})  # fmt: skip
+    pairs = [(14, 16), (28, 8), (26, 22), (25, 60), (36, 10), (72, 20), (84, 50), (118, 25), (9, 1)]
+    for n, m in pairs:
+        x = numbered(n, 7), torch.zeros(1, 3, m, 5)
+        assert torch.equal(program.run(*x), model(*x)), (n, m)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact"])
+def test_the_nearest_elements_for_a_fixed_size_and_for_shares_of_a_size(mode):
+    for how in (
+        lambda h: {"size": (7, 3)},
+        lambda h: {"size": (h // 3, 3)},
+        lambda h: {"size": (2 * h - 1, 3)},
+        lambda h: {"scale_factor": 1.7, "recompute_scale_factor": True},
+    ):
+        model = Single(lambda x, how=how: interpolate(x, **how(x.shape[2]), mode=mode))
+        program = hx.export(model, torch.randn(1, 1, 18, 6), None, dynamic={"x": {2: "h>=3"}})
+        for n in (14, 26, 39, 49, 50, 91, 98, 105, 118, 124):
+            assert torch.equal(program.run(numbered(n, 6)), model(numbered(n, 6))), n
+
+
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact"])
+@pytest.mark.parametrize("axes", [1, 2, 3])
+def test_the_nearest_of_few_and_of_many_elements(axes, mode):
+    for factor in (0.6, 1.3, 2.1, 3):
+        model = Single(lambda x, f=factor: interpolate(x, scale_factor=f, mode=mode))
+        program = hx.export(model, torch.randn(1, 1, *[30] * axes), None,
+                            dynamic={"x": {2: "h>=4" if factor < 1 else "h"}})  # fmt: skip
+        for n in (4, 5, 20, 30, 1000) if factor < 1 else (1, 2, 3, 4, 5, 20, 30, 1000):
+            x = numbered(n, *[30] * (axes - 1))
+            assert torch.equal(program.run(x), model(x)), (factor, n)
+
+
+@pytest.mark.parametrize(
+    "grown",
+    [
+        lambda x: interpolate(x, scale_factor=2),
+        lambda x: interpolate(x, scale_factor=(3, 1.5)),
+        lambda x: interpolate(x, (x.shape[2] * 2, x.shape[3] * 4)),
+    ],
+)
+def test_a_whole_factor_is_one_node(grown):
+    program = hx.export(Single(grown), torch.randn(1, 2, 8, 6), None, dynamic=BOTH)
+    assert [n.op_type for n in program.model.graph].count("Resize") == 1
+    assert "Gather" not in [n.op_type for n in program.model.graph]
+    holds(program, Single(grown), torch.randn(1, 2, 4, 10), torch.randn(1, 2, 13, 2))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_as_many_elements_as_pytorch_counts(mode):
+    """30 * 2.1 is 63, and 62.99 in float32."""
+    model = Single(lambda x: interpolate(x, scale_factor=2.1, mode=mode))
+    for dynamic in (None, BOTH):
+        program = hx.export(model, torch.randn(1, 2, 30, 10), None, dynamic=dynamic)
+        holds(program, model, torch.randn(1, 2, 30, 10))
