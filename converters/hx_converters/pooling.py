@@ -179,7 +179,8 @@ def _adaptive_avg_pool(spatial):
 
 def _borders(op, size, count):
     """First and last + 1 of each window."""
-    steps, size, count = counted(op, count), op.constant(size), op.constant(count)
+    # Of no windows, nothing is computed, and onnxruntime still minds a division by 0.
+    steps, size, count = counted(op, count), op.constant(size), op.constant(max(count, 1))
     low = op.Div(op.Mul(steps, size), count)
     high = op.Div(op.Sub(op.Add(op.Mul(op.Add(steps, 1), size), count), 1), count)
     return low, high
@@ -225,7 +226,7 @@ def _uneven_max(op, x, sizes, wanted, spatial):
     lengths = []
     for i, (size, count) in enumerate(zip(sizes, wanted)):
         low, high = _borders(op, size, count)
-        length = (size + count - 1) // count + 1
+        length = (size + max(count, 1) - 1) // max(count, 1) + 1
         lengths.append(length)
         steps = op.Add(op.Unsqueeze(low, [1]), counted(op, length))
         inside = op.Less(steps, op.Unsqueeze(high, [1]))

@@ -1,10 +1,20 @@
-"""Windows over whole axes, as global pooling is written by hand."""
+"""Windows over whole axes, as global pooling is written by hand, and over shares of them."""
 
 import pytest
 import torch
 from called import Single
 from torch import nn
-from torch.nn.functional import avg_pool1d, avg_pool2d, conv1d, lp_pool2d, max_pool1d, max_pool2d
+from torch.nn.functional import (
+    adaptive_avg_pool2d,
+    adaptive_max_pool2d,
+    avg_pool1d,
+    avg_pool2d,
+    conv1d,
+    interpolate,
+    lp_pool2d,
+    max_pool1d,
+    max_pool2d,
+)
 
 import hx
 
@@ -47,3 +57,21 @@ def test_a_window_that_follows_from_a_size_and_covers_no_axis_is_refused():
             lambda x: avg_pool2d(x, x.shape[3] // 2),
             torch.randn(1, 1, 4, 4), None, dynamic={"x": {2: "h", 3: "w"}},
         )  # fmt: skip
+
+
+@pytest.mark.parametrize("pool", [adaptive_avg_pool2d, adaptive_max_pool2d])
+def test_windows_by_shares_of_a_size_that_may_be_none(pool):
+    model = Single(lambda x: pool(x, (x.shape[2] // 2, x.shape[3] // 3 + 1)))
+    program = hx.export(model, torch.randn(2, 3, 6, 7), None, dynamic={"x": {2: "h", 3: "w"}})
+    assert not program.report.escapes
+    for size in [(1, 1), (1, 5), (3, 1), (9, 13)]:
+        x = torch.randn(2, 3, *size)
+        torch.testing.assert_close(program.run(x), model(x))
+
+
+def test_an_image_made_half_as_large_by_its_areas():
+    model = Single(lambda x: interpolate(x, scale_factor=0.5, mode="area"))
+    program = hx.export(model, torch.randn(1, 2, 6, 7), None, dynamic={"x": {2: "h", 3: "w"}})
+    for size in [(2, 2), (3, 9), (10, 4)]:
+        x = torch.randn(1, 2, *size)
+        torch.testing.assert_close(program.run(x), model(x))
