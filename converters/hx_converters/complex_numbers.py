@@ -36,7 +36,7 @@ from . import (
     tensors,
     windows,
 )
-from ._common import axes_of, below_zero
+from ._common import axes_of, below_zero, one_axis, scalars_too
 from .arithmetic import turned
 from .reduction import vector_norm
 
@@ -488,3 +488,19 @@ def prod(op, input, dim=None, keepdim=False, *, dtype=None):
             return NotImplemented
         x = functools.reduce(op.Mul, [op.Slice(x, [i], [i + 1], [axis]) for i in range(size)])
     return x if keepdim or not axes else op.Squeeze(x, axes)
+
+
+@converter("torch.cumprod", complex=True, cases=[case(Z, 0), case(Z, 1)])
+@scalars_too
+def cumprod(op, input, dim, *, dtype=None):
+    """Both parts are carried along the axis."""
+    x, y = op.parts(op.cast(input, op.result.dtype), whole=True)
+    axis = one_axis(dim, input.rank)
+
+    def step(total, now):
+        (a, b), (c, d) = total, now
+        new = op.Sub(op.Mul(a, c), op.Mul(b, d)), op.Add(op.Mul(a, d), op.Mul(b, c))
+        return *new, *new
+
+    start = [cumulative.initial(op, x, axis, number) for number in (1, 0)]
+    return op.complex(*cumulative.scanned(op, x, axis, start, step, y))

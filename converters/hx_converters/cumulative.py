@@ -17,7 +17,7 @@ def cumsum(op, input, dim, *, dtype=None):
     return op.CumSum(x, op.constant(one_axis(dim, input.rank)))
 
 
-def _scanned(op, x, axis, states, step, *others):
+def scanned(op, x, axis, states, step, *others):
     """Goes along an axis with some state: `step(states, slices)` gives new states and outputs.
 
     ONNX's Scan takes one slice after the other, and needs one: where an axis may have no
@@ -52,7 +52,7 @@ def _scanned_whole(op, x, axis, states, step, *others):
     return found[len(states) :]
 
 
-def _start(op, x, axis, number, dtype=None):
+def initial(op, x, axis, number, dtype=None):
     sizes = [n for a, n in enumerate(x.shape) if a != axis]
     return op.Expand(op.constant(number, dtype or x.dtype), op.sizes(sizes))
 
@@ -66,7 +66,7 @@ def cumprod(op, input, dim, *, dtype=None):
         total = op.Mul(states[0], slices[0])
         return total, total
 
-    return _scanned(op, x, axis, [_start(op, x, axis, 1)], step)[0]
+    return scanned(op, x, axis, [initial(op, x, axis, 1)], step)[0]
 
 
 def _extreme(compare, worst):
@@ -83,8 +83,8 @@ def _extreme(compare, worst):
             best, at = op.Where(better, now, best), op.Where(better, i, at)
             return best, at, best, at
 
-        start = [_start(op, x, axis, worst(x.dtype)), _start(op, x, axis, 0, torch.int64)]
-        values, places = _scanned(op, x, axis, start, step, counted(op, x.shape[axis]))
+        start = [initial(op, x, axis, worst(x.dtype)), initial(op, x, axis, 0, torch.int64)]
+        values, places = scanned(op, x, axis, start, step, counted(op, x.shape[axis]))
         return op.cast(values, input.dtype), places
 
     return scalars_too(convert)
@@ -104,7 +104,7 @@ def logcumsumexp(op, input, dim):
         total = log_add(op, states[0], slices[0])
         return total, total
 
-    return _scanned(op, input, axis, [_start(op, input, axis, lowest(input.dtype))], step)[0]
+    return scanned(op, input, axis, [initial(op, input, axis, lowest(input.dtype))], step)[0]
 
 
 def log_add(op, x, y):

@@ -455,3 +455,26 @@ def test_a_function_of_torch_that_a_library_wraps_keeps_its_converters(monkeypat
     x = torch.randn(2, 3)
     for got, want in zip(hx.export(picked, x).run(x), picked(x)):
         torch.testing.assert_close(got, want)
+
+
+def numbers(*size):
+    return torch.randn(*size, dtype=C)
+
+
+@pytest.mark.parametrize("opset", [13, 20, 26])
+def test_systems_of_complex_equations(opset):
+    solved = torch.linalg.solve
+    proved(lambda a: torch.linalg.inv(a), (numbers(2, 4, 4),), (numbers(5, 4, 4),),
+           dynamic={"args_0": {0: "b"}}, opset=opset)  # fmt: skip
+    proved(lambda a: a.inverse(), (numbers(4, 4),), (numbers(1, 1),), (numbers(6, 6),),
+           dynamic={"args_0": {0: "n", 1: "n"}}, opset=opset)  # fmt: skip
+    proved(lambda a, b: solved(a, b), (numbers(2, 4, 4), numbers(2, 4, 3)), opset=opset)
+    proved(lambda a, b: solved(a, b, left=False), (numbers(2, 4, 4), numbers(2, 3, 4)), opset=opset)
+    proved(lambda a, b: solved(a, b), (numbers(4, 4), numbers(4)), opset=opset)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_running_products(axis):
+    dynamic = {"args_0": {0: "n", 1: "m"}}
+    proved(Call(lambda x: x.cumprod(axis)), (numbers(3, 5),), (numbers(1, 1),), (numbers(7, 12),),
+           dynamic=dynamic)  # fmt: skip
