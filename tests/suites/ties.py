@@ -1,9 +1,10 @@
 """Operators that pick one of several right answers, and do not promise which one.
 
 Where equal elements are picked, two results are the same when the elements are. Eigenvectors and
-singular vectors are known up to a sign (a complex number of length 1), or a turn where values are equal: PyTorch's documentation
-says that they differ between machines. A result is right when its values are PyTorch's, its vectors
-are at right angles and of length 1, and together they make the matrix, each within the tolerance.
+singular vectors are known up to a sign (a complex number of length 1), or a turn where values are
+equal: PyTorch's documentation says that they differ between machines. A result is right when its
+values are PyTorch's, its vectors are at right angles and of length 1, and together they make the
+matrix, each within the tolerance.
 """
 
 from __future__ import annotations
