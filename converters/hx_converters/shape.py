@@ -113,7 +113,7 @@ def _is_one(op, size, axis):
         return size == 1
     if op.at_most(size, 1):
         return True
-    return op.recorded(size, f"squeeze drops axis {axis} where its size is 1") == 1
+    return op.recorded(size, f"squeeze drops axis {axis} where its size is 1", equals=1) == 1
 
 
 @converter("torch.as_strided", cases=[])  # declines where no size is traced
@@ -183,10 +183,11 @@ def _pieces(op, x, sizes, axis):
     return tuple(op.Split(x, op.sizes(sizes), axis=axis, outputs=len(sizes)))
 
 
-def _as_many(op, count, size, covered):
+def _as_many(op, count, size, each):
     """A graph has a fixed number of outputs: as many pieces as there were in the recording."""
-    if not op.same(size, covered):
-        op.recorded(size, f"it is cut into {count} piece{'s' if count != 1 else ''}")
+    if not op.same(size, each * count):
+        pieces = (size + (each - 1)) // each
+        op.recorded(pieces, f"it is cut into {count} piece{'s' if count != 1 else ''}")
 
 
 @converter("torch.Tensor.split", "torch.split", "torch.functional.split",
@@ -199,7 +200,7 @@ def split(op, tensor, split_size_or_sections, dim=0):
         return NotImplemented  # sizes that a tensor knows
     if isinstance(sections, int):
         count = len(op.result)
-        _as_many(op, count, size, sections * count)
+        _as_many(op, count, size, sections)
         sections = [sections] * (count - 1) + [size - sections * (count - 1)]
     return _pieces(op, tensor, list(sections), axis)
 
@@ -217,7 +218,7 @@ def chunk(op, input, chunks, dim=0):
     size, count = input.shape[axis], len(op.result)
     even = op.same(size % chunks, 0)
     each = size // chunks if even else (size + (chunks - 1)) // chunks
-    _as_many(op, count, size, each * count)
+    _as_many(op, count, size, each)
     return _pieces(op, input, [each] * (count - 1) + [size - each * (count - 1)], axis)
 
 
@@ -246,7 +247,7 @@ def tensor_split(op, input, indices_or_sections=None, dim=0, *, indices=None, se
 def unbind(op, input, dim=0):
     axis = one_axis(dim, input.rank)
     count = len(op.result)
-    _as_many(op, count, input.shape[axis], count)
+    _as_many(op, count, input.shape[axis], 1)
     parts = [input] if count == 1 else op.Split(input, [1] * count, axis=axis, outputs=count)
     return tuple(op.Squeeze(p, [axis]) for p in parts)
 

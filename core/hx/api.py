@@ -107,10 +107,12 @@ def _export(
     def write(staged: save.Staged) -> Program:
         program = _recorded(*recorded, staged)
         keep = None if failed else keep_rejected
+        stages.append(staged)
         program.write(staged, path, verify, tell, keep, check_every_node)
         return program
 
     failed: list[HxError] = []
+    stages: list[save.Staged] = []
     for yes in heard.ways(prepared.asked):
         prepared.yes = yes
         try:
@@ -123,6 +125,8 @@ def _export(
                 raise
             failed.append(problem)
             continue
+        for staged in stages:
+            staged.forget()
         if failed:
             program.report.notes.append(heard.told(yes, prepared.asked))
         program.report.timings["total"] = time.perf_counter() - started

@@ -34,6 +34,7 @@ from .op import Op
 from .prepared import Prepared
 from .recording import Recording
 from .registry import Registry
+from .report import Escape
 from .surely import inside
 from .values import Value
 from .world import recorded
@@ -58,6 +59,8 @@ class Capture:
     registry: Any = None
     opset: int = 0
     cases: list[Any] = field(default_factory=list)  # what it was proved on
+    # Of those that are there for a question: the escape that it is, and the limits without it.
+    beyond: dict[str, tuple[Escape, str]] = field(default_factory=dict)
     compiled: list[foreign.Compiled] = field(default_factory=list)  # called out of sight, maybe
     returned: Any = None  # what the model returned, without the contents of its tensors
     _kept_results: bool = False

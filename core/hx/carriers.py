@@ -104,7 +104,7 @@ def _of_range(original: Callable) -> Callable:
     def counted(*args):
         if _sized(args):
             # A loop runs as often as it ran in the recording.
-            dims.leaving("range", f"range({_told(args)})")
+            dims.leaving("range", f"range({_told(args)})", dims.asked(range, *args))
         return original(*args)
 
     return counted
@@ -114,7 +114,8 @@ def _telling(name: str) -> Wrap:
     def wrap(original):
         def told(*args, **kwargs):
             if _sized(args):
-                dims.leaving("float", f"math.{name}({_told(args)})")
+                asked = dims.asked(original, *args)
+                dims.leaving("float", f"math.{name}({_told(args)})", asked)
             return original(*args, **kwargs)
 
         return told

@@ -15,13 +15,14 @@ import math
 import threading
 from typing import Any
 
+from .asked import SIGNS, Asked
 from .polynomials import Atom, Poly, binary, part, settled
 
 _local = threading.local()
 
 
 def listen(callback) -> Any:
-    """Sends this thread's leaving sizes to `callback(kind, detail)`; returns the one before."""
+    """Sends this thread's leaving sizes to `callback(kind, detail, *asked)`; returns the one before."""
     before = getattr(_local, "leaving", None)
     _local.leaving = callback
     return before
@@ -32,10 +33,25 @@ def listening() -> Any:
     return getattr(_local, "leaving", None)
 
 
-def leaving(kind: str, detail: str) -> None:
+def leaving(kind: str, detail: str, *asked: Asked) -> None:
+    """A size becomes a plain number, or decides; `asked` is what followed from it, as far as known."""
     callback = getattr(_local, "leaving", None)
     if callback is not None:
-        callback(kind, detail)
+        callback(kind, detail, *asked)
+
+
+def asked(ask: Any, *of: Any) -> Asked:
+    """`ask(*of)`, where sizes are among these."""
+    return Asked(ask, tuple(map(spelled, of)))
+
+
+FAR = 4  # times a size
+
+
+def _goes_on(poly: Poly) -> tuple[Asked, ...]:
+    """A number that goes on where nobody sees what is asked of it: one far off may be another case."""
+    far = Asked(SIGNS[">="], (poly, FAR * poly.hint + 3), guessed=True)
+    return Asked(int, (poly,)), far
 
 
 def _plain_int(x) -> bool:
@@ -131,7 +147,7 @@ class Dim(int):
         if _plain_int(other):
             return dim(self.poly * Poly.of(other))
         if isinstance(other, (list, tuple, str, bytes)):
-            leaving("repeat", "a sequence was repeated by a size")
+            leaving("repeat", "a sequence was repeated by a size", asked(int, self))
             return other * int.__int__(self)
         return _float_op("fmul", self, other)
 
@@ -217,11 +233,11 @@ class Dim(int):
 
     def _bits(self, sign: str, other, function):
         if _plain_int(other):
-            leaving("int", f"{self.poly} {sign} {other}")
+            leaving("int", f"{self.poly} {sign} {other}", asked(function, self, other))
         return function(plain(self), plain(other))
 
     def bit_length(self):
-        leaving("int", f"({self.poly}).bit_length()")
+        leaving("int", f"({self.poly}).bit_length()", asked(int.bit_length, self))
         return int.bit_length(self)
 
     def __round__(self, ndigits=None):
@@ -243,6 +259,7 @@ class Dim(int):
                 leaving(
                     "branch",
                     f"{self.poly} {sign} {other.poly if isinstance(other, Dim) else other}",
+                    asked(SIGNS[sign], self, other),
                 )
         return outcome
 
@@ -278,15 +295,15 @@ class Dim(int):
         return int.__hash__(self)
 
     def __bool__(self):
-        leaving("branch", f"bool({self.poly})")
+        leaving("branch", f"bool({self.poly})", asked(SIGNS["!="], self, 0))
         return int.__bool__(self)
 
     def __int__(self):
-        leaving("int", f"int({self.poly})")
+        leaving("int", f"int({self.poly})", *_goes_on(self.poly))
         return int.__int__(self)
 
     def __float__(self):
-        leaving("float", f"float({self.poly})")
+        leaving("float", f"float({self.poly})", *_goes_on(self.poly))
         return int.__float__(self)
 
 
@@ -363,7 +380,7 @@ class DimFloat(float):
 
     def is_integer(self):
         if _whole_number(self.expr) is None:
-            leaving("branch", f"({self.expr}).is_integer()")
+            leaving("branch", f"({self.expr}).is_integer()", asked(float.is_integer, self))
         return float.is_integer(self)
 
     def __mul__(self, other):
@@ -395,18 +412,18 @@ class DimFloat(float):
     def __round__(self, ndigits=None):
         if ndigits is None:
             return DimFloat.whole(self, "round")
-        leaving("float", f"round({self.expr}, {ndigits})")
+        leaving("float", f"round({self.expr}, {ndigits})", asked(round, self, ndigits))
         return float.__round__(self, ndigits)
 
     def __int__(self):
-        leaving("int", f"int({self.expr})")
+        leaving("int", f"int({self.expr})", asked(int, self))
         return float.__int__(self)
 
     def __float__(self):
         return float.__float__(self)
 
     def __bool__(self):
-        leaving("branch", f"bool({self.expr})")
+        leaving("branch", f"bool({self.expr})", asked(SIGNS["!="], self, 0))
         return float.__bool__(self)
 
     def __eq__(self, other):
@@ -431,7 +448,8 @@ class DimFloat(float):
         if outcome is not NotImplemented:
             a, b = _whole_number(self.expr), _whole_number(_float_expr(other))
             if a is None or b is None or not (a == b or settled(sign, a, b)):
-                leaving("branch", f"{self.expr} {sign} {other}")
+                told = f"{self.expr} {sign} {other}"
+                leaving("branch", told, asked(SIGNS[sign], self, other))
         return outcome
 
     def __hash__(self):
@@ -493,7 +511,7 @@ def _float_op(kind: str, a, b, sign: int = 1):
         right = Atom("fmul", (right, minus), -right.hint)
     hint = _FLOAT[kind](left.hint, right.hint)
     if isinstance(hint, complex):
-        leaving("float", f"{left} {kind} {right}")
+        leaving("float", f"{left} {kind} {right}", Asked(_FLOAT[kind], (left, right)))
         return hint
     return DimFloat(Atom(kind, (left, right), hint))
 

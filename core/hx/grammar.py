@@ -75,6 +75,12 @@ class Limits(NamedTuple):
         """The smallest size of an axis that has something on it."""
         return max(-(-self.low // self.step), 1) * self.step
 
+    def written(self, word: str) -> str:
+        """s%4>=4<=512: as it is said in `dynamic=`."""
+        step = f"%{self.step}" if self.step > 1 else ""
+        low, high = f">={self.low}" if self.low else "", f"<={self.high}"
+        return f"{word}{step}{low}{'' if self.high is None else high}"
+
     def told(self, word: str) -> str:
         """4 <= s <= 512, a multiple of 4"""
         low, high = f"{self.low} <= " if self.low else "", f" <= {self.high}"

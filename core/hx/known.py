@@ -165,7 +165,8 @@ def length(recording, key, func, args, kwargs, door):
     """Python's own len() takes plain ints only; the hooked one never comes here."""
     sizes = _shape_of(recording, args[0])
     if sizes and isinstance(sizes[0], dims.Dim):
-        recording.escape("len", f"len of a tensor whose first size is {sizes[0].poly}")
+        told = f"len of a tensor whose first size is {sizes[0].poly}"
+        recording.escape("len", told, asked=[dims.asked(int, sizes[0])])
     return _real(recording, func, args, kwargs)
 
 

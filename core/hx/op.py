@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from builtins import len  # its own: `world` hooks those of the model
 from collections.abc import Sequence
+from operator import eq
 from typing import TYPE_CHECKING
 
 import torch
@@ -45,7 +46,7 @@ class Op:
     op.some(count)                        whether a number of elements never is 0
     op.contents(x)                        the tensor of a value that is the same at every run
     op.memory_order(x)                    the axes as they lie in memory; None where it has gaps
-    op.recorded(size, why)                the size in the recording, noted as a branch on it
+    op.recorded(size, why, equals=None)   the size in the recording, noted as a branch on it
     op.value(tensor)                      the value of a real tensor: a parameter, or one that the
                                           model computed
     op.body(function, *inputs)            what a function writes, as the body of a Loop, If or Scan;
@@ -191,12 +192,17 @@ class Op:
                 return tensor
         return None
 
-    def recorded(self, size, why: str) -> int:
-        """The size in the recording, on which the call took one of two ways: noted as a branch."""
+    def recorded(self, size, why: str, equals: int | None = None) -> int:
+        """The size in the recording, on which the call took one of two ways: noted as a branch.
+
+        `equals` is the number that decided; without it another size is another way.
+        """
         replayed = getattr(self._call, "replayed", False)  # a view again: told already
         if dims.is_dynamic(size) and self._recording is not None and not replayed:
             origin = self._builder.origin
-            self._recording.escape("branch", why, None if origin is None else origin.where)
+            asked = dims.asked(int, size) if equals is None else dims.asked(eq, size, equals)
+            where = None if origin is None else origin.where
+            self._recording.escape("branch", why, where, [asked])
         return dims.plain(size)
 
     def value(self, x) -> Value:

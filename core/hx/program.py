@@ -13,7 +13,7 @@ from . import containers, foreign, save, whole
 from .errors import UsageError, VerificationError
 from .kernels import op_runs
 from .nodes import NodeTable, check_nodes
-from .proving import prove_program, steps_between
+from .proving import prove_program, sizes_of, steps_between
 from .report import Report
 from .runtime import Refused
 from .surely import inside
@@ -126,20 +126,30 @@ class Program:
         from .locate import locate
 
         captured = self._captured
-        wrong = next((check.name for check in proof.cases if not check.ok), None)
+        names = [check.name for check in proof.cases if not check.ok]
+        wrong = next(iter(names), None)
         case = next((case for case in captured.cases if case.name == wrong), None)
         lines: list[str] = []
         if case is not None and not captured.prepared.hollow:
             found = locate(captured, self.parts, staged.path, case, staged.target, self._kernels)
             lines, self.report.baked, self.report.node_table = found
         lost = [each for each in captured.recording.escapes.values() if not each.carried]
+        known = (captured.beyond[name] for name in names if name in captured.beyond)
+        beyond, within = next(known, (None, ""))
+        lost.sort(key=lambda each: each is not beyond)
         lines += [each.told() for each in lost[:5]]
         lines += [f"and {len(lost) - 5} more values left the graph"] if len(lost) > 5 else []
+        sizes = sizes_of(captured, case.feeds if case is not None else None)
+        smaller = any(
+            n < recorded for n, recorded in zip(sizes.values(), sizes_of(captured).values())
+        )
+        if within and (wrong in captured.beyond or smaller):
+            lines.append(f"sizes that never come can be ruled out: {within}")
         if wrong and wrong.endswith("=1") and " " not in wrong:
             lines.append(
                 f"a size that never comes can be ruled out: {wrong[:-2]}>=2 in place of {wrong[:-2]}"
             )
-        elif case is not None and (steps := steps_between(captured, case)):
+        elif not within and case is not None and (steps := steps_between(captured, case)):
             said = ", ".join(f"{word}%{step} in place of {word}" for word, step in steps.items())
             lines.append(
                 f"sizes that are no multiples can be ruled out, if they never come: {said}"

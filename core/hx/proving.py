@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from . import dynamic, modes, shallow, structures, wire
+from .across import Across, tell
 from .blend import Filled, OnTheCPU
 from .capture import Capture, called, without_weights
 from .compare import Tolerance, difference
@@ -257,7 +258,36 @@ def _resized(captured: Capture) -> list[Case]:
         others = [limits[word].least, n // 2, 3 * n] if n != 1 else [more[word] + 1, 4]
         others = [s for s in others if s and s != n and limits[word].hold(s)]
         cases += _first(captured, words, word, others)
+    cases += _beyond(captured, words, limits, cases)
     return list({case.name: case for case in cases}.values())
+
+
+def _beyond(
+    captured: Capture, words: Sizes, limits: Mapping[str, Limits], cases: list[Case]
+) -> list[Case]:
+    """The other side of what the model asked of sizes, where no other size has been there."""
+    across = Across(captured.recording.builder.nodes, words, limits)
+    seen = [sizes_of(captured, case.feeds) for case in cases]
+    found: list[Case] = []
+    for side in across.sides(captured.recording.escapes.values(), seen):
+        if across.shown(side, [sizes_of(captured, case.feeds) for case in found]):
+            continue
+        said = []
+        for move in side.moves:
+            name = across.told(move.sizes)
+            why = across.refused(move)
+            if why:
+                said.append(f"not tried at {name}: {why}")
+                continue
+            case, refused = _case(captured, name, at(captured, move.sizes))
+            said += refused
+            if case:
+                said = [f"tried at {name}"]
+                captured.beyond[name] = side.escape, move.within
+                found += case
+                break
+        tell(side.escape, said[0])
+    return found
 
 
 def _first(captured: Capture, words: Sizes, word: str, sizes: list[int]) -> list[Case]:

@@ -17,13 +17,14 @@ import functools
 import sys
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from . import accounts, dims, dtypes, heard, known, pairs, patching, routes, sparse
+from .asked import Asked
 from .blend import Blend
 from .builder import Builder
 from .call import Arguments, tensors_in
@@ -199,17 +200,20 @@ class Recording:
             return Origin(target, pack, scope, module, None, 0)
         return Origin(target, pack, scope, module, frame.f_code, frame.f_lineno)
 
-    def escape(self, kind: str, detail: str, where: Where | None = None) -> None:
-        """A traced value left the graph."""
+    def escape(
+        self, kind: str, detail: str, where: Where | None = None, asked: Iterable[Asked] = ()
+    ) -> None:
+        """A traced value left the graph; `asked` is what that decided, where it was a size."""
         where = where or self.where()
         key = (kind, where.file, where.line)
         found = self.escapes.get(key)
         if found is None:
-            self.escapes[key] = Escape(kind, where, detail)
+            found = self.escapes[key] = Escape(kind, where, detail)
         else:
             found.count += 1
+        found.asked.update(dict.fromkeys(asked))
 
-    def size_left(self, kind: str, detail: str) -> None:
+    def size_left(self, kind: str, detail: str, *asked: Asked) -> None:
         # PyTorch's own checks compare sizes all the time; a branch is one in the model's code. But
         # a plain number that it makes of a size is as lost as the model's, unless a converter
         # speaks for the call.
@@ -219,7 +223,7 @@ class Recording:
         spoken = kind == "branch" or self.busy
         if frame is None or (spoken and self.frames._machinery(frame.f_code)):
             return
-        self.escape(kind, detail)
+        self.escape(kind, detail, asked=asked)
 
     # Calls.
 

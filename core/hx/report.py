@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from .asked import Asked
 from .errors import UsageError, Where
 
 SCHEMA = 1
@@ -23,10 +24,13 @@ class Escape:
     detail: str
     count: int = 1
     carried: bool = False  # it came back as a number that the graph computes
+    asked: dict[Asked, None] = field(default_factory=dict)  # of sizes, as far as known
+    beyond: str = ""  # what the proof saw of sizes at which the answer is another one
 
     def __str__(self) -> str:
         times = f" ({self.count} times)" if self.count > 1 else ""
-        return f"{self.kind} at {self.where}{times}: {self.detail}"
+        beyond = f"; {self.beyond}" if self.beyond else ""
+        return f"{self.kind} at {self.where}{times}: {self.detail}{beyond}"
 
     def told(self) -> str:
         """A sentence, for when it did harm."""
@@ -157,7 +161,7 @@ class Report:
             ],
             "escapes": [
                 {"kind": e.kind, **where(e.where), "detail": e.detail, "count": e.count,
-                 "carried": e.carried}
+                 "carried": e.carried, "beyond": e.beyond}
                 for e in self.escapes
             ],
             "changed_buffers": self.changed_buffers,

@@ -91,6 +91,7 @@ class Staged:
     ) -> None:
         self.data_path: Path | None = None
         self.size = 0
+        self._kept: Path | None = None
         self._where, self._external, self._what = path, external, model
         self._seconds = 0.0
         self._hidden = claims.Hidden()
@@ -186,8 +187,18 @@ class Staged:
                 self._loose.remove(self.data_path)
             elif self.data_path is not None:
                 shutil.copyfile(self.data_path, kept.with_name(self.data_path.name))
+            self._kept = kept
             shutil.copyfile(self.path, kept)
         return kept
+
+    def forget(self) -> None:
+        """Remove what was kept: there is something better now."""
+        if self._kept is not None:
+            with _explained(self._kept):
+                beside = claims.data_files(self._kept.with_name(self.target.name))
+                data = claims.mentioned(self._kept, beside)
+                self._kept.unlink(missing_ok=True)
+                claims.discard_data(self._kept, data)
 
     def close(self) -> None:
         """Remove what is in no model. Asks the folder, so it is right after any interruption."""

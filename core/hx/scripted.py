@@ -213,7 +213,8 @@ class _Run:
     def loop(self, node: Any, times: Any, goes_on: Any, *carried: Any) -> Sequence[Any]:
         (body,) = node.blocks()
         if dims.is_dynamic(times):
-            self.recording.escape("repeat", f"a loop of {times.poly} rounds", _place(node))
+            told = f"a loop of {times.poly} rounds"
+            self.recording.escape("repeat", told, _place(node), [dims.asked(int, times)])
         i, state = 0, list(carried)
         while i < int(times) and goes_on:
             goes_on, *state = self.block(body, [i, *state])
@@ -239,7 +240,8 @@ class _Run:
     def plain(self, node: Any, name: str, given: list[Any]) -> Sequence[Any]:
         if name in _COMPARED and any(map(dims.is_dynamic, given)):
             told = f" {name} ".join(str(getattr(x, "poly", x)) for x in given)
-            self.recording.escape("branch", told, _place(node))
+            asked = dims.asked(_COMPARED[name], *given)
+            self.recording.escape("branch", told, _place(node), [asked])
         result = _PLAIN[name](*given)
         return [result] * node.outputsSize()
 

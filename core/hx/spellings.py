@@ -79,7 +79,8 @@ def _has_size(numbers: Any) -> bool:
 def at(container: Any, index: Any) -> Any:
     """container[index]"""
     if type(index) is dims.Dim and isinstance(container, (list, tuple, str, bytes, range)):
-        dims.leaving("index", f"item {index.poly} of a {type(container).__name__}")
+        told = f"item {index.poly} of a {type(container).__name__}"
+        dims.leaving("index", told, dims.asked(int, index))
     return container[index]
 
 
@@ -88,7 +89,8 @@ def part(container: Any, start: Any, stop: Any, step: Any) -> Any:
     if isinstance(container, (list, tuple, str, bytes, range)):
         for n in (start, stop, step):
             if type(n) is dims.Dim:
-                dims.leaving("index", f"items up to {n.poly} of a {type(container).__name__}")
+                told = f"items up to {n.poly} of a {type(container).__name__}"
+                dims.leaving("index", told, dims.asked(int, n))
     return container[slice(start, stop, step)]
 
 

@@ -92,9 +92,11 @@ def _prove(
     """The proof of a file, and what is to be said about how it came about."""
     from hx import dynamic as axes
     from hx.capture import Capture
+    from hx.errors import Where
     from hx.kernels import op_runs
     from hx.prepared import prepare
     from hx.proving import prove_program, run
+    from hx.report import Escape
 
     written = load(file)
     open_dims = _open_dims(written)
@@ -112,7 +114,7 @@ def _prove(
             if word in said.limits and axis in dynamic.get(name, {}):
                 prepared.dynamic.limits[dynamic[name][axis]] = said.limits[word]
     # Nobody knows what left this graph while it was made: so other ways are tried, too.
-    unknown: Any = SimpleNamespace(escapes=["unknown"])
+    unknown: Any = SimpleNamespace(escapes={None: Escape("unknown", Where("", 0), "")})
     captured = Capture(prepared, unknown, [], [], [], layers or None)
     captured.real = run(captured, prepared.tensors)
     # For a recording, should only the parts of the file tell whether it is right.

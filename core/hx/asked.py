@@ -1,0 +1,122 @@
+"""What a model asks of sizes, and what it would hear at others.
+
+`n > 64` was answered once, when the model was recorded. What was asked is kept as it was computed,
+so that the sizes can be found at which the answer is another one.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from builtins import max, min  # their own: `world` hooks those of the model
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .polynomials import Atom, Poly
+
+SIGNS: dict[str, Callable] = {
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+    "==": operator.eq, "!=": operator.ne,
+}  # fmt: skip
+_COMPARES = frozenset(SIGNS.values())
+
+
+class Unforeseen(Exception):
+    """A number that does not follow from the named sizes of inputs alone."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A function of numbers, and these as sizes have them: Polys, Atoms and plain numbers."""
+
+    ask: Callable
+    of: tuple[Any, ...]
+    guessed: bool = False  # nobody saw it being asked: what limits it is not known
+
+    @property
+    def compares(self) -> bool:
+        return self.ask in _COMPARES
+
+    def answer(self, at: At) -> Any:
+        """What the model hears at these sizes."""
+        return self.ask(*map(at, self.of))
+
+    def side(self, at: At) -> Any:
+        """The same, or of a comparison on which side of it they are: -1, 0 or 1."""
+        if not self.compares:
+            return self.answer(at)
+        a, b = map(at, self.of)
+        return (a > b) - (a < b)
+
+    def names(self) -> set[str]:
+        """The sizes of inputs that are in it."""
+        found: set[str] = set()
+        waiting, known = [*self.of], set()
+        while waiting:
+            x = waiting.pop()
+            if isinstance(x, Poly):
+                waiting += [atom for mono in x.terms for atom in mono]
+            elif isinstance(x, Atom) and x not in known:
+                known.add(x)
+                if x.kind == "size" and isinstance(x.args[0], str):
+                    found.add(x.args[0])
+                waiting += x.args
+        return found
+
+
+class At:
+    """What sizes come to when those of the inputs are `sizes`."""
+
+    def __init__(self, sizes: Mapping[str, int]) -> None:
+        self.sizes = sizes
+        self._known: dict[Atom, Any] = {}
+
+    def __call__(self, x: Any) -> Any:
+        """The number of a Poly or an Atom; a plain number is itself."""
+        if isinstance(x, Poly):
+            total = 0
+            for mono, c in x.terms.items():
+                for atom in mono:
+                    c *= self(atom)
+                total += c
+            return total
+        if not isinstance(x, Atom):
+            return x
+        if x not in self._known:
+            self._known[x] = self._atom(x)
+        return self._known[x]
+
+    def _atom(self, atom: Atom) -> Any:
+        if atom.kind == "size":
+            source = atom.args[0]
+            if not isinstance(source, str) or source not in self.sizes:
+                raise Unforeseen
+            return self.sizes[source]
+        if atom.kind == "fnum":
+            return atom.args[0]
+        if atom.kind not in _COMPUTED:
+            raise Unforeseen
+        numbers = [self(x) for x in atom.args]
+        try:
+            found = _COMPUTED[atom.kind](*numbers)
+        except (ArithmeticError, ValueError) as e:
+            raise Unforeseen from e
+        if isinstance(found, complex):
+            raise Unforeseen
+        return found
+
+
+def _power(a: int, b: int) -> int:
+    if b > 64:  # of no size that there is
+        raise OverflowError
+    return a**b
+
+
+_COMPUTED: dict[str, Callable] = {
+    "part": operator.floordiv, "div": operator.floordiv, "mod": operator.mod,
+    "min": min, "max": max, "pow": _power,
+    "floor": math.floor, "ceil": math.ceil, "round": round, "trunc": math.trunc,
+    "int": float, "fadd": operator.add, "fmul": operator.mul, "fdiv": operator.truediv,
+    "fpow": operator.pow, "fmin": min, "fmax": max, "flog": math.log, "fexp": math.exp,
+}  # fmt: skip

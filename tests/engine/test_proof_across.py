@@ -1,0 +1,238 @@
+"""The proof goes to the other side of what a model asks of its sizes, however far that is."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+import torch
+from torch import nn
+
+import hx
+
+BY_LENGTH = {"x": {0: "b", 1: "s"}}
+
+
+def exported(model, x, dynamic=BY_LENGTH, **options):
+    return hx.export(model, x, dynamic=dynamic, **options)
+
+
+def refused(model, x, dynamic=BY_LENGTH):
+    with pytest.raises(hx.VerificationError) as caught:
+        hx.export(model, x, dynamic=dynamic)
+    return str(caught.value)
+
+
+def tried(program):
+    return [case.name for case in program.proof.cases]
+
+
+def beyond(program):
+    (escape,) = program.report.escapes
+    return escape.beyond
+
+
+class Scaled(nn.Module):
+    """Rotary angles that are other ones for what is longer than the model was trained on."""
+
+    def forward(self, x):
+        n, base = x.shape[1], 10000.0
+        if n > 64:  # here
+            base = base * (2.0 * n / 64 - 1) ** 1.5
+        steps = base ** (torch.arange(0, 6, 2).float() / 6)
+        return x * torch.outer(torch.arange(n).float(), 1.0 / steps).cos().repeat(1, 2)
+
+
+def test_a_branch_that_lies_far_off_is_found_and_told_with_what_rules_it_out(tmp_path):
+    path = tmp_path / "m.onnx"
+    path.write_text("what was there before")
+    with pytest.raises(hx.VerificationError) as caught:
+        hx.export(Scaled(), torch.randn(2, 16, 6), path, dynamic=BY_LENGTH)
+    message = str(caught.value)
+    assert path.read_text() == "what was there before" and caught.value.exit_code == 4
+    lines, first = inspect.getsourcelines(Scaled)
+    line = first + next(i for i, text in enumerate(lines) if "# here" in text)
+    assert "s=65 inputs: wrong" in message and "s=18" in message
+    assert f"the branch at {__file__}:{line} depends on a size, s > 64" in message
+    assert "ruled out: s<=64 in place of s" in message and "%" not in message.rpartition("why:")[2]
+    for limit in ("s<=64", "s>=2<=64"):
+        program = exported(Scaled(), torch.randn(2, 16, 6), {"x": {1: limit}})
+        assert "s=65" not in tried(program) and beyond(program) == ""
+    other = exported(Scaled(), torch.randn(2, 80, 6), {"x": {1: "s>=65"}})
+    assert other.proof.ok
+
+
+def cut(x):
+    return x[:, :20] * 2 if x.shape[1] > 20 else x * 2
+
+
+def padded(x):
+    size = x.shape[1]
+    return nn.functional.pad(x, (0, 40 - size)) if size < 40 else x
+
+
+def by_area(x):
+    return x * 2 if x.shape[0] * x.shape[1] > 100 else x
+
+
+def where_equal(x):
+    return x * 2 if x.shape[1] == 50 else x
+
+
+def by_a_float(x):
+    return x * 2 if x.shape[1] / 10 >= 4.5 else x
+
+
+def in_pieces(x):
+    return [piece.sum(1) for piece in x.split(64, 1)]
+
+
+def in_rounds(x):
+    total = x.sum(1)
+    for i in range(0, x.shape[1], 64):
+        total = total + x[:, i : i + 64].sum(1)
+    return total
+
+
+def of_a_root(x):
+    return x[:, eval("int(n ** 0.5)", {"n": x.shape[1]}) :]
+
+
+def in_plain_code(x):
+    return eval("y if int(n) < 30 else y * 2", {"n": x.shape[1], "y": x.relu()})
+
+
+def squeezed(x):
+    return x.unfold(1, 4, 4).squeeze(1)
+
+
+@pytest.mark.parametrize(
+    ("model", "wrong", "rule"),
+    [
+        (cut, "s=21", "s<=20"),
+        (padded, "s=41", "s<=39"),
+        (by_area, "b=8, s=15", "b<=7 in place of b, s<=14"),
+        (where_equal, "s=50", "s<=49"),
+        (by_a_float, "s=46", "s<=44"),
+        (in_pieces, "s=65", "s<=64"),
+        (in_rounds, "s=65", "s<=64"),
+        (of_a_root, "s=16", "s>=9<=15"),
+        (in_plain_code, "s=39", ""),
+        (squeezed, "s=4", "s>=8"),
+    ],
+)
+def test_whatever_was_asked(model, wrong, rule):
+    message = refused(model, torch.randn(2, 9))
+    assert f"{wrong} inputs: wrong" in message
+    assert (f"ruled out: {rule} in place of" in message) if rule else "<=" not in message
+
+
+def test_the_nearest_smaller_size_and_not_only_the_smallest():
+    """At a length of 1, attention within a window is attention, as at most others it is not."""
+
+    def windowed(x):
+        scores = x @ x.mT
+        if x.shape[1] > 20:
+            scores = scores.tril().triu(-20)
+        return scores.softmax(-1) @ x
+
+    message = refused(windowed, torch.randn(2, 30, 4))
+    assert "s=19 inputs: wrong" in message and "s=1 inputs: right" in message
+    assert "s>=21 in place of s" in message
+
+
+def test_both_sides_the_same_is_right_and_told():
+    def same(x):
+        y = x.cumsum(1)
+        return y[:, : x.shape[1]] if x.shape[1] > 20 else y
+
+    program = exported(same, torch.randn(2, 5))
+    assert tried(program)[-1] == "s=21" and beyond(program) == "tried at s=21"
+    assert str(program.report.escapes[0]).endswith("s > 20; tried at s=21")
+    assert program.report.to_dict()["escapes"][0]["beyond"] == "tried at s=21"
+
+
+def test_sizes_that_are_tried_anyway_are_not_tried_twice():
+    def near(x):
+        if x.shape[1] == 1 or x.shape[1] % 2:
+            return x * 1
+        return x
+
+    program = exported(near, torch.randn(2, 6), {"x": {1: "s"}})
+    assert tried(program)[-2:] == ["s=7", "s=1"]
+    assert beyond(program) == "tried at s=1; tried at s=7"
+
+
+def test_a_size_that_the_model_refuses_is_no_failure():
+    class Table(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table = nn.Parameter(torch.randn(40, 3))
+
+        def forward(self, x):
+            if x.shape[1] > 40:
+                raise ValueError("no more than 40")
+            return x + self.table[: x.shape[1]]
+
+    program = exported(Table(), torch.randn(2, 5, 3))
+    assert beyond(program) == "the model itself refuses s=41 inputs: no more than 40"
+
+
+def test_what_a_size_has_to_be_divided_by_is_kept():
+    def folded(x):
+        x = x * 2 if x.shape[1] > 50 else x
+        return x.reshape(x.shape[0], -1, 8).sum(1)
+
+    assert "s=64 inputs: wrong" in refused(folded, torch.randn(2, 16))
+    assert "s=56 inputs: wrong" in refused(folded, torch.randn(2, 16), {"x": {1: "s%8"}})
+
+
+def test_two_sizes_that_have_to_stay_equal():
+    def added(x, y):
+        x = x * 2 if x.shape[1] > 50 else x
+        return x + y
+
+    message = refused(added, (torch.randn(2, 16), torch.randn(2, 16)), {"x": [1], "y": [1]})
+    assert "x_1=51, y_1=51 inputs: wrong" in message
+
+
+def test_what_costs_too_much_is_not_tried_and_told():
+    linear = nn.Linear(64, 64)
+
+    def attended(x):
+        y = linear(x)
+        return (y @ y.mT).softmax(-1) @ y if x.shape[1] <= 40000 else y
+
+    program = exported(attended, torch.randn(2, 5, 64))
+    told = beyond(program)
+    assert told.startswith("not tried at s=40001: ") and "times the work of the recorded" in told
+    assert "s<=40000 in place of s" in told
+    assert not any("40001" in name for name in tried(program))
+
+
+def test_no_more_than_a_few_sizes_are_tried():
+    def by_steps(x):
+        y = x.relu()
+        for bound in range(20, 100, 10):
+            y = y[:, : x.shape[1]] if x.shape[1] > bound else y  # here
+        return y
+
+    program = exported(by_steps, torch.randn(2, 5))
+    assert tried(program)[-4:] == ["s=21", "s=31", "s=41", "s=51"]
+    program = exported(by_steps, torch.randn(2, 95))  # the other way
+    assert program.proof.ok
+
+
+def test_where_the_other_side_is_no_size_at_all():
+    def never(x):
+        return x * 2 if x.shape[1] < 1 or x.sum(1).shape[0] == 0 else x
+
+    program = exported(never, torch.randn(2, 5))
+    assert tried(program)[-3:] == ["b=3, s=7", "b=1", "s=1"]
+
+
+def test_a_dry_run_and_an_export_without_a_proof_try_nothing():
+    assert [e.beyond for e in hx.scan(cut, torch.randn(2, 5), dynamic=BY_LENGTH).escapes] == [""]
+    assert beyond(exported(cut, torch.randn(2, 5), verify=False)) == ""
+    with pytest.raises(hx.EscapeError):
+        exported(cut, torch.randn(2, 5), strict=True)
