@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 Sizes = Mapping[str, int]
 
 MOST = 4  # sizes that are tried beside the usual ones
+RUNS = 3 * MOST  # of the model, which refuses some of them
 TIMES = 8  # as much work as at the recorded sizes, for all of these together
 LITTLE = 1 << 31  # work that nobody waits for
 TOUCHED = 16  # products that take as long as an element takes that is written
@@ -60,7 +61,7 @@ class Across:
         self._at: dict[tuple[int, ...], At] = {}
         self._works: dict[tuple[int, ...], float] = {}
         self._moves: dict[Asked, list[Move]] = {}
-        self._left, self._tries = 0.0, MOST
+        self._runs, self._left = RUNS, max(TIMES * self._work(recorded), LITTLE)
 
     def sides(self, escapes: Iterable[Escape], seen: Sequence[Sizes]) -> list[Side]:
         """Those that none of the sizes that were `seen` shows; of the others, that is told."""
@@ -81,10 +82,12 @@ class Across:
 
         Smaller ones do where they are the nearest: of a single element, most things are alike.
         """
-        nearest = [move.sizes for move in side.moves]
+        asked, nearest = side.asked, [move.sizes for move in side.moves]
+        only_level = nearest and all(self._level(asked, sizes) for sizes in nearest)
         for sizes in seen:
             larger = all(sizes[word] >= n for word, n in self._recorded.items())
-            if self._differs(side.asked, sizes) and (larger or sizes in nearest):
+            shows = (larger or sizes in nearest) and self._differs(asked, sizes)
+            if shows and (only_level or not self._level(asked, sizes)):
                 tell(side.escape, f"tried at {self.told(sizes)}")
                 return True
         return False
@@ -93,21 +96,19 @@ class Across:
         """Those that are not the recorded ones."""
         return ", ".join(f"{w}={n}" for w, n in sizes.items() if n != self._recorded[w])
 
-    def refused(self, move: Move) -> str:
-        """Why sizes are not tried; those that are count as tried."""
+    def refused(self, move: Move, tried: int) -> str:
+        """Why sizes are not tried, after so many; those that are take what there is to spend."""
         usual, work = self._work(self._recorded), self._work(move.sizes)
-        if self._tries == MOST:
-            self._left = max(TIMES * usual, LITTLE)
         never = f" (if it never comes, say so: {move.within})" if move.within else ""
         room = self._bytes(move.sizes)
         if work > self._left:
             return f"{work / max(usual, 1):.0f} times the work of the recorded sizes{never}"
-        if not self._tries:
-            return f"{MOST} other sizes were{never}"
+        if tried == MOST or not self._runs:
+            return f"enough others were{never}"
         if room > MUCH and 2 * room > left().memory:
             return f"it may take {room / 1e9:.1f} GB of memory{never}"
         self._left -= work
-        self._tries -= 1
+        self._runs -= 1
         return ""
 
     # Where an answer is another one.
@@ -122,6 +123,10 @@ class Across:
     def _differs(self, asked: Asked, sizes: Sizes) -> bool:
         old, new = (self._answer(asked, each) for each in (self._recorded, sizes))
         return old is not None and new is not None and bool(old != new)
+
+    def _level(self, asked: Asked, sizes: Sizes) -> bool:
+        """Whether both sides of a comparison are equal there."""
+        return asked.compares and self._answer(asked, sizes, True) == 0
 
     def _ways(self, asked: Asked) -> Iterator[Move]:
         """To the nearest other answers: each size alone, and all of them together."""
@@ -139,7 +144,7 @@ class Across:
                     # are equal may have to stay so.
                     n, start = sizes[words[0]], recorded[words[0]]
                     alike = [w for w, size in recorded.items() if size == start]
-                    ways.append({**recorded, words[0]: -(-n // start) * start})
+                    ways.append({**recorded, words[0]: -(-n // max(start, 1)) * start})
                     ways.append({**recorded, **dict.fromkeys(alike, n)})
                 for i, way in enumerate(ways):
                     held = all(self._limits[w].hold(n) for w, n in way.items())
@@ -147,7 +152,7 @@ class Across:
                         yield Move(way, *said)
 
     def _within(
-        self, asked: Asked, words: list[str], above: list[Sizes], below: list[Sizes]
+        self, asked: Asked, words: list[str], above: Sequence[Sizes], below: Sequence[Sizes]
     ) -> dict[int, str]:
         """The limits that leave out what is above (1), or below (-1); of a number, both."""
         branch = isinstance(self._answer(asked, self._recorded), bool)
@@ -183,8 +188,8 @@ class Across:
             return k <= last and self._differs(asked, sizes(k))
 
         def found(k: int) -> list[dict[str, int]]:
-            level = asked.compares and self._answer(asked, sizes(k), True) == 0
-            return [sizes(k)] + [sizes(k + 1)] * (level and differs(k + 1))
+            beyond = self._level(asked, sizes(k)) and differs(k + 1)
+            return [sizes(k), sizes(k + 1)] if beyond else [sizes(k)]
 
         for k in range(1, NEAR + 1):
             if differs(k):

@@ -73,7 +73,8 @@ def export(
                    same size everywhere. "height>=32<=512" has limits, and "height%8" is a multiple
                    of 8: the file is proved at such sizes, and promised for no others
     opset          13 to 26
-    verify         run the file against the model, on the recorded and on other inputs
+    verify         run the file against the model: on the recorded inputs, on others, at other sizes,
+                   and on the other side of what the model asks of sizes (`if n > 64`)
     strict         a value that leaves the graph is an error
     external_data  weights in a file of their own; None decides by size
     keep_rejected  where to put a file that failed its proof, for a look; else it is thrown away

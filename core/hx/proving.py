@@ -266,16 +266,19 @@ def _beyond(
     captured: Capture, words: Sizes, limits: Mapping[str, Limits], cases: list[Case]
 ) -> list[Case]:
     """The other side of what the model asked of sizes, where no other size has been there."""
-    across = Across(captured.recording.builder.nodes, words, limits)
+    recording, found = captured.recording, list[Case]()
+    escapes = [each for each in recording.escapes.values() if each.asked]
+    if not escapes:
+        return []
+    across = Across(recording.builder.nodes, words, limits)
     seen = [sizes_of(captured, case.feeds) for case in cases]
-    found: list[Case] = []
-    for side in across.sides(captured.recording.escapes.values(), seen):
+    for side in across.sides(escapes, seen):
         if across.shown(side, [sizes_of(captured, case.feeds) for case in found]):
             continue
         said = []
         for move in side.moves:
             name = across.told(move.sizes)
-            why = across.refused(move)
+            why = across.refused(move, len(found))
             if why:
                 said.append(f"not tried at {name}: {why}")
                 continue

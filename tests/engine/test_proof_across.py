@@ -141,7 +141,7 @@ def test_the_nearest_smaller_size_and_not_only_the_smallest():
     assert "s>=21 in place of s" in message
 
 
-def test_both_sides_the_same_is_right_and_told():
+def test_both_sides_the_same_is_right_and_told(tmp_path):
     def same(x):
         y = x.cumsum(1)
         return y[:, : x.shape[1]] if x.shape[1] > 20 else y
@@ -150,6 +150,9 @@ def test_both_sides_the_same_is_right_and_told():
     assert tried(program)[-1] == "s=21" and beyond(program) == "tried at s=21"
     assert str(program.report.escapes[0]).endswith("s > 20; tried at s=21")
     assert program.report.to_dict()["escapes"][0]["beyond"] == "tried at s=21"
+    program.report.write(tmp_path / "r.html")
+    for page in (program.report.to_markdown(), (tmp_path / "r.html").read_text()):
+        assert "tried at s=21" in page
 
 
 def test_sizes_that_are_tried_anyway_are_not_tried_twice():
@@ -236,3 +239,17 @@ def test_a_dry_run_and_an_export_without_a_proof_try_nothing():
     assert beyond(exported(cut, torch.randn(2, 5), verify=False)) == ""
     with pytest.raises(hx.EscapeError):
         exported(cut, torch.randn(2, 5), strict=True)
+
+
+def test_beyond_where_both_sides_meet():
+    message = refused(padded, torch.randn(2, 38))  # 40, which is tried anyway, is nothing to fill
+    assert "s=41 inputs: wrong" in message and "b=3, s=40, b=1, s=1 inputs: right" in message
+
+
+def test_what_is_refused_takes_no_place_of_what_is_not():
+    def picky(x):
+        for bound in (20, 24, 28, 40):
+            assert x.shape[1] <= bound or x.shape[1] % 16 == 0, "in blocks only"
+        return x * 2 if x.shape[1] > 50 else x
+
+    assert "s=64 inputs: wrong" in refused(picky, torch.randn(2, 16))

@@ -93,6 +93,32 @@ def test_where_nothing_else_is_right_it_is_and_the_report_says_so():
     assert "heard that it is exported to ONNX:" in note
 
 
+class Otherwise(nn.Module):
+    """Computes something else for a tracer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(64, 64)
+
+    def forward(self, x):
+        return self.linear(x) + (1 if torch.jit.is_tracing() else 0)
+
+
+@pytest.mark.parametrize("external", [False, True])
+@pytest.mark.parametrize("folder", ["here", "there"])
+def test_what_was_rejected_on_the_way_to_a_right_graph_is_not_kept(tmp_path, folder, external):
+    for name in ("here", "there"):
+        (tmp_path / name).mkdir()
+    program = hx.export(
+        Otherwise(), torch.randn(2, 64), tmp_path / "here" / "m.onnx", external_data=external,
+        keep_rejected=tmp_path / folder / "kept.onnx",
+    )  # fmt: skip
+    assert any("heard that it is not traced" in note for note in program.report.notes)
+    left = sorted(path.suffix for path in tmp_path.rglob("*") if path.is_file())
+    assert left == ([".data"] if external else []) + [".onnx"]
+    assert program.run(torch.ones(2, 64)).shape == (2, 64)  # with the data that it has
+
+
 def test_what_fails_whatever_the_model_hears_is_told_as_at_first():
     with pytest.raises(hx.MissingConverters) as told:
         hx.export(Refuses(), torch.randn(3, 3), None)

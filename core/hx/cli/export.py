@@ -116,8 +116,9 @@ def export(
     """Export a model to ONNX, and prove that the file is right.
 
     The model is run once on its inputs. The graph is checked by onnx and run in onnxruntime on
-    those inputs, on fresh ones, and at other sizes. FILE is written when all is well, and else
-    stays as it was.
+    those inputs, on fresh ones, and at other sizes: also at those where what the model asks of a
+    size (`if n > 64`) has another answer. FILE is written when all is well, and else stays as it
+    was.
 
     With --batch LIST it is done for every model of a list, a process each: a [[model]] for each
     one, with spec, output, and the options below by their names. What stands above the first holds

@@ -314,7 +314,8 @@ def _told(found: dict[str, Any]) -> str:
             [
                 escape(e["kind"]),
                 escape(e["detail"])
-                + (' <span class="soft">carried</span>' if e["carried"] else ""),
+                + (' <span class="soft">carried</span>' if e["carried"] else "")
+                + (f' <span class="soft">{escape(e["beyond"])}</span>' if e["beyond"] else ""),
                 str(e["count"]),
                 escape(line_of(e)),
             ]
@@ -323,7 +324,8 @@ def _told(found: dict[str, Any]) -> str:
         parts.append(
             "<h2>Values that left the graph</h2>"
             '<p class="lead">What Python did with them is not in the graph; a number that is '
-            "carried came back and is computed there.</p>"
+            "carried came back and is computed there. Where another size has another answer, it "
+            "says whether the file was tried there.</p>"
             + _table(["how", "what", "-times", "@line"], rows)
         )
     if found["baked"]:

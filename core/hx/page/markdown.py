@@ -73,7 +73,11 @@ def text(found: dict[str, Any]) -> str:
     lines += _section(
         "Nodes with the largest errors", ["node", "error", "allowed", "call", "line"], rows
     )
-    rows = [[e["kind"], e["detail"], str(e["count"]), f"`{line_of(e)}`"] for e in found["escapes"]]
+    rows = [
+        [e["kind"], "; ".join(filter(None, [e["detail"], e["beyond"]])), str(e["count"]),
+         f"`{line_of(e)}`"]
+        for e in found["escapes"]
+    ]  # fmt: skip
     lines += _section("Values that left the graph", ["how", "what", "times", "line"], rows)
     lines += _section("Sizes baked in", ["what"], [[f"`{each}`"] for each in found["baked"]])
     rows = [[f"`{t}`", "its converter declined", str(n)] for t, n in found["declined"].items()]
