@@ -30,7 +30,7 @@ TIMES = 8  # as much work as at the recorded sizes, for all of these together
 LITTLE = 1 << 31  # work that nobody waits for
 TOUCHED = 16  # products that take as long as an element takes that is written
 MUCH = 1 << 30  # bytes of results, for which there has to be room
-NEAR = 32  # sizes that are looked at one by one
+NEAR, FAR = 32, 1024  # sizes that are looked at one by one
 END = 1 << 24  # the largest size that is looked for
 
 
@@ -191,10 +191,11 @@ class Across:
             beyond = self._level(asked, sizes(k)) and differs(k + 1)
             return [sizes(k), sizes(k + 1)] if beyond else [sizes(k)]
 
-        for k in range(1, NEAR + 1):
+        near = max(NEAR, min(asked.period(), FAR))
+        for k in range(1, near + 1):
             if differs(k):
                 return found(k)
-        here, low = self._answer(asked, self._recorded, True), NEAR
+        here, low = self._answer(asked, self._recorded, True), near
         while here is not None and low < last:
             high = min(2 * low, last)
             if self._answer(asked, sizes(high), True) not in (here, None):
@@ -246,11 +247,12 @@ def _elements(value: Value | None, at: At) -> float:
 
 def _work(node: Node, at: At) -> float:
     """Products, and elements written, as far as shapes tell."""
+    inputs = [value for value in node.inputs if value is not None]
     inside = [body for body in node.attributes.values() if isinstance(body, Body)]
     if inside:
-        times = max((_number(n, at) for v in node.inputs if v for n in v.elements or ()), default=1)
+        times = max((_number(n, at) for v in inputs for n in v.elements or ()), default=1)
         return times * sum(_work(each, at) for body in inside for each in body.nodes)
-    sizes = [v.shape for v in node.inputs if v is not None and v.shape]
+    sizes = [value.shape for value in inputs if value.shape]
     reach = 1.0
     if node.op in ("MatMul", "Gemm") and sizes:
         reach = _number(sizes[0][-1], at)

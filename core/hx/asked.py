@@ -51,16 +51,23 @@ class Asked:
 
     def names(self) -> set[str]:
         """The sizes of inputs that are in it."""
-        found: set[str] = set()
-        waiting, known = [*self.of], set()
+        sources = (atom.args[0] for atom in self._atoms() if atom.kind == "size")
+        return {source for source in sources if isinstance(source, str)}
+
+    def period(self) -> int:
+        """After how many sizes what is left over in it is the same again; 1 where nothing is."""
+        divided = (atom.args[1].constant for atom in self._atoms() if atom.kind == "mod")
+        return max((abs(by) for by in divided if by), default=1)
+
+    def _atoms(self) -> set[Atom]:
+        found: set[Atom] = set()
+        waiting = [*self.of]
         while waiting:
             x = waiting.pop()
             if isinstance(x, Poly):
                 waiting += [atom for mono in x.terms for atom in mono]
-            elif isinstance(x, Atom) and x not in known:
-                known.add(x)
-                if x.kind == "size" and isinstance(x.args[0], str):
-                    found.add(x.args[0])
+            elif isinstance(x, Atom) and x not in found:
+                found.add(x)
                 waiting += x.args
         return found
 

@@ -79,6 +79,11 @@ def where_equal(x):
     return x * 2 if x.shape[1] == 50 else x
 
 
+def filled(x):
+    more = -x.shape[1] % 500
+    return nn.functional.pad(x, (0, more)) * 2 if more > 0 else x
+
+
 def by_a_float(x):
     return x * 2 if x.shape[1] / 10 >= 4.5 else x
 
@@ -113,6 +118,7 @@ def squeezed(x):
         (padded, "s=41", "s<=39"),
         (by_area, "b=8, s=15", "b<=7 in place of b, s<=14"),
         (where_equal, "s=50", "s<=49"),
+        (filled, "s=500", "s<=499"),
         (by_a_float, "s=46", "s<=44"),
         (in_pieces, "s=65", "s<=64"),
         (in_rounds, "s=65", "s<=64"),
@@ -224,6 +230,23 @@ def test_no_more_than_a_few_sizes_are_tried():
     assert tried(program)[-4:] == ["s=21", "s=31", "s=41", "s=51"]
     program = exported(by_steps, torch.randn(2, 95))  # the other way
     assert program.proof.ok
+
+
+def test_the_work_of_loops_and_recurrent_layers_is_counted():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.lstm = nn.LSTM(4, 5, batch_first=True)
+
+        def forward(self, x):
+            y = self.lstm(x)[0].cummax(1)[0]
+            return y * 2 if x.shape[1] > self.bound else y
+
+    model = Net()
+    model.bound = 50
+    assert "s=51 inputs: wrong" in refused(model, torch.randn(2, 5, 4))
+    model.bound = 10**6
+    assert "times the work" in beyond(exported(model, torch.randn(2, 5, 4)))
 
 
 def test_where_the_other_side_is_no_size_at_all():
