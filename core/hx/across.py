@@ -28,7 +28,8 @@ MOST = 4  # sizes that are tried beside the usual ones
 RUNS = 3 * MOST  # of the model, which refuses some of them
 TIMES = 8  # as much work as at the recorded sizes, for all of these together
 LITTLE = 1 << 31  # work that nobody waits for
-TOUCHED = 16  # products that take as long as an element takes that is written
+TOUCHED = 16  # products that take as long as an element takes that is written,
+CALLED = 1 << 14  # or as a node takes that is run, in each round of a loop
 MUCH = 1 << 30  # bytes of results, for which there has to be room
 NEAR, FAR = 32, 1024  # sizes that are looked at one by one
 END = 1 << 24  # the largest size that is looked for
@@ -250,12 +251,21 @@ def _work(node: Node, at: At) -> float:
     inputs = [value for value in node.inputs if value is not None]
     inside = [body for body in node.attributes.values() if isinstance(body, Body)]
     if inside:
-        times = max((_number(n, at) for v in inputs for n in v.elements or ()), default=1)
-        return times * sum(_work(each, at) for body in inside for each in body.nodes)
+        return _rounds(node, inputs, at) * sum(_work(each, at) for b in inside for each in b.nodes)
     sizes = [value.shape for value in inputs if value.shape]
     reach = 1.0
     if node.op in ("MatMul", "Gemm") and sizes:
         reach = _number(sizes[0][-1], at)
     elif node.op in ("Conv", "ConvTranspose", "LSTM", "GRU", "RNN") and len(sizes) > 1:
         reach = math.prod(_number(n, at) for n in sizes[1][1:])
-    return (reach + TOUCHED) * sum(_elements(value, at) for value in node.outputs)
+    return (reach + TOUCHED) * sum(_elements(value, at) for value in node.outputs) + CALLED
+
+
+def _rounds(node: Node, inputs: list[Value], at: At) -> float:
+    """How often the body of a loop is run, as far as that is known; that of an If is run once."""
+    known = inputs[0].elements if node.op == "Loop" and inputs else None
+    if node.op == "Scan":
+        given = inputs[-node.attributes["num_scan_inputs"] :]
+        axes = node.attributes.get("scan_input_axes") or [0]
+        known = given[0].shape[axes[0] :] if given[0].shape else None
+    return _number(known[0], at) if known else 1.0
