@@ -37,10 +37,15 @@ END = 1 << 24  # the largest size that is looked for
 
 @dataclass
 class Move:
-    """Sizes at which an answer is another one, and what to write that rules all such out."""
+    """Sizes at which an answer is another one, and the limits that leave all such out."""
 
     sizes: dict[str, int]
-    within: str = ""
+    limits: dict[str, Limits] = field(default_factory=dict)
+
+    @property
+    def within(self) -> str:
+        """The same, as it is written in `dynamic=`."""
+        return ", ".join(f"{limit.written(w)} in place of {w}" for w, limit in self.limits.items())
 
 
 @dataclass
@@ -138,7 +143,7 @@ class Across:
             known = words == names and not asked.guessed
             within = self._within(asked, words, above[:1], below[:1]) if known else {}
             for by, found in ((1, above), (-1, below)):
-                said = [within[by]] if by in within else []
+                limits = within.get(by, {})
                 ways = found[::-1]
                 for sizes in found[-1:] if len(words) == 1 else ():
                     # What divides the recorded size may have to divide every one, and sizes that
@@ -150,23 +155,20 @@ class Across:
                 for i, way in enumerate(ways):
                     held = all(self._limits[w].hold(n) for w, n in way.items())
                     if way not in ways[:i] and held and self._differs(asked, way):
-                        yield Move(way, *said)
+                        yield Move(way, limits)
 
     def _within(
         self, asked: Asked, words: list[str], above: Sequence[Sizes], below: Sequence[Sizes]
-    ) -> dict[int, str]:
+    ) -> dict[int, dict[str, Limits]]:
         """The limits that leave out what is above (1), or below (-1); of a number, both."""
         branch = isinstance(self._answer(asked, self._recorded), bool)
-        found = {}
-        for by in (1, -1):
-            said = []
+        found: dict[int, dict[str, Limits]] = {1: {}, -1: {}}
+        for by, limits in found.items():
             for word in words:
                 step = self._limits[word].step
                 highs = [sizes[word] - step for sizes in above if by > 0 or not branch]
                 lows = [sizes[word] + step for sizes in below if by < 0 or not branch]
-                limit = self._limits[word].and_also(Limits(sum(lows), *highs))
-                said.append(f"{limit.written(word)} in place of {word}")
-            found[by] = ", ".join(said)
+                limits[word] = self._limits[word].and_also(Limits(sum(lows), *highs))
         return found
 
     def _nearest(self, asked: Asked, words: list[str], by: int) -> list[dict[str, int]]:

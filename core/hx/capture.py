@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -39,6 +39,10 @@ from .surely import inside
 from .values import Value
 from .world import recorded
 
+if TYPE_CHECKING:
+    from .across import Move
+    from .grammar import Limits
+
 
 @dataclass
 class Capture:
@@ -60,7 +64,9 @@ class Capture:
     opset: int = 0
     cases: list[Any] = field(default_factory=list)  # what it was proved on
     # Of those that are there for a question: the escape that it is, and the limits without it.
-    beyond: dict[str, tuple[Escape, str]] = field(default_factory=dict)
+    beyond: dict[str, tuple[Escape, Move]] = field(default_factory=dict)
+    # By name, the sizes that the file is promised for, where the proof found it wrong at others.
+    promised: dict[str, Limits] = field(default_factory=dict)
     compiled: list[foreign.Compiled] = field(default_factory=list)  # called out of sight, maybe
     returned: Any = None  # what the model returned, without the contents of its tensors
     _kept_results: bool = False

@@ -85,6 +85,8 @@ class Program:
             report.timings["verify"] = time.perf_counter() - start
         if report.proof is not None and report.proof.wrong:
             self._reject(staged, keep_rejected)
+        if self._captured.promised:
+            self._promise(staged)
         prepared = self._captured.prepared
         if report.proof is not None and prepared.dynamic and not prepared.hollow:
             from .locate import baked_sizes
@@ -103,6 +105,19 @@ class Program:
             report.path = os.fspath(saved.path or path)
             report.size = saved.size
             report.data_path = None if saved.data_path is None else os.fspath(saved.data_path)
+
+    def _promise(self, staged: save.Staged) -> None:
+        """Says in the report, and in the file, for which sizes it is right."""
+        import onnx
+
+        promised = self._captured.promised
+        self.report.promised = {word: limit.written(word) for word, limit in promised.items()}
+        said = onnx.ModelProto()
+        said.metadata_props.add(key="hx.sizes", value=", ".join(self.report.promised.values()))
+        staged.append(said.SerializeToString())
+        self.report.size = staged.size
+        self._parts.model.MergeFrom(said)
+        vars(self._parts).pop("model_bytes", None)
 
     def _reject(self, staged: save.Staged, keep: str | os.PathLike | None) -> None:
         proof = self.report.proof
@@ -135,7 +150,8 @@ class Program:
             lines, self.report.baked, self.report.node_table = found
         lost = [each for each in captured.recording.escapes.values() if not each.carried]
         known = (captured.beyond[name] for name in names if name in captured.beyond)
-        beyond, within = next(known, (None, ""))
+        beyond, move = next(known, (None, None))
+        within = move.within if move is not None else ""
         lost.sort(key=lambda each: each is not beyond)
         lines += [each.told() for each in lost[:5]]
         lines += [f"and {len(lost) - 5} more values left the graph"] if len(lost) > 5 else []

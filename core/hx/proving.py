@@ -71,8 +71,41 @@ def prove_program(captured: Capture, path: Path, target: Path, custom_ops: Any =
         proof = again
     if not prepared.hollow:
         _by_parts(captured, path, target, cases, proof, custom_ops)
+    _narrow(captured, proof)
     _tell_unsteady(captured, cases, proof)
     return proof
+
+
+def _narrow(captured: Capture, proof: Proof) -> None:
+    """A file that is wrong only beyond what the model asked of its sizes is promised up to there.
+
+    Not where next to nothing would be left: from half to twice the recorded sizes it has to be
+    right, or the export has failed.
+    """
+    wrong = [check for check in proof.cases if not check.ok]
+    if proof.checker or proof.problem or any(c.name not in captured.beyond for c in wrong):
+        return
+    recorded, promised = sizes_of(captured), dict(captured.prepared.dynamic.limits)
+    for check in wrong:
+        _, move = captured.beyond[check.name]
+        if not move.limits:
+            return
+        for word, limit in move.limits.items():
+            promised[word] = promised.get(word, Limits()).and_also(limit)
+    for word in {word for check in wrong for word in captured.beyond[check.name][1].limits}:
+        limit, n = promised[word], recorded[word]
+        if limit.low > max(n // 2, 1) or (limit.high is not None and limit.high < 2 * n):
+            return
+    for check in wrong:
+        escape, move = captured.beyond[check.name]
+        limits = {word: promised[word] for word in move.limits}
+        check.outside = ", ".join(limit.written(word) for word, limit in limits.items())
+        captured.promised.update(limits)
+        escape.beyond = escape.beyond.replace(f"tried at {check.name}", f"wrong at {check.name}")
+        captured.notes.append(
+            f"the file is right for {check.outside} only: at {check.name} the model goes another "
+            f"way, at {escape.where} ({escape.detail})"
+        )
 
 
 def _by_parts(
@@ -286,7 +319,7 @@ def _beyond(
             said += refused
             if case:
                 said = [f"tried at {name}"]
-                captured.beyond[name] = side.escape, move.within
+                captured.beyond[name] = side.escape, move
                 found += case
                 break
         tell(side.escape, said[0])

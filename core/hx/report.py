@@ -24,7 +24,8 @@ class Escape:
     detail: str
     count: int = 1
     carried: bool = False  # it came back as a number that the graph computes
-    asked: dict[Asked, None] = field(default_factory=dict)  # of sizes, as far as known
+    # Of sizes, as far as known.
+    asked: dict[Asked, None] = field(default_factory=dict, repr=False)
     beyond: str = ""  # what the proof saw of sizes at which the answer is another one
 
     def __str__(self) -> str:
@@ -115,6 +116,8 @@ class Report:
     missing: list[Missing] = field(default_factory=list)
     escapes: list[Escape] = field(default_factory=list)
     changed_buffers: list[str] = field(default_factory=list)
+    # Of dynamic sizes, by name, those that the file is right for, where it is wrong at others.
+    promised: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     timings: dict[str, float] = field(default_factory=dict)
     proof: Any = None
@@ -165,6 +168,7 @@ class Report:
                 for e in self.escapes
             ],
             "changed_buffers": self.changed_buffers,
+            "promised": self.promised,
             "notes": self.notes,
             "baked": self.baked,
             "why": self.why,

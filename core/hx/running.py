@@ -18,6 +18,7 @@ from .declared import Sizes
 from .errors import UsageError
 from .kernels import op_runs
 from .prepared import flat_inputs, parameters_of
+from .proving import sizes_of
 from .runtime import Refused, as_pairs
 from .surely import inside
 from .verify import loader
@@ -51,6 +52,7 @@ class Runner:
         arrays = bool(given) and all(isinstance(value, np.ndarray) for value in given.values())
         sizes = Sizes()
         feeds = {name: self._checked(name, value, sizes) for name, value in given.items()}
+        self._require_promised(feeds)
         try:
             results = self._run(feeds)
         except Refused as refused:
@@ -94,6 +96,17 @@ class Runner:
         if problem:
             raise UsageError(problem)
         return tensor
+
+    def _require_promised(self, feeds: dict[str, torch.Tensor]) -> None:
+        promised = self.captured.promised
+        for word, size in (sizes_of(self.captured, feeds) if promised else {}).items():
+            if word in promised and not promised[word].hold(size):
+                raise UsageError(
+                    f"{word} is {size}, and the file is right for {promised[word].written(word)} only",
+                    why=next(
+                        note for note in self.captured.notes if "the file is right for" in note
+                    ),
+                )
 
     def _unlike(self, what: str) -> UsageError:
         return UsageError(

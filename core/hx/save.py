@@ -162,6 +162,13 @@ class Staged:
             wire.write_external(parts, offsets, place.name, write)
         self._settle(data, place)
 
+    def append(self, more: bytes) -> None:
+        """Adds what may stand behind all the rest of a model."""
+        with _explained(self.target):
+            os.lseek(self._model.fd, 0, os.SEEK_END)
+            os.write(self._model.fd, more)
+            self.size += len(more)
+
     def commit(self) -> Saved:
         """Put the model in its place. In memory (`path=None`) there is no place: it stays."""
         if self._where is None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import inspect
 
+import onnx
 import pytest
 import torch
 from torch import nn
+from torch.testing import assert_close
 
 import hx
 
@@ -27,6 +29,10 @@ def tried(program):
     return [case.name for case in program.proof.cases]
 
 
+def wrong(program):
+    return [case.name for case in program.proof.cases if not case.equal]
+
+
 def beyond(program):
     (escape,) = program.report.escapes
     return escape.beyond
@@ -43,18 +49,41 @@ class Scaled(nn.Module):
         return x * torch.outer(torch.arange(n).float(), 1.0 / steps).cos().repeat(1, 2)
 
 
-def test_a_branch_that_lies_far_off_is_found_and_told_with_what_rules_it_out(tmp_path):
+def test_a_branch_that_lies_far_off_is_found_and_the_file_is_promised_up_to_it(tmp_path):
+    path = tmp_path / "m.onnx"
+    program = hx.export(Scaled(), torch.randn(2, 16, 6), path, dynamic=BY_LENGTH)
+    lines, first = inspect.getsourcelines(Scaled)
+    line = first + next(i for i, text in enumerate(lines) if "# here" in text)
+    assert program.report.promised == {"s": "s<=64"} == program.report.to_dict()["promised"]
+    assert beyond(program) == "wrong at s=65"
+    assert (
+        f"right for s<=64 only: at s=65 the model goes another way, at {__file__}:{line}"
+        in (program.report.notes[-1])
+    )
+    assert program.proof.ok and program.proof.summary().startswith("verified for s<=64 only")
+    assert wrong(program) == ["s=65"]
+    written = onnx.load(path)  # the file says it, too
+    assert {p.key: p.value for p in written.metadata_props}["hx.sizes"] == "s<=64"
+    assert program.model.metadata_props["hx.sizes"] == "s<=64"
+    x = torch.randn(2, 65, 6)
+    assert_close(program.run(x[:, :64]), Scaled()(x[:, :64]))
+    with pytest.raises(hx.UsageError, match="s is 65, and the file is right for s<=64 only"):
+        program.run(x)
+
+
+def test_what_is_not_right_for_twice_the_recorded_size_is_refused(tmp_path):
     path = tmp_path / "m.onnx"
     path.write_text("what was there before")
     with pytest.raises(hx.VerificationError) as caught:
-        hx.export(Scaled(), torch.randn(2, 16, 6), path, dynamic=BY_LENGTH)
+        hx.export(Scaled(), torch.randn(2, 40, 6), path, dynamic=BY_LENGTH)
     message = str(caught.value)
     assert path.read_text() == "what was there before" and caught.value.exit_code == 4
-    lines, first = inspect.getsourcelines(Scaled)
-    line = first + next(i for i, text in enumerate(lines) if "# here" in text)
-    assert "s=65 inputs: wrong" in message and "s=18" in message
-    assert f"the branch at {__file__}:{line} depends on a size, s > 64" in message
+    assert "s=65 inputs: wrong" in message and "s=42" in message
+    assert "test_proof_across.py" in message and "depends on a size, s > 64" in message
     assert "ruled out: s<=64 in place of s" in message and "%" not in message.rpartition("why:")[2]
+
+
+def test_limits_leave_out_what_is_never_asked():
     for limit in ("s<=64", "s>=2<=64"):
         program = exported(Scaled(), torch.randn(2, 16, 6), {"x": {1: limit}})
         assert "s=65" not in tried(program) and beyond(program) == ""
@@ -112,22 +141,33 @@ def squeezed(x):
 
 
 @pytest.mark.parametrize(
-    ("model", "wrong", "rule"),
+    ("model", "wrong", "limit"),
     [
         (cut, "s=21", "s<=20"),
         (padded, "s=41", "s<=39"),
-        (by_area, "b=8, s=15", "b<=7 in place of b, s<=14"),
         (where_equal, "s=50", "s<=49"),
         (filled, "s=500", "s<=499"),
         (by_a_float, "s=46", "s<=44"),
         (in_pieces, "s=65", "s<=64"),
         (in_rounds, "s=65", "s<=64"),
+    ],
+)
+def test_whatever_was_asked(model, wrong, limit):
+    program = exported(model, torch.randn(2, 9))
+    assert program.report.promised == {"s": limit}
+    assert [case.name for case in program.proof.cases if case.outside] == [wrong]
+
+
+@pytest.mark.parametrize(
+    ("model", "wrong", "rule"),
+    [
+        (by_area, "b=8, s=15", "b<=7 in place of b, s<=14"),
         (of_a_root, "s=16", "s>=9<=15"),
         (in_plain_code, "s=39", ""),
         (squeezed, "s=4", "s>=8"),
     ],
 )
-def test_whatever_was_asked(model, wrong, rule):
+def test_where_next_to_nothing_would_be_left(model, wrong, rule):
     message = refused(model, torch.randn(2, 9))
     assert f"{wrong} inputs: wrong" in message
     assert (f"ruled out: {rule} in place of" in message) if rule else "<=" not in message
@@ -192,8 +232,9 @@ def test_what_a_size_has_to_be_divided_by_is_kept():
         x = x * 2 if x.shape[1] > 50 else x
         return x.reshape(x.shape[0], -1, 8).sum(1)
 
-    assert "s=64 inputs: wrong" in refused(folded, torch.randn(2, 16))
-    assert "s=56 inputs: wrong" in refused(folded, torch.randn(2, 16), {"x": {1: "s%8"}})
+    program = exported(folded, torch.randn(2, 16), {"x": {1: "s%8"}})
+    assert wrong(program) == ["s=56"] and program.report.promised == {"s": "s%8<=48"}
+    assert wrong(exported(folded, torch.randn(2, 16))) == ["s=64"]
 
 
 def test_two_sizes_that_have_to_stay_equal():
@@ -201,8 +242,8 @@ def test_two_sizes_that_have_to_stay_equal():
         x = x * 2 if x.shape[1] > 50 else x
         return x + y
 
-    message = refused(added, (torch.randn(2, 16), torch.randn(2, 16)), {"x": [1], "y": [1]})
-    assert "x_1=51, y_1=51 inputs: wrong" in message
+    program = exported(added, (torch.randn(2, 16), torch.randn(2, 16)), {"x": [1], "y": [1]})
+    assert wrong(program) == ["x_1=51, y_1=51"]
 
 
 def test_what_costs_too_much_is_not_tried_and_told():
@@ -244,7 +285,7 @@ def test_the_work_of_loops_and_recurrent_layers_is_counted():
 
     model = Net()
     model.bound = 50
-    assert "s=51 inputs: wrong" in refused(model, torch.randn(2, 5, 4))
+    assert wrong(exported(model, torch.randn(2, 5, 4))) == ["s=51"]
     model.bound = 10**5  # rounds of next to nothing
     assert "times the work" in beyond(exported(model, torch.randn(2, 5, 4)))
 
@@ -275,4 +316,4 @@ def test_what_is_refused_takes_no_place_of_what_is_not():
             assert x.shape[1] <= bound or x.shape[1] % 16 == 0, "in blocks only"
         return x * 2 if x.shape[1] > 50 else x
 
-    assert "s=64 inputs: wrong" in refused(picky, torch.randn(2, 16))
+    assert wrong(exported(picky, torch.randn(2, 16))) == ["s=64"]

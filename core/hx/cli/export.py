@@ -291,6 +291,7 @@ def summary(report: Any, path: Path | None, reports: list[Path] | tuple = ()) ->
         ("packs", ", ".join(f"{name} ({amount(n, 'node')})" for name, n in report.packs.items())),
         ("buffers", _changed(report.changed_buffers)),
         ("escapes", _escapes(report.escapes)),
+        ("right for", f"{', '.join(report.promised.values())} only" if report.promised else ""),
         ("baked in", "\n".join(report.baked)),
         ("note", "\n".join(report.notes[:5]) + _more(report.notes, 5)),
         ("time", _times(report.timings)),
@@ -304,7 +305,8 @@ def summary(report: Any, path: Path | None, reports: list[Path] | tuple = ()) ->
         but += (
             [f"{amount(len(report.baked), 'constant')} that sizes change"] if report.baked else []
         )
-        text = f"ok, with {' and '.join(but)}" if but else "ok"
+        text = f"ok for {', '.join(report.promised.values())} only" if report.promised else "ok"
+        text += f", with {' and '.join(but)}" if but else ""
         note(paint(text, "yellow" if but else "green", sys.stderr))
 
 
