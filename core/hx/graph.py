@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from . import batchnorm, transposed
+from . import batchnorm, doubles, transposed
 from .assembly import Assembly
 from .simplify import simpler
 from .values import Absent, Body, Constant, Node, Value
@@ -157,7 +157,7 @@ def build(
     nodes = merger.merge(nodes, {})
     outputs = [(n, merger.now(v)) for n, v in outputs]
     wanted = [v for _, v in outputs]
-    nodes = live(nodes, wanted)
+    nodes = doubles.apart(live(nodes, wanted))
     read = list(wanted)
     for node in nodes:
         read += _reads(node)
