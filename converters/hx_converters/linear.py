@@ -138,7 +138,7 @@ def grouped_mm(op, mat_a, mat_b, *, offs=None, bias=None, out_dtype=None):
     return op.cast(y, op.result.dtype)
 
 
-@converter("torch.outer", cases=[case("float32[n]", "float32[3]")])
+@converter("torch.outer", "torch.ger", cases=[case("float32[n]", "float32[3]")])
 def outer(op, input, vec2):
     x, y = as_result(op, input, vec2)
     return op.Mul(op.Unsqueeze(x, [1]), op.Unsqueeze(y, [0]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -134,6 +135,18 @@ def called(model: Any, args: tuple, kwargs: dict) -> Any:
         raise ExportError(
             f"the model calls sys.exit({end.code!r})", where=Where(file, line) if file else None
         ) from end
+    except NotImplementedError as problem:
+        # What PyTorch says of an operator whose arguments are functions, and of our door.
+        found = re.search(r"no rule registered for HigherOrderOperator (\w+)", str(problem))
+        if found is None:
+            raise
+        file, line = origin(problem)
+        raise Unsupported(
+            f"{found[1]} takes functions, and hx does not know what it does with them",
+            where=Where(file, line) if file else None,
+            hint="give what calls it a converter, whose `op.instead(...)` says the same in plain "
+            "functions: hx packs new",
+        ) from problem
 
 
 def without_weights(prepared: Prepared) -> Any:

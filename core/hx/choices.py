@@ -21,7 +21,8 @@ from .targets import Target
 from .values import Value
 
 # Names that torch accepts for the same parameter.
-_SPELLINGS = {"axis": "dim", "keepdims": "keepdim", "x": "input", "x2": "other"}
+_SPELLINGS = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input",
+              "x2": "other"}  # fmt: skip
 
 
 class Choices:

@@ -230,7 +230,7 @@ def listed(recording, key, func, args, kwargs, door):
     """The numbers in a vector: how many go to each expert comes back as the sizes of a split."""
     tensor = args[0]
     value = recording.value_of(tensor)
-    whole = tensor.dim() == 1 and not value.dynamic and tensor.numel() <= MOST
+    whole = tensor.dim() == 1 and tensor.numel() <= MOST
     counts = not tensor.is_floating_point() and tensor.dtype not in (torch.bool, torch.complex64)
     if value.fixed or not (whole and counts):
         return reads(recording, key, func, args, kwargs, door)

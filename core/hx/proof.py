@@ -87,6 +87,11 @@ class Proof:
         outputs = [o for case in equal for o in case.outputs if not (o.random or o.as_near)]
         return max(outputs, key=lambda output: _strain(output), default=None)
 
+    @property
+    def random(self) -> list[str]:
+        """The outputs that random numbers are in."""
+        return sorted({o.name for case in self.cases for o in case.outputs if o.random})
+
     def summary(self) -> str:
         """One line."""
         if not self.wrong and self.not_run:
@@ -101,7 +106,12 @@ class Proof:
             error += f" of the largest value, {_share(worst.allowed)} allowed"
         elif worst is not None:
             error = "all equal"
-        chance = sorted({o.name for case in self.cases for o in case.outputs if o.random})
+        chance = self.random
+        if chance and worst is None:
+            how = (
+                "only its dtype and shape are" if len(chance) == 1 else "only dtypes and shapes are"
+            )
+            return f"run, and nothing compared: {', '.join(chance)} random, {how} known to be right"
         if chance:
             error += f"; {', '.join(chance)} random: only dtype and shape compared"
         near = sorted({o.name for case in self.cases for o in case.outputs if o.as_near})

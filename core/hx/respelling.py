@@ -36,8 +36,6 @@ _RUNS_LATER = (
 
 def hooks(recording: Any) -> dict[Any, Callable]:
     """What to hook: function -> handler that runs its respelled copy."""
-    if not recording.builder.sizes.named:
-        return {}
     found = {}
     for function in reach.reachable(recording):
         # What a user's rewrite makes of a function is no longer what is written there.

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+
 import onnx_ir as ir
+import pytest
 import torch
 
 import hx
@@ -85,3 +88,36 @@ def test_a_list_of_counts_comes_back_as_the_sizes_of_a_split(tmp_path):
         x, choice = torch.randn(len(chosen), 2), torch.tensor(chosen)
         (found,) = Session(path).run({"x": x, "choice": choice})
         torch.testing.assert_close(found, experts(x, choice))
+
+
+def by_expert(x, counts):
+    """Each group of rows times the matrix of its expert, as mixtures of experts do it."""
+    weights = torch.linspace(-1, 1, 48).reshape(3, 4, 4)
+    choice = (x @ weights[0, :, :3]).argmax(-1)
+    order, out, start = choice.argsort(stable=True), torch.zeros_like(x), 0
+    for expert, n in enumerate(counts(torch.bincount(choice, minlength=3))):
+        out[order[start : start + n]] = x[order[start : start + n]] @ weights[expert]
+        start += n
+    return out
+
+
+@pytest.mark.parametrize("dynamic", [None, {"x": {0: "n"}}])
+@pytest.mark.parametrize("counts", [lambda c: c.tolist(), lambda c: [v.item() for v in c]])
+def test_a_list_of_counts_whose_length_the_data_has(counts, dynamic):
+    torch.manual_seed(0)
+    model = functools.partial(by_expert, counts=counts)
+    program = hx.export(lambda x: model(x), torch.randn(9, 4), dynamic=dynamic)
+    assert program.proof.ok
+    x = torch.randn(9, 4)
+    torch.testing.assert_close(program.run(x), model(x))
+
+
+def test_a_plain_number_of_contents_where_no_size_varies():
+    def model(x, lengths):
+        n = int(lengths.max())
+        return x[:, :n].sum(1)
+
+    lengths = torch.tensor([4, 6, 2])
+    program = hx.export(model, (torch.randn(3, 9), lengths))
+    x, other = torch.randn(3, 9), torch.tensor([8, 1, 3])
+    torch.testing.assert_close(program.run(x, other), model(x, other))

@@ -240,3 +240,16 @@ def test_data_parallel():
     program = asked(model, torch.randn(2, 3), dynamic={"inputs_0": {0: "b"}})
     assert program.ops[-1] == "Relu"
     assert "module.0.weight" in program.model.graph.initializers
+
+
+def test_arguments_by_the_names_that_numpy_has_for_them():
+    def model(x):
+        return (
+            torch.softmax(a=x, axis=1),
+            torch.add(x1=x, x2=x),
+            torch.sum(x=x, axis=0, keepdims=True),
+        )
+
+    x = torch.randn(3, 4)
+    for mine, real in zip(hx.export(model, x, dynamic={"x": {0: "n"}}).run(x), model(x)):
+        torch.testing.assert_close(mine, real)

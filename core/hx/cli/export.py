@@ -302,6 +302,8 @@ def summary(report: Any, path: Path | None, reports: list[Path] | tuple = ()) ->
     if report.proof is not None and report.proof.ok:
         lost = sum(not escape.carried for escape in report.escapes)
         but = [f"{amount(lost, 'line')} where values left the graph"] if lost else []
+        drawn = report.proof.random
+        but += [f"{amount(len(drawn), 'random output')} that nobody compared"] if drawn else []
         but += (
             [f"{amount(len(report.baked), 'constant')} that sizes change"] if report.baked else []
         )
