@@ -93,17 +93,20 @@ def check_nodes(
     cannot be run.
     """
     from .halves import passed
+    from .randomness import drawn
 
     model = wire.skeleton(path)
     listed = list(_rows(model))
     rows = {name: row for row, outputs in listed for name in outputs if name}
     coarse = passed(model) if case.computed is not None else ()
+    chance = drawn(model)  # no two runs agree on that
     table = NodeTable([row for row, _ in listed])
     turn = turns = 0
     while turn <= turns:
         kept = Kept(budget, turn)
         table.parts, names = record_again(captured, case, kept)
-        wanted = {names[id(v)]: t for v, t in kept.pairs if names.get(id(v)) in rows}
+        there = ((names.get(id(v)), t) for v, t in kept.pairs)
+        wanted = {name: t for name, t in there if name in rows and name not in chance}
         table.unseen = table.unseen or kept.unseen
         if wanted:
             results = _results(path, target or path, model, list(wanted), case, custom_ops)
@@ -175,28 +178,35 @@ def _same(a: torch.Tensor, b: torch.Tensor) -> bool:
 def record_again(
     captured: Capture, case: Case, kept: Kept | None = None
 ) -> tuple[wire.Parts, dict[int, str]]:
+    """The graph of a recording of the case, and what each value is called in it."""
+    return again(captured, case, kept)[1:]
+
+
+def again(
+    captured: Capture, case: Case, kept: Kept | None = None
+) -> tuple[Capture, wire.Parts, dict[int, str]]:
     """A recording of the case, its graph, and what each value is called in it."""
     from . import graph
     from .capture import capture
 
     prepared = dataclasses.replace(captured.prepared, tensors=dict(case.feeds))
-    again = capture(prepared, captured.registry, captured.opset, captured.wanted, kept)
+    found = capture(prepared, captured.registry, captured.opset, captured.wanted, kept)
     names: dict[int, str] = {}
-    recording = again.recording
+    recording = found.recording
     made = graph.build(
         recording.builder.nodes,
-        [v for _, v in again.inputs],
+        [v for _, v in found.inputs],
         [
             (name, recording.as_output(value))
-            for (name, _), (_, value) in zip(captured.outputs, again.outputs)
+            for (name, _), (_, value) in zip(captured.outputs, found.outputs)
         ],
         opset=captured.opset,
         domains=recording.builder.domains,
-        classes=again.classes,
-        name=again.name,
+        classes=found.classes,
+        name=found.name,
         names=names,
     )
-    return made, names
+    return found, made, names
 
 
 def _rows(model: onnx.ModelProto) -> Iterator[tuple[NodeCheck, list[str]]]:

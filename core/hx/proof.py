@@ -40,6 +40,7 @@ class CaseCheck:
     problem: str = ""
     note: str = ""
     outside: str = ""  # wrong, at sizes that the file is not promised for: those that it is
+    same_draws: bool = False  # the file ran on the random numbers that the model had drawn
     by_parts: str = ""  # right part by part: what decides what comes out, and where; see `parts`
     seconds: float = 0.0
 
@@ -114,6 +115,8 @@ class Proof:
             return f"run, and nothing compared: {', '.join(chance)} random, {how} known to be right"
         if chance:
             error += f"; {', '.join(chance)} random: only dtype and shape compared"
+        if any(case.same_draws for case in self.cases):
+            error += "; on the random numbers that the model drew"
         near = sorted({o.name for case in self.cases for o in case.outputs if o.as_near})
         if near:
             error += f"; {', '.join(near)} as near to what float64 gives as the model itself"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -31,18 +31,30 @@ def drawn(model: Any) -> set[str]:
     return _follow(model.graph, functions, set())
 
 
+def given(model: Any, values: Collection[str]) -> set[str]:
+    """Of some values of a file, those that its random numbers reach the rest by."""
+    known: set[str] = set()
+    found: set[str] = set()
+    for node in model.graph.node:
+        if _follow_node(node, set(), known):
+            found.update(name for name in node.output if name in values)
+            known.update(name for name in node.output if name and name not in values)
+    return found
+
+
 def _follow(graph: Any, functions: set, known: set[str]) -> set[str]:
     for node in graph.node:
-        bodies = [a.g for a in node.attribute if a.HasField("g")]
-        inside = set().union(*(_follow(body, functions, set(known)) for body in bodies))
-        if (
-            _draws(node)
-            or (node.domain, node.op_type) in functions
-            or inside - known
-            or not known.isdisjoint(node.input)
-        ):
+        if _follow_node(node, functions, known):
             known.update(name for name in node.output if name)
     return known
+
+
+def _follow_node(node: Any, functions: set, known: set[str]) -> bool:
+    """Whether what a node gives follows from random numbers, if these values do."""
+    bodies = [a.g for a in node.attribute if a.HasField("g")]
+    inside = set().union(*(_follow(body, functions, set(known)) for body in bodies))
+    drawn = _draws(node) or (node.domain, node.op_type) in functions or bool(inside - known)
+    return drawn or not known.isdisjoint(node.input)
 
 
 def _draws(node: Any) -> bool:

@@ -1,0 +1,99 @@
+"""Models that draw random numbers are compared all the same: the file gets those that they drew."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import hx
+
+DYNAMIC = {"x": {0: "n"}}
+
+
+def noisy(x):
+    return x + torch.randn_like(x) * 1e-3
+
+
+def compared(program):
+    assert program.proof.ok and all(case.same_draws for case in program.proof.cases)
+    assert "on the random numbers that the model drew" in program.proof.summary()
+    return {o.name: o.random for o in program.proof.cases[0].outputs}
+
+
+def by_numpy(x):
+    return noisy(x) * float(x.numpy().mean())
+
+
+def by_an_item(x):
+    return noisy(x) * round(x.sum().item(), 1)
+
+
+def by_values(x):
+    return noisy(x) * 2 if x.mean() > 0 else noisy(x) * 3
+
+
+def by_a_table(x):
+    return noisy(x) * {6: 1.0, 7: 2.0}.get(int(str(x.shape[0])), 9.0)
+
+
+def by_a_branch(x):
+    return noisy(x) * 2 if x.shape[0] == 6 else noisy(x)
+
+
+def by_a_root(x):
+    return noisy(x) * float(np.sqrt(x.shape[0]))
+
+
+@pytest.mark.parametrize(
+    "model", [by_numpy, by_an_item, by_values, by_a_table, by_a_branch, by_a_root]
+)
+def test_a_mistake_behind_a_draw_is_found(model):
+    torch.manual_seed(0)
+    with pytest.raises(hx.VerificationError, match="does not compute what the model computes"):
+        hx.export(model, torch.randn(6, 4) + 1, dynamic=DYNAMIC)
+
+
+class Sampled(nn.Module):
+    """Draws in several ways, of which the last goes out as it is."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x):
+        y = self.linear(x)
+        noise = torch.rand(x.shape[0], 1)
+        kept = torch.bernoulli(torch.full_like(y, 0.7))
+        lots = torch.randint(0, 4, (x.shape[0],))
+        y = nn.functional.dropout(y * kept + noise, 0.5, training=True)
+        return y.softmax(-1), y.gather(1, lots[:, None]), torch.normal(0.0, 1.0, (3,))
+
+
+def test_what_is_computed_of_draws_is_compared_and_the_draws_are_not():
+    torch.manual_seed(0)
+    program = hx.export(Sampled().eval(), torch.randn(5, 4), dynamic=DYNAMIC)
+    assert compared(program) == {"output_0": False, "output_1": False, "output_2": True}
+    first, again = (program.run(torch.ones(5, 4))[0] for _ in range(2))
+    assert not torch.equal(first, again)  # of its own: the file that is written draws
+
+
+def test_a_file_that_only_draws_is_run_and_not_called_verified():
+    program = hx.export(lambda x: torch.rand_like(x), torch.randn(3, 4), dynamic=DYNAMIC)
+    assert program.proof.ok and "verified" not in program.proof.summary()
+    assert "nothing compared: output random" in program.proof.summary()
+
+
+def test_a_wrong_converter_behind_a_draw_is_found():
+    from hx import converter
+    from hx.registry import Registry
+
+    @converter("torch.erf", cases=[])
+    def careless(op, input):
+        return op.Tanh(input)
+
+    packs = Registry(Registry.standing().packs)
+    packs.add(careless)
+    with pytest.raises(hx.VerificationError):
+        hx.export(lambda x: torch.erf(noisy(x)), torch.randn(3, 4), packs=packs)
