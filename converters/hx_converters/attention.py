@@ -250,3 +250,16 @@ def _hidden(op, mask, dtype):
     if mask.dtype != torch.bool:
         return op.cast(mask, dtype)
     return op.Where(mask, op.constant(-math.inf, dtype), op.constant(0.0, dtype))
+
+
+# Masks that PyTorch keeps as two numbers: here, what these stand for. See tests/converters/test_attention.py.
+
+
+@converter("torch.nn.attention.bias.causal_upper_left", cases=[])
+def causal_upper_left(op, *size):
+    return op.instead(lambda *size: torch.ones(size, dtype=torch.bool).tril())
+
+
+@converter("torch.nn.attention.bias.causal_lower_right", cases=[])
+def causal_lower_right(op, *size):
+    return op.instead(lambda q, k: torch.ones(q, k, dtype=torch.bool).tril(k - q))

@@ -4,6 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.nn.attention.bias import causal_lower_right, causal_upper_left
 
 import hx
 
@@ -75,3 +76,17 @@ def test_keys_and_values_that_are_shared_by_other_numbers_of_heads():
     q, k, v = (torch.randn(2, heads, 5, 4) for heads in (6, 2, 3))
     assert hx.export(Uneven(), (q, k, v), opset=23).proof.ok
     assert hx.export(Uneven(), (q, k, v), opset=17).proof.ok
+
+
+@pytest.mark.parametrize("bias", [causal_upper_left, causal_lower_right])
+def test_masks_that_pytorch_keeps_as_two_numbers(bias):
+    def model(q, k):
+        return F.scaled_dot_product_attention(q, k, k, attn_mask=bias(q.shape[2], k.shape[2]))
+
+    def given(queries, keys):
+        return torch.randn(1, 2, queries, 4), torch.randn(1, 2, keys, 4)
+
+    program = hx.export(model, given(3, 6), dynamic={"q": {2: "s"}, "k": {2: "t"}})
+    assert program.proof.ok and not program.report.escapes
+    for each in (given(2, 9), given(5, 5)):
+        torch.testing.assert_close(program.run(*each), model(*each))
