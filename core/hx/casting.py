@@ -38,6 +38,10 @@ _WIDER = {
     torch.uint64: (torch.int64,),
     torch.float16: (torch.float32,),
     torch.bfloat16: (torch.float32,),
+    torch.float8_e4m3fn: (torch.float32,),
+    torch.float8_e4m3fnuz: (torch.float32,),
+    torch.float8_e5m2: (torch.float32,),
+    torch.float8_e5m2fnuz: (torch.float32,),
     torch.float64: (),
 }
 # onnxruntime lists kernels for these, which then refuse to reduce, or to run at all.

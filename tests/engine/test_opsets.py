@@ -97,3 +97,26 @@ def test_a_refusal_names_the_oldest_opset_that_can_say_the_call():
     with pytest.raises(hx.Unsupported, match="opset=16 or newer"):
         hx.export(Sums(), torch.randn(2, 5), None, opset=13)
     hx.export(Sums(), torch.randn(2, 5), None, opset=16)
+
+
+class EightBits(nn.Module):
+    """A layer whose weight has eight bits, as torchao's weight-only configurations leave it."""
+
+    def __init__(self, dtype):
+        super().__init__()
+        torch.manual_seed(0)
+        self.register_buffer("weight", torch.randn(3, 4).to(dtype))
+        self.register_buffer("scale", torch.rand(3, 1))
+
+    def forward(self, x):
+        short = x.to(self.weight.dtype).reshape(-1, 2).float()
+        return x @ (self.weight.t().float() * self.scale.t()), short
+
+
+@pytest.mark.parametrize("opset", [19, 20, 21, 26])
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2], ids=str)
+def test_floats_of_eight_bits_where_an_operator_does_not_take_them(dtype, opset):
+    program = hx.export(EightBits(dtype), torch.randn(2, 4), opset=opset, dynamic={"x": {0: "n"}})
+    x = torch.randn(5, 4)
+    for mine, real in zip(program.run(x), EightBits(dtype)(x)):
+        torch.testing.assert_close(mine, real)
