@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from . import accounts, autocast, known, opening
 from .call import Arguments, Instead, lift
 from .conversion import DECLINED, convert
 from .folding import fold
 from .inplace import copied, in_place, into_out
 from .leaves import leaf, opened
-from .values import Constant
+from .values import Constant, Value
 
 if TYPE_CHECKING:
     from .recording import Recording
@@ -44,6 +46,8 @@ def converted(recording: Recording, key, func, args, kwargs, door) -> Any:
     if not given.traced and door.level != "callable" and known.is_pure(key, func):
         if getattr(choice and choice.function, "composed", False):
             pass  # what it calls is folded: each of its views has a converter of its own
+        elif choice is not None and any(map(_in_few_bits, given.values)):
+            pass  # folded, it would take several times the room
         elif not getattr(choice, "kept", False) and not _views_of_weights(key, given):
             written = accounts.uncounted(key, func, args, kwargs)
             return fold(recording, key, choice, given, run, written)
@@ -82,8 +86,24 @@ def _beneath(recording: Recording, key, func, args, kwargs, door, given: Argumen
 def _views_of_weights(key, given: Arguments) -> bool:
     """A view of a weight stays a node: folded, it would be stored a second time."""
     return key in known.VIEWS and any(
-        v.name and v.sparse is None and v.tensor.numel() > 256
+        (v.name or v.dtype in BITS) and v.sparse is None and v.tensor.numel() > 256
         if isinstance(v, Constant)
         else v.fixed
         for v in given.values
     )
+
+
+BITS = frozenset({torch.int8, torch.uint8})
+
+
+def _in_few_bits(value: Value) -> bool:
+    """Whether numbers of eight bits, made of constants alone, are here in more: a weight that is
+    about to be scaled."""
+    while value.fixed and value.node is not None and value.node.inputs:
+        before = value.node.inputs[0]
+        if before is None:
+            return False
+        if before.dtype in BITS and value.dtype not in BITS:
+            return True
+        value = before
+    return False
