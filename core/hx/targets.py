@@ -221,7 +221,7 @@ def _walk(text: str, parts: list[str], import_missing: bool) -> tuple[Any, str, 
     for i, part in enumerate(parts[1:], 1):
         owner, path = value, ".".join(parts[:i])
         if isinstance(owner, types.ModuleType):
-            raw = value = _of_module(text, owner, part, import_missing or parts[0] == "torch")
+            raw = value = _of_module(text, owner, part, import_missing)
             if value is None:
                 return None
         else:
