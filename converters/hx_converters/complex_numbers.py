@@ -439,7 +439,9 @@ def logsumexp(op, input, dim, keepdim=False):
 @converter("torch.logaddexp", complex=True, cases=TWO)
 def logaddexp(op, input, other):
     x, y = (op.cast(v, torch.complex128) for v in (input, other))
-    most = op.Max(op.parts(x)[0], op.parts(y)[0])
+    # The imaginary part goes on from that of the larger one, and so past half a turn.
+    first = op.GreaterOrEqual(op.parts(x)[0], op.parts(y)[0])
+    most = op.Where(first, x, y)
     most = op.Where(op.Or(op.IsInf(most), op.IsNaN(most)), 0, most)
     total = op.Add(*(exp(op, op.Sub(v, most)) for v in (x, y)))
     return op.cast(op.Add(log(op, total), most), op.result.dtype)
