@@ -35,7 +35,6 @@ from .op import Op
 from .prepared import Prepared
 from .recording import Recording
 from .registry import Registry
-from .report import Escape
 from .surely import inside
 from .values import Value
 from .world import recorded
@@ -43,6 +42,7 @@ from .world import recorded
 if TYPE_CHECKING:
     from .across import Move
     from .grammar import Limits
+    from .report import Escape
 
 
 @dataclass

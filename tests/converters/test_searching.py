@@ -59,7 +59,10 @@ def test_bounds_of_any_kind(bounds, fixed):
     bounds = torch.tensor(bounds, dtype=torch.float32)
     x = torch.tensor([NAN, INF, -INF, 0, 1.5, 3, -7])
     if fixed:
-        model = lambda x: torch.bucketize(x, bounds)  # noqa: E731
+
+        def model(x):
+            return torch.bucketize(x, bounds)
+
         holds(hx.export(model, x, None), model, (x,))
     else:
         model = torch.searchsorted
@@ -72,7 +75,10 @@ def test_bounds_of_any_kind(bounds, fixed):
 @pytest.mark.parametrize("right", [False, True])
 def test_a_table(size, right):
     bounds = torch.randn(size).sort()[0]
-    model = lambda x: torch.bucketize(x, bounds, right=right)  # noqa: E731
+
+    def model(x):
+        return torch.bucketize(x, bounds, right=right)
+
     program = hx.export(model, torch.randn(5), None, dynamic={"x": {0: "n"}})
     holds(program, model, (torch.randn(300),), (torch.cat([bounds, torch.randn(1)]),))
 
@@ -93,7 +99,10 @@ def test_what_a_list_holds(dtype, count):
     dynamic = {"x": {0: "n"}} | ({"known": {0: "m"}} if count == "m" else {})
     given = [0, 1, 5, 40, 300] if count == "m" else [count]
     for invert in (False, True):
-        model = lambda x, known, i=invert: torch.isin(x, known, invert=i)  # noqa: E731
+
+        def model(x, known, invert=invert):
+            return torch.isin(x, known, invert=invert)
+
         program = hx.export(model, inputs(9, 20 if count == "m" else count), None, dynamic=dynamic)
         holds(program, model, *(inputs(n, m) for m in given for n in (1, 50)))
 
@@ -116,6 +125,8 @@ def test_many_in_a_long_list():
 @pytest.mark.parametrize("axis", [0, 1, 2])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.uint8])
 def test_the_number_that_most_are_equal_to(dtype, axis):
-    model = lambda x: torch.mode(x, axis)[0]  # noqa: E731
+    def model(x):
+        return torch.mode(x, axis)[0]
+
     program = hx.export(model, numbers((3, 9, 2), dtype), None, dynamic={"x": {1: "n"}})
     holds(program, model, *((numbers((3, n, 2), dtype),) for n in (1, 2, 3, 8, 50, 400)))
