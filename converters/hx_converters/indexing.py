@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from hx import case, converter
-from hx.dims import larger
 from hx.lazy import torch
 
 from ._common import one_axis, scalars_too
@@ -358,7 +357,7 @@ def take_along_dim(op, input, indices, dim=None):
         return op.Gather(op.Reshape(input, [-1]), op.Reshape(indices, [-1]))
     axis = one_axis(dim, input.rank)
     # All other axes are broadcast, which takes tensors with nothing but their shape.
-    common = [_both(m, n) for m, n in zip(input.shape, indices.shape)]
+    common = [_both(op, m, n) for m, n in zip(input.shape, indices.shape)]
     x, places = (
         op.Expand(each, op.sizes([*common[:axis], each.shape[axis], *common[axis + 1 :]]))
         for each in (input, indices)
@@ -366,13 +365,13 @@ def take_along_dim(op, input, indices, dim=None):
     return op.GatherElements(x, places, axis=axis)
 
 
-def _both(m, n):
+def _both(op, m, n):
     """What two sizes are broadcast to; a fixed one knows best."""
     if type(m) is int:
         return n if m == 1 else m
     if type(n) is int:
         return m if n == 1 else n
-    return larger(m, n)
+    return op.larger(m, n)
 
 
 @converter("torch.masked_select", cases=[case("float32[n,3]", "bool[n,3]")])

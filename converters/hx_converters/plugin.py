@@ -5,7 +5,8 @@ from __future__ import annotations
 import pkgutil
 
 from hx.contributions import ModelSource
-from hx.sources import SOURCES
+
+from ._model_sources import SOURCES
 
 HX_API = 1
 

@@ -10,7 +10,7 @@ import functools
 
 from hx import converter
 from hx.lazy import torch
-from hx.quantized import steps
+from hx.tensors.quantized import steps
 
 from . import convolution, normalization
 from ._common import is_value

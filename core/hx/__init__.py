@@ -32,7 +32,7 @@ _HOME = {
     "features": "hooks.features",
     "Program": "program",
     "Report": "report",
-    "Registry": "registry",
+    "Registry": "packs.registry",
     "converter": "registration",
     "case": "registration",
     "Case": "registration",
@@ -81,11 +81,11 @@ if TYPE_CHECKING:
     from .hooks.rewrite import rewrite as rewrite
     from .hooks.watch import watch as watch
     from .hookspecs import hookimpl as hookimpl
+    from .packs.registry import Registry as Registry
     from .program import Program as Program
     from .registration import Case as Case
     from .registration import case as case
     from .registration import converter as converter
-    from .registry import Registry as Registry
     from .report import Report as Report
 
 

@@ -6,33 +6,31 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from . import containers, graph, heard, passes, randomness, save, symbolic, whole
-from . import dynamic as dynamic_axes
-from .capture import Capture, capture
-from .errors import (
-    EscapeError,
-    ExportError,
-    HxError,
-    MissingConverters,
-    PackError,
-    UsageError,
-)
-from .modes import apart
-from .prepared import prepare
+from . import whole
+from .errors import EscapeError, ExportError, HxError, MissingConverters, PackError, UsageError
+from .graph import graph
+from .packs import containers, passes, symbolic
+from .packs.registry import Registry
 from .program import Program
+from .proof import randomness
 from .quiet import fewer_collections
+from .recording import heard
+from .recording.capture import Capture, capture
+from .recording.prepared import prepare
 from .registration import OPSETS
-from .registry import Registry
 from .report import Report, scaffold
+from .saving import save
+from .sizes import dynamic as dynamic_axes
 from .surely import inside, within
-from .world import aside
+from .world.modes import apart
+from .world.world import aside
 
 if TYPE_CHECKING:
     import os
 
     import onnx
 
-    from . import wire
+    from .saving import wire
 
 Progress = Callable[[str], None]
 

@@ -9,21 +9,24 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from . import containers, foreign, save, whole
+from . import whole
 from .errors import UsageError, VerificationError
-from .kernels import op_runs
-from .nodes import NodeTable, check_nodes
-from .proving import prove_program, sizes_of, steps_between
+from .packs import containers
+from .packs.kernels import op_runs
+from .proof.nodes import NodeTable, check_nodes
+from .proof.proving import prove_program, sizes_of, steps_between
+from .proof.verify import Case
+from .recording import foreign
 from .report import Report
 from .runtime import Refused
+from .saving import save
 from .surely import inside
-from .verify import Case
 
 if TYPE_CHECKING:
     import onnx_ir
 
-    from . import wire
-    from .capture import Capture
+    from .recording.capture import Capture
+    from .saving import wire
 
 
 T = TypeVar("T")
@@ -49,7 +52,7 @@ class Program:
     def model(self) -> onnx_ir.Model:
         """Made when it is first asked for. What is changed in it is saved and run."""
         whole.imported("onnx_ir")
-        from . import ir
+        from .saving import ir
 
         return ir.put_together(self._parts)
 
@@ -89,7 +92,7 @@ class Program:
             self._promise(staged)
         prepared = self._captured.prepared
         if report.proof is not None and prepared.dynamic and not prepared.hollow:
-            from .locate import baked_sizes
+            from .proof.locate import baked_sizes
 
             tell("lay beside another size")
             start = time.perf_counter()
@@ -138,7 +141,7 @@ class Program:
 
     def _why(self, staged: save.Staged, proof: Any) -> list[str]:
         """Where it broke, what was baked in, and what left the graph."""
-        from .locate import locate
+        from .proof.locate import locate
 
         captured = self._captured
         names = [check.name for check in proof.cases if not check.ok]
@@ -241,7 +244,7 @@ class Program:
         A file that was written is what runs; pack's reference kernels where it needs them.
         """
         if self._runner is None:
-            from .running import Runner
+            from .proof.running import Runner
 
             self._runner = Runner(self._captured, self.parts, self.report.path)
         known = containers.using(self._captured.registry.containers)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .asked import Asked
 from .errors import UsageError, Where
+from .sizes.asked import Asked
 
 SCHEMA = 1
 FORMS = ("html", "json", "md")

@@ -100,7 +100,7 @@ def to_ort(tensor: torch.Tensor) -> tuple[Any, Any]:
     import onnxruntime as ort
     import torch
 
-    from hx import dtypes
+    from hx.tensors import dtypes
 
     plain = as_pairs(tensor.detach()).resolve_neg().contiguous().cpu()
     words = {1: torch.uint8, 2: torch.uint16, 4: torch.uint32, 8: torch.uint64}
@@ -115,7 +115,7 @@ def to_ort(tensor: torch.Tensor) -> tuple[Any, Any]:
 def from_ort(value: Any) -> torch.Tensor:
     import torch
 
-    from hx import dtypes
+    from hx.tensors import dtypes
 
     if not value.is_tensor():
         raise Refused(TypeError(f"an output is a {value.data_type()}, not a tensor"))

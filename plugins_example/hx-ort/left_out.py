@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import hx
-from hx.registry import Registry
+from hx import Registry
 
 
 def with_past(q, k, v, past_k, past_v):

@@ -94,7 +94,7 @@ def make_shards(folder: Path) -> int:
     """What transformers would have saved: normal numbers, small enough for many layers."""
     import numpy as np
 
-    from hx.hollow import hollow
+    from hx.weights.hollow import hollow
 
     with hollow():
         state = build()[0].state_dict()
@@ -162,7 +162,7 @@ def exporting(folder: str, to: str, dtype: str | None, limit: float) -> None:
     if limit:
         resource.setrlimit(resource.RLIMIT_AS, (int(limit * 1e9),) * 2)
     import hx
-    from hx.hollow import hollow
+    from hx.weights.hollow import hollow
 
     with hollow():
         made, kwargs = build()
@@ -199,7 +199,7 @@ def same(folder: str, report) -> bool:
     """Whether every weight in the data file is, byte by byte, that of the shards."""
     import onnx
 
-    from hx.checkpoint import contents
+    from hx.weights.checkpoint import contents
 
     stored = contents(Path(folder))
     data = Path(report.path).with_name(Path(report.data_path).name)
@@ -245,7 +245,7 @@ def writing(repeat: int, folder: str | None) -> None:
     import torch
 
     import hx
-    from hx import save
+    from hx.saving import save
 
     made = torch.nn.Sequential(*[torch.nn.Linear(4096, 4096, bias=False) for _ in range(12)])
     program = hx.export(made.eval(), torch.randn(1, 4096), verify=False)

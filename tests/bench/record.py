@@ -111,7 +111,7 @@ def measure(name, way, runs):
 
 def _kept(record):
     """Bytes of what a record holds, shared memory once."""
-    from hx import structures
+    from hx.tensors import structures
 
     found = {}
     for place in getattr(record, "values", list)():

@@ -259,14 +259,15 @@ BOMB = """
 import resource, sys
 from pathlib import Path
 import torch
-from hx import errors, tensors
+from hx import errors
+from hx.inputs import files
 from hx.bench.memory import peak
 
 resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
 
 def read():
     try:
-        tensors.read(Path(sys.argv[1]))
+        files.read(Path(sys.argv[1]))
     except errors.UsageError as error:
         print(error.why)
 

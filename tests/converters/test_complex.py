@@ -283,7 +283,7 @@ def test_the_command_line_takes_complex_inputs(tmp_path):
 
 def test_a_wrong_complex_output_is_found(tmp_path):
     from hx import converter
-    from hx.registry import Registry
+    from hx.packs.registry import Registry
 
     @converter("torch.mul", complex=True)
     def careless(op, input, other):
@@ -311,7 +311,7 @@ def test_nothing_that_is_for_real_numbers_sees_complex_ones():
 
 def test_an_operator_without_a_rule_refuses():
     from hx import converter
-    from hx.registry import Registry
+    from hx.packs.registry import Registry
 
     @converter("torch.add", complex=True)
     def add(op, input, other):

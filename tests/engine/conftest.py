@@ -19,10 +19,14 @@ from safetensors.torch import save_file
 from torch import nn
 
 import hx
-from hx import Registry, containers, dims, modes, patching, proving, quiet, verify
-from hx.choices import Choices
-from hx.recording import _local
-from hx.targets import innermost
+from hx import Registry, quiet
+from hx.packs import containers
+from hx.packs.targets import innermost
+from hx.proof import proving, verify
+from hx.recording.choices import Choices
+from hx.recording.recording import _local
+from hx.sizes import dims
+from hx.world import modes, patching
 
 
 @pytest.fixture

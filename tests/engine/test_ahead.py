@@ -16,8 +16,8 @@ from onnx import numpy_helper
 from torch import nn
 
 import hx
-from hx import ahead
-from hx.ahead import Ahead
+from hx.saving import ahead
+from hx.saving.ahead import Ahead
 
 HERE = Path(__file__).parent
 WIDE = 256  # a square weight of this width is large enough to be written ahead

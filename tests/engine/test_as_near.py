@@ -9,8 +9,9 @@ from torch import nn
 from torch.nn.functional import interpolate
 
 import hx
-from hx import compare, converter
+from hx import converter
 from hx.errors import VerificationError
+from hx.proof import compare
 
 NOISE = torch.randn(1, 1, 64, 64, generator=torch.Generator().manual_seed(0))
 

@@ -22,8 +22,10 @@ from hypothesis import strategies as st
 from safetensors.torch import save_file
 
 import hx
-from hx import checkpoint, dynamic, tensors
-from hx.grammar import TensorSpec, parse_input, parse_spec
+from hx.inputs import files
+from hx.inputs.grammar import TensorSpec, parse_input, parse_spec
+from hx.sizes import dynamic
+from hx.weights import checkpoint
 
 THOROUGH = bool(os.environ.get("HX_THOROUGH"))
 COUNT = 3000 if THOROUGH else 150
@@ -136,7 +138,7 @@ def test_damaged_files_are_read_or_refused(tmp_path, kind, capfd):
     refused = 0
     for seed in range(COUNT):
         path.write_bytes(damaged(data, seed))
-        for read in (tensors.read, checkpoint.contents):
+        for read in (files.read, checkpoint.contents):
             try:
                 read(path)
             except hx.UsageError as error:
@@ -159,7 +161,7 @@ def test_code_in_a_file_is_not_run(tmp_path, name):
         path.write_bytes(pickle.dumps({"a": Runs(ran)}))
     else:
         torch.save({"a": Runs(ran)}, path)
-    for read in (tensors.read, checkpoint.contents):
+    for read in (files.read, checkpoint.contents):
         with pytest.raises(hx.UsageError):
             read(path)
     assert not ran.exists()
@@ -178,7 +180,7 @@ def test_absurd_sizes_are_refused_at_once(tmp_path):
     (tmp_path / "big.safetensors").write_bytes(len(text).to_bytes(8, "little") + text)
     for name in ("big.npz", "big.npy", "big.safetensors"):
         with pytest.raises(hx.UsageError, match=name):
-            tensors.read(tmp_path / name)
+            files.read(tmp_path / name)
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from headers import packed
 from language import own
 from safetensors.torch import save_file
 
-from hx import checkpoint
 from hx.errors import ExportError, UsageError
+from hx.weights import checkpoint
 
 
 def entry(dtype="F32", shape=(2,), offsets=(0, 8)):

@@ -10,8 +10,8 @@ from torch import nn
 from torch.nn import functional as F
 
 import hx
-from hx import dynamic
 from hx.errors import UsageError
+from hx.sizes import dynamic
 
 
 def shape_of(value):

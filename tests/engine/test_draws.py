@@ -87,7 +87,7 @@ def test_a_file_that_only_draws_is_run_and_not_called_verified():
 
 def test_a_wrong_converter_behind_a_draw_is_found():
     from hx import converter
-    from hx.registry import Registry
+    from hx.packs.registry import Registry
 
     @converter("torch.erf", cases=[])
     def careless(op, input):

@@ -13,7 +13,7 @@ from torch import nn
 
 import hx
 from hx import Container, ReferenceKernel, Registry, case, converter
-from hx.packs import Pack
+from hx.packs.installed import Pack
 from hx.registration import registrations
 from hx.testing import runs_of
 

@@ -10,9 +10,9 @@ import torch.nn.functional as F
 from interrupted import interrupted
 from torch import nn
 
-from hx import modelstate, shallow
 from hx.errors import ExportError
-from hx.modelstate import preserved
+from hx.world import modelstate, shallow
+from hx.world.modelstate import preserved
 
 
 class Counter(nn.Module):

@@ -11,8 +11,9 @@ import torch
 from torch import nn
 
 import hx
-from hx import nodes, save, verify
 from hx.contributions import ReferenceKernel
+from hx.proof import nodes, verify
+from hx.saving import save
 
 
 class Small(nn.Module):

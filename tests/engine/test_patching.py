@@ -16,8 +16,9 @@ from interrupted import interrupted
 from torch import nn
 
 import hx
-from hx import patching, surely
+from hx import surely
 from hx.errors import TargetError
+from hx.world import patching
 
 
 def plain(a, b=2, /, c=3, *args, k, m=5, **kw):

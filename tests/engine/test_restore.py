@@ -24,9 +24,10 @@ import vision
 from torch import nn
 
 import hx
-from hx import callables, routes, turns
-from hx.doors import Door
-from hx.recording import Recording
+from hx.recording import callables, routes
+from hx.recording.doors import Door
+from hx.recording.recording import Recording
+from hx.world import turns
 
 THOROUGH = bool(os.environ.get("HX_THOROUGH"))
 

@@ -11,9 +11,9 @@ import torch
 from models_on_disk import chain, check, names, run, square, value_of
 from onnx import numpy_helper
 
-from hx import save, wire
 from hx.errors import UsageError
-from hx.weights import TorchTensor
+from hx.saving import save, wire
+from hx.saving.weights import TorchTensor
 
 
 @pytest.mark.parametrize("external", [False, True])

@@ -16,7 +16,7 @@ import onnx
 import pytest
 from models_on_disk import check, names, run, square
 
-from hx import claims, save
+from hx.saving import claims, save
 
 KILLS = 200 if os.environ.get("HX_THOROUGH") else 25
 

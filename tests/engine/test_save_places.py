@@ -12,8 +12,8 @@ import torch
 from models_on_disk import check, names, run, square
 
 import hx
-from hx import save
 from hx.errors import ExportError, UsageError
+from hx.saving import save
 
 
 def test_weights_read_from_a_file_that_is_being_replaced(tmp_path):

@@ -11,7 +11,7 @@ from headers import packed
 from language import IDS, Language, on_meta
 
 import hx
-from hx import room
+from hx.proof import room
 
 own_memory = pytest.mark.skipif(
     sys.platform != "linux", reason="/proc tells how much memory is a process's own"
@@ -26,7 +26,7 @@ from safetensors.torch import save_file
 from torch import nn
 import hx
 from hx.bench.memory import peak
-from hx.hollow import hollow
+from hx.weights.hollow import hollow
 
 def export(model, x, path, weights):
     hx.export(model, x, path, weights=weights, dtype=sys.argv[3] or None, verify=False,
@@ -101,7 +101,7 @@ from pathlib import Path
 import torch
 from torch import nn
 import hx
-from hx.hollow import hollow
+from hx.weights.hollow import hollow
 from hx.runtime import Session
 
 def own():
@@ -125,7 +125,7 @@ print(own() - before)
 def test_the_memory_that_is_left_is_that_of_the_limit():
     script = """
 import resource
-from hx import room
+from hx.proof import room
 resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
 print(room.left().addresses)
 resource.setrlimit(resource.RLIMIT_DATA, (1 << 28, 1 << 28))

@@ -10,7 +10,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from hx.errors import TargetError
-from hx.targets import NotInstalled, arrives, identify, innermost, most_specific, resolve
+from hx.packs.targets import NotInstalled, arrives, identify, innermost, most_specific, resolve
 
 
 class Listener(TorchFunctionMode):
@@ -170,7 +170,7 @@ def test_the_same_operators_arrive_by_dispatch():
 
 def test_methods_whose_self_is_not_first_are_the_two_in_the_table():
     """METHODS_APART, measured anew: the schema of an operator says where its `self` is."""
-    from hx.targets import METHODS_APART
+    from hx.packs.targets import METHODS_APART
 
     apart = set()
     for name, method in vars(torch._C.TensorBase).items():

@@ -15,11 +15,11 @@ import torch
 import torch.nn.functional as F
 from onnx.reference.op_run import OpRun
 
-from hx import compare
-from hx.compare import Tolerance, difference
-from hx.declared import Unknown, evaluate
 from hx.errors import VerificationError
-from hx.verify import Case, depth, fresh, jitter, prove, resized
+from hx.proof import compare
+from hx.proof.compare import Tolerance, difference
+from hx.proof.declared import Unknown, evaluate
+from hx.proof.verify import Case, depth, fresh, jitter, prove, resized
 
 
 def graph(text, opset=20, ir=9, extra=""):

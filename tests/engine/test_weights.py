@@ -6,9 +6,9 @@ import torch
 from onnx import numpy_helper
 
 import hx
-from hx import dtypes, memory
 from hx.errors import Unsupported
-from hx.weights import TorchTensor, onnx_dtype
+from hx.saving.weights import TorchTensor, onnx_dtype
+from hx.tensors import dtypes, memory
 
 DTYPES = list(dtypes.NUMBER)
 

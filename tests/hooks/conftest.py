@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from hx import patching
+from hx.world import patching
 
 
 class Net(nn.Module):

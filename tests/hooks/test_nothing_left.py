@@ -11,8 +11,9 @@ from torch import nn
 from torch.nn import functional as F
 
 import hx
-from hx import patching, surely
+from hx import surely
 from hx.hooks import backward, stage
+from hx.world import patching
 
 
 class Trouble(Exception):

@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import hx
-from hx import proving, verify
+from hx.proof import proving, verify
 
 MODELS = {}
 

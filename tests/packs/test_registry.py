@@ -10,7 +10,7 @@ import pytest
 
 from hx import PackError, Registry, UsageError, case, converter
 from hx.config import Settings, from_environment, from_pyproject
-from hx.packs import Pack
+from hx.packs.installed import Pack
 from hx.registration import registrations
 
 

@@ -6,7 +6,7 @@ from torch import nn
 
 import hx
 from hx import converter
-from hx.registry import Registry
+from hx.packs.registry import Registry
 
 
 class Call(nn.Module):

@@ -12,15 +12,15 @@ import onnx_ir as ir
 import torch
 from onnx import numpy_helper
 
-from hx import save
-from hx.weights import TorchTensor
+from hx.saving import save
+from hx.saving.weights import TorchTensor
 
 HEAD = f"""
 import os, resource, signal, sys
 sys.path[:0] = [{str(Path(save.__file__).parents[1])!r}, {str(Path(__file__).parent)!r}]
 from pathlib import Path
 import torch
-from hx import claims, save
+from hx.saving import claims, save
 from hx.errors import ExportError, UsageError
 from models_on_disk import chain, names, square, value_of
 """

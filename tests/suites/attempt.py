@@ -21,7 +21,8 @@ from typing import Any
 
 import torch
 
-from hx import runtime, structures
+from hx import runtime
+from hx.tensors import structures
 
 WORST_FIRST = ("crashed", "wrong", "refused", "right", "excluded")
 
@@ -112,7 +113,7 @@ EXAMPLES = Path(__file__).parents[2] / "plugins_example"
 @functools.cache
 def _registry(*packs: str) -> Any:
     """The standard converters and those of example packs, read from the tree as it is now."""
-    from hx.registry import Registry
+    from hx.packs.registry import Registry
 
     modules: list[str] = []
     for name in ("", *packs):
@@ -287,7 +288,7 @@ def unsayable(inputs: list[torch.Tensor], outputs: list[torch.Tensor], exporter:
 
 def axes(args: tuple, kwargs: dict) -> dict:
     """Every axis longer than 1 as a dynamic one, the same name for the same length."""
-    from hx.prepared import prepare
+    from hx.recording.prepared import prepare
 
     prepared = prepare(Call(lambda x: x), args, kwargs, None, None, lambda *_: {})
     return {

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hx.inputs import Call
-    from hx.registry import Registry
+    from hx.inputs.given import Call
+    from hx.packs.registry import Registry
 
 RIVALS = ("dynamo", "torchscript")  # those of torch.onnx
 
@@ -32,7 +32,7 @@ class Job:
 
     def registry(self) -> Registry:
         from hx.config import parse_uses
-        from hx.registry import Registry
+        from hx.packs.registry import Registry
 
         return Registry.installed(
             only=self.only or None, without=self.without, use=parse_uses(self.use)
@@ -42,9 +42,9 @@ class Job:
         """The model, ready to be exported, and its call. Random weights come from the seed."""
         import torch
 
-        from hx.inputs import call_for
-        from hx.spec import load
-        from hx.tensors import load_weights
+        from hx.inputs.files import load_weights
+        from hx.inputs.given import call_for
+        from hx.inputs.spec import load
 
         torch.manual_seed(self.seed)
         loaded = load(self.spec, registry.sources)

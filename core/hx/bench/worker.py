@@ -104,9 +104,10 @@ class Worker:
     def _subject(self, model: Any, call: Any, opset: int, registry: Any) -> Any:
         import torch
 
-        from hx import dynamic, structures
         from hx.bench.sides import Subject
-        from hx.prepared import prepare
+        from hx.recording.prepared import prepare
+        from hx.sizes import dynamic
+        from hx.tensors import structures
 
         made = prepare(model, call.args, call.kwargs, None, call.dynamic, dynamic.axes)
         with torch.no_grad():

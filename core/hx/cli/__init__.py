@@ -36,7 +36,7 @@ def main() -> None:
     except Exception as problem:  # the last border: people see a line, not a traceback
         if debug:
             raise
-        from hx.findings import brief, origin
+        from hx.packs.findings import brief, origin
 
         file, line = origin(problem)
         where = f"\n  where: {file}:{line}" if file else ""

@@ -10,8 +10,8 @@ import typer
 from hx.cli import options as o
 
 if TYPE_CHECKING:
+    from hx.packs.registry import Registry
     from hx.registration import Registration
-    from hx.registry import Registry
 
 app = typer.Typer(help="What can be converted, and by which pack.", no_args_is_help=True)
 
@@ -182,7 +182,7 @@ def try_(
     """
     from hx.cli import export
     from hx.cli.output import Progress, as_json, note, warn
-    from hx.spec import module_from_file
+    from hx.inputs.spec import module_from_file
 
     path = export.check_output(output) if output else None
     registry = o.registry_for(use, no_pack, only_packs, strict=strict)

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hx.config import Settings
+from hx.packs.registry import Registry
 from hx.registration import OPSETS, Registration
-from hx.registry import Registry
 
 MOST = 5  # operators that are named
 START, END = "<!-- coverage -->", "<!-- /coverage -->"
@@ -50,7 +50,7 @@ def _lines(pack: str) -> Iterator[str]:
 def _written(registration: Registration, registry: Registry) -> tuple[str, str]:
     """The operators that a converter's cases lead to, the most frequent first, and their dtypes."""
     import hx
-    from hx.dtypes import name
+    from hx.tensors.dtypes import name
     from hx.testing.calls import call_of
 
     opset = min(max(20, registration.since or 0), registration.until or 20)

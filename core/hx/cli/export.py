@@ -246,7 +246,7 @@ def report_data(report: Any) -> Any:
 def node_table(report: Any) -> None:
     """What every node is off by, and what it may be, on stdout."""
     from hx.cli.output import amount, note, table
-    from hx.nodes import relative
+    from hx.proof.nodes import relative
 
     rows = [
         [

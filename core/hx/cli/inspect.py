@@ -61,9 +61,9 @@ def inspect(
       hx inspect torchvision:resnet50 -i "x=float32[8,3,224,224]" --depth 1
       hx inspect timm:vit_tiny_patch16_224 --watch
     """
-    from hx import containers
     from hx.cli.output import Progress, as_json, bytes_text, note
     from hx.hooks import inspection
+    from hx.packs import containers
 
     registry = o.registry_for(no_pack=no_pack, only_packs=only_packs)
     o.tell_broken_packs(registry)

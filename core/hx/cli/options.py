@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from hx.inputs import Call
-    from hx.registry import Registry
-    from hx.spec import Loaded
+    from hx.inputs.given import Call
+    from hx.inputs.spec import Loaded
+    from hx.packs.registry import Registry
 
 
 def complete_spec(incomplete: str) -> list[str]:
     """Schemes, then the models of a scheme, then Python files."""
-    from hx.registry import Registry
+    from hx.packs.registry import Registry
 
     scheme, colon, name = incomplete.partition(":")
     sources = {source.scheme: source for source in Registry.installed().sources}
@@ -28,13 +28,13 @@ def complete_spec(incomplete: str) -> list[str]:
 
 
 def complete_pack(incomplete: str) -> list[str]:
-    from hx.packs import find
+    from hx.packs.installed import find
 
     return [pack.distribution for pack, _ in find() if pack.distribution.startswith(incomplete)]
 
 
 def complete_target(incomplete: str) -> list[str]:
-    from hx.registry import Registry
+    from hx.packs.registry import Registry
 
     targets = {each.target for each in Registry.installed().registrations}
     return sorted(target for target in targets if target.startswith(incomplete))
@@ -163,7 +163,7 @@ def registry_for(
 ) -> Registry:
     """The registry that the pack options, pyproject and environment describe."""
     from hx.config import parse_uses
-    from hx.registry import Registry
+    from hx.packs.registry import Registry
 
     only = several(only_packs)
     return Registry.installed(
@@ -191,9 +191,9 @@ def model_and_call(
     `streamed` says that the command takes weights from where they are (`loaded.weights`).
     """
     from hx.errors import UsageError
-    from hx.inputs import call_for
-    from hx.spec import load
-    from hx.tensors import load_weights
+    from hx.inputs.files import load_weights
+    from hx.inputs.given import call_for
+    from hx.inputs.spec import load
 
     loaded = load(spec, registry.sources, hollow=meta)
     if weights is not None and streamed and _on_meta(loaded.model):

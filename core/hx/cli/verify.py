@@ -14,10 +14,10 @@ from hx.cli.view import File, load
 if TYPE_CHECKING:
     import onnx
 
-    from hx.inputs import Call
-    from hx.proof import Proof
-    from hx.registry import Registry
-    from hx.spec import Loaded
+    from hx.inputs.given import Call
+    from hx.inputs.spec import Loaded
+    from hx.packs.registry import Registry
+    from hx.proof.proof import Proof
 
 Layers = Annotated[
     list[str] | None,
@@ -90,13 +90,13 @@ def _prove(
     dtype: str | None,
 ) -> tuple[Proof, list[str]]:
     """The proof of a file, and what is to be said about how it came about."""
-    from hx import dynamic as axes
-    from hx.capture import Capture
     from hx.errors import Where
-    from hx.kernels import op_runs
-    from hx.prepared import prepare
-    from hx.proving import prove_program, run
+    from hx.packs.kernels import op_runs
+    from hx.proof.proving import prove_program, run
+    from hx.recording.capture import Capture
+    from hx.recording.prepared import prepare
     from hx.report import Escape
+    from hx.sizes import dynamic as axes
 
     written = load(file)
     open_dims = _open_dims(written)

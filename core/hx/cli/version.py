@@ -14,7 +14,7 @@ LIBRARIES = ("torch", "onnx", "onnx-ir", "onnxruntime", "numpy", "pluggy", "type
 
 def show(json: bool) -> None:
     from hx import hookspecs
-    from hx.packs import classify
+    from hx.packs.installed import classify
 
     found: dict[str, Any] = {name: _version(name) for name in LIBRARIES}
     packs = classify()

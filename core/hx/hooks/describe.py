@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from .. import structures
+from ..tensors import structures
 
 
 def dtype_name(tensor: torch.Tensor) -> str:

@@ -10,8 +10,10 @@ from typing import Any
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from .. import known, structures, targets
-from ..modelstate import preserved
+from ..packs import targets
+from ..recording import known
+from ..tensors import structures
+from ..world.modelstate import preserved
 from .describe import dtype_name
 from .places import Places
 from .stage import Session, Watcher

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from .. import structures
+from ..tensors import structures
 
 
 @dataclass

@@ -12,8 +12,9 @@ from typing import Any
 
 import torch
 
-from .. import known, targets
 from ..errors import TargetError, UsageError
+from ..packs import targets
+from ..recording import known
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from .. import structures
 from ..errors import UsageError
+from ..tensors import structures
 from . import backward
 from .keeping import Keeper
 from .places import Places, find, split

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from .. import structures
 from ..errors import UsageError
+from ..tensors import structures
 from . import backward
 from .places import Places, find, split
 from .stage import Session, Watcher

@@ -16,7 +16,9 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from .. import opening, patching, targets
+from ..packs import targets
+from ..recording import opening
+from ..world import patching
 from . import backward
 from .places import Places
 

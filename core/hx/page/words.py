@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hx.nodes import relative
+from hx.proof.nodes import relative
 
 
 def share(number: float | None) -> str:

@@ -69,7 +69,7 @@ def sketch(target: str) -> Sketch:
 
 def _converted_by(target: str) -> tuple[str, ...]:
     """Names of installed packs that convert the target, for `overrides=`."""
-    from hx.registry import Registry
+    from hx import Registry
 
     registry = Registry.installed()
     keys = [each.pack for each in registry.registrations if each.target == target]
@@ -77,7 +77,7 @@ def _converted_by(target: str) -> tuple[str, ...]:
 
 
 def _function(target: str) -> Any:
-    from hx.targets import resolve
+    from hx.packs.targets import resolve
 
     found = resolve(target, import_missing=True)
     return found.function or getattr(found.owner, found.attribute)
@@ -109,8 +109,8 @@ def _of_operator(target: str) -> str:
     """The parameters of a function that is not Python's, by the operator that it calls."""
     import torch
 
-    from hx.choices import MEANINGLESS
-    from hx.targets import resolve
+    from hx.packs.targets import resolve
+    from hx.recording.choices import MEANINGLESS
 
     namespace, _, name = str(resolve(target, import_missing=True).key).partition("::")
     packet = getattr(getattr(torch.ops, namespace, None), name, None) if name else None
@@ -180,7 +180,7 @@ def _guesses(needed: int) -> Iterator[tuple[str, ...]]:
 def _is_module(target: str) -> bool:
     from torch import nn
 
-    from hx.targets import resolve
+    from hx.packs.targets import resolve
 
     owner = resolve(target, import_missing=True).owner
     return isinstance(owner, type) and issubclass(owner, nn.Module)

@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from hx import containers, targets
 from hx.contributions import Container
 from hx.errors import UsageError
-from hx.grammar import TensorSpec, choose_sizes, looks_like_spec, parse_spec
+from hx.inputs.grammar import TensorSpec, choose_sizes, looks_like_spec, parse_spec
+from hx.packs import containers, targets
 from hx.registration import Case
 
 

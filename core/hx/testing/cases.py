@@ -9,9 +9,9 @@ from typing import Any
 
 from hx.contributions import Container, ReferenceKernel
 from hx.errors import HxError
-from hx.packs import Pack
+from hx.packs.installed import Pack
+from hx.packs.registry import Registry
 from hx.registration import OPSETS, Case, Registration
-from hx.registry import Registry
 
 USUAL_OPSETS = (13, 20, 26)
 
@@ -61,7 +61,7 @@ class CaseRun:
     def check(self) -> Any:
         """Export, proof, expectations: the program, or else CaseFailure or CaseSkipped."""
         _skip(self.registration)
-        from hx.containers import using
+        from hx.packs.containers import using
         from hx.testing.calls import attributes_of, call_of
 
         with using(self.containers):
@@ -101,7 +101,7 @@ class CaseRun:
                 what = "the converter declines (NotImplemented) its own case"
             raise CaseFailure(self._explain(f"{what}\n{_indent(str(problem))}")) from None
         except Exception as problem:  # the author's code, or the runtime's
-            from hx.findings import brief, origin
+            from hx.packs.findings import brief, origin
 
             file, line = origin(problem)
             raise CaseFailure(
@@ -178,8 +178,8 @@ def is_stub(registration: Registration) -> bool:
 
 
 def _skip(registration: Registration) -> None:
-    from hx.requirements import unmet
-    from hx.targets import NotInstalled, resolve
+    from hx.packs.requirements import unmet
+    from hx.packs.targets import NotInstalled, resolve
 
     if is_stub(registration):
         raise CaseSkipped(f"{registration.name} is not written yet: it returns NotImplemented")
@@ -202,7 +202,7 @@ def _opsets(registration: Registration, case: Case, asked: Iterable[int] | None)
 
 
 def _has_words(case: Case) -> bool:
-    from hx.grammar import looks_like_spec, parse_spec
+    from hx.inputs.grammar import looks_like_spec, parse_spec
 
     def words(value: Any) -> bool:
         if looks_like_spec(value):

@@ -6,10 +6,10 @@ import inspect
 from collections.abc import Callable, Iterator
 
 from hx.errors import TargetError
-from hx.findings import Finding, error, warning
-from hx.packs import Pack
+from hx.packs.findings import Finding, error, warning
+from hx.packs.installed import Pack
+from hx.packs.requirements import unmet
 from hx.registration import Registration
-from hx.requirements import unmet
 from hx.testing.cases import CaseFailure, CaseSkipped, is_stub, runs_of
 
 
@@ -50,7 +50,7 @@ def examine(
 
 
 def _about(registration: Registration) -> Iterator[Finding]:
-    from hx.targets import NotInstalled, resolve
+    from hx.packs.targets import NotInstalled, resolve
 
     at = _at(registration)
     for requirement in registration.requires:

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from hx.registry import Registry
+from hx.packs.registry import Registry
 from hx.testing.cases import CaseFailure, check
 
 
 @pytest.fixture
 def hx_registry(monkeypatch: pytest.MonkeyPatch) -> Registry:
     """An empty registry. Who asks for installed packs meanwhile is told that there are none."""
-    monkeypatch.setattr("hx.packs.find", list)
+    monkeypatch.setattr("hx.packs.installed.find", list)
     return Registry()
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import hx
-from hx.registry import Registry
+from hx import Registry
 
 if not hasattr(torch.ops.torchvision, "nms"):
     # Some wheels of torchvision lack their operators, and transformers imports it where it is.

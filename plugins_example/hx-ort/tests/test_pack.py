@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import hx
-from hx.registry import Registry
+from hx import Registry
 
 ATTENTION = "torch.nn.functional.scaled_dot_product_attention"
 

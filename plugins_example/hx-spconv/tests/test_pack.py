@@ -2,7 +2,7 @@
 
 import pytest
 
-from hx.registry import Registry
+from hx import Registry
 
 LAYER = "spconv.pytorch.conv.SparseConvolution.forward"
 

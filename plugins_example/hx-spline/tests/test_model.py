@@ -2,7 +2,7 @@
 
 import hx
 from hx import Registry
-from hx.spec import load
+from hx.inputs.spec import load
 
 
 def test_the_regressor_is_one_spline_between_two_layers(tmp_path):

@@ -11,7 +11,7 @@ from torchvision.models import detection
 from torchvision.models.detection.anchor_utils import AnchorGenerator
 
 import hx
-from hx.registry import Registry
+from hx import Registry
 from hx.runtime import Session
 
 SIZES = {"images_0": {1: "height", 2: "width"}}

@@ -1,6 +1,6 @@
 """What users get when they install this pack."""
 
-from hx.registry import Registry
+from hx import Registry
 
 
 def test_the_pack_is_found_and_sound():

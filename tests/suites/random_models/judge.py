@@ -10,7 +10,9 @@ from typing import Any
 
 import torch
 
-from hx import HxError, compare, halves, runtime, variations, verify, wire
+from hx import HxError, runtime
+from hx.proof import compare, halves, variations, verify
+from hx.saving import wire
 
 from ..attempt import copied, first_line, flat, unsayable
 from .model import Model

@@ -144,7 +144,7 @@ def _input(name: str, config: Any, entry: Type) -> tuple[torch.Tensor, dict[int,
 
 def _with_past(model: Any, config: Any, kwargs: dict, dynamic: dict) -> None:
     """One token more, after some that a cache remembers."""
-    from hx import structures
+    from hx.tensors import structures
 
     ids = kwargs["input_ids"]
     with torch.no_grad():
@@ -166,7 +166,7 @@ def _with_past(model: Any, config: Any, kwargs: dict, dynamic: dict) -> None:
 
 
 def _with_encoder_past(model: Any, config: Any, kwargs: dict, dynamic: dict) -> None:
-    from hx import structures
+    from hx.tensors import structures
 
     first = {k: v for k, v in kwargs.items() if k != "use_cache"}
     with torch.no_grad():

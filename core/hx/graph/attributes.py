@@ -1,0 +1,43 @@
+"""What a converter gives as an attribute of a node, as ONNX writes it."""
+
+from __future__ import annotations
+
+import torch
+
+from ..errors import Unsupported
+from ..sizes import dims
+from ..tensors import dtypes
+
+_INT, _FLOAT = (2, 7), (1, 6)  # numbers of AttributeProto's types: one, and a list of them
+
+
+def no_dims(op: str, name: str, v) -> None:
+    for n in v if isinstance(v, (list, tuple)) else (v,):
+        if isinstance(n, (dims.Dim, dims.DimFloat)):
+            text = n.poly if isinstance(n, dims.Dim) else n.expr
+            raise Unsupported(
+                f"{op} needs {name} as a fixed number, and here it depends on a size: {text}",
+                why=f"ONNX takes {name} of {op} as an attribute, written into the file",
+                hint="make that size static (leave it out of dynamic=), or compute it otherwise",
+            )
+
+
+def coerced(kind: int, v):
+    if kind in _INT:
+        if isinstance(v, float) and not v.is_integer():
+            raise ValueError(v)
+        return int(v)
+    if kind in _FLOAT:
+        return float(v)
+    return v if isinstance(v, str) else v.decode() if isinstance(v, bytes) else str(v)
+
+
+def plain_attribute(v):
+    if isinstance(v, torch.dtype):
+        return dtypes.NUMBER[v]
+    if isinstance(v, bool):
+        return int(v)
+    if isinstance(v, (list, tuple)):
+        return [plain_attribute(n) for n in v]
+    no_dims("a custom operator", "an attribute", v)
+    return v

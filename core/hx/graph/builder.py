@@ -1,0 +1,407 @@
+"""Writes nodes: checks them against ONNX's own schemas, types them, sizes them.
+
+Converters hold it as `op` (see `op`).
+"""
+
+from __future__ import annotations
+
+from builtins import len, max, min  # their own: `world` hooks those of the model
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from ..errors import BuilderError, Unsupported
+from ..sizes import dims, shape_rules, shapes
+from ..sizes.computed import Sizes
+from ..tensors import dtypes, pairs, sparse
+from ..tensors.values import Absent, Body, Constant, Node, Origin, Value
+from . import lowering, schemas
+from .attributes import coerced, no_dims, plain_attribute
+from .casting import fit
+from .op import Op
+
+_ATTRIBUTE_IS_LIST = {6, 7, 8}  # FLOATS, INTS, STRINGS
+
+
+class Builder:
+    """The nodes of one graph, in the order in which they run."""
+
+    def __init__(self, opset: int) -> None:
+        self.opset = opset
+        self.nodes: list[Node] = []
+        self.origin: Origin | None = None
+        self.sizes = Sizes(self)
+        self.value_of: Any = None  # torch.Tensor -> Value, set by the recording
+        self.kept: Any = self.constant  # a constant over memory that may be written to, likewise
+        self.added: Any = lambda node: None  # told of each node
+        self.domains: dict[str, int] = {}
+        self._constants: dict[Any, Constant] = {}
+        self._serial = 0
+
+    # Values.
+
+    def value(self, dtype, shape, name: str = "") -> Value:
+        self._serial += 1
+        return Value(dtype, shape, serial=self._serial, name=name)
+
+    def constant(self, tensor: torch.Tensor, name: str = "") -> Constant:
+        self._serial += 1
+        return Constant(tensor, serial=self._serial, name=name)
+
+    def absent(self, tensor: torch.Tensor, content: Any, name: str) -> Constant:
+        self._serial += 1
+        return Absent(tensor, content, serial=self._serial, name=name)
+
+    def number(self, x: Any, dtype: torch.dtype) -> Value:
+        """A Python number, or a (nested) list of them, as a constant; a Dim as what computes it."""
+        if isinstance(x, (dims.Dim, dims.DimFloat)):
+            return self.sizes.scalar(x, dtype)
+        if isinstance(x, (list, tuple)):
+            if any(isinstance(n, dims.Dim) for n in x):
+                return self.cast(self.sizes.vector(x), dtype)
+            key: Any = (dtype, tuple(map(_exact, x)) if not _nested(x) else repr(x), "list")
+        else:
+            key = (dtype, _exact(x))
+        found = self._constants.get(key)
+        if found is None:
+            try:
+                found = self.constant(torch.tensor(x, dtype=dtype))
+            except (TypeError, ValueError, RuntimeError) as e:
+                raise dtypes.no_input(x) from e
+            found.frozen = True
+            if dtype == torch.int64 and found.rank <= 1 and not _nested(x):
+                found.elements = tuple(x) if isinstance(x, (list, tuple)) else (x,)
+            self._constants[key] = found
+        return found
+
+    def cast(self, x: Value, dtype: torch.dtype) -> Value:
+        if x.sparse is not None and x.dtype != dtype:
+            return sparse.cast(Op(self), x, dtype)
+        return x if x.dtype == dtype else self.emit("Cast", [x], {"to": dtype})[0]
+
+    # Nodes.
+
+    def emit(
+        self,
+        op: str,
+        inputs: list,
+        attributes: dict,
+        count: int | None = None,
+        domain: str = "",
+        results: Sequence[tuple] | None = None,
+    ) -> list[Value]:
+        """Adds one operator in its newest form; returns its outputs."""
+        if domain not in ("", "ai.onnx"):
+            return self._custom(op, domain, inputs, attributes, count, results)
+        if pairs.concerned(inputs, attributes):
+            return pairs.emit(Op(self), op, inputs, attributes, count)
+        while inputs and inputs[-1] is None:
+            inputs.pop()
+        if attributes:
+            attributes = {k: v for k, v in attributes.items() if v is not None}
+        schema = schemas.schema(op, self.opset)
+        if schema is None or not self._fits(schema, inputs, attributes):
+            lower = lowering.LOWERINGS.get(op)
+            if lower is not None and schemas.schema(op, schemas.NEWEST) is not schema:
+                newest = schemas.schema(op, schemas.NEWEST)
+                self._check(newest or schema, op, inputs, attributes)
+                modern = self._lift(newest, inputs) if newest is not None else inputs
+                lowered = lower(Op(self), modern, attributes, count)
+                if lowered is not NotImplemented:
+                    return list(lowered) if isinstance(lowered, (list, tuple)) else [lowered]
+            schema = self._check(schema, op, inputs, attributes)
+        values: list[Any] = self._lift(schema, inputs)
+        attributes = self._attributes(schema, attributes) if attributes else {}
+        if op == "Reshape" and not attributes.get("allowzero"):
+            self._simpler_shape(values)
+            if "allowzero" in schema.attributes and _zero_is_zero(values[1]):
+                attributes["allowzero"] = 1
+        if op == "Shape" and values[0].shape is not None:
+            return [self._shape_known(op, schema, values, attributes)]
+        if count is None:
+            count = schema.min_outputs or 1
+        around = fit(self, op, schema, values, attributes, count)
+        if around is not None:
+            return around
+        return self._append(op, schema, values, attributes, count)
+
+    def _simpler_shape(self, values) -> None:
+        """Sizes that stay where they were are written as 0 ("as before"): nothing to compute.
+
+        What is then left to compute may be one size, which the operator works out itself.
+        """
+        x, shape = values
+        wanted = shape.elements
+        if wanted is None or x.shape is None or shape.is_constant:
+            return
+        short = [
+            0 if isinstance(n, dims.Dim) and i < len(x.shape) and shapes.same(n, x.shape[i]) else n
+            for i, n in enumerate(wanted)
+        ]
+        rest = [i for i, n in enumerate(short) if type(n) is int and n == -1]
+        if rest:
+            # Said where it is known: of no elements, a runtime cannot say how large the rest is.
+            (known,) = shape_rules.infer("Reshape", [x, shape], {}, 1)
+            if known is not None and type(known[rest[0]]) is int:
+                short[rest[0]] = known[rest[0]]
+        left = [i for i, n in enumerate(short) if isinstance(n, dims.Dim)]
+        if not left or (len(left) == 1 and 0 not in short and -1 not in short):
+            for i in left:
+                short[i] = -1
+            plain = self.number(short, torch.int64)
+            values[1] = plain
+
+    def _shape_known(self, op, schema, values, attributes) -> Value:
+        """A shape is a constant where no size may vary, and else known by its elements."""
+        whole = values[0].shape
+        listed = whole[attributes.get("start", 0) : attributes.get("end", len(whole))]
+        if not any(map(dims.is_dynamic, listed)):
+            return self.number(list(listed), torch.int64)
+        (made,) = self._append(op, schema, values, attributes, 1)
+        made.elements = tuple(listed)
+        return made
+
+    def _append(self, op, schema, values, attributes, count) -> list[Value]:
+        outputs = []
+        inferred = shape_rules.infer(op, values, attributes, count)
+        for i, shape in enumerate(inferred):
+            made = self.value(_out_dtype(schema, i, values, attributes), None)
+            if shape is not None:
+                sizes = list(shape)
+                for axis, n in enumerate(sizes):
+                    if n is shapes.RUN_TIME:
+                        sizes[axis] = dims.Dim.unsure(made, axis)
+                made.sized(sizes)
+            outputs.append(made)
+        if op in _FORMS and all(v is None or v.fixed for v in values):
+            for o in outputs:
+                o.fixed = True
+        unknown = [o for o in outputs if o.shape is None]
+        if unknown:
+            varies = (
+                op in _VARYING
+                or shapes.by_contents(op, values)
+                or any(v is not None and v.dynamic for v in values)
+            )
+            for o in unknown:
+                o.dynamic = varies
+        self._add(Node(op, "", values, outputs, attributes, self.origin))
+        return outputs
+
+    def _add(self, node: Node) -> None:
+        numbers = False
+        for value in (*node.inputs, *node.outputs):
+            if value is not None:
+                if value.sparse is not None:
+                    raise sparse.edge(node.op)
+                numbers = numbers or value.dtype in dtypes.COMPLEX
+                if isinstance(value, Constant):
+                    value.used = True
+        if numbers:
+            raise Unsupported(
+                f"{node.op} was to be written with complex numbers, and no edge of a graph has any",
+                hint="view_as_real before, and view_as_complex behind",
+            )
+        for output in node.outputs:
+            output.node = node
+        self.nodes.append(node)
+        self.added(node)
+
+    def _custom(self, op, domain, inputs, attributes, count, results) -> list[Value]:
+        self.domains.setdefault(domain, 1)
+        values = [self._loose(x) for x in inputs]
+        if results is not None:
+            outputs = self._described(results)
+        else:
+            outputs = [self.value(None, None) for _ in range(count or 1)]
+            varies = any(v is not None and v.dynamic for v in values)
+            for o in outputs:
+                o.dynamic = varies
+        plain = {k: plain_attribute(v) for k, v in attributes.items() if v is not None}
+        self._add(Node(op, domain, values, outputs, plain, self.origin))
+        return outputs
+
+    def _described(self, results: Sequence[tuple]) -> list[Value]:
+        """Values of given dtypes and shapes; a word in a shape is a size known at run time only."""
+        outputs: list[Value] = []
+        words: dict[str, int] = {}
+        for dtype, shape in results:
+            made = self.value(dtype, None)
+            for axis, n in enumerate(shape):
+                if isinstance(n, str):
+                    words.setdefault(n, dims.Dim.unsure(made, axis))
+            made.sized(words[n] if isinstance(n, str) else n for n in shape)
+            outputs.append(made)
+        return outputs
+
+    def custom_domain(self, domain: str, version: int) -> None:
+        self.domains[domain] = version
+
+    # Checks.
+
+    def _fits(self, schema, inputs, attributes) -> bool:
+        return (
+            len(inputs) <= schema.max_inputs
+            and attributes.keys() <= schema.attributes.keys()
+            and (not schema.required or all(name in attributes for name in schema.required))
+            and schemas.words_fit(schema.op, attributes, schema.since)
+        )
+
+    def _check(self, schema, op, inputs, attributes):
+        """The schema, or the error that says what is wrong with this call of it."""
+        if schema is None:
+            first = schemas.first_opset(op)
+            if first is None:
+                near = schemas.nearest(op)
+                hint = (
+                    f"did you mean {' or '.join(f'op.{n}' for n in near)}?"
+                    if near
+                    else (f'for an operator of your own write op("my.domain", "{op}", ...)')
+                )
+                raise BuilderError(f"ONNX has no operator {op}", hint=hint)
+            if first <= self.opset:
+                raise BuilderError(f"ONNX has deprecated {op}: opset {self.opset} lacks it")
+            raise Unsupported(
+                f"opset {self.opset} cannot say {op}: it came with opset {first}",
+                hint=f"export with opset={first} or newer",
+            )
+        newest = schemas.schema(op) or schema
+        known = newest.attributes.keys() | schema.attributes.keys()
+        for name in attributes:
+            if name not in known:
+                listed = ", ".join(sorted(known)) or "none"
+                raise BuilderError(f"{op} has no attribute {name}", hint=f"it has: {listed}")
+        most = max(newest.max_inputs, schema.max_inputs)
+        if len(inputs) > most:
+            raise BuilderError(f"{op} takes at most {most} inputs, and got {len(inputs)}")
+        least = schema.min_inputs
+        if len(inputs) < least or any(x is None for x in inputs[:least]):
+            raise BuilderError(f"{op} takes at least {least} inputs, and got {len(inputs)}")
+        for name in schema.required:
+            if name not in attributes:
+                raise BuilderError(f"{op} needs the attribute {name}")
+        if not self._fits(schema, inputs, attributes):
+            raise Unsupported(
+                f"{op} as written needs a newer opset than {self.opset}",
+                hint=f"export with opset={self._first_that_fits(newest, inputs, attributes)} or newer",
+            )
+        return schema
+
+    def _first_that_fits(self, newest, inputs, attributes) -> int:
+        """The oldest opset that can say a call, where a later form only says more."""
+        for opset in range(self.opset + 1, newest.since):
+            schema = schemas.schema(newest.op, opset)
+            if schema is not None and self._fits(schema, inputs, attributes):
+                return opset
+        return newest.since
+
+    # Inputs and attributes.
+
+    def _lift(self, schema, inputs: list) -> list[Value | None]:
+        """Numbers and lists take the dtype of the inputs that share their type parameter."""
+        if len(inputs) < schema.min_inputs or len(inputs) > schema.max_inputs:
+            self._check(schema, schema.op, inputs, {})
+        values: list[Any] = [
+            x if x is None or isinstance(x, Value)
+            else self.value_of(x) if isinstance(x, torch.Tensor)
+            else _Pending for x in inputs
+        ]  # fmt: skip
+        for i, x in enumerate(inputs):
+            if values[i] is _Pending:
+                values[i] = self.number(x, self._dtype_beside(schema, i, values, x))
+        return values
+
+    def _dtype_beside(self, schema, i, values, x) -> torch.dtype:
+        parameter = schema.in_type(i)
+        for j, other in enumerate(values):
+            if isinstance(other, Value) and schema.in_type(j) == parameter:
+                return other.dtype
+        allowed = schema.allowed.get(parameter) or {dtypes.FROM_SPELLED.get(parameter)}
+        natural = dtypes.natural(x)
+        if natural in allowed or None in allowed:
+            return natural
+        for fallback in (torch.int64, torch.float32):
+            if fallback in allowed:
+                return fallback
+        return next(iter(allowed))
+
+    def _loose(self, x) -> Value | None:
+        if x is None or isinstance(x, Value):
+            return x
+        if isinstance(x, torch.Tensor):
+            return self.value_of(x)
+        return self.number(x, dtypes.natural(x))
+
+    def _attributes(self, schema, attributes: dict) -> dict:
+        out = {}
+        for name, v in attributes.items():
+            kind = schema.attributes[name]
+            if isinstance(v, torch.dtype):
+                v = dtypes.NUMBER[v]
+            no_dims(schema.op, name, v)
+            try:
+                if kind in _ATTRIBUTE_IS_LIST:
+                    v = [coerced(kind, n) for n in (v if isinstance(v, (list, tuple)) else (v,))]
+                elif kind in (1, 2, 3):
+                    v = coerced(kind, v)
+            except (TypeError, ValueError) as e:
+                raise BuilderError(f"{schema.op}: attribute {name} cannot be {v!r}") from e
+            out[name] = v
+        return out
+
+
+class _Pending:
+    pass
+
+
+def _zero_is_zero(shape: Value) -> bool:
+    """Whether a 0 that turns up in a shape at run time is a size, and not "as before"."""
+    listed = shape.elements or ()
+    return not shape.is_constant and not any(type(n) is int and n in (0, -1) for n in listed)
+
+
+# Operators that give the same elements in another form.
+_FORMS = {"Reshape", "Transpose", "Unsqueeze", "Squeeze", "Flatten", "Slice", "Split", "Gather",
+          "Expand", "Cast", "Identity"}  # fmt: skip
+
+# Operators whose output sizes depend on what is in their inputs.
+_VARYING = {"NonZero", "Unique", "Compress", "NonMaxSuppression", "Loop", "If", "SequenceAt"}
+
+
+def _exact(x):
+    # 0.0 and -0.0, 1 and True, nan and nan: keys that tell apart what differs in a file.
+    return (type(x).__name__, repr(x)) if isinstance(x, (float, complex)) else (type(x), x)
+
+
+def _nested(x) -> bool:
+    return isinstance(x, (list, tuple)) and bool(x) and isinstance(x[0], (list, tuple))
+
+
+def _out_dtype(schema, index: int, values, attributes):
+    bodies = [v for v in attributes.values() if isinstance(v, Body)] if attributes else []
+    if bodies:  # the first output of a loop's body says whether to go on
+        return bodies[0].outputs[index + (schema.op == "Loop")].dtype
+    kind, what = schema.out_types[min(index, len(schema.out_types) - 1)]
+    if kind == "same":
+        if what < len(values) and values[what] is not None:
+            return values[what].dtype
+        return None
+    if kind == "is":
+        return what
+    if "to" in attributes:
+        return dtypes.FROM_NUMBER[attributes["to"]]
+    if "dtype" in attributes:
+        return dtypes.FROM_NUMBER[attributes["dtype"]]
+    if schema.op == "ConstantOfShape":
+        value = attributes.get("value")
+        return torch.float32 if value is None else value.dtype
+    if schema.op == "DequantizeLinear":
+        return values[1].dtype
+    if schema.op == "QuantizeLinear":
+        return values[2].dtype if len(values) > 2 and values[2] is not None else torch.uint8
+    if schema.op in ("RandomNormalLike", "RandomUniformLike", "EyeLike", "Bernoulli"):
+        return values[0].dtype
+    if schema.op in ("RandomNormal", "RandomUniform", "BlackmanWindow", "HannWindow"):
+        return torch.float32
+    return None

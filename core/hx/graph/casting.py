@@ -1,0 +1,204 @@
+"""Casts around an operator that exists, but not for this dtype.
+
+ONNX types its operators, older opsets more narrowly, and onnxruntime has kernels for a part of
+those types. Here, and only here, an input of a dtype that will not run is cast to the nearest
+one that does, and the outputs back. Where no other dtype holds the same numbers, it is said with
+operators that run (see `plainer`), or refused. What the default runtime can do is asked of it.
+"""
+
+from __future__ import annotations
+
+import functools
+from builtins import len, min  # their own: `world` hooks those of the model
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ..errors import Unsupported
+from ..tensors import dtypes
+from ..tensors.values import Constant, Value
+from . import schemas
+from .op import Op
+from .plainer import PLAIN
+
+if TYPE_CHECKING:
+    from .builder import Builder
+    from .schemas import Schema
+
+# Where to go, nearest first; every step keeps each number as it is (bfloat16 and float16 are
+# computed in float32 by PyTorch's own CPU kernels, too).
+_WIDER = {
+    torch.bool: (torch.uint8, torch.int32, torch.int64, torch.float32),
+    torch.uint8: (torch.int32, torch.int64, torch.float32),
+    torch.int8: (torch.int32, torch.int64, torch.float32),
+    torch.int16: (torch.int32, torch.int64, torch.float32),
+    torch.uint16: (torch.int32, torch.int64, torch.float32),
+    torch.int32: (torch.int64, torch.float64),
+    torch.uint32: (torch.int64, torch.float64),
+    torch.int64: (torch.int32, torch.float64),
+    torch.uint64: (torch.int64,),
+    torch.float16: (torch.float32,),
+    torch.bfloat16: (torch.float32,),
+    torch.float8_e4m3fn: (torch.float32,),
+    torch.float8_e4m3fnuz: (torch.float32,),
+    torch.float8_e5m2: (torch.float32,),
+    torch.float8_e5m2fnuz: (torch.float32,),
+    torch.float64: (),
+}
+# onnxruntime lists kernels for these, which then refuse to reduce, or to run at all.
+_REDUCES_NOT = {
+    (op, dtype)
+    for op in ("ScatterElements", "ScatterND")
+    for dtype in (torch.float16, torch.bfloat16, torch.bool)
+}
+_RUNS_NOT = {("LSTM", torch.float64), ("GRU", torch.float64)}
+# int64 only narrows where no number is lost: indices of windows and the like never reach 2**31,
+# and sums might; so only for operators that pick or order what is there.
+_NARROWS = {"TopK", "ArgMax", "ArgMin", "OneHot"}
+_AS_IS: set[tuple] = set()  # operators that were found to run as they are, with their dtypes
+# All that these want to know of a number is whether it is zero.
+_ASKS_FOR_ZERO = {"NonZero"}
+
+
+@functools.cache
+def kernels() -> dict[str, list]:
+    """Operator -> kernels of onnxruntime's CPU provider; empty where it does not tell."""
+    try:
+        from onnxruntime.capi import onnxruntime_pybind11_state as runtime
+
+        listed = runtime.get_all_opkernel_def()
+    except (ImportError, AttributeError):
+        return {}
+    found: dict[str, list] = {}
+    for k in listed:
+        if k.domain in ("", "ai.onnx") and k.provider == "CPUExecutionProvider":
+            found.setdefault(k.op_name, []).append((k.version_range, k.type_constraints))
+    return found
+
+
+@functools.cache
+def runnable(op: str, since: int, parameter: str) -> frozenset[torch.dtype] | None:
+    """The dtypes that onnxruntime runs for a type parameter; None where it does not say."""
+    spelled: set[str] = set()
+    matched = False
+    for (first, last), constraints in kernels().get(op, ()):
+        if first <= since <= last:
+            matched = True
+            if parameter not in constraints:
+                return None
+            spelled.update(constraints[parameter])
+    if not matched:
+        return None
+    return frozenset(dtypes.FROM_SPELLED[s] for s in spelled if s in dtypes.FROM_SPELLED)
+
+
+@functools.cache
+def accepted(op: str, since: int, parameter: str, allowed: frozenset) -> frozenset[torch.dtype]:
+    run = runnable(op, since, parameter)
+    if run is None:
+        return allowed
+    run = frozenset(dtype for dtype in run if (op, dtype) not in _RUNS_NOT)
+    # onnxruntime itself widens float16 where it has no kernel.
+    widened = {torch.float16} if torch.float32 in run else set()
+    return allowed & (run | widened)
+
+
+@functools.cache
+def stand_in(op: str, since: int, parameter: str, dtype, allowed: frozenset) -> torch.dtype | None:
+    """The dtype to compute in: the same when it runs, None when nothing better is known."""
+    good = accepted(op, since, parameter, allowed)
+    if dtype in good or not allowed:
+        return dtype
+    for wider in _WIDER.get(dtype, ()):
+        narrower = dtype == torch.int64 and wider == torch.int32
+        if wider in good and (not narrower or op in _NARROWS):
+            return wider
+    return torch.bool if op in _ASKS_FOR_ZERO and torch.bool in good else None
+
+
+def runs(op: str, since: int, parameter: str, dtype: torch.dtype, better: Any) -> bool:
+    """Whether an operator is to be computed in the dtype that was found for one of its inputs."""
+    if op in PLAIN and dtype == better == torch.float64:
+        # A function of simpler operators, some of which may have no kernel either.
+        return runnable(op, since, parameter) is not None or not kernels()
+    if op in PLAIN and not dtype.is_floating_point and better is not None:
+        return not better.is_floating_point  # which does not hold all whole numbers
+    return better is not None
+
+
+def refuse(op: str, opset: int, dtype: torch.dtype, allowed: bool) -> None:
+    """Stops, unless the operator is a function, which onnxruntime takes apart."""
+    spelled = str(dtype).removeprefix("torch.")
+    if not allowed:
+        raise Unsupported(
+            f"ONNX's {op} takes no {spelled}",
+            why="and no dtype that it takes holds the same numbers",
+            hint="cast to a floating-point dtype first",
+        )
+    if not schemas.is_function(op, opset):
+        raise Unsupported(
+            f"onnxruntime's CPU has no {op} of {spelled}",
+            why="and none of a dtype that holds the same numbers",
+            hint="cast to float32 first",
+        )
+
+
+def fit(
+    builder: Builder, op: str, schema: Schema, values: list, attributes: dict, count: int
+) -> list[Value] | None:
+    """The outputs, computed in another dtype; None when the operator runs as it is."""
+    if op == "Cast":
+        return None
+    reduced = attributes.get("reduction", "none") != "none"
+    known = (
+        None if reduced else (op, schema.since, *[None if v is None else v.dtype for v in values])
+    )
+    if known in _AS_IS:
+        return None
+    casts: dict[str, torch.dtype] = {}
+    for i, value in enumerate(values):
+        parameter = schema.in_type(i)
+        allowed = schema.allowed.get(parameter)
+        if value is None or allowed is None or parameter in casts or value.dtype is None:
+            continue
+        better = stand_in(op, schema.since, parameter, value.dtype, allowed)
+        if reduced and (op, value.dtype) in _REDUCES_NOT:
+            better = torch.int32 if value.dtype == torch.bool else torch.float32
+        if not runs(op, schema.since, parameter, value.dtype, better):
+            said = PLAIN[op](Op(builder), values, attributes, count) if op in PLAIN else None
+            if said is not None and said is not NotImplemented:
+                return list(said) if isinstance(said, (list, tuple)) else [said]
+            if better is None:
+                refuse(op, builder.opset, value.dtype, value.dtype in allowed)
+        if better is not None and better != value.dtype:
+            casts[parameter] = better
+    if not casts:
+        if known is not None:
+            _AS_IS.add(known)
+        return None
+    originals: dict[str, torch.dtype] = {}
+    fitted = []
+    for i, value in enumerate(values):
+        parameter = schema.in_type(i)
+        if value is not None and parameter in casts:
+            originals.setdefault(parameter, value.dtype)
+            value = _cast(builder, value, casts[parameter])
+        fitted.append(value)
+    outputs = builder._append(op, schema, fitted, attributes, count)
+    back = []
+    for i, output in enumerate(outputs):
+        kind, what = schema.out_types[min(i, len(schema.out_types) - 1)]
+        parameter = schema.in_type(what) if kind == "same" else ""
+        if parameter in originals:
+            output = builder.cast(output, originals[parameter])
+        back.append(output)
+    return back
+
+
+def _cast(builder: Builder, value: Value, dtype: torch.dtype) -> Value:
+    # A weight is stored as it is.
+    if isinstance(value, Constant) and not value.name and value.tensor.numel() <= 64:
+        cast = builder.constant(value.tensor.to(dtype))
+        cast.frozen, cast.elements = True, value.elements
+        return cast
+    return builder.cast(value, dtype)

@@ -1,0 +1,173 @@
+"""Makes one graph of what was recorded: nothing dead, nothing twice."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import torch
+
+from ..saving.wire import Parts
+from ..tensors.values import Absent, Body, Constant, Node, Value
+from . import batchnorm, doubles, transposed
+from .assembly import Assembly
+from .simplify import simpler
+
+_RANDOM = {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli",
+           "Multinomial", "Dropout"}  # fmt: skip
+
+
+def live(nodes: list[Node], outputs: list[Value]) -> list[Node]:
+    """The nodes that the outputs need, in order."""
+    wanted = set(map(id, outputs))
+    kept = []
+    for node in reversed(nodes):
+        if not wanted.isdisjoint(map(id, node.outputs)):
+            kept.append(node)
+            wanted.update(map(id, _reads(node)))
+    kept.reverse()
+    return kept
+
+
+def _reads(node: Node) -> list[Any]:
+    """The values that a node reads, and its bodies; None where it was given nothing."""
+    bodies = _bodies(node) if node.attributes else []
+    if not bodies:
+        return node.inputs
+    reads = list(node.inputs)
+    for body in bodies:
+        body.nodes = live(body.nodes, body.outputs)
+        reads += body.outputs
+        for inner in body.nodes:
+            reads += _reads(inner)
+    return reads
+
+
+def _bodies(node: Node) -> list[Body]:
+    return [v for v in node.attributes.values() if type(v) is Body]
+
+
+class _Merger:
+    """Nodes and constants that compute the same thing become one, and pairs of nodes simpler."""
+
+    def __init__(self) -> None:
+        self.instead: dict[int, Value] = {}
+        self._makers: dict[int, Node] = {}
+        self._constants: dict[Any, list[Constant]] = {}
+
+    def now(self, value: Value) -> Value:
+        found = self.instead.get(id(value))
+        if found is not None:
+            return found
+        if isinstance(value, Constant):
+            alike = self._constants.setdefault(_alike(value), [])
+            same = next((c for c in alike if _equal(c, value)), None)
+            if same is None:
+                alike.append(same := value)
+            self.instead[id(value)] = same
+            return same
+        return value
+
+    def merge(self, nodes: list[Node], seen: dict[Any, Node]) -> list[Node]:
+        kept = []
+        for node in nodes:
+            node.inputs = [None if v is None else self.now(v) for v in node.inputs]
+            if node.op == "Identity" and not node.domain:
+                self.instead[id(node.outputs[0])] = node.inputs[0]  # type: ignore[assignment]
+                continue
+            same = simpler(node, self._makers)
+            if same is not None:
+                self.instead[id(node.outputs[0])] = same
+                continue
+            bodies = _bodies(node) if node.attributes else []
+            for body in bodies:
+                body.nodes = self.merge(body.nodes, dict(seen))
+                body.outputs = [self.now(v) for v in body.outputs]
+            if bodies or (node.op in _RANDOM and not node.domain):
+                kept.append(node)
+                continue
+            key = (node.op, node.domain, tuple(map(id, node.inputs)), _spell(node.attributes),
+                   len(node.outputs))  # fmt: skip
+            first = seen.setdefault(key, node)
+            if first is node:
+                kept.append(node)
+                self._makers.update((id(output), node) for output in node.outputs)
+            else:
+                for old, new in zip(node.outputs, first.outputs):
+                    self.instead[id(old)] = new
+        return kept
+
+
+def _spell(attributes: dict) -> tuple:
+    if not attributes:
+        return ()
+    return tuple(
+        (k, v.numpy().tobytes() if isinstance(v, torch.Tensor) else repr(v))
+        for k, v in sorted(attributes.items())
+    )
+
+
+def _alike(value: Constant) -> Any:
+    """A key that equal constants share. What has a name is equal only to the same memory."""
+    tensor = value.tensor
+    if isinstance(value, Absent):
+        return id(value) if value.content is None else value.content.region()
+    if value.name:
+        return tensor.dtype, tensor.data_ptr(), tuple(tensor.shape), tuple(tensor.stride())
+    flat = tensor.detach().reshape(-1)
+    return (
+        tensor.dtype,
+        tuple(tensor.shape),
+        tuple(_raw(flat[:: max(1, flat.numel() // 64)]).tolist()),
+    )
+
+
+def _equal(a: Constant, b: Constant) -> bool:
+    """By their bits: zeros of either sign differ, and the same NaN is the same."""
+    if a.name or isinstance(b, Absent):
+        return True  # their keys say so
+    return torch.equal(_raw(a.tensor), _raw(b.tensor))
+
+
+def _raw(tensor: torch.Tensor) -> torch.Tensor:
+    flat = tensor.detach().reshape(-1)
+    if flat.is_complex():
+        flat = torch.view_as_real(flat.resolve_conj()).reshape(-1)
+    if not flat.numel():
+        return flat
+    # A single element counts as contiguous whatever its stride is.
+    whole = flat if flat.stride(0) == 1 else flat.clone(memory_format=torch.contiguous_format)
+    return whole.view(torch.uint8)
+
+
+def build(
+    nodes: list[Node],
+    inputs: list[Value],
+    outputs: list[tuple[str, Value]],
+    *,
+    opset: int,
+    domains: dict[str, int],
+    classes: dict[str, str],
+    name: str,
+    names: dict[int, str] | None = None,
+) -> Parts:
+    """What the file is made of; `names` is filled with what each value is called, by its id."""
+    nodes = live(nodes, [v for _, v in outputs])
+    merger = _Merger()
+    nodes = merger.merge(nodes, {})
+    outputs = [(n, merger.now(v)) for n, v in outputs]
+    wanted = [v for _, v in outputs]
+    nodes = doubles.apart(live(nodes, wanted))
+    read = list(wanted)
+    for node in nodes:
+        read += _reads(node)
+    uses = Counter(map(id, read))
+    nodes = transposed.fold(nodes, uses, set(map(id, wanted)))
+    nodes = batchnorm.fold(nodes, uses)
+    assembly = Assembly(inputs, opset, domains, classes)
+    parts = assembly.parts(nodes, outputs, name)
+    if names is not None:
+        called = assembly.called
+        names.update(called)
+        names.update((k, called[id(v)]) for k, v in merger.instead.items() if id(v) in called)
+    return parts

@@ -1,0 +1,245 @@
+"""`op`, the graph builder as converters hold it: `op.Conv(x, w, strides=[2, 2])` writes a node.
+
+Python numbers become constants of the dtype that fits beside them, lists of sizes become int64
+vectors (computed in the graph where a size may vary), and parameters become initializers.
+"""
+
+from __future__ import annotations
+
+from builtins import len  # its own: `world` hooks those of the model
+from collections.abc import Sequence
+from operator import eq
+from typing import TYPE_CHECKING
+
+import torch
+
+from ..errors import Unsupported
+from ..recording.call import Instead
+from ..sizes import dims, shapes
+from ..tensors import dtypes, pairs, sparse
+from ..tensors.values import Absent, Body, Constant, Value
+
+if TYPE_CHECKING:
+    from ..recording.recording import Recording
+    from .builder import Builder
+
+
+class Op:
+    """The graph builder as a converter sees it.
+
+    op.Name(*inputs, **attributes)        a node of ONNX; outputs=N for one with several
+    op("my.domain", "Name", *inputs, ...) a node of another domain; version=N imports that version,
+                                          results=[(dtype, shape), ...] says what it returns, where
+                                          a word in a shape is a size that the data decides
+    op.result                             the real output of the call: .dtype, .rank, .shape
+    op.cast(x, dtype)                     x itself, or a Cast of it
+    op.constant(numbers, dtype)           a constant
+    op.complex(real, imaginary)           a complex value of two real ones; None means zeros
+    op.parts(z)                           those two again; op.parts(z, whole=True) writes zeros out
+    op.joined(x), op.pair(z)              the same with both parts as the last axis of one value
+    op.sparse(places, numbers, shape)     a sparse value: int64 places [axes, count], a number each
+    op.is_sparse(x)                       whether a value is sparse: no node can read such a one
+    op.elements(x)                        its places and numbers; None where they are rows
+    op.dense(x)                           its dense form, and any other value as it is
+    op.sizes(list)                        an int64 vector of sizes
+    op.same(a, b)                         whether two sizes or shapes always are equal
+    op.at_most(a, b)                      whether one size is never larger than another
+    op.larger(a, b)                       the larger of two sizes, as a size
+    op.some(count)                        whether a number of elements never is 0
+    op.contents(x)                        the tensor of a value that is the same at every run
+    op.memory_order(x)                    the axes as they lie in memory; None where it has gaps
+    op.recorded(size, why, equals=None)   the size in the recording, noted as a branch on it
+    op.value(tensor)                      the value of a real tensor: a parameter, or one that the
+                                          model computed
+    op.body(function, *inputs)            what a function writes, as the body of a Loop, If or Scan;
+                                          op.input(dtype, shape) makes its inputs
+    op.assign(x, value)                   says that the call wrote `value` into the tensor of `x`
+    op.instead(function)                  to be returned: it runs in place of the target's own body,
+                                          and the calls inside are converted
+    op.refuse(why, hint)                  stops the export with the user's line
+    """
+
+    __slots__ = ("_builder", "_call", "_recording")
+
+    def __init__(self, builder: Builder, call=None, recording: Recording | None = None) -> None:
+        self._builder = builder
+        self._call = call
+        self._recording = recording
+
+    def __getattr__(self, name: str):
+        if not name[0].isupper():
+            raise AttributeError(
+                f"op has no {name!r}: nodes are named as in ONNX, with a capital (op.Relu)"
+            )
+        emit = self._builder.emit
+
+        def node(*inputs, outputs: int | None = None, **attributes):
+            values = emit(name, list(inputs), attributes, outputs)
+            return values[0] if len(values) == 1 and outputs is None else tuple(values)
+
+        return node
+
+    def __call__(
+        self,
+        domain: str,
+        name: str,
+        /,
+        *inputs,
+        outputs: int | None = None,
+        version: int | None = None,
+        results: Sequence[tuple] | None = None,
+        **attributes,
+    ):
+        if version is not None:
+            self._builder.custom_domain(domain, version)
+        values = self._builder.emit(name, list(inputs), attributes, outputs, domain, results)
+        return values[0] if outputs is None and len(values) == 1 else tuple(values)
+
+    @property
+    def opset(self) -> int:
+        return self._builder.opset
+
+    @property
+    def result(self):
+        """What the call really returns, in its own structure: tensors as .dtype, .rank, .shape."""
+        return self._call.result()
+
+    def cast(self, x, dtype: torch.dtype) -> Value:
+        if not isinstance(x, Value):
+            return self.constant(x, dtype)
+        return self._builder.cast(x, dtype)
+
+    def constant(self, x, dtype: torch.dtype | None = None) -> Value:
+        if isinstance(x, torch.Tensor):
+            return self._builder.constant(x if dtype is None else x.to(dtype))
+        return self._builder.number(x, dtype or dtypes.natural(x))
+
+    def complex(self, real: Value, imaginary: Value | None = None) -> Value:
+        return pairs.value(self, real, imaginary)
+
+    def parts(self, z: Value, whole: bool = False) -> tuple[Value, Value | None]:
+        return pairs.full(self, z) if whole else pairs.parts(self, z)
+
+    def joined(self, x: Value) -> Value:
+        return pairs.joined(self, x)
+
+    def pair(self, z: Value) -> Value:
+        return pairs.pair(self, z)
+
+    def sparse(self, places: Value, numbers: Value, shape) -> Value:
+        return sparse.value(self, places, numbers, shape)
+
+    @staticmethod
+    def is_sparse(x: Value) -> bool:
+        return x.sparse is not None
+
+    def elements(self, x: Value) -> tuple[Value, Value] | None:
+        return sparse.elements(self, x)
+
+    def dense(self, x: Value) -> Value:
+        return sparse.dense(self, x)
+
+    def sizes(self, x) -> Value:
+        """An int64 vector of ints, Dims and scalars; a Value that already is one stays."""
+        if isinstance(x, Value):
+            return x
+        return self._builder.sizes.vector([self.size(n) for n in x])
+
+    def size(self, n):
+        """A size that may have come as a tensor with one number in it."""
+        if not isinstance(n, Value):
+            return n
+        given = getattr(self._call, "given", None)
+        found = given.size(n) if given is not None else None
+        if found is None:
+            raise Unsupported("a size is a tensor of which only the graph knows the contents")
+        return found
+
+    @staticmethod
+    def same(a, b) -> bool:
+        """Whether two sizes, or two shapes, are equal at every run; never a branch on a size."""
+        if isinstance(a, (tuple, list)):
+            return len(a) == len(b) and all(map(shapes.same, a, b))
+        return shapes.same(a, b)
+
+    def memory_order(self, x: Value) -> list[int] | None:
+        """The axes of a tensor from the slowest to the fastest, where no memory is skipped."""
+        from ..recording.known import memory_order
+
+        given = getattr(self._call, "given", None)
+        for tensor, value in zip(given.tensors, given.values) if given is not None else ():
+            if value is x:
+                return memory_order(tensor)
+        return None
+
+    @staticmethod
+    def at_most(a, b) -> bool:
+        """Whether one size is never larger than another, as far as one can know."""
+        return shapes.at_most(a, b)
+
+    @staticmethod
+    def larger(a, b):
+        """The larger of two sizes, which max() would make a plain number of."""
+        return dims.larger(a, b)
+
+    @staticmethod
+    def some(count) -> bool:
+        """Whether a number of elements is at least 1 whenever the inputs have elements."""
+        return shapes.some(count)
+
+    def contents(self, x: Value) -> torch.Tensor | None:
+        """What is in a value that no input changes; None where that is not known."""
+        if isinstance(x, Absent):
+            return None
+        if isinstance(x, Constant):
+            return x.tensor
+        given = getattr(self._call, "given", None)
+        for tensor, value in zip(given.tensors, given.values) if given is not None else ():
+            if value is x and value.fixed and not tensor.is_meta:
+                return tensor
+        return None
+
+    def recorded(self, size, why: str, equals: int | None = None) -> int:
+        """The size in the recording, on which the call took one of two ways: noted as a branch.
+
+        `equals` is the number that decided; without it another size is another way.
+        """
+        replayed = getattr(self._call, "replayed", False)  # a view again: told already
+        if dims.is_dynamic(size) and self._recording is not None and not replayed:
+            origin = self._builder.origin
+            asked = dims.asked(int, size) if equals is None else dims.asked(eq, size, equals)
+            where = None if origin is None else origin.where
+            self._recording.escape("branch", why, where, [asked])
+        return dims.plain(size)
+
+    def value(self, x) -> Value:
+        """The value of a real tensor: a parameter, or one that the model computed."""
+        return x if isinstance(x, Value) else self._builder.value_of(x)
+
+    def assign(self, x: Value, value: Value) -> None:
+        self._call.assign(x, value)
+
+    @staticmethod
+    def instead(function) -> Instead:
+        """Other Python code for the target, which takes the same arguments."""
+        return Instead(function)
+
+    def body(self, function, *inputs: Value) -> Body:
+        """A subgraph for op.If, op.Loop or op.Scan: what `function(*inputs)` writes."""
+        builder = self._builder
+        outer, builder.nodes = builder.nodes, []
+        kept = builder.sizes.scope()
+        try:
+            outputs = function(*inputs)
+            outputs = list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
+            return Body(list(inputs), outputs, builder.nodes)
+        finally:
+            builder.nodes = outer
+            builder.sizes.restore(kept)
+
+    def input(self, dtype, shape) -> Value:
+        """A new value to serve as the input of a body."""
+        return self._builder.value(dtype, shape)
+
+    def refuse(self, why: str, hint: str = "") -> None:
+        raise Unsupported(why, hint=hint)

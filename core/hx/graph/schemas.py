@@ -1,0 +1,122 @@
+"""What ONNX says of an operator at an opset: arity, attributes, types. Read once per operator."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+from builtins import len  # their own: `world` hooks those of the model
+from dataclasses import dataclass
+from typing import Any
+
+import onnx.defs
+import torch
+
+from ..tensors import dtypes
+
+NEWEST = 26  # the newest opset that onnxruntime runs; converters write this form
+
+# Words that an attribute takes since a newer opset than the one that brought it. No schema lists
+# them and neither the checker nor onnxruntime minds, so that the graph would be wrong in silence.
+_LATER_WORDS = {
+    ("ScatterElements", "reduction"): {"max": 18, "min": 18},
+    ("ScatterND", "reduction"): {"max": 18, "min": 18},
+}
+
+
+def words_fit(op: str, attributes: dict[str, Any], since: int) -> bool:
+    """Whether the form of an operator that came with an opset knows the words it is given."""
+    for name, word in attributes.items():
+        later = _LATER_WORDS.get((op, name))
+        if later and since < later.get(word, 0):
+            return False
+    return True
+
+
+@dataclass(slots=True, frozen=True)
+class Schema:
+    op: str
+    min_inputs: int
+    max_inputs: int
+    min_outputs: int
+    max_outputs: int
+    attributes: dict[str, int]  # name -> AttributeProto.AttributeType
+    required: tuple[str, ...]
+    in_types: tuple[str, ...]  # type parameter of each formal input ("T"), last one repeats
+    out_types: tuple[tuple[str, Any], ...]  # ("same", input index) | ("is", dtype) | ("open", T)
+    allowed: dict[str, frozenset[torch.dtype]]  # type parameter -> dtypes
+    since: int
+
+    def in_type(self, index: int) -> str:
+        if index < len(self.in_types):
+            return self.in_types[index]
+        return self.in_types[-1] if self.in_types else ""
+
+
+@functools.cache
+def schema(op: str, opset: int = NEWEST, domain: str = "") -> Schema | None:
+    """The schema of an operator, or None when that opset does not have it."""
+    try:
+        found = onnx.defs.get_schema(op, opset, domain)
+    except onnx.defs.SchemaError:
+        return None
+    if found.deprecated:
+        return None
+    in_types = tuple(i.type_str for i in found.inputs)
+    allowed = {
+        c.type_param_str: frozenset(
+            dtypes.FROM_SPELLED[t] for t in c.allowed_type_strs if t in dtypes.FROM_SPELLED
+        )
+        for c in found.type_constraints
+    }
+    out_types: list[tuple[str, Any]] = []
+    for out in found.outputs:
+        if out.type_str in in_types:
+            out_types.append(("same", in_types.index(out.type_str)))
+        elif out.type_str in dtypes.FROM_SPELLED:
+            out_types.append(("is", dtypes.FROM_SPELLED[out.type_str]))
+        elif len(allowed.get(out.type_str, ())) == 1:
+            out_types.append(("is", next(iter(allowed[out.type_str]))))
+        else:
+            out_types.append(("open", out.type_str))
+    return Schema(
+        op=op,
+        min_inputs=found.min_input,
+        max_inputs=found.max_input,
+        min_outputs=found.min_output,
+        max_outputs=found.max_output,
+        attributes={n: int(a.type.value) for n, a in found.attributes.items()},  # type: ignore[attr-defined]
+        required=tuple(n for n, a in found.attributes.items() if a.required),
+        in_types=in_types,
+        out_types=tuple(out_types),
+        allowed=allowed,
+        since=found.since_version,
+    )
+
+
+@functools.cache
+def is_function(op: str, opset: int) -> bool:
+    """Whether ONNX itself says an operator with simpler ones."""
+    found: Any = onnx.defs.get_schema(op, opset)  # onnx's stubs do not list what is asked of it
+    return bool(found.has_function or found.has_context_dependent_function)
+
+
+@functools.cache
+def names(domain: str = "") -> frozenset[str]:
+    return frozenset(s.name for s in onnx.defs.get_all_schemas() if s.domain == domain)
+
+
+def nearest(op: str, domain: str = "") -> list[str]:
+    """Operators whose names look like `op`."""
+    known = {n.lower(): n for n in names(domain)}
+    return [known[n] for n in difflib.get_close_matches(op.lower(), known, 3)]
+
+
+@functools.cache
+def first_opset(op: str, domain: str = "") -> int | None:
+    """The opset that introduced an operator."""
+    since = [
+        s.since_version
+        for s in onnx.defs.get_all_schemas_with_history()
+        if s.name == op and s.domain == domain
+    ]
+    return min(since) if since else None

@@ -1,0 +1,94 @@
+"""Pairs of nodes that are better said as one.
+
+`simpler(node, maker)` looks at a node and at what makes its inputs. It may change the node in
+place, to read from further up; a value that it returns stands for the node's output. What nobody
+reads any more is dropped afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from ..sizes.shapes import Unknown, elements, same
+from ..tensors.values import Node, Value
+
+Makers = Mapping[int, Node]  # the id of a value -> the node that makes it
+
+
+def simpler(node: Node, maker: Makers) -> Value | None:
+    rule = None if node.domain else _RULES.get(node.op)
+    return None if rule is None else rule(node, maker)
+
+
+def _made_by(value: Value | None, op: str, maker: Makers) -> Node | None:
+    found = maker.get(id(value))
+    return found if found is not None and found.op == op and not found.domain else None
+
+
+def _transpose(node: Node, maker: Makers) -> Value | None:
+    """Two permutations are one, and one that moves nothing is none."""
+    perm = node.attributes.get("perm")
+    if perm is None:
+        return None
+    inner = _made_by(node.inputs[0], "Transpose", maker)
+    if inner is not None and inner.attributes.get("perm") is not None:
+        first = inner.attributes["perm"]
+        perm = [first[p] for p in perm]
+        node.inputs, node.attributes = inner.inputs[:1], {**node.attributes, "perm": perm}
+    return node.inputs[0] if list(perm) == sorted(perm) else None
+
+
+def _reshape(node: Node, maker: Makers) -> Value | None:
+    """Of two shapes the last one counts, unless it says that a size stays as it just became."""
+    inner = _made_by(node.inputs[0], "Reshape", maker)
+    if inner is not None and _holds_before(node, inner):
+        node.inputs = [inner.inputs[0], *node.inputs[1:]]
+    source, result = node.inputs[0], node.outputs[0]
+    if source is None or source.shape is None or result.shape is None:
+        return None
+    alike = len(source.shape) == len(result.shape) and all(map(same, source.shape, result.shape))
+    return source if alike else None
+
+
+def _holds_before(node: Node, inner: Node) -> bool:
+    """Whether a shape means the same before another Reshape: 0, "as it was", where that had 0."""
+    if node.attributes.get("allowzero"):
+        return True
+    if inner.attributes.get("allowzero"):
+        return False
+    try:
+        wanted, before = elements(node.inputs[1]), elements(inner.inputs[1])
+    except Unknown:
+        return False
+    stays = [i for i, n in enumerate(wanted) if type(n) is int and n == 0]
+    return all(i < len(before) and type(before[i]) is int and before[i] == 0 for i in stays)
+
+
+def _product(node: Node, maker: Makers) -> None:
+    """x * (1 / sqrt(v)) is x / sqrt(v), which runtimes know as a part of a normalization."""
+    for x, other in (node.inputs, reversed(node.inputs)):
+        inverse = _made_by(other, "Reciprocal", maker)
+        if inverse is not None and _made_by(inverse.inputs[0], "Sqrt", maker) is not None:
+            node.op, node.inputs = "Div", [x, inverse.inputs[0]]
+            return
+
+
+def _undone(opposite: str) -> Callable[[Node, Makers], Value | None]:
+    """An axis that is put in where it was just taken out, or the other way round."""
+
+    def rule(node: Node, maker: Makers) -> Value | None:
+        inner = _made_by(node.inputs[0], opposite, maker)
+        if inner is None or len(node.inputs) < 2 or len(inner.inputs) < 2:
+            return None
+        return inner.inputs[0] if node.inputs[1] is inner.inputs[1] else None  # equal ones are one
+
+    return rule
+
+
+_RULES: dict[str, Callable[[Node, Makers], Value | None]] = {
+    "Transpose": _transpose,
+    "Reshape": _reshape,
+    "Mul": _product,
+    "Squeeze": _undone("Unsqueeze"),
+    "Unsqueeze": _undone("Squeeze"),
+}

@@ -1,0 +1,1 @@
+"""What a command line names: models, inputs, files of tensors."""

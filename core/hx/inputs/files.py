@@ -1,0 +1,249 @@
+"""Files of tensors: inputs and weights, from .npz, .safetensors and .pt, never running a pickle."""
+
+from __future__ import annotations
+
+import pickle
+import zipfile
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hx.errors import UsageError
+from hx.proof.room import left
+
+if TYPE_CHECKING:
+    from torch import nn
+
+TORCH = (".pt", ".pth", ".bin", ".ckpt")
+
+
+def read(path: Path, mapped: bool = False) -> Any:
+    """What a file holds: by name (a dict), or in order (a tuple, or one tensor).
+
+    With `mapped`, tensors of a .pt file stay there until they are looked at, if it allows that.
+    """
+    if not path.is_file():
+        raise UsageError(f"there is no file {path}")
+    suffix = path.suffix.lower()
+    if suffix not in (".npz", ".npy", ".safetensors", *TORCH):
+        raise UsageError(
+            f"{path}: hx does not read {suffix or 'files without a suffix'}",
+            hint="tensors are read from .npz, .safetensors and .pt files",
+        )
+    try:
+        if suffix in (".npz", ".npy"):
+            found = _numpy(path)
+        elif suffix == ".safetensors":
+            found = _safetensors(path)
+        else:
+            found = _torch(path, mapped)
+        _require_sound(found)
+        return found
+    except UsageError:
+        raise
+    except (
+        Exception
+    ) as problem:  # four readers, each with errors of its own for what is no such file
+        text = str(problem).strip()
+        first = text.splitlines()[0] if text else type(problem).__name__
+        raise UsageError(
+            f"{path} cannot be read as {suffix}",
+            why=first,
+            hint="the file may be truncated, or of another kind than its name says",
+        ) from None
+
+
+def _numpy(path: Path) -> Any:
+    import numpy
+
+    _require_room(path)
+    try:
+        found = numpy.load(path, allow_pickle=False)
+        if isinstance(found, numpy.ndarray):
+            return _of_array("the array", found)
+        with found:
+            return {name: _of_array(repr(name), found[name]) for name in found.files}
+    except ValueError as problem:
+        if "allow_pickle" in str(problem) or "pickle" in str(problem):
+            raise _pickled(path, "Python objects in a numpy file are pickles") from None
+        raise
+
+
+def _of_array(name: str, array: Any) -> Any:
+    import numpy
+    import torch
+
+    if not isinstance(array, numpy.ndarray):
+        raise ValueError(f"{name} is no array")
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    try:
+        return torch.from_numpy(array)
+    except TypeError:
+        raise ValueError(f"{name} holds {array.dtype}, which torch has no tensor for") from None
+
+
+def _safetensors(path: Path) -> dict[str, Any]:
+    from safetensors.torch import load_file
+
+    return load_file(path)
+
+
+def _torch(path: Path, mapped: bool) -> Any:
+    import torch
+
+    packed = zipfile.is_zipfile(path)
+    mapped = mapped and packed and _lies_as_it_is(path)
+    if packed and not mapped:
+        _require_room(path)
+    try:
+        found = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
+        if mapped:
+            _require_whole(path, found)
+        return found
+    except pickle.UnpicklingError as problem:
+        wanted = [
+            line for line in str(problem).splitlines() if "GLOBAL" in line or "Unsupported" in line
+        ]
+        raise _pickled(path, wanted[0].strip() if wanted else "") from None
+    except RuntimeError as problem:
+        if "TorchScript" in str(problem):
+            raise _pickled(path, "it is a TorchScript archive, which holds code") from None
+        raise
+
+
+def _records(path: Path) -> list[zipfile.ZipInfo]:
+    with zipfile.ZipFile(path) as archive:
+        return archive.infolist()
+
+
+def _require_room(path: Path) -> None:
+    """A few kilobytes may unpack to any size."""
+    if not zipfile.is_zipfile(path):
+        return
+    size, room = sum(record.file_size for record in _records(path)), left().memory
+    if size > room:
+        raise ValueError(
+            f"it unpacks to {size / 1e9:.1f} GB, and {room / 1e9:.1f} GB of memory are left"
+        )
+
+
+def _lies_as_it_is(path: Path) -> bool:
+    """Whether no tensor of a file is compressed: else the file cannot stand in for the memory."""
+    return all(record.compress_type == zipfile.ZIP_STORED for record in _records(path))
+
+
+def _require_whole(path: Path, found: Any) -> None:
+    """That each tensor has the bytes that it needs: where a file is mapped, PyTorch does not look."""
+    there = Counter(record.file_size for record in _records(path))
+    storages = {}
+    for tensor in _tensors(found):
+        if _in_memory(tensor):
+            storage = tensor.untyped_storage()
+            storages[storage.data_ptr()] = storage.nbytes()
+    for size, count in Counter(storages.values()).items():
+        if size and there[size] < count:
+            raise ValueError(f"a tensor needs {size} bytes, and no record has as many")
+
+
+def _require_sound(found: Any) -> None:
+    for tensor in _tensors(found):
+        if tensor.is_nested:
+            raise ValueError("it holds a nested tensor")
+        size = tensor.numel() * tensor.element_size()
+        # One element may be seen as any number of them.
+        if _in_memory(tensor) and tensor.untyped_storage().nbytes() < size > left().memory:
+            raise ValueError(f"it holds a tensor of {size / 1e9:.1f} GB")
+
+
+def _in_memory(tensor: Any) -> bool:
+    return str(tensor.layout) == "torch.strided" and tensor.device.type == "cpu"
+
+
+def _tensors(found: Any, within: tuple[int, ...] = ()) -> Iterator[Any]:
+    """All of them, at whatever depth."""
+    import torch
+
+    if isinstance(found, torch.Tensor):
+        yield found
+    elif isinstance(found, (Mapping, list, tuple)):
+        if id(found) in within or len(within) > 100:
+            raise ValueError("what it holds is nested without end")
+        for each in found.values() if isinstance(found, Mapping) else found:
+            yield from _tensors(each, (*within, id(found)))
+
+
+def _pickled(path: Path, why: str) -> UsageError:
+    return UsageError(
+        f"{path} holds pickled code, or objects other than tensors; hx does not run it",
+        why=why.removeprefix("WeightsUnpickler error: "),
+        hint="save tensors only: safetensors.torch.save_file(model.state_dict(), path)",
+    )
+
+
+def load_weights(model: nn.Module, path: Path) -> None:
+    """Puts the weights of a file or folder into the model; every one of them has to fit."""
+    found: Mapping[str, Any]
+    if path.is_dir() or path.name.endswith(".index.json"):
+        from hx.weights.checkpoint import contents
+
+        found = {name: content.load() for name, content in contents(path).items()}
+    else:
+        found = state_dict(read(path), path)
+    if found and all(str(key).startswith("module.") for key in found):
+        found = {str(key)[len("module.") :]: value for key, value in found.items()}
+    mine = model.state_dict()
+    missing = [key for key in mine if key not in found]
+    extra = [key for key in found if key not in mine]
+    sizes = [
+        f"{key} is {list(found[key].shape)} in the file and {list(mine[key].shape)} in the model"
+        for key in mine
+        if key in found and mine[key].shape != found[key].shape
+    ]
+    shared = _shared(mine)
+    missing = [key for key in missing if not any(twin in found for twin in shared[key])]
+    if missing or extra or sizes:
+        told = [f"missing: {_few(missing)}"] * bool(missing) + [f"unknown: {_few(extra)}"] * bool(
+            extra
+        )
+        raise UsageError(
+            f"{path} does not fit the model",
+            why="\n         ".join(told + sizes[:5]),
+            hint="give the file that was saved from this model, or the SPEC it was made with",
+        )
+    model.load_state_dict(dict(found), strict=False)
+
+
+def state_dict(found: Any, path: Path) -> Mapping[str, Any]:
+    """The tensors by name in what a file holds, also when they are one entry of a checkpoint."""
+    import torch
+
+    for key in ("state_dict", "model_state_dict", "model"):
+        if isinstance(found, Mapping) and isinstance(found.get(key), Mapping):
+            found = found[key]
+    if not isinstance(found, Mapping):
+        raise UsageError(f"{path} holds no state dict, but a {type(found).__name__}")
+    unnamed = [key for key in found if not isinstance(key, str)]
+    if unnamed:
+        raise UsageError(f"{path} holds no state dict: {unnamed[0]!r} is no name")
+    odd = [key for key, value in found.items() if not isinstance(value, torch.Tensor)]
+    if odd:
+        raise UsageError(
+            f"{path} holds no state dict: {odd[0]!r} is a {type(found[odd[0]]).__name__}"
+        )
+    return found
+
+
+def _shared(state: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Names of the same storage: files of safetensors keep a shared weight once."""
+    by_place: dict[tuple[Any, ...], list[str]] = {}
+    for key, value in state.items():
+        # A sparse tensor has no memory of its own.
+        place = value.data_ptr() if _in_memory(value) else id(value)
+        by_place.setdefault((place, tuple(value.shape)), []).append(key)
+    return {key: twins for twins in by_place.values() for key in twins}
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

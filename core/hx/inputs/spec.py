@@ -1,0 +1,231 @@
+"""SPEC on the command line -> a model, and the inputs that it comes with.
+
+    package.module:name      file.py:name      scheme:name
+
+`name` may be a module (the `nn.Module` kind), a class of them that needs no arguments, or a
+function that returns a module or `(module, inputs)`. A scheme is a model source of some pack:
+`torchvision:resnet50`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from hx.contributions import ModelSource
+from hx.errors import ExportError, HxError, UsageError, Where
+from hx.packs.findings import brief, origin
+
+if TYPE_CHECKING:
+    from torch import nn
+
+HINT = "a SPEC is package.module:name, file.py:name, or scheme:name such as torchvision:resnet50"
+
+
+@dataclass
+class Loaded:
+    """A model, and the call that it is exported with."""
+
+    model: nn.Module
+    args: tuple[Any, ...] = ()
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    weights: Path | None = None  # where they are, when the model has none itself
+
+    @property
+    def has_inputs(self) -> bool:
+        return bool(self.args or self.kwargs)
+
+
+def load(spec: str, sources: Iterable[ModelSource] = (), hollow: bool = False) -> Loaded:
+    """The model that SPEC names, with its own example inputs where it has some.
+
+    With `hollow` it is made without memory for its weights.
+    """
+    if hollow:
+        from hx.weights.hollow import hollow as without_memory
+        from hx.weights.slim import emptied
+
+        with without_memory():
+            loaded = load(spec, sources)
+        emptied(loaded.model)
+        return loaded
+    place, colon, name = spec.rpartition(":")
+    if not colon or not place or not name:
+        raise UsageError(f"{spec!r} does not name a model", hint=HINT)
+    for source in sources:
+        if source.scheme == place:
+            with _somebody_elses_code(f"the model source {place!r} ({source.pack}) fails"):
+                return _loaded(source.load(name), spec)
+    if place.endswith(".py") or "/" in place:
+        module = module_from_file(Path(place))
+    else:
+        module = _module_by_name(place, spec, [source.scheme for source in sources])
+    return _loaded(_called(_attribute(module, name, spec), spec), spec)
+
+
+def module_from_file(path: Path) -> ModuleType:
+    """The module in a loose file; its folder is on the path, as with `python file.py`."""
+    if not path.is_file():
+        near = difflib.get_close_matches(path.name, [p.name for p in path.parent.glob("*.py")], 1)
+        raise UsageError(
+            f"there is no file {path}",
+            hint=f"did you mean {path.with_name(near[0])}?" if near else HINT,
+        )
+    path = path.resolve()
+    if str(path.parent) not in sys.path:
+        sys.path.insert(0, str(path.parent))
+    found = importlib.util.spec_from_file_location(path.stem, path)
+    if found is None or found.loader is None:
+        raise UsageError(f"{path} is not a Python file")
+    module = importlib.util.module_from_spec(found)
+    before = sys.modules.get(path.stem)
+    sys.modules[path.stem] = module
+    try:
+        with _somebody_elses_code(f"{path.name} cannot be imported"):
+            found.loader.exec_module(module)
+    except BaseException:
+        if before is None:
+            del sys.modules[path.stem]
+        else:
+            sys.modules[path.stem] = before
+        raise
+    return module
+
+
+def _module_by_name(name: str, spec: str, schemes: list[str]) -> ModuleType:
+    if "" not in sys.path and str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        with _somebody_elses_code(f"{name} cannot be imported"):
+            return importlib.import_module(name)
+    except HxError as problem:
+        cause = problem.__cause__
+        if isinstance(cause, ModuleNotFoundError) and name.startswith(cause.name or " "):
+            near = difflib.get_close_matches(name, schemes, 1)
+            raise UsageError(
+                f"{spec!r}: there is no module {cause.name!r}, and no model source {name!r}",
+                why=f"model sources are {', '.join(sorted(schemes)) or 'not installed'}",
+                hint=f"did you mean {near[0]}:{spec.rpartition(':')[2]}?" if near else HINT,
+            ) from None
+        raise
+
+
+def _attribute(module: ModuleType, name: str, spec: str) -> Any:
+    thing: Any = module
+    for part in name.split("."):
+        try:
+            thing = getattr(thing, part)
+        except AttributeError:
+            known = [each for each in dir(thing) if not each.startswith("_")]
+            near = difflib.get_close_matches(part, known, 3)
+            where = getattr(thing, "__name__", type(thing).__name__)
+            raise UsageError(
+                f"{spec!r}: {where} has no {part!r}",
+                hint=f"did you mean {' or '.join(near)}?" if near else _candidates(module),
+            ) from None
+    return thing
+
+
+def _candidates(module: ModuleType) -> str:
+    """What of a module could be exported, for a hint."""
+    names = [
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_")
+        and (_is_module(value) or getattr(value, "__module__", "") == module.__name__)
+    ]
+    return f"it has {', '.join(names[:8])}" if names else "it has nothing that could be exported"
+
+
+def _is_module(thing: Any) -> bool:
+    from torch import nn
+
+    return isinstance(thing, nn.Module)
+
+
+def _called(thing: Any, spec: str) -> Any:
+    """What a class or a factory makes; anything else as it is."""
+    if _is_module(thing) or not callable(thing):
+        return thing
+    needed = []
+    with contextlib.suppress(TypeError, ValueError):
+        needed = [
+            p.name
+            for p in inspect.signature(thing).parameters.values()
+            if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+        ]
+    if needed:
+        kind = "class" if isinstance(thing, type) else "function"
+        raise UsageError(
+            f"{spec!r}: the {kind} {thing.__name__} needs {', '.join(needed)}",
+            where=_place(thing),
+            hint="name a function that takes nothing and returns the module, or (module, inputs)",
+        )
+    with _somebody_elses_code(f"{spec!r} cannot be made"):
+        return thing()
+
+
+def _loaded(result: Any, spec: str) -> Loaded:
+    if isinstance(result, tuple) and len(result) in (2, 3) and _is_module(result[0]):
+        model, inputs = result[0], result[1]
+        if len(result) == 3:
+            return Loaded(model, _as_args(inputs), dict(result[2]))
+        if isinstance(inputs, Mapping):
+            return Loaded(model, (), dict(inputs))
+        return Loaded(model, _as_args(inputs))
+    if not _is_module(result):
+        raise UsageError(
+            f"{spec!r} is a {type(result).__name__}, not a torch.nn.Module",
+            hint="name a module, a class of them, or a function that returns one",
+        )
+    return _own_inputs(result)
+
+
+def _own_inputs(model: Any) -> Loaded:
+    """The example inputs that some libraries let a model carry."""
+    for name in ("example_inputs", "example_input_array", "dummy_inputs"):
+        inputs = None
+        with contextlib.suppress(Exception):
+            inputs = getattr(model, name, None)
+            inputs = inputs() if callable(inputs) and not _is_module(inputs) else inputs
+        if isinstance(inputs, Mapping):
+            return Loaded(model, (), dict(inputs))
+        if inputs is not None and not _is_module(inputs):
+            return Loaded(model, _as_args(inputs))
+    return Loaded(model)
+
+
+def _as_args(inputs: Any) -> tuple[Any, ...]:
+    return tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
+
+
+def _place(thing: Any) -> Where | None:
+    try:
+        return Where(inspect.getsourcefile(thing) or "", inspect.getsourcelines(thing)[1])
+    except (OSError, TypeError):
+        return None
+
+
+class _somebody_elses_code(contextlib.AbstractContextManager[None]):
+    """Turns what the user's code raises into one message with the user's line."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+
+    def __exit__(self, kind: Any, problem: BaseException | None, trace: Any) -> None:
+        # What is no Exception comes from elsewhere (Ctrl-C), unless the code calls sys.exit().
+        if not isinstance(problem, (Exception, SystemExit)) or isinstance(problem, HxError):
+            return
+        file, line = origin(problem)
+        raise ExportError(
+            f"{self.what}: {brief(problem)}", where=Where(file, line) if file else None
+        ) from problem

@@ -1,0 +1,130 @@
+"""What can be said about a pack's plugin and converters without running either."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from hx import hookspecs
+from hx.packs.findings import Finding, brief, error, warning
+from hx.registration import Registration, place
+
+HOOKS = {hook.__name__: hook for hook in hookspecs.HOOKS}
+
+
+def hooks_of(plugin: Any) -> dict[str, Callable[..., Any]]:
+    """The functions of a plugin that are meant as hooks, by name."""
+    return {
+        name: getattr(plugin, name)
+        for name in dir(plugin)
+        if name.startswith("hx_") and inspect.isroutine(getattr(plugin, name))
+    }
+
+
+def check_api(plugin: Any, value: str) -> Iterator[Finding]:
+    api = getattr(plugin, "HX_API", None)
+    at = (getattr(plugin, "__file__", None) or "", 0)
+    if api is None:
+        yield warning(
+            "api-missing",
+            f"{value} does not say which API of hx it was written for",
+            f"add HX_API = {hookspecs.API} to it",
+            at,
+        )
+    elif not isinstance(api, int) or isinstance(api, bool) or api < 1:
+        yield error(
+            "api-malformed",
+            f"HX_API is {api!r}; it has to be a number such as {hookspecs.API}",
+            f"write HX_API = {hookspecs.API}",
+            at,
+        )
+
+
+def check_hooks(plugin: Any, value: str) -> Iterator[Finding]:
+    hooks = hooks_of(plugin)
+    if not hooks:
+        yield error(
+            "no-hooks",
+            f"{value} has no hook",
+            "define hx_converters() or another hook of hx.hookspecs in it",
+            (getattr(plugin, "__file__", None) or "", 0),
+        )
+    for name, function in hooks.items():
+        if name not in HOOKS:
+            near = difflib.get_close_matches(name, HOOKS, 1)
+            fix = f"did you mean {near[0]}?" if near else f"hooks are {', '.join(HOOKS)}"
+            yield error("misspelt-hook", f"there is no hook named {name}", fix, place(function))
+            continue
+        known = inspect.signature(HOOKS[name]).parameters
+        asked = [
+            parameter.name
+            for parameter in inspect.signature(function).parameters.values()
+            if parameter.default is parameter.empty and parameter.kind < parameter.VAR_POSITIONAL
+        ]
+        extra = [parameter for parameter in asked if parameter not in known]
+        if extra:
+            takes = ", ".join(known) or "no arguments"
+            yield error(
+                "hook-signature",
+                f"{name} asks for {', '.join(extra)}; the hook takes {takes}",
+                f"write def {name}({', '.join(known)})",
+                place(function),
+            )
+
+
+def check_converters(found: Iterable[Registration]) -> Iterator[Finding]:
+    """What can be said about converters without importing what they convert."""
+    seen: dict[str, list[Registration]] = {}
+    for registration in found:
+        at = (registration.file, registration.line)
+        code = getattr(registration.function, "__code__", None)
+        if code and not code.co_argcount and not code.co_flags & inspect.CO_VARARGS:
+            yield error(
+                "converter-signature",
+                f"{registration.name} takes no argument; the first one is the graph builder",
+                f"write def {registration.name}(op, ...)",
+                at,
+            )
+        for other in seen.setdefault(registration.target, []):
+            low = max(other.since or 0, registration.since or 0)
+            high = min(other.until or 99, registration.until or 99)
+            same = (
+                other.priority == registration.priority
+                and other.requires == registration.requires
+                and other.complex == registration.complex
+            )
+            if low <= high and same and other.function is not registration.function:
+                yield warning(
+                    "duplicate-target",
+                    f"{registration.target} is converted by both "
+                    f"{other.name} (line {other.line}) and {registration.name}",
+                    "remove one, or part their opsets with since= and until=",
+                    at,
+                )
+        seen[registration.target].append(registration)
+        yield from _check_requires(registration, at)
+
+
+# What nearly every requirement looks like; only for others is the real parser worth its import.
+_CLAUSE = r"(===?|[<>!~]=|[<>])\s*[\w.*+!-]+"
+_USUAL = re.compile(rf"\w([\w.-]*\w)?\s*({_CLAUSE}(\s*,\s*{_CLAUSE})*)?")
+
+
+def _check_requires(registration: Registration, at: tuple[str, int]) -> Iterator[Finding]:
+    for text in registration.requires:
+        if _USUAL.fullmatch(text):
+            continue
+        from packaging.requirements import InvalidRequirement, Requirement
+
+        try:
+            Requirement(text)
+        except InvalidRequirement as problem:
+            yield error(
+                "requires-malformed",
+                f"requires={text!r} of {registration.target}: {brief(problem)}",
+                'write it as pip does: "spconv>=2"',
+                at,
+            )

@@ -1,0 +1,57 @@
+"""Classes of other libraries that hold tensors: into their parts and back, as packs describe it.
+
+A sparse tensor is one object to its library and several tensors to a graph. A pack's `Container`
+says which. Arguments of that class reach converters as the same class holding values, and what a
+converter returns is taken apart again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from typing import Any
+
+from ..contributions import Container
+
+_local = threading.local()
+
+
+class using:
+    """For the time of the block, this thread knows these classes."""
+
+    def __init__(self, containers: Iterable[Container]) -> None:
+        self._mine = {c.type: c for c in containers}
+        self._before = getattr(_local, "known", None)
+
+    def __enter__(self) -> None:
+        _local.known, _local.found = self._mine, {}
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        _local.known, _local.found = self._before, {}
+
+
+def of(x: Any) -> Container | None:
+    """The container that describes an object's class, or the nearest of its base classes."""
+    known = getattr(_local, "known", None)
+    if not known:
+        return None
+    kind = type(x)
+    found = _local.found
+    if kind not in found:
+        names = (f"{base.__module__}.{base.__qualname__}" for base in kind.__mro__)
+        # A class is often known by a shorter name than that of the module that defines it.
+        found[kind] = next((c for c in (_named(known, name) for name in names) if c), None)
+    return found[kind]
+
+
+def _named(known: dict[str, Container], name: str) -> Container | None:
+    if name in known:
+        return known[name]
+    package, attribute = name.partition(".")[0], name.rpartition(".")[2]
+    for text, container in known.items():
+        if text.startswith(package + ".") and text.endswith("." + attribute):
+            return container
+    return None

@@ -1,0 +1,338 @@
+"""Installed packs: found through entry points, checked, loaded one by one, and classified.
+
+Four verbs in that order. Every entry point of the group `hx` is loaded here, by itself and under
+watch, so that a pack that is broken in any way is a record with findings and the others work.
+A pack is there as a whole or not at all: one error, and nothing of it is used.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import functools
+import importlib
+import io
+import os
+import re
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pluggy
+
+from hx import hookspecs
+from hx.contributions import Container, GraphPass, ModelSource, ReferenceKernel
+from hx.errors import PackError
+from hx.packs.checks import check_api, check_converters, check_hooks, hooks_of
+from hx.packs.findings import Finding, brief, error, origin, warning
+from hx.registration import Registration, place, registrations
+
+GROUP = "hx"
+HOOK_NAMES = frozenset(hook.__name__ for hook in hookspecs.HOOKS)
+SLOW = 0.5
+HEAVY = ("torch", "numpy", "onnx", "onnx_ir", "onnxruntime", "tensorflow", "jax")
+
+
+@dataclass(frozen=True)
+class Pack:
+    """The record of one entry point. `status` is ok, failed, disabled or incompatible."""
+
+    key: str
+    distribution: str
+    entry: str
+    version: str
+    value: str
+    status: str = "ok"
+    api: int | None = None
+    error: str = ""
+    findings: tuple[Finding, ...] = ()
+    registrations: tuple[Registration, ...] = ()
+    sources: tuple[ModelSource, ...] = ()
+    containers: tuple[Container, ...] = ()
+    kernels: tuple[ReferenceKernel, ...] = ()
+    passes: tuple[GraphPass, ...] = ()
+    seconds: float = 0.0
+
+    def answers_to(self, name: str) -> bool:
+        """Whether people may mean this pack by `name`: distribution, entry point, or key."""
+        return plain(name) in {plain(self.distribution), plain(self.entry), plain(self.key)}
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return {
+            "converters": len(self.registrations),
+            "model sources": len(self.sources),
+            "containers": len(self.containers),
+            "reference kernels": len(self.kernels),
+            "passes": len(self.passes),
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        told = ("key", "distribution", "entry", "version", "status", "api", "error")
+        return {name: getattr(self, name) for name in told} | {
+            "counts": self.counts,
+            "seconds": round(self.seconds, 4),
+            "findings": [finding.to_json() for finding in self.findings],
+        }
+
+
+def plain(name: str) -> str:
+    """A name as package indexes compare it: `My_Pack` and `my-pack` are one."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+# --- find ------------------------------------------------------------------------------------
+
+
+def find() -> list[tuple[Pack, EntryPoint]]:
+    """Every entry point of the group, as a bare record, sorted; nothing is imported yet."""
+    return list(_found(installed_state()))
+
+
+def installed_state() -> tuple[Any, ...]:
+    """Changes when something is installed or removed."""
+    return (*map(_distributions, sys.path), *map(id, sys.meta_path))
+
+
+def _distributions(path: str) -> Any:
+    try:
+        return _listed(path, Path(path).stat().st_mtime_ns)
+    except OSError:
+        return path
+
+
+@functools.lru_cache(maxsize=256)
+def _listed(path: str, changed: int) -> tuple[Any, ...]:
+    """The metadata in a folder, while nothing was put in it or taken out."""
+    with os.scandir(path) as entries:
+        found = [e for e in entries if e.name.endswith((".dist-info", ".egg-info", ".egg-link"))]
+        return (path, *sorted((e.name, e.stat().st_mtime_ns) for e in found))
+
+
+@functools.lru_cache(maxsize=1)
+def _found(state: tuple[Any, ...]) -> list[tuple[Pack, EntryPoint]]:
+    found = []
+    for entry in entry_points(group=GROUP):
+        dist = entry.dist
+        name, version = (dist.name, dist.version) if dist else ("unknown", "")
+        key = f"{name}[{entry.name}]"
+        found.append((Pack(key, name, entry.name, version, entry.value), entry))
+    return sorted(found, key=lambda pair: (pair[0].key, pair[0].value))
+
+
+# --- load ------------------------------------------------------------------------------------
+
+
+class _Broken(Exception):
+    """Stops the loading of one pack; carries the finding that says why."""
+
+    def __init__(self, finding: Finding) -> None:
+        super().__init__(finding.message)
+        self.finding = finding
+
+
+@dataclass
+class _Watch:
+    """What a pack does while it is loaded: output, time, and what it drags in."""
+
+    output: io.StringIO = field(default_factory=io.StringIO)
+    started: float = field(default_factory=time.perf_counter)
+    before: frozenset[str] = field(default_factory=lambda: frozenset(sys.modules))
+
+    def findings(self, pack: Pack) -> Iterator[Finding]:
+        seconds = time.perf_counter() - self.started
+        heavy = [name for name in HEAVY if name in sys.modules and name not in self.before]
+        if heavy:
+            yield warning(
+                "heavy-import",
+                f"loading it imports {', '.join(heavy)} ({seconds:.1f} "
+                "s), which every listing then waits for",
+                f"write `from hx.lazy import {heavy[0]}` at the top of its modules",
+            )
+        elif seconds > SLOW:
+            yield warning(
+                "slow-import",
+                f"loading it takes {seconds:.1f} s, at every start of hx",
+                f"see what takes long: python -X importtime -c 'import "
+                f"{pack.value.partition(':')[0]}'",
+            )
+        if text := self.output.getvalue().strip():
+            first, *more = text.splitlines()
+            yield warning(
+                "printed-at-import",
+                f"it prints while it is loaded: {first[:80]!r}"
+                + (f" and {len(more)} more lines" if more else ""),
+                "remove the print; hx's output is data for other programs",
+            )
+
+
+def load(pack: Pack, entry: EntryPoint) -> Pack:
+    """The pack with all that it contributes, or with the error that keeps it out."""
+    watch = _Watch()
+    with contextlib.redirect_stdout(watch.output), contextlib.redirect_stderr(watch.output):
+        try:
+            pack = _load(pack, entry)
+        except _Broken as broken:
+            pack = replace(pack, findings=(*pack.findings, broken.finding))
+    findings = (*pack.findings, *watch.findings(pack))
+    return replace(pack, findings=findings, seconds=time.perf_counter() - watch.started)
+
+
+def _load(pack: Pack, entry: EntryPoint) -> Pack:
+    plugin = _guard("import-failed", f"{pack.value} cannot be imported", entry.load)
+    api = getattr(plugin, "HX_API", None)
+    if isinstance(api, int) and api > hookspecs.API:
+        return replace(
+            pack,
+            status="incompatible",
+            api=api,
+            error=(
+                f"it was written for API {api} of hx, and this hx speaks {hookspecs.API}; "
+                "upgrade hx, or install an older version of the pack"
+            ),
+        )
+    findings = [*check_api(plugin, pack.value), *check_hooks(plugin, pack.value)]
+    pack = replace(pack, api=api if isinstance(api, int) else 1, findings=tuple(findings))
+    if any(finding.level == "error" for finding in findings):
+        return pack
+    call = _caller(pack.key, plugin)
+    found: list[Registration] = []
+    for item in call("hx_converters", object):
+        new, remarks = _converters(item)
+        found += (replace(registration, pack=pack.key) for registration in new)
+        findings += remarks
+    return replace(
+        pack,
+        registrations=tuple(found),
+        sources=_stamped(pack, call("hx_model_sources", ModelSource)),
+        containers=_stamped(pack, call("hx_containers", Container)),
+        kernels=_stamped(pack, call("hx_reference_kernels", ReferenceKernel)),
+        passes=_stamped(pack, call("hx_passes", GraphPass)),
+        findings=(*findings, *check_converters(found)),
+    )
+
+
+def _guard(id: str, what: str, action: Callable[..., Any], *args: Any) -> Any:
+    """The result of somebody else's code; whatever it raises becomes a finding."""
+    try:
+        return action(*args)
+    except (Exception, SystemExit) as problem:
+        fix = "correct it, or leave the pack out with --no-pack"
+        if isinstance(problem, ModuleNotFoundError) and problem.name:
+            fix = f"install what has the module {problem.name}, or correct the name"
+        raise _Broken(error(id, f"{what}: {brief(problem)}", fix, origin(problem))) from None
+
+
+def _caller(key: str, plugin: Any) -> Callable[[str, type], list[Any]]:
+    """Calls hooks of one plugin, through a manager of its own: packs cannot disturb each other."""
+    manager = _Manager("hx")
+    manager.add_hookspecs(hookspecs)
+    manager.register(plugin, name=key)
+    manager.check_pending()
+
+    def call(name: str, kind: type) -> list[Any]:
+        hook = getattr(manager.hook, name)
+        items: list[Any] = []
+        for result in _guard("hook-raised", f"{name}() raises", hook):
+            if isinstance(result, (str, bytes)) or not isinstance(result, Iterable):
+                items.append(result)  # one item where a list belongs: said below, or accepted
+            else:
+                items.extend(_guard("hook-raised", f"{name}() raises", list, result))
+        at = place(hooks_of(plugin).get(name, plugin)) if items else ("", 0)
+        for item in items:
+            if not isinstance(item, kind):
+                raise _Broken(
+                    error(
+                        "hook-result",
+                        f"{name}() gives {item!r}, which is no {kind.__name__}",
+                        f"return a list of {kind.__name__}",
+                        at,
+                    )
+                )
+        return items
+
+    return call
+
+
+class _Manager(pluggy.PluginManager):
+    """Takes every function named `hx_...` for a hook, marked or not, as pytest does."""
+
+    def parse_hookimpl_opts(self, plugin: Any, name: str) -> Any:
+        options = super().parse_hookimpl_opts(plugin, name)
+        return (
+            {}
+            if options is None and name in HOOK_NAMES and callable(getattr(plugin, name))
+            else options
+        )
+
+
+def _converters(item: Any) -> tuple[tuple[Registration, ...], list[Finding]]:
+    """The registrations of one thing that `hx_converters` gave."""
+    if isinstance(item, str):
+        item = _guard("import-failed", f"{item} cannot be imported", importlib.import_module, item)
+    found = registrations(item)
+    fix = "decorate it with @converter(...)"
+    if found:
+        return found, []
+    if isinstance(item, ModuleType):
+        at = (item.__file__ or "", 0)
+        return (), [warning("no-converters", f"{item.__name__} holds no converter", fix, at)]
+    what = f"hx_converters() gives {item!r}, which is no converter"
+    raise _Broken(error("not-a-converter", what, fix, place(item)))
+
+
+def _stamped(pack: Pack, items: list[Any]) -> tuple[Any, ...]:
+    return tuple(replace(item, pack=pack.key) for item in items)
+
+
+# --- classify --------------------------------------------------------------------------------
+
+_loaded: dict[tuple[str, str, str, str], Pack] = {}
+
+
+def classify(only: Iterable[str] | None = None, without: Iterable[str] = ()) -> list[Pack]:
+    """All installed packs with their status. A pack that is disabled is not imported."""
+    found, only, without = find(), None if only is None else list(only), list(without)
+    for names, option in ((only or [], "--only-packs"), (without, "--no-pack")):
+        for name in names:
+            if not any(pack.answers_to(name) for pack, _ in found):
+                raise unknown_pack(name, [pack for pack, _ in found], f"{option} {name}")
+    packs = []
+    for pack, entry in found:
+        if any(pack.answers_to(name) for name in without):
+            packs.append(replace(pack, status="disabled", error="left out by --no-pack"))
+        elif only is not None and not any(pack.answers_to(name) for name in only):
+            packs.append(replace(pack, status="disabled", error="not among --only-packs"))
+        else:
+            path = str(getattr(entry.dist, "_path", ""))
+            cached = (pack.key, pack.version, pack.value, path)
+            if cached not in _loaded:
+                _loaded[cached] = judge(load(pack, entry))
+            packs.append(_loaded[cached])
+    return packs
+
+
+def judge(pack: Pack) -> Pack:
+    """The pack with its final status; one with an error contributes nothing."""
+    errors = [finding for finding in pack.findings if finding.level == "error"]
+    if not errors:
+        return pack
+    empty: dict[str, Any] = dict.fromkeys(
+        ("registrations", "sources", "containers", "kernels", "passes"), ()
+    )
+    return replace(pack, status="failed", error=errors[0].message, **empty)
+
+
+def unknown_pack(name: str, packs: Iterable[Pack], context: str) -> PackError:
+    """The error for a pack that somebody named and that is not installed."""
+    known = sorted({pack.distribution for pack in packs})
+    near = difflib.get_close_matches(plain(name), [plain(each) for each in known], 1)
+    return PackError(
+        f"{context}: no pack {name!r} is installed",
+        hint=f"did you mean {near[0]}?" if near else f"installed are {', '.join(known) or 'none'}",
+    )

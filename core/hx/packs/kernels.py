@@ -1,0 +1,59 @@
+"""Reference kernels of packs, as onnx's reference evaluator takes them.
+
+A kernel is a plain function of numpy arrays, with the operator's attributes by name. An operator
+input that is left out arrives as None; an attribute that the node does not have keeps the
+function's default.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable
+from typing import Any
+
+from hx.contributions import ReferenceKernel
+from hx.errors import VerificationError, Where
+from hx.packs.findings import brief, origin
+
+
+def op_runs(kernels: Iterable[ReferenceKernel]) -> list[type]:
+    """One class for each kernel, for `hx.verify.prove(custom_ops=...)`."""
+    return [_op_run(kernel) for kernel in kernels]
+
+
+def _op_run(kernel: ReferenceKernel) -> type:
+    from onnx.reference.op_run import OpRun
+
+    parameters = inspect.signature(kernel.run).parameters.values()
+    open_ended = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+    known = {parameter.name for parameter in parameters}
+    name = f"{kernel.domain}::{kernel.op_type}"
+
+    def run(self: Any, *inputs: Any, **_: Any) -> tuple[Any, ...]:
+        given = {a.name: _value(a) for a in self.onnx_node.attribute}
+        taken = given if open_ended else {k: v for k, v in given.items() if k in known}
+        try:
+            result = kernel.run(*inputs, **taken)
+        except Exception as problem:  # a pack's code: it is told as the pack's
+            file, line = origin(problem)
+            raise VerificationError(
+                f"the reference kernel of {name} ({kernel.pack}) raises {brief(problem)}",
+                where=Where(file, line) if file else None,
+                hint="correct the kernel; hx_reference_kernels() of the pack gives it",
+            ) from problem
+        return result if isinstance(result, tuple) else (result,)
+
+    return type(
+        kernel.op_type, (OpRun,), {"op_domain": kernel.domain, "op_schema": None, "_run": run}
+    )
+
+
+def _value(attribute: Any) -> Any:
+    import onnx
+
+    value = onnx.helper.get_attribute_value(attribute)
+    if isinstance(value, bytes):
+        return value.decode()
+    if isinstance(value, list):
+        return [each.decode() if isinstance(each, bytes) else each for each in value]
+    return onnx.numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else value

@@ -1,0 +1,374 @@
+"""Who converts this target? One converter, or none, or an error that says how to settle it.
+
+Order among several, never that of imports:
+
+1. what was added by hand, and what the user chose (`--use TARGET=PACK`, `[tool.hx]`); TARGET may be
+   a pattern (`--use "spconv.*=spconv-custom"`), and one that is named comes before those
+2. a converter that declares that it overrides the other's pack
+3. the higher priority
+4. otherwise a tie, which is an error when the target is really met
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from types import ModuleType
+from typing import Any
+
+from hx.config import Settings, standing
+from hx.contributions import Container, GraphPass, ModelSource, ReferenceKernel
+from hx.errors import PackError, UsageError
+from hx.packs import installed as finder
+from hx.packs.installed import Pack, plain
+from hx.packs.requirements import unmet
+from hx.registration import Registration, registrations
+
+LOCAL = "local"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Who converts one target: candidates, the best first, and why; or why nobody can be named."""
+
+    target: str
+    candidates: tuple[Registration, ...]
+    reason: str
+    problem: PackError | None = None
+
+    @property
+    def registration(self) -> Registration:
+        if self.problem is not None:
+            raise self.problem
+        return self.candidates[0]
+
+    @property
+    def tie(self) -> bool:
+        return self.problem is not None
+
+
+_standing: dict[Any, Registry] = {}
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A converter that exists and cannot be used here, and why."""
+
+    registration: Registration
+    reason: str
+
+
+class Registry:
+    """Packs, and functions added by hand, as one answer for each target."""
+
+    def __init__(self, packs: Iterable[Pack] = (), use: Mapping[str, str] | None = None) -> None:
+        self.packs: tuple[Pack, ...] = tuple(packs)
+        self.use = dict(use or {})
+        self._added: list[Registration] = []
+        self._hands: set[str] = set()  # what those that were added by hand are called
+        self._selected: dict[tuple[int, bool], dict[str, Choice]] = {}
+        self._check_uses()
+
+    @classmethod
+    def installed(
+        cls,
+        only: Iterable[str] | None = None,
+        without: Iterable[str] = (),
+        use: Mapping[str, str] | None = None,
+        require: Iterable[str] = (),
+        strict: bool = False,
+        config: Settings | None = None,
+    ) -> Registry:
+        """The installed packs. `config` replaces what pyproject and environment say."""
+        settings = Settings(
+            use=use or {},
+            no_pack=tuple(without),
+            only_packs=None if only is None else tuple(only),
+            require=tuple(require),
+            strict=strict,
+        ).over(standing() if config is None else config)
+        registry = cls(finder.classify(settings.only_packs, settings.no_pack), settings.use)
+        for requirement in settings.require:
+            registry.require(requirement)
+        if settings.strict:
+            registry.require_sound()
+        return registry
+
+    @classmethod
+    def standing(cls) -> Registry:
+        """The installed packs, as they stand: what was worked out before serves again."""
+        settings = standing()
+        installed = finder.classify(settings.only_packs, settings.no_pack)
+        key = (repr(settings), finder.installed_state(), *map(id, installed))
+        if key not in _standing:
+            _standing.clear()
+            _standing[key] = cls.installed(config=settings)
+        return _standing[key]
+
+    @classmethod
+    def of(cls, *things: Callable[..., Any] | ModuleType) -> Registry:
+        """Only these converters: functions, or modules that hold them. For tests and try-outs."""
+        registry = cls()
+        for thing in things:
+            registry.add(thing)
+        return registry
+
+    def add(self, thing: Callable[..., Any] | ModuleType, pack: str = LOCAL) -> None:
+        """Adds a converter, or a module of them, by hand: it comes before those of packs."""
+        new = registrations(thing)
+        if not new:
+            name = getattr(thing, "__name__", repr(thing))
+            raise UsageError(f"{name} holds no converter", hint="decorate it with @converter(...)")
+        self._hands.add(pack)
+        self._added += (replace(registration, pack=pack) for registration in new)
+        self._selected.clear()
+
+    # --- what there is ---
+
+    @property
+    def registrations(self) -> list[Registration]:
+        return [*self._added, *(r for pack in self.packs for r in pack.registrations)]
+
+    @property
+    def sources(self) -> list[ModelSource]:
+        return [each for pack in self.packs for each in pack.sources]
+
+    @property
+    def containers(self) -> list[Container]:
+        return [each for pack in self.packs for each in pack.containers]
+
+    @property
+    def kernels(self) -> list[ReferenceKernel]:
+        return [each for pack in self.packs for each in pack.kernels]
+
+    @property
+    def passes(self) -> list[GraphPass]:
+        return [each for pack in self.packs for each in pack.passes]
+
+    def named(self, name: str) -> list[Pack]:
+        """The packs that people mean by `name`: all of a distribution, or one by its own name."""
+        found = [pack for pack in self.packs if pack.answers_to(name)]
+        if not found:
+            raise finder.unknown_pack(name, self.packs, "hx")
+        return found
+
+    def pack(self, name: str) -> Pack:
+        """The one pack that people mean by `name`."""
+        found = self.named(name)
+        if len(found) > 1:
+            keys = " or ".join(pack.key for pack in found)
+            raise UsageError(f"{name!r} is the name of several packs", hint=f"write {keys}")
+        return found[0]
+
+    # --- who converts what ---
+
+    def select(self, opset: int, complex: bool = False) -> dict[str, Choice]:
+        """One choice for each target text that somebody can convert at this opset.
+
+        What is for calls with complex numbers is chosen apart from the rest.
+        """
+        if (opset, complex) not in self._selected:
+            usable, refused = self._sort(opset, complex)
+            self._selected[opset, complex] = {
+                target: self._choose(target, candidates, refused.get(target, []))
+                for target, candidates in usable.items()
+            }
+        return self._selected[opset, complex]
+
+    def nearest(self, target: str, most: int = 3) -> list[str]:
+        """Targets that are converted and whose own names are like this one's."""
+        names: dict[str, list[str]] = {}
+        for each in self.registrations:
+            names.setdefault(_own_name(each.target), []).append(each.target)
+        wanted = _own_name(target)
+        near = difflib.get_close_matches(wanted, names, most, 0.8)
+        inside = [
+            n for n in names if (len(n) > 3 and n in wanted) or (len(wanted) > 3 and wanted in n)
+        ]
+        inside.sort(key=lambda name: abs(len(name) - len(wanted)))
+        near = list(dict.fromkeys([*near, *inside]))[:most]
+        # Of several targets with that name, the one that stands nearest to it.
+        return [difflib.get_close_matches(target, names[name], 1, 0.0)[0] for name in near]
+
+    def refused(self, opset: int, complex: bool = False) -> dict[str, list[Refusal]]:
+        """Converters that exist and cannot be used at this opset, or with what is installed."""
+        return self._sort(opset, complex)[1]
+
+    def pick(self, candidates: Sequence[Registration]) -> Registration:
+        """The one among converters of the same callable, whatever names they know it by."""
+        return self._choose(candidates[0].target, list(candidates), []).registration
+
+    def _sort(
+        self, opset: int, complex: bool
+    ) -> tuple[dict[str, list[Registration]], dict[str, list[Refusal]]]:
+        usable: dict[str, list[Registration]] = {}
+        refused: dict[str, list[Refusal]] = {}
+        for registration in self.registrations:
+            if registration.complex != complex:
+                continue
+            if reason := _why_not(registration, opset) or self._not_chosen(registration):
+                refused.setdefault(registration.target, []).append(Refusal(registration, reason))
+            else:
+                usable.setdefault(registration.target, []).append(registration)
+        return usable, refused
+
+    def _not_chosen(self, registration: Registration) -> str:
+        if not registration.optional or registration.pack in self._hands:
+            return ""
+        chosen = self._chosen(registration.target, [registration])
+        if chosen and self._from(registration, chosen):
+            return ""
+        name = self.label(registration.pack)
+        return f"is used where it is chosen: --use {registration.target}={name}"
+
+    def _choose(
+        self, target: str, candidates: list[Registration], refused: list[Refusal]
+    ) -> Choice:
+        candidates = _distinct(candidates)
+        chosen = self._chosen(target, [*candidates, *(each.registration for each in refused)])
+        if chosen and not any(self._from(candidate, chosen) for candidate in candidates):
+            for each in refused:
+                if self._from(each.registration, chosen):
+                    problem = PackError(
+                        f"--use {target}={chosen}: its converter {each.reason}",
+                        where=each.registration.where,
+                        hint="choose another pack for it",
+                    )
+                    return Choice(target, tuple(candidates), "chosen, but refused", problem)
+        if len(candidates) == 1:
+            return Choice(target, tuple(candidates), "the only one")
+        ranks: dict[int, tuple[Any, ...]] = {}
+        for one in candidates:
+            loses = any(_overrides(other, one, self) for other in candidates if other is not one)
+            mine = bool(chosen) and self._from(one, str(chosen))
+            ranks[id(one)] = (not mine, one.pack not in self._hands, loses, -one.priority)
+        ordered = sorted(candidates, key=lambda r: (ranks[id(r)], r.pack, r.file, r.line))
+        best, second = ranks[id(ordered[0])], ranks[id(ordered[1])]
+        if best == second:
+            level = [each for each in ordered if ranks[id(each)] == best]
+            return Choice(target, tuple(ordered), "tie", self._tie(target, level))
+        step = next(i for i in range(4) if best[i] != second[i])
+        reason = ("chosen by the user", "added by hand", "overrides", "higher priority")[step]
+        return Choice(target, tuple(ordered), reason)
+
+    def _chosen(self, target: str, candidates: Iterable[Registration]) -> str | None:
+        names = [target, *(candidate.target for candidate in candidates)]
+        texts = [t for name in names for t in (name, name.removesuffix(".forward"))]
+        named = (self.use[text] for text in texts if text in self.use)
+        meant = (
+            pack
+            for pattern, pack in self.use.items()
+            if any(fnmatchcase(t, pattern) for t in texts)
+        )
+        return next(named, None) or next(meant, None)
+
+    def _from(self, registration: Registration, name: str) -> bool:
+        return plain(name) == plain(registration.pack) or any(
+            pack.key == registration.pack and pack.answers_to(name) for pack in self.packs
+        )
+
+    def _tie(self, target: str, level: list[Registration]) -> PackError:
+        names = [self.label(each.pack) for each in level]
+        places = "\n         ".join(f"{n}: {r.where}" for n, r in zip(names, level))
+        if len({each.pack for each in level}) == 1:
+            return PackError(
+                f"{target} is converted {len(level)} times by {names[0]}",
+                why=places,
+                hint="keep one of them, or part them with since=, until= or priority=",
+            )
+        others = " or ".join(f"--use {target}={name}" for name in dict.fromkeys(names))
+        return PackError(
+            f"{target} is converted by {' and '.join(names)}, and neither comes first",
+            why=places,
+            hint=f"say which: {others}",
+        )
+
+    def label(self, key: str) -> str:
+        """The shortest name of a pack that no other answers to."""
+        for pack in self.packs:
+            if pack.key == key:
+                for name in (pack.distribution, pack.entry):
+                    if sum(each.answers_to(name) for each in self.packs) == 1:
+                        return name
+        return key
+
+    # --- what the user asked for ---
+
+    def require(self, requirement: str) -> None:
+        """A pack that has to be there, in a version, and sound: `"hx-spconv>=1.2"`."""
+        from packaging.requirements import InvalidRequirement, Requirement
+
+        try:
+            asked = Requirement(requirement)
+        except InvalidRequirement as problem:
+            raise UsageError(
+                f"--require {requirement!r}: {str(problem).splitlines()[0]}",
+                hint='write it as pip does: --require "hx-spconv>=1.2"',
+            ) from None
+        found = [pack for pack in self.packs if pack.answers_to(asked.name)]
+        if not found:
+            raise finder.unknown_pack(asked.name, self.packs, f'--require "{requirement}"')
+        for pack in found:
+            if not asked.specifier.contains(pack.version, prereleases=True):
+                raise PackError(
+                    f'--require "{requirement}": {pack.distribution} {pack.version} is installed',
+                    hint=f'pip install "{requirement}"',
+                )
+            if pack.status != "ok":
+                raise PackError(
+                    f'--require "{requirement}": the pack is {pack.status}: {pack.error}',
+                    hint=f"hx packs check {pack.distribution}",
+                )
+
+    def require_sound(self) -> None:
+        """That no installed pack is broken, which is what `--strict` asks."""
+        for pack in self.packs:
+            if pack.status in ("failed", "incompatible"):
+                raise PackError(
+                    f"the pack {pack.key} is {pack.status}: {pack.error}",
+                    why="--strict wants every installed pack to be sound",
+                    hint=f"see hx packs check {pack.distribution}, or leave it out: "
+                    f"--no-pack {pack.distribution}",
+                )
+
+    def _check_uses(self) -> None:
+        for target, name in self.use.items():
+            pack = self.pack(name)
+            if pack.status != "ok":
+                raise PackError(f"--use {target}={name}: the pack is {pack.status}: {pack.error}")
+            known = {each.target for each in pack.registrations}
+            if not any(
+                fnmatchcase(text, p) for text in known for p in (target, f"{target}.forward")
+            ):
+                near = difflib.get_close_matches(target, known, 3)
+                raise UsageError(
+                    f"--use {target}={name}: the pack converts no {target}",
+                    hint=f"did you mean {' or '.join(near)}?" if near else "see hx converters list",
+                )
+
+
+def _own_name(target: str) -> str:
+    """`eig` of torch.linalg.eig, `Conv2d` of torch.nn.Conv2d.forward, `nms` of torchvision::nms."""
+    whole = target.removesuffix(".forward").removesuffix(".__get__")
+    name = whole.replace("::", ".").rpartition(".")[2]
+    return name.removeprefix("linalg_").removeprefix("special_").strip("_")
+
+
+def _why_not(registration: Registration, opset: int) -> str:
+    if not registration.covers(opset):
+        return f"is for opset {registration.window}, and this is opset {opset}"
+    for requirement in registration.requires:
+        if reason := unmet(requirement):
+            return f"needs {requirement}, and {reason}"
+    return ""
+
+
+def _overrides(one: Registration, other: Registration, registry: Registry) -> bool:
+    return any(registry._from(other, name) for name in one.overrides)
+
+
+def _distinct(candidates: Iterable[Registration]) -> list[Registration]:
+    """Each function once: one that is registered under two names of a callable is no tie."""
+    return list({(id(r.function), r.pack): r for r in reversed(list(candidates))}.values())[::-1]

@@ -1,0 +1,185 @@
+"""What was written for PyTorch's older exporter, honoured as converters.
+
+    class Swirl(torch.autograd.Function):
+        @staticmethod
+        def symbolic(g, x, k):
+            return g.op("acme::Swirl", x, k_f=k)
+
+    torch.onnx.register_custom_op_symbolic("acme::swirl", lambda g, x, k: ..., opset)
+
+`Graph` stands in for the `g` of such a function, a `Symbol` for a value of it (see `symbols`). A
+converter that a pack or the user registered for the same thing comes first.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ..errors import BuilderError
+from ..registration import Registration, place
+from ..sizes import dims
+from ..tensors.values import Value
+from .symbols import Lacks, Listed, Node, Symbol
+
+PACK = "symbolic"
+_ATTRIBUTE = re.compile(r"(.+)_([ifstzg])")
+
+
+def of_function(cls: type) -> Registration | None:
+    """The converter that an autograd function brings along."""
+    symbolic = getattr(cls, "symbolic", None)
+    if not callable(symbolic):
+        return None
+    return _registration(f"{cls.__module__}.{cls.__qualname__}", symbolic, False)
+
+
+def of_operator(key: str, opset: int) -> Registration | None:
+    """The converter that somebody registered with PyTorch for an operator, `library::name`.
+
+    PyTorch's own table is not asked: hx has converters for what is in it.
+    """
+    table = _table()
+    if table is None or not table.is_registered_op(key, opset):
+        return None
+    group = table.get_function_group(key)
+    custom = group._functions._overrides
+    versions = [v for v in custom if v <= opset]
+    return _registration(key, custom[max(versions)], True) if versions else None
+
+
+def passed_over(opset: int) -> list[str]:
+    """What somebody registered for PyTorch's own operators, and is not asked: said as a note."""
+    table = _table()
+    found = []
+    for key in sorted(table.all_functions()) if table is not None else ():
+        custom = table.get_function_group(key)._functions._overrides
+        if key.startswith("aten::") and any(version <= opset for version in custom):
+            found.append(key)
+    if not found:
+        return []
+    return [
+        f"registered with torch.onnx, and not asked, because hx has converters of its own: "
+        f"{', '.join(found)}; a converter for the torch function comes first (hx packs new)"
+    ]
+
+
+def _table() -> Any:
+    """PyTorch's registry, where somebody has loaded it: under one of its two names so far."""
+    for home in ("torch.onnx._internal.torchscript_exporter", "torch.onnx._internal"):
+        module = sys.modules.get(f"{home}.registration")
+        if module is not None and hasattr(module, "registry"):
+            return module.registry
+    return None
+
+
+@functools.lru_cache(maxsize=1024)
+def _registration(target: str, symbolic: Callable, lists: bool) -> Registration:
+    def convert(op, *args, **kwargs):
+        graph = Graph(op)
+        given = [wrapped(x, op, lists) for x in args]
+        named = {key: wrapped(x, op, lists) for key, x in kwargs.items()}
+        return graph.unwrapped(symbolic(graph, *given, **named))
+
+    file, line = place(symbolic)
+    return Registration(target, convert, pack=PACK, file=file, line=line)
+
+
+class Graph:
+    """`g`: writes nodes as PyTorch's graph does, with the type of an attribute in its name."""
+
+    def __init__(self, op: Any) -> None:
+        self._op = op
+        self.opset = op.opset
+
+    def op(self, name: str, *inputs: Any, outputs: int = 1, **attributes: Any) -> Any:
+        domain, _, kind = name.rpartition("::")
+        plain = {}
+        for key, value in attributes.items():
+            match = _ATTRIBUTE.fullmatch(key)
+            if match is None or match[2] == "g":
+                raise BuilderError(
+                    f"{name}: the attribute {key} does not end in its type",
+                    hint=f"write {key}_i, {key}_f, {key}_s or {key}_t",
+                )
+            if value is not None:
+                plain[match[1]] = _typed(value, match[2], f"{name}: the attribute {key}")
+        if name == "prim::Constant" and not plain:
+            return Symbol(None, self._op, Node("prim::Constant"))
+        if name == "prim::ListConstruct":
+            return Listed(inputs, self._op)
+        if domain in ("aten", "prim"):
+            raise BuilderError(
+                f"{name} is an operator of PyTorch, and no runtime has it",
+                hint="write operators of ONNX, or of a domain that your runtime knows",
+            )
+        if kind == "Constant" and domain in ("", "onnx"):
+            return Symbol(self._op.constant(next(iter(plain.values()))), self._op)
+        values = [self.unwrapped(x) for x in inputs]
+        if any(isinstance(x, list) and any(isinstance(n, Value) for n in x) for x in values):
+            raise BuilderError(
+                f"{name}: an input is a list of tensors, and an ONNX node takes each by itself",
+                hint="unpack it: g.op(name, *sym_help._unpack_list(tensors))",
+            )
+        many = outputs if outputs > 1 else None
+        if domain in ("", "onnx"):
+            made = getattr(self._op, kind)(*values, outputs=many, **plain)
+        else:
+            made = self._op(domain, kind, *values, outputs=many, **plain)
+        symbols = [Symbol(x, self._op) for x in (made if many else [made])]
+        for symbol in symbols:
+            symbol._node = Node(f"{domain or 'onnx'}::{kind}", inputs, symbols, symbol._contents)
+        return tuple(symbols) if many else symbols[0]
+
+    def unwrapped(self, x: Any) -> Any:
+        """What hx's own builder takes for a value, a number, or a tensor that symbolic made."""
+        if type(x) is Listed:
+            return [self.unwrapped(v) for v in x]
+        if type(x) is Symbol:
+            return x.value
+        if isinstance(x, torch.Tensor):
+            known = isinstance(x, torch.nn.Parameter) or self._op._recording.live.find(x)
+            return self._op.value(x) if known else self._op.constant(x.clone())
+        if type(x) in (list, tuple):
+            return type(x)(map(self.unwrapped, x))
+        return x
+
+    def __getattr__(self, name: str) -> Any:
+        raise Lacks(
+            f"g.{name} belongs to PyTorch's own graph, and is not to be had here",
+            hint="write the nodes with g.op(...), or a converter: hx packs new",
+        )
+
+
+def _typed(value: Any, kind: str, name: str) -> Any:
+    """An attribute of the type that its name says; the value of a constant stands for its numbers."""
+    if isinstance(value, torch._C.Value) and value.node().kind() == "onnx::Constant":
+        value = value.node().t("value")
+    if isinstance(value, torch.Tensor):
+        return value if kind in "tz" else _typed(value.tolist(), kind, name)
+    if isinstance(value, (list, tuple)):
+        return [_typed(v, kind, name) for v in value]
+    if isinstance(value, torch.dtype) or type(value) in (dims.Dim, dims.DimFloat):
+        return value  # a number, and a size that may vary: the builder knows what to say
+    if kind == "s" and isinstance(value, (str, bytes)):
+        return value
+    if kind == "f" and isinstance(value, (int, float)):
+        return float(value)
+    if kind == "i" and hasattr(value, "__int__") and not isinstance(value, (str, float)):
+        return int(value)
+    raise BuilderError(f"{name} cannot be {value!r}")
+
+
+def wrapped(x: Any, op: Any, lists: bool) -> Any:
+    """An argument as PyTorch gives it: a function gets lists as they are, an operator as values."""
+    if isinstance(x, Value):
+        return Symbol(x, op)
+    if type(x) in (list, tuple):
+        inner = [wrapped(v, op, lists) for v in x]
+        return Listed(inner, op) if lists else type(x)(inner)
+    return x

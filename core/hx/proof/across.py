@@ -1,0 +1,273 @@
+"""The sizes on the other side of what a model asked of sizes.
+
+`if n > 64` is taken for good, as it was recorded: whether the file is right beyond is seen at 65,
+and hardly ever at sizes that are picked without looking. The proof asks here for the nearest sizes
+at which a question has another answer, and whether they are worth what they cost.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ..inputs.grammar import Limits
+from ..sizes import dims
+from ..sizes.asked import Asked, At, Unforeseen
+from ..tensors.values import Body
+from .room import left
+
+if TYPE_CHECKING:
+    from ..report import Escape
+    from ..tensors.values import Node, Value
+
+Sizes = Mapping[str, int]
+
+MOST = 4  # sizes that are tried beside the usual ones
+RUNS = 3 * MOST  # of the model, which refuses some of them
+TIMES = 8  # as much work as at the recorded sizes, for all of these together
+LITTLE = 1 << 31  # work that nobody waits for
+TOUCHED = 16  # products that take as long as an element takes that is written,
+CALLED = 1 << 14  # or as a node takes that is run, in each round of a loop
+MUCH = 1 << 30  # bytes of results, for which there has to be room
+NEAR, FAR = 32, 1024  # sizes that are looked at one by one
+END = 1 << 24  # the largest size that is looked for
+
+
+@dataclass
+class Move:
+    """Sizes at which an answer is another one, and the limits that leave all such out."""
+
+    sizes: dict[str, int]
+    limits: dict[str, Limits] = field(default_factory=dict)
+
+    @property
+    def within(self) -> str:
+        """The same, as it is written in `dynamic=`."""
+        return ", ".join(f"{limit.written(w)} in place of {w}" for w, limit in self.limits.items())
+
+
+@dataclass
+class Side:
+    """A question that has another answer elsewhere: where, what costs least first."""
+
+    escape: Escape
+    asked: Asked
+    moves: list[Move] = field(default_factory=list)
+
+
+class Across:
+    """What is beyond the questions of one recording, from its sizes and within their limits."""
+
+    def __init__(
+        self, nodes: Sequence[Node], recorded: Sizes, limits: Mapping[str, Limits]
+    ) -> None:
+        self._nodes, self._recorded, self._limits = nodes, recorded, limits
+        self._at: dict[tuple[int, ...], At] = {}
+        self._works: dict[tuple[int, ...], float] = {}
+        self._moves: dict[Asked, list[Move]] = {}
+        self._runs, self._left = RUNS, max(TIMES * self._work(recorded), LITTLE)
+
+    def sides(self, escapes: Iterable[Escape], seen: Sequence[Sizes]) -> list[Side]:
+        """Those that none of the sizes that were `seen` shows; of the others, that is told."""
+        found = []
+        for escape in escapes:
+            for asked in escape.asked:
+                side = Side(escape, asked, self._moves.get(asked, []))
+                if not self.shown(side, seen):
+                    if asked not in self._moves:
+                        self._moves[asked] = sorted(self._ways(asked), key=self._cost)
+                    side.moves = self._moves[asked]
+                    if side.moves and not self.shown(side, seen):
+                        found.append(side)
+        return sorted(found, key=lambda side: self._cost(side.moves[0]))
+
+    def shown(self, side: Side, seen: Iterable[Sizes]) -> bool:
+        """Whether a proof at some of these sizes shows what becomes of another answer.
+
+        Smaller ones do where they are the nearest: of a single element, most things are alike.
+        """
+        asked, nearest = side.asked, [move.sizes for move in side.moves]
+        only_level = nearest and all(self._level(asked, sizes) for sizes in nearest)
+        for sizes in seen:
+            larger = all(sizes[word] >= n for word, n in self._recorded.items())
+            shows = (larger or sizes in nearest) and self._differs(asked, sizes)
+            if shows and (only_level or not self._level(asked, sizes)):
+                tell(side.escape, f"tried at {self.told(sizes)}")
+                return True
+        return False
+
+    def told(self, sizes: Sizes) -> str:
+        """Those that are not the recorded ones."""
+        return ", ".join(f"{w}={n}" for w, n in sizes.items() if n != self._recorded[w])
+
+    def refused(self, move: Move, tried: int) -> str:
+        """Why sizes are not tried, after so many; those that are take what there is to spend."""
+        usual, work = self._work(self._recorded), self._work(move.sizes)
+        never = f" (if it never comes, say so: {move.within})" if move.within else ""
+        room = self._bytes(move.sizes)
+        if work > self._left:
+            return f"{work / max(usual, 1):.0f} times the work of the recorded sizes{never}"
+        if tried == MOST or not self._runs:
+            return f"enough others were{never}"
+        if room > MUCH and 2 * room > left().memory:
+            return f"it may take {room / 1e9:.1f} GB of memory{never}"
+        self._left -= work
+        self._runs -= 1
+        return ""
+
+    # Where an answer is another one.
+
+    def _answer(self, asked: Asked, sizes: Sizes, side: bool = False) -> Any:
+        at = self._at.setdefault(tuple(sizes.values()), At(sizes))
+        try:
+            return asked.side(at) if side else asked.answer(at)
+        except (Unforeseen, ArithmeticError, ValueError, TypeError):
+            return None  # the square root of a negative number
+
+    def _differs(self, asked: Asked, sizes: Sizes) -> bool:
+        old, new = (self._answer(asked, each) for each in (self._recorded, sizes))
+        return old is not None and new is not None and bool(old != new)
+
+    def _level(self, asked: Asked, sizes: Sizes) -> bool:
+        """Whether both sides of a comparison are equal there."""
+        return asked.compares and self._answer(asked, sizes, True) == 0
+
+    def _ways(self, asked: Asked) -> Iterator[Move]:
+        """To the nearest other answers: each size alone, and all of them together."""
+        recorded = self._recorded
+        names = sorted(asked.names() & recorded.keys())
+        for words in [names] * (len(names) > 1) + [[word] for word in names]:
+            above, below = (self._nearest(asked, words, by) for by in (1, -1))
+            known = words == names and not asked.guessed
+            within = self._within(asked, words, above[:1], below[:1]) if known else {}
+            for by, found in ((1, above), (-1, below)):
+                limits = within.get(by, {})
+                ways = found[::-1]
+                for sizes in found[-1:] if len(words) == 1 else ():
+                    # What divides the recorded size may have to divide every one, and sizes that
+                    # are equal may have to stay so.
+                    n, start = sizes[words[0]], recorded[words[0]]
+                    alike = [w for w, size in recorded.items() if size == start]
+                    ways.append({**recorded, words[0]: -(-n // max(start, 1)) * start})
+                    ways.append({**recorded, **dict.fromkeys(alike, n)})
+                for i, way in enumerate(ways):
+                    held = all(self._limits[w].hold(n) for w, n in way.items())
+                    if way not in ways[:i] and held and self._differs(asked, way):
+                        yield Move(way, limits)
+
+    def _within(
+        self, asked: Asked, words: list[str], above: Sequence[Sizes], below: Sequence[Sizes]
+    ) -> dict[int, dict[str, Limits]]:
+        """The limits that leave out what is above (1), or below (-1); of a number, both."""
+        branch = isinstance(self._answer(asked, self._recorded), bool)
+        found: dict[int, dict[str, Limits]] = {1: {}, -1: {}}
+        for by, limits in found.items():
+            for word in words:
+                step = self._limits[word].step
+                highs = [sizes[word] - step for sizes in above if by > 0 or not branch]
+                lows = [sizes[word] + step for sizes in below if by < 0 or not branch]
+                limits[word] = self._limits[word].and_also(Limits(sum(lows), *highs))
+        return found
+
+    def _nearest(self, asked: Asked, words: list[str], by: int) -> list[dict[str, int]]:
+        """The nearest larger (1) or smaller (-1) sizes of these names that have another answer.
+
+        Where both sides of a comparison are equal there, what lies beyond is the second: what is
+        filled up to 40 is not filled at 40, whichever way is taken.
+        """
+        steps, last = {}, END
+        for word in words:
+            limit, start = self._limits[word], self._recorded[word]
+            steps[word] = by * limit.step
+            end = limit.least if by < 0 else END if limit.high is None else limit.high
+            last = min(last, (end - start) // steps[word])
+
+        def sizes(k: int) -> dict[str, int]:
+            return {w: n + k * steps.get(w, 0) for w, n in self._recorded.items()}
+
+        def differs(k: int) -> bool:
+            return k <= last and self._differs(asked, sizes(k))
+
+        def found(k: int) -> list[dict[str, int]]:
+            beyond = self._level(asked, sizes(k)) and differs(k + 1)
+            return [sizes(k), sizes(k + 1)] if beyond else [sizes(k)]
+
+        near = max(NEAR, min(asked.period(), FAR))
+        for k in range(1, near + 1):
+            if differs(k):
+                return found(k)
+        here, low = self._answer(asked, self._recorded, True), near
+        while here is not None and low < last:
+            high = min(2 * low, last)
+            if self._answer(asked, sizes(high), True) not in (here, None):
+                while high - low > 1:
+                    middle = (low + high) // 2
+                    there = self._answer(asked, sizes(middle), True)
+                    low, high = (middle, high) if there == here else (low, middle)
+                return next((found(k) for k in (high, high + 1) if differs(k)), [])
+            low = high
+        return []
+
+    # What it costs.
+
+    def _cost(self, move: Move) -> tuple[bool, float]:
+        """Smaller sizes may show nothing: they come last."""
+        smaller = any(n < self._recorded[word] for word, n in move.sizes.items())
+        return smaller, self._work(move.sizes)
+
+    def _work(self, sizes: Sizes) -> float:
+        key = tuple(sizes.values())
+        if key not in self._works:
+            at = self._at.setdefault(key, At(sizes))
+            self._works[key] = sum(_work(node, at) for node in self._nodes)
+        return self._works[key]
+
+    def _bytes(self, sizes: Sizes) -> float:
+        at = self._at.setdefault(tuple(sizes.values()), At(sizes))
+        outputs = (value for node in self._nodes for value in node.outputs)
+        return sum(_elements(v, at) * (v.dtype.itemsize if v.dtype else 1) for v in outputs)
+
+
+def tell(escape: Escape, what: str) -> None:
+    told = escape.beyond.split("; ") if escape.beyond else []
+    if what not in told and len(told) < MOST:
+        escape.beyond = "; ".join([*told, what])
+
+
+def _number(size: Any, at: At) -> float:
+    try:
+        return at(size.poly) if type(size) is dims.Dim else int(size)
+    except Unforeseen:
+        return dims.plain(size)  # what it was
+
+
+def _elements(value: Value | None, at: At) -> float:
+    shape = value.shape if value is not None and value.shape else ()
+    return math.prod(_number(n, at) for n in shape)
+
+
+def _work(node: Node, at: At) -> float:
+    """Products, and elements written, as far as shapes tell."""
+    inputs = [value for value in node.inputs if value is not None]
+    inside = [body for body in node.attributes.values() if isinstance(body, Body)]
+    if inside:
+        return _rounds(node, inputs, at) * sum(_work(each, at) for b in inside for each in b.nodes)
+    sizes = [value.shape for value in inputs if value.shape]
+    reach = 1.0
+    if node.op in ("MatMul", "Gemm") and sizes:
+        reach = _number(sizes[0][-1], at)
+    elif node.op in ("Conv", "ConvTranspose", "LSTM", "GRU", "RNN") and len(sizes) > 1:
+        reach = math.prod(_number(n, at) for n in sizes[1][1:])
+    return (reach + TOUCHED) * sum(_elements(value, at) for value in node.outputs) + CALLED
+
+
+def _rounds(node: Node, inputs: list[Value], at: At) -> float:
+    """How often the body of a loop is run, as far as that is known; that of an If is run once."""
+    known = inputs[0].elements if node.op == "Loop" and inputs else None
+    if node.op == "Scan":
+        given = inputs[-node.attributes["num_scan_inputs"] :]
+        axes = node.attributes.get("scan_input_axes") or [0]
+        known = given[0].shape[axes[0] :] if given[0].shape else None
+    return _number(known[0], at) if known else 1.0

@@ -1,0 +1,301 @@
+"""Every node of a file, beside what the model had there.
+
+The model is recorded once more and its tensors are kept; the file is run with the same values as
+outputs, as its nodes were written (no optimisation of onnxruntime's in between). Of tensors and
+results, no more than `BUDGET` bytes each are held at a time: what is more is done in turns, each
+with a recording of its own.
+
+Also seen here: memory that changed between two recorded calls though neither wrote to it. Compiled
+code did that, and nobody else could have noticed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hx.recording import foreign
+from hx.saving import wire
+from hx.saving.claims import Hidden
+from hx.surely import inside
+
+if TYPE_CHECKING:
+    import onnx
+    import torch
+
+    from ..recording.capture import Capture
+    from .verify import Case
+
+BUDGET = 1 << 30
+
+
+@dataclass
+class NodeCheck:
+    """One node. `compared` is False for what has no tensor of the model's beside it."""
+
+    name: str
+    op: str
+    module: str = ""
+    target: str = ""
+    pack: str = ""
+    source: str = ""
+    depth: int = 0
+    compared: bool = False
+    dtype: str = ""
+    shape: list[int] = field(default_factory=list)
+    problem: str = ""
+    max_abs: float = 0.0
+    max_rel: float = 0.0  # the largest error as a share of the largest value
+    rms_rel: float = 0.0
+    allowed: float = 0.0
+    own_rel: float = 0.0  # the largest error as a share of its own element
+
+    @property
+    def where(self) -> str:
+        place = self.source or "an unknown line"
+        return f"{place} (in {self.module})" if self.module else place
+
+
+@dataclass
+class NodeTable:
+    rows: list[NodeCheck]
+    parts: wire.Parts | None = None  # the graph of the last recording, to lay beside another
+    unseen: str = ""  # a write that no recorded call made
+
+    @property
+    def first_off(self) -> NodeCheck | None:
+        return next((row for row in self.rows if row.problem), None)
+
+    def to_dict(self) -> list[dict[str, Any]]:
+        return [dataclasses.asdict(row) for row in self.rows]
+
+    @property
+    def compared(self) -> list[NodeCheck]:
+        return [row for row in self.rows if row.compared]
+
+
+def check_nodes(
+    captured: Capture,
+    path: Path,
+    case: Case,
+    *,
+    target: Path | None = None,
+    custom_ops: Sequence[Any] = (),
+    until_off: bool = False,
+    budget: int = BUDGET,
+) -> NodeTable:
+    """The table for the inputs of one case; `until_off` ends with the turn of the first mistake.
+
+    `target` is what `path` is a hidden file of, if it is one. Raises `Refused` where the file
+    cannot be run.
+    """
+    from .halves import passed
+    from .randomness import drawn
+
+    model = wire.skeleton(path)
+    listed = list(_rows(model))
+    rows = {name: row for row, outputs in listed for name in outputs if name}
+    coarse = passed(model) if case.computed is not None else ()
+    chance = drawn(model)  # no two runs agree on that
+    table = NodeTable([row for row, _ in listed])
+    turn = turns = 0
+    while turn <= turns:
+        kept = Kept(budget, turn)
+        table.parts, names = record_again(captured, case, kept)
+        there = ((names.get(id(v)), t) for v, t in kept.pairs)
+        wanted = {name: t for name, t in there if name in rows and name not in chance}
+        table.unseen = table.unseen or kept.unseen
+        if wanted:
+            results = _results(path, target or path, model, list(wanted), case, custom_ops)
+            for name, tensor in wanted.items():
+                computed = case.computed if name in coarse else None
+                _compare(rows[name], results.pop(name), tensor, computed)
+        if until_off and table.first_off is not None:
+            break
+        turn, turns = turn + 1, (kept.size - 1) // budget
+    return table
+
+
+class Kept:
+    """Contents of what a recording binds, those of one turn, in copies."""
+
+    def __init__(self, budget: int, turn: int) -> None:
+        self.pairs: list[tuple[Any, torch.Tensor]] = []
+        self.size = 0
+        self.unseen = ""
+        self._from, self._to = budget * turn, budget * (turn + 1)
+        self._of: dict[int, torch.Tensor] = {}
+
+    def add(self, value: Any, tensor: torch.Tensor) -> None:
+        """`tensor` now stands for `value`."""
+        import torch
+
+        if tensor.is_complex() and value.parts is not None:
+            halves = torch.view_as_real(tensor.detach().resolve_conj()).unbind(-1)
+            for part, half in zip(value.parts, halves):
+                if part is not None:
+                    self.add(part, half)
+            return
+        if value.is_constant or tensor.is_meta or tensor.layout != torch.strided:
+            return
+        if self._from <= self.size < self._to:
+            copy = tensor.dequantize() if tensor.is_quantized else tensor.detach().clone()
+            self.pairs.append((value, copy))
+            self._of[id(value)] = copy
+        self.size += tensor.numel() * tensor.element_size()
+
+    def look(self, value: Any, tensor: torch.Tensor, where: Any, frame: Any = None) -> None:
+        """`tensor` is about to be read, as `value`."""
+        known = self._of.get(id(value))
+        tensor = tensor.dequantize() if tensor.is_quantized else tensor
+        if known is None or self.unseen or _same(known, tensor):
+            return
+        node = value.node
+        made = (
+            "that is an input"
+            if node is None or node.origin is None
+            else f"made at {node.origin.where}"
+        )
+        self.unseen = (
+            f"unseen: a tensor of shape {list(tensor.shape)} {made} had other contents at {where}, "
+            "and no recorded call wrote to it: code that hx cannot see did, between these lines"
+        )
+        if found := foreign.calls(frame):
+            self.unseen += f" ({', or '.join(map(str, found[-3:]))}); {foreign.how(found[-1])}"
+
+
+def _same(a: torch.Tensor, b: torch.Tensor) -> bool:
+    import torch
+
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return True  # another look at the same memory, not another content
+    return bool(torch.equal(a, b)) or bool(((a == b) | ((a != a) & (b != b))).all())
+
+
+def record_again(
+    captured: Capture, case: Case, kept: Kept | None = None
+) -> tuple[wire.Parts, dict[int, str]]:
+    """The graph of a recording of the case, and what each value is called in it."""
+    return again(captured, case, kept)[1:]
+
+
+def again(
+    captured: Capture, case: Case, kept: Kept | None = None
+) -> tuple[Capture, wire.Parts, dict[int, str]]:
+    """A recording of the case, its graph, and what each value is called in it."""
+    from ..graph import graph
+    from ..recording.capture import capture
+
+    prepared = dataclasses.replace(captured.prepared, tensors=dict(case.feeds))
+    found = capture(prepared, captured.registry, captured.opset, captured.wanted, kept)
+    names: dict[int, str] = {}
+    recording = found.recording
+    made = graph.build(
+        recording.builder.nodes,
+        [v for _, v in found.inputs],
+        [
+            (name, recording.as_output(value))
+            for (name, _), (_, value) in zip(captured.outputs, found.outputs)
+        ],
+        opset=captured.opset,
+        domains=recording.builder.domains,
+        classes=found.classes,
+        name=found.name,
+        names=names,
+    )
+    return found, made, names
+
+
+def _rows(model: onnx.ModelProto) -> Iterator[tuple[NodeCheck, list[str]]]:
+    """A row for each node of the main graph, with the names of its outputs."""
+    reached: dict[str, int] = {}
+    for node in model.graph.node:
+        about = {p.key: p.value for p in node.metadata_props}
+        depth = 1 + max((reached.get(name, 0) for name in node.input), default=0)
+        reached.update(dict.fromkeys(node.output, depth))
+        row = NodeCheck(
+            node.name,
+            f"{node.domain}::{node.op_type}" if node.domain else node.op_type,
+            about.get("hx.module", ""),
+            about.get("hx.target", ""),
+            about.get("hx.pack", ""),
+            about.get("hx.source", ""),
+            depth,
+        )
+        yield row, list(node.output)
+
+
+def _compare(row: NodeCheck, got: torch.Tensor, want: torch.Tensor, computed: Any = None) -> None:
+    """Writes what a comparison found into the row: the worst of several outputs."""
+    from .compare import Tolerance, coarser, difference
+
+    tolerance = Tolerance.for_dtype(coarser(want.dtype, computed), row.depth)
+    found = difference(got, want, tolerance)
+    row.own_rel = max(row.own_rel, _own_share(got, want))
+    if row.compared and not _worse(found, row):
+        return
+    row.compared = True
+    row.dtype, row.shape = str(want.dtype).removeprefix("torch."), list(want.shape)
+    row.problem, row.max_abs, row.max_rel = found.problem, found.max_abs, found.max_rel
+    row.rms_rel, row.allowed = found.rms_rel, found.allowed
+
+
+def _own_share(got: torch.Tensor, want: torch.Tensor) -> float:
+    if got.shape != want.shape or not want.numel() or not want.is_floating_point():
+        return 0.0
+    a, b = got.double(), want.double()
+    off = (a - b).abs().where(b.isfinite(), 0.0)
+    return float((off / b.abs().clamp(min=1e-300)).where(off != 0, 0.0).nan_to_num(0.0).max())
+
+
+def _worse(found: Any, row: NodeCheck) -> bool:
+    return (bool(found.problem), found.max_rel) > (bool(row.problem), row.max_rel)
+
+
+def _results(
+    path: Path,
+    target: Path,
+    model: onnx.ModelProto,
+    names: list[str],
+    case: Case,
+    custom_ops: Sequence[Any],
+) -> dict[str, torch.Tensor]:
+    from .verify import loader
+
+    listed = [value.name for value in model.graph.output]
+    more = [name for name in names if name not in listed]
+
+    def run(hidden: Hidden) -> dict[str, torch.Tensor]:
+        source = _tapped(path, hidden.create(target).path, more)
+        results = loader(source, model, custom_ops)[1](False)(case.feeds)
+        return dict(zip([*listed, *more], results))
+
+    return inside(Hidden(), run)
+
+
+def _tapped(path: Path, copy: Path, names: Sequence[str]) -> Path:
+    """A copy of a file that also gives these values.
+
+    A message of protobuf may be written in pieces: outputs that are appended join the graph's.
+    """
+    import shutil
+
+    import onnx
+
+    more = onnx.ModelProto()
+    more.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
+    shutil.copyfile(path, copy)
+    with copy.open("ab") as file:
+        file.write(more.SerializeToString())
+    return copy
+
+
+def relative(source: str) -> str:
+    """A place in code, shorter where it is below the present folder."""
+    file, colon, line = source.rpartition(":")
+    here = os.path.relpath(file) if file else source
+    return source if here.startswith("..") else f"{here}{colon}{line}"

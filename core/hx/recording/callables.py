@@ -1,0 +1,234 @@
+"""The first door: Python callables that are hooked where they are, and what TorchScript runs.
+
+Module forwards and functions of other libraries, for which a converter is registered; the `apply`
+of custom autograd functions, for their converter or their `symbolic`; and what is scripted or
+traced, whose inside no door can see with its sizes.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import torch
+
+from ..packs import symbolic, targets
+from ..registration import Registration
+from ..tensors import accounts
+from ..world import stored
+from . import scripted
+from .call import Instead, has_complex, lift
+from .conversion import DECLINED, convert
+from .recording import Recording
+
+Handler = Callable[[Callable, tuple, Mapping[str, Any]], Any]
+
+
+def hooks(recording: Recording) -> dict[Any, Handler]:
+    """What to hook of plain Python functions: function -> handler."""
+    found: dict[Any, Handler] = {
+        function: _foreign(recording, key) for function, key in recording.choices.functions.items()
+    }
+    for function, target in recording.choices.replaced.items():
+        if function is not None:
+            found.setdefault(function, _told(recording, target))
+    if (apply := _apply()) is not None:
+        found[apply] = _applied(recording)
+    return found
+
+
+def places(recording: Recording) -> list[tuple[Any, str, Callable]]:
+    """What to hook of the rest, where it is stored: owner, name, maker of a wrapper."""
+    found = [
+        (owner, name, _stored(recording, key)) for owner, name, key in recording.choices.places
+    ]
+    found += [(torch._C.ScriptFunction, "__call__", _scripted(recording))]
+    found += [(torch._C.ScriptMethod, "__call__", _scripted(recording))]
+    found += [(torch.Tensor, "_make_subclass", _renamed(recording))]
+    found += [(torch.Tensor, "_make_wrapper_subclass", _wrapped(recording))]
+    if _apply() is None:  # from 2.15 on it has no code
+        hook = _applied(recording)
+        found += [(torch.autograd.Function, "apply", _bound(hook))]
+        found += [(*place, _named(hook)) for place in stored.places(recording, _is_apply)]
+    return found
+
+
+def _apply() -> Any:
+    return targets.innermost(vars(torch.autograd.Function).get("apply"))
+
+
+def _foreign(recording: Recording, key: Any) -> Handler:
+    def hook(original, args, kwargs):
+        if recording.busy:
+            return original(*args, **kwargs)
+        asked = recording.choices.candidates(key, args, has_complex(args, kwargs))
+        return ask(recording, asked, key, original, args, kwargs)
+
+    return hook
+
+
+def _told(recording: Recording, target: str) -> Handler:
+    def hook(original, args, kwargs):
+        note = f"{target} was replaced by other code: its converter is not asked, the body is"
+        if not recording.busy and note not in recording.notes:
+            recording.notes.append(note)
+        return original(*args, **kwargs)
+
+    return hook
+
+
+def _stored(recording: Recording, key: Any) -> Callable:
+    return _bound(_foreign(recording, key))
+
+
+def _bound(hook: Handler) -> Callable:
+    """A handler as the maker of a wrapper."""
+    return lambda original: lambda *args, **kwargs: hook(original, args, kwargs)
+
+
+def _applied(recording: Recording) -> Handler:
+    """`Function.apply`, one for all: its class comes first."""
+
+    def hook(original, args, kwargs):
+        cls = args[0]
+        if recording.busy or not isinstance(cls, type):
+            return original(*args, **kwargs)
+
+        def run(*args, **kwargs):
+            if recording.busy or torch.is_grad_enabled():
+                return original(cls, *args, **kwargs)
+            return _body(cls, args, kwargs)
+
+        asked = _of_function(recording, cls, has_complex(args, kwargs))
+        return ask(recording, asked, cls, run, args[1:], kwargs)
+
+    return hook
+
+
+def _is_apply(x: Any) -> bool:
+    """What `swish = Swish.apply` keeps."""
+    owner = getattr(x, "__self__", None) if type(x) is types.BuiltinMethodType else None
+    return isinstance(owner, type) and issubclass(owner, torch.autograd.Function)
+
+
+def _named(hook: Handler) -> Callable:
+    def wrapper(original: Any) -> Callable:
+        def unbound(cls, *args, **kwargs):
+            return original(*args, **kwargs)
+
+        return lambda *args, **kwargs: hook(unbound, (original.__self__, *args), kwargs)
+
+    return wrapper
+
+
+def _of_function(recording: Recording, cls: type, complex: bool) -> Iterable[Registration]:
+    for base in cls.__mro__:
+        yield from recording.choices.candidates(base, (), complex)
+    own = symbolic.of_function(cls)
+    if own is not None and not complex:
+        yield own
+
+
+def _body(cls: Any, args: tuple, kwargs: Mapping[str, Any]) -> Any:
+    """What `apply` does without gradients. PyTorch's own makes views of inputs that come back."""
+    context = cls._backward_cls()
+    context.needs_input_grad = (False,) * len(args)
+    if cls.setup_context == torch.autograd.Function.setup_context:
+        return cls.forward(context, *args, **kwargs)
+    bound = inspect.signature(cls.forward).bind(*args, **kwargs)
+    bound.apply_defaults()
+    result = cls.forward(*bound.args, **bound.kwargs)
+    cls.setup_context(context, bound.args, result)
+    return result
+
+
+def ask(
+    recording: Recording,
+    candidates: Iterable[Registration],
+    key: Any,
+    original: Callable,
+    args: tuple,
+    kwargs: Mapping[str, Any],
+) -> Any:
+    """The result of a call, by the first converter that does not decline, or else by its body."""
+    given = None
+    for choice in candidates:
+        recording.busy = True
+        try:
+            with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+                given = given or lift(recording, args, kwargs)
+                if recording.unfilled:
+                    accounts.require_filled(recording, given.tensors)
+                run = recording.runner(key, original, args, kwargs, given)
+                result = convert(recording, choice, given, run)
+        finally:
+            recording.busy = False
+        if isinstance(result, Instead):
+            return result.function(*args, **kwargs)
+        if result is not DECLINED:
+            return result
+    return original(*args, **kwargs)
+
+
+def _renamed(recording: Recording) -> Callable:
+    """`nn.Parameter(x)` is another object for the memory of x, which no door sees made."""
+
+    def wrapper(original: Callable) -> Callable:
+        def make(cls, data, *args, **kwargs):
+            made = original(cls, data, *args, **kwargs)
+            if not recording.busy:
+                recording.busy = True
+                try:
+                    recording.value_of(data)
+                    recording.live.alias(made, recording.live.entries[id(data)])
+                finally:
+                    recording.busy = False
+            return made
+
+        return make
+
+    return wrapper
+
+
+def _wrapped(recording: Recording) -> Callable:
+    """A model may put a tensor around others as it runs: from then on they are looked for."""
+
+    def wrapper(original: Callable) -> Callable:
+        def make(*args, **kwargs):
+            recording.wraps = True
+            return original(*args, **kwargs)
+
+        return make
+
+    return wrapper
+
+
+# TorchScript: its own interpreter calls operators, with sizes that are plain numbers by then.
+
+
+def _scripted(recording: Recording) -> Callable:
+    def wrapper(original: Callable) -> Callable:
+        def call(self, *args, **kwargs):
+            if recording.busy:
+                return original(self, *args, **kwargs)
+            python = python_of(self)
+            if python is None:
+                return scripted.run(recording, self, args, kwargs)
+            return python(*args, **kwargs)
+
+        return call
+
+    return wrapper
+
+
+def python_of(called: Any) -> Callable | None:
+    """The Python function that was scripted: PyTorch keeps it, for torch.compile.
+
+    A traced function has one too, and is not the same: the trace took one path through it.
+    """
+    if not isinstance(called, torch._C.ScriptFunction):
+        return None
+    scripted = getattr(called, "__name__", "") == "ScriptFunction"
+    return getattr(called, "_torchdynamo_inline", None) if scripted else None

@@ -1,0 +1,409 @@
+"""One run of the model under the recording: inputs in, outputs by name, the world as it was."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ..errors import ExportError, Unsupported, UsageError, Where
+from ..graph.op import Op
+from ..packs.findings import origin
+from ..packs.registry import Registry
+from ..saving.ahead import Ahead
+from ..saving.forecast import Forecast
+from ..sizes import dims
+from ..sizes import dynamic as dynamic_axes
+from ..surely import inside
+from ..tensors import accounts, dtypes, pairs, quantized, sparse, structures, wrappers
+from ..tensors.liveness import storage_key
+from ..tensors.memory import is_wrapper
+from ..tensors.values import Value
+from ..world import shallow
+from ..world.modelstate import preserved
+from ..world.world import recorded
+from . import foreign
+from .choices import Choices
+from .prepared import Prepared
+from .recording import Recording
+
+if TYPE_CHECKING:
+    from ..inputs.grammar import Limits
+    from ..proof.across import Move
+    from ..report import Escape
+
+
+@dataclass
+class Capture:
+    """What one recorded run left."""
+
+    prepared: Prepared
+    recording: Recording
+    inputs: list[tuple[str, Value]]
+    outputs: list[tuple[str, Any]]  # flat name -> Value, number or size
+    real: list[Any]  # what the model itself returned for each output
+    wanted: list[str] | None  # modules whose outputs were asked for
+    changed_buffers: list[str] = field(default_factory=list)
+    changed_parameters: list[str] = field(default_factory=list)
+    drew: bool = True  # whether the model drew random numbers, as far as is known
+    notes: list[str] = field(default_factory=list)
+    classes: dict[str, str] = field(default_factory=dict)
+    name: str = "model"
+    registry: Any = None
+    opset: int = 0
+    cases: list[Any] = field(default_factory=list)  # what it was proved on
+    # Of those that are there for a question: the escape that it is, and the limits without it.
+    beyond: dict[str, tuple[Escape, Move]] = field(default_factory=dict)
+    # By name, the sizes that the file is promised for, where the proof found it wrong at others.
+    promised: dict[str, Limits] = field(default_factory=dict)
+    compiled: list[foreign.Compiled] = field(default_factory=list)  # called out of sight, maybe
+    returned: Any = None  # what the model returned, without the contents of its tensors
+    _kept_results: bool = False
+
+    def keep_results(self) -> None:
+        """The model is about to run again, and may write to what it returned: copies, from now on."""
+        if not self._kept_results:
+            self.real = [x.clone() if isinstance(x, torch.Tensor) else x for x in self.real]
+            self._kept_results = True
+
+    def check_constants(self) -> None:
+        """Constants that were written to after somebody read them would be stored wrong."""
+        for over_one_memory in self.recording.constants.values():
+            for held in list(over_one_memory):
+                constant = held()
+                # Parameters and buffers, which have names, were put back: they hold again what the
+                # reader saw.
+                if constant is None or constant.name or not constant.used:
+                    continue
+                if constant.written():
+                    raise Unsupported(
+                        "a constant was written to after it was used",
+                        why="the write happened where hx could not see it coming",
+                        hint="write to a clone of it",
+                    )
+
+
+def capture(
+    prepared: Prepared,
+    registry: Registry,
+    opset: int,
+    outputs: Sequence[str] | None,
+    keep: Any = None,
+    ahead: Ahead | None = None,
+) -> Capture:
+    """One run of the model; `keep` is told of every value and its contents on the way.
+
+    `ahead` gets the weights that nodes read.
+    """
+    root = prepared.root
+    found = inside(
+        without_weights(prepared),
+        lambda _: inside(
+            preserved(root),
+            lambda guard: _run(prepared, registry, opset, outputs, keep, ahead, guard),
+        ),
+    )
+    found.classes = {path: type(m).__name__ for path, m in found.recording.modules}
+    if root is not prepared.model:
+        found.classes.pop("", None)
+    found.name = (
+        type(root).__name__
+        if root is prepared.model
+        else getattr(prepared.model, "__name__", "function")
+    )
+    return found
+
+
+def called(model: Any, args: tuple, kwargs: dict) -> Any:
+    """What the model gives; one that ends the process is an error, and no end."""
+    try:
+        return model(*args, **kwargs)
+    except SystemExit as end:
+        file, line = origin(end)
+        raise ExportError(
+            f"the model calls sys.exit({end.code!r})", where=Where(file, line) if file else None
+        ) from end
+    except NotImplementedError as problem:
+        # What PyTorch says of an operator whose arguments are functions, and of our door.
+        found = re.search(r"no rule registered for HigherOrderOperator (\w+)", str(problem))
+        if found is None:
+            raise
+        file, line = origin(problem)
+        raise Unsupported(
+            f"{found[1]} takes functions, and hx does not know what it does with them",
+            where=Where(file, line) if file else None,
+            hint="give what calls it a converter, whose `op.instead(...)` says the same in plain "
+            "functions: hx packs new",
+        ) from problem
+
+
+def without_weights(prepared: Prepared) -> Any:
+    """The stand-ins for weights that are elsewhere are in the model, if it has any."""
+    return _Nothing() if prepared.slim is None else prepared.slim.placed()
+
+
+class _Nothing(contextlib.nullcontext):
+    def close(self) -> None:
+        pass
+
+
+def _run(
+    prepared: Prepared,
+    registry: Registry,
+    opset: int,
+    outputs: Sequence[str] | None,
+    keep: Any,
+    ahead: Ahead | None,
+    guard: preserved,
+) -> Capture:
+    model = prepared.model
+    recording = Recording(Choices(registry, opset), opset, guard, prepared.slim)
+    recording.dry = prepared.dry
+    recording.yes, recording.asked = prepared.yes, prepared.asked
+    recording.live.keep = keep
+    forecast = None if ahead is None else Forecast(ahead)
+    if forecast is not None:
+        recording.builder.added = forecast.node
+    recording.model = model
+    guard.draws.seen = False
+    recording.modules = guard.modules
+    inputs = _bind_inputs(prepared, recording)
+    _name_tensors(recording)
+    asked: dict[str, Any] = {}
+    watch = _watcher(outputs, asked, recording)
+    args, kwargs = prepared.with_tensors(recording.given)
+    recording.frames.begin()
+    found = Capture(prepared, recording, inputs, [], [], list(outputs) if outputs else None)
+    found.registry, found.opset = registry, opset
+    found.notes = recording.notes
+
+    def run(_: None) -> None:
+        result = called(model, args, kwargs)
+        if outputs is not None:
+            result = {path: asked[path] for path in outputs if path in asked}
+            absent = [path for path in outputs if path not in asked]
+            if absent:
+                raise UsageError(f"{', '.join(absent)} did not run: there is no output to take")
+        # In here: a converter may be asked once more, for a view that was written to.
+        recording.busy = True
+        with torch._C.DisableTorchFunction():
+            _bind_outputs(found, result)
+            found.returned = _structure(result)
+
+    inside(recorded(recording, watch), run)
+    if forecast is not None:
+        forecast.node(None)
+    found.compiled = foreign.unseen(recording)
+    for one in found.compiled:
+        found.notes.append(
+            f"{one} is compiled code: what it computes by itself is not in the graph"
+        )
+    found.notes += [] if prepared.slim is None else prepared.slim.notes
+    _tell_shared(found)
+    found.changed_buffers, found.changed_parameters = guard.changed()
+    found.drew = guard.draws.seen
+    if found.changed_parameters:
+        told = ", ".join(found.changed_parameters[:5])
+        found.notes.append(f"the model writes to its parameters: {told}")
+    return found
+
+
+def _bind_inputs(prepared: Prepared, recording: Recording) -> list[tuple[str, Value]]:
+    """Each input is a tensor of its own, so that a model may write to it."""
+    recording.given = {}
+    inputs = []
+    sizes = recording.builder.sizes
+    named = _named_sizes(prepared)
+    for name, tensor in prepared.tensors.items():
+        quantized.require_plain(f"the input {name}", tensor)
+        sparse.require_plain(f"the input {name}", tensor)
+        shape: list[int] = list(tensor.shape)
+        dtype = tensor.dtype
+        if dtype in pairs.REAL:  # both parts, as a last axis
+            shape, dtype = [*shape, 2], pairs.REAL[dtype]
+        value = recording.builder.value(dtype, shape, name)
+        for axis, word in prepared.dynamic.get(name, {}).items():
+            if word in named:
+                sizes.named.setdefault(word, (value, axis))
+            shape[axis] = dynamic_axes.total(word, named)
+        value.shape, value.dynamic = tuple(shape), any(map(dims.is_dynamic, shape))
+        with torch.inference_mode(False):  # such a tensor would not tell that it is written to
+            copy = tensor.detach().clone()
+        recording.given[name] = copy
+        inputs.append((name, value))
+        if tensor.is_complex():
+            recording.notes.append(_told_as_pair("input", name, tensor))
+            value = pairs.joined(Op(recording.builder), value)
+        recording.live.bind(copy, value)
+    return inputs
+
+
+def _told_as_pair(what: str, name: str, tensor: torch.Tensor) -> str:
+    dtype = dtypes.name(pairs.REAL.get(tensor.dtype, tensor.dtype))
+    return (
+        f"the {what} {name} is complex: in the graph it is {dtype} with one more axis at the end, "
+        "for the real and the imaginary part, as torch.view_as_real gives it"
+    )
+
+
+def _named_sizes(prepared: Prepared) -> dict[str, dims.Dim]:
+    steps = {word: limits.step for word, limits in prepared.dynamic.limits.items()}
+    return {
+        word: dims.Dim.leaf(word, 0, prepared.tensors[name].shape[axis], steps.get(word, 1))
+        for name, axes in prepared.dynamic.items()
+        for axis, word in axes.items()
+        if not dynamic_axes.is_sum(word)
+    }
+
+
+def _tell_shared(found: Capture) -> None:
+    """Inputs of a graph have memory of their own, also where the caller's had not."""
+    memory: dict[int, str] = {}
+    written = {n for n, t in found.recording.given.items() if t._version > 0}
+    for name, tensor in found.prepared.tensors.items():
+        first = memory.setdefault(storage_key(tensor), name)
+        if first != name and written & {first, name}:
+            found.notes.append(
+                f"{first} and {name} share memory, and the model writes to it: in the graph each "
+                "has its own"
+            )
+
+
+def _name_tensors(recording: Recording) -> None:
+    """Parameters and buffers by their state_dict names, other tensors that modules hold by path."""
+    for held in (shallow.parameters, shallow.buffers):
+        for path, module in recording.modules:
+            for name, tensor in held(module).items():
+                whole = f"{path}.{name}" if path else name
+                if not is_wrapper(tensor):
+                    recording.name_tensor(tensor, whole)
+                    continue
+                recording.wraps = True
+                for each, part in wrappers.inside(tensor, whole):
+                    recording.name_tensor(part, each)
+    for path, module in recording.modules:
+        recording.states.add(id(vars(module)))
+        for attribute, thing in shallow.own(module):
+            if isinstance(thing, torch.Tensor):
+                recording.name_tensor(thing, f"{path}.{attribute}" if path else attribute)
+            elif type(thing) in (list, tuple, dict) and _may_hold_tensors(thing):
+                full = f"{path}.{attribute}" if path else attribute
+                for name, leaf in structures.leaves(thing, full):
+                    if isinstance(leaf, torch.Tensor):
+                        recording.name_tensor(leaf, name)
+
+
+def _may_hold_tensors(thing: Any) -> bool:
+    """Most are pairs of numbers, such as the stride of a convolution."""
+    inside = thing.values() if type(thing) is dict else thing
+    return any(type(each) not in (int, float, str, bool, type(None)) for each in inside)
+
+
+def _watcher(outputs: Sequence[str] | None, asked: dict, recording: Recording):
+    """Keeps what the modules that were asked for returned, as values: tensors may change later."""
+    if outputs is None:
+        return None
+    paths = dict(recording.modules)
+    for path in outputs:
+        if path not in paths:
+            import difflib
+
+            near = difflib.get_close_matches(path, paths, 3)
+            raise UsageError(
+                f"the model has no module {path!r}",
+                hint=f"did you mean {' or '.join(near)}?" if near else "hx inspect lists them",
+            )
+    wanted = {id(paths[path]): path for path in outputs}
+
+    def watch(path: str, module: Any, result: Any) -> None:
+        name = wanted.get(id(module))
+        if name is not None:
+            with torch._C.DisableTorchFunction():
+                asked[name] = structures.replace(result, lambda n, leaf: _Kept.of(recording, leaf))
+
+    return watch
+
+
+def _is_part(tensor: torch.Tensor) -> bool:
+    if tensor.layout is not torch.strided:
+        return False
+    return tensor.numel() * tensor.element_size() < tensor.untyped_storage().nbytes()
+
+
+class _Kept:
+    """A leaf of an intermediate result: its value, and its contents, at that moment."""
+
+    __slots__ = ("real", "value")
+
+    def __init__(self, value: Value, real: torch.Tensor) -> None:
+        self.value = value
+        self.real = real
+
+    @staticmethod
+    def of(recording: Recording, leaf: Any) -> Any:
+        if isinstance(leaf, torch.Tensor):
+            return _Kept(recording.value_of(leaf), leaf.detach().clone())
+        return leaf
+
+
+def _structure(result: Any) -> Any:
+    """The structure of a result; None for one that cannot be built again."""
+
+    def put(name: str, leaf: Any) -> Any:
+        if isinstance(leaf, (torch.Tensor, _Kept)):
+            return torch.empty(0, device="meta")
+        return dims.plain(leaf) if isinstance(leaf, (int, float)) else leaf
+
+    try:
+        return structures.replace(result, put)
+    except Exception:  # a class of the model's whose constructor wants more
+        return None
+
+
+def _bind_outputs(found: Capture, result: Any) -> None:
+    recording = found.recording
+    single = isinstance(result, (torch.Tensor, _Kept, int, float))
+    flat: list[tuple[str, Any]] = []
+    if isinstance(result, (tuple, list)) and not hasattr(result, "_fields"):
+        for i, part in enumerate(result):
+            flat.extend(structures.leaves(part, f"output_{i}" if len(result) > 1 else "output"))
+    else:
+        flat = list(structures.leaves(result, "output" if single else ""))
+    names: list[str] = []
+    values: list[Any] = []
+    shared = set(map(storage_key, (*recording.named, *recording.given.values())))
+    for name, leaf in flat:
+        real = leaf.real if isinstance(leaf, _Kept) else leaf
+        quantized.require_plain(f"the output {name or 'of the model'}", real)
+        sparse.require_plain(f"the output {name or 'of the model'}", real)
+        if isinstance(leaf, _Kept):
+            values.append(leaf.value)
+            found.real.append(leaf.real)
+        elif isinstance(leaf, torch.Tensor):
+            values.append(recording.value_of(leaf))
+            if recording.live.keep is not None:
+                recording.live.keep.look(values[-1], leaf, "the end of the model")
+            accounts.require_filled(recording, [leaf])
+            real = leaf.detach()
+            # A buffer is about to be put back, and a part would keep all that it is a part of.
+            copied = storage_key(leaf) in shared or _is_part(leaf)
+            found.real.append(real.clone() if copied else real)
+        elif isinstance(leaf, (bool, int, float)):
+            values.append(leaf)
+            found.real.append(dims.plain(leaf))
+        elif leaf is None:
+            continue
+        else:
+            found.notes.append(
+                f"the output {name} is a {type(leaf).__name__}, which a graph cannot return: left out"
+            )
+            continue
+        names.append(name or "output")
+    found.outputs = list(zip(structures.unique(names), values))
+    for (name, _), real in zip(found.outputs, found.real):
+        if isinstance(real, torch.Tensor) and real.is_complex():
+            found.notes.append(_told_as_pair("output", name, real))

@@ -1,0 +1,285 @@
+"""Which converter answers for what arrives at a door, and with which arguments it is called."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from builtins import len  # its own: `world` hooks those of the model
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from ..errors import TargetError
+from ..packs import symbolic, targets
+from ..packs.registry import Choice, Registry
+from ..packs.targets import Target
+from ..registration import Registration
+from ..sizes.dims import Dim
+from ..tensors.values import Value
+from ..world.originals import replaced
+from .call import Arguments
+
+# Names that torch accepts for the same parameter.
+_SPELLINGS = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input",
+              "x2": "other"}  # fmt: skip
+
+
+class Choices:
+    """The converters of one export, by the key of what arrives."""
+
+    def __init__(self, registry: Registry, opset: int) -> None:
+        self._registry, self._opset = registry, opset
+        self._by_key: dict[Any, list[tuple[Target, Choice]]] = {}
+        self._ranked: dict[Any, list[tuple[Target, list[Choice]]]] = {}
+        self.functions: dict[Callable, Any] = {}  # plain Python functions to hook -> key
+        self.places: list[tuple[Any, str, Any]] = []  # what has no code: owner, attribute, key
+        self._complex: dict[Any, list[tuple[Target, Choice]]] = {}  # those for complex numbers
+        self.unresolved: dict[str, str] = {}
+        self.replaced: dict[Any, str] = {}  # functions that stand where targets were -> target
+        for text, choice in registry.select(opset).items():
+            try:
+                target = targets.resolve(text)
+            except TargetError as e:
+                self.unresolved[text] = str(e)
+                continue
+            if target.kind == "absent":
+                continue
+            if target.kind == "callable":
+                if replaced(target.owner, target.attribute, target.function):
+                    self.replaced[target.function] = text
+                    behind = _operator_behind(target)
+                    if behind is None:
+                        continue
+                    target = behind
+                elif target.function is not None:
+                    self.functions[target.function] = target.key
+                elif target.key not in self._by_key:
+                    self.places.append((target.owner, target.attribute, target.key))
+            self._by_key.setdefault(target.key, []).append((target, choice))
+        for text, choice in registry.select(opset, complex=True).items():
+            try:
+                target = targets.resolve(text)
+            except TargetError as e:
+                self.unresolved[text] = str(e)
+                continue
+            if target.kind == "callable" and replaced(
+                target.owner, target.attribute, target.function
+            ):
+                target = _operator_behind(target) or Target(text, "absent", None)
+            if target.kind != "absent":
+                self._complex.setdefault(target.key, []).append((target, choice))
+
+    def of(self, key: Any) -> bool:
+        """Whether anybody converts what arrives under this key."""
+        known = key in self._by_key or key in self._complex
+        return known or (isinstance(key, str) and self._adopt(key))
+
+    def _adopt(self, key: str) -> bool:
+        """Takes what was registered with PyTorch itself, for its older exporter."""
+        found = symbolic.of_operator(key, self._opset)
+        if found is None:
+            return False
+        choice = Choice(key, (found,), "registered with torch.onnx")
+        self._by_key[key] = [(Target(key, "operator", key), choice)]
+        return True
+
+    def pick(self, key: Any, args: tuple = (), complex: bool = False) -> Registration | None:
+        """The converter of a torch function, an operator or an autograd function."""
+        entries = (self._complex if complex else self._by_key).get(key, ())
+        if len(entries) == 1 and entries[0][0].kind != "callable":
+            return entries[0][1].registration
+        return next(self.candidates(key, args, complex), None)
+
+    def candidates(
+        self, key: Any, args: tuple = (), complex: bool = False
+    ) -> Iterator[Registration]:
+        """The converters to ask for a call, one after the other, until one does not decline.
+
+        There are several only where classes share one function, inherited: the nearest class first.
+        """
+        entries = (self._complex if complex else self._by_key).get(key)
+        if entries is None:
+            return
+        if len(entries) == 1:
+            target, choice = entries[0]
+            if _is_of(target, args):
+                yield choice.registration
+            return
+        subject = _class_of(entries[0][0], args)
+        ranked = self._ranked.get((key, subject, complex))
+        if ranked is None:
+            ranked = self._ranked[key, subject, complex] = _rank(entries, args, subject)
+        for target, choices in ranked:
+            if len(choices) > 1:
+                best = self._registry.pick([r for c in choices for r in c.candidates])
+                choices[:] = [Choice(target.text, (best,), "by any name")]
+            yield choices[0].registration
+
+    def fit(self, choice: Registration, given: Arguments) -> tuple[tuple, dict]:
+        """The arguments as the converter's signature spells them."""
+        args, kwargs = given.args, given.kwargs
+        for value in given.values:
+            if not value.shape and not value.dtype.is_floating_point:
+                args, kwargs = _with_sizes(choice.target, given)
+                break
+        form = _form(choice.function)
+        if len(args) > 1 or (args and form.packs_at == 0):
+            at = _packs_at(choice.target)
+            if at is not None and len(args) > at and type(args[at]) in (int, Dim):
+                args = (*args[:at], list(args[at:]))
+        if kwargs and not form.takes_any and not kwargs.keys() <= form.names:
+            kwargs = dict(kwargs)
+            for name in [k for k in kwargs if k not in form.names]:
+                other = _SPELLINGS.get(name)
+                if other in form.names:
+                    kwargs[other] = kwargs.pop(name)
+                elif name in ("input", "self", "tensor") and not args:
+                    args = (kwargs.pop(name),)
+                elif name in MEANINGLESS:
+                    kwargs.pop(name)
+                else:
+                    place = _place(choice.target, name)
+                    own = (
+                        form.order[place] if place is not None and place < len(form.order) else name
+                    )
+                    if own not in kwargs and len(args) <= (place or 0):
+                        kwargs[own] = kwargs.pop(name)
+        elif kwargs.get("out", 0) is None:
+            kwargs = {k: v for k, v in kwargs.items() if k != "out"}
+        return args, kwargs
+
+
+# What says where and how a result lies in memory, and nothing of its contents.
+MEANINGLESS = {"out", "memory_format", "layout", "device", "pin_memory", "requires_grad",
+               "non_blocking", "copy", "generator", "names"}  # fmt: skip
+
+
+def _operator_behind(target: Target) -> Target | None:
+    """What a name of torch stood for before it was replaced: calls of that still arrive."""
+    key = f"aten::{target.attribute}"
+    if target.text.startswith("torch.") and hasattr(torch.ops.aten, target.attribute):
+        return Target(target.text, "operator", key, target.owner, target.attribute)
+    return None
+
+
+def _class_of(target: Target, args: tuple) -> type | None:
+    """The class that a method is called on; None for functions, which belong to none."""
+    if target.kind != "callable" or not isinstance(target.owner, type) or not args:
+        return None
+    if isinstance(target.raw, staticmethod):
+        return None
+    if isinstance(target.raw, classmethod):
+        return args[0] if isinstance(args[0], type) else None
+    return type(args[0])
+
+
+def _is_of(target: Target, args: tuple) -> bool:
+    if target.kind != "callable" or not isinstance(target.owner, type):
+        return True
+    if isinstance(target.raw, staticmethod):
+        return True
+    subject = _class_of(target, args)
+    return subject is not None and issubclass(subject, target.owner)
+
+
+def _rank(entries: list, args: tuple, subject: type | None) -> list[tuple[Target, list[Choice]]]:
+    """The entries that fit, those of one owner together, the owner nearest to the class first."""
+    groups: dict[int, tuple[Target, list[Choice]]] = {}
+    for target, choice in entries:
+        if _is_of(target, args):
+            own = id(target.owner) if target.kind == "callable" and subject is not None else 0
+            groups.setdefault(own, (target, []))[1].append(choice)
+    order = subject.__mro__ if subject is not None else ()
+    return sorted(
+        groups.values(),
+        key=lambda g: order.index(g[0].owner) if g[0].owner in order else len(order),
+    )
+
+
+class _Form:
+    __slots__ = ("names", "order", "packs_at", "takes_any")
+
+    def __init__(self, function: Callable) -> None:
+        parameters = list(inspect.signature(function).parameters.values())[1:]
+        self.names = {p.name for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
+        self.order = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+        self.takes_any = any(p.kind == p.VAR_KEYWORD for p in parameters)
+        self.packs_at = 0
+
+
+_form = functools.lru_cache(maxsize=None)(_Form)
+
+
+def _with_sizes(text: str, given: Arguments) -> tuple[tuple, dict]:
+    """The arguments with a size in place of each tensor that stands where torch takes a number."""
+    at, whole = _packs_at(text), _whole(text)
+
+    def plain(x: Any) -> Any:
+        if isinstance(x, (list, tuple)):
+            return type(x)(map(plain, x)) if any(isinstance(n, Value) for n in x) else x
+        found = given.size(x) if isinstance(x, Value) and not x.shape else None
+        return x if found is None else found
+
+    # A list of numbers may be what a tensor may be as well: sum(x), with x one number.
+    packed = range(at if at in whole else len(given.args), len(given.args))
+    args = tuple(plain(x) if i in whole or i in packed else x for i, x in enumerate(given.args))
+    return args, {k: plain(x) if k in whole else x for k, x in given.kwargs.items()}
+
+
+@functools.cache
+def _whole(text: str) -> frozenset[int | str]:
+    """Positions and names of the parameters that are whole numbers, or lists of them, and no else."""
+    whole: set[int | str] = set()
+    other: set[int | str] = set()
+    for overload in _overloads(text):
+        for i, argument in enumerate(overload._schema.arguments):
+            kind = str(argument.type).removeprefix("Optional[").removesuffix("]")
+            (whole if kind in _WHOLE else other).add(argument.name)
+            if not argument.kwarg_only:
+                (whole if kind in _WHOLE else other).add(i)
+    return frozenset(whole - other)
+
+
+_WHOLE = {"int", "SymInt", "List[int", "List[int]", "List[SymInt", "List[SymInt]"}
+
+
+@functools.cache
+def _place(text: str, name: str) -> int | None:
+    """Where an operator has the parameter that it calls so; None where its overloads differ."""
+    found = {
+        i
+        for overload in _overloads(text)
+        for i, argument in enumerate(overload._schema.arguments)
+        if argument.name == name and not argument.kwarg_only
+    }
+    return found.pop() if len(found) == 1 else None
+
+
+def _overloads(text: str) -> list[Any]:
+    """The overloads of a target that is an operator of PyTorch."""
+    try:
+        target = targets.resolve(text)
+    except TargetError:
+        return []
+    # A Python function of torch's takes what the operator of its name takes.
+    key = target.key if isinstance(target.key, str) else f"aten::{target.attribute}"
+    if not key.startswith("aten::") or (key != target.key and target.kind != "torch"):
+        return []
+    packet = getattr(torch.ops.aten, key.removeprefix("aten::"), None)
+    return [getattr(packet, name) for name in packet.overloads()] if packet is not None else []
+
+
+@functools.cache
+def _packs_at(text: str) -> int | None:
+    """Where torch takes `x.view(2, 3)` for `x.view([2, 3])`: the position of that list."""
+    for overload in _overloads(text):
+        arguments = [a for a in overload._schema.arguments if not a.kwarg_only]
+        for i, argument in enumerate(arguments[:2]):
+            # Nothing may stand behind it: x.movedim(0, 1) names two axes, not a list of them.
+            # Nor is a list beside a list meant: eq of two lists of numbers is an operator, too.
+            before = [str(a.type) for a in arguments[:i]]
+            alone = i + 1 == len(arguments) and before in ([], ["Tensor"])
+            if alone and str(argument.type) in ("List[int]", "List[SymInt]") and argument.N is None:
+                return i
+    return None

@@ -1,0 +1,203 @@
+"""A converter and the real call that it speaks for: asked, run, compared, bound."""
+
+from __future__ import annotations
+
+from builtins import len  # their own: `world` hooks those of the model
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ..errors import ConverterError, HxError, Unsupported
+from ..graph.op import Op
+from ..tensors import quantized, sparse
+from ..tensors.liveness import changed, geometry, storage_key
+from ..tensors.values import Constant, Value
+from ..tensors.views import parent_of, step_of, write
+from .call import Arguments, Call, Instead, ModelRaised, blame, check, pick, tensors_in
+
+if TYPE_CHECKING:
+    from .recording import Recording
+
+DECLINED = object()
+
+
+def convert(recording: Recording, choice, given: Arguments, run: Callable[[], Any]) -> Any:
+    """Asks a converter, runs the real call, checks that they agree, binds the results."""
+    call = Call(choice, given, run)
+    with asking(recording, call) as ask:
+        outputs = ask()
+        if outputs is not NotImplemented and not isinstance(outputs, Instead):
+            real = call.real()
+            with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+                settle(recording, choice, given, call, real, outputs)
+            recording.converted[choice.target] = recording.converted.get(choice.target, 0) + 1
+            return real
+        ask.undo()
+    require_unwritten(recording, call)
+    count = recording.declined if outputs is NotImplemented else recording.converted
+    count[choice.target] = count.get(choice.target, 0) + 1
+    return DECLINED if outputs is NotImplemented else outputs
+
+
+class asking:
+    """`with asking(recording, call) as ask: outputs = ask()` asks the call's converter.
+
+    What is written inside is the converter's; an error takes back all of it, and names the
+    converter.
+    """
+
+    __slots__ = ("_call", "_mark", "_origin", "_outer", "_recording", "_sizes")
+
+    def __init__(self, recording: Recording, call: Call) -> None:
+        self._recording, self._call = recording, call
+        self._origin = recording.origin(call.choice.target, call.choice.pack)
+        self._mark, self._sizes = len(recording.builder.nodes), recording.builder.sizes.mark()
+
+    def __enter__(self) -> asking:
+        builder = self._recording.builder
+        self._outer, builder.origin = builder.origin, self._origin
+        return self
+
+    def __call__(self) -> Any:
+        recording, choice = self._recording, self._call.choice
+        with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+            args, kwargs = recording.choices.fit(choice, self._call.given)
+            return choice.function(Op(recording.builder, self._call, recording), *args, **kwargs)
+
+    def undo(self) -> None:
+        del self._recording.builder.nodes[self._mark :]
+        self._recording.builder.sizes.forget(self._sizes)
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        call, self._recording.builder.origin = self._call, self._outer
+        if error is None:
+            return
+        self.undo()
+        if isinstance(error, ModelRaised):
+            raise error.__cause__ or error  # the model's own, with the chain that it had
+        if isinstance(error, Exception) and call.error is not error:
+            raise blame(call.choice, error, self._origin.where) from (
+                error if isinstance(error, HxError) else None
+            )
+
+
+def require_unwritten(recording: Recording, call: Call) -> None:
+    """A call whose converter declined runs again: it must not have changed anything."""
+    found = ((recording.live.find(t), t) for t in call.given.tensors)
+    if call.done and any(entry is not None and changed(entry, t) for entry, t in found):
+        raise ConverterError(
+            f"the converter of {call.choice.target} declined after the call had written to its "
+            "arguments",
+            why="op.result runs the call, and it cannot be run a second time",
+            hint="decline before asking for op.result",
+        )
+
+
+def settle(recording: Recording, choice, given: Arguments, call: Call, real, outputs) -> None:
+    """Binds the tensors of a real result to what the converter returned for them."""
+    if isinstance(real, torch.Tensor):
+        pairs: Any = [((), real)]
+    else:
+        pairs = list(tensors_in(real))
+        require_structure(choice, real, outputs)
+    arguments = set(map(id, given.tensors))
+    written = []
+    for path, tensor in pairs:
+        try:
+            out = pick(outputs, path)
+        except (KeyError, IndexError, TypeError, AttributeError):
+            raise ConverterError(
+                f"the converter of {choice.target} ({choice.pack}) returned no value for "
+                f"result{''.join(f'[{p!r}]' for p in path)}",
+                why=f"converter: {choice.file}:{choice.line}",
+            ) from None
+        if tensor.layout is not torch.strided or tensor.is_nested:
+            if tensor.is_nested or not isinstance(out, Value) or out.sparse is None:
+                sparse.require_known(f"{choice.target} gives", tensor, recording.where())
+            sparse.hold(recording, tensor)
+        storage = storage_key(tensor)
+        if tensor.is_quantized and (
+            id(tensor) in arguments or not parent_of(recording, storage, given)
+        ):
+            out = quantized.rounded(recording.builder, out, tensor)
+        if id(tensor) in arguments:
+            entry = recording.live.find(tensor)
+            if entry is not None and changed(entry, tensor):
+                written.append((tensor, check(choice, tensor, out, path)))
+            continue  # the same tensor came back: it is bound already
+        value = check(choice, tensor, out, path)
+        if type(value) is Value or isinstance(value, Constant):
+            parent = parent_of(recording, storage, given)
+            if _is_known(recording, tensor, value):
+                pass  # the converter knows it from before: its memory is shared as it was
+            elif parent is None:
+                recording.live.bind(tensor, value, storage=storage)
+            elif value is parent.value and _same_place(tensor, parent()):
+                recording.live.alias(tensor, parent)
+            else:
+                step = step_of(choice, given, parent, path, real)
+                recording.live.bind(tensor, value, parent, step, storage)
+    if given.tensors and isinstance(real, torch.Tensor):
+        recording.copies.made(recording, choice.target, given.tensors[0], real)
+    for old, new in call.assigned:
+        for tensor, value in zip(given.tensors, given.values):
+            if value is old:
+                _require_apart(tensor)
+                written.append((tensor, check(choice, tensor, new, ("written",))))
+                break
+    for tensor, value in written:
+        write(recording, tensor, value)
+    if given.tensors:
+        require_nothing_written(recording, choice, given)
+
+
+def _is_known(recording: Recording, tensor: torch.Tensor, value: Value) -> bool:
+    """Whether a result is a tensor that is bound to this very value already."""
+    entry = recording.live.find(tensor)
+    if entry is None or changed(entry, tensor):
+        return False
+    return recording.value_of(tensor) is value
+
+
+def _same_place(tensor: torch.Tensor, other: torch.Tensor | None) -> bool:
+    """Whether two tensors are two objects for one piece of memory."""
+    return other is not None and geometry(tensor) == geometry(other)
+
+
+def require_structure(choice, real, outputs) -> None:
+    if isinstance(real, (list, tuple)) and not (
+        isinstance(outputs, (list, tuple)) and len(outputs) == len(real)
+    ):
+        got = len(outputs) if isinstance(outputs, (list, tuple)) else type(outputs).__name__
+        raise ConverterError(
+            f"the converter of {choice.target} ({choice.pack}) returned {got}, and the target "
+            f"returns {type(real).__name__} of {len(real)}",
+            why=f"converter: {choice.file}:{choice.line}",
+        )
+
+
+def require_nothing_written(recording: Recording, choice, given: Arguments) -> None:
+    for tensor in given.tensors:
+        entry = recording.live.find(tensor)
+        if entry is not None and changed(entry, tensor):
+            if isinstance(entry.value, Constant) and entry.value.name:
+                # A module that keeps statistics: the values that this call used were right.
+                entry.version = tensor._version
+                continue
+            raise Unsupported(
+                f"{choice.target} wrote to an argument, and its converter does not say what",
+                why=f"converter: {choice.file}:{choice.line}",
+                hint="say it in the converter: op.assign(x, new_value)",
+            )
+
+
+def _require_apart(tensor: torch.Tensor) -> None:
+    """That no two elements of a tensor that is written to are one and the same in memory."""
+    size, stride, _ = geometry(tensor)
+    if any(n > 1 and s == 0 for n, s in zip(size, stride)):
+        raise Unsupported(
+            "a part of an expanded tensor is written to, and with it every repetition of that part",
+            why="expand (and broadcast_to, meshgrid) show one element at several places",
+            hint="write to a copy: x.expand(...).clone()",
+        )

@@ -1,0 +1,85 @@
+"""The two doors of torch: where its functions, and its operators, hand themselves to a recording."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from ..errors import HxError
+from ..packs import targets
+from ..tensors import accounts, wrappers
+from ..tensors.liveness import COUNTED_LATER
+from .call import tensors_in
+from .recording import Recording
+
+
+class Door:
+    """What the two doors of torch share."""
+
+    level = ""
+
+    recording: Recording
+    _keys: dict[Any, Any]
+
+    def arrived(self, func, args: tuple, kwargs: dict) -> Any:
+        recording = self.recording
+        if recording.busy:
+            return func(*args, **kwargs)
+        key = self._keys.get(func)
+        if key is None:
+            key = self._keys[func] = targets.identify(func)
+        recording.busy = True
+        recording.written.clear()
+        if recording.beneath is not None and recording.beneath[1] != key:
+            recording.operators += 1
+        try:
+            kind = wrappers.among(args, kwargs) if recording.wraps else None
+            if kind is not None:
+                return wrappers.follow(recording, func, args, kwargs, kind, self)
+            result = recording.call(key, func, args, kwargs, self)
+            if self.level == "operator":
+                recording.live.counted_later(tensors_in([result]))
+                if recording.beneath is None:
+                    accounts.from_compiled(recording, key, func, args, result)
+            return result
+        except HxError as e:
+            if e.where is None:
+                e.where = recording.where()
+            raise
+        finally:
+            recording.busy = False
+            if self.level == "operator":
+                # PyTorch counts the write of an operator when its handler has returned.
+                for family in recording.written:
+                    for member in family.members:
+                        member.version = COUNTED_LATER
+
+
+class FunctionDoor(Door, TorchFunctionMode):
+    level = "function"
+
+    def __init__(self, recording: Recording) -> None:
+        TorchFunctionMode.__init__(self)
+        self.recording = recording
+        self._keys = {}
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        return self.arrived(func, args, kwargs or {})
+
+
+class OperatorDoor(Door, TorchDispatchMode):
+    level = "operator"
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # or PyTorch would import its compiler for the first call
+
+    def __init__(self, recording: Recording) -> None:
+        TorchDispatchMode.__init__(self)
+        self.recording = recording
+        self._keys = {}
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        return self.arrived(func, args, kwargs or {})

@@ -1,0 +1,63 @@
+"""Calls that depend on no input: they ran, and what they gave is a constant."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ..tensors.liveness import Entry, changed, storage_key
+from ..tensors.views import parent_of, replay, step_of, write
+from . import known
+from .call import Arguments, tensors_in
+
+if TYPE_CHECKING:
+    from .recording import Recording
+
+
+def fold(recording: Recording, key, choice, given: Arguments, run, written=()) -> Any:
+    """Nothing in it depends on an input: having run it is enough."""
+    result = run()
+    if known.in_place_base(key) in known.TURNS:
+        entry = recording.live.find(given.tensors[0])
+        if entry is not None:
+            recording.live.reform(entry, recording.written_constant(given.tensors[0]), None)
+    for tensor in written:
+        # An operator's write is not counted yet: it has to be told.
+        entry = recording.live.find(tensor)
+        if entry is not None:
+            constants_written(recording, entry, tensor)
+            recording.written.append(entry.family)
+    bind_constants(recording, result, given, choice)
+    return result
+
+
+def constants_written(recording: Recording, entry: Entry, tensor: torch.Tensor) -> None:
+    if entry.family.root.fixed:
+        recording.live.refresh(entry, recording.written_constant)
+    else:  # a corner of memory that holds traced values elsewhere
+        write(recording, tensor, recording.written_constant(tensor))
+
+
+def bind_constants(recording: Recording, result, given: Arguments, choice=None) -> None:
+    """What a call of constants returned is a constant, and so is what it wrote."""
+    for tensor in given.tensors:
+        entry = recording.live.find(tensor)
+        if entry is not None and changed(entry, tensor):
+            constants_written(recording, entry, tensor)
+    for path, tensor in tensors_in(result):
+        if recording.live.find(tensor) is not None:
+            continue
+        storage = storage_key(tensor)
+        parent = parent_of(recording, storage, given)
+        step = None
+        if parent is not None and choice is not None:
+            step = step_of(choice, given, parent, path, result)
+        if step is not None and parent is not None and not parent.value.is_constant:
+            # A constant-looking view of memory that holds traced values.
+            whole: Any = parent()
+            value = replay(recording, step, recording.value_of(whole))
+        else:
+            value = recording.constant(tensor)
+        parent = parent if step is not None else None
+        recording.live.bind(tensor, value, parent, step, storage)

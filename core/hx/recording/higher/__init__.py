@@ -1,0 +1,88 @@
+"""Functions that take functions: what those do becomes the subgraphs of one node.
+
+`torch.cond` is If, `while_loop` is Loop; `scan`, and what follows from it (`map`,
+`associative_scan`, `torch.vmap`), is Scan. Each function is recorded once into a graph of its own,
+which may read what the graph around it holds. Both branches are recorded, whichever is taken.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ...errors import HxError
+from ..recording import Recording
+from .branch import cond, taken
+from .functional import functional_call, refused, vmap
+from .loop import while_loop
+from .scan import associative_scan, map_op, mapped, scan, scan_op
+
+
+def _table() -> dict[Any, Callable]:
+    from torch import _higher_order_ops as higher
+    from torch._functorch import eager_transforms
+    from torch._functorch import vmap as functorch
+    from torch.nn.utils import stateless
+
+    wanted = [
+        (higher, "cond", cond),
+        (higher, "while_loop", while_loop),
+        (higher, "scan", scan),
+        (higher, "map", mapped),
+        (higher, "associative_scan", associative_scan),
+        (functorch, "vmap_impl", vmap),
+        (stateless, "_functional_call", functional_call),
+        (eager_transforms, "grad_and_value_impl", refused("torch.func.grad")),
+        (eager_transforms, "_vjp_with_argnums", refused("torch.func.vjp")),
+        (eager_transforms, "_jvp_with_argnums", refused("torch.func.jvp")),
+        (torch.autograd, "grad", refused("torch.autograd.grad")),
+        (torch.autograd, "backward", refused("torch.Tensor.backward")),
+    ]
+    # Not every version of PyTorch has them all.
+    found = ((getattr(owner, name, None), do) for owner, name, do in wanted)
+    return {function: do for function, do in found if isinstance(function, types.FunctionType)}
+
+
+# The operators beneath, as a module that torch.export made calls them.
+OPERATORS: dict[str, Callable] = {
+    "higher_order::cond": cond,
+    "higher_order::while_loop": while_loop,
+    "higher_order::scan": scan_op,
+    "higher_order::map_impl": map_op,
+}
+
+
+def hooks(recording: Recording) -> dict[Any, Callable]:
+    """What to hook of plain Python functions: function -> handler."""
+    return {function: _hook(recording, do) for function, do in _table().items()}
+
+
+def _hook(recording: Recording, do: Callable) -> Callable:
+    def hook(original, args, kwargs):
+        if recording.busy:
+            return taken(*args, **kwargs) if do is cond else original(*args, **kwargs)
+        try:
+            return do(recording, original, args, kwargs)
+        except HxError as e:
+            if e.where is None:
+                e.where = recording.where()
+            raise
+
+    return hook
+
+
+def arrived(do: Callable) -> Callable:
+    """The same for what arrives at a door of torch."""
+
+    def action(recording, key, func, args, kwargs, door):
+        recording.busy = False
+        try:
+            with door:
+                return do(recording, func, args, kwargs)
+        finally:
+            recording.busy = True
+
+    return action

@@ -1,0 +1,67 @@
+"""What torch.func has: vmap is Scan; what differentiates is refused."""
+
+from __future__ import annotations
+
+from builtins import len  # their own: `world` hooks those of the model
+from collections.abc import Callable
+
+from torch.utils import _pytree as pytree
+
+from ...errors import Unsupported
+from ..recording import Recording
+from .part import Higher, named
+from .scan import each
+
+
+def vmap(recording: Recording, original, args, kwargs):
+    """Slice by slice, which is what vmap means, whatever the function does."""
+    from torch._functorch import vmap as functorch
+
+    func, in_dims, out_dims, randomness, _, *given = args
+    call = Higher(recording, "torch.vmap")
+    if randomness == "different":
+        call.refuse("random numbers of its own for every slice")
+    _, places, flat, form = functorch._process_batched_inputs(in_dims, tuple(given), func)
+    moving = [i for i, axis in enumerate(places) if axis is not None]
+    xs = [flat[i] if places[i] == 0 else flat[i].movedim(places[i], 0) for i in moving]
+
+    def function(*slices):
+        own = list(flat)
+        for i, tensor in zip(moving, slices):
+            own[i] = tensor
+        return func(*pytree.tree_unflatten(own, form), **kwargs)
+
+    result = each(call, function, xs)
+    leaves, spec = pytree.tree_flatten(result)
+    if isinstance(out_dims, int):
+        axes = [out_dims] * len(leaves)
+    else:
+        axes = pytree.tree_leaves(out_dims)
+    if len(axes) != len(leaves) or any(axis is None for axis in axes):
+        call.refuse("out_dims has to name an axis for every output")
+    moved = [t if axis == 0 else t.movedim(0, axis) for t, axis in zip(leaves, axes)]
+    return pytree.tree_unflatten(moved, spec)
+
+
+def functional_call(recording: Recording, original, args, kwargs):
+    """PyTorch refuses it while tracing, and model libraries have to hear that this is tracing."""
+    from torch.nn.utils import stateless
+
+    module, tensors, given, words, tie, strict = named(
+        args, kwargs, module=..., parameters_and_buffers=..., args=None, kwargs=None,
+        tie_weights=True, strict=False,
+    )  # fmt: skip
+    given = () if given is None else given if isinstance(given, tuple) else (given,)
+    with stateless._reparametrize_module(module, tensors, tie_weights=tie, strict=strict):
+        return module(*given, **(words or {}))
+
+
+def refused(target: str) -> Callable:
+    def hook(recording: Recording, original, args, kwargs):
+        raise Unsupported(
+            f"{target} differentiates, and a graph for inference has no gradients",
+            where=recording.where(),
+            hint="compute the derivative by hand, or leave it out of forward",
+        )
+
+    return hook

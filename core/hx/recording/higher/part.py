@@ -1,0 +1,189 @@
+"""A function that the model passes to another, recorded into a graph of its own."""
+
+from __future__ import annotations
+
+import contextlib
+from builtins import len  # their own: `world` hooks those of the model
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import _disable_current_modes
+
+from ...errors import Unaccounted, Unsupported
+from ...sizes import dims
+from ...sizes.polynomials import Atom, Poly
+from ...tensors.values import Body, Node, Value
+from ..recording import Recording
+
+
+@dataclass
+class Part:
+    """What a function of the model returned when it was recorded into a graph of its own."""
+
+    leaves: list[Any]  # tensors, numbers and None
+    spec: Any
+    values: list[Value | None]  # of each leaf that a graph can hold
+    nodes: list[Node]
+
+    def body(self, inputs: Sequence[Value] = (), first: Sequence[Value] = ()) -> Body:
+        return Body(list(inputs), [*first, *(v for v in self.values if v is not None)], self.nodes)
+
+
+class Higher:
+    """One call of such a function, on its way into the graph."""
+
+    def __init__(self, recording: Recording, target: str) -> None:
+        self.recording = recording
+        self.builder = recording.builder
+        self.target = target
+        self.origin = recording.origin(target, "hx")
+
+    # Recording.
+
+    def part(self, function: Callable[[], Any]) -> Part:
+        """Records what a function does into nodes of its own."""
+        recording, builder = self.recording, self.builder
+        self._read_all()
+        outer, builder.nodes = builder.nodes, []
+        kept = builder.sizes.scope()
+        live = recording.live
+        around, live.around = live.around, set(live.families.values())
+        try:
+            leaves, spec = pytree.tree_flatten(function())
+            with self.engine():
+                values = [self.value(leaf) for leaf in leaves]
+            return Part(leaves, spec, values, builder.nodes)
+        finally:
+            builder.nodes = outer
+            builder.sizes.restore(kept)
+            self._leave_inside(live.around)
+            live.around = around
+
+    def _read_all(self) -> None:
+        """What was written to is read now: worked out inside, it would be unknown outside."""
+        recording = self.recording
+        for entry in list(recording.live.entries.values()):
+            tensor = entry()
+            if tensor is not None and entry.generation != entry.family.generation:
+                try:
+                    with self.engine():
+                        recording.value_of(tensor)
+                except Unaccounted:
+                    continue  # whoever reads it will be told
+
+    def _leave_inside(self, around: set) -> None:
+        """What was made inside and still lives has no value in the graph around."""
+        live = self.recording.live
+        for entry in list(live.entries.values()):
+            tensor = entry()
+            if tensor is not None and entry.family not in around and not entry.value.is_constant:
+                live.leave(tensor)
+
+    @contextlib.contextmanager
+    def engine(self) -> Iterator[None]:
+        """`with self.engine():` calls of torch are the engine's own."""
+        recording, builder = self.recording, self.builder
+        busy, recording.busy = recording.busy, True
+        outer, builder.origin = builder.origin, self.origin
+        try:
+            with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+                yield
+        finally:
+            recording.busy, builder.origin = busy, outer
+
+    def value(self, leaf: Any) -> Value | None:
+        if leaf is None:
+            return None
+        if isinstance(leaf, torch.Tensor):
+            return self.recording.value_of(leaf)
+        if isinstance(leaf, (bool, int, float)):
+            return self.recording.as_output(leaf)
+        raise Unsupported(
+            f"{self.target}: a function returns a {type(leaf).__name__}, which a graph cannot hold",
+            where=self.recording.where(),
+        )
+
+    def input(self, like: Value, real: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
+        """A tensor for a function to be called with; its value is an input of the body."""
+        made = real.detach().clone()
+        self.recording.live.bind(made, self.builder.value(like.dtype, shape))
+        return made
+
+    # Results.
+
+    def bind(
+        self, real: torch.Tensor, value: Value, shape: Sequence[int | None] | None
+    ) -> torch.Tensor:
+        """A real result as the tensor that the model gets: no view of anything else."""
+        made = real.detach().clone()
+        told: list[int | None] = list(shape) if shape is not None else [None] * made.dim()
+        value.sized(
+            dims.Dim.leaf(value, axis, n) if size is None else size
+            for axis, (size, n) in enumerate(zip(told, made.shape))
+        )
+        self.recording.live.bind(made, value)
+        return made
+
+    def outside(self, n: int, nodes: list[Node]) -> int | None:
+        """A size of a body's output, if the graph around can compute it too."""
+        if not isinstance(n, dims.Dim):
+            return int(n)
+        inside = {id(o) for node in nodes for o in node.outputs}
+        return None if _reaches(n.poly, inside) else n
+
+    def refuse(self, what: str, hint: str = "") -> None:
+        raise Unsupported(f"{self.target}: {what}", where=self.recording.where(), hint=hint)
+
+    def done(self) -> None:
+        converted = self.recording.converted
+        converted[self.target] = converted.get(self.target, 0) + 1
+
+    def real(self, function: Callable[[], Any]) -> Any:
+        """What really comes out: PyTorch's own answer, which nobody records.
+
+        No door may be there, either: its own operators of this kind ask whether one is.
+        """
+        with self.engine(), _disable_current_modes():
+            return function()
+
+
+def _reaches(x: Any, inside: set[int]) -> bool:
+    """Whether a size was computed from a value that is known inside of a body alone."""
+    if isinstance(x, Poly):
+        return any(_reaches(atom, inside) for mono in x.terms for atom in mono)
+    if isinstance(x, Atom):
+        return any(_reaches(a, inside) for a in x.args)
+    return isinstance(x, Value) and id(x) in inside
+
+
+def kind(value: Value) -> tuple:
+    return value.dtype, value.rank
+
+
+def result_of(call: Higher, leaf: Any, value: Value, shape: Sequence[int | None] | None) -> Any:
+    if isinstance(leaf, torch.Tensor):
+        return call.bind(leaf, value, shape)
+    value.sized(())
+    if isinstance(leaf, int) and not isinstance(leaf, bool):
+        return dims.dim(Poly.of(Atom("item", (value,), int(leaf))))
+    return call.refuse(f"a function returns a {type(leaf).__name__}, and not a tensor")
+
+
+def check_carried(call: Higher, states: Sequence[Value], ends: Sequence[Value | None]) -> None:
+    """That what goes round keeps its form."""
+    if len(states) != len(ends):
+        call.refuse(f"{len(states)} tensors are carried, and the function returns {len(ends)}")
+    for state, end in zip(states, ends):
+        if end is None or kind(end) != kind(state):
+            call.refuse("what is carried changes its dtype or rank from step to step")
+        elif tuple(map(dims.plain, end.shape or ())) != tuple(map(dims.plain, state.shape or ())):
+            call.refuse("what is carried changes its shape from step to step")
+
+
+def named(args: tuple, kwargs: dict, /, **parameters: Any) -> list[Any]:
+    """Arguments in the order of the parameters, with their defaults."""
+    given = {**parameters, **dict(zip(parameters, args)), **kwargs}
+    return [given[name] for name in parameters]

@@ -1,0 +1,76 @@
+"""Whose line is running: the innermost frame that is neither PyTorch's, nor hx's, nor a pack's."""
+
+from __future__ import annotations
+
+import sys
+from builtins import len  # its own: `world` hooks that of the model
+from pathlib import Path
+from types import CodeType, FrameType, FunctionType
+from typing import Any
+
+import torch
+
+_HERE = Path(__file__).parents[1]
+_THEIRS = (Path(torch.__file__).parent, _HERE)
+# Code has the name under which it was found, which may lead there through a link.
+_MACHINERY = tuple({f"{p}/" for path in _THEIRS for p in (path, path.resolve())})
+_DEMO = str(_HERE / "demo.py")
+_ALSO = ("<frozen", "<string>", "contextlib.py", "functools.py")
+
+
+class Frames:
+    """Finds the user's frame, remembering per code object which side it is on."""
+
+    def __init__(self, converters: tuple[str, ...] = ()) -> None:
+        self._skip: dict[CodeType, bool] = {}
+        self._outer: set[int] = set()  # ids of the code that called the export
+        # For each module that runs, whose line called it, once somebody asked; and the code of the
+        # frame that all its calls have around them.
+        self.callers: list[FrameType | None] = []
+        self.module_code: CodeType | None = None
+        self.visited: list[tuple[CodeType, dict[str, Any]]] = []  # the model's, with its globals
+        self._prefixes = _MACHINERY + tuple(converters)
+
+    def begin(self) -> None:
+        """The model is about to be called: what runs now is not a part of it."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:
+            self._outer.add(id(frame.f_code))
+            frame = frame.f_back
+
+    def inside(self) -> FrameType | None:
+        """The user's frame, while one of the model's runs."""
+        frame = self.user(2)
+        return None if frame is None or id(frame.f_code) in self._outer else frame
+
+    def _machinery(self, code: CodeType) -> bool:
+        if any(isinstance(c, FunctionType) for c in code.co_consts):
+            return True  # a hooked function, which `patching` gave other code
+        name = code.co_filename
+        if name == _DEMO:
+            return False  # a model like any other, though hx ships it
+        return name.startswith((*self._prefixes, *_ALSO[:2])) or name.endswith(_ALSO[2:])
+
+    def user(self, depth: int = 1) -> FrameType | None:
+        frame: FrameType | None = sys._getframe(depth)
+        skip, callers = self._skip, self.callers
+        passed = 0
+        while frame is not None:
+            code = frame.f_code
+            machinery = skip.get(code)
+            if machinery is None:
+                machinery = skip[code] = self._machinery(code)
+                if not machinery and id(code) not in self._outer:
+                    self.visited.append((code, frame.f_globals))
+            if not machinery:
+                break
+            if code is self.module_code and passed < len(callers):
+                passed += 1
+                known = callers[-passed]
+                if known is not None:
+                    frame = known
+                    break
+            frame = frame.f_back
+        if passed:
+            callers[-passed:] = [frame] * passed
+        return frame

@@ -1,0 +1,160 @@
+"""A call that is about to be recorded: which model, with what, and how its inputs are called."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from ..errors import UsageError
+from ..sizes import dynamic as dynamic_axes
+from ..tensors import structures
+from ..weights.slim import Slim, plan
+from ..world import shallow
+from . import callables, heard, scripted
+from .roots import root_of
+
+
+@dataclass
+class Prepared:
+    """Nested arguments, and their tensors by input name."""
+
+    model: Any
+    args: tuple
+    kwargs: dict[str, Any]
+    names: list[str]
+    tensors: dict[str, torch.Tensor]
+    dynamic: dynamic_axes.Axes
+    root: torch.nn.Module  # the model, or what holds the modules that it reaches
+    slim: Slim | None = None  # how it runs without its weights
+    dry: bool = False  # nothing is going to be written
+    yes: heard.Yes = heard.FIRST  # the questions of the model that are answered with yes
+    asked: set[str] = field(default_factory=set)  # those that it asked in any recording
+
+    @property
+    def hollow(self) -> bool:
+        """Whether some of its weights are elsewhere while it is recorded."""
+        return self.slim is not None and self.slim.hollow
+
+    @property
+    def size(self) -> int:
+        """The bytes of the model's parameters."""
+        return sum(
+            tensor.numel() * tensor.element_size()
+            for _, module in shallow.walk(self.root)
+            for tensor in shallow.parameters(module).values()
+        )
+
+    def with_tensors(self, tensors: Mapping[str, torch.Tensor]) -> tuple[tuple, dict[str, Any]]:
+        """The arguments with other tensors in place of the recorded ones."""
+        left = iter(self.names)
+
+        def put(name: str, leaf: Any) -> Any:
+            return tensors[next(left)] if isinstance(leaf, torch.Tensor) else structures.own(leaf)
+
+        args = tuple(structures.replace(a, put) for a in self.args)
+        kwargs = {k: structures.replace(v, put) for k, v in self.kwargs.items()}
+        return args, kwargs
+
+
+def prepare(
+    model: Any,
+    args: Any,
+    kwargs: Mapping[str, Any] | None,
+    input_names: Sequence[str] | None,
+    dynamic: Mapping[str, Any] | None,
+    axes: Callable,
+    *,
+    weights: Any = None,
+    dtype: Any = None,
+    dry: bool = False,
+) -> Prepared:
+    model = _unwrapped(model)
+    root = root_of(model)
+    slim = plan(root, weights, dtype, whole=not dry)
+    if isinstance(args, torch.Tensor) or not isinstance(args, (tuple, list)):
+        args = (args,)
+    args, kwargs = tuple(args), dict(kwargs or {})
+    if slim is not None:
+        args = tuple(structures.replace(a, slim.given) for a in args)
+        kwargs = {k: structures.replace(v, slim.given) for k, v in kwargs.items()}
+    pairs = _flat(model, args, kwargs)
+    found = [(n, leaf) for n, leaf in pairs if isinstance(leaf, torch.Tensor)]
+    names = structures.unique([n for n, _ in found])
+    if input_names is not None:
+        if len(input_names) != len(names):
+            raise UsageError(
+                f"input_names has {len(input_names)} names, and the call has {len(names)} "
+                f"tensors: {', '.join(names)}"
+            )
+        if len(set(input_names)) != len(input_names):
+            raise UsageError(f"input_names repeats a name: {', '.join(input_names)}")
+        names = list(input_names)
+    tensors = {n: t for n, (_, t) in zip(names, found)}
+    return Prepared(model, args, kwargs, names, tensors, axes(dynamic, tensors), root, slim, dry)
+
+
+def _unwrapped(model: Any) -> Any:
+    """A compiled module is its original; one that has no weights yet cannot be run."""
+    original = getattr(model, "_orig_mod", None)
+    if isinstance(original, torch.nn.Module):
+        model = original
+    if not callable(model):
+        raise UsageError(
+            f"{type(model).__name__} cannot be called",
+            hint="pass a torch.nn.Module or a function of tensors",
+        )
+    for path, module in shallow.walk(root_of(model)):
+        if isinstance(module, torch.nn.modules.lazy.LazyModuleMixin) and (
+            module.has_uninitialized_params()  # type: ignore[misc]
+        ):
+            raise UsageError(
+                f"{path or 'the model'} has parameters that are not initialized yet",
+                hint="run the model once on an example before exporting it",
+            )
+    return model
+
+
+def flat_inputs(model: Any, args: tuple, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Every leaf of a call by its flat name, tensors and others."""
+    pairs = _flat(model, args, kwargs)
+    return dict(zip(structures.unique([n for n, _ in pairs]), (leaf for _, leaf in pairs)))
+
+
+def _flat(model: Any, args: tuple, kwargs: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    pairs: list[tuple[str, Any]] = []
+    for name, value in _named(model, args, dict(kwargs)):
+        pairs.extend(structures.leaves(value, name))
+    return pairs
+
+
+def parameters_of(model: Any) -> list[inspect.Parameter]:
+    function = model.forward if isinstance(model, torch.nn.Module) else model
+    function = callables.python_of(function) or function
+    if isinstance(function, (torch._C.ScriptMethod, torch._C.ScriptFunction)):
+        return scripted.parameters_of(function)
+    try:
+        return list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return []
+
+
+def _named(model: Any, args: tuple, kwargs: dict) -> list[tuple[str, Any]]:
+    """Arguments with the names of forward's parameters."""
+    parameters = parameters_of(model)
+    out = []
+    rest = None
+    for i, value in enumerate(args):
+        if rest is None and i < len(parameters):
+            p = parameters[i]
+            if p.kind is p.VAR_POSITIONAL:
+                rest = (p.name, i)
+            elif p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD):
+                out.append((p.name, value))
+                continue
+        name, first = rest or ("input", 0)
+        out.append((f"{name}_{i - first}", value))
+    return out + list(kwargs.items())

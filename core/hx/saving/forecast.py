@@ -1,0 +1,66 @@
+"""Which weights the file is going to begin with, as far as the nodes recorded so far tell.
+
+They are those that the nodes read, in that order: but a weight that the next node has a part in
+(see `batchnorm`) waits for that node.
+"""
+
+from __future__ import annotations
+
+import functools
+
+from ..graph import batchnorm, transposed
+from ..tensors.values import Constant, Node
+from ..weights import contents
+from ..weights.contents import Content, Held
+from . import wire
+from .ahead import Ahead
+
+
+class Forecast:
+    """Puts the weights of the nodes that it is told of where they can be written ahead."""
+
+    def __init__(self, ahead: Ahead) -> None:
+        self._ahead = ahead
+        self._layer: Node | None = None  # whose weights the next node may have a part in
+        self._put: dict[int, Constant] = {}  # by id
+
+    def node(self, node: Node | None) -> None:
+        """The next node; None when there is none."""
+        layer, self._layer = self._layer, None
+        if layer is not None:
+            self._read(layer, node if node is not None and batchnorm.fits(layer, node) else None)
+        if node is not None and batchnorm.is_layer(node):
+            self._layer = node
+        elif node is not None:
+            self._read(node)
+
+    def _read(self, node: Node, norm: Node | None = None) -> None:
+        for place, value in enumerate(node.inputs):
+            if not isinstance(value, Constant) or id(value) in self._put:
+                continue
+            tensor = value.tensor
+            if not wire.is_early(value.name, tensor) or not tensor.is_cpu:
+                continue
+            self._put[id(value)] = value
+            turned = transposed.content(node) if transposed.is_one(node) else None
+            if turned is not None:
+                self._ahead.put(
+                    value, transposed.name_of(value), functools.partial(_as_it_is, turned)
+                )
+            elif norm is not None and place == 1:
+                name = batchnorm.folded_name(value.name)
+                self._ahead.put(value, name, functools.partial(_folded, node, norm))
+            else:  # the tensor as it is: a write may give the constant another one
+                self._ahead.put(value, value.name, functools.partial(_as_it_is, Held(tensor)))
+
+
+def _as_it_is(content: Content) -> Content:
+    return content
+
+
+def _folded(layer: Node, norm: Node) -> Content:
+    """Made where it is written: by the thread."""
+    made = batchnorm.folded(layer, norm) or layer
+    weight = made.inputs[1]
+    assert isinstance(weight, Constant)
+    return contents.of(weight)

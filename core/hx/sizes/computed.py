@@ -1,0 +1,220 @@
+"""Sizes inside the graph: computes a Dim again from the tensors that it came from."""
+
+from __future__ import annotations
+
+from builtins import len  # their own: `world` hooks those of the model
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ..tensors.values import Value
+from .dims import Dim, DimFloat
+from .polynomials import Atom, Poly, factors_of, never_negative
+
+if TYPE_CHECKING:
+    from ..graph.builder import Builder
+
+
+class Sizes:
+    """Writes the nodes that compute sizes, each once. A size is a one-element int64 vector."""
+
+    def __init__(self, builder: Builder) -> None:
+        self.builder = builder
+        self.named: dict[str, tuple[Value, int]] = {}  # "batch" -> (input, axis)
+        self._known: dict[Any, Value] = {}
+        self._log: list[Any] = []
+
+    def mark(self) -> int:
+        return len(self._log)
+
+    def forget(self, mark: int) -> None:
+        """Takes back what was written since `mark`: its nodes are gone."""
+        for key in self._log[mark:]:
+            self._known.pop(key, None)
+        del self._log[mark:]
+
+    def _keep(self, key, value: Value) -> Value:
+        self._known[key] = value
+        self._log.append(key)
+        return value
+
+    def scope(self) -> dict:
+        """Enters a subgraph: what it computes is not seen outside."""
+        kept = self._known
+        self._known = dict(kept)
+        return kept
+
+    def restore(self, kept: dict) -> None:
+        self._known = kept
+
+    def _emit(self, op: str, *inputs, **attributes) -> Value:
+        return self.builder.emit(op, list(inputs), attributes)[0]
+
+    def vector(self, sizes) -> Value:
+        """An int64 vector of ints and Dims."""
+        items = [n if type(n) is Dim else int(n) for n in sizes]
+        if not any(type(n) is Dim for n in items):
+            return self.builder.number(items, torch.int64)
+        key = ("vector", tuple(n.poly if type(n) is Dim else n for n in items))
+        found = self._known.get(key)
+        if found is None:
+            parts = list(self._parts(items))
+            found = parts[0] if len(parts) == 1 else self._emit("Concat", *parts, axis=0)
+            # A copy of the value would lose what is in it: the elements belong to this node.
+            found.elements = tuple(items)
+            self._keep(key, found)
+        return found
+
+    def _parts(self, items):
+        """Runs of numbers as one constant, runs of axes of one value as one Shape node."""
+        i = 0
+        while i < len(items):
+            end = i + 1
+            if type(items[i]) is not Dim:
+                while end < len(items) and type(items[end]) is not Dim:
+                    end += 1
+                yield self.builder.number(items[i:end], torch.int64)
+            else:
+                leaf = self._leaf(items[i].poly)
+                if leaf is None:
+                    yield self.size(items[i].poly)
+                else:
+                    value, axis = leaf
+                    while end < len(items) and type(items[end]) is Dim:
+                        if self._leaf(items[end].poly) != (value, axis + end - i):
+                            break
+                        end += 1
+                    yield self._shape(value, axis, axis + end - i)
+            i = end
+
+    def _leaf(self, poly: Poly) -> tuple[Value, int] | None:
+        if len(poly.terms) != 1:
+            return None
+        ((mono, c),) = poly.terms.items()
+        atoms, c = factors_of(mono, c)
+        if c != 1 or len(atoms) != 1 or atoms[0].kind != "size":
+            return None
+        return self._source(atoms[0])
+
+    def _source(self, atom: Atom) -> tuple[Value, int]:
+        source, axis = atom.args
+        return self.named[source] if isinstance(source, str) else (source, axis)
+
+    def _shape(self, value: Value, start: int, end: int) -> Value:
+        key = ("shape", value, start, end)
+        found = self._known.get(key)
+        if found is None:
+            whole = start == 0 and value.shape is not None and end == value.rank
+            bounds = {} if whole else {"start": start, "end": end}
+            found = self._keep(key, self._emit("Shape", value, **bounds))
+        return found
+
+    def size(self, poly: Poly) -> Value:
+        """A polynomial, as a one-element vector."""
+        constant = poly.constant
+        if constant is not None:
+            return self.builder.number([constant], torch.int64)
+        found = self._known.get(poly)
+        if found is None:
+            found = self._keep(poly, self._sum(poly))
+            found.elements = (Dim(poly),)
+        return found
+
+    def _sum(self, poly: Poly) -> Value:
+        plus: list[Value] = []
+        minus: list[Value] = []
+        for mono, c in sorted(
+            poly.terms.items(), key=lambda t: (not t[0], str(t[0][:1]), len(t[0]))
+        ):
+            (plus if c > 0 else minus).append(self._term(mono, abs(c)))
+        total = plus[0] if plus else self.builder.number([0], torch.int64)
+        for term in plus[1:]:
+            total = self._emit("Add", total, term)
+        for term in minus:
+            total = self._emit("Sub", total, term)
+        return total
+
+    def _term(self, mono, c: int) -> Value:
+        if not mono:
+            return self.builder.number([c], torch.int64)
+        atoms, c = factors_of(mono, c)
+        factors = [self._atom(a) for a in atoms]
+        if c != 1:
+            factors.append(self.builder.number([c], torch.int64))
+        total = factors[0]
+        for factor in factors[1:]:
+            total = self._emit("Mul", total, factor)
+        return total
+
+    def _atom(self, atom: Atom) -> Value:
+        found = self._known.get(atom)
+        if found is None:
+            found = self._keep(atom, self._compute(atom))
+        return found
+
+    def _compute(self, atom: Atom) -> Value:
+        kind, args = atom.kind, atom.args
+        if kind == "size":
+            value, axis = self._source(atom)
+            return self._shape(value, axis, axis + 1)
+        if kind == "item":
+            return self._flat(args[0], torch.int64)
+        if kind == "part":
+            return self._emit(
+                "Div", self._atom(args[0]), self.builder.number([args[1]], torch.int64)
+            )
+        if kind in ("floor", "ceil", "round", "trunc"):
+            x = self.float(args[0])
+            if kind != "trunc":
+                x = self._emit(kind.capitalize(), x)
+            return self.builder.cast(x, torch.int64)
+        a, b = map(self.size, args)
+        if kind == "div":
+            if never_negative(args[0]) and never_negative(args[1]):
+                return self._emit("Div", a, b)
+            # ONNX divides integers towards zero, Python towards minus infinity.
+            return self._emit("Div", self._emit("Sub", a, self._emit("Mod", a, b)), b)
+        return self._emit({"mod": "Mod", "min": "Min", "max": "Max", "pow": "Pow"}[kind], a, b)
+
+    def _flat(self, value: Value, dtype) -> Value:
+        flat = self._emit("Reshape", value, [1]) if value.rank != 1 else value
+        return self.builder.cast(flat, dtype)
+
+    def float(self, atom: Atom) -> Value:
+        """A float expression, as a one-element vector of doubles."""
+        found = self._known.get(("float", atom))
+        if found is None:
+            found = self._keep(("float", atom), self._float(atom))
+        return found
+
+    def _float(self, atom: Atom) -> Value:
+        kind, args = atom.kind, atom.args
+        if kind == "fnum":
+            return self.builder.number([args[0]], torch.float64)
+        if kind == "int":
+            return self.builder.cast(self.size(args[0]), torch.float64)
+        if kind == "item":
+            return self._flat(args[0], torch.float64)
+        op = {
+            "fadd": "Add",
+            "fmul": "Mul",
+            "fdiv": "Div",
+            "fpow": "Pow",
+            "fmin": "Min",
+            "fmax": "Max",
+            "flog": "Log",
+            "fexp": "Exp",
+        }
+        return self._emit(op[kind], *map(self.float, args))
+
+    def scalar(self, x: Dim | DimFloat, dtype: torch.dtype) -> Value:
+        """A size as a scalar of a dtype."""
+        key = ("scalar", dtype, x.poly if isinstance(x, Dim) else x.expr)
+        found = self._known.get(key)
+        if found is None:
+            vector = self.size(x.poly) if isinstance(x, Dim) else self.float(x.expr)
+            found = self._emit("Squeeze", self.builder.cast(vector, dtype), [0])
+            if isinstance(x, Dim) and dtype == torch.int64:
+                found.elements = (x,)
+            self._keep(key, found)
+        return found

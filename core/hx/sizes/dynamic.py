@@ -1,0 +1,219 @@
+"""`dynamic=`: which sizes may change, in the forms that people write it."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..errors import UsageError
+from ..inputs.grammar import LIMITS, Limits, within
+
+_LIMITED = re.compile(rf"\s*(\w+)\s*({LIMITS}+)")
+_TERM = re.compile(r"(?:(\d+)\s*\*\s*)?([^\W\d]\w*)|(\d+)")  # 8*h, h or 1
+
+
+class Axes(dict[str, dict[int, str]]):
+    """{input: {axis: name}}, and between what some of the names stay."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.limits: dict[str, Limits] = {}
+
+
+def axes(given: Mapping[str, Any] | None, inputs: Mapping[str, Any]) -> Axes:
+    """{input: {axis: name}} of `dynamic=`, checked against the tensors that are inputs.
+
+    Takes {"x": {0: "batch"}}, {"x": [0, 2]}, {"x": "batch"} and {"x": {0: None}} (a name is made),
+    the form of torch.export ({"x": {0: Dim("batch")}}, {"x": [Dim.AUTO, None]}, and specifications
+    in the order of the inputs), and dicts and lists that are nested as the arguments are.
+    A size may be a sum of others: {"mask": {1: "past + 1"}}, or {"image": {2: "8*h"}}. It may have
+    limits, in the file's own words ({"x": {1: "s>=4<=512"}}) or in those of torch.export
+    (Dim("s", min=4, max=512)), and be a multiple: "h%8", or 8 * Dim("h") where no axis is "h".
+    """
+    out = Axes()
+    said = list(_said(given, inputs))
+    parts = _parts({word for *_, word, _ in said})
+    if isinstance(given, Axes):
+        out.limits.update(given.limits)
+    sizes: dict[str, tuple[int, str]] = {}
+    sums: list[tuple[str, int, str, int]] = []
+    for name, axis, word, limit in said:
+        shape = tuple(inputs[name].shape)
+        if type(axis) is not int or not -len(shape) <= axis < len(shape):
+            raise UsageError(
+                f"dynamic= names axis {axis!r} of {name}, which has {len(shape)} axes",
+                hint=f"its shape is {list(shape)}: axes 0 to {len(shape) - 1}",
+            )
+        axis %= len(shape)
+        if axis in out.get(name, ()):
+            raise UsageError(f"dynamic= says twice what axis {axis} of {name} is")
+        word = word or f"{name}_{axis}"
+        if word in parts:
+            word, step = parts[word]
+            limit = limit.and_also(Limits(step=step))
+        if is_sum(word) and all(map(_TERM.fullmatch, _terms(word))):
+            word = " + ".join(_terms(word))
+            sums.append((name, axis, word, shape[axis]))
+            out.setdefault(name, {})[axis] = word
+            continue
+        if not word.isidentifier():
+            raise UsageError(
+                f"{word!r} cannot be the name of a size",
+                hint="a letter, then letters, digits and underscores: batch, seq_len",
+            )
+        size, first = sizes.setdefault(word, (shape[axis], name))
+        if size != shape[axis]:
+            raise UsageError(
+                f"{word!r} is {size} in {first} and {shape[axis]} in {name}",
+                why="one name means one size",
+                hint="give the two sizes different names, or inputs that agree",
+            )
+        out.setdefault(name, {})[axis] = word
+        if limit != Limits():
+            out.limits[word] = limit.and_also(out.limits.get(word, Limits()))
+    known = {word: size for word, (size, _) in sizes.items()}
+    _check_sums(sums, known)
+    for word, limit in out.limits.items():
+        if not limit.hold(known[word]):
+            raise UsageError(
+                f"{word} is {known[word]} in {sizes[word][1]}, outside of its limits: "
+                + limit.told(word),
+                hint="give inputs that are within them",
+            )
+    return out
+
+
+def _said(given: Any, inputs: Mapping[str, Any]) -> Iterator[tuple[str, Any, str, Limits]]:
+    """(input, axis, word or "" for one that is made, limits) of all that is said."""
+    for name, which in _by_input(given, inputs):
+        for axis, label in _pairs(name, which):
+            word = "" if label is None else str(getattr(label, "__name__", label))
+            yield name, axis, *_limited(word, label)
+
+
+def _limited(word: str, label: Any) -> tuple[str, Limits]:
+    """The name without its limits, and these."""
+    found = _LIMITED.fullmatch(word)
+    if found:
+        return found[1], within(found[2])
+    low, high = getattr(label, "min", None), getattr(label, "max", None)
+    low = low if type(low) is int and low > 1 else 0
+    return word, Limits(low, high if type(high) is int and high < 2**31 else None)
+
+
+def _parts(words: set[str]) -> dict[str, tuple[str, int]]:
+    """{"8*h": ("h", 8)}: what is so many times a size that no axis has is a multiple.
+
+    The axis itself then has the name. Not where the same is in it several times: each of these
+    would be another size.
+    """
+    terms = {word: _TERM.fullmatch(word.strip()) for word in words}
+    times = {word: (t[2], int(t[1])) for word, t in terms.items() if t and t[1] and int(t[1])}
+    of = [name for name, _ in times.values()]
+    used = {t[2] for word in words if "+" in word for t in _TERM.finditer(word)}
+    return {
+        word: (name, n)
+        for word, (name, n) in times.items()
+        if name not in words and name not in used and of.count(name) == 1
+    }
+
+
+def _terms(word: str) -> list[str]:
+    return [term.strip() for term in word.split("+")]
+
+
+def is_sum(word: str) -> bool:
+    """Whether a size is made of others, and needs no name of its own."""
+    return "+" in word or "*" in word
+
+
+def total(word: str, sizes: Mapping[str, Any]) -> Any:
+    """What a size is when the named ones are `sizes` (ints, or Dims)."""
+    out: Any = 0
+    for times, name, number in _TERM.findall(word):
+        out = (sizes[name] * int(times or 1) if name else int(number)) + out
+    return out
+
+
+def _check_sums(sums: list[tuple[str, int, str, int]], sizes: dict[str, int]) -> None:
+    for name, axis, word, size in sums:
+        for _, term, _ in _TERM.findall(word):
+            if term and term not in sizes:
+                raise UsageError(
+                    f"dynamic= says that axis {axis} of {name} is {word}, and no axis is {term}",
+                    hint=f"name an axis {term!r}, or give this one a name of its own",
+                )
+        if total(word, sizes) != size:
+            raise UsageError(
+                f"dynamic= says that axis {axis} of {name} is {word} = {total(word, sizes)}, "
+                f"and it is {size}",
+                hint="give inputs that agree",
+            )
+
+
+def _by_input(given: Any, inputs: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """(input, what is said of its axes), for arguments that are nested, and in order, too."""
+    if isinstance(given, (list, tuple)):
+        if len(given) > len(inputs):
+            raise UsageError(
+                f"dynamic= describes {len(given)} inputs, and there are {len(inputs)}: "
+                f"{', '.join(inputs) or 'none'}"
+            )
+        yield from ((name, which) for name, which in zip(inputs, given) if which is not None)
+        return
+    if given is not None and not isinstance(given, Mapping):
+        raise UsageError(f"dynamic= cannot be {given!r}", hint='write {"x": {0: "batch"}}')
+    for name, which in (given or {}).items():
+        yield from _inside(str(name), which, inputs)
+
+
+def _inside(name: str, which: Any, inputs: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    if name in inputs:
+        if which is not None:
+            yield name, which
+        return
+    nested = any(known.startswith(f"{name}_") for known in inputs)
+    if nested and isinstance(which, Mapping):
+        for key, part in which.items():
+            yield from _inside(f"{name}_{key}", part, inputs)
+    elif nested and isinstance(which, (list, tuple)):
+        for i, part in enumerate(which):
+            yield from _inside(f"{name}_{i}", part, inputs)
+    elif not (nested and which is None):
+        near = difflib.get_close_matches(name, inputs, 1)
+        raise UsageError(
+            f"dynamic= names an input that the model does not have: {name!r}",
+            why=f"its inputs are {', '.join(inputs) or 'none'}",
+            hint=f"did you mean {near[0]!r}?" if near else "",
+        )
+
+
+def _pairs(name: str, which: Any) -> list[tuple[Any, Any]]:
+    """(axis, name or None for one that is made) of what is said of one input."""
+    if isinstance(which, Mapping):
+        pairs = list(which.items())
+    elif isinstance(which, str):
+        pairs = [(0, which)]
+    elif type(which) is int:
+        pairs = [(which, None)]
+    elif isinstance(which, (list, tuple, set, frozenset)):
+        if all(type(a) is int for a in which):
+            pairs = [(a, None) for a in which]
+        else:  # one for each axis, and None for those that stay
+            pairs = [(a, label) for a, label in enumerate(which) if label is not None]
+    else:
+        raise UsageError(
+            f"dynamic= for {name} cannot be {which!r}",
+            hint='write {"x": {0: "batch"}} or {"x": [0, 2]}',
+        )
+    return [(a, None if _auto(label) else label) for a, label in pairs if not _static(label)]
+
+
+def _auto(label: Any) -> bool:
+    return label is None or label is True or "AUTO" in repr(label) or "DYNAMIC" in repr(label)
+
+
+def _static(label: Any) -> bool:
+    return label is False or label == "" or "STATIC" in repr(label)

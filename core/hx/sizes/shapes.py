@@ -1,0 +1,176 @@
+"""Sizes of what nodes return, as ints and Dims: what the rules in `shape_rules` are made of."""
+
+from __future__ import annotations
+
+from builtins import len, max  # their own: `world` hooks those of the model
+from typing import Any
+
+from ..tensors.values import Constant, Value
+from . import dims
+from .polynomials import Poly, never_negative, sure_sign
+
+Shape = tuple[int, ...]
+
+
+class Unknown(Exception):
+    pass
+
+
+class _RunTime:
+    """A size that only the run knows: how many elements a mask picks. Arithmetic leaves it so."""
+
+    def _same(self, *other):
+        return self
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __floordiv__ = __neg__ = _same
+
+
+RUN_TIME: Any = _RunTime()
+
+
+# Operators that read sizes from what is in an input: which inputs those are.
+_CONTENTS: dict[str, tuple[int, ...]] = {
+    "ConstantOfShape": (0,), "Expand": (1,), "OneHot": (1,), "Pad": (1,), "Range": (0, 1, 2),
+    "Reshape": (1,), "Resize": (2, 3), "Slice": (1, 2, 4), "Split": (1,), "Tile": (1,),
+    "TopK": (1,), "CenterCropPad": (1,), "MaxUnpool": (2,), "Col2Im": (1,),
+}  # fmt: skip
+
+
+def by_contents(op: str, inputs: list[Value | None]) -> bool:
+    """Whether sizes of the outputs depend on numbers that are only known at run time."""
+    read = [inputs[i] for i in _CONTENTS.get(op, ()) if i < len(inputs)]
+    return any(v is not None and v.elements is None and not v.is_constant for v in read)
+
+
+def shape_of(value: Value | None) -> Shape:
+    if value is None or value.shape is None:
+        raise Unknown
+    return value.shape
+
+
+def elements(value: Value | None) -> tuple:
+    """The sizes inside an int64 vector, when they are known."""
+    if value is None:
+        raise Unknown
+    if value.elements is not None:
+        return value.elements
+    if (
+        isinstance(value, Constant)
+        and value.is_constant
+        and value.rank <= 1
+        and value.tensor.numel() < 64
+    ):
+        listed = value.tolist()
+        return tuple(listed) if isinstance(listed, list) else (listed,)
+    raise Unknown
+
+
+def numbers(value: Value | None) -> tuple:
+    """The sizes inside an int64 vector; where only their count is known, as many of the run."""
+    try:
+        return elements(value)
+    except Unknown:
+        count = value.shape[0] if value is not None and value.shape and value.rank == 1 else None
+        if type(count) is not int:
+            raise
+        return (RUN_TIME,) * count
+
+
+def same(a: int, b: int) -> bool:
+    """Whether two sizes are equal at every run, as far as one can know."""
+    if type(a) is dims.Dim or type(b) is dims.Dim:
+        return Poly.of(a) == Poly.of(b)
+    return a == b
+
+
+def broadcast(*shapes: Shape) -> Shape:
+    """The common shape. Where two sizes that may vary meet, an axis of 1 gives way."""
+    rank = max(map(len, shapes), default=0)
+    out: list[int] = [1] * rank
+    for shape in shapes:
+        for i, n in enumerate(shape, rank - len(shape)):
+            m = out[i]
+            if same(m, n) or (type(n) is int and n == 1):
+                continue
+            if type(m) is int and m == 1:
+                out[i] = n
+            elif type(m) is dims.Dim and type(n) is dims.Dim:
+                # Either may turn out to be 1 at run time: nobody can say which one it is,
+                # unless one of them is 1 whenever the other is.
+                out[i] = m if _cut(n, m) else n if _cut(m, n) else RUN_TIME
+            elif m is RUN_TIME or n is RUN_TIME:
+                out[i] = n if type(n) is int else m if type(m) is int else RUN_TIME
+            elif type(m) is dims.Dim:
+                out[i] = n
+    return tuple(out)
+
+
+def _cut(n: dims.Dim, m: dims.Dim) -> bool:
+    """Whether n is m, cut off at some number: beside m it fits where it is m, or 1."""
+    whole = Poly.of(m)
+    rest = [each.constant for each in dims.smallest_of(n) if each != whole]
+    return len(rest) == 1 and rest[0] is not None and rest[0] >= 1
+
+
+def axis_of(axis: int, rank: int) -> int:
+    return axis + rank if axis < 0 else axis
+
+
+def product(sizes) -> int:
+    total = 1
+    for n in sizes:
+        total = total * n
+    return total
+
+
+def slice_size(n: int, start: int, end: int, step: int) -> int | None:
+    """How many elements `start:end:step` takes of n; None when nobody can say."""
+    far = 2**31
+    if all(type(v) is int for v in (n, start, end, step)):
+        return len(range(n)[slice(start, end if abs(end) < far or step > 0 else None, step)])
+    if type(step) is not int or step < 1:
+        return None
+    if type(start) is int and type(end) is int:
+        if start < 0 and end >= far:  # the last few, when there are as many
+            return dims.ceil_div(dims.smaller(n, -start), step)
+        first = start if start >= 0 else dims.larger(n + start, 0)
+        last = n if end >= far else n + end if end < 0 else dims.smaller(end, n)
+        return dims.ceil_div(dims.larger(last - first, 0) if first or end < 0 else last, step)
+    # Sizes that the model computed itself: clamped as torch does, negative ones from the end.
+    if not sure_sign(Poly.of(start)) or not sure_sign(Poly.of(end)):
+        return None  # from the front at some sizes, from the end at others
+    first = _from_end(start, n)
+    end = _from_end(end, n)
+    if type(end) is int and end >= far:
+        last = n
+    else:
+        last = end if same(end, n) else dims.smaller(end, n)
+    if type(first) is int and first == 0:
+        return dims.ceil_div(last, step)
+    first = dims.smaller(first, n) if not at_most(first, n) else first
+    span = last - first
+    return dims.ceil_div(span if type(span) is int and span >= 0 else dims.larger(span, 0), step)
+
+
+def _from_end(place: int, n: int) -> int:
+    """A bound of a slice, counted from the front."""
+    if dims.plain(place) >= 0:
+        return place
+    moved = n + place
+    return moved if type(moved) is dims.Dim and at_most(-place, n) else dims.larger(moved, 0)
+
+
+def some(n: int) -> bool:
+    """Whether a number of elements is at least 1 whenever the inputs have elements."""
+    return sure_sign(Poly.of(n) + Poly.of(-1)) > 0
+
+
+def at_most(a: int, b: int) -> bool:
+    """Whether a is never larger than b, as far as one can know."""
+    gap = b - a
+    if type(gap) is int:
+        return gap >= 0
+    if never_negative(Poly.of(gap)):
+        return True
+    smallest = dims.smallest_of(a)
+    return any(at_most(dims.dim(n), b) for n in smallest)

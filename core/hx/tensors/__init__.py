@@ -1,0 +1,1 @@
+"""What the tensors of a recording stand for, and what memory they share."""

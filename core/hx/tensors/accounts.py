@@ -1,0 +1,278 @@
+"""Tensors that no recorded call returned: where they come from, or that nobody can say.
+
+A parameter, a buffer, a global, a table in a closure: they were there before the recording, and are
+constants. Memory of numpy's or of a file is too, and is told. Anything else may be computed from
+the inputs, by compiled code or in another thread, and stops the export.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import sys
+import types
+import weakref
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ..errors import Unaccounted, Where
+from ..recording import foreign, known
+from ..recording.call import tensors_in
+from . import sparse
+from .liveness import Entry, geometry, storage_key
+from .values import Constant
+
+if TYPE_CHECKING:
+    from ..recording.recording import Recording
+
+_PLAIN = (list, tuple, set, frozenset, dict)
+_PASSES, _WIDTH = 8, 64  # of the search for who holds a tensor
+
+
+def account(recording: Recording, tensor: torch.Tensor) -> Entry:
+    """The entry of a tensor that is met for the first time, if its origin is known."""
+    name = recording.names.get(id(tensor))
+    if tensor.is_nested:
+        sparse.require_known("the model holds or makes", tensor, recording.where())
+    storage = storage_key(tensor)
+    family = recording.live.families.get(storage)
+    if family is not None and not isinstance(family.root, Constant) and family.alive():
+        for member in family.alive():
+            other = member()
+            if other is not None and _shows_the_same(other, tensor):
+                # Another object for it, as nn.Parameter(x) makes.
+                recording.value_of(other)
+                recording.live.alias(tensor, member)
+                return recording.live.entries[id(tensor)]
+        raise Unaccounted(
+            f"a tensor of shape {list(tensor.shape)} shares memory with a recorded one, "
+            "and no recorded call made it",
+            where=recording.where(),
+            why="code that hx cannot see made a view of a traced tensor",
+            hint="make the view with a torch function inside forward",
+        )
+    if name is None and not was_there(recording, tensor):
+        if not _from_outside(tensor):
+            raise _from_nowhere(
+                recording,
+                tensor,
+                why="no recorded call returned it, and it is no parameter, buffer or constant "
+                "that was there before: compiled code or another thread may have computed it "
+                "from the inputs",
+            )
+        if foreign.calls(_running(recording)) and not _made_of_numpys(recording):
+            raise _from_nowhere(recording, tensor, why="")
+        tell_outside(recording, tensor)
+    made = recording.constant(tensor, name or "", storage)
+    return recording.live.bind(tensor, made, storage=storage)
+
+
+_WRAPS = {"from_numpy", "frombuffer", "from_dlpack", "as_tensor", "asarray", "tensor"}
+
+
+def _made_of_numpys(recording: Recording) -> bool:
+    """Whether the function that runs makes tensors of memory that it has itself."""
+    code = foreign.code_of(_running(recording))
+    return code is not None and not _WRAPS.isdisjoint(code.co_names)
+
+
+def _running(recording: Recording) -> Any:
+    """The user's function that runs; the model when that has returned."""
+    return recording.frames.inside() or recording.model
+
+
+def _from_nowhere(recording: Recording, tensor: torch.Tensor, why: str) -> Unaccounted:
+    parts = foreign.told(foreign.calls(_running(recording)), recording.where())
+    what = f"a tensor of shape {list(tensor.shape)} came from code that hx could not see"
+    return Unaccounted(what, **{"why": why, **parts})
+
+
+def _shows_the_same(member: torch.Tensor, tensor: torch.Tensor) -> bool:
+    return (
+        member.dtype == tensor.dtype
+        and geometry(member) == geometry(tensor)
+        and member.is_conj() == tensor.is_conj()
+        and member.is_neg() == tensor.is_neg()
+    )
+
+
+def tell_outside(recording: Recording, tensor: torch.Tensor) -> None:
+    """Notes a tensor over memory of numpy's: what is in it was computed where nobody looked.
+
+    When something left the graph before, it may have come back here.
+    """
+    if not _from_outside(tensor):
+        return
+    what = f"{list(tensor.shape)} of memory that is not PyTorch's: it keeps what it holds now"
+    if recording.escapes or recording.builder.sizes.named:
+        recording.escape("from_numpy", what)
+    else:
+        recording.notes.append(f"from_numpy at {recording.where()}: {what}")
+
+
+def _from_outside(tensor: torch.Tensor) -> bool:
+    if tensor.layout != torch.strided or tensor.is_meta:
+        return False
+    return not tensor.untyped_storage().resizable()
+
+
+# What compiled code does: its calls of operators arrive outside of any torch function.
+
+# How it gets memory through PyTorch: what it then writes there by itself, nobody sees.
+_ALLOCATES = frozenset(
+    f"aten::{name}"
+    for name in ("empty", "empty_like", "empty_strided", "empty_permuted", "new_empty",
+                 "new_empty_strided")
+)  # fmt: skip
+
+
+def from_compiled(recording: Recording, key: Any, func: Any, args: tuple, result: Any) -> None:
+    """An operator that compiled code called has run."""
+    if key in _ALLOCATES:
+        for _, tensor in tensors_in(result):
+            family = recording.live.family_of(tensor)
+            if family is not None and tensor.numel():
+                family.unfilled = recording.unfilled = True
+        return
+    recording.operated.add(recording.where())
+    if recording.builder.sizes.named and "SymInt[" in str(getattr(func, "_schema", "")):
+        values = [recording.live.find(t) for _, t in tensors_in(list(args))]
+        if any(v is not None and v.value.dynamic for v in values):
+            recording.escape("baked", f"{key} is called by compiled code, with sizes as numbers")
+
+
+def require_filled(
+    recording: Recording, tensors: Iterable[torch.Tensor], written: Iterable[torch.Tensor] = ()
+) -> None:
+    """That what is read, unless it is written, was written by somebody who was seen."""
+    spared = set(map(id, written))
+    for tensor in tensors:
+        family = recording.live.family_of(tensor)
+        if family is not None and family.unfilled and id(tensor) not in spared:
+            parts = foreign.told(foreign.calls(_running(recording)), recording.where())
+            why = "compiled code made it, or it holds whatever the memory held before"
+            raise Unaccounted(
+                f"a tensor of shape {list(tensor.shape)} was read, and no recorded call wrote it",
+                **{"why": why, **parts},
+            )
+
+
+def expose(recording: Recording, tensor: torch.Tensor, how: str) -> None:
+    """The address of a tensor's memory was given out: who has it may write there."""
+    if tensor.is_meta or tensor.layout != torch.strided:
+        return
+    with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+        copy = tensor.detach().clone()
+    known = recording.exposed.setdefault(storage_key(tensor), [])
+    known.append(Exposed(weakref.ref(tensor), copy, tensor._version, recording.where(), how))
+
+
+def unwritten(recording: Recording, tensor: torch.Tensor) -> None:
+    """That nobody wrote to a tensor through an address that was given out."""
+    known = recording.exposed.get(storage_key(tensor), [])
+    for i, each in enumerate(known):
+        now = each.tensor()
+        if now is None:
+            continue
+        with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+            if now._version != each.version:  # by PyTorch itself, which is seen
+                fresh = now.detach().clone()
+                known[i] = dataclasses.replace(each, copy=fresh, version=now._version)
+            elif not _same_bits(each.copy, now):
+                parts = foreign.told(foreign.calls(_running(recording)), each.where)
+                raise Unaccounted(
+                    f"a tensor of shape {list(tensor.shape)} was written to, and no recorded call "
+                    "did that",
+                    **{"why": f"whoever got its address by {each.how}() wrote there", **parts},
+                )
+
+
+def _same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
+    return a.shape == b.shape and bool(((a == b) | ((a != a) & (b != b))).all())
+
+
+@dataclasses.dataclass(frozen=True)
+class Exposed:
+    """A tensor whose address was given out, what it held then, and where that was."""
+
+    tensor: weakref.ref
+    copy: torch.Tensor
+    version: int
+    where: Where
+    how: str
+
+
+def written(key: Any, func: Any, args: tuple, kwargs: Mapping[str, Any]) -> list[torch.Tensor]:
+    """The arguments that a call writes to."""
+    found = known.mutated(func, args, dict(kwargs))
+    if known.writes(key, func, args, dict(kwargs)):
+        found += [t for _, t in tensors_in([args[:1], kwargs.get("out")])]
+    return found
+
+
+def uncounted(key: Any, func: Any, args: tuple, kwargs: Mapping[str, Any]) -> list[torch.Tensor]:
+    """The arguments that a call writes to, and whose version does not tell of it by itself.
+
+    Those of an operator are counted later, and those of `inference_mode` never.
+    """
+    found = known.mutated(func, args, dict(kwargs))
+    if known.writes(key, func, args, dict(kwargs)):
+        first = tensors_in([args[:1], kwargs.get("out")])
+        found += [tensor for _, tensor in first if tensor.is_inference()]
+    return found
+
+
+# Whether it was there before.
+
+
+def was_there(recording: Recording, tensor: torch.Tensor) -> bool:
+    """Whether something holds the tensor that is there outside of this call.
+
+    A local variable, or a container that only local variables hold, says nothing. A global, a
+    class, or an object that the model holds, does. What modules hold directly has its name.
+    """
+    frame = recording.frames.user(3)
+    if frame is not None and any(v is tensor for v in list(frame.f_globals.values())):
+        return True
+    everywhere = {
+        id(vars(m)) for m in list(sys.modules.values()) if isinstance(m, types.ModuleType)
+    }
+    front: list[Any] = [tensor]
+    direct = {id(tensor)}  # what hangs on the tensor by plain containers alone
+    seen: set[int] = set(direct)
+    for _ in range(_PASSES):
+        seen.add(id(front))
+        following: list[Any] = []
+        for holder in gc.get_referrers(*front):
+            if id(holder) in seen or _passing(holder):
+                continue
+            seen.add(id(holder))
+            if id(holder) in everywhere or isinstance(holder, type) or holder is recording.model:
+                return True
+            held = [x for x in front if isinstance(holder, _PLAIN) and _in(holder, x)]
+            if id(holder) in recording.states:
+                # The attributes of a module: new ones, or an object with something in it?
+                if any(id(x) not in direct for x in held):
+                    return True
+                continue
+            if any(id(x) in direct for x in held):
+                direct.add(id(holder))
+            following.append(holder)
+        if not following:
+            return False
+        front = following[:_WIDTH]
+    return False
+
+
+def _in(holder: Any, x: Any) -> bool:
+    values = holder.values() if isinstance(holder, dict) else holder
+    return any(v is x for v in values)
+
+
+def _passing(holder: Any) -> bool:
+    """What lives no longer than the call, and what hx itself keeps."""
+    if isinstance(holder, (types.FrameType, types.GeneratorType, types.CoroutineType, Entry)):
+        return True
+    return type(holder).__module__.startswith("hx.")

@@ -1,0 +1,191 @@
+"""The edges of the graph, as converters see them: what a tensor of the recording stands for."""
+
+from __future__ import annotations
+
+from builtins import len  # its own: `world` hooks that of the model
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ..errors import Where
+from ..sizes import dims
+
+if TYPE_CHECKING:
+    import torch
+
+    from .sparse import Elements
+
+Size = Sequence[int]  # ints and Dims
+
+
+@dataclass(slots=True, eq=False)
+class Origin:
+    """Which call of the model a node came from."""
+
+    target: str
+    pack: str
+    scope: str
+    module: str  # class of the innermost module
+    code: Any  # code object of the user's frame
+    line: int
+
+    @property
+    def where(self) -> Where:
+        if self.code is None:
+            return Where("", 0, self.scope)
+        return Where(self.code.co_filename, self.line, self.scope, self.code.co_name)
+
+
+class Value:
+    """A tensor of the recording, or of a converter on its way to one.
+
+    `shape` holds ints, and Dims where the size may differ at run time; None while it is unknown.
+    """
+
+    __slots__ = ("_serial", "dtype", "dynamic", "elements", "fixed", "name", "node", "pair",
+                 "parts", "shape", "sparse")  # fmt: skip
+
+    def __init__(self, dtype, shape, *, serial: int = 0, name: str = "") -> None:
+        self.dtype: torch.dtype = dtype
+        self.shape: tuple[int, ...] | None = None if shape is None else tuple(shape)
+        self.name = name
+        self.node: Node | None = None
+        self._serial = serial
+        self.dynamic = self.shape is None or _varies(self.shape)
+        # What is known of the contents: the sizes in an int64 vector or scalar, else None.
+        self.elements: tuple | None = None
+        self.fixed = self.is_constant  # made from constants alone: a weight in another form
+        # What a complex value is in the graph: see `pairs`.
+        self.parts: tuple[Value, Value | None] | None = None
+        self.pair: Value | None = None
+        self.sparse: Elements | None = None  # what a sparse value is made of: see `sparse`
+
+    is_constant = False
+
+    def sized(self, shape) -> None:
+        """Says what the sizes are."""
+        self.shape = tuple(shape)
+        self.dynamic = _varies(self.shape)
+
+    @property
+    def rank(self) -> int:
+        if self.shape is None:
+            raise TypeError(f"the rank of {self.label()} is not known")
+        return len(self.shape)
+
+    ndim = rank
+
+    def size(self, axis: int) -> int:
+        assert self.shape is not None
+        return self.shape[axis]
+
+    def numel(self) -> int:
+        total = 1
+        for n in self.shape or ():
+            total = total * n
+        return total
+
+    def label(self) -> str:
+        return self.name or f"v{self._serial}"
+
+    def __repr__(self) -> str:
+        dtype = str(self.dtype).removeprefix("torch.")
+        sizes = (
+            "?"
+            if self.shape is None
+            else ", ".join(str(n.poly) if isinstance(n, dims.Dim) else str(n) for n in self.shape)
+        )
+        return f"<{self.label()}: {dtype}[{sizes}]>"
+
+    def __bool__(self):
+        raise TypeError("a Value has no truth value: test `is None`, or `is_constant`")
+
+    def __iter__(self):
+        raise TypeError("a Value cannot be iterated over: split it with op.Split")
+
+    # Arithmetic on a Value is a slip: nodes are built with op.Add(...), which has a name to show.
+
+
+_PLAIN = frozenset({int})
+
+
+def _varies(shape: Size) -> bool:
+    return not _PLAIN.issuperset(map(type, shape)) and any(map(dims.is_dynamic, shape))
+
+
+class Constant(Value):
+    """A value whose contents are known: a parameter, a buffer, or a tensor made from no input.
+
+    It refers to the real tensor without copying it. `freeze` keeps the present contents, before
+    somebody writes to that tensor.
+    """
+
+    __slots__ = ("__weakref__", "frozen", "tensor", "used", "version")
+
+    is_constant = True
+
+    def __init__(self, tensor, *, serial: int = 0, name: str = "") -> None:
+        super().__init__(tensor.dtype, tensor.shape, serial=serial, name=name)
+        self.tensor = tensor
+        self.version = _version(tensor)
+        self.frozen = False
+        self.used = False
+
+    def freeze(self) -> None:
+        if not self.frozen:
+            self.tensor = self.tensor.detach().clone()
+            self.frozen = True
+
+    def written(self) -> bool:
+        return not self.frozen and _version(self.tensor) != self.version
+
+    def item(self):
+        return self.tensor.item()
+
+    def tolist(self):
+        return self.tensor.tolist()
+
+
+class Absent(Constant):
+    """A weight whose contents are read when the graph is written: until then nobody knows them.
+
+    So it is no constant to a converter, and what is computed from it is computed in the graph.
+    """
+
+    __slots__ = ("content",)
+
+    is_constant = False
+
+    def __init__(self, tensor, content: Any, *, serial: int = 0, name: str = "") -> None:
+        super().__init__(tensor, serial=serial, name=name)
+        self.content = content
+
+    def freeze(self) -> None:
+        """A write while the model is recorded does not change what it was."""
+
+
+def _version(tensor) -> int:
+    # Tensors made under inference_mode keep no version.
+    return -1 if tensor.is_inference() else tensor._version
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """One ONNX node, before naming."""
+
+    op: str
+    domain: str
+    inputs: list[Value | None]
+    outputs: list[Value]
+    attributes: dict[str, Any]
+    origin: Origin | None = None
+    notes: dict[str, str] = field(default_factory=dict)  # more of its metadata in the file
+
+
+@dataclass(slots=True, eq=False)
+class Body:
+    """A subgraph: the value of a graph attribute (If, Loop, Scan)."""
+
+    inputs: list[Value]
+    outputs: list[Value]
+    nodes: list[Node]

@@ -1,0 +1,84 @@
+"""Views of one memory in a recording: how each came about, and what a write does to the others."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING
+
+import torch
+
+from ..errors import Unaccounted
+from ..graph.op import Op
+from ..recording.call import Arguments, Replayed, Step, describe, pick, retyped, substitute
+from . import pairs
+from .liveness import Entry, Family
+from .values import Value
+from .writing import read_again, write_back
+
+if TYPE_CHECKING:
+    from ..recording.recording import Recording
+
+
+def parent_of(recording: Recording, storage: int, given: Arguments) -> Entry | None:
+    """The argument that has the memory of a result."""
+    family = recording.live.families.get(storage)
+    if family is None:
+        return None
+    for argument in given.tensors:
+        entry = recording.live.find(argument)
+        if entry is not None and entry.family is family:
+            return entry
+    return None
+
+
+def step_of(choice, given: Arguments, parent: Entry, path: tuple, real) -> Step:
+    """How a result came to be a view of `parent`."""
+    value = next(v for t, v in zip(given.tensors, given.values) if t is parent())
+    fixed = not given.sized and all(v is value or v.fixed for v in given.values)
+    return Step(choice, given.args, given.kwargs, value, path, describe(real), fixed)
+
+
+def replay(recording: Recording, step: Step, value: Value) -> Value:
+    """The same view of other contents."""
+    if step is None:
+        raise Unaccounted("a view was made by a call that has no converter")
+    choice = step.choice
+    given = Arguments(
+        substitute(step.args, step.parent, value),
+        substitute(step.kwargs, step.parent, value),
+        [], [], True,
+    )  # fmt: skip
+    call = Replayed(retyped(step.spec, value.dtype))
+    with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+        args, kwargs = recording.choices.fit(choice, given)
+        outputs = choice.function(Op(recording.builder, call, recording), *args, **kwargs)  # type: ignore[arg-type]
+    return pick(outputs, step.output)
+
+
+def read_family(recording: Recording, family: Family, entry: Entry) -> Value:
+    """What a tensor holds, after its memory was written to by another name."""
+    try:
+        return read_again(recording.builder, family, entry, functools.partial(replay, recording))
+    except Unaccounted:
+        if not recording.missing:
+            raise
+        # It follows from something that has no converter, and that is what is going to be told.
+        return pairs.stand_in(recording.builder, entry.value.dtype, entry.value.shape)
+
+
+def write(recording: Recording, tensor: torch.Tensor, value: Value) -> None:
+    """A tensor holds something else from now on, and so does whatever shares its memory."""
+    entry = recording.live.find(tensor)
+    if entry is None:
+        entry = recording.account(tensor)
+    recording.written.append(entry.family)
+    recording.copies.written(recording, entry)
+    if any(type(n) is int and n == 0 for n in value.shape or ()):  # there is nothing in it
+        recording.live.write(entry, value, lambda f, e, v: f.root)
+    elif not any(m is not entry for m in entry.family.alive()):
+        recording.live.write(entry, value, lambda f, e, v: v)
+    else:
+        again = functools.partial(replay, recording)
+        recording.live.write(
+            entry, value, lambda f, e, v: write_back(recording.builder, f, e, v, again)
+        )

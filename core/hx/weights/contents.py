@@ -1,0 +1,259 @@
+"""What a weight holds, without holding it: in a file, in the user's own tensor, or cast from those.
+
+Each has a `dtype` and a `shape`, gives its bytes in pieces (`chunks`: each is valid until so many
+more as `wire.BEHIND` says were asked for by the same thread, and the next one is), or as one tensor
+(`load`), and answers two that are the same bytes with the same `region`. Imports torch: import it late.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import threading
+from collections import deque
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+from io import FileIO
+from pathlib import Path
+from typing import Protocol
+
+import torch
+
+from ..errors import ExportError
+from ..saving.wire import BEHIND
+from ..tensors import memory
+from ..tensors.values import Absent, Constant
+
+PIECE = 1 << 19  # small enough to stay in the cache of a core between being read and written
+PRODUCTS = PIECE >> 1  # of larger ones, several at once, malloc keeps much of the room
+TURNED, TURNED_ROWS = PIECE, 16  # fewer would read a part of each line of the cache
+
+
+class Content(Protocol):
+    @property
+    def dtype(self) -> torch.dtype: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    def chunks(self) -> Iterator[memoryview]: ...
+    def load(self) -> torch.Tensor: ...
+    def region(self) -> Hashable: ...
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A stretch of a file."""
+
+    path: Path
+    at: int
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    def chunks(self) -> Iterator[memoryview]:
+        left = self.nbytes
+        with self._opened() as file:
+            while left:
+                piece = self._fill(file, _room(min(PIECE, left)).numpy().data)
+                left -= len(piece)
+                yield piece
+
+    def load(self) -> torch.Tensor:
+        made = torch.empty(self.shape, dtype=self.dtype)
+        if made.numel():
+            with self._opened() as file:
+                self._fill(file, made.reshape(-1).view(torch.uint8).numpy().data)
+        return made
+
+    def region(self) -> Hashable:
+        return self.path, self.at, self.nbytes, self.dtype
+
+    @contextlib.contextmanager
+    def _opened(self) -> Iterator[FileIO]:
+        try:
+            with self.path.open("rb", buffering=0) as file:
+                file.seek(self.at)
+                yield file
+        except FileNotFoundError as problem:
+            raise ExportError(f"{self.path} is gone") from problem
+
+    def _fill(self, file: FileIO, room: memoryview) -> memoryview:
+        done = 0
+        while done < len(room):
+            try:
+                got = file.readinto(room[done:])
+            except OSError as problem:
+                raise ExportError(f"{self.path} cannot be read: {problem.strerror}") from problem
+            if not got:
+                raise ExportError(f"{self.path} became shorter while it was read")
+            done += got
+        return room
+
+
+@dataclass(frozen=True, eq=False)
+class Held:
+    """A tensor that somebody else holds."""
+
+    tensor: torch.Tensor
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.tensor.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.tensor.shape)
+
+    def chunks(self) -> Iterator[memoryview]:
+        return memory.chunks(self.tensor)
+
+    def load(self) -> torch.Tensor:
+        return self.tensor.detach().cpu()
+
+    def region(self) -> Hashable:
+        return memory.region(self.tensor) or id(self.tensor)
+
+
+@dataclass(frozen=True, eq=False)
+class Cast:
+    """Another content in another dtype, cast piece by piece."""
+
+    of: Content
+    dtype: torch.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.of.shape
+
+    def chunks(self) -> Iterator[memoryview]:
+        width, rest = self.of.dtype.itemsize, b""
+        for chunk in self.of.chunks():
+            if rest or len(chunk) % width:  # a file gives as many bytes as it likes
+                chunk = memoryview(rest + bytes(chunk))
+            whole = len(chunk) - len(chunk) % width
+            rest = bytes(chunk[whole:])
+            if whole:
+                part = chunk[:whole]
+                part = memoryview(bytearray(part)) if part.readonly else part
+                numbers = torch.frombuffer(part, dtype=self.of.dtype)
+                yield numbers.to(self.dtype).view(torch.uint8).numpy().data
+
+    def load(self) -> torch.Tensor:
+        return self.of.load().to(self.dtype)
+
+    def region(self) -> Hashable:
+        return self.of.region(), self.dtype
+
+
+@dataclass(frozen=True, eq=False)
+class Scaled:
+    """Another content times factors that are broadcast to its shape, row by row."""
+
+    of: Content
+    factors: torch.Tensor
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.of.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.of.shape
+
+    def chunks(self) -> Iterator[memoryview]:
+        if not math.prod(self.shape):
+            return
+        rows = self.of.load()
+        step = _row_by_row(rows, PRODUCTS)
+        factors = self.factors.expand(len(rows), *self.factors.shape[1:])
+        for part, factor in zip(rows.split(step), factors.split(step)):
+            made = torch.mul(part, factor, out=_room_like(part))
+            yield made.reshape(-1).view(torch.uint8).numpy().data
+
+    def load(self) -> torch.Tensor:
+        return self.of.load() * self.factors
+
+    def region(self) -> Hashable:
+        return self.of.region(), self.factors.numpy().tobytes()
+
+
+@dataclass(frozen=True, eq=False)
+class Permuted:
+    """A tensor that somebody else holds, with its axes in another order."""
+
+    of: Held
+    order: tuple[int, ...]
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.of.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.of.shape[axis] for axis in self.order)
+
+    def chunks(self) -> Iterator[memoryview]:
+        if not math.prod(self.shape):
+            return
+        rows = self.load()
+        for part in rows.split(max(TURNED_ROWS, _row_by_row(rows, TURNED))):
+            made = _room_like(part).copy_(_gathered(part))
+            yield made.reshape(-1).view(torch.uint8).numpy().data
+
+    def load(self) -> torch.Tensor:
+        return self.of.load().permute(self.order)
+
+    def region(self) -> Hashable:
+        return self.of.region(), self.order
+
+
+def of(constant: Constant) -> Content:
+    return constant.content if isinstance(constant, Absent) else Held(constant.tensor)
+
+
+_rooms = threading.local()
+
+
+def _room(size: int) -> torch.Tensor:
+    """Bytes for a piece to be made in; the thread uses the same few again and again, in turn."""
+    if size > PIECE:
+        return torch.empty(size, dtype=torch.uint8)
+    ring: deque[torch.Tensor] = vars(_rooms).setdefault("ring", deque())
+    if len(ring) <= BEHIND:
+        ring.append(torch.empty(PIECE, dtype=torch.uint8))
+    else:
+        ring.rotate(-1)
+    return ring[-1][:size]
+
+
+def _room_like(part: torch.Tensor) -> torch.Tensor:
+    room = _room(part.numel() * part.element_size())
+    return room.view(part.dtype).reshape(part.shape)
+
+
+def _gathered(part: torch.Tensor) -> torch.Tensor:
+    """A part of a tensor, copied together as its numbers lie: from there it is turned quickly."""
+    strides = part.stride()
+    lies = sorted(range(part.dim()), key=lambda axis: -strides[axis])
+    lying = part.permute(lies)
+    size = part.numel() * part.element_size()
+    stage: torch.Tensor | None = vars(_rooms).get("stage")
+    if stage is None or len(stage) < size:
+        _rooms.stage = stage = torch.empty(max(size, TURNED), dtype=torch.uint8)
+    copied = stage[:size].view(part.dtype).reshape(lying.shape).copy_(lying)
+    return copied.permute([lies.index(axis) for axis in range(part.dim())])
+
+
+def _row_by_row(rows: torch.Tensor, size: int) -> int:
+    """How many rows a piece of so many bytes has."""
+    return max(1, size * len(rows) // (rows.numel() * rows.element_size()))
+
+
+def cast(content: Content, *dtypes: torch.dtype) -> Content:
+    """The content after one cast behind the other; those that change nothing are left out."""
+    for dtype in dtypes:
+        if content.dtype != dtype:
+            content = Cast(content, dtype)
+    return content

@@ -1,0 +1,1 @@
+"""What is hooked for the time of a recording, and how everything is put back as it was."""

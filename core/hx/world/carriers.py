@@ -1,0 +1,187 @@
+"""Builtins and functions of `math` that would turn a size into a plain number, in forms that keep it.
+
+Those that cannot keep it (`math.sin`, a `range`) tell that it leaves. They are replaced where they
+live, and in the modules of the model that imported them by name.
+"""
+
+from __future__ import annotations
+
+import builtins
+import math
+import sys
+import types
+from builtins import len, max, min, range  # their own: these here are replaced
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+
+from ..recording.known import _shape_of
+from ..sizes import dims
+from . import patching
+
+Wrap = Callable[[Callable], Callable]
+Place = tuple[Any, str, Wrap]
+_LEFT_ALONE = {"floor", "ceil", "trunc", "isfinite", "isnan", "isinf", "fsum", "sumprod", "dist"}
+
+
+def places(recording: Any) -> list[Place]:
+    """What to replace: owner, name, maker of the stand-in."""
+    # By what they are without any export: another one, around this or beside it, may have
+    # replaced them already.
+    wanted: dict[int, Wrap] = {id(len): _of_len(recording), id(range): _of_range}
+    wanted[id(min)], wanted[id(max)] = _of_pick(dims.smaller), _of_pick(dims.larger)
+    found = [(builtins, f.__name__, wanted[id(f)]) for f in (len, min, max, range)]
+    for name, function in list(vars(math).items()):
+        if callable(function) and name not in _LEFT_ALONE and not name.startswith("_"):
+            wanted[id(patching.behind(function))] = wrap = _MATH.get(name) or _telling(name)
+            found.append((math, name, wrap))
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        wanted[id(patching.behind(numpy.prod))] = _of_prod
+        found.append((numpy, "prod", _of_prod))
+    found += [
+        (torch, name, _of_rounding(patching.behind(getattr(math, name))))
+        for name in ("ceil", "floor")
+    ]
+    for module in _modules(recording):
+        for name, value in list(vars(module).items()):
+            known_wrap = wanted.get(id(patching.behind(value)))
+            if known_wrap is not None:
+                found.append((module, name, known_wrap))
+    return found
+
+
+def _modules(recording: Any) -> list[types.ModuleType]:
+    """The Python modules, other than torch's own, in which the model's code lies."""
+    owners: set[str] = {getattr(recording.model, "__module__", None) or ""}
+    for kind in {type(module) for _, module in recording.modules}:
+        owners.update(c.__module__ for c in kind.__mro__)
+    return [
+        sys.modules[name]
+        for name in sorted(owners)
+        if name in sys.modules and name.partition(".")[0] not in ("torch", "builtins", "math")
+    ]
+
+
+def _sized(items: Iterable[Any]) -> bool:
+    return any(map(dims.is_dynamic, items))
+
+
+def _of_len(recording: Any) -> Wrap:
+    def wrap(original):
+        def length(x, /):
+            if isinstance(x, torch.Tensor) and not recording.busy:
+                sizes = _shape_of(recording, x)
+                if sizes:
+                    return sizes[0]
+            return original(x)
+
+        return length
+
+    return wrap
+
+
+def _of_pick(combine: Callable) -> Wrap:
+    def wrap(original):
+        def picked(*args, **kwargs):
+            if not kwargs:
+                items: Any = args if len(args) > 1 else None
+                if items is None and isinstance(args[0], (tuple, list)):
+                    items = args[0]
+                if items and _sized(items) and all(isinstance(n, (int, float)) for n in items):
+                    result = items[0]
+                    for n in items[1:]:
+                        result = combine(result, n)
+                    return result
+            return original(*args, **kwargs)
+
+        return picked
+
+    return wrap
+
+
+def _of_range(original: Callable) -> Callable:
+    def counted(*args):
+        if _sized(args):
+            # A loop runs as often as it ran in the recording.
+            dims.leaving("range", f"range({_told(args)})", dims.asked(range, *args))
+        return original(*args)
+
+    return counted
+
+
+def _telling(name: str) -> Wrap:
+    def wrap(original):
+        def told(*args, **kwargs):
+            if _sized(args):
+                asked = dims.asked(original, *args)
+                dims.leaving("float", f"math.{name}({_told(args)})", asked)
+            return original(*args, **kwargs)
+
+        return told
+
+    return wrap
+
+
+def _told(args: Iterable[Any]) -> str:
+    return ", ".join(map(str, map(dims.spelled, args)))
+
+
+def _carried(form: Callable[..., Any]) -> Wrap:
+    """`form(original, *args)` where a size is among the arguments."""
+
+    def wrap(original):
+        def carried(*args):
+            return form(original, *args) if _sized(args) else original(*args)
+
+        return carried
+
+    return wrap
+
+
+def _log(original, x, base=None):
+    natural = dims.function("flog", x, math_log(float(dims.plain(x))))
+    if base is None:
+        return natural
+    return natural / (_log(original, base) if dims.is_dynamic(base) else math_log(base))
+
+
+def _of_prod(original: Callable) -> Callable:
+    def product(values, *args, **kwargs):
+        listed = list(values) if isinstance(values, (tuple, list)) else []
+        if not args and kwargs.keys() <= {"start"} and _sized(listed):
+            total = kwargs.get("start", 1)
+            for n in listed:
+                total = total * n
+            return total
+        return original(values, *args, **kwargs)
+
+    return product
+
+
+def _of_rounding(whole: Callable) -> Wrap:
+    """Traced by PyTorch a size would be a tensor, and libraries that ask round it as one."""
+
+    def wrap(original):
+        def rounded(x, *args, **kwargs):
+            return whole(x) if isinstance(x, (int, float)) else original(x, *args, **kwargs)
+
+        return rounded
+
+    return wrap
+
+
+math_log = math.log  # as it is outside of a recording
+_MATH: dict[str, Wrap] = {
+    "sqrt": _carried(lambda original, x: x**0.5),
+    "pow": _carried(lambda original, x, y: (x * 1.0) ** y),
+    "fabs": _carried(lambda original, x: abs(x * 1.0)),
+    "exp": _carried(lambda original, x: dims.function("fexp", x, original(dims.plain(x)))),
+    "log": _carried(_log),
+    "log2": _carried(lambda original, x: _log(original, x, 2.0)),
+    "log10": _carried(lambda original, x: _log(original, x, 10.0)),
+    "log1p": _carried(lambda original, x: _log(original, x + 1)),
+    "isqrt": _carried(lambda original, x: dims.DimFloat.whole(x**0.5, "floor")),
+    "prod": _of_prod,
+}

@@ -1,0 +1,130 @@
+"""What a respelled function calls where Python would make a plain number of a size."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from builtins import range  # its own: `world` hooks that of the model
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ..sizes import dims
+
+
+def whole(x: Any, *more: Any) -> Any:
+    """int(x)"""
+    real = isinstance(x, torch.Tensor) and x.numel() == 1 and x.is_floating_point()
+    x = x.item() if real and not more else _number(x)
+    if more or not dims.is_dynamic(x):
+        return int(x, *more)
+    return dims.DimFloat.whole(x, "trunc") if type(x) is dims.DimFloat else x
+
+
+def real(x: Any) -> Any:
+    """float(x)"""
+    x = _number(x)
+    return x * 1.0 if dims.is_dynamic(x) else float(x)
+
+
+def _number(x: Any) -> Any:
+    """That of a tensor of whole numbers, asked for by the name that the doors know."""
+    whole = isinstance(x, torch.Tensor) and x.numel() == 1 and not x.dtype.is_floating_point
+    return x.item() if whole and not x.dtype.is_complex else x
+
+
+def count(x: Any) -> Any:
+    """x.numel(), which a shape has as well"""
+    if isinstance(x, torch.Size) and any(map(dims.is_dynamic, x)):
+        total = 1
+        for n in x:
+            total = n * total
+        return total
+    return x.numel()
+
+
+KINDS: dict[str, torch.dtype | None] = {
+    "Tensor": None,
+    "HalfTensor": torch.float16,
+    "FloatTensor": torch.float32,
+    "DoubleTensor": torch.float64,
+    "ByteTensor": torch.uint8,
+    "ShortTensor": torch.int16,
+    "IntTensor": torch.int32,
+    "LongTensor": torch.int64,
+    "BoolTensor": torch.bool,
+}
+_MAKERS: dict[Any, torch.dtype | None] = {getattr(torch, n): kind for n, kind in KINDS.items()}
+
+
+def made(maker: Any, *given: Any) -> Any:
+    """torch.Tensor([n, 1]) or torch.LongTensor(2, n), which no door sees, by names of today"""
+    if isinstance(maker, type) and maker in _MAKERS:
+        kind = _MAKERS[maker] or torch.get_default_dtype()
+        sizes = given[0] if isinstance(given[0], torch.Size) else given
+        if any(map(dims.is_dynamic, sizes)):
+            return torch.empty(sizes, dtype=kind)
+        if _has_size(given[0]):
+            return torch.tensor(given[0], dtype=kind)
+    return maker(*given)
+
+
+def _has_size(numbers: Any) -> bool:
+    if isinstance(numbers, (list, tuple)):
+        return any(map(_has_size, numbers))
+    return dims.is_dynamic(numbers)
+
+
+def at(container: Any, index: Any) -> Any:
+    """container[index]"""
+    if type(index) is dims.Dim and isinstance(container, (list, tuple, str, bytes, range)):
+        told = f"item {index.poly} of a {type(container).__name__}"
+        dims.leaving("index", told, dims.asked(int, index))
+    return container[index]
+
+
+def part(container: Any, start: Any, stop: Any, step: Any) -> Any:
+    """container[start:stop:step]"""
+    if isinstance(container, (list, tuple, str, bytes, range)):
+        for n in (start, stop, step):
+            if type(n) is dims.Dim:
+                told = f"items up to {n.poly} of a {type(container).__name__}"
+                dims.leaving("index", told, dims.asked(int, n))
+    return container[slice(start, stop, step)]
+
+
+def _left(function: Callable, reflected: Callable) -> Callable:
+    """An operator that asks the size on the right, where a float stands on the left."""
+
+    def applied(x: Any, y: Any) -> Any:
+        if type(x) is float and type(y) is dims.Dim:
+            return reflected(y, x)
+        return function(x, y)
+
+    return applied
+
+
+OPERATORS: dict[type, tuple[str, Callable, str]] = {
+    ast.Add: ("added", operator.add, "add"),
+    ast.Sub: ("subtracted", operator.sub, "sub"),
+    ast.Mult: ("multiplied", operator.mul, "mul"),
+    ast.Div: ("divided", operator.truediv, "truediv"),
+    ast.FloorDiv: ("floored", operator.floordiv, "floordiv"),
+    ast.Mod: ("left_over", operator.mod, "mod"),
+    ast.Pow: ("raised", operator.pow, "pow"),
+}
+HELPERS: dict[str, Callable] = {
+    "whole": whole,
+    "real": real,
+    "count": count,
+    "made": made,
+    "at": at,
+    "part": part,
+}
+for _name, _function, _word in OPERATORS.values():
+    HELPERS[_name] = _left(_function, getattr(dims.Dim, f"__r{_word}__"))
+    # Each in place as well: x *= n.
+    HELPERS[f"{_name}_there"] = _left(
+        getattr(operator, f"i{_word}"), getattr(dims.Dim, f"__r{_word}__")
+    )
