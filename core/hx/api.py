@@ -101,6 +101,8 @@ def _export(
     prepared = prepare(
         model, args, kwargs, input_names, dynamic, dynamic_axes.axes, weights=weights, dtype=dtype
     )
+    if output_names is not None and outputs is None:
+        prepared.dynamic.of_outputs(dict.fromkeys(output_names))
     recorded = (prepared, registry, opset, outputs, output_names, strict, tell)
 
     def write(staged: save.Staged) -> Program:
@@ -160,6 +162,8 @@ def _recorded(
     made = passes.run(made, registry)
     report.timings["passes"] = time.perf_counter() - assembled
     _describe(report, made)
+    shapes = {output["name"]: output["shape"] for output in report.outputs}
+    report.notes += prepared.dynamic.of_outputs(shapes)
     report.timings["assemble"] = time.perf_counter() - recorded - report.timings["passes"]
     return Program(made, report, captured)
 
@@ -182,7 +186,9 @@ def scan(
 
     def look(_: None) -> Report:
         prepared = prepare(model, args, kwargs, None, dynamic, dynamic_axes.axes, dry=True)
-        return _report(capture(prepared, registry, opset, None), registry, opset)
+        captured = capture(prepared, registry, opset, None)
+        prepared.dynamic.of_outputs({name: None for name, _ in captured.outputs})
+        return _report(captured, registry, opset)
 
     return inside(containers.using(registry.containers), look)
 

@@ -87,6 +87,7 @@ def test_sizes_inside_containers(proved):
         ({"x": {0: torch.export.Dim("many"), 1: torch.export.Dim.AUTO}}, ["many", "x_1", 4]),
         ({"x": [torch.export.Dim("many"), None, torch.export.Dim.DYNAMIC]}, ["many", 3, "x_2"]),
         ({"x": {0: torch.export.Dim.STATIC, 1: "n"}}, [2, "n", 4]),
+        ({"x": {0: torch.export.Dim("many"), 1: None, 2: 4}}, ["many", 3, 4]),
         (({0: "b"},), ["b", 3, 4]),
         ([{0: "b"}], ["b", 3, 4]),
     ],
@@ -112,7 +113,9 @@ def test_dynamic_nested_as_the_arguments_are(proved):
 @pytest.mark.parametrize(
     "dynamic, message",
     [
-        ({"y": {0: "b"}}, "does not have: 'y'"),
+        ({"y": {0: "b"}}, "names 'y', which is neither an input nor an output"),
+        ({"outptu": {0: "b"}}, "did you mean 'output'"),
+        ({"output": {3: "b"}}, "axis 3 of output, which has 3 axes"),
         ({"xs": {0: "b"}}, "did you mean 'x'"),
         ({"x": {3: "b"}}, "axis 3 of x, which has 3 axes"),
         ({"x": {"batch": 0}}, "axis 'batch'"),
@@ -129,6 +132,21 @@ def test_what_dynamic_cannot_be(dynamic, message):
     with pytest.raises(hx.UsageError) as caught:
         hx.export(lambda x: x * 2, torch.randn(2, 3, 4), dynamic=dynamic)
     assert message in str(caught.value)
+
+
+def test_outputs_are_named_as_torch_onnx_names_them():
+    """Their sizes follow from the inputs'; what does not vary is told."""
+    said = {"x": {0: "batch"}, "y": {0: "batch", 1: "features"}}
+    names = {"input_names": ["x"], "output_names": ["y"]}
+    program = hx.export(nn.Linear(3, 4), torch.randn(2, 3), **names, dynamic=said)
+    (output,) = program.report.outputs
+    assert output["shape"] == ["batch", 4]
+    (told,) = program.report.notes
+    assert "axis 1 of the output y, which is 4 whatever" in told
+    with pytest.raises(UsageError, match="'z', which is neither an input nor an output"):
+        hx.export(nn.Linear(3, 4), torch.randn(2, 3), **names, dynamic={"z": [0]})
+    with pytest.raises(UsageError, match="'z', which is neither an input nor an output"):
+        hx.scan(nn.Linear(3, 4), torch.randn(2, 3), dynamic={"z": [0]})
 
 
 # Sizes that never come.

@@ -130,13 +130,17 @@ def picks():
         return x * sum(TABLE[: x.shape[1]])
 
     def of_a_dict(x):
-        return x * {6: 1.0}.get(x.shape[1], 2.0)
+        return x * {64: 1.0}.get(x.shape[1], 2.0)
+
+    def of_a_set(x):
+        return x * 2 if (x.shape[1] / 2) in {32.0, 64.0} else x
 
     return [
         (of_a_list, "item n of a list"),
         (of_a_tuple, "item n - 1 of a tuple"),
         (some_of_a_list, "items up to n of a list"),
-        (of_a_dict, "n == 6"),
+        (of_a_dict, "n is looked up in a set or a dict"),
+        (of_a_set, "is looked up in a set or a dict"),
     ]
 
 
@@ -145,6 +149,14 @@ def test_what_a_size_picks_is_told(function, told):
     (escape,) = hx.scan(function, torch.randn(3, 6), dynamic=WORDS).escapes
     assert told in escape.detail
     assert (escape.where.file, escape.where.function) == (__file__, function.__name__)
+
+
+def test_what_is_found_in_a_dict_is_a_branch_on_the_size():
+    def f(x):
+        return x * {6: 1.0}.get(x.shape[1], 2.0)
+
+    lookup, branch = hx.scan(f, torch.randn(3, 6), dynamic=WORDS).escapes
+    assert (lookup.kind, branch.kind) == ("lookup", "branch") and branch.detail == "n == 6"
 
 
 def test_the_functions_are_the_same_afterwards_and_errors_point_at_their_lines(line_of):

@@ -6,6 +6,7 @@ What nobody converts is noted, and the recording goes on, so that all of it is f
 from __future__ import annotations
 
 import contextlib
+import types
 from builtins import len  # their own: `world` hooks those of the model
 from typing import TYPE_CHECKING, Any
 
@@ -45,11 +46,12 @@ def leaf(recording: Recording, key, func, args, kwargs, door, given=None, asked=
     if not given.traced and not asked:
         if known.is_random(key):
             return random(recording, key, func, args, kwargs)
-        run = recording.runner(key, func, args, kwargs, given)
-        choice = recording.choices.pick(
-            key, args, given.complex
-        )  # one may know a view, though all is known
-        return fold(recording, key, choice, given, run, accounts.uncounted(key, func, args, kwargs))
+        if not isinstance(func, types.FunctionType):  # else it may draw, further down
+            run = recording.runner(key, func, args, kwargs, given)
+            # A converter may know a view, though all is known.
+            choice = recording.choices.pick(key, args, given.complex)
+            written = accounts.uncounted(key, func, args, kwargs)
+            return fold(recording, key, choice, given, run, written)
     if door.level == "operator":
         return absent(recording, key, func, args, kwargs, given)
     operator = opening.composed(func)
@@ -74,7 +76,10 @@ def leaf(recording: Recording, key, func, args, kwargs, door, given=None, asked=
     told = given.sized or any(v.dynamic for v in given.values)
     if plain or (recording.operators and told):
         recording.escape("baked", f"{known.spelled(func, key)} computes sizes outside of Python")
-    if loose:
+    if loose and not given.traced:
+        for tensor in loose:
+            recording.live.bind(tensor, recording.constant(tensor))
+    elif loose:
         note_missing(recording, known.spelled(func, key), given, "")
         for tensor in loose:
             opaque(recording, tensor)

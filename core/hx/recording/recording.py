@@ -220,7 +220,7 @@ class Recording:
         frame = sys._getframe(1)
         while frame is not None and frame.f_code.co_filename in _CARRIERS:
             frame = frame.f_back  # type: ignore[assignment]
-        spoken = kind == "branch" or self.busy
+        spoken = kind in ("branch", "lookup") or self.busy
         if frame is None or (spoken and self.frames._machinery(frame.f_code)):
             return
         self.escape(kind, detail, asked=asked)

@@ -292,6 +292,8 @@ class Dim(int):
         return outcome if outcome is NotImplemented else self._compare(other, ">=", outcome)
 
     def __hash__(self):
+        # What is looked up is not told to be compared with: only keys of the same hash are.
+        leaving("lookup", f"{self.poly} is looked up in a set or a dict")
         return int.__hash__(self)
 
     def __bool__(self):
@@ -453,6 +455,7 @@ class DimFloat(float):
         return outcome
 
     def __hash__(self):
+        leaving("lookup", "a number computed from sizes is looked up in a set or a dict")
         return float.__hash__(self)
 
 

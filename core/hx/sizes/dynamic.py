@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..errors import UsageError
@@ -20,6 +20,30 @@ class Axes(dict[str, dict[int, str]]):
     def __init__(self) -> None:
         super().__init__()
         self.limits: dict[str, Limits] = {}
+        self.inputs: tuple[str, ...] = ()
+        self.others: dict[str, Any] = {}  # what is said of what is no input: outputs, it may be
+
+    def of_outputs(self, shapes: Mapping[str, Sequence[Any] | None]) -> list[str]:
+        """What is to be told of the outputs whose axes are named, as torch.onnx.export names them.
+
+        Their sizes follow from the inputs', so there is nothing to do but to look.
+        """
+        told = []
+        for name, which in self.others.items():
+            if name not in shapes:
+                raise _unknown(name, (*self.inputs, *shapes), "neither an input nor an output")
+            shape = shapes[name]
+            if shape is None:
+                continue
+            for axis, _ in _pairs(name, which):
+                if type(axis) is not int or not -len(shape) <= axis < len(shape):
+                    raise _no_axis(axis, name, shape)
+                if type(shape[axis]) is int:
+                    told.append(
+                        f"dynamic= names axis {axis} of the output {name}, which is "
+                        f"{shape[axis]} whatever the inputs' sizes are"
+                    )
+        return told
 
 
 def axes(given: Mapping[str, Any] | None, inputs: Mapping[str, Any]) -> Axes:
@@ -28,24 +52,26 @@ def axes(given: Mapping[str, Any] | None, inputs: Mapping[str, Any]) -> Axes:
     Takes {"x": {0: "batch"}}, {"x": [0, 2]}, {"x": "batch"} and {"x": {0: None}} (a name is made),
     the form of torch.export ({"x": {0: Dim("batch")}}, {"x": [Dim.AUTO, None]}, and specifications
     in the order of the inputs), and dicts and lists that are nested as the arguments are.
+    Of what is no input, outputs it may be, is told apart: see `of_outputs`.
     A size may be a sum of others: {"mask": {1: "past + 1"}}, or {"image": {2: "8*h"}}. It may have
     limits, in the file's own words ({"x": {1: "s>=4<=512"}}) or in those of torch.export
     (Dim("s", min=4, max=512)), and be a multiple: "h%8", or 8 * Dim("h") where no axis is "h".
     """
     out = Axes()
-    said = list(_said(given, inputs))
-    parts = _parts({word for *_, word, _ in said})
+    out.inputs = tuple(inputs)
     if isinstance(given, Axes):
         out.limits.update(given.limits)
+    if isinstance(given, Mapping):
+        out.others = {str(k): v for k, v in given.items() if not _is_input(str(k), inputs)}
+        given = {k: v for k, v in given.items() if str(k) not in out.others}
+    said = list(_said(given, inputs))
+    parts = _parts({word for *_, word, _ in said})
     sizes: dict[str, tuple[int, str]] = {}
     sums: list[tuple[str, int, str, int]] = []
     for name, axis, word, limit in said:
         shape = tuple(inputs[name].shape)
         if type(axis) is not int or not -len(shape) <= axis < len(shape):
-            raise UsageError(
-                f"dynamic= names axis {axis!r} of {name}, which has {len(shape)} axes",
-                hint=f"its shape is {list(shape)}: axes 0 to {len(shape) - 1}",
-            )
+            raise _no_axis(axis, name, shape)
         axis %= len(shape)
         if axis in out.get(name, ()):
             raise UsageError(f"dynamic= says twice what axis {axis} of {name} is")
@@ -87,9 +113,14 @@ def axes(given: Mapping[str, Any] | None, inputs: Mapping[str, Any]) -> Axes:
 
 def _said(given: Any, inputs: Mapping[str, Any]) -> Iterator[tuple[str, Any, str, Limits]]:
     """(input, axis, word or "" for one that is made, limits) of all that is said."""
-    for name, which in _by_input(given, inputs):
-        for axis, label in _pairs(name, which):
-            word = "" if label is None else str(getattr(label, "__name__", label))
+    listed = [(name, _pairs(name, which)) for name, which in _by_input(given, inputs)]
+    # Beside the Dims of torch.export, None and a number are sizes that stay.
+    theirs = any(_is_dim(label) for _, pairs in listed for _, label in pairs)
+    for name, pairs in listed:
+        for axis, label in pairs:
+            if theirs and (label is None or type(label) is int):
+                continue
+            word = "" if _auto(label) else str(getattr(label, "__name__", label))
             yield name, axis, *_limited(word, label)
 
 
@@ -182,12 +213,27 @@ def _inside(name: str, which: Any, inputs: Mapping[str, Any]) -> Iterator[tuple[
         for i, part in enumerate(which):
             yield from _inside(f"{name}_{i}", part, inputs)
     elif not (nested and which is None):
-        near = difflib.get_close_matches(name, inputs, 1)
-        raise UsageError(
-            f"dynamic= names an input that the model does not have: {name!r}",
-            why=f"its inputs are {', '.join(inputs) or 'none'}",
-            hint=f"did you mean {near[0]!r}?" if near else "",
-        )
+        raise _unknown(name, inputs, "no input")
+
+
+def _is_input(name: str, inputs: Iterable[str]) -> bool:
+    return any(known == name or known.startswith(f"{name}_") for known in inputs)
+
+
+def _unknown(name: str, known: Iterable[str], what: str) -> UsageError:
+    near = difflib.get_close_matches(name, known, 1)
+    return UsageError(
+        f"dynamic= names {name!r}, which is {what}",
+        why=f"there are {', '.join(known) or 'none'}",
+        hint=f"did you mean {near[0]!r}?" if near else "",
+    )
+
+
+def _no_axis(axis: Any, name: str, shape: Sequence[Any]) -> UsageError:
+    return UsageError(
+        f"dynamic= names axis {axis!r} of {name}, which has {len(shape)} axes",
+        hint=f"its shape is {list(shape)}: axes 0 to {len(shape) - 1}",
+    )
 
 
 def _pairs(name: str, which: Any) -> list[tuple[Any, Any]]:
@@ -208,7 +254,11 @@ def _pairs(name: str, which: Any) -> list[tuple[Any, Any]]:
             f"dynamic= for {name} cannot be {which!r}",
             hint='write {"x": {0: "batch"}} or {"x": [0, 2]}',
         )
-    return [(a, None if _auto(label) else label) for a, label in pairs if not _static(label)]
+    return [(a, label) for a, label in pairs if not _static(label)]
+
+
+def _is_dim(label: Any) -> bool:
+    return type(label).__module__.startswith("torch.")
 
 
 def _auto(label: Any) -> bool:
