@@ -41,6 +41,8 @@ class Escape:
             )
         if self.kind == "bool":
             return f"a branch depends on a value, {self}: it is taken for good"
+        if self.kind == "draw":
+            return f"at {self.where} {self.detail}; torch's own would be drawn by the graph"
         if self.kind == "range":
             return (
                 f"the loop at {self.where} runs as often as in the recording, {self.detail}: leave "

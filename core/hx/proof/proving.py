@@ -15,6 +15,7 @@ import torch
 
 from ..errors import HxError
 from ..inputs.grammar import Limits
+from ..recording import outside
 from ..recording.capture import Capture, called, without_weights
 from ..runtime import as_pairs
 from ..saving import wire
@@ -413,6 +414,9 @@ def _run(captured: Capture, tensors: dict[str, torch.Tensor]) -> list[Any]:
     args, kwargs = prepared.with_tensors(copies)
     asked: dict[str, Any] = {}
     torch._C._set_grad_enabled(False)  # the guard puts back this, and the hooks
+    if captured.drew_outside:
+        captured.runs += 1
+        outside.stir(captured.runs)
     for path in captured.wanted or ():
         root.get_submodule(path).register_forward_hook(
             lambda m, i, o, path=path: asked.__setitem__(

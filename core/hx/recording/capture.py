@@ -26,7 +26,7 @@ from ..tensors.values import Value
 from ..world import shallow
 from ..world.modelstate import preserved
 from ..world.world import recorded
-from . import foreign
+from . import foreign, outside
 from .choices import Choices
 from .prepared import Prepared
 from .recording import Recording
@@ -49,6 +49,8 @@ class Capture:
     wanted: list[str] | None  # modules whose outputs were asked for
     changed_buffers: list[str] = field(default_factory=list)
     changed_parameters: list[str] = field(default_factory=list)
+    drew_outside: bool = False  # whether Python or numpy drew some for it
+    runs: int = 0  # of the model since, for its proof
     drew: bool = True  # whether the model drew random numbers, as far as is known
     notes: list[str] = field(default_factory=list)
     classes: dict[str, str] = field(default_factory=dict)
@@ -183,6 +185,8 @@ def _run(
 
     def run(_: None) -> None:
         result = called(model, args, kwargs)
+        if guard.draws.seen:
+            _require_built(prepared.root, recording)
         if outputs is not None:
             result = {path: asked[path] for path in outputs if path in asked}
             absent = [path for path in outputs if path not in asked]
@@ -194,7 +198,9 @@ def _run(
             _bind_outputs(found, result)
             found.returned = _structure(result)
 
+    generators = outside.Generators()
     inside(recorded(recording, watch), run)
+    found.drew_outside = generators.tell(recording)
     if forecast is not None:
         forecast.node(None)
     found.compiled = foreign.unseen(recording)
@@ -295,6 +301,18 @@ def _name_tensors(recording: Recording) -> None:
                 for name, leaf in structures.leaves(thing, full):
                     if isinstance(leaf, torch.Tensor):
                         recording.name_tensor(leaf, name)
+
+
+def _require_built(root: torch.nn.Module, recording: Recording) -> None:
+    """A layer that a model makes as it first runs is to be there before: else nobody has it."""
+    for name, parameter in root.named_parameters():
+        entry = None if id(parameter) in recording.names else recording.live.find(parameter)
+        if entry is not None and not entry.value.fixed:
+            raise UsageError(
+                f"the model makes the parameter {name} as it runs, and draws what is in it",
+                why="an export leaves the model as it was: the file would draw others, each time",
+                hint="run the model once on an example before exporting it",
+            )
 
 
 def _may_hold_tensors(thing: Any) -> bool:

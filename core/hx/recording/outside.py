@@ -1,0 +1,87 @@
+"""Random numbers that Python or numpy draws for a model: no graph can draw them again.
+
+PyTorch's own arrive at its doors. Of these only their generators tell, that have moved on.
+"""
+
+from __future__ import annotations
+
+import dis
+import random
+import sys
+import threading
+import types
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..errors import Where
+
+if TYPE_CHECKING:
+    from .recording import Recording
+
+_PYTHONS: Any = vars(random)["_inst"]  # the generator behind the functions of `random`
+
+
+class Generators:
+    """Those of Python and numpy, as they were when this was made."""
+
+    def __init__(self) -> None:
+        self._states = _states()
+
+    def tell(self, recording: Recording) -> bool:
+        """Whether the model drew from one; notes the line, and that what it drew stays."""
+        told = False
+        for name, now in _states().items():
+            was = self._states.get(name)  # none before the model imports numpy.random
+            if now == was:
+                continue
+            where = next(_lines(recording, name), None)
+            if where is None and (was is None or threading.active_count() > 1):
+                continue  # another thread's, it may be
+            told = True
+            recording.escape(
+                "draw",
+                f"{name} draws numbers: those of the recording stay in the graph for good",
+                where or recording.where(),
+            )
+        return told
+
+
+def stir(run: int) -> None:
+    """Other numbers are drawn next than in the recording, or in another run of the proof.
+
+    `preserved` puts back what the generators had.
+    """
+    random.seed(run)
+    if "numpy.random" in sys.modules:
+        sys.modules["numpy"].random.seed(run)
+
+
+def _states() -> dict[str, Any]:
+    states: dict[str, Any] = {"Python's random module": random.getstate()}
+    if "numpy.random" in sys.modules:
+        kind, keys, *rest = sys.modules["numpy"].random.get_state()
+        states["numpy.random"] = (kind, keys.tobytes(), *rest)
+    return states
+
+
+def _lines(recording: Recording, name: str) -> Iterator[Where]:
+    """Where functions of the model that ran speak of the generator."""
+    for code, names in recording.frames.visited:
+        lines = dict(dis.findlinestarts(code))
+        line = code.co_firstlineno
+        for step in dis.get_instructions(code):
+            line = lines.get(step.offset, line)
+            if isinstance(step.argval, str) and _draws(names, step.argval, name, code):
+                yield Where(code.co_filename, line, "", code.co_name)
+
+
+def _draws(names: Mapping[str, Any], word: str, name: str, code: types.CodeType) -> bool:
+    thing = names.get(word)
+    if name == "numpy.random":
+        numpy = sys.modules["numpy"]
+        if thing is numpy:
+            return "random" in code.co_names
+        return (
+            thing is numpy.random or getattr(thing, "__self__", None) is numpy.random.mtrand._rand
+        )
+    return thing is random or getattr(thing, "__self__", None) is _PYTHONS

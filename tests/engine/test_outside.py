@@ -1,0 +1,76 @@
+"""Random numbers that Python and numpy draw, and weights that a model makes as it runs."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import hx
+
+
+def by_python(x):
+    return x * random.choice([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0])
+
+
+def by_numpy(x):
+    return x + torch.from_numpy(np.random.rand(4).astype("float32"))
+
+
+def layer_drop(x):
+    """As layer drop does: it draws, and uses what it drew in training only."""
+    random.random()
+    return x * 2
+
+
+@pytest.mark.parametrize(
+    ("model", "told"), [(by_python, "Python's random module"), (by_numpy, "numpy.random")]
+)
+def test_what_others_drew_is_not_a_constant(model, told):
+    with pytest.raises(hx.VerificationError) as caught:
+        hx.export(model, torch.randn(3, 4))
+    line = model.__code__.co_firstlineno + 1
+    assert told in str(caught.value) and f"{__file__}:{line}" in str(caught.value)
+
+
+def test_draws_without_effect_are_told_and_their_generators_go_on_as_before():
+    before = random.getstate(), np.random.get_state()[1].tobytes()
+    program = hx.export(layer_drop, torch.randn(3, 4))
+    (escape,) = program.report.escapes
+    assert (escape.kind, escape.where.function) == ("draw", "layer_drop")
+    assert before == (random.getstate(), np.random.get_state()[1].tobytes())
+    assert hx.export(lambda x: x * 2, torch.randn(3, 4), strict=True).proof.ok
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        lambda x: x + nn.init.normal_(torch.empty(4)),
+        lambda x: x + nn.init.trunc_normal_(torch.empty(4), std=0.02),
+        lambda x: nn.init.xavier_uniform_(torch.empty(4, 4)) @ x.mT,
+    ],
+    ids=["normal", "trunc_normal", "xavier"],
+)
+def test_what_torch_nn_init_draws_is_drawn_by_the_graph(model):
+    program = hx.export(model, torch.randn(3, 4))
+    assert any("draws random numbers" in note for note in program.report.notes)
+    assert any(node.op_type.startswith("Random") for node in program.model.graph)
+
+
+class Grows(nn.Module):
+    def forward(self, x):
+        if not hasattr(self, "layer"):
+            self.layer = nn.Linear(x.shape[-1], 3)
+        return self.layer(x)
+
+
+def test_a_model_that_makes_its_layers_as_it_first_runs_has_to_be_run_before():
+    model, x = Grows(), torch.randn(2, 4)
+    with pytest.raises(hx.UsageError, match=r"the parameter layer\.weight as it runs"):
+        hx.export(model, x)
+    assert not hasattr(model, "layer")
+    expected = model(x)
+    torch.testing.assert_close(hx.export(model, x).run(x), expected)
