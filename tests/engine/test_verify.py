@@ -296,7 +296,7 @@ def test_saturation_is_no_fault():
 
 
 def test_nothing_heavy_is_imported_early():
-    code = "import sys, hx.save, hx.verify; print([m for m in sys.modules if m in %r])"
+    code = "import sys, hx.saving.save, hx.proof.verify; print([m for m in sys.modules if m in %r])"
     heavy = ["torch", "onnx", "onnx_ir", "onnxruntime", "numpy"]
     env = {**os.environ, "PYTHONPATH": str(Path(compare.__file__).parents[1])}
     out = subprocess.run(

@@ -17,7 +17,7 @@ from hx.packs.findings import brief, origin
 
 
 def op_runs(kernels: Iterable[ReferenceKernel]) -> list[type]:
-    """One class for each kernel, for `hx.verify.prove(custom_ops=...)`."""
+    """One class for each kernel, for `prove(custom_ops=...)` of `hx.proof.verify`."""
     return [_op_run(kernel) for kernel in kernels]
 
 

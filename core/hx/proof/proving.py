@@ -31,6 +31,7 @@ from .draws import checked
 from .halves import Watch, passed
 from .parts import what_decides
 from .room import loading
+from .variations import renumbered
 from .verify import Case, CaseCheck, OutputCheck, Proof, fresh, jitter, prove, resized
 
 COPIED = 1 << 29  # bytes of weights that are copied to ask a model what it gives in float64
@@ -48,11 +49,13 @@ def prove_program(captured: Capture, path: Path, target: Path, custom_ops: Any =
     real = run(captured, recorded) if prepared.hollow else captured.real
     cases = [Case("recorded", recorded, real)]
     others = [("fresh", fresh(recorded, seed=1))]
+    extra: dict[str, dict[str, torch.Tensor]] = {}  # what a model may well refuse
     if captured.recording.escapes or captured.compiled:
         # A number or a branch left the graph: other inputs may take another way.
         others += [(f"fresh {n}", fresh(recorded, seed=n)) for n in (2, 3, 4)]
         others.append(("opposite", {k: _opposite(t) for k, t in recorded.items()}))
         others.append(("small", {k: _small(t) for k, t in recorded.items()}))
+        extra = renumbered(recorded)
     # Only where it matters: PyTorch's compiler remembers that it was not asked under a mode.
     seen = Watch()
     with seen if passed(wire.skeleton(path)) else contextlib.nullcontext():
@@ -60,6 +63,8 @@ def prove_program(captured: Capture, path: Path, target: Path, custom_ops: Any =
             found, refused = _case(captured, name, tensors)
             cases += found
             captured.notes += refused
+        for name, tensors in extra.items():
+            cases += _case(captured, name, tensors)[0]
     cases += _resized(captured)
     for case in cases:
         case.computed = seen.dtype if prepared.slim is None else prepared.slim.dtype or seen.dtype

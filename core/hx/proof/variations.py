@@ -43,6 +43,37 @@ def fresh(tensors: Tensors, bounds: Bounds | None = None, seed: int = 0) -> Any:
     return out if named else list(out.values())
 
 
+def renumbered(tensors: Mapping[str, torch.Tensor]) -> dict[str, dict[str, torch.Tensor]]:
+    """Other numbers in the whole ones that `fresh` leaves as they are, by what was done to them.
+
+    Those are one number, as a step or a length is, or rise evenly, as positions do. Others may mean
+    nothing to a model: this is for one that looked at them.
+    """
+    stuck = {
+        name
+        for name, new in fresh(tensors, seed=1).items()
+        if _is_whole(new) and new.equal(tensors[name]) and (new.numel() == 1 or new.max() > 1)
+    }
+    ways = {"halved": lambda t: t // 2, "zero": lambda t: t * 0, "larger": lambda t: t * 2 + 8}
+    return {
+        f"{way} {', '.join(sorted(stuck))}": {
+            name: change(tensor.detach()) if name in stuck else tensor
+            for name, tensor in tensors.items()
+        }
+        for way, change in ways.items()
+        if stuck
+    }
+
+
+def _is_whole(tensor: torch.Tensor) -> bool:
+    import torch
+
+    kind = tensor.dtype
+    return not (kind.is_floating_point or kind.is_complex or kind is torch.bool) and bool(
+        tensor.numel()
+    )
+
+
 def resized(
     tensor: torch.Tensor,
     sizes: Mapping[int, int],
@@ -182,12 +213,10 @@ def _ints(
 
 def _are_cells(old: torch.Tensor) -> bool:
     """Whether it is a table of whole numbers, longer than wide, in which no row occurs twice."""
-    import torch
 
     if old.dim() != 2 or not 1 < old.shape[1] <= FEW or len(old) <= old.shape[1]:
         return False
-    whole = not (old.dtype.is_floating_point or old.dtype.is_complex or old.dtype is torch.bool)
-    return whole and len(old.unique(dim=0)) == len(old)
+    return _is_whole(old) and len(old.unique(dim=0)) == len(old)
 
 
 def _cells(old: torch.Tensor, count: int, rng: torch.Generator) -> torch.Tensor:

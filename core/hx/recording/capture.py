@@ -209,7 +209,7 @@ def _run(
             f"{one} is compiled code: what it computes by itself is not in the graph"
         )
     found.notes += [] if prepared.slim is None else prepared.slim.notes
-    _tell_shared(found)
+    _require_apart(found)
     found.changed_buffers, found.changed_parameters = guard.changed()
     found.drew = guard.draws.seen
     if found.changed_parameters:
@@ -266,16 +266,17 @@ def _named_sizes(prepared: Prepared) -> dict[str, dims.Dim]:
     }
 
 
-def _tell_shared(found: Capture) -> None:
-    """Inputs of a graph have memory of their own, also where the caller's had not."""
+def _require_apart(found: Capture) -> None:
+    """Inputs of a graph have memory of their own: what is written to one is not in another."""
     memory: dict[int, str] = {}
     written = {n for n, t in found.recording.given.items() if t._version > 0}
     for name, tensor in found.prepared.tensors.items():
         first = memory.setdefault(storage_key(tensor), name)
         if first != name and written & {first, name}:
-            found.notes.append(
-                f"{first} and {name} share memory, and the model writes to it: in the graph each "
-                "has its own"
+            raise Unsupported(
+                f"{first} and {name} share memory, and the model writes to it",
+                why="in a graph each input has its own: what is written to one is not in the other",
+                hint=f"give {name} memory of its own: {name}.clone()",
             )
 
 

@@ -29,7 +29,7 @@ from ..report import Escape, Missing
 from ..sizes import dims
 from ..sizes.asked import Asked
 from ..tensors import accounts, dtypes, pairs, sparse
-from ..tensors.liveness import Entry, Live, storage_key
+from ..tensors.liveness import COUNTED_LATER, Entry, Live, count, storage_key
 from ..tensors.values import Constant, Origin, Value
 from ..tensors.views import read_family
 from ..weights.blend import Blend
@@ -106,8 +106,11 @@ class Recording:
             accounts.unwritten(self, tensor)
         if entry is None:
             entry = self.account(tensor)
-        elif self.copies.doubted:
-            self.copies.read(self, entry)
+        else:
+            if entry.version == COUNTED_LATER:
+                count(entry, tensor)  # before this call writes once more
+            if self.copies.doubted:
+                self.copies.read(self, entry)
         if entry.generation != entry.family.generation:
             return self.live.read(entry, functools.partial(read_family, self))
         return entry.value

@@ -17,6 +17,7 @@ from typing import Any
 
 from .asked import SIGNS, Asked
 from .polynomials import Atom, Poly, binary, part, settled
+from .scalars import Scalar
 
 _local = threading.local()
 
@@ -86,7 +87,7 @@ def _pick(kind, a, b):
     return dim(binary(kind, Poly.of(a), Poly.of(b)))
 
 
-class Dim(int):
+class Dim(Scalar, int):
     """An int that came from a tensor's shape, and remembers how."""
 
     poly: Poly
@@ -114,6 +115,7 @@ class Dim(int):
         return self
 
     def __reduce__(self):
+        leaving("int", f"{self.poly} is pickled", asked(int, self))
         return int, (int.__int__(self),)
 
     # Arithmetic: integers stay integers, floats become DimFloat, tensors take over.
@@ -240,7 +242,23 @@ class Dim(int):
         leaving("int", f"({self.poly}).bit_length()", asked(int.bit_length, self))
         return int.bit_length(self)
 
+    def to_bytes(self, *args, **kwargs):
+        leaving("int", f"({self.poly}).to_bytes()", asked(int, self))
+        return int.to_bytes(plain(self), *args, **kwargs)
+
+    # A plain number has these, too; without them they would be of the recorded one.
+    real = numerator = property(lambda self: self)
+
+    def conjugate(self):
+        return self
+
+    def as_integer_ratio(self):
+        return self, 1
+
     def __round__(self, ndigits=None):
+        if ndigits is not None and ndigits < 0:
+            leaving("int", f"round({self.poly}, {ndigits})", asked(round, self, ndigits))
+            return int.__round__(self, ndigits)
         return self
 
     def __floor__(self):
@@ -309,7 +327,7 @@ class Dim(int):
         return int.__float__(self)
 
 
-class DimFloat(float):
+class DimFloat(Scalar, float):
     """A float that was computed from sizes, and remembers how."""
 
     expr: Atom
@@ -323,6 +341,7 @@ class DimFloat(float):
         return self
 
     def __reduce__(self):
+        leaving("float", f"{self.expr} is pickled", asked(float, self))
         return float, (float.__float__(self),)
 
     @staticmethod
@@ -379,6 +398,11 @@ class DimFloat(float):
 
     def __rdivmod__(self, other):
         return other // self, other % self
+
+    real = property(lambda self: self)
+
+    def conjugate(self):
+        return self
 
     def is_integer(self):
         if _whole_number(self.expr) is None:

@@ -76,16 +76,21 @@ def _noted(family: Family) -> None:
     for member in family.alive():
         tensor = member()
         if tensor is not None:
-            member.version = -1 if tensor.is_inference() else tensor._version
+            count(member, tensor)
 
 
 COUNTED_LATER = -2  # the version of an entry: PyTorch has yet to count the write
 
 
+def count(entry: Entry, tensor: torch.Tensor) -> None:
+    """All writes so far are known."""
+    entry.version = -1 if tensor.is_inference() else tensor._version
+
+
 def changed(entry: Entry, tensor: torch.Tensor) -> bool:
     """Whether a tensor was written to since it was last looked at."""
     if entry.version == COUNTED_LATER:
-        entry.version = -1 if tensor.is_inference() else tensor._version
+        count(entry, tensor)
     return entry.version >= 0 and tensor._version != entry.version
 
 

@@ -2,7 +2,7 @@
 
 Of safetensors only the headers are read: eight bytes with the length of a text in JSON, which says
 of each tensor its dtype, its shape, and where in the rest of the file it lies. Other formats are
-read by `hx.tensors`, which runs no pickled code. Imports torch: import it late.
+read by `inputs.files`, which runs no pickled code. Imports torch: import it late.
 """
 
 from __future__ import annotations

@@ -1,0 +1,56 @@
+"""Sizes that go through numpy and through what every number of Python has."""
+
+from __future__ import annotations
+
+import math
+import pickle
+
+import numpy as np
+import pytest
+import torch
+
+import hx
+
+SIZES = [{"n": 1}, {"n": 4}, {"n": 7}]
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        lambda x: x * int(np.ceil(x.shape[0] / 2)),
+        lambda x: x * np.ceil(x.shape[0] / 2).astype(int),
+        lambda x: x * np.floor(x.shape[0] / 3).astype("int64").item(),
+        lambda x: x / np.sqrt(x.shape[0]),
+        lambda x: x * np.maximum(x.shape[0], 3) + np.minimum(5, x.shape[0]),
+        lambda x: x.repeat(int(np.rint(np.sqrt(x.shape[0] * 16))), 1),
+        lambda x: x * (x.shape[0] * np.float32(2)),
+        lambda x: x * x.shape[0].real + x.shape[0].numerator,
+        lambda x: x * x.shape[0].as_integer_ratio()[0] + (x.shape[0] / 2).real,
+    ],
+    ids=["ceil", "astype", "item", "sqrt", "most", "rint", "float32", "real", "ratio"],
+)
+def test_sizes_stay_sizes(proved, model):
+    program = proved(model, torch.randn(3, 4), dynamic={"x": {0: "n"}}, sizes=SIZES)
+    assert not program.report.escapes
+
+
+@pytest.mark.parametrize(
+    ("model", "told"),
+    [
+        (lambda x: x * float(np.sin(x.shape[0])), "numpy.sin(n)"),
+        (lambda x: x * np.add.reduce([x.shape[0], 1]), "int(n)"),
+        (lambda x: x * round(x.shape[0], -1), "round(n, -1)"),
+        (lambda x: x * x.shape[0].to_bytes(2, "big")[1], "to_bytes"),
+        (lambda x: x * pickle.loads(pickle.dumps(x.shape[0])), "n is pickled"),
+        (lambda x: x * float((x.shape[0] / 2).astype("float32")), "astype(float32)"),
+    ],
+    ids=["sin", "reduce", "round", "bytes", "pickle", "float32"],
+)
+def test_what_becomes_a_plain_number_is_told(model, told):
+    escapes = hx.scan(model, torch.randn(3, 4), dynamic={"x": {0: "n"}}).escapes
+    assert any(told in escape.detail for escape in escapes)
+
+
+def test_tens_are_rounded_as_python_rounds_them():
+    program = hx.export(lambda x: x * round(x.shape[0], -1), torch.randn(16, 4), verify=False)
+    assert math.isclose(program.run(torch.ones(16, 4))[0, 0], 20)
