@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hx import case, converter
+from hx.lazy import torch
 
 from ._common import one_axis, reshaped
 
@@ -225,7 +226,8 @@ def chunk(op, input, chunks, dim=0):
 @converter("torch.tensor_split",
            cases=[case("float32[n,7]", 3, 1), case("float32[n,7]", [2, 5], 1),
                   case("float32[n,7]", indices=(1,), dim=1),
-                  case("float32[n,7]", sections=3, dim=1)])  # fmt: skip
+                  case("float32[n,7]", sections=3, dim=1),
+                  case("float32[n,7]", "int64[2]<7", 1, name="places of a tensor")])  # fmt: skip
 def tensor_split(op, input, indices_or_sections=None, dim=0, *, indices=None, sections=None,
                  tensor_indices_or_sections=None):  # fmt: skip
     """As even as may be, the first ones larger by one; or cut at the places that are given."""
@@ -236,11 +238,23 @@ def tensor_split(op, input, indices_or_sections=None, dim=0, *, indices=None, se
         each, more = size // places, size % places
         places = [each * i + min(more, i) for i in range(1, places)]
     elif not isinstance(places, (list, tuple)):
-        return NotImplemented  # places that only a tensor knows
+        if not places.rank and not places.is_constant:
+            op.refuse("how many parts there are, only the contents of a tensor tell")
+        return _cut(op, input, places, axis)
     bounds = [0, *places, 2**62]
     return tuple(
         op.Slice(input, op.sizes([a]), op.sizes([b]), [axis]) for a, b in zip(bounds, bounds[1:])
     )
+
+
+def _cut(op, input, places, axis):
+    """Cut where a tensor says; or into as many parts as it says."""
+    if not places.rank:
+        return tensor_split(op, input, int(places.item()), axis)
+    count = len(op.result) - 1
+    places = op.cast(places, torch.int64)
+    bounds = [[0], *(op.Slice(places, [i], [i + 1], [0]) for i in range(count)), [2**62]]
+    return tuple(op.Slice(input, a, b, [axis]) for a, b in zip(bounds, bounds[1:]))
 
 
 @converter("torch.unbind", cases=[case("float32[n,3]", 1)])

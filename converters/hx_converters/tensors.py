@@ -13,6 +13,7 @@ from hx.lazy import torch
     "torch.ops.aten.lift_fresh_copy",
     cases=[case("float32[n,3]")],
 )  # fmt: skip
+@converter("torch.Tensor.__deepcopy__", cases=[case("float32[n,3]", {})])
 @converter("torch.Tensor.cuda", cases=[])  # a case would need the device
 def same(op, input, *args, **kwargs):
     return input

@@ -32,8 +32,9 @@ class Door:
             key = self._keys[func] = targets.identify(func)
         recording.busy = True
         recording.written.clear()
-        if recording.beneath is not None and recording.beneath[1] != key:
-            recording.operators += 1
+        if recording.beneath is not None:
+            recording.operators += recording.beneath[1] != key
+            recording.reached.update(id(tensor) for _, tensor in tensors_in((args, kwargs)))
         try:
             kind = wrappers.among(args, kwargs) if recording.wraps else None
             if kind is not None:

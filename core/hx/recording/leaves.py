@@ -58,18 +58,20 @@ def leaf(recording: Recording, key, func, args, kwargs, door, given=None, asked=
     kernel = None if operator is None else opening.kernel(operator, given.tensors)
     if kernel is not None:
         return within(recording, operator, args, kwargs, given, kernel)
-    outer, recording.beneath, recording.operators = (
-        (recording.beneath, recording.sized),
-        (func, key),
-        0,
-    )
+    outer = recording.beneath, recording.sized, recording.reached
+    recording.beneath, recording.operators, recording.reached = (func, key), 0, set()
     recording.sized = given.sized
     recording.busy = False
     try:
         result = func(*args, **kwargs)
     finally:
+        reached = recording.reached
         recording.busy = True
-        recording.beneath, recording.sized = outer
+        recording.beneath, recording.sized, recording.reached = outer
+    for tensor, value in zip(given.tensors, given.values):
+        if recording.operators and not value.fixed and id(tensor) not in reached:
+            told = f"{known.spelled(func, key)} looks at the contents of a tensor by itself"
+            recording.escape("baked", told)
     loose = [t for _, t in tensors_in(result) if recording.live.find(t) is None]
     # What stands beneath under the same name saw plain numbers, too: torch.empty_strided((n, 2), ...).
     plain = given.sized and not loose and any(True for _ in tensors_in(result))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 from builtins import len  # its own: `world` hooks that of the model
 from pathlib import Path
@@ -13,7 +14,10 @@ import torch
 _HERE = Path(__file__).parents[1]
 _THEIRS = (Path(torch.__file__).parent, _HERE)
 # Code has the name under which it was found, which may lead there through a link.
-_MACHINERY = tuple({f"{p}/" for path in _THEIRS for p in (path, path.resolve())})
+_MACHINERY = (
+    *{f"{p}/" for path in _THEIRS for p in (path, path.resolve())},
+    copy.__file__,  # asks tensors for their memory
+)
 _DEMO = str(_HERE / "demo.py")
 _ALSO = ("<frozen", "<string>", "contextlib.py", "functools.py")
 
