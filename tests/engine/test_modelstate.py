@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from interrupted import interrupted
 from torch import nn
 
+import hx
 from hx.errors import ExportError
 from hx.world import modelstate, shallow
 from hx.world.modelstate import preserved
@@ -150,6 +151,28 @@ def test_parameters_changed_unannounced_are_told():
         with torch.no_grad():
             model.inner[0].bias.add_(1)
         raise KeyError
+
+
+def test_a_write_that_changes_nothing_is_none(tmp_path):
+    """Weights that are kept within bounds, as nn.Embedding(max_norm=1) keeps them."""
+
+    class Bounded(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table = nn.Embedding(10, 4, max_norm=1.0)
+            self.table.weight.data = F.normalize(self.table.weight.data, dim=1) * 0.9
+            self.linear = nn.Linear(4, 4)
+            self.linear.weight.data.abs_()
+
+        def forward(self, ids):
+            with torch.no_grad():
+                self.linear.weight.clamp_(min=0)
+            return self.linear(self.table(ids))
+
+    model, ids = Bounded(), torch.randint(0, 10, (3, 4))
+    program = hx.export(model, ids, dynamic={"ids": {0: "n"}})
+    assert program.proof.ok and not program.report.notes
+    torch.testing.assert_close(program.run(ids[:1]), model(ids[:1]))
 
 
 def test_large_buffers_are_copied_only_when_announced(monkeypatch):

@@ -477,3 +477,19 @@ def test_the_same_model_twice_gives_the_same_bytes(tmp_path):
     for name in ("a.onnx", "b.onnx"):
         hx.export(model, torch.ones(2, 4), tmp_path / name, dynamic={"input": [0]}, verify=False)
     assert (tmp_path / "a.onnx").read_bytes() == (tmp_path / "b.onnx").read_bytes()
+
+
+def test_where_an_export_is_asked_for_is_no_part_of_the_model(tmp_path):
+    """A model of torch's own modules has no line of the user's."""
+    model, x = nn.Sequential(nn.Linear(3, 4), nn.ReLU()), torch.randn(2, 3)
+    hx.export(model, x, tmp_path / "a.onnx")
+    hx.export(model, x, tmp_path / "b.onnx")
+    assert (tmp_path / "a.onnx").read_bytes() == (tmp_path / "b.onnx").read_bytes()
+    with pytest.raises(hx.Unsupported) as caught:
+        hx.export(nn.Sequential(nn.RMSNorm(3), Refused()), x)
+    assert caught.value.where.file == __file__
+
+
+class Refused(nn.Module):
+    def forward(self, x):
+        return x.to_sparse_csr()

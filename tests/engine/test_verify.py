@@ -383,6 +383,9 @@ def test_fresh_masks_stay_masks():
     assert set(new.unique().tolist()) == {0, 1} and (new.diff(dim=-1) <= 0).all()
     (left,) = fresh([padded.flip(-1)])
     assert (left.diff(dim=-1) >= 0).all() and (left[:, -1] == 1).all()
+    hides = (torch.arange(12) >= torch.tensor([[12], [5], [7]])).repeat(5, 1)
+    (new,) = fresh([hides])
+    assert (new.diff(dim=-1) >= 0).all() and not new[:, 0].any(), "something is left to see"
     hidden = fresh({"attention_mask": torch.ones(4, 12, dtype=torch.int64)})["attention_mask"]
     assert set(hidden.unique().tolist()) == {0, 1} and (hidden[:, 0] == 1).all()
     added = torch.zeros(6, 6).masked_fill(~bools[:6, :6].tril(), float("-inf"))

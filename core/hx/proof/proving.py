@@ -391,9 +391,7 @@ def _told(sizes: dict[str, int]) -> str:
 def run(captured: Capture, tensors: dict[str, torch.Tensor]) -> list[Any]:
     """The model's own flat outputs on other inputs, leaving it as it was."""
     # Nothing sees the writes of this run: what the recording saw being written is copied.
-    guard = preserved(
-        captured.prepared.root, captured.changed_parameters + captured.changed_buffers
-    )
+    guard = preserved(captured.prepared.root, captured.touched)
     guard.draws.seen = captured.drew
     return inside(
         without_weights(captured.prepared),

@@ -160,7 +160,8 @@ def _mask(old: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
     if not (rows == rows[:, :1]).all() and bool((rows[:, 1:] <= rows[:, :-1]).all()):
         return _padding(rows, rng).reshape(old.shape)
     if not (rows == rows[:, :1]).all() and bool((rows[:, 1:] >= rows[:, :-1]).all()):
-        return _padding(rows, rng).flip(-1).reshape(old.shape)
+        whole = bool(rows.all(-1).any())  # else True hides, and a row of nothing else hides all
+        return _padding(rows, rng, whole).flip(-1).reshape(old.shape)
     share = min(max(rows.double().mean().item(), 0.3), 0.8)
     new = torch.rand(rows.shape, generator=rng) < share
     new[:, 0] = rows[:, 0]
@@ -171,11 +172,11 @@ def _mask(old: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
     return torch.where(lonely[:, None], flipped, new).reshape(old.shape)
 
 
-def _padding(rows: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
-    """Ones, then zeros, at least one of the first in each row."""
+def _padding(rows: torch.Tensor, rng: torch.Generator, whole: bool = True) -> torch.Tensor:
+    """Ones, then zeros, at least one of the first in each row; nothing else only if `whole`."""
     import torch
 
-    lengths = torch.randint(1, rows.shape[-1] + 1, (len(rows), 1), generator=rng)
+    lengths = torch.randint(1, rows.shape[-1] + whole, (len(rows), 1), generator=rng)
     return torch.arange(rows.shape[-1]) < lengths
 
 

@@ -49,6 +49,7 @@ class Capture:
     wanted: list[str] | None  # modules whose outputs were asked for
     changed_buffers: list[str] = field(default_factory=list)
     changed_parameters: list[str] = field(default_factory=list)
+    touched: list[str] = field(default_factory=list)  # and those that only were written to
     drew_outside: bool = False  # whether Python or numpy drew some for it
     runs: int = 0  # of the model since, for its proof
     drew: bool = True  # whether the model drew random numbers, as far as is known
@@ -211,6 +212,7 @@ def _run(
     found.notes += [] if prepared.slim is None else prepared.slim.notes
     _require_apart(found)
     found.changed_buffers, found.changed_parameters = guard.changed()
+    found.touched = guard.touched()
     found.drew = guard.draws.seen
     if found.changed_parameters:
         told = ", ".join(found.changed_parameters[:5])

@@ -77,7 +77,8 @@ class asking:
         if isinstance(error, ModelRaised):
             raise error.__cause__ or error  # the model's own, with the chain that it had
         if isinstance(error, Exception) and call.error is not error:
-            raise blame(call.choice, error, self._origin.where) from (
+            where = self._origin.where if self._origin.code else self._recording.where()
+            raise blame(call.choice, error, where) from (
                 error if isinstance(error, HxError) else None
             )
 

@@ -42,9 +42,9 @@ class Frames:
             self._outer.add(id(frame.f_code))
             frame = frame.f_back
 
-    def inside(self) -> FrameType | None:
+    def inside(self, depth: int = 2) -> FrameType | None:
         """The user's frame, while one of the model's runs."""
-        frame = self.user(2)
+        frame = self.user(depth)
         return None if frame is None or id(frame.f_code) in self._outer else frame
 
     def _machinery(self, code: CodeType) -> bool:

@@ -198,7 +198,8 @@ class Recording:
         return Where(frame.f_code.co_filename, frame.f_lineno, scope, frame.f_code.co_name)
 
     def origin(self, target: str, pack: str) -> Origin:
-        frame = self.frames.user(2)
+        # Not the line that asked for the export: a model is the same wherever that is done.
+        frame = self.frames.inside(3)
         scope, module = self.scopes[-1] if self.scopes else ("", "")
         if frame is None:
             return Origin(target, pack, scope, module, None, 0)

@@ -167,6 +167,10 @@ class preserved:
     def changed_parameters(self) -> list[str]:
         return self.changed()[1]
 
+    def touched(self) -> list[str]:
+        """The names of what was written to, also with what it held before."""
+        return [kept.name for kept in self._tensors.values() if not kept.untouched]
+
     def changed(self) -> tuple[list[str], list[str]]:
         """The names of both kinds, from one look at them all when the model has run."""
         if self._changed is None:
