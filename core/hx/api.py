@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from .proof import randomness
 from .quiet import fewer_collections
 from .recording import heard
 from .recording.capture import Capture, capture
-from .recording.prepared import prepare
+from .recording.prepared import prepare, require_names
 from .registration import OPSETS
 from .report import Report, scaffold
 from .saving import save
@@ -26,8 +27,6 @@ from .world.modes import apart
 from .world.world import aside
 
 if TYPE_CHECKING:
-    import os
-
     import onnx
 
     from .saving import wire
@@ -82,7 +81,9 @@ def export(
     dtype          "float16", "bfloat16", ...: floating-point weights and inputs are cast to it
     packs          a Registry; None takes the packs that are installed
     """
-    registry = packs if packs is not None else Registry.standing()
+    registry = _registry(packs)
+    if path is not None and not isinstance(path, (str, os.PathLike)):
+        raise UsageError(f"path cannot be {path!r}", hint='a name, as "m.onnx", or None')
     options = (
         model, args, path, kwargs, input_names, output_names, outputs, dynamic, opset, verify,
         strict, external_data, keep_rejected, check_every_node, weights, dtype, registry,
@@ -101,6 +102,8 @@ def _export(
     prepared = prepare(
         model, args, kwargs, input_names, dynamic, dynamic_axes.axes, weights=weights, dtype=dtype
     )
+    if output_names is not None:
+        require_names("output_names", output_names)
     if output_names is not None and outputs is None:
         prepared.dynamic.of_outputs(dict.fromkeys(output_names))
     recorded = (prepared, registry, opset, outputs, output_names, strict, tell)
@@ -182,7 +185,7 @@ def scan(
 ) -> Report:
     """A dry run: what is covered, what is missing and where, what declined, what escapes."""
     _check_opset(opset)
-    registry = packs if packs is not None else Registry.standing()
+    registry = _registry(packs)
 
     def look(_: None) -> Report:
         prepared = prepare(model, args, kwargs, None, dynamic, dynamic_axes.axes, dry=True)
@@ -191,6 +194,17 @@ def scan(
         return _report(captured, registry, opset)
 
     return inside(containers.using(registry.containers), look)
+
+
+def _registry(packs: Any) -> Registry:
+    if packs is None:
+        return Registry.standing()
+    if not isinstance(packs, Registry):
+        raise UsageError(
+            f"packs= is to be an hx.Registry, and is {packs!r}",
+            hint="those that are installed are used without it; hx.Registry() has none",
+        )
+    return packs
 
 
 def _check_opset(opset: int) -> None:
@@ -209,6 +223,9 @@ def _assemble(captured: Capture, output_names: Sequence[str] | None, opset: int)
                 f"output_names has {len(output_names)} names, and the model returns "
                 f"{len(names)}: {', '.join(names)}"
             )
+        taken = [n for n, _ in captured.inputs if n in output_names]
+        if taken:
+            raise UsageError(f"output_names: {taken[0]!r} is the name of an input")
         captured.outputs = [(n, v) for n, (_, v) in zip(output_names, captured.outputs)]
     if not captured.outputs:
         raise UsageError("the model returned no tensor", hint="return the tensors you want")

@@ -1,4 +1,4 @@
-"""Random numbers that Python and numpy draw, and weights that a model makes as it runs."""
+"""What is in a model's answer beside its inputs: draws of Python and numpy, what it keeps."""
 
 from __future__ import annotations
 
@@ -74,3 +74,39 @@ def test_a_model_that_makes_its_layers_as_it_first_runs_has_to_be_run_before():
     assert not hasattr(model, "layer")
     expected = model(x)
     torch.testing.assert_close(hx.export(model, x).run(x), expected)
+
+
+class Counts(nn.Module):
+    def __init__(self, kept):
+        super().__init__()
+        self.kept = kept
+
+    def forward(self, x):
+        if isinstance(self.kept, int):
+            self.kept += 1
+            return x * self.kept
+        if isinstance(self.kept, list):
+            self.kept.append(x)
+            return sum(self.kept)
+        y = x + self.kept
+        self.kept.add_(1)
+        return y
+
+
+class Caches(nn.Module):
+    def forward(self, x):
+        if not hasattr(self, "table"):
+            self.table = torch.arange(4.0)
+        return x + self.table
+
+
+@pytest.mark.parametrize("kept", [0, [], torch.ones(4)], ids=["number", "list", "tensor"])
+def test_a_model_that_counts_its_calls_is_told(kept):
+    before = str(kept)
+    (note,) = hx.export(Counts(kept), torch.randn(2, 4)).report.notes
+    assert "answers its next call otherwise" in note and "(kept)" in note
+    assert str(kept) == before
+
+
+def test_what_a_model_keeps_to_be_faster_is_nothing_to_tell():
+    assert not hx.export(Caches(), torch.randn(2, 4)).report.notes

@@ -83,6 +83,8 @@ def prove_program(captured: Capture, path: Path, target: Path, custom_ops: Any =
     if not prepared.hollow:
         _by_parts(captured, path, target, cases, proof, custom_ops)
     _narrow(captured, proof)
+    if captured.keeps and not captured.drew:
+        captured.notes += _called_again(captured, recorded, proof)
     _tell_unsteady(captured, cases, proof)
     return proof
 
@@ -177,6 +179,29 @@ def _tell_unsteady(captured: Capture, cases: list[Case], proof: Proof) -> None:
             if any(output.problem and _apart(a, b, proof.depth) for a, b, output in answers):
                 check.note = "asked again, the model itself gives another answer to these inputs"
                 break
+
+
+def _called_again(captured: Capture, tensors: dict[str, torch.Tensor], proof: Proof) -> list[str]:
+    """What is to be told where a model answers a second call otherwise, by what it has kept."""
+    guard = preserved(captured.prepared.root, captured.touched)
+    guard.draws.seen = captured.drew
+
+    def twice(_: Any) -> bool:
+        first, second = _filled(captured, tensors), _filled(captured, tensors)
+        return any(_apart(a, b, proof.depth) for a, b in zip(first, second, strict=True))
+
+    try:
+        other = inside(without_weights(captured.prepared), lambda _: inside(guard, twice))
+    except HxError:
+        raise
+    except Exception as e:  # the model's own
+        return [f"called again, the model fails: {type(e).__name__}: {e}"]
+    if not other:
+        return []
+    kept = ", ".join(captured.keeps[:5])
+    return [
+        f"the model answers its next call otherwise, by what it keeps ({kept}): the graph is its first"
+    ]
 
 
 def _apart(a: Any, b: Any, depth: int) -> bool:

@@ -86,7 +86,10 @@ class Runner:
         return out
 
     def _checked(self, name: str, value: Any, sizes: Sizes) -> torch.Tensor:
-        tensor = value if isinstance(value, torch.Tensor) else torch.as_tensor(value)
+        try:
+            tensor = value if isinstance(value, torch.Tensor) else torch.as_tensor(value)
+        except (TypeError, ValueError, RuntimeError):
+            raise self._unlike(f"the input {name} is no tensor: {value!r}") from None
         wanted = self.captured.prepared.tensors[name].dtype
         if tensor.dtype != wanted:
             found = str(tensor.dtype).removeprefix("torch.")

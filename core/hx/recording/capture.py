@@ -50,6 +50,7 @@ class Capture:
     changed_buffers: list[str] = field(default_factory=list)
     changed_parameters: list[str] = field(default_factory=list)
     touched: list[str] = field(default_factory=list)  # and those that only were written to
+    keeps: list[str] = field(default_factory=list)  # attributes: what it has for its next call
     drew_outside: bool = False  # whether Python or numpy drew some for it
     runs: int = 0  # of the model since, for its proof
     drew: bool = True  # whether the model drew random numbers, as far as is known
@@ -212,7 +213,7 @@ def _run(
     found.notes += [] if prepared.slim is None else prepared.slim.notes
     _require_apart(found)
     found.changed_buffers, found.changed_parameters = guard.changed()
-    found.touched = guard.touched()
+    found.touched, found.keeps = guard.touched(), guard.kept()
     found.drew = guard.draws.seen
     if found.changed_parameters:
         told = ", ".join(found.changed_parameters[:5])

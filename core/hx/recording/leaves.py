@@ -70,8 +70,8 @@ def leaf(recording: Recording, key, func, args, kwargs, door, given=None, asked=
         recording.beneath, recording.sized, recording.reached = outer
     for tensor, value in zip(given.tensors, given.values):
         if recording.operators and not value.fixed and id(tensor) not in reached:
-            told = f"{known.spelled(func, key)} looks at the contents of a tensor by itself"
-            recording.escape("baked", told)
+            how = f"{known.spelled(func, key)} looks at the contents of a tensor by itself"
+            recording.escape("baked", how)
     loose = [t for _, t in tensors_in(result) if recording.live.find(t) is None]
     # What stands beneath under the same name saw plain numbers, too: torch.empty_strided((n, 2), ...).
     plain = given.sized and not loose and any(True for _ in tensors_in(result))

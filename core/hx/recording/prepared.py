@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -73,28 +74,62 @@ def prepare(
     dry: bool = False,
 ) -> Prepared:
     model = _unwrapped(model)
-    root = root_of(model)
-    slim = plan(root, weights, dtype, whole=not dry)
     if isinstance(args, torch.Tensor) or not isinstance(args, (tuple, list)):
         args = (args,)
     args, kwargs = tuple(args), dict(kwargs or {})
+    # A function may be given the modules that it calls.
+    given = any(isinstance(x, torch.nn.Module) for x in (*args, *kwargs.values()))
+    root = root_of(functools.partial(model, *args, **kwargs) if given else model)
+    slim = plan(root, weights, dtype, whole=not dry)
     if slim is not None:
         args = tuple(structures.replace(a, slim.given) for a in args)
         kwargs = {k: structures.replace(v, slim.given) for k, v in kwargs.items()}
     pairs = _flat(model, args, kwargs)
     found = [(n, leaf) for n, leaf in pairs if isinstance(leaf, torch.Tensor)]
     names = structures.unique([n for n, _ in found])
+    _require_contents(pairs, None if dry or slim is not None else "the meta device")
     if input_names is not None:
         if len(input_names) != len(names):
             raise UsageError(
                 f"input_names has {len(input_names)} names, and the call has {len(names)} "
                 f"tensors: {', '.join(names)}"
             )
-        if len(set(input_names)) != len(input_names):
-            raise UsageError(f"input_names repeats a name: {', '.join(input_names)}")
+        require_names("input_names", input_names)
         names = list(input_names)
     tensors = {n: t for n, (_, t) in zip(names, found)}
     return Prepared(model, args, kwargs, names, tensors, axes(dynamic, tensors), root, slim, dry)
+
+
+def require_names(what: str, names: Sequence[str]) -> None:
+    """That each name is one, and stands for one thing."""
+    wrong = [name for name in names if not isinstance(name, str) or not name]
+    if wrong:
+        raise UsageError(f"{what}: {wrong[0]!r} is no name")
+    if len(set(names)) != len(names):
+        raise UsageError(f"{what} repeats a name: {', '.join(names)}")
+
+
+def _require_contents(pairs: list[tuple[str, Any]], meta: str | None) -> None:
+    """That inputs are tensors with numbers in them."""
+    alone = not any(isinstance(leaf, torch.Tensor) for _, leaf in pairs)
+    for name, leaf in pairs:
+        if isinstance(leaf, torch.Tensor):
+            if type(leaf).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
+                raise UsageError(
+                    f"the input {name} is a {type(leaf).__name__}, whose class does the work of "
+                    "operators itself: a graph has no such inputs",
+                    hint="give the model plain tensors, and let it put them together",
+                )
+            if meta is not None and leaf.is_meta:
+                raise UsageError(
+                    f"the input {name} is on {meta}: it has a shape, and no numbers",
+                    hint="the model is run once: give it an input with numbers",
+                )
+        elif alone and type(leaf).__module__ == "numpy" and hasattr(leaf, "__array_interface__"):
+            raise UsageError(
+                f"the input {name} is an array of numpy, which would be a constant",
+                hint=f"torch.from_numpy({name})",
+            )
 
 
 def _unwrapped(model: Any) -> Any:
@@ -102,6 +137,10 @@ def _unwrapped(model: Any) -> Any:
     original = getattr(model, "_orig_mod", None)
     if isinstance(original, torch.nn.Module):
         model = original
+    if isinstance(model, torch.export.ExportedProgram):
+        model = model.module()
+    if isinstance(model, type):
+        raise UsageError(f"{model.__name__} is a class", hint=f"make one: {model.__name__}(...)")
     if not callable(model):
         raise UsageError(
             f"{type(model).__name__} cannot be called",

@@ -128,6 +128,7 @@ class preserved:
         self._undo = []
         self.draws = Draws()
         self._tensors: dict[int, _Kept] = {}
+        self._attributes: list[tuple[str, shallow.Shallow]] = []
         self._buffers: dict[str, torch.Tensor] = {}  # by state_dict name, duplicates included
         self.modules: list[tuple[str, torch.nn.Module]] = []
         self._by_storage: dict[int, list[_Kept]] | None = None
@@ -170,6 +171,16 @@ class preserved:
     def touched(self) -> list[str]:
         """The names of what was written to, also with what it held before."""
         return [kept.name for kept in self._tensors.values() if not kept.untouched]
+
+    def kept(self) -> list[str]:
+        """The names of what the model keeps from this call for the next, beside its buffers."""
+        attributes = [
+            f"{path}.{name}" if path else name
+            for path, was in self._attributes
+            for name in was.changed()
+        ]
+        written = [k.name for k in self._tensors.values() if k.kind == "attribute" and k.changed]
+        return [*attributes, *written]
 
     def changed(self) -> tuple[list[str], list[str]]:
         """The names of both kinds, from one look at them all when the model has run."""
@@ -247,6 +258,7 @@ class preserved:
         for path, module in self.modules:
             was = shallow.Shallow(module)
             self._undo.append(was.restore)
+            self._attributes.append((path, was))
             for name, kind, tensor in was.tensors():
                 self._add(f"{path}.{name}" if path else name, kind, tensor)
         eager = [k for k in self._tensors.values() if k.kind != "parameter"]

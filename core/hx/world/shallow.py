@@ -23,7 +23,7 @@ class Shallow:
     """One module, as it was."""
 
     __slots__ = (
-        "cls", "filled", "held", "items", "module", "scripted", "slots", "state", "training",
+        "cls", "containers", "filled", "held", "items", "module", "scripted", "slots", "state", "training",
     )  # fmt: skip
 
     def __init__(self, module: torch.nn.Module) -> None:
@@ -32,6 +32,7 @@ class Shallow:
         # Most are the hook tables of a module without hooks: those only have to be empty again.
         self.held = [value for value in self.items.values() if isinstance(value, _CONTAINERS)]
         self.filled = {id(value): _contents(value) for value in filter(len, self.held)}
+        self.containers: list[tuple[str, Any]] = []  # its own, by attribute
         self.slots = _filled_slots(module)
         # The attributes of a scripted module live in C++.
         scripted = isinstance(module, torch.jit.ScriptModule)
@@ -49,6 +50,7 @@ class Shallow:
             if isinstance(value, torch.Tensor):
                 found.append((key, "attribute", value))
             elif isinstance(value, _CONTAINERS):
+                self.containers.append((key, value))
                 for name, item in value.items() if isinstance(value, dict) else enumerate(value):
                     if isinstance(item, torch.Tensor):
                         found.append((f"{key}[{name}]", "attribute", item))
@@ -58,6 +60,18 @@ class Shallow:
             for name, item in self.module.named_buffers(recurse=False):
                 found.append((name, "buffer", item))
         return found
+
+    def changed(self) -> list[str]:
+        """The attributes that hold something else now, or a container with something else in it."""
+        now = self.state
+        found = [name for name, value in self.containers if self._is_other(value)]
+        if len(now) != len(self.items) or not _identical(now.values(), self.items.values()):
+            found += [k for k, v in _besides(now) if v is not self.items.get(k, self)]
+        return found
+
+    def _is_other(self, container: Any) -> bool:
+        was, now = self.filled.get(id(container), ()), _contents(container)
+        return len(was) != len(now) or not _identical(was, now)
 
     def restore(self) -> None:
         if type(self.module) is not self.cls:  # as lazy modules do in their first forward

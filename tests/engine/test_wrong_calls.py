@@ -1,0 +1,57 @@
+"""`hx.export` called with something else than it takes: what is wrong, in a line, before any work."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import hx
+
+X = torch.randn(2, 3)
+
+
+def masked():
+    return torch.masked.masked_tensor(X, X > 0)
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda: hx.export(nn.ReLU, X), "ReLU is a class\n  hint:  make one"),
+        (lambda: hx.export(nn.ReLU(), X, packs=["standard"]), "is to be an hx.Registry"),
+        (lambda: hx.scan(nn.ReLU(), X, packs="standard"), "is to be an hx.Registry"),
+        (lambda: hx.export(nn.ReLU(), X, 5), "path cannot be 5"),
+        (lambda: hx.export(nn.ReLU(), X.to("meta")), "input is on the meta device"),
+        (lambda: hx.export(lambda x: x + 1, np.ones(3)), "torch.from_numpy(x)"),
+        (lambda: hx.export(nn.ReLU(), masked()), "a MaskedTensor, whose class does the work"),
+        (lambda: hx.export(nn.ReLU(), X, output_names=[""]), "'' is no name"),
+        (lambda: hx.export(nn.ReLU(), X, input_names=[0]), "0 is no name"),
+        (lambda: hx.export(lambda x: (x, -x), X, output_names=["y", "y"]), "repeats a name: y, y"),
+        (lambda: hx.export(nn.ReLU(), X, output_names=["input"]), "is the name of an input"),
+        (lambda: hx.export(nn.ReLU(), X).run(None), "the input input is no tensor: None"),
+        (lambda: hx.export(nn.ReLU(), X).run("a"), "the input input is no tensor: 'a'"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.*MaskedTensors")
+def test_what_is_wrong_is_said(call, told):
+    with pytest.raises(hx.UsageError) as caught:
+        call()
+    assert told in str(caught.value)
+
+
+def test_an_exported_program_is_its_module(proved):
+    exported = torch.export.export(nn.Sequential(nn.Linear(3, 4), nn.ReLU()), (X,))
+    torch.testing.assert_close(hx.export(exported, X).run(X), exported.module()(X))
+
+
+def test_a_function_may_be_given_the_modules_that_it_calls():
+    layers = nn.ModuleList([nn.Linear(3, 3), nn.Dropout(0.5)]).train()
+
+    def f(x, layer, *, last):
+        return last(layer(x))
+
+    program = hx.export(f, (X, layers[0]), kwargs={"last": layers[1]})
+    assert layers.training and "Dropout" not in str([n.op_type for n in program.model.graph])
+    torch.testing.assert_close(program.run(X, layers[0], last=layers[1]), layers[0](X))
