@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from onnx.reference.op_run import OpRun
 
+import hx
 from hx.errors import VerificationError
 from hx.proof import compare
 from hx.proof.compare import Tolerance, difference
@@ -368,6 +369,20 @@ def test_fresh_tensors_of_one_value():
     assert (new[2] > 0).all() and (new[2] <= 1).all() and new[2].std() > 0
     assert (new[3] < 0).all() and (new[3] >= -7).all() and 0 < new[4] <= 0.5
     assert torch.equal(fresh({"attention_mask": zeros})["attention_mask"], zeros)
+
+
+def test_fresh_inputs_lie_in_memory_as_the_recorded_ones_do():
+    """Of a transposed input `contiguous` is a copy: what is written to that is not in the input."""
+
+    def f(x):
+        y = x.contiguous()
+        y[0] = 1
+        return x, y
+
+    assert hx.export(f, torch.randn(4, 2).mT).proof.ok
+    last = torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last)
+    assert fresh([last])[0].stride() == last.stride()
+    assert resized(last, {2: 7}).is_contiguous(memory_format=torch.channels_last)
 
 
 def test_fresh_masks_stay_masks():

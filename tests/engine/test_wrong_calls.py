@@ -55,3 +55,14 @@ def test_a_function_may_be_given_the_modules_that_it_calls():
     program = hx.export(f, (X, layers[0]), kwargs={"last": layers[1]})
     assert layers.training and "Dropout" not in str([n.op_type for n in program.model.graph])
     torch.testing.assert_close(program.run(X, layers[0], last=layers[1]), layers[0](X))
+
+
+def test_a_converter_by_hand_whose_target_is_misspelt_is_told():
+    @hx.converter("torch.nn.functional.reluu")
+    def misspelt(op, input):
+        return op.Relu(input)
+
+    registry = hx.Registry.installed()
+    registry.add(misspelt)
+    (note,) = hx.export(nn.ReLU(), X, packs=registry).report.notes
+    assert "torch.nn.functional has no 'reluu'" in note

@@ -125,6 +125,9 @@ class Registry:
         self._added += (replace(registration, pack=pack) for registration in new)
         self._selected.clear()
 
+    def is_by_hand(self, registration: Registration) -> bool:
+        return registration.pack in self._hands
+
     # --- what there is ---
 
     @property

@@ -101,7 +101,8 @@ def resized(
             more = _continued(out, more, axis)
             out = _sorted(more, axis) if _rising(out, axis) else more
     key = "mask" if mask else "input"
-    return fresh({key: out.contiguous()}, {key: bounds} if bounds else None, seed)[key]
+    made = fresh({key: out.contiguous()}, {key: bounds} if bounds else None, seed)[key]
+    return _laid_out(made, tensor)
 
 
 def jitter(tensors: Sequence, seed: int = 0) -> list:
@@ -142,7 +143,15 @@ def _fresh(
         new = _floats(old.double(), bounds, mask, rng)
     else:
         new = _ints(old.long(), bounds, mask, rng)
-    return new.to(old.dtype).to(tensor.device)
+    return _laid_out(new.to(old.dtype), old).to(tensor.device)
+
+
+def _laid_out(new: torch.Tensor, old: torch.Tensor) -> torch.Tensor:
+    """The axes in memory as they lay: what a model copies, and what not, may follow from that."""
+    if old.is_contiguous():
+        return new
+    order = sorted(range(old.dim()), key=lambda axis: -old.stride()[axis])
+    return new.permute(order).contiguous().permute([order.index(axis) for axis in range(old.dim())])
 
 
 def _mask(old: torch.Tensor, rng: torch.Generator) -> torch.Tensor:

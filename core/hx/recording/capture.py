@@ -184,6 +184,7 @@ def _run(
     found = Capture(prepared, recording, inputs, [], [], list(outputs) if outputs else None)
     found.registry, found.opset = registry, opset
     found.notes = recording.notes
+    found.notes += recording.choices.idle
 
     def run(_: None) -> None:
         result = called(model, args, kwargs)

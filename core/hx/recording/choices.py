@@ -35,13 +35,14 @@ class Choices:
         self.functions: dict[Callable, Any] = {}  # plain Python functions to hook -> key
         self.places: list[tuple[Any, str, Any]] = []  # what has no code: owner, attribute, key
         self._complex: dict[Any, list[tuple[Target, Choice]]] = {}  # those for complex numbers
-        self.unresolved: dict[str, str] = {}
+        self.idle: list[str] = []  # what is to be told of those that answer for nothing
         self.replaced: dict[Any, str] = {}  # functions that stand where targets were -> target
         for text, choice in registry.select(opset).items():
             try:
                 target = targets.resolve(text)
             except TargetError as e:
-                self.unresolved[text] = str(e)
+                if registry.is_by_hand(choice.candidates[0]):
+                    self.idle.append(f"a converter added by hand answers for nothing: {e.what}")
                 continue
             if target.kind == "absent":
                 continue
@@ -60,8 +61,7 @@ class Choices:
         for text, choice in registry.select(opset, complex=True).items():
             try:
                 target = targets.resolve(text)
-            except TargetError as e:
-                self.unresolved[text] = str(e)
+            except TargetError:
                 continue
             if target.kind == "callable" and replaced(
                 target.owner, target.attribute, target.function
