@@ -171,6 +171,35 @@ def test_a_model_is_proved_within_the_limits_of_its_sizes(said):
         torch.testing.assert_close(program.run(x), Thirds()(x))
 
 
+@pytest.mark.parametrize(
+    ("said", "ask"),
+    [
+        ("n>=5", lambda n: n > 4),
+        ("n<=64", lambda n: n > 64),
+        ("n>=2", lambda n: n == 1),
+        ("n%4>=8", lambda n: n // 4 >= 2),
+        ("n>=2<=8", lambda n: n * 3 <= 24),
+        ("n>=4", lambda n: n - 4 < 0),
+        (torch.export.Dim("n", min=3, max=9), lambda n: 2 < n < 10),
+    ],
+    ids=str,
+)
+def test_what_limits_answer_is_no_branch(said, ask):
+    def f(x):
+        return x * 2 if ask(x.shape[0]) else x
+
+    assert hx.export(f, torch.randn(8, 3), dynamic={"x": {0: said}}, strict=True).proof.ok
+
+
+def test_what_limits_do_not_answer_is_a_branch():
+    for said, least in (("n>=5", 5), ("n<=64", 63)):
+        report = hx.scan(
+            lambda x, n=least: x * 2 if x.shape[0] > n else x,
+            torch.randn(8, 3), dynamic={"x": {0: said}},
+        )  # fmt: skip
+        assert [escape.kind for escape in report.escapes] == ["branch"]
+
+
 def test_without_limits_every_size_counts_and_the_error_says_how_to_give_them():
     with pytest.raises(hx.VerificationError, match="s>=2 in place of s"):
         hx.export(Thirds(), torch.randn(2, 6, 8), None, dynamic={"x": {1: "s"}})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ import torch
 
 from ..errors import ExportError, Unsupported, UsageError, Where
 from ..graph.op import Op
+from ..inputs.grammar import Limits
 from ..packs.findings import origin
 from ..packs.registry import Registry
 from ..saving.ahead import Ahead
@@ -261,13 +263,15 @@ def _told_as_pair(what: str, name: str, tensor: torch.Tensor) -> str:
 
 
 def _named_sizes(prepared: Prepared) -> dict[str, dims.Dim]:
-    steps = {word: limits.step for word, limits in prepared.dynamic.limits.items()}
-    return {
-        word: dims.Dim.leaf(word, 0, prepared.tensors[name].shape[axis], steps.get(word, 1))
-        for name, axes in prepared.dynamic.items()
-        for axis, word in axes.items()
-        if not dynamic_axes.is_sum(word)
-    }
+    named = {}
+    for name, axes in prepared.dynamic.items():
+        for axis, word in axes.items():
+            if not dynamic_axes.is_sum(word):
+                limits = prepared.dynamic.limits.get(word, Limits())
+                high = math.inf if limits.high is None else limits.high
+                size = prepared.tensors[name].shape[axis]
+                named[word] = dims.Dim.leaf(word, 0, size, limits.step, limits.low, high)
+    return named
 
 
 def _require_apart(found: Capture) -> None:

@@ -98,9 +98,12 @@ class Dim(Scalar, int):
         return self
 
     @staticmethod
-    def leaf(source, axis: int, hint: int, step: int = 1) -> Dim:
-        """The size of an axis, which is a multiple of `step`."""
+    def leaf(
+        source, axis: int, hint: int, step: int = 1, low: float = 0, high: float = math.inf
+    ) -> Dim:
+        """The size of an axis, which is a multiple of `step`, from `low` to `high`."""
         atom = Atom("size", (source, axis), hint)
+        atom.limits = (low, high)
         return Dim(Poly({(part(atom, step),): step}))
 
     @staticmethod

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from builtins import len, max, min  # their own: `world` hooks those of the model
+from collections.abc import Callable
 from math import gcd  # so with this one
 from typing import Any
 
@@ -28,10 +29,11 @@ class Atom:
     "fnum"       (float,)                   a float
     """
 
-    __slots__ = ("_hash", "_text", "args", "hint", "kind", "unsure")
+    __slots__ = ("_hash", "_text", "args", "hint", "kind", "limits", "unsure")
 
     def __init__(self, kind: str, args: tuple, hint, unsure: bool = False) -> None:
         self.kind = kind
+        self.limits: tuple[float, float] = (0, math.inf)  # of a size, where any were given
         self.args = args
         self.hint = hint
         # Its number is made up: a converter wrote it before the call was run.
@@ -290,7 +292,7 @@ def sure_sign(poly: Poly) -> int:
 
     An input has something on every axis: from 1 up, `n - 1` is not negative.
     """
-    low, high = _bounds(_from_one(poly), 0)
+    low, high = _bounds(_from_one(poly), _anything, _something)
     return 1 if low >= 0 else -1 if high < 0 else 0
 
 
@@ -311,13 +313,33 @@ def _least_size(atom: Atom) -> int:
     return int(atom.kind == "size" and isinstance(atom.args[0], str))
 
 
-def _bounds(poly: Poly, least: int | None = None) -> tuple[float, float]:
-    """What it is never below, and never above; `least` stands for the least size of an input."""
+Leaf = Callable[[Atom], tuple[float, float]]  # what the size of an axis may be
+
+
+def _something(atom: Atom) -> tuple[float, float]:
+    return _least_size(atom), math.inf
+
+
+def _anything(atom: Atom) -> tuple[float, float]:
+    return 0, math.inf
+
+
+def _limited(atom: Atom) -> tuple[float, float]:
+    """Within the limits that `dynamic=` gives it."""
+    if atom.kind == "part":
+        size, n = atom.args
+        low, high = _limited(size)
+        return -(-low // n), high // n if math.isfinite(high) else high
+    return atom.limits
+
+
+def _bounds(poly: Poly, leaf: Leaf, within: Leaf) -> tuple[float, float]:
+    """What it is never below, and never above; `within` is for what is divided, or compared."""
     low = high = 0.0
     for mono, c in poly.terms.items():
         a, b = float(c), float(c)
         for atom in mono:
-            lower, upper = _atom_bounds(atom, least)
+            lower, upper = _atom_bounds(atom, leaf, within)
             if lower < 0:
                 return -math.inf, math.inf
             a, b = (a * lower if lower else 0.0), (b * upper if b else 0.0)
@@ -325,12 +347,12 @@ def _bounds(poly: Poly, least: int | None = None) -> tuple[float, float]:
     return low, high
 
 
-def _atom_bounds(atom: Atom, least: int | None) -> tuple[float, float]:
+def _atom_bounds(atom: Atom, leaf: Leaf, within: Leaf) -> tuple[float, float]:
     if atom.kind in ("size", "part"):
-        return (_least_size(atom) if least is None else least), math.inf
+        return leaf(atom)
     if atom.kind not in ("div", "mod", "min", "max"):
         return -math.inf, math.inf
-    (a, b), (c, d) = map(_bounds, atom.args)
+    (a, b), (c, d) = (_bounds(each, within, within) for each in atom.args)
     if atom.kind in ("min", "max"):
         pick = min if atom.kind == "min" else max
         return pick(a, c), pick(b, d)
@@ -344,16 +366,17 @@ def _atom_bounds(atom: Atom, least: int | None) -> tuple[float, float]:
 
 
 def settled(sign: str, a: Poly, b: Poly) -> bool:
-    """Whether a comparison has the same outcome at every size."""
+    """Whether a comparison has the same outcome at every size that may come."""
     gap = a + b * Poly.of(-1)
     back = gap * Poly.of(-1)
     less = Poly.of(-1)
-    above, below = never_negative(gap + less), never_negative(back + less)
+    low, high = _bounds(gap, _limited, _limited)
+    above, below = low > 0 or never_negative(gap + less), high < 0 or never_negative(back + less)
     if sign in ("==", "!="):
         return above or below or _never_zero(gap)
     if sign in (">=", "<"):
-        return never_negative(gap) or below
-    return above or never_negative(back)
+        return low >= 0 or never_negative(gap) or below
+    return above or high <= 0 or never_negative(back)
 
 
 def _never_zero(poly: Poly) -> bool:
