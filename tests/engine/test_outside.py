@@ -110,3 +110,28 @@ def test_a_model_that_counts_its_calls_is_told(kept):
 
 def test_what_a_model_keeps_to_be_faster_is_nothing_to_tell():
     assert not hx.export(Caches(), torch.randn(2, 4)).report.notes
+
+
+def seeded(x):
+    torch.manual_seed(0)
+    noise = torch.randn_like(x) + torch.empty(4).uniform_() + nn.init.normal_(torch.empty(4))
+    return x[torch.randperm(3)] + noise
+
+
+def seeded_for_a_while(x):
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        noise = torch.randn(4)
+    return x + noise, torch.rand(2)
+
+
+def test_what_a_model_draws_behind_a_seed_of_its_own_is_constant():
+    x = torch.randn(3, 4)
+    program = hx.export(seeded, x)
+    assert not program.report.notes and not program.proof.random
+    torch.testing.assert_close(program.run(x * 2), seeded(x * 2))
+    program = hx.export(seeded_for_a_while, x)
+    torch.testing.assert_close(program.run(x)[0], seeded_for_a_while(x)[0])
+    assert program.proof.random == ["output_1"]
+    program = hx.export(seeded, x, dynamic={"x": {1: "n"}}, verify=False)
+    assert any("draws its own" in note for note in program.report.notes), "as many as there are"

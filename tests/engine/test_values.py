@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import copy
 import dataclasses
 from typing import Any, NamedTuple
 
@@ -477,6 +478,22 @@ def test_the_same_model_twice_gives_the_same_bytes(tmp_path):
     for name in ("a.onnx", "b.onnx"):
         hx.export(model, torch.ones(2, 4), tmp_path / name, dynamic={"input": [0]}, verify=False)
     assert (tmp_path / "a.onnx").read_bytes() == (tmp_path / "b.onnx").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        lambda x: copy.deepcopy(x).mul_(2) + x,
+        lambda x: copy.deepcopy([x, {"a": x}])[1]["a"] * x.shape[0],
+        lambda x: copy.copy(x) * 2,
+        lambda x: (copy.copy(x).mul_(2), x + 1),
+        lambda x: copy.copy(x[:, 1:]).add_(1) + x[:, 1:],
+    ],
+    ids=["deep", "nested", "shallow", "written", "view"],
+)
+def test_copies_by_pythons_copy(proved, model):
+    program = proved(model, torch.randn(2, 3), dynamic={"x": {0: "n"}}, sizes=[{"n": 1}, {"n": 5}])
+    assert not program.report.escapes
 
 
 def test_where_an_export_is_asked_for_is_no_part_of_the_model(tmp_path):

@@ -16,7 +16,7 @@ import torch
 from ..errors import Unsupported
 from ..sizes import dims
 from ..sizes.polynomials import Atom, Poly
-from .call import tensors_in
+from .call import Arguments, tensors_in
 
 # Functions that hand a tensor's contents to Python. All are escapes on a traced value.
 READS = {
@@ -60,6 +60,15 @@ def is_random(key: Any) -> bool:
         return False
     seeded = torch.Tag.nondeterministic_seeded
     return any(seeded in getattr(packet, o).tags for o in packet.overloads())
+
+
+def is_fixed(key: Any, given: Arguments) -> bool:
+    """Whether a function, behind a seed of the model's, draws the same numbers at every run."""
+    if not is_random(key) or given.sized or given.kwargs.get("generator") is not None:
+        return False
+    if not given.traced:
+        return True
+    return key.endswith("_like") and not any(value.dynamic for value in given.values)
 
 
 def is_pure(key: Any, func: Any) -> bool:

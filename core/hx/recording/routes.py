@@ -44,6 +44,8 @@ def converted(recording: Recording, key, func, args, kwargs, door) -> Any:
     if recording.unfilled and key not in known.VIEWS:
         writes = accounts.written(key, func, args, kwargs)
         accounts.require_filled(recording, given.tensors, writes)
+    if recording.seeded and known.is_fixed(key, given):
+        return fold(recording, key, None, given, run)
     if not given.traced and door.level != "callable" and known.is_pure(key, func):
         if getattr(choice and choice.function, "composed", False):
             pass  # what it calls is folded: each of its views has a converter of its own

@@ -20,7 +20,7 @@ from torch._C import _push_on_torch_dispatch_stack as push_operators
 from torch._C import _push_on_torch_function_stack as push_functions
 
 from ..hooks import stage
-from ..recording import callables, fused, heard, higher
+from ..recording import callables, copying, fused, heard, higher
 from ..recording.doors import FunctionDoor, OperatorDoor
 from ..recording.recording import Recording, _local, current
 from ..sizes import dims
@@ -123,6 +123,7 @@ class aside:
 def _hooks(recording: Recording, watch: Callable | None) -> dict:
     hooks: dict[Any, Callable] = {
         **higher.hooks(recording),
+        **copying.hooks(recording),
         **fused.hooks(recording),
         **callables.hooks(recording),
     }
@@ -130,7 +131,7 @@ def _hooks(recording: Recording, watch: Callable | None) -> dict:
     for function, question in heard.questions().items():
         hooks[function] = _answers(recording, question)
     for seeds in (torch.random.manual_seed, torch.random.seed, torch.random.set_rng_state):
-        hooks[seeds] = _draws(recording)
+        hooks[seeds] = _draws(recording, seeds is torch.random.manual_seed)
     hooks[torch.jit.script] = _as_written
     hooks[torch.sym_int] = _whole
     # What torch.compile compiled runs as it was written. Its own switch is for all threads.
@@ -153,10 +154,11 @@ def _answers(recording: Recording, question: str) -> Callable:
     return hook
 
 
-def _draws(recording: Recording) -> Callable:
-    """Whoever seeds the generator changes it, as one who draws does."""
+def _draws(recording: Recording, fixed: bool) -> Callable:
+    """Whoever seeds the generator changes it, as one who draws does; what it draws may be known."""
 
     def hook(original, args, kwargs):
+        recording.seeded = fixed
         if recording.guard is not None:
             recording.guard.draws.seen = True
         return original(*args, **kwargs)
