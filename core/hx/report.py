@@ -36,8 +36,9 @@ class Escape:
     def told(self) -> str:
         """A sentence, for when it did harm."""
         if self.kind == "branch":
+            what = "a value" if "item(" in self.detail else "a size"
             return (
-                f"the branch at {self.where} depends on a size, {self.detail}: it is taken for good"
+                f"the branch at {self.where} depends on {what}, {self.detail}: it is taken for good"
             )
         if self.kind == "bool":
             return f"a branch depends on a value, {self}: it is taken for good"
@@ -82,7 +83,7 @@ class Missing:
 
     def __str__(self) -> str:
         times = f"{self.count} call{'s' if self.count > 1 else ''}"
-        because = f" ({self.detail})" if self.detail else ""
+        because = f" ({self.detail})" if self.detail not in ("", self.target) else ""
         lines = [f"{self.target}{because}: {times}"]
         for where, inputs in list(zip(self.places, self.inputs))[:5]:
             lines.append(f"    {where}  {', '.join(inputs)}")

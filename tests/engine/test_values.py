@@ -480,6 +480,32 @@ def test_the_same_model_twice_gives_the_same_bytes(tmp_path):
     assert (tmp_path / "a.onnx").read_bytes() == (tmp_path / "b.onnx").read_bytes()
 
 
+def test_a_named_tuple_is_one_argument(proved):
+    class Pair(NamedTuple):
+        first: torch.Tensor
+        second: torch.Tensor
+
+    pair = Pair(torch.randn(2, 3), torch.randn(2, 3))
+    program = hx.export(lambda pair: pair.first - pair.second, pair)
+    assert [v["name"] for v in program.report.inputs] == ["pair_first", "pair_second"]
+    assert torch.equal(program.run(pair), pair.first - pair.second)
+
+
+def test_an_output_of_a_module_that_runs_twice_is_its_last():
+    class Twice(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(3, 3)
+
+        def forward(self, x):
+            return self.layer(self.layer(self.layer(x)))
+
+    model, x = Twice(), torch.randn(2, 3)
+    program = hx.export(model, x, outputs=["layer"])
+    torch.testing.assert_close(program.run(x), {"layer": model(x)})
+    assert [n for n in program.report.notes if "more than once" in n] == program.report.notes
+
+
 @pytest.mark.parametrize(
     "model",
     [

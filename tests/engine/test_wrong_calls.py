@@ -66,3 +66,40 @@ def test_a_converter_by_hand_whose_target_is_misspelt_is_told():
     registry.add(misspelt)
     (note,) = hx.export(nn.ReLU(), X, packs=registry).report.notes
     assert "torch.nn.functional has no 'reluu'" in note
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        (
+            lambda op, x, inplace=False: op.Concat(x, x, axis="1"),
+            "Concat: attribute axis cannot be '1'",
+        ),
+        (
+            lambda op, x, inplace=False: op.Transpose(x, perm="10"),
+            "Transpose: attribute perm cannot be '10'",
+        ),
+        (lambda op, x, inplace=False: op.Add(x, torch.ones(3)), "op.constant(tensor)"),
+        (
+            lambda op, x, inplace=False: op.Add(x, op.constant([1, 2, 3])),
+            "float32 (input 0) and int64 (input 1)",
+        ),
+    ],
+)
+def test_a_converter_is_told_what_a_node_cannot_have(written, told):
+    registry = hx.Registry.installed()
+    registry.add(hx.converter("torch.nn.functional.silu")(written))
+    with pytest.raises(hx.BuilderError) as caught:
+        hx.export(nn.SiLU(), X, packs=registry)
+    assert told in str(caught.value)
+    assert f"(local) at {__file__}:" in caught.value.why
+
+
+def test_a_converter_may_give_arrays_of_numpy():
+    @hx.converter("torch.nn.functional.silu")
+    def silu(op, input, inplace=False):
+        return op.Mul(op.Mul(input, op.Sigmoid(input)), np.ones(3))
+
+    registry = hx.Registry.installed()
+    registry.add(silu)
+    assert hx.export(nn.SiLU(), X, packs=registry).proof.ok

@@ -23,6 +23,8 @@ def no_dims(op: str, name: str, v) -> None:
 
 
 def coerced(kind: int, v):
+    if kind in (*_INT, *_FLOAT) and isinstance(v, (str, bytes)):
+        raise TypeError(v)
     if kind in _INT:
         if isinstance(v, float) and not v.is_integer():
             raise ValueError(v)

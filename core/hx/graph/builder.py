@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from ..errors import BuilderError, Unsupported
+from ..errors import BuilderError, Unaccounted, Unsupported
 from ..sizes import dims, shape_rules, shapes
 from ..sizes.computed import Sizes
 from ..tensors import dtypes, pairs, sparse
@@ -57,6 +57,10 @@ class Builder:
         """A Python number, or a (nested) list of them, as a constant; a Dim as what computes it."""
         if isinstance(x, (dims.Dim, dims.DimFloat)):
             return self.sizes.scalar(x, dtype)
+        if type(x).__name__ == "ndarray":
+            made = self.constant(torch.tensor(x, dtype=dtype))
+            made.frozen = True
+            return made
         if isinstance(x, (list, tuple)):
             if any(isinstance(n, dims.Dim) for n in x):
                 return self.cast(self.sizes.vector(x), dtype)
@@ -304,13 +308,24 @@ class Builder:
             self._check(schema, schema.op, inputs, {})
         values: list[Any] = [
             x if x is None or isinstance(x, Value)
-            else self.value_of(x) if isinstance(x, torch.Tensor)
+            else self._of(x, schema.op) if isinstance(x, torch.Tensor)
             else _Pending for x in inputs
         ]  # fmt: skip
         for i, x in enumerate(inputs):
             if values[i] is _Pending:
                 values[i] = self.number(x, self._dtype_beside(schema, i, values, x))
         return values
+
+    def _of(self, tensor: torch.Tensor, op: str) -> Value:
+        try:
+            return self.value_of(tensor)
+        except Unaccounted as problem:
+            raise BuilderError(
+                f"an input of {op} is a tensor of shape {list(tensor.shape)} that the model does "
+                "not have",
+                hint="if the converter made it of nothing that the model computes: "
+                "op.constant(tensor)",
+            ) from problem
 
     def _dtype_beside(self, schema, i, values, x) -> torch.dtype:
         parameter = schema.in_type(i)

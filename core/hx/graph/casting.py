@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..errors import Unsupported
+from ..errors import BuilderError, Unsupported
 from ..tensors import dtypes
 from ..tensors.values import Constant, Value
 from . import schemas
@@ -173,6 +173,7 @@ def fit(
         if better is not None and better != value.dtype:
             casts[parameter] = better
     if not casts:
+        _require_alike(op, schema, values)
         if known is not None:
             _AS_IS.add(known)
         return None
@@ -193,6 +194,23 @@ def fit(
             output = builder.cast(output, originals[parameter])
         back.append(output)
     return back
+
+
+def _require_alike(op: str, schema: Schema, values: list) -> None:
+    """That inputs of one type parameter are of one dtype: onnx's checker knows no converter."""
+    first: dict[str, tuple[int, torch.dtype]] = {}
+    for i, value in enumerate(values):
+        parameter = schema.in_type(i)
+        if value is None or value.dtype is None or parameter not in schema.allowed:
+            continue
+        at, dtype = first.setdefault(parameter, (i, value.dtype))
+        if dtype != value.dtype and parameter not in schema.mixed:
+            spelled = [str(d).removeprefix("torch.") for d in (dtype, value.dtype)]
+            raise BuilderError(
+                f"{op} takes inputs of one dtype, and got {spelled[0]} (input {at}) and "
+                f"{spelled[1]} (input {i})",
+                hint="op.cast(x, dtype) makes them alike",
+            )
 
 
 def _cast(builder: Builder, value: Value, dtype: torch.dtype) -> Value:

@@ -45,6 +45,7 @@ class Schema:
     out_types: tuple[tuple[str, Any], ...]  # ("same", input index) | ("is", dtype) | ("open", T)
     allowed: dict[str, frozenset[torch.dtype]]  # type parameter -> dtypes
     since: int
+    mixed: frozenset[str] = frozenset()  # parameters of which each input may be another
 
     def in_type(self, index: int) -> str:
         if index < len(self.in_types):
@@ -90,6 +91,7 @@ def schema(op: str, opset: int = NEWEST, domain: str = "") -> Schema | None:
         out_types=tuple(out_types),
         allowed=allowed,
         since=found.since_version,
+        mixed=frozenset(i.type_str for i in found.inputs if not i.is_homogeneous),
     )
 
 

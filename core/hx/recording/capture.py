@@ -349,6 +349,9 @@ def _watcher(outputs: Sequence[str] | None, asked: dict, recording: Recording):
     def watch(path: str, module: Any, result: Any) -> None:
         name = wanted.get(id(module))
         if name is not None:
+            if name in asked:
+                told = f"{name} runs more than once: the output is what it gives last"
+                recording.notes += [] if told in recording.notes else [told]
             with torch._C.DisableTorchFunction():
                 asked[name] = structures.replace(result, lambda n, leaf: _Kept.of(recording, leaf))
 

@@ -74,7 +74,7 @@ def prepare(
     dry: bool = False,
 ) -> Prepared:
     model = _unwrapped(model)
-    if isinstance(args, torch.Tensor) or not isinstance(args, (tuple, list)):
+    if not isinstance(args, (tuple, list)) or hasattr(args, "_fields"):
         args = (args,)
     args, kwargs = tuple(args), dict(kwargs or {})
     # A function may be given the modules that it calls.
