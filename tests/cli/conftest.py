@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 from dataclasses import dataclass
 from typing import Any
@@ -120,3 +122,41 @@ def hx(folder, monkeypatch, capfd):
         return Done(int(stopped.value.code or 0), out, err)
 
     return run
+
+
+@pytest.fixture
+def shell(folder):
+    """`shell("packs", "list", ...)` -> Done: a process of its own, as in a terminal."""
+
+    def run(*words: str, **settings: Any) -> Done:
+        command = [sys.executable, "-m", "hx", *map(str, words)]
+        environment = {**os.environ, **settings.pop("env", {})}
+        environment["PYTHONPATH"] = os.pathsep.join(
+            filter(None, [str(folder / "site"), environment.get("PYTHONPATH", "")])
+        )
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL}
+        done = subprocess.run(
+            command, cwd=folder, env=environment, text=True, timeout=300, **{**pipes, **settings}
+        )
+        assert "Traceback" not in (done.stderr or ""), done.stderr
+        return Done(done.returncode, done.stdout or "", done.stderr or "")
+
+    return run
+
+
+@pytest.fixture
+def installed(folder):
+    """`installed("hx-acme", plugin=...)` puts a pack where `shell` finds it."""
+
+    def install(name: str, plugin: str) -> None:
+        module = name.replace("-", "_")
+        about = folder / "site" / f"{module}-1.0.dist-info"
+        about.mkdir(parents=True)
+        (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        (about / "entry_points.txt").write_text(f"[hx]\nmain = {module}.plugin\n")
+        package = folder / "site" / module
+        package.mkdir()
+        (package / "__init__.py").touch()
+        (package / "plugin.py").write_text(f"HX_API = 1\n{plugin}")
+
+    return install

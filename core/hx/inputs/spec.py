@@ -22,8 +22,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from hx.contributions import ModelSource
-from hx.errors import ExportError, HxError, UsageError, Where
-from hx.packs.findings import brief, origin
+from hx.errors import HxError, UsageError, Where
+from hx.packs.guarded import guarded
 
 if TYPE_CHECKING:
     from torch import nn
@@ -63,7 +63,7 @@ def load(spec: str, sources: Iterable[ModelSource] = (), hollow: bool = False) -
         raise UsageError(f"{spec!r} does not name a model", hint=HINT)
     for source in sources:
         if source.scheme == place:
-            with _somebody_elses_code(f"the model source {place!r} ({source.pack}) fails"):
+            with guarded(f"the model source {place!r} ({source.pack}) fails:"):
                 return _loaded(source.load(name), spec)
     if place.endswith(".py") or "/" in place:
         module = module_from_file(Path(place))
@@ -90,7 +90,7 @@ def module_from_file(path: Path) -> ModuleType:
     before = sys.modules.get(path.stem)
     sys.modules[path.stem] = module
     try:
-        with _somebody_elses_code(f"{path.name} cannot be imported"):
+        with guarded(f"{path.name} cannot be imported:"):
             found.loader.exec_module(module)
     except BaseException:
         if before is None:
@@ -105,7 +105,7 @@ def _module_by_name(name: str, spec: str, schemes: list[str]) -> ModuleType:
     if "" not in sys.path and str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
     try:
-        with _somebody_elses_code(f"{name} cannot be imported"):
+        with guarded(f"{name} cannot be imported:"):
             return importlib.import_module(name)
     except HxError as problem:
         cause = problem.__cause__
@@ -170,7 +170,7 @@ def _called(thing: Any, spec: str) -> Any:
             where=_place(thing),
             hint="name a function that takes nothing and returns the module, or (module, inputs)",
         )
-    with _somebody_elses_code(f"{spec!r} cannot be made"):
+    with guarded(f"{spec!r} cannot be made:"):
         return thing()
 
 
@@ -213,19 +213,3 @@ def _place(thing: Any) -> Where | None:
         return Where(inspect.getsourcefile(thing) or "", inspect.getsourcelines(thing)[1])
     except (OSError, TypeError):
         return None
-
-
-class _somebody_elses_code(contextlib.AbstractContextManager[None]):
-    """Turns what the user's code raises into one message with the user's line."""
-
-    def __init__(self, what: str) -> None:
-        self.what = what
-
-    def __exit__(self, kind: Any, problem: BaseException | None, trace: Any) -> None:
-        # What is no Exception comes from elsewhere (Ctrl-C), unless the code calls sys.exit().
-        if not isinstance(problem, (Exception, SystemExit)) or isinstance(problem, HxError):
-            return
-        file, line = origin(problem)
-        raise ExportError(
-            f"{self.what}: {brief(problem)}", where=Where(file, line) if file else None
-        ) from problem

@@ -8,10 +8,12 @@ converter returns is taken apart again.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 from ..contributions import Container
+from .guarded import guarded
 
 _local = threading.local()
 
@@ -20,7 +22,7 @@ class using:
     """For the time of the block, this thread knows these classes."""
 
     def __init__(self, containers: Iterable[Container]) -> None:
-        self._mine = {c.type: c for c in containers}
+        self._mine = {c.type: _guarded(c) for c in containers}
         self._before = getattr(_local, "known", None)
 
     def __enter__(self) -> None:
@@ -31,6 +33,24 @@ class using:
 
     def close(self) -> None:
         _local.known, _local.found = self._before, {}
+
+
+def _guarded(container: Container) -> Container:
+    """The same, with what its functions raise told as the pack's."""
+
+    def told(word: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        what = f"the container of {container.type} ({container.pack}): {word} raised"
+
+        def call(*args: Any) -> Any:
+            with guarded(what):
+                return function(*args)
+
+        return call
+
+    flatten, unflatten = container.flatten, container.unflatten
+    return replace(
+        container, flatten=told("flatten", flatten), unflatten=told("unflatten", unflatten)
+    )
 
 
 def of(x: Any) -> Container | None:

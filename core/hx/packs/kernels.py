@@ -12,8 +12,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from hx.contributions import ReferenceKernel
-from hx.errors import VerificationError, Where
-from hx.packs.findings import brief, origin
+from hx.errors import VerificationError
+from hx.packs.guarded import guarded
+
+ITS = (VerificationError, "correct the kernel; hx_reference_kernels() of the pack gives it")
 
 
 def op_runs(kernels: Iterable[ReferenceKernel]) -> list[type]:
@@ -32,15 +34,8 @@ def _op_run(kernel: ReferenceKernel) -> type:
     def run(self: Any, *inputs: Any, **_: Any) -> tuple[Any, ...]:
         given = {a.name: _value(a) for a in self.onnx_node.attribute}
         taken = given if open_ended else {k: v for k, v in given.items() if k in known}
-        try:
+        with guarded(f"the reference kernel of {name} ({kernel.pack}) raises", *ITS):
             result = kernel.run(*inputs, **taken)
-        except Exception as problem:  # a pack's code: it is told as the pack's
-            file, line = origin(problem)
-            raise VerificationError(
-                f"the reference kernel of {name} ({kernel.pack}) raises {brief(problem)}",
-                where=Where(file, line) if file else None,
-                hint="correct the kernel; hx_reference_kernels() of the pack gives it",
-            ) from problem
         return result if isinstance(result, tuple) else (result,)
 
     return type(

@@ -331,7 +331,7 @@ def _mismatch(choice: Registration, what: str, hint: str = "") -> ConverterError
     )
 
 
-def blame(choice: Registration, error: Exception, where: Where) -> HxError:
+def blame(choice: Registration, error: BaseException, where: Where) -> HxError:
     """The error of a converter, with its own line, its pack and the user's line."""
     if isinstance(error, HxError):
         if error.where is None:
@@ -342,7 +342,7 @@ def blame(choice: Registration, error: Exception, where: Where) -> HxError:
             )
         return error
     raised = ConverterError(
-        f"the converter of {choice.target} ({choice.pack}) raised {type(error).__name__}: {error}",
+        f"the converter of {choice.target} ({choice.pack}) raised {_told(error)}",
         where=where,
         why=f"at {_own_line(choice, error)}",
         hint="it can be tried alone: hx converters try FILE SPEC",
@@ -351,7 +351,13 @@ def blame(choice: Registration, error: Exception, where: Where) -> HxError:
     return raised
 
 
-def _own_line(choice: Registration, error: Exception) -> str:
+def _told(error: BaseException) -> str:
+    if isinstance(error, SystemExit):
+        return f"sys.exit({error.code!r})"
+    return f"{type(error).__name__}: {error}"
+
+
+def _own_line(choice: Registration, error: BaseException) -> str:
     """The innermost line of the traceback that lies in the converter's own file."""
     line, trace = choice.line, error.__traceback__
     while trace is not None:

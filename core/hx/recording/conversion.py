@@ -76,7 +76,7 @@ class asking:
         self.undo()
         if isinstance(error, ModelRaised):
             raise error.__cause__ or error  # the model's own, with the chain that it had
-        if isinstance(error, Exception) and call.error is not error:
+        if isinstance(error, (Exception, SystemExit)) and call.error is not error:
             where = self._origin.where if self._origin.code else self._recording.where()
             raise blame(call.choice, error, where) from (
                 error if isinstance(error, HxError) else None

@@ -1,0 +1,65 @@
+"""Packs whose code ends the process, or gives what nobody can use: it is told as theirs."""
+
+from __future__ import annotations
+
+import pytest
+
+GRAPH_PASS = """
+import sys
+from hx import GraphPass
+def quit(model): {body}
+def hx_passes(): return [GraphPass("tidy", quit)]
+"""
+CONVERTER = """
+import sys
+from hx import ReferenceKernel, converter
+def kernel(x): sys.exit(0)
+@converter("torch.Tensor.relu", overrides="hx")
+def relu(op, self): {body}
+def hx_converters(): return [relu]
+def hx_reference_kernels(): return [ReferenceKernel("com.acme", "Foo", kernel)]
+"""
+CONTAINER = """
+import sys
+from hx import Container
+def hx_containers(): return [Container("models.Held", lambda held: sys.exit(0), None)]
+"""
+HELD = """
+class Held:
+    def __init__(self, x): self.x = x
+class Holding(nn.Module):
+    def forward(self, x): return torch.relu(torch.neg(Held(x)))
+def holding(): return Holding(), (Held(torch.ones(2)),)
+"""
+EXPORT = ("export", "models.py:with_inputs", "-o", "m.onnx", "--json")
+
+
+EXIT, CUSTOM = "sys.exit(0)", "return op('com.acme', 'Foo', self)"
+ITS = "(hx-acme[main])"
+
+
+@pytest.mark.parametrize(
+    "plugin, code, told",
+    [
+        (GRAPH_PASS.format(body=EXIT), 1, f"graph pass tidy {ITS} raised sys.exit(0)"),
+        (GRAPH_PASS.format(body="return 'x'"), 1, f"graph pass tidy {ITS} returned str"),
+        (CONVERTER.format(body=EXIT), 1, f"torch.Tensor.relu {ITS} raised sys.exit(0)"),
+        (CONVERTER.format(body=CUSTOM), 4, f"kernel of com.acme::Foo {ITS} raises sys.exit(0)"),
+    ],
+    ids=["a pass exits", "a pass gives nonsense", "a converter exits", "a kernel exits"],
+)
+def test_what_a_pack_does_is_told_as_the_packs(shell, installed, folder, plugin, code, told):
+    installed("hx-acme", plugin)
+    done = shell(*EXPORT)
+    assert done.code == code, done.told
+    assert told in done.err and not (folder / "m.onnx").exists()
+    assert done.json["ok"] is False and done.json["exit_code"] == code
+
+
+def test_a_container_that_exits_is_told_as_the_packs(shell, installed, folder):
+    installed("hx-acme", CONTAINER)
+    with (folder / "models.py").open("a") as models:
+        models.write(HELD)
+    done = shell("export", "models.py:holding", "-o", "m.onnx")
+    assert done.code == 1, done.told
+    assert "the container of models.Held (hx-acme[main]): flatten raised sys.exit(0)" in done.err
