@@ -110,13 +110,16 @@ def folder(tmp_path, monkeypatch):
 @pytest.fixture
 def hx(folder, monkeypatch, capfd):
     """`hx("export", "models.py:line", ...)` -> Done."""
-    from hx.cli import main
+    from hx.cli import main, streams
 
     def run(*words: str) -> Done:
         capfd.readouterr()
         monkeypatch.setattr(sys, "argv", ["hx", *map(str, words)])
-        with pytest.raises(SystemExit) as stopped:
-            main()
+        try:
+            with pytest.raises(SystemExit) as stopped:
+                main()
+        finally:
+            streams.joined()
         out, err = capfd.readouterr()
         assert "Traceback" not in err, err
         return Done(int(stopped.value.code or 0), out, err)

@@ -7,63 +7,108 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import NoReturn
+from typing import Any
 
 
 def main() -> None:
     """The console script. `--debug`, anywhere, gives tracebacks."""
-    from hx.cli.stopping import Stopped, stoppable
-    from hx.errors import HxError
+    from hx.cli import streams
 
     debug = "--debug" in sys.argv or bool(os.environ.get("HX_DEBUG"))
     sys.argv = [word for word in sys.argv if word != "--debug"]
+    streams.part()
     try:
-        from hx.cli.app import command
+        code = _run(debug)
+        unheard = streams.lost()
+    except streams.Unheard as problem:
+        code, unheard = problem.exit_code, problem
+    if unheard is not None:
+        from hx.cli.output import complain
 
-        with stoppable():
-            command(sys.argv[1] if len(sys.argv) > 1 else "")(prog_name="hx")
+        code = code or unheard.exit_code
+        if not unheard.left:
+            complain(unheard.what)
+    sys.exit(code)
+
+
+def _run(debug: bool) -> int:
+    """The exit code, after the command came to its end, or what went wrong was told."""
+    from hx.cli.border import Elses
+    from hx.cli.stopping import Stopped, stoppable
+    from hx.errors import HxError
+
+    try:
+        try:
+            from hx.cli.app import command
+
+            with stoppable():
+                tree = command(sys.argv[1] if len(sys.argv) > 1 else "")
+                code = tree(prog_name="hx", standalone_mode=False)
+                return code if isinstance(code, int) else 0
+        except Elses as elses:
+            raise elses.problem from None
     except HxError as problem:
         if debug:
             raise
-        _fail(str(problem), problem.exit_code, problem)
-    except BrokenPipeError:  # `hx converters list | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        sys.exit(1)
+        return _fail(str(problem), problem.exit_code, problem)
     except Stopped as stopped:
-        _fail("stopped", stopped.exit_code)
+        return _fail("stopped", stopped.exit_code)
     except KeyboardInterrupt:
-        _fail("stopped", 130)
+        return _fail("stopped", 130)
+    except SystemExit as end:  # the library's own answer, after a completion
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
     except Exception as problem:  # the last border: people see a line, not a traceback
+        if hasattr(
+            problem, "format_message"
+        ):  # the command line's library found words that are off
+            return _misused(problem)
         if debug:
             raise
         from hx.packs.findings import brief, origin
 
         file, line = origin(problem)
         where = f"\n  where: {file}:{line}" if file else ""
-        _fail(f"{brief(problem)}{where}\n  hint:  --debug shows the traceback", 1, problem)
+        return _fail(f"{brief(problem)}{where}\n  hint:  --debug shows the traceback", 1, problem)
 
 
-def _fail(message: str, code: int, problem: BaseException | None = None) -> NoReturn:
+def _misused(problem: Any) -> int:
+    from hx.errors import UsageError
+
+    problem.show(file=sys.stderr)
+    context = getattr(problem, "ctx", None)
+    hint = f"{context.command_path} --help" if context is not None else ""
+    _as_data(2, UsageError(problem.format_message(), hint=hint))
+    return 2
+
+
+def _fail(message: str, code: int, problem: BaseException | None = None) -> int:
     """The message on stderr; with --json, the same as data on stdout."""
-    from hx.cli.output import as_json, complain
+    from hx.cli.output import complain
 
     complain(message)
-    if "--json" in sys.argv:
-        where = getattr(problem, "where", None)
-        as_json(
-            " ".join(word for word in sys.argv[1:3] if word.isalpha()),
-            ok=False,
-            exit_code=code,
-            error={
-                "type": type(problem).__name__ if problem else "Stopped",
-                "what": getattr(problem, "what", message),
-                "where": str(where) if where else "",
-                "why": getattr(problem, "why", ""),
-                "hint": getattr(problem, "hint", ""),
-            },
-            missing=[
-                {"target": each.target, "count": each.count, "places": list(map(str, each.places))}
-                for each in getattr(problem, "missing", ())
-            ],
-        )
-    sys.exit(code)
+    _as_data(code, problem, message)
+    return code
+
+
+def _as_data(code: int, problem: BaseException | None, message: str = "") -> None:
+    if "--json" not in sys.argv:
+        return
+    from hx.cli.output import as_json
+
+    where = getattr(problem, "where", None)
+    as_json(
+        " ".join(word for word in sys.argv[1:3] if word.isalpha()),
+        ok=False,
+        exit_code=code,
+        error={
+            "type": type(problem).__name__ if problem else "Stopped",
+            "what": getattr(problem, "what", message),
+            "where": str(where) if where else "",
+            "why": getattr(problem, "why", ""),
+            "hint": getattr(problem, "hint", ""),
+        },
+        missing=[
+            {"target": each.target, "count": each.count, "places": list(map(str, each.places))}
+            for each in getattr(problem, "missing", ())
+        ],
+    )

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from hx.cli.border import guard
 from hx.cli.light import lighten
 
 # Commands in the order of `hx --help`; each lives in the file of its name.
@@ -66,4 +67,4 @@ def command(first: str = "") -> Any:
             app.add_typer(module.app, name=name)
         else:
             app.command(name)(getattr(module, name))
-    return lighten(typer.main.get_command(app))
+    return guard(lighten(typer.main.get_command(app)))

@@ -107,8 +107,6 @@ def bench(
 
 
 def _show(found: Result) -> None:
-    import sys
-
     from hx.cli.output import bytes_text, note, table
 
     heads = ["side", "export", "by hx", "memory", "nodes", "file", "latency", "by hx", "error"]
@@ -119,7 +117,6 @@ def _show(found: Result) -> None:
         for line in cells:
             line[column] = line[column].rjust(size)
     table(heads, cells, colours=["cyan", *[None] * (len(heads) - 1)])
-    sys.stdout.flush()  # what follows goes to stderr
     for row in found.rows:
         if row.failed or row.wrong or row.proof_failed:
             note(f"{row.side}: {row.failed or row.wrong or f'proof: {row.proof_failed}'}")

@@ -298,7 +298,7 @@ def summary(report: Any, path: Path | None, reports: list[Path] | tuple = ()) ->
         ("report", ", ".join(map(str, reports))),
         ("proof", report.proof.summary() if report.proof else "not verified (--no-verify)"),
     ]  # fmt: skip
-    facts(pairs, sys.stderr)
+    facts(pairs, aside=True)
     if report.proof is not None and report.proof.ok:
         lost = sum(not escape.carried for escape in report.escapes)
         but = [f"{amount(lost, 'line')} where values left the graph"] if lost else []

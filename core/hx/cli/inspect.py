@@ -189,13 +189,15 @@ def _teller(model: Any, depth: int | None) -> Any:
     """Prints each module at once, so that a long run can be followed."""
     import sys
 
+    from hx.cli.output import note, say
+
     size = max((len(name) for name, _ in model.named_modules()), default=0)
 
     def tell(layer: Layer) -> None:
         if depth is None or layer.depth <= depth:
             name = (layer.name or layer.kind).ljust(size)
             # On stderr with --json: stdout is the data's.
-            stream = sys.stderr if "--json" in sys.argv else sys.stdout
-            print(f"{name}  {_time(layer.seconds):>8}  {_output(layer)}", file=stream, flush=True)
+            write = note if "--json" in sys.argv else say
+            write(f"{name}  {_time(layer.seconds):>8}  {_output(layer)}")
 
     return tell

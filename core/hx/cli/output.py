@@ -1,17 +1,18 @@
 """What commands print: tables, facts, JSON and progress.
 
-Data goes to stdout, everything else to stderr; colour, shortening and progress only to terminals.
+Colour, shortening and progress only to terminals; `hx.cli.streams` says where it all goes.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import shutil
 import sys
 import time
 from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
+
+from hx.cli.streams import columns, data, tell
 
 SCHEMA = 1
 
@@ -27,7 +28,7 @@ def coloured(stream: TextIO) -> bool:
 
 def paint(text: str, colour: str | None, stream: TextIO | None = None) -> str:
     """The text in a colour, when the stream shows colours."""
-    if not colour or not text or not coloured(stream or sys.stdout):
+    if not colour or not text or not coloured(stream or data()):
         return text
     return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m"
 
@@ -47,12 +48,12 @@ def harmless(text: str, stream: TextIO) -> str:
 
 def say(text: str = "") -> None:
     """A line of data, to stdout."""
-    print(harmless(text, sys.stdout))
+    data().write(f"{harmless(text, data())}\n")
 
 
 def note(text: str) -> None:
     """Something for people, to stderr."""
-    print(harmless(text, sys.stderr), file=sys.stderr)
+    tell(harmless(text, sys.stderr))
 
 
 def complain(message: str) -> None:
@@ -65,16 +66,16 @@ def warn(message: str) -> None:
     note(f"{paint('warning:', 'yellow', sys.stderr)} {message}")
 
 
-def as_json(command: str, **data: Any) -> None:
+def as_json(command: str, **parts: Any) -> None:
     """One JSON object, with the number of the schema that it follows."""
     import json
 
-    say(json.dumps({"schema": SCHEMA, "command": command, **data}, indent=2, default=str))
+    say(json.dumps({"schema": SCHEMA, "command": command, **parts}, indent=2, default=str))
 
 
 def width() -> int | None:
     """Columns of the terminal; None when stdout is no terminal, and lines may be long."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    return columns(data()) if data().isatty() else None
 
 
 def table(
@@ -92,7 +93,7 @@ def table(
         excess = sum(widths) + 2 * (len(widths) - 1) - (room or 0)
         if excess > 0:
             widths[column] = max(len(heads[column]), 12, widths[column] - excess)
-    colour = coloured(sys.stdout)
+    colour = coloured(data())
     shown = [paint(_row([head.upper() for head in heads], widths), "bold")]
     for line in lines:
         cells = [_cut(cell, size).ljust(size) for cell, size in zip(line, widths)]
@@ -112,15 +113,17 @@ def _cut(text: str, size: int) -> str:
     return text if len(text) <= size else f"{text[: size - 1]}…"
 
 
-def facts(pairs: Iterable[tuple[str, Any]], stream: TextIO | None = None) -> None:
-    """`name  value` lines, with values under one another; empty values are left out."""
-    stream = stream or sys.stdout
+def facts(pairs: Iterable[tuple[str, Any]], aside: bool = False) -> None:
+    """`name  value` lines, with values under one another; empty values are left out.
+
+    They are data, or for people only, when they are said `aside`.
+    """
+    stream, write = (sys.stderr, note) if aside else (data(), say)
     shown = [(name, str(value)) for name, value in pairs if value not in (None, "", [], ())]
     size = max((len(name) for name, _ in shown), default=0)
     for name, value in shown:
         indented = value.replace("\n", "\n" + " " * (size + 2))
-        line = f"{paint(name.ljust(size), 'dim', stream)}  {indented}"
-        print(harmless(line, stream), file=stream)
+        write(f"{paint(name.ljust(size), 'dim', stream)}  {indented}")
 
 
 def amount(count: int, thing: str) -> str:
@@ -146,9 +149,8 @@ class Progress:
         if self.enabled:
             seconds = time.perf_counter() - self.started
             line = f"{stage} … {seconds:.1f} s"
-            columns = shutil.get_terminal_size().columns
-            sys.stderr.write(f"\r\x1b[2K{paint(line[: columns - 1], 'dim', sys.stderr)}")
-            sys.stderr.flush()
+            line = line[: columns(sys.stderr) - 1]
+            tell(f"\r\x1b[2K{paint(line, 'dim', sys.stderr)}", end="")
 
     def __enter__(self) -> Progress:
         return self
@@ -158,5 +160,4 @@ class Progress:
 
     def wipe(self) -> None:
         if self.enabled:
-            sys.stderr.write("\r\x1b[2K")
-            sys.stderr.flush()
+            tell("\r\x1b[2K", end="")

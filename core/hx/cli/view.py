@@ -122,9 +122,10 @@ def _edge(value) -> str:
 
 def _open(file: Path) -> bool:
     import importlib.util
-    import sys
 
-    if not sys.stdout.isatty():
+    from hx.cli.streams import data
+
+    if not data().isatty():
         return True
     if importlib.util.find_spec("netron") is None:
         return False

@@ -1,0 +1,60 @@
+"""Between the command line's library and what a command runs: neither hears what is the other's.
+
+The library takes a sys.exit(), a KeyboardInterrupt or the end of a pipe for an answer to it, and
+ends without a word. Inside of a command they come from the model, or from a pack.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from hx.cli import streams
+from hx.errors import HxError, Where
+
+
+class Elses(BaseException):
+    """Carries what somebody's code raised past the library."""
+
+    def __init__(self, problem: Exception) -> None:
+        self.problem = problem
+
+
+def guard(command: Any) -> Any:
+    """The command, and those below it, with the border around what they run."""
+    below = getattr(command, "commands", {})
+    for each in below.values():
+        guard(each)
+    if not below:
+        command.callback = _guarded(command.callback)
+    return command
+
+
+def _guarded(callback: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(callback)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        streams.others_print()
+        try:
+            return callback(*args, **kwargs)
+        except SystemExit as end:
+            raise _ended(f"something called sys.exit({end.code!r})", end, 1) from end
+        except KeyboardInterrupt as stop:  # Ctrl-C itself is a `Stopped`
+            raise _ended("something raised a KeyboardInterrupt", stop, 130) from stop
+        except (EOFError, OSError) as problem:
+            raise Elses(problem) from problem
+
+    return run
+
+
+def _ended(what: str, problem: BaseException, code: int) -> HxError:
+    from hx.packs.findings import origin
+
+    file, line = origin(problem)
+    error = HxError(
+        what,
+        where=Where(file, line) if file else None,
+        why="the command had not come to its end",
+    )
+    error.exit_code = code
+    return error

@@ -1,0 +1,161 @@
+"""Data on stdout, everything else on stderr: whoever prints.
+
+A model, a pack, or a process that one of them starts may print where it likes. So the place where
+file descriptor 1 leads is kept for data alone, and what others write there comes out on stderr. A
+stream that is closed, or that cannot say a letter, stops nothing; data that did not get out does.
+"""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import errno
+import io
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+
+class Unheard(BaseException):
+    """The data does not get out. (No Exception: a model that is asked on the way may catch those.)"""
+
+    exit_code = 1
+
+    def __init__(self, problem: OSError) -> None:
+        self.left = problem.errno == errno.EPIPE  # `hx converters list | head`: no need to say so
+        self.what = f"stdout cannot be written to: {(problem.strerror or str(problem)).lower()}"
+
+
+class _Data(io.TextIOWrapper):
+    """Line by line, so that data and what is said about it stay in order in one terminal."""
+
+    def __init__(self, descriptor: int, encoding: str) -> None:
+        raw = open(descriptor, "wb")  # noqa: SIM115
+        super().__init__(raw, encoding, "hx.near", line_buffering=True)
+        self.lost: Unheard | None = None
+
+    def write(self, text: str) -> int:
+        return self._surely(super().write, text)
+
+    def flush(self) -> None:
+        return self._surely(super().flush)
+
+    def _surely(self, action: Callable[..., Any], *args: Any) -> Any:
+        try:
+            return action(*args)
+        except OSError as problem:
+            # What is still on its way, and what comes, goes nowhere.
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self.fileno(), inheritable=False)
+            os.close(nowhere)
+            self.lost = Unheard(problem)
+            raise self.lost from None
+
+
+@dataclass
+class _Parted:
+    data: TextIO
+    before: tuple[Any, Any]  # sys.stdout and sys.stderr
+    descriptor: int  # where 1 led
+
+
+_parted: _Parted | None = None
+
+
+def part() -> None:
+    """From here on to the end of the process; see `joined` for what goes on after a command."""
+    global _parted
+    for number in (
+        0,
+        1,
+        2,
+    ):  # else the next file that is opened is taken for the one that is closed
+        _be_open(number)
+    codecs.register_error("hx.near", _near)
+    before = (sys.stdout, sys.stderr)
+    if sys.stderr is None:
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
+    elif isinstance(sys.stderr, io.TextIOWrapper) and sys.stderr is sys.__stderr__:
+        sys.stderr.reconfigure(errors="hx.near")
+    if sys.stdout is not None:
+        sys.stdout.flush()
+    descriptor = os.dup(1)
+    if sys.stdout is sys.__stdout__:
+        data: TextIO = _Data(descriptor, getattr(sys.stdout, "encoding", None) or "utf-8")
+    else:  # somebody put it there to catch what is said
+        data = sys.stdout
+    os.dup2(2, 1)
+    _parted = _Parted(data, before, descriptor)
+    sys.stdout = data  # of the command line itself: its help, its completions
+
+
+def others_print() -> None:
+    """What is printed from here on is somebody else's."""
+    if _parted is not None:
+        sys.stdout = sys.stderr
+
+
+def joined() -> None:
+    """As it was before, for a process that goes on."""
+    global _parted
+    if _parted is not None:
+        sys.stdout.flush()
+        os.dup2(_parted.descriptor, 1)
+        sys.stdout, sys.stderr = _parted.before
+        if _parted.data is sys.stdout:
+            os.close(_parted.descriptor)
+        else:
+            _parted.data.close()
+        _parted = None
+
+
+def data() -> TextIO:
+    return _parted.data if _parted is not None else sys.stdout
+
+
+def lost() -> Unheard | None:
+    """What became of data, should nobody have heard that it did not get out."""
+    return getattr(data(), "lost", None)
+
+
+def tell(text: str, end: str = "\n") -> None:
+    """Something for people. Where they do not hear it, the work goes on."""
+    with contextlib.suppress(OSError):
+        print(text, file=sys.stderr, end=end, flush=True)
+
+
+def columns(stream: TextIO) -> int:
+    """As wide as the terminal is that the stream leads to, or as COLUMNS says."""
+    said = os.environ.get("COLUMNS", "")
+    if said.isdecimal() and int(said):
+        return int(said)
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or 80
+    except (OSError, ValueError):
+        return 80
+
+
+def _be_open(number: int) -> None:
+    try:
+        os.fstat(number)
+    except OSError:
+        found = os.open(os.devnull, os.O_RDWR)
+        if found != number:
+            os.dup2(found, number)
+            os.close(found)
+        os.set_inheritable(number, True)
+
+
+_NEAR = {"├": "|", "└": "`", "│": "|", "…": "~", "→": ">", "µ": "u"}
+
+
+def _near(problem: UnicodeError) -> tuple[str, int]:
+    """Our own signs as ASCII draws them, other letters spelled out."""
+    if not isinstance(problem, UnicodeEncodeError):
+        raise problem
+    letters = problem.object[problem.start : problem.end]
+    near = (_NEAR.get(c) or c.encode("ascii", "backslashreplace").decode() for c in letters)
+    return "".join(near), problem.end
