@@ -154,21 +154,31 @@ def _recorded(
         ahead = staged.ahead_of(prepared.size)
     captured = capture(prepared, registry, opset, outputs, ahead=ahead)
     report = _report(captured, registry, opset)
-    recorded = time.perf_counter()
-    report.timings["record"] = recorded - started
-    _require_covered(report)
-    if strict and report.escapes:
-        raise _escaped(report)
+    report.timings["record"] = time.perf_counter() - started
+    try:
+        _require_covered(report)
+        if strict and report.escapes:
+            raise _escaped(report)
+        return Program(_made(captured, report, output_names, tell), report, captured)
+    except HxError as problem:  # what is known so far is part of what went wrong
+        problem.report = report
+        raise
+
+
+def _made(
+    captured: Capture, report: Report, output_names: Sequence[str] | None, tell: Progress
+) -> wire.Parts:
+    started = time.perf_counter()
     tell("assemble")
-    made = _assemble(captured, output_names, opset)
+    made = _assemble(captured, output_names, captured.opset)
     assembled = time.perf_counter()
-    made = passes.run(made, registry)
+    made = passes.run(made, captured.registry)
     report.timings["passes"] = time.perf_counter() - assembled
     _describe(report, made)
     shapes = {output["name"]: output["shape"] for output in report.outputs}
-    report.notes += prepared.dynamic.of_outputs(shapes)
-    report.timings["assemble"] = time.perf_counter() - recorded - report.timings["passes"]
-    return Program(made, report, captured)
+    report.notes += captured.prepared.dynamic.of_outputs(shapes)
+    report.timings["assemble"] = time.perf_counter() - started - report.timings["passes"]
+    return made
 
 
 @within(fewer_collections)
@@ -292,14 +302,12 @@ def _require_covered(report: Report) -> None:
         return
     count = len(report.missing)
     listed = "\n".join(f"  {m}" for m in report.missing)
-    error = MissingConverters(
+    raise MissingConverters(
         f"{count} target{'s have' if count > 1 else ' has'} no converter\n{listed}",
         report.missing,
         hint="a pack may have them: pip install it, and look with `hx converters list`"
         + (f"\n         one pack for all: {scaffold(report.missing)}" if count > 1 else ""),
     )
-    error.report = report
-    raise error
 
 
 def _escaped(report: Report) -> EscapeError:

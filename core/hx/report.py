@@ -127,6 +127,7 @@ class Report:
     node_table: Any = None  # a nodes.NodeTable, when every node was checked
     baked: list[str] = field(default_factory=list)  # what changed when sizes did, and should not
     why: list[str] = field(default_factory=list)  # of a proof that failed: where, and what did it
+    failed: str = ""  # what was said when the export ended without a file
     installed: list[dict[str, str]] = field(default_factory=list)  # packs, sound or not
     program: Any = field(default=None, repr=False)
 
@@ -175,6 +176,7 @@ class Report:
             "notes": self.notes,
             "baked": self.baked,
             "why": self.why,
+            "failed": self.failed,
             "timings": {k: round(v, 6) for k, v in self.timings.items()},
             "proof": None if self.proof is None else self.proof.to_dict(),
             "node_checks": None if self.node_table is None else self.node_table.to_dict(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 
@@ -156,6 +157,31 @@ def test_reports_are_written_beside_the_graph_also_of_an_export_that_failed(hx, 
     for name, told in (("r.pdf", "ends in .html"), ("no/r.md", "there is no folder")):
         done = hx("export", "hx.demo:model", "-o", "m.onnx", "--report", name)
         assert done.code == 2 and told in done.err
+
+
+@pytest.mark.parametrize(
+    "words, code, told",
+    [
+        (["models.py:broken"], 1, "the model is not in the mood"),
+        (["models.py:fails"], 1, "no such weights"),
+        (["models.py:nothing"], 2, "has no 'nothing'"),
+        (["models.py:line", "-i", "x=float32[2,5]"], 1, "mat1 and mat2"),
+        (["models.py:branches", "--strict"], 1, "left the graph"),
+    ],
+    ids=["raises", "cannot be made", "is not there", "does not take it", "is refused"],
+)
+def test_every_failure_is_reported(hx, folder, words, code, told):
+    forms = ("html", "md", "json")
+    for form in forms:
+        (folder / f"r.{form}").write_text("of an earlier export")
+    reports = [word for form in forms for word in ("--report", f"r.{form}")]
+    done = hx("export", *words, "-o", "m.onnx", *reports)
+    assert done.code == code and told in done.err
+    found = json.loads((folder / "r.json").read_text())
+    assert found["state"] == "failed" and told in found["failed"] and found["path"] is None
+    for form in ("html", "md"):
+        text = html.unescape((folder / f"r.{form}").read_text())
+        assert "Not exported:" in text and told in text
 
 
 def test_a_rejected_file_is_kept_when_asked_for(hx, folder):

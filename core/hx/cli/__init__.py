@@ -33,7 +33,7 @@ def main() -> None:
 
 def _run(debug: bool) -> int:
     """The exit code, after the command came to its end, or what went wrong was told."""
-    from hx.cli.border import Elses
+    from hx.cli.border import Elses, in_words
     from hx.cli.stopping import Stopped, stoppable
     from hx.errors import HxError
 
@@ -64,11 +64,7 @@ def _run(debug: bool) -> int:
             return _misused(problem)
         if debug:
             raise
-        from hx.packs.findings import brief, origin
-
-        file, line = origin(problem)
-        where = f"\n  where: {file}:{line}" if file else ""
-        return _fail(f"{brief(problem)}{where}\n  hint:  --debug shows the traceback", 1, problem)
+        return _fail(in_words(problem), 1, problem)
 
 
 def _misused(problem: Any) -> int:

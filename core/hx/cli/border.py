@@ -47,6 +47,17 @@ def _guarded(callback: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
+def in_words(problem: Exception) -> str:
+    """What people are told of it: a line or a few, never a traceback."""
+    from hx.packs.findings import brief, origin
+
+    if isinstance(problem, HxError):
+        return str(problem)
+    file, line = origin(problem)
+    where = f"\n  where: {file}:{line}" if file else ""
+    return f"{brief(problem)}{where}\n  hint:  --debug shows the traceback"
+
+
 def _ended(what: str, problem: BaseException, code: int) -> HxError:
     from hx.packs.findings import origin
 

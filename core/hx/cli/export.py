@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -151,7 +153,7 @@ def export(
       hx export --batch models.toml --jobs 4
     """
     from hx.cli.output import Progress, as_json
-    from hx.errors import HxError, UsageError
+    from hx.errors import UsageError
 
     if batch is not None:
         from hx.cli.batch import run_list
@@ -164,14 +166,14 @@ def export(
         )
     path = check_output(output)
     reports = [check_report(each) for each in report or ()]
-    registry = o.registry_for(use, no_pack, only_packs, require, strict)
-    o.tell_broken_packs(registry)
     with Progress(not quiet) as progress:
-        progress("loading the model")
-        loaded, call = o.model_and_call(
-            spec, registry, input, inputs, weights, dynamic, seed, meta, streamed=True
-        )
-        try:
+        with failure_reported(reports, spec, opset):
+            registry = o.registry_for(use, no_pack, only_packs, require, strict)
+            o.tell_broken_packs(registry)
+            progress("loading the model")
+            loaded, call = o.model_and_call(
+                spec, registry, input, inputs, weights, dynamic, seed, meta, streamed=True
+            )
             program = run(
                 loaded.model,
                 call,
@@ -188,10 +190,10 @@ def export(
                 packs=registry,
                 progress=progress,
             )
-        except HxError as problem:
-            write_reports(problem.report, reports, progress)
-            raise
-        write_reports(program.report, reports, progress)
+        if reports:
+            progress("writing the report")
+        for each in reports:
+            program.report.write(each)
     if json:
         as_json("export", ok=True, report=report_data(program.report))
     elif check_every_node:
@@ -215,11 +217,25 @@ def check_report(path: Path) -> Path:
     return check_output(path, "--report")
 
 
-def write_reports(report: Any, paths: list[Path], progress: Any) -> None:
-    if report is not None and paths:
-        progress("writing the report")
-        for each in paths:
-            report.write(each)
+@contextlib.contextmanager
+def failure_reported(paths: list[Path], spec: str, opset: int) -> Iterator[None]:
+    """Reports an export that fails, however far it came: no report of an earlier one stays."""
+    try:
+        yield
+    except Exception as problem:
+        if paths:
+            from hx.cli.border import in_words
+            from hx.cli.output import warn
+            from hx.report import Report
+
+            report = getattr(problem, "report", None) or Report(spec, opset=opset)
+            report.failed = in_words(problem)
+            for each in paths:
+                try:
+                    report.write(each)
+                except OSError as lost:  # what went wrong first is what counts
+                    warn(f"--report {each} cannot be written: {lost.strerror}")
+        raise
 
 
 def check_output(path: Path, option: str = "-o") -> Path:

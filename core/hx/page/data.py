@@ -46,10 +46,12 @@ def gather(report: Report) -> dict[str, Any]:
 def _state(report: Report) -> str:
     if report.missing:
         return "missing"
+    if report.proof is not None and report.proof.wrong:
+        return "wrong"
+    if report.failed:
+        return "failed"
     if report.proof is None:
         return "unverified"
-    if report.proof.wrong:
-        return "wrong"
     return "verified" if report.proof.ok else "unverified"
 
 

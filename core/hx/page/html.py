@@ -15,7 +15,7 @@ from typing import Any
 from hx.page import chart
 from hx.page.data import strain
 from hx.page.layout import Layout
-from hx.page.words import amount, edge, line_of, place, seconds, share, size, verdict
+from hx.page.words import amount, edge, line_of, place, seconds, share, size, verdict, why
 
 HERE = Path(__file__).parent
 
@@ -118,7 +118,7 @@ def _header(found: dict[str, Any]) -> str:
 
 
 def _why(found: dict[str, Any]) -> str:
-    items = "".join(f"<li>{escape(text)}</li>" for text in found["why"])
+    items = "".join(f"<li>{escape(text)}</li>" for text in why(found))
     return f'<ul class="why">{items}</ul>' if items else ""
 
 

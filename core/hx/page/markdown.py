@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from hx.page.data import strain
-from hx.page.words import amount, edge, line_of, place, seconds, share, size, verdict
+from hx.page.words import amount, edge, line_of, place, seconds, share, size, verdict, why
 
 DEPTH, WORST = 2, 10  # levels of modules, and nodes, that are listed
 
@@ -14,7 +14,7 @@ DEPTH, WORST = 2, 10  # levels of modules, and nodes, that are listed
 def text(found: dict[str, Any]) -> str:
     state, rest = verdict(found)
     lines = [f"# {found['title']}", "", f"**{state}** {rest}", ""]
-    lines += [f"- `{line}`" for line in found["why"]]
+    lines += [f"- `{line}`" for line in why(found)]
     if found["nodes"]:
         where = found["path"] or "in memory"
         lines += [

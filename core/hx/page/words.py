@@ -56,6 +56,8 @@ def verdict(found: dict[str, Any]) -> tuple[str, str]:
     if state == "missing":
         count = len(found["missing"])
         return "Not exported.", f"{count} target{'s have' if count > 1 else ' has'} no converter."
+    if state == "failed":
+        return "Not exported:", found["failed"].partition("\n")[0]
     if state == "unverified":
         why = found["proof"]["not_run"] if found["proof"] else "it was not asked for"
         return "Not verified:", f"{why}."
@@ -68,6 +70,12 @@ def verdict(found: dict[str, Any]) -> tuple[str, str]:
     if worst["allowed"]:
         error = f"Largest error {share(worst['max_rel'])}, {share(worst['allowed'])} allowed"
     return "Verified", f"on {_list(cases)} inputs. {error}."
+
+
+def why(found: dict[str, Any]) -> list[str]:
+    """What is known of why an export failed."""
+    rest = found["failed"].splitlines()[1:] if found["state"] == "failed" else []
+    return [*found["why"], *(line.strip() for line in rest)]
 
 
 def _list(names: list[str]) -> str:
