@@ -427,3 +427,23 @@ def test_models_come_from_libraries_by_name(hx, spec, size):
     assert done.code == 0, done.err
     wrong = hx("export", f"{library}:{name}x", "-o", "m.onnx")
     assert wrong.code == 2 and f"did you mean {name}" in wrong.err
+
+
+@pytest.mark.parametrize("command", ["export", "verify"])
+def test_a_layer_that_is_not_there_or_does_not_run_is_told(hx, folder, command):
+    with (folder / "models.py").open("a") as models:
+        models.write(
+            "class Idle(Line):\n"
+            "    def __init__(self):\n"
+            "        super().__init__()\n"
+            "        self.idle = nn.Linear(4, 4)\n"
+            "def idle(): return Idle(), (torch.ones(2, 4),)\n"
+        )
+    assert hx("export", "models.py:idle", "-o", "m.onnx").code == 0
+    words = ["export", "models.py:idle", "-o", "n.onnx"]
+    words = words if command == "export" else ["verify", "m.onnx", "models.py:idle"]
+    done = hx(*words, "--output-layer", "linaer")
+    assert done.code == 2 and "no module 'linaer'" in done.err
+    assert "did you mean linear?" in done.err
+    done = hx(*words, "--output-layer", "idle")
+    assert done.code == 2 and "idle did not run" in done.err

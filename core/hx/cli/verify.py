@@ -94,9 +94,11 @@ def _prove(
     from hx.packs.kernels import op_runs
     from hx.proof.proving import prove_program, run
     from hx.recording.capture import Capture
+    from hx.recording.layers import require_there
     from hx.recording.prepared import prepare
     from hx.report import Escape
     from hx.sizes import dynamic as axes
+    from hx.world import shallow
 
     written = load(file)
     open_dims = _open_dims(written)
@@ -115,6 +117,7 @@ def _prove(
                 prepared.dynamic.limits[dynamic[name][axis]] = said.limits[word]
     # Nobody knows what left this graph while it was made: so other ways are tried, too.
     unknown: Any = SimpleNamespace(escapes={None: Escape("unknown", Where("", 0), "")})
+    require_there(layers or (), dict(shallow.walk(prepared.root)))
     captured = Capture(prepared, unknown, [], [], [], layers or None)
     captured.real = run(captured, prepared.tensors)
     # For a recording, should only the parts of the file tell whether it is right.

@@ -15,7 +15,7 @@ import torch
 
 from ..errors import HxError
 from ..inputs.grammar import Limits
-from ..recording import outside
+from ..recording import layers, outside
 from ..recording.capture import Capture, called, without_weights
 from ..runtime import as_pairs
 from ..saving import wire
@@ -454,6 +454,7 @@ def _run(captured: Capture, tensors: dict[str, torch.Tensor]) -> list[Any]:
         )
     result = modes.theirs(lambda: called(prepared.model, args, kwargs))
     if captured.wanted:
+        layers.require_run(captured.wanted, asked)
         result = {path: asked[path] for path in captured.wanted}
     return [
         leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf

@@ -28,7 +28,7 @@ from ..tensors.values import Value
 from ..world import shallow
 from ..world.modelstate import preserved
 from ..world.world import recorded
-from . import foreign, outside
+from . import foreign, layers, outside
 from .choices import Choices
 from .prepared import Prepared
 from .recording import Recording
@@ -194,9 +194,7 @@ def _run(
             _require_built(prepared.root, recording)
         if outputs is not None:
             result = {path: asked[path] for path in outputs if path in asked}
-            absent = [path for path in outputs if path not in asked]
-            if absent:
-                raise UsageError(f"{', '.join(absent)} did not run: there is no output to take")
+            layers.require_run(outputs, asked)
         # In here: a converter may be asked once more, for a view that was written to.
         recording.busy = True
         with torch._C.DisableTorchFunction():
@@ -335,15 +333,7 @@ def _watcher(outputs: Sequence[str] | None, asked: dict, recording: Recording):
     if outputs is None:
         return None
     paths = dict(recording.modules)
-    for path in outputs:
-        if path not in paths:
-            import difflib
-
-            near = difflib.get_close_matches(path, paths, 3)
-            raise UsageError(
-                f"the model has no module {path!r}",
-                hint=f"did you mean {' or '.join(near)}?" if near else "hx inspect lists them",
-            )
+    layers.require_there(outputs, paths)
     wanted = {id(paths[path]): path for path in outputs}
 
     def watch(path: str, module: Any, result: Any) -> None:
