@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hx.errors import UsageError
-from hx.proof.room import left
+from hx.proof.room import left, told
 
 if TYPE_CHECKING:
     from torch import nn
@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 TORCH = (".pt", ".pth", ".bin", ".ckpt")
 
 
-def read(path: Path, mapped: bool = False) -> Any:
+def read(path: Path, mapped: bool = False, times: int = 1) -> Any:
     """What a file holds: by name (a dict), or in order (a tuple, or one tensor).
 
     With `mapped`, tensors of a .pt file stay there until they are looked at, if it allows that.
+    What is packed has to fit into the memory so many `times`.
     """
     if not path.is_file():
         raise UsageError(f"there is no file {path}")
@@ -33,11 +34,11 @@ def read(path: Path, mapped: bool = False) -> Any:
         )
     try:
         if suffix in (".npz", ".npy"):
-            found = _numpy(path)
+            found = _numpy(path, times)
         elif suffix == ".safetensors":
             found = _safetensors(path)
         else:
-            found = _torch(path, mapped)
+            found = _torch(path, mapped, times)
         _require_sound(found)
         return found
     except UsageError:
@@ -54,10 +55,10 @@ def read(path: Path, mapped: bool = False) -> Any:
         ) from None
 
 
-def _numpy(path: Path) -> Any:
+def _numpy(path: Path, times: int) -> Any:
     import numpy
 
-    _require_room(path)
+    _require_room(path, times)
     try:
         found = numpy.load(path, allow_pickle=False)
         if isinstance(found, numpy.ndarray):
@@ -90,13 +91,13 @@ def _safetensors(path: Path) -> dict[str, Any]:
     return load_file(path)
 
 
-def _torch(path: Path, mapped: bool) -> Any:
+def _torch(path: Path, mapped: bool, times: int) -> Any:
     import torch
 
     packed = zipfile.is_zipfile(path)
     mapped = mapped and packed and _lies_as_it_is(path)
     if packed and not mapped:
-        _require_room(path)
+        _require_room(path, times)
     try:
         found = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
         if mapped:
@@ -118,15 +119,14 @@ def _records(path: Path) -> list[zipfile.ZipInfo]:
         return archive.infolist()
 
 
-def _require_room(path: Path) -> None:
+def _require_room(path: Path, times: int) -> None:
     """A few kilobytes may unpack to any size."""
     if not zipfile.is_zipfile(path):
         return
     size, room = sum(record.file_size for record in _records(path)), left().memory
-    if size > room:
-        raise ValueError(
-            f"it unpacks to {size / 1e9:.1f} GB, and {room / 1e9:.1f} GB of memory are left"
-        )
+    if times * size > room:
+        often = f", which a run needs {times} times" if times > 1 else ""
+        raise ValueError(f"it unpacks to {told(size)}{often}, and {told(room)} of memory are left")
 
 
 def _lies_as_it_is(path: Path) -> bool:
@@ -154,7 +154,7 @@ def _require_sound(found: Any) -> None:
         size = tensor.numel() * tensor.element_size()
         # One element may be seen as any number of them.
         if _in_memory(tensor) and tensor.untyped_storage().nbytes() < size > left().memory:
-            raise ValueError(f"it holds a tensor of {size / 1e9:.1f} GB")
+            raise ValueError(f"it holds a tensor of {told(size)}")
 
 
 def _in_memory(tensor: Any) -> bool:

@@ -18,6 +18,9 @@ from hx.errors import UsageError
 from hx.inputs.files import read
 from hx.inputs.grammar import LIMITS, TensorSpec, choose_sizes, parse_input
 from hx.inputs.spec import Loaded
+from hx.proof.room import left, told
+
+TIMES = 2  # an input is there as it is given, and as the model gets it, which may write to it
 
 
 @dataclass
@@ -37,11 +40,13 @@ def call_for(
     seed: int = 0,
 ) -> Call:
     """The call of the model that the options of the command line describe."""
+    texts = list(texts)
     parsed = [parse_input(text) for text in texts]
     sizes = choose_sizes(spec for _, spec in parsed)
+    _require_room({text: spec.bytes(sizes) for text, (_, spec) in zip(texts, parsed)})
     given: list[tuple[str | None, Any]] = []
     if file is not None:
-        content = read(file)
+        content = read(file, times=TIMES)
         if isinstance(content, Mapping):
             if not all(isinstance(name, str) for name in content):
                 raise UsageError(f"{file} names its tensors with something other than words")
@@ -57,8 +62,11 @@ def call_for(
     for name, spec in zip(where, specs):
         if isinstance(spec, TensorSpec) and spec.dynamic:
             axes[name] = spec.dynamic
-    for name, extra in _dynamic(dynamic, list(bound)).items():
-        axes.setdefault(name, {}).update(extra)
+    for name, extra in _dynamic(dynamic, bound).items():
+        here = axes.setdefault(name, {})
+        for axis, word in extra.items():
+            _require_one(name, axis, here.get(axis), word)
+            here[axis] = word
     return _call(signature, bound, axes)
 
 
@@ -107,6 +115,10 @@ def _bind(
                 why=f"its forward takes {', '.join(plain) or 'nothing'}",
                 hint=f"did you mean {near[0]}?" if near else "",
             )
+        if name in where:
+            raise UsageError(
+                f"the input {name!r} is given twice", hint="by one --input, or in the --inputs FILE"
+            )
         bound[name] = value
         where.append(name)
     missing = [
@@ -141,8 +153,9 @@ def _call(
     return Call(tuple(args), left, axes)
 
 
-def _dynamic(texts: Iterable[str], names: list[str]) -> dict[str, dict[int, str]]:
+def _dynamic(texts: Iterable[str], bound: Mapping[str, Any]) -> dict[str, dict[int, str]]:
     """`image:0=batch,2=h%8>=32` -> {"image": {0: "batch", 2: "h%8>=32"}}."""
+    names = list(bound)
     found: dict[str, dict[int, str]] = {}
     for text in texts:
         name, colon, axes = text.partition(":")
@@ -158,7 +171,32 @@ def _dynamic(texts: Iterable[str], names: list[str]) -> dict[str, dict[int, str]
                 f"--dynamic {text!r} is not NAME:AXIS=WORD",
                 hint=f'write --dynamic "{names[0] if names else "x"}:0=batch,2=height"',
             )
-        if name.strip() not in names:
+        name = name.strip()
+        if name not in names:
             raise UsageError(f"--dynamic: no input {name!r}", hint=f"inputs are {', '.join(names)}")
-        found.setdefault(name.strip(), {}).update((int(axis), word) for axis, word in good)
+        rank = getattr(bound[name], "ndim", 0)
+        for written, word in good:
+            axis = int(written)
+            axis += rank if -rank <= axis < 0 else 0
+            _require_one(name, axis, found.get(name, {}).get(axis), word)
+            found.setdefault(name, {})[axis] = word
     return found
+
+
+def _require_one(name: str, axis: int, before: str | None, word: str) -> None:
+    """That an axis is called by one name; its limits may be said beside that."""
+    first, second = (re.split("[<>%]", each)[0].strip() for each in (before or word, word))
+    if first != second:
+        raise UsageError(f"axis {axis} of {name} is called {first}, and {second}")
+
+
+def _require_room(sizes: Mapping[str, int]) -> None:
+    """That there is memory for inputs that are about to be made."""
+    need, room = TIMES * sum(sizes.values()), left().memory
+    if need > room:
+        text = max(sizes, key=lambda each: sizes[each])
+        raise UsageError(
+            f"there is no memory for --input {text!r}",
+            why=f"a run takes {told(need)} for its inputs, and {told(room)} are left",
+            hint="give it smaller sizes",
+        )

@@ -70,6 +70,14 @@ class Limits(NamedTuple):
         step = math.lcm(self.step, other.step)
         return Limits(max(self.low, other.low), min(highs, default=None), step)
 
+    def require_some(self, word: str) -> None:
+        """That there is a size within these limits."""
+        if self.high is not None and -(-self.low // self.step) * self.step > self.high:
+            raise UsageError(
+                f"no size is within the limits of {word!r}: {self.told(word)}",
+                hint=f"write {word}>=4<=512, the smaller number first",
+            )
+
     @property
     def least(self) -> int:
         """The smallest size of an axis that has something on it."""
@@ -122,6 +130,11 @@ class TensorSpec:
         known = choose_sizes([self]) | dict(sizes or {})
         return tuple(known[d] if isinstance(d, str) else d for d in self.dims)
 
+    def bytes(self, sizes: Mapping[str, int] | None = None) -> int:
+        """The memory that it takes, in the widest form that it has on the way."""
+        width = {"float64": 8, "complex128": 16}.get(self.dtype, 4 if self.is_float else 8)
+        return math.prod(max(size, 1) for size in self.shape(sizes)) * width
+
     def make(self, sizes: Mapping[str, int] | None = None, seed: int = 0) -> torch.Tensor:
         """A random tensor; the same sizes and seed give the same one, and no global RNG moves."""
         import torch
@@ -131,7 +144,7 @@ class TensorSpec:
         if self.dtype == "bool":
             return torch.randint(0, 2, shape, generator=random).bool()
         if not (dtype.is_floating_point or dtype.is_complex):
-            high = 10 if self.high is None else int(self.high)
+            high = 10 if self.high is None else min(int(self.high), 2**63 - 1)
             return torch.randint(0, high, shape, generator=random).to(dtype)
         if dtype.is_complex:
             return torch.randn(shape, generator=random, dtype=dtype)
@@ -169,6 +182,7 @@ def choose_sizes(specs: Iterable[TensorSpec]) -> dict[str, int]:
     limits: dict[str, Limits] = {}
     for word, text in (pair for spec in specs for pair in spec.limits):
         limits[word] = within(text).and_also(limits.get(word, Limits()))
+        limits[word].require_some(word)
     for word in words:
         if word not in sizes:
             taken = set(sizes.values())
@@ -202,6 +216,12 @@ def parse_input(text: str) -> tuple[str | None, TensorSpec]:
 def parse_spec(text: str) -> TensorSpec:
     """`float32[2,3]` -> spec."""
     return _Reader(text).spec()
+
+
+def _most(dtype: str) -> int:
+    """The largest number of a dtype of whole numbers."""
+    bits = int(dtype.rpartition("int")[2])
+    return (1 << (bits if dtype.startswith("u") else bits - 1)) - 1
 
 
 class _Reader:
@@ -294,6 +314,8 @@ class _Reader:
             self.fail(start, f"{dtype} has no upper bound")
         if not number or float(number) <= 0:
             self.fail(start, "the upper bound has to be a number above 0")
+        if "int" in dtype and float(number) > float(most := _most(dtype)) + 1:
+            self.fail(start, f"{dtype} holds no number above {most}")
         return float(number)
 
     def _blank(self) -> None:

@@ -47,8 +47,8 @@ def loading(source: str | os.PathLike | bytes) -> Loading:
         return Loading(plain=True)
     wanted, there = (need, room.memory) if room.addresses >= mapped else (mapped, room.addresses)
     return Loading(
-        refused=f"onnxruntime needs about {wanted / 1e9:.1f} GB for weights of {total / 1e9:.1f} "
-        f"GB, and {there / 1e9:.1f} GB are left; `hx verify` proves the file where there is more"
+        refused=f"onnxruntime needs about {told(wanted)} for weights of {told(total)}, and "
+        f"{told(there)} are left; `hx verify` proves the file where there is more"
     )
 
 
@@ -76,6 +76,11 @@ def left() -> Room:
         _limit("RLIMIT_AS", used.get("VmSize", 0)), _limit("RLIMIT_DATA", used.get("VmData", 0))
     )
     return Room(max(0, min(_available(), _group(), addresses)), max(0, addresses))
+
+
+def told(size: int) -> str:
+    """Bytes as people say them, also when nobody has so many."""
+    return f"{size / 1e9:.1f} GB" if size < 1e15 else f"{size / 1e9:.0e} GB"
 
 
 def _limit(name: str, used: int) -> int:

@@ -102,6 +102,7 @@ def axes(given: Mapping[str, Any] | None, inputs: Mapping[str, Any]) -> Axes:
     known = {word: size for word, (size, _) in sizes.items()}
     _check_sums(sums, known)
     for word, limit in out.limits.items():
+        limit.require_some(word)
         if not limit.hold(known[word]):
             raise UsageError(
                 f"{word} is {known[word]} in {sizes[word][1]}, outside of its limits: "

@@ -1,0 +1,63 @@
+"""What `--input`, `--inputs` and `--dynamic` say that cannot be, or say twice."""
+
+from __future__ import annotations
+
+import numpy
+import pytest
+
+TWICE = "the input 'x' is given twice"
+
+
+@pytest.fixture
+def given(folder):
+    numpy.savez(folder / "x.npz", x=numpy.ones((2, 4), "float32"))
+
+
+@pytest.mark.parametrize(
+    "words, told",
+    [
+        (["-i", "x=float32[9999999999999]"], "no memory for --input 'x=float32[9999999999999]'"),
+        (["-i", "x=float32[99999999999999999999999]"], "no memory for --input 'x=float32["),
+        (["-i", "x=float32[b=99999999999999999999,4]"], "no memory for --input 'x=float32[b="),
+        (["-i", "x=float32[0,99999999999999999999]"], "no memory for --input 'x=float32[0,"),
+        (["-i", "x=bool[b>=99999999999999]"], "no memory for --input 'x=bool[b>="),
+        (["-i", "x=int64[4]<1e30"], "int64 holds no number above 9223372036854775807"),
+        (["-i", "x=uint8[4]<257"], "uint8 holds no number above 255"),
+        (["-i", "x=float32[2,4]", "-i", "x=float32[3,4]"], TWICE),
+        (["-i", "x=float32[2,4]", "--inputs", "x.npz"], TWICE),
+        (["--inputs", "x.npz", "-d", "x:0=b,0=c"], "axis 0 of x is called b, and c"),
+        (["--inputs", "x.npz", "-d", "x:0=b", "-d", "x:-2=c"], "axis 0 of x is called b, and c"),
+        (["-i", "x=float32[b,4]", "-d", "x:0=c"], "axis 0 of x is called b, and c"),
+        (["-i", "x=float32[b>=16<=4,4]"], "no size is within the limits of 'b': 16 <= b <= 4"),
+        (["--inputs", "x.npz", "-d", "x:0=b>=16<=4"], "no size is within the limits of 'b'"),
+        (["-i", "x=float32[b%8>=9<=15,4]"], "9 <= b <= 15, a multiple of 8"),
+        (
+            ["-i", "x=float32[b>=16,4]", "-i", "scale=float32[b<=4,1]"],
+            "no size is within the limits of 'b': 16 <= b <= 4",
+        ),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_cannot_be_is_told_before_anything_is_made(hx, folder, given, words, told):
+    done = hx("export", "models.py:line", "-o", "m.onnx", *words)
+    assert done.code == 2 and told in done.err and "--debug" not in done.err
+    assert not (folder / "m.onnx").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["-i", "x=float32[b,4]", "-d", "x:0=b>=2<=64"],
+        ["--inputs", "x.npz", "-d", "x:0=b,-2=b"],
+        ["--inputs", "x.npz", "-i", "scale=float32[3]"],
+    ],
+    ids=" ".join,
+)
+def test_what_is_said_twice_alike_or_adds_to_it_is_taken(hx, folder, given, words):
+    assert hx("export", "models.py:line", "-o", "m.onnx", *words).code == 0
+
+
+@pytest.mark.parametrize("dtype", ["int8[2,4]<128", "uint64[2,4]<18446744073709551615"])
+def test_the_whole_range_of_a_dtype_may_be_drawn(hx, folder, dtype):
+    words = ["-i", f"ids={dtype}", "-i", f"mask={dtype}"]
+    assert hx("inspect", "models.py:Several", *words).code == 0
