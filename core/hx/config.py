@@ -81,7 +81,8 @@ def parse_uses(texts: Iterable[str], source: str = "--use") -> dict[str, str]:
         if not (target and equals and pack):
             raise UsageError(
                 f"{source}: {text!r} is not TARGET=PACK",
-                hint=f"write for example {source} torch.nn.functional.relu=standard",
+                hint=f"write for example {source}{' ' if source.startswith('-') else '='}"
+                "torch.nn.functional.relu=standard",
             )
         if uses.setdefault(target, pack) != pack:
             raise UsageError(f"{source}: {target} is given to both {uses[target]} and {pack}")

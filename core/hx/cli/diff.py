@@ -49,10 +49,11 @@ def diff(
 
 def _compare(a: Path, b: Path) -> Differences:
     from hx.errors import UsageError
+    from hx.inputs.files import absent
 
     for path in (a, b):
         if not path.is_file():
-            raise UsageError(f"there is no file {path}", hint="hx export SPEC -o FILE writes one")
+            raise UsageError(absent(path), hint="hx export SPEC -o FILE writes one")
         load(path)
     from hx import diff
 

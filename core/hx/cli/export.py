@@ -159,6 +159,10 @@ def export(
         from hx.cli.batch import run_list
 
         run_list(context, batch, jobs, again, json, quiet)
+    for option in ("jobs", "again"):
+        source = context.get_parameter_source(option)
+        if source is not None and source.name == "COMMANDLINE":
+            raise UsageError(f"--{option} goes with --batch only", hint="hx export --batch LIST")
     if spec is None or output is None:
         raise UsageError(
             "there is no SPEC: what should be exported?" if spec is None else "there is no -o FILE",
@@ -246,6 +250,14 @@ def check_output(path: Path, option: str = "-o") -> Path:
     if path.is_dir():
         inside = path / ("model.onnx" if option == "-o" else "report.html")
         raise UsageError(f"{option} {path}: that is a folder", hint=f"write {option} {inside}")
+    if str(path) == "-":
+        raise UsageError(
+            f"{option} -: hx writes to a file, not to stdout",
+            hint=f"write {option} {'model.onnx' if option == '-o' else 'report.html'}",
+        )
+    first = next(each for each in (folder, *folder.parents) if each.exists())
+    if not first.is_dir():
+        raise UsageError(f"{option} {path}: {first} is a file, not a folder")
     if not folder.is_dir():
         raise UsageError(f"{option} {path}: there is no folder {folder}", hint=f"mkdir -p {folder}")
     if not os.access(folder, os.W_OK):

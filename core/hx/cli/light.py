@@ -60,5 +60,6 @@ class _Light:
             raise typer.BadParameter(f"{value!r} is not {what}.", ctx=ctx, param=param) from None
         low, high = getattr(self.info, "min", None), getattr(self.info, "max", None)
         if (low is not None and made < low) or (high is not None and made > high):
-            raise typer.BadParameter(f"{made} is not from {low} to {high}.", ctx=ctx, param=param)
+            limits = f"not from {low} to {high}" if high is not None else f"less than {low}"
+            raise typer.BadParameter(f"{made} is {limits}.", ctx=ctx, param=param)
         return made

@@ -110,7 +110,11 @@ def _row(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _cut(text: str, size: int) -> str:
-    return text if len(text) <= size else f"{text[: size - 1]}…"
+    """So long at most. Of a name the end stays, too: it is what tells it from the others."""
+    if len(text) <= size:
+        return text
+    end = 0 if " " in text else 2 * size // 3
+    return f"{text[: size - 1 - end]}…{text[len(text) - end :]}"
 
 
 def facts(pairs: Iterable[tuple[str, Any]], aside: bool = False) -> None:

@@ -47,7 +47,10 @@ def list_(
             say(f"  {pack.error}")
             for finding in pack.findings:
                 if finding.message == pack.error:
-                    say(f"  where: {finding.place}\n  fix:   {finding.fix}")
+                    facts = {"where": finding.place, "fix": finding.fix}
+                    for name, text in facts.items():
+                        if text:
+                            say(f"  {name + ':':<6} {text}")
         told = [each for each in pack.findings if each.level == "warning"]
         if told:
             note(f"{pack.key}: {len(told)} to look at: hx packs check {pack.distribution}")

@@ -58,9 +58,10 @@ def verify(
     """
     from hx.cli.output import Progress, as_json, note, paint, say
     from hx.errors import UsageError
+    from hx.inputs.files import absent
 
     if not file.is_file():
-        raise UsageError(f"there is no file {file}", hint="hx export SPEC -o FILE writes one")
+        raise UsageError(absent(file), hint="hx export SPEC -o FILE writes one")
     registry = o.registry_for(no_pack=no_pack, only_packs=only_packs)
     with Progress() as progress:
         progress("loading the model")
@@ -90,7 +91,7 @@ def _prove(
     dtype: str | None,
 ) -> tuple[Proof, list[str]]:
     """The proof of a file, and what is to be said about how it came about."""
-    from hx.errors import Where
+    from hx.errors import UsageError, Where
     from hx.packs.kernels import op_runs
     from hx.proof.proving import prove_program, run
     from hx.recording.capture import Capture
@@ -101,7 +102,7 @@ def _prove(
     from hx.world import shallow
 
     written = load(file)
-    open_dims = _open_dims(written)
+    open_dims, fixed = _dims(written)
     model = loaded.model
     given: dict[str, Any] = {"weights": loaded.weights, "dtype": dtype}
     prepared = prepare(model, call.args, call.kwargs, None, call.dynamic, axes.axes, **given)
@@ -113,6 +114,12 @@ def _prove(
     prepared = prepare(model, call.args, call.kwargs, names, dynamic, axes.axes, **given)
     for name, theirs in zip(names, said_names):
         for axis, word in said.get(theirs, {}).items():
+            if axis in fixed.get(name, {}):
+                raise UsageError(
+                    f"in the file axis {axis} of {name} is {fixed[name][axis]}, and never another "
+                    f"size: {word} cannot change",
+                    hint="export it with that axis dynamic, or verify it without",
+                )
             if word in said.limits and axis in dynamic.get(name, {}):
                 prepared.dynamic.limits[dynamic[name][axis]] = said.limits[word]
     # Nobody knows what left this graph while it was made: so other ways are tried, too.
@@ -128,15 +135,22 @@ def _prove(
     return proof, captured.notes
 
 
-def _open_dims(model: onnx.ModelProto) -> dict[str, dict[int, str]]:
-    """The inputs of a file, each with the axes that it leaves open."""
+def _dims(
+    model: onnx.ModelProto,
+) -> tuple[dict[str, dict[int, str]], dict[str, dict[int, int]]]:
+    """The inputs of a file, each with the axes that it leaves open; and with those that it fixes."""
     stored = {each.name for each in model.graph.initializer}
-    return {
-        value.name: {
-            axis: dim.dim_param
-            for axis, dim in enumerate(value.type.tensor_type.shape.dim)
-            if dim.dim_param.isidentifier()
-        }
+    given = {
+        value.name: list(enumerate(value.type.tensor_type.shape.dim))
         for value in model.graph.input
         if value.name not in stored
     }
+    words = {
+        name: {axis: dim.dim_param for axis, dim in dims if dim.dim_param.isidentifier()}
+        for name, dims in given.items()
+    }
+    sizes = {
+        name: {axis: dim.dim_value for axis, dim in dims if dim.HasField("dim_value")}
+        for name, dims in given.items()
+    }
+    return words, sizes

@@ -16,8 +16,13 @@ File = Annotated[Path, typer.Argument(metavar="FILE", help="An ONNX file.", show
 def view(
     file: File,
     browser: Annotated[
-        bool, typer.Option("--browser/--no-browser", help="Open it in netron, when installed.")
-    ] = True,
+        bool | None,
+        typer.Option(
+            "--browser/--no-browser",
+            help="Open it in netron, when installed.",
+            show_default=False,
+        ),
+    ] = None,
     json: o.Json = False,
 ) -> None:
     """Look at an ONNX file.
@@ -30,15 +35,35 @@ def view(
       hx view demo.onnx --no-browser
       hx view demo.onnx --json
     """
-    from hx.cli.output import amount, as_json, bytes_text, facts, note, plain, say, table
+    import importlib.util
+
+    from hx.cli.output import as_json, note
+    from hx.cli.streams import data
     from hx.errors import UsageError
+    from hx.inputs.files import absent
 
     if not file.is_file():
-        raise UsageError(f"there is no file {file}", hint="hx export SPEC -o FILE writes one")
+        raise UsageError(absent(file), hint="hx export SPEC -o FILE writes one")
+    netron = importlib.util.find_spec("netron") is not None
+    if browser and not netron:
+        raise UsageError(
+            "netron is not installed, which --browser opens", hint="pip install netron"
+        )
     found = _read(file)
     if json:
         as_json("view", **found)
-        return
+    else:
+        _show(file, found)
+    if browser or (browser is None and not json and data().isatty()):
+        if netron:
+            _open(file)
+        else:
+            note("netron is not installed; `pip install netron` opens the graph in a browser")
+
+
+def _show(file: Path, found: dict) -> None:
+    from hx.cli.output import amount, bytes_text, facts, plain, say, table
+
     facts(
         [
             ("file", f"{file} ({bytes_text(found['size'])})"),
@@ -52,8 +77,6 @@ def view(
     )  # fmt: skip
     say()
     table(["operator", "nodes"], [[name, str(n)] for name, n in found["operators"].items()])
-    if browser and not _open(file):
-        note("netron is not installed; `pip install netron` opens the graph in a browser")
 
 
 def load(file: Path) -> Any:
@@ -120,17 +143,8 @@ def _edge(value) -> str:
     return f"{value.name} {dtype}[{','.join(dims)}]"
 
 
-def _open(file: Path) -> bool:
-    import importlib.util
-
-    from hx.cli.streams import data
-
-    if not data().isatty():
-        return True
-    if importlib.util.find_spec("netron") is None:
-        return False
+def _open(file: Path) -> None:
     import netron
 
     netron.start(str(file))
     netron.wait()
-    return True

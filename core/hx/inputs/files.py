@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hx.articles import a
 from hx.errors import UsageError
 from hx.proof.room import left, told
 
@@ -25,7 +26,7 @@ def read(path: Path, mapped: bool = False, times: int = 1) -> Any:
     What is packed has to fit into the memory so many `times`.
     """
     if not path.is_file():
-        raise UsageError(f"there is no file {path}")
+        raise UsageError(absent(path))
     suffix = path.suffix.lower()
     if suffix not in (".npz", ".npy", ".safetensors", *TORCH):
         raise UsageError(
@@ -53,6 +54,11 @@ def read(path: Path, mapped: bool = False, times: int = 1) -> Any:
             why=first,
             hint="the file may be truncated, or of another kind than its name says",
         ) from None
+
+
+def absent(path: Path) -> str:
+    """Why a file is not read that is none, or not there."""
+    return f"{path} is a folder, not a file" if path.is_dir() else f"there is no file {path}"
 
 
 def _numpy(path: Path, times: int) -> Any:
@@ -223,15 +229,13 @@ def state_dict(found: Any, path: Path) -> Mapping[str, Any]:
         if isinstance(found, Mapping) and isinstance(found.get(key), Mapping):
             found = found[key]
     if not isinstance(found, Mapping):
-        raise UsageError(f"{path} holds no state dict, but a {type(found).__name__}")
+        raise UsageError(f"{path} holds no state dict, but {a(found)}")
     unnamed = [key for key in found if not isinstance(key, str)]
     if unnamed:
         raise UsageError(f"{path} holds no state dict: {unnamed[0]!r} is no name")
     odd = [key for key, value in found.items() if not isinstance(value, torch.Tensor)]
     if odd:
-        raise UsageError(
-            f"{path} holds no state dict: {odd[0]!r} is a {type(found[odd[0]]).__name__}"
-        )
+        raise UsageError(f"{path} holds no state dict: {odd[0]!r} is {a(found[odd[0]])}")
     return found
 
 

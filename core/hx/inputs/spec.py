@@ -21,8 +21,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from hx.articles import a
 from hx.contributions import ModelSource
 from hx.errors import HxError, UsageError, Where
+from hx.inputs.files import absent
 from hx.packs.guarded import guarded
 
 if TYPE_CHECKING:
@@ -64,7 +66,9 @@ def load(spec: str, sources: Iterable[ModelSource] = (), hollow: bool = False) -
     for source in sources:
         if source.scheme == place:
             with guarded(f"the model source {place!r} ({source.pack}) fails:"):
-                return _loaded(source.load(name), spec)
+                return _loaded(
+                    source.load(name), spec, f"the model source {place!r} ({source.pack})"
+                )
     if place.endswith(".py") or "/" in place:
         module = module_from_file(Path(place))
     else:
@@ -77,8 +81,7 @@ def module_from_file(path: Path) -> ModuleType:
     if not path.is_file():
         near = difflib.get_close_matches(path.name, [p.name for p in path.parent.glob("*.py")], 1)
         raise UsageError(
-            f"there is no file {path}",
-            hint=f"did you mean {path.with_name(near[0])}?" if near else HINT,
+            absent(path), hint=f"did you mean {path.with_name(near[0])}?" if near else HINT
         )
     path = path.resolve()
     if str(path.parent) not in sys.path:
@@ -174,7 +177,7 @@ def _called(thing: Any, spec: str) -> Any:
         return thing()
 
 
-def _loaded(result: Any, spec: str) -> Loaded:
+def _loaded(result: Any, spec: str, source: str = "") -> Loaded:
     if isinstance(result, tuple) and len(result) in (2, 3) and _is_module(result[0]):
         model, inputs = result[0], result[1]
         if len(result) == 3:
@@ -184,7 +187,8 @@ def _loaded(result: Any, spec: str) -> Loaded:
         return Loaded(model, _as_args(inputs))
     if not _is_module(result):
         raise UsageError(
-            f"{spec!r} is a {type(result).__name__}, not a torch.nn.Module",
+            f"{spec!r} is {a(result)}, not a torch.nn.Module",
+            why=f"{source} gives that" if source else "",
             hint="name a module, a class of them, or a function that returns one",
         )
     return _own_inputs(result)

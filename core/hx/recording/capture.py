@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ..articles import a
 from ..errors import ExportError, Unsupported, UsageError, Where
 from ..graph.op import Op
 from ..inputs.grammar import Limits
@@ -419,7 +420,7 @@ def _bind_outputs(found: Capture, result: Any) -> None:
             continue
         else:
             found.notes.append(
-                f"the output {name} is a {type(leaf).__name__}, which a graph cannot return: left out"
+                f"the output {name} is {a(leaf)}, which a graph cannot return: left out"
             )
             continue
         names.append(name or "output")

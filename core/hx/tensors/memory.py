@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
+from hx.articles import a
 from hx.errors import Unsupported
 from hx.tensors import dtypes
 
@@ -66,7 +67,7 @@ def refuse_what_has_none(tensor: torch.Tensor, name: str | None) -> None:
         )
     if is_wrapper(tensor):
         raise Unsupported(
-            f"{what} is a {type(tensor).__name__}, which wraps other tensors",
+            f"{what} is {a(tensor)}, which wraps other tensors",
             hint="turn it into a plain tensor before the export",
         )
     if tensor.is_quantized:

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from ..errors import UsageError
-from ..inputs.files import TORCH, read, state_dict
+from ..inputs.files import TORCH, absent, read, state_dict
 from .contents import Content, Held, Stored
 
 MOST = 100 << 20  # bytes of a header, as in the safetensors library itself
@@ -107,7 +107,7 @@ def _together(shards: list[Path]) -> dict[str, Content]:
 
 def _file(path: Path) -> dict[str, Content]:
     if not path.is_file():
-        raise UsageError(f"there is no file {path}")
+        raise UsageError(absent(path))
     if path.suffix.lower() == ".safetensors":
         return safetensors(path)
     return {

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from ...articles import a
 from ...graph.op import Op
 from ...tensors.values import Value
 from ..recording import Recording
@@ -71,7 +72,7 @@ def _state(call: Higher, tree: Any) -> Any:
         if isinstance(leaf, torch.Tensor):
             return leaf
         if isinstance(leaf, bool) or not isinstance(leaf, int):
-            call.refuse(f"a {type(leaf).__name__} cannot go round a loop", "carry a tensor")
+            call.refuse(f"{a(leaf)} cannot go round a loop", "carry a tensor")
         with call.engine():
             made = torch.tensor(int(leaf))
             call.recording.live.bind(made, call.builder.number(leaf, torch.int64))

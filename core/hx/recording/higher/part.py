@@ -12,6 +12,7 @@ import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import _disable_current_modes
 
+from ...articles import a
 from ...errors import Unaccounted, Unsupported
 from ...sizes import dims
 from ...sizes.polynomials import Atom, Poly
@@ -102,7 +103,7 @@ class Higher:
         if isinstance(leaf, (bool, int, float)):
             return self.recording.as_output(leaf)
         raise Unsupported(
-            f"{self.target}: a function returns a {type(leaf).__name__}, which a graph cannot hold",
+            f"{self.target}: a function returns {a(leaf)}, which a graph cannot hold",
             where=self.recording.where(),
         )
 
@@ -169,7 +170,7 @@ def result_of(call: Higher, leaf: Any, value: Value, shape: Sequence[int | None]
     value.sized(())
     if isinstance(leaf, int) and not isinstance(leaf, bool):
         return dims.dim(Poly.of(Atom("item", (value,), int(leaf))))
-    return call.refuse(f"a function returns a {type(leaf).__name__}, and not a tensor")
+    return call.refuse(f"a function returns {a(leaf)}, and not a tensor")
 
 
 def check_carried(call: Higher, states: Sequence[Value], ends: Sequence[Value | None]) -> None:
