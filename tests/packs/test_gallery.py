@@ -75,6 +75,13 @@ PACKS: dict[str, tuple[str, str]] = {
         LISTS,
         f"{HEAD}@converter('shop.plugin.sound', requires='spconv>>2')\ndef sound(op, x): ...\n",
     ),
+    "two-names": (
+        LISTS,
+        f"{HEAD}@converter('torch.sub', until=20)\ndef one(op, input, other, *, alpha=1): ...\n"
+        "@converter('torch.Tensor.__sub__', until=20, overrides='hx')\n"
+        "def two(op, a, b, *, alpha=1): ...\n"
+        "@converter('torch.Tensor.sub', since=21)\ndef parted(op, a, b, *, alpha=1): ...\n",
+    ),
     "sound-pack": (LISTS, converting("sound", "return op.Add(x, x)")),
 }
 
@@ -178,6 +185,15 @@ def test_check_exits_with_3_for_a_broken_pack_and_0_for_a_sound_one(shell):
     assert "error misspelt-hook: there is no hook named hx_convertors" in broken.stdout
     assert "plugin.py:2" in broken.stdout and "fix:   did you mean hx_converters?" in broken.stdout
     assert shell.run("packs", "check", "sound-pack").returncode == 0
+
+
+def test_one_thing_converted_twice_under_two_names_is_a_finding_and_a_tie(shell):
+    [pack] = shell.json("packs", "check", "two-names", "--no-cases")["packs"]
+    [told] = [each["message"] for each in pack["findings"] if each["id"] == "duplicate-target"]
+    assert "torch.Tensor.__sub__, which is also called torch.sub, is converted by both" in told
+    shown = shell.run("converters", "show", "torch.sub", "--only-packs", "hx,two-names")
+    assert "is converted 2 times by two-names" in shown.stdout
+    assert "used, the only one" not in shown.stdout.partition("of complex numbers")[0]
 
 
 def only(name: str) -> list[str]:

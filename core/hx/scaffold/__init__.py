@@ -14,7 +14,7 @@ from string import Template
 
 from hx.errors import UsageError
 from hx.registration import converter
-from hx.scaffold.sketch import sketch
+from hx.scaffold.sketch import sketches
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -32,16 +32,16 @@ def write(name: str, targets: list[str], folder: Path) -> tuple[Path, list[Path]
     root = folder / name
     if root.exists() and any(root.iterdir()):
         raise UsageError(f"{root} exists and is not empty", hint="choose another name, or --in")
-    sketches = [sketch(target) for target in dict.fromkeys(targets)]
+    found = sketches(targets)
     words = {
         "name": name,
         "module": module,
         "entry": module.removeprefix("hx_"),
-        "targets": ", ".join(f"`{each.target}`" for each in sketches),
-        "first_target": sketches[0].target,
-        "first_function": sketches[0].function,
-        "imports": "case, converter" if any(each.case for each in sketches) else "converter",
-        "converters": "\n\n".join(each.source for each in _distinct(sketches)).rstrip(),
+        "targets": ", ".join(f"`{target}`" for target in dict.fromkeys(targets)),
+        "first_target": found[0].target,
+        "first_function": found[0].function,
+        "imports": "case, converter" if any(each.case for each in found) else "converter",
+        "converters": "\n\n".join(each.source for each in found).rstrip(),
     }
     files = []
     for template in sorted(TEMPLATES.rglob("*.tmpl")):
@@ -52,15 +52,3 @@ def write(name: str, targets: list[str], folder: Path) -> tuple[Path, list[Path]
         (root / path).write_text(text, encoding="utf-8")
         files.append(path)
     return root, files
-
-
-def _distinct(sketches: list) -> list:
-    """The same with function names that differ, as two targets may end in the same word."""
-    from dataclasses import replace
-
-    taken: dict[str, int] = {}
-    out = []
-    for each in sketches:
-        number = taken[each.function] = taken.get(each.function, 0) + 1
-        out.append(each if number == 1 else replace(each, function=f"{each.function}_{number}"))
-    return out

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from hx.errors import TargetError
+from hx.packs.checks import check_names
 from hx.packs.findings import Finding, error, warning
 from hx.packs.installed import Pack
 from hx.packs.requirements import unmet
 from hx.registration import Registration
 from hx.testing.cases import CaseFailure, CaseSkipped, is_stub, runs_of
+
+if TYPE_CHECKING:
+    from hx.packs.targets import Target
 
 
 def examine(
@@ -20,8 +25,14 @@ def examine(
     findings = list(pack.findings)
     if pack.status != "ok":
         return findings, 0
+    named = []
     for registration in pack.registrations:
-        findings += _about(registration)
+        target, found = _resolved(registration)
+        findings += found
+        if target is not None:
+            findings += _about(registration, target)
+            named.append((registration, target.meant))
+    findings += check_names(named)
     without = [each.target for each in pack.registrations if not each.cases]
     if without:
         some = ", ".join(without[:3]) + (f" and {len(without) - 3} more" * (len(without) > 3))
@@ -49,27 +60,27 @@ def examine(
     return findings, ran
 
 
-def _about(registration: Registration) -> Iterator[Finding]:
+def _resolved(registration: Registration) -> tuple[Target | None, list[Finding]]:
+    """What a converter is for, or why that cannot be looked at here."""
     from hx.packs.targets import NotInstalled, resolve
 
     at = _at(registration)
     for requirement in registration.requires:
         if reason := unmet(requirement):
-            yield warning(
-                "requirement-unmet",
-                f"{registration.target} needs {requirement}, and {reason}",
-                f"pip install {requirement!r} to have it checked",
-                at,
-            )
-            return
+            what = f"{registration.target} needs {requirement}, and {reason}"
+            fix = f"pip install {requirement!r} to have it checked"
+            return None, [warning("requirement-unmet", what, fix, at)]
     try:
-        target = resolve(registration.target, import_missing=True)
+        return resolve(registration.target, import_missing=True), []
     except NotInstalled as problem:
-        yield warning("library-absent", problem.what, "install it to have this checked", at)
-        return
+        fix = "install it to have this checked"
+        return None, [warning("library-absent", problem.what, fix, at)]
     except TargetError as problem:
-        yield error("target-unresolved", problem.what, problem.hint, at)
-        return
+        return None, [error("target-unresolved", problem.what, problem.hint, at)]
+
+
+def _about(registration: Registration, target: Target) -> Iterator[Finding]:
+    at = _at(registration)
     if is_stub(registration):
         what = f"{registration.name} is not written yet: it returns NotImplemented"
         yield warning("converter-stub", what, "say in it what the target is in ONNX", at)
