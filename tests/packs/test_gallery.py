@@ -82,6 +82,11 @@ PACKS: dict[str, tuple[str, str]] = {
         "def two(op, a, b, *, alpha=1): ...\n"
         "@converter('torch.Tensor.sub', since=21)\ndef parted(op, a, b, *, alpha=1): ...\n",
     ),
+    "second-source": (
+        API + "from hx import ModelSource\ndef hx_model_sources():\n"
+        "    return [ModelSource('torchvision', print), ModelSource('zoo', print)]\n",
+        "",
+    ),
     "sound-pack": (LISTS, converting("sound", "return op.Add(x, x)")),
 }
 
@@ -194,6 +199,16 @@ def test_one_thing_converted_twice_under_two_names_is_a_finding_and_a_tie(shell)
     shown = shell.run("converters", "show", "torch.sub", "--only-packs", "hx,two-names")
     assert "is converted 2 times by two-names" in shown.stdout
     assert "used, the only one" not in shown.stdout.partition("of complex numbers")[0]
+
+
+def test_a_second_model_source_of_one_name_is_said(shell):
+    words = ["scan", "torchvision:resnet18"]
+    done = shell.run(*words)
+    assert done.returncode == 3
+    assert "'torchvision' is given by hx[standard] and second-source[main]" in done.stderr
+    assert "--no-pack second-source[main]" in done.stderr
+    alone = shell.run(*words, "--no-pack", "hx")
+    assert "'torchvision:resnet18' is a NoneType" in alone.stderr
 
 
 def only(name: str) -> list[str]:

@@ -271,8 +271,10 @@ class Registry:
         if len(candidates) == 1:
             return Choice(target, tuple(candidates), "the only one")
         ranks: dict[int, tuple[Any, ...]] = {}
+        above = self._above(candidates)
         for one in candidates:
-            loses = any(_overrides(other, one, self) for other in candidates if other is not one)
+            # Of those that override each other, in a circle too, none comes first by it.
+            loses = any(id(one) not in above[other] for other in above[id(one)])
             mine = bool(chosen) and self._from(one, str(chosen))
             ranks[id(one)] = (not mine, one.pack not in self._hands, loses, -one.priority)
         ordered = sorted(candidates, key=lambda r: (ranks[id(r)], r.pack, r.file, r.line))
@@ -283,6 +285,18 @@ class Registry:
         step = next(i for i in range(4) if best[i] != second[i])
         reason = ("chosen by the user", "added by hand", "overrides", "higher priority")[step]
         return Choice(target, tuple(ordered), reason)
+
+    def _above(self, candidates: list[Registration]) -> dict[int, set[int]]:
+        """Those that override each one, or override one that does, by their ids."""
+        above = {
+            id(one): {id(other) for other in candidates if _overrides(other, one, self)}
+            for one in candidates
+        }
+        for middle in above:
+            for ones in above.values():
+                if middle in ones:
+                    ones |= above[middle]
+        return above
 
     def _chosen(self, target: str, candidates: Iterable[Registration]) -> str | None:
         names = [target, *(candidate.target for candidate in candidates)]
