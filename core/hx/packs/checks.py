@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import inspect
 import re
@@ -73,6 +74,25 @@ def check_hooks(plugin: Any, value: str) -> Iterator[Finding]:
                 f"write def {name}({', '.join(known)})",
                 place(function),
             )
+
+
+def malformed(item: Any) -> str:
+    """What is wrong with one of the records of `hx.contributions`; '' when nothing is."""
+    for each in dataclasses.fields(item):
+        value, kind = getattr(item, each.name), str(each.type)
+        said = f"{each.name} of {type(item).__name__}({getattr(item, _first(item))!r}, ...)"
+        if kind == "str" and not isinstance(value, str):
+            return f"{said} is {value!r}, not a string"
+        if kind == "str" and not value and each.default is dataclasses.MISSING:
+            return f"{said} is empty"
+        missing = value is None and kind.endswith("| None")
+        if kind.startswith("Callable") and not callable(value) and not missing:
+            return f"{said} is {value!r}, which cannot be called"
+    return ""
+
+
+def _first(item: Any) -> str:
+    return dataclasses.fields(item)[0].name
 
 
 def check_converters(found: Iterable[Registration]) -> Iterator[Finding]:
