@@ -190,14 +190,13 @@ def try_(
       hx converters try relu.py hx.demo:model -i "image=float32[batch,3,h,w]"
     """
     from hx.cli import export
-    from hx.cli.output import Progress, as_json, note, warn
+    from hx.cli.output import Progress, amount, as_json, note, warn
     from hx.inputs.spec import module_from_file
 
     path = export.check_output(output) if output else None
     registry = o.registry_for(use, no_pack, only_packs, strict=strict)
     module = module_from_file(file)
     registry.add(module, pack=file.name)
-    mine = {each.target for each in registry.registrations if each.pack == file.name}
     with Progress() as progress:
         progress("loading the model")
         loaded, call = o.model_and_call(spec, registry, input, inputs, weights, dynamic, seed)
@@ -205,15 +204,58 @@ def try_(
             loaded.model, call, path, opset=opset, strict=strict, packs=registry, progress=progress
         )
     report = program.report
-    unused = sorted(mine - set(report.converters))
+    tried = [_tried(target, registry, report, file.name) for target in _targets(module)]
     if json:
-        as_json("converters try", ok=True, unused=unused, report=export.report_data(report))
+        unused = [each["target"] for each in tried if not each["converted"]]
+        data = export.report_data(report)
+        as_json("converters try", ok=True, unused=unused, tried=tried, report=data)
         return
     export.summary(report, path)
-    for target in sorted(mine & set(report.converters)):
-        note(f"{target}: converted {report.converters[target]} times by {file.name}")
-    for target in unused:
-        warn(f"{target} of {file.name} was never called by this model")
+    for each in tried:
+        if each["converted"]:
+            note(f"{each['target']}: converted {amount(each['converted'], 'call')} of this model")
+        if each["why"]:
+            warn(f"{each['target']} of {file.name} {each['why']}")
+
+
+def _targets(module: Any) -> list[str]:
+    from hx.registration import registrations
+
+    return sorted({each.target for each in registrations(module)})
+
+
+def _tried(target: str, registry: Registry, report: Any, pack: str) -> dict[str, Any]:
+    """How often the converters of a loose file spoke for a target, and why not more often."""
+    from hx.cli.output import amount
+    from hx.errors import TargetError
+    from hx.packs.targets import resolve
+
+    converted, declined = (report.by_pack.get((pack, target, no), 0) for no in (False, True))
+    why = ""
+    if declined:
+        why = f"declined {amount(declined, 'call')}: what they call inside was converted instead"
+    elif not converted:
+        why = _left_out(target, registry, report.opset, pack) or "was never called by this model"
+        try:
+            resolve(target)
+        except TargetError as problem:
+            why = f"answers for nothing: {problem.what}"
+    return {"target": target, "converted": converted, "declined": declined, "why": why}
+
+
+def _left_out(target: str, registry: Registry, opset: int, pack: str) -> str:
+    """Why none of a file's converters of a target is used, if that can be told beforehand."""
+    reasons = []
+    for complex in (False, True):
+        choice, refused = registry.choose([target], opset, complex)
+        reasons += [each.reason for each in refused if each.registration.pack == pack]
+        mine = choice is not None and any(each.pack == pack for each in choice.candidates)
+        if choice is not None and mine:
+            first = choice.candidates[0]
+            if first.pack == pack:
+                return ""
+            reasons.append(f"is not used: that of {registry.label(first.pack)} was chosen")
+    return "; ".join(reasons)
 
 
 def told(each: Registration) -> str:
