@@ -128,6 +128,10 @@ def test_packs_are_listed_and_the_standard_one_is_sound(hx):
         (["hx-mine", "--target", "a..b"], "is not the name of a target"),
         (["-x-", "--target", "a.b"], ""),
         (["hx mine", "--target", "a.b"], "cannot be the name of a package"),
+        (["torch", "--target", "torch.relu"], "would hide another package"),
+        (["Json", "--target", "a.b"], "'json' is a module already"),
+        (["acme-none", "--target", "acme_none::knots"], "such as hx-acme-none"),
+        (["hx-mine", "--target", "a.b", "--in", "models.py"], "cannot be written: not a directory"),
     ],
 )
 def test_a_pack_that_could_not_be_is_not_written(hx, folder, words, told):

@@ -213,7 +213,8 @@ def try_(
     export.summary(report, path)
     for each in tried:
         if each["converted"]:
-            note(f"{each['target']}: converted {amount(each['converted'], 'call')} of this model")
+            calls = amount(each["converted"], "call")
+            note(f"{each['target']}: {calls} converted by {file.name}")
         if each["why"]:
             warn(f"{each['target']} of {file.name} {each['why']}")
 
