@@ -9,7 +9,8 @@
 
 A table is one call of `hx export`: its keys are the words of the command line without their
 dashes. Paths are seen from the folder of the list. What was made is noted beside the list, with all
-that it was made from; a model is made again when any of that has changed.
+that it was made from (the files that were read, packs, settings); a model is made again when any of
+that has changed.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from __future__ import annotations
 import contextlib
 import difflib
 import hashlib
-import importlib.metadata
 import json
 import os
 import re
@@ -31,7 +31,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from hx.config import standing
 from hx.errors import UsageError
+from hx.noted import Stamp, stamp
+from hx.packs import installed
 
 GRACE = 20.0  # seconds that a stopped export has to put everything in order
 
@@ -56,7 +59,7 @@ class Entry:
     output: Path
     folder: Path  # of the list, where the export runs
     words: list[str]  # all options, as the command line has them
-    reads: list[Path] = field(default_factory=list)  # files that it is made from
+    reads: list[Path] = field(default_factory=list)  # weights and inputs
 
 
 @dataclass
@@ -133,9 +136,7 @@ def _entry(
     spec, output = model.pop("spec"), model.pop("output")
     given = {**defaults, **_words(model, options, place)}
     words = [word for key in sorted(given) for word in given[key]]
-    reads = [folder / part for part in (spec.rpartition(":")[0],) if part.endswith(".py")]
-    for key in ("weights", "inputs"):
-        reads += [folder / given[key][1]] if key in given else []
+    reads = [folder / given[key][1] for key in ("weights", "inputs") if key in given]
     return Entry(number, place, spec, folder / output, folder, words, reads)
 
 
@@ -191,11 +192,17 @@ class Notes:
         note = self._done.get(str(entry.output))
         if note is None or note.get("made_from") != _made_from(entry):
             return None
+        read = note.get("read")
+        if not read or any(stamp(path) != state for path, state in read.items()):
+            return None
         return note.get("said") if note.get("files") == _files(entry, note.get("said")) else None
 
-    def add(self, entry: Entry, said: dict[str, Any], made_from: str) -> None:
+    def add(
+        self, entry: Entry, said: dict[str, Any], made_from: str, read: dict[str, Stamp]
+    ) -> None:
         self._done[str(entry.output)] = {
             "made_from": made_from,
+            "read": read,
             "files": _files(entry, said),
             "said": said,
         }
@@ -206,29 +213,30 @@ class Notes:
 
 
 def _made_from(entry: Entry) -> str:
-    """Changes when the entry, a file that it names, or what exports it changes."""
-    versions = []
-    for name in ("hx", "torch", "onnx"):
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            versions.append(importlib.metadata.version(name))
-    parts = [entry.spec, *entry.words, *versions]
+    """Changes when the entry, its weights, a setting, the Python or the set of packs changes.
+
+    What else it is made from is known when it has been made.
+    """
+    parts: list[Any] = [
+        entry.spec,
+        *entry.words,
+        sys.executable,
+        sys.version,
+        os.environ.get("PYTHONPATH"),
+    ]
+    with contextlib.suppress(UsageError):  # which the export tells
+        parts.append(standing(entry.folder))
+    parts += [(pack.key, pack.version, pack.value) for pack, _ in installed.find()]
     for path in entry.reads:
         inside = sorted(path.iterdir()) if path.is_dir() else [path]
-        parts += [repr(_stamp(each)) for each in inside]
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+        parts += [(each.name, stamp(each)) for each in inside]
+    return hashlib.sha256("\0".join(map(repr, parts)).encode()).hexdigest()
 
 
-def _files(entry: Entry, said: Any) -> list[Any]:
+def _files(entry: Entry, said: Any) -> list[Stamp]:
     data = ((said or {}).get("report") or {}).get("data_path")
-    return [_stamp(entry.output), _stamp(entry.output.with_name(Path(data).name)) if data else None]
-
-
-def _stamp(path: Path) -> list[Any] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return [path.name, found.st_size, found.st_mtime_ns]
+    beside = stamp(entry.output.with_name(Path(data).name)) if data else None
+    return [stamp(entry.output), beside]
 
 
 # The run.
@@ -238,7 +246,7 @@ def _stamp(path: Path) -> list[Any] | None:
 class _Running:
     entry: Entry
     process: subprocess.Popen
-    said: tempfile.TemporaryDirectory  # its stdout and stderr
+    said: tempfile.TemporaryDirectory  # its stdout and stderr, and what it read
     started: float
     made_from: str
 
@@ -315,10 +323,10 @@ def _start(entry: Entry, jobs: int) -> _Running:
     said = tempfile.TemporaryDirectory(prefix="hx-batch-")
     words = ["export", entry.spec, "-o", str(entry.output), *entry.words, "--json", "--quiet"]
     made_from = _made_from(entry)  # before it is read: what changes meanwhile counts as a change
-    out, err = _outputs(said)
+    out, err, read = _outputs(said)
     with out.open("wb") as stdout, err.open("wb") as stderr:
         process = subprocess.Popen(
-            [sys.executable, "-m", "hx", *words],
+            [sys.executable, "-m", "hx.noted", str(read), *words],
             cwd=entry.folder,
             stdin=subprocess.DEVNULL,
             stdout=stdout,
@@ -331,9 +339,9 @@ def _start(entry: Entry, jobs: int) -> _Running:
 def _ended(run: _Running, notes: Notes) -> Result:
     seconds = time.perf_counter() - run.started
     code = run.process.returncode
-    said, told = _said_by(run)
+    said, told, read = _said_by(run)
     if code == 0 and said.get("ok"):
-        notes.add(run.entry, said, run.made_from)
+        notes.add(run.entry, said, run.made_from, read)
         return Result(run.entry, "ok", 0, seconds, said)
     why = (said.get("error") or {}).get("what") or (told.splitlines() or [""])[-1]
     if code < 0:  # killed from outside, or crashed
@@ -353,18 +361,22 @@ def _cut_short(run: _Running, notes: Notes) -> Result:
     return result
 
 
-def _outputs(said: tempfile.TemporaryDirectory) -> tuple[Path, Path]:
-    return Path(said.name, "stdout"), Path(said.name, "stderr")
+def _outputs(said: tempfile.TemporaryDirectory) -> tuple[Path, Path, Path]:
+    return Path(said.name, "stdout"), Path(said.name, "stderr"), Path(said.name, "read")
 
 
-def _said_by(run: _Running) -> tuple[dict[str, Any], str]:
+def _said_by(run: _Running) -> tuple[dict[str, Any], str, dict[str, Stamp]]:
+    out, err, read = _outputs(run.said)
     with run.said:
-        texts = [f.read_text("utf-8", "replace") for f in _outputs(run.said)]
+        return _table(out), err.read_text("utf-8", "replace").strip(), _table(read)
+
+
+def _table(path: Path) -> dict[str, Any]:
     try:
-        said = json.loads(texts[0])
-    except ValueError:
-        said = {}
-    return said if isinstance(said, dict) else {}, texts[1].strip()
+        found = json.loads(path.read_text("utf-8", "replace"))
+    except (OSError, ValueError):  # it was stopped before it could say anything
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def worst(results: Sequence[Result]) -> int:

@@ -125,7 +125,7 @@ class Program:
     def _reject(self, staged: save.Staged, keep: str | os.PathLike | None) -> None:
         proof = self.report.proof
         why = self.report.why = self._why(staged, proof)
-        hint = "nothing was written; --keep-rejected keeps the file"
+        hint = "nothing was written; hx export --keep-rejected keeps the file"
         if keep is not None:
             hint = f"{self.report.path or 'the target'} is untouched; what was rejected is in "
             hint += os.fspath(staged.keep(keep))

@@ -116,6 +116,8 @@ class Report:
     converters: dict[str, int] = field(default_factory=dict)
     packs: dict[str, int] = field(default_factory=dict)
     declined: dict[str, int] = field(default_factory=dict)
+    # Calls by pack and target, and whether its converter declined.
+    by_pack: dict[tuple[str, str, bool], int] = field(default_factory=dict)
     missing: list[Missing] = field(default_factory=list)
     escapes: list[Escape] = field(default_factory=list)
     changed_buffers: list[str] = field(default_factory=list)

@@ -191,3 +191,57 @@ def test_one_that_is_killed_is_a_failure_of_its_own(hx, folder):
     done = hx("export", "--batch", "models.toml", "--json")
     assert states(done) == {"one.onnx": "failed", "two.onnx": "ok"}
     assert "SIGKILL" in done.json["models"][0]["why"] and done.code == 1
+
+
+def test_whatever_it_was_made_from_is_watched(hx, folder):
+    listed = folder / "models.toml"
+    helper, model, size = folder / "helper.py", folder / "net.py", folder / "size.txt"
+    helper.write_text("FACTOR = 2.0\n")
+    size.write_text("3")
+    model.write_text(
+        "import torch, helper\n"
+        "class Net(torch.nn.Module):\n"
+        "    def forward(self, x): return x * helper.FACTOR\n"
+        "def build(): return Net(), (torch.ones(2, int(open('size.txt').read())),)\n"
+    )
+    listed.write_text(
+        'verify = false\n[[model]]\nspec = "net:build"\noutput = "a.onnx"\n'
+        '[[model]]\nspec = "net.py:build"\noutput = "b.onnx"\n'
+    )
+
+    def made():
+        done = hx("export", "--batch", listed, "--json")
+        return [m["output"][-6] for m in done.json["models"] if m["state"] == "ok"]
+
+    assert made() == ["a", "b"] and made() == []
+    helper.write_text("FACTOR = 2.5  # of the module that the model's imports\n")
+    assert made() == ["a", "b"] and made() == []
+    model.write_text(model.read_text().replace("x *", "x +"))
+    assert made() == ["a", "b"] and made() == []
+    size.write_text("14")  # what the model reads itself
+    assert made() == ["a", "b"] and made() == []
+
+
+def test_a_changed_environment_or_pack_makes_it_again(hx, folder, monkeypatch):
+    listed = folder / "models.toml"
+    listed.write_text('[[model]]\nspec = "hx.demo:model"\noutput = "a.onnx"\nverify = false\n')
+    pack = folder / "site" / "acme_pack.py"
+    info = folder / "site" / "hx_acme-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: hx-acme\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[hx]\nacme = acme_pack\n")
+    pack.write_text("HX_API = 1\ndef hx_converters(): return []\n")
+
+    def state():
+        done = hx("export", "--batch", listed, "--json")
+        return done.json["models"][0]["state"]
+
+    assert state() == "ok" and state() == "done before"
+    (folder / "pyproject.toml").write_text('[tool.hx]\nuse = { "torch.*" = "standard" }\n')
+    assert state() == "ok" and state() == "done before"
+    monkeypatch.setenv("HX_USE", "torch.nn.*=standard")
+    assert state() == "ok" and state() == "done before"
+    monkeypatch.setenv("PYTHONPATH", str(folder / "site"), prepend=os.pathsep)
+    assert state() == "ok" and state() == "done before"
+    pack.write_text(pack.read_text() + "# another version of it\n")
+    assert state() == "ok" and state() == "done before"

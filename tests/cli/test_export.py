@@ -399,8 +399,42 @@ def test_converters_from_a_loose_file_can_be_tried(hx, folder):
     )
     done = hx("converters", "try", "mine.py", "models.py:with_inputs", "-o", "m.onnx")
     assert done.code == 0, done.err
-    assert "by mine.py" in done.err and "torch.cosh of mine.py was never called" in done.err
+    assert "torch.Tensor.relu: 1 call converted by mine.py" in done.err
+    assert "torch.cosh of mine.py was never called" in done.err
     assert "Max" in [node.op_type for node in onnx.load("m.onnx").graph.node]
+
+
+def test_what_a_tried_converter_did_not_do_is_told_with_the_reason(hx, folder):
+    (folder / "mine.py").write_text(
+        "from hx import converter\n"
+        "@converter('torch.Tensor.relu', since=21)\n"
+        "def late(op, input): return op.Neg(input)\n"
+        "@converter('torch.nn.Linear.forward')\n"
+        "def linear(op, self, input): return NotImplemented\n"
+        "@converter('torch.nn.functional.reluu')\n"
+        "def nothing(op, input): return input\n"
+        "@converter('torch.cosh')\n"
+        "def cosh(op, input): return op.Cosh(input)\n"
+        "@converter('torch.nn.functional.linear')\n"
+        "def other(op, input, weight, bias=None): return NotImplemented\n"
+    )
+    words = ["converters", "try", "mine.py", "models.py:with_inputs"]
+    words += ["--use", "torch.nn.functional.linear=hx"]
+    tried = {each.pop("target"): each for each in hx(*words, "--json").json["tried"]}
+    assert {each["converted"] for each in tried.values()} == {0}
+    why = {target: each["why"] for target, each in tried.items()}
+    assert why["torch.Tensor.relu"] == "is for opset 21+, and this is opset 20"
+    assert why["torch.nn.Linear.forward"].startswith("declined 1 call: what they call inside")
+    assert why["torch.nn.functional.reluu"].startswith("answers for nothing: torch.nn.functional")
+    assert why["torch.cosh"] == "was never called by this model"
+    assert why["torch.nn.functional.linear"] == "is not used: that of hx was chosen"
+    told = hx(*words).err
+    assert "converted by mine.py" not in told
+    (folder / "mine.py").write_text(
+        "from hx import converter\n@converter('torch.Tensor.relu')\ndef wrong(op, input): 1 / 0\n"
+    )
+    raised = hx("converters", "try", "mine.py", "models.py:with_inputs").err
+    assert "ZeroDivisionError" in raised and "hx converters try" not in raised
 
 
 def test_a_folder_of_transformers_is_a_model_source(hx, folder):

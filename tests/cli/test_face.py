@@ -87,6 +87,32 @@ def test_show_gives_the_source_and_the_reason(hx):
     assert "hx packs new" in near.err
 
 
+@pytest.mark.parametrize(
+    ("said", "target"),
+    [
+        ("torch.Tensor.__add__", "torch.add"),
+        ("torch.Tensor.add", "torch.add"),
+        ("torch.Tensor.__iadd__", "torch.add"),  # the same, written in place
+        ("aten::add", "torch.add"),
+        ("F.relu", "torch.nn.functional.relu"),
+    ],
+)
+def test_show_knows_a_target_by_all_of_its_names(hx, said, target):
+    found = hx("converters", "show", said, "--json").json
+    assert {each["target"] for each in found["converters"]} == {target}
+    assert found["converters"][0]["state"] == "used, the only one"
+
+
+@pytest.mark.parametrize("said", ["torch.nn.Conv2d.forward", "torch.nn.Conv2d", "nn.Conv2d"])
+def test_show_says_of_what_is_followed_that_it_needs_no_converter(hx, said):
+    done = hx("converters", "show", said)
+    assert done.code == 0 and "the calls inside of it are converted" in done.out
+    found = hx("converters", "show", said, "--json").json
+    assert found["followed"] and not found["converters"]
+    absent = hx("converters", "show", "torch.nn.Conv9d.forward")
+    assert absent.code == 2 and "torch.nn has no 'Conv9d'" in absent.err
+
+
 def test_packs_are_listed_and_the_standard_one_is_sound(hx):
     [pack] = [p for p in hx("packs", "list", "--json").json["packs"] if p["key"] == "hx[standard]"]
     assert pack["status"] == "ok" and pack["counts"]["model sources"] == 3
@@ -102,12 +128,25 @@ def test_packs_are_listed_and_the_standard_one_is_sound(hx):
         (["hx-mine", "--target", "a..b"], "is not the name of a target"),
         (["-x-", "--target", "a.b"], ""),
         (["hx mine", "--target", "a.b"], "cannot be the name of a package"),
+        (["torch", "--target", "torch.relu"], "would hide another package"),
+        (["Json", "--target", "a.b"], "'json' is a module already"),
+        (["acme-none", "--target", "acme_none::knots"], "such as hx-acme-none"),
+        (["hx-mine", "--target", "a.b", "--in", "models.py"], "cannot be written: not a directory"),
     ],
 )
 def test_a_pack_that_could_not_be_is_not_written(hx, folder, words, told):
     done = hx("packs", "new", *words)
     assert done.code == 2 and told in done.err
     assert sorted(p.name for p in folder.iterdir()) == ["models.py"]
+
+
+def test_the_names_of_one_thing_become_one_converter_with_its_parameters(hx, folder):
+    words = [w for t in ("torch.add", "torch.Tensor.__add__", "torch.bmm") for w in ("-t", t)]
+    assert hx("packs", "new", "hx-mine", *words).code == 0
+    written = (folder / "hx-mine" / "src" / "hx_mine" / "converters.py").read_text()
+    assert '@converter("torch.add", "torch.Tensor.__add__", overrides=["hx"])' in written
+    assert "def add(op, input, other, *, alpha=1):" in written
+    assert "def bmm(op, input, mat2):" in written
 
 
 def run(*words: str, **env: str) -> subprocess.CompletedProcess:
@@ -132,7 +171,10 @@ def test_debug_gives_the_traceback():
     assert done.returncode == 1 and "Traceback" in done.stderr
 
 
-@pytest.mark.parametrize("words", [["--help"], ["converters", "list"], ["packs", "list"]])
+@pytest.mark.parametrize(
+    "words",
+    [["--help"], ["converters", "list"], ["converters", "show", "torch.relu"], ["packs", "list"]],
+)
 def test_nothing_heavy_is_imported_for_a_look_around(words):
     code = (
         "import sys, json\nfrom hx.cli import main\nsys.argv = ['hx', *json.loads(sys.argv[1])]\n"

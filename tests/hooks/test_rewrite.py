@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 
 import pytest
@@ -121,6 +122,53 @@ def test_rewrites_of_one_place_run_in_the_order_of_their_blocks(net, x):
     assert order == ["in1", "in2", "out1", "out2", "back1", "back2"]
     torch.testing.assert_close(rec["relu"].inputs, net.conv(x).detach() + 2)
     torch.testing.assert_close(rec["relu"].output, F.relu(rec["relu"].inputs) + 2)
+
+
+@pytest.mark.parametrize("kind", ["module", "parameter", "tensor"])
+def test_gradients_too_whatever_it_is_that_was_named(kind):
+    model = nn.Sequential(nn.Linear(3, 5))
+
+    def bias_gradient(*steps):
+        model.zero_grad()
+        loss = model(torch.ones(1, 3)).sum() if kind == "tensor" else None
+        place = {"module": (model, "0"), "parameter": (model, "0.bias"), "tensor": (loss,)}[kind]
+        with contextlib.ExitStack() as blocks:
+            for step in steps:
+                blocks.enter_context(hx.rewrite(*place, gradient=step))
+            (model(torch.ones(1, 3)).sum() if loss is None else loss).backward()
+        return model[0].bias.grad.tolist()
+
+    assert bias_gradient(torch.zeros_like, lambda g: g + 3) == [3] * 5
+    assert bias_gradient(lambda g: g + 3, torch.zeros_like) == [0] * 5
+
+
+@pytest.mark.parametrize("kind", ["module", "parameter", "tensor"])
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_recorded_gradient_is_what_came_out_of_all_rewrites(kind, inside):
+    model = nn.Sequential(nn.Linear(3, 5))
+    loss = model(torch.ones(1, 3))
+    place = {"module": (model, "0"), "parameter": (model, "0.bias"), "tensor": (loss,)}[kind]
+    rec = hx.record(*place, gradients=True)
+    rewrites = [hx.rewrite(*place, gradient=lambda g, n=n: g * 0 + n) for n in (5, 7)]
+    blocks = [*rewrites, rec] if inside else [rewrites[0], rec, rewrites[1]]
+    with contextlib.ExitStack() as entered:
+        for block in blocks:
+            entered.enter_context(block)
+        (loss if kind == "tensor" else model(torch.ones(1, 3))).sum().backward()
+    assert set(rec[place[-1]].gradient.flatten().tolist()) == {7}
+
+
+def test_a_tensor_that_was_named_meets_its_gradient_before_the_module_that_returned_it():
+    model = nn.Sequential(nn.Linear(2, 2))
+    with (
+        hx.rewrite(model, "0", gradient=lambda g: g * 10),
+        hx.record(model, "0", gradients=True) as rec,
+    ):
+        hidden = rec.tensor("hidden", model(torch.ones(1, 2)))
+        with hx.rewrite(hidden, gradient=lambda g: g + 1):
+            hidden.sum().backward()
+    assert rec["hidden"].gradient.tolist() == [[2, 2]]
+    assert rec["0"].gradient.tolist() == [[20, 20]]
 
 
 def test_a_gradient_meets_the_outer_module_first():

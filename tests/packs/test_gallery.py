@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from .conftest import Shell, pip_install, write_pack
@@ -20,6 +22,7 @@ def endless(x): return x * 2
 def raising(x): return x * 2
 def contested(x): return x * 2
 def sound(x): return x * 2
+def spare(x): return x * 2
 
 class Shop(nn.Module):
     def __init__(self, name):
@@ -75,6 +78,40 @@ PACKS: dict[str, tuple[str, str]] = {
         LISTS,
         f"{HEAD}@converter('shop.plugin.sound', requires='spconv>>2')\ndef sound(op, x): ...\n",
     ),
+    "two-names": (
+        LISTS,
+        f"{HEAD}@converter('torch.sub', until=20)\ndef one(op, input, other, *, alpha=1): ...\n"
+        "@converter('torch.Tensor.__sub__', until=20, overrides='hx')\n"
+        "def two(op, a, b, *, alpha=1): ...\n"
+        "@converter('torch.Tensor.sub', since=21)\ndef parted(op, a, b, *, alpha=1): ...\n",
+    ),
+    "bad-cases": (
+        LISTS,
+        "from hx import case, converter\nimport sys\n"
+        "@converter('shop.plugin.spare', cases=[case('float33[n]'), case('float32[n,,]'),\n"
+        "           case(lambda: sys.exit(0)), case('float32[n,3]')])\n"
+        "def spare(op, x): return op.Add(x, x)\n"
+        "@converter('torch.nn.functional.siluu')\ndef silu(op, x): return x\n",
+    ),
+    "null-hook": (API + "def hx_passes():\n    pass\n", ""),
+    "no-function": (
+        API + "from hx import Container\ndef hx_containers():\n"
+        "    return [Container('shop.plugin.Shop', None, None)]\n",
+        "",
+    ),
+    "odd-words": (
+        LISTS + "from hx import Container\ndef hx_containers():\n"
+        "    there = lambda *given: given\n"
+        "    return [Container(name, there, there) for name in\n"
+        "            ('shop.plugin.Shop', 'shop.plugin.Shopp', 'nobody_has_this.Type')]\n",
+        f"{HEAD}@converter('shop.plugin.spare', overrides=['sound-pakc', 'odd-words', 'hx'])\n"
+        "def spare(op, x): return op.Add(x, x)\n",
+    ),
+    "second-source": (
+        API + "from hx import ModelSource\ndef hx_model_sources():\n"
+        "    return [ModelSource('torchvision', print), ModelSource('zoo', print)]\n",
+        "",
+    ),
     "sound-pack": (LISTS, converting("sound", "return op.Add(x, x)")),
 }
 
@@ -122,6 +159,7 @@ def test_the_sound_ones_work(packs):
         ("exits-at-import", "import-failed", "SystemExit: not today"),
         ("bad-syntax", "import-failed", "SyntaxError"),
         ("empty-plugin", "no-hooks", "has no hook"),
+        ("no-function", "hook-result", "flatten of Container('shop.plugin.Shop'"),
         ("no-such-library", "import-failed", "install what has the module a_library_nobody_has"),
         ("bad-requirement", "requires-malformed", "spconv>>2"),
     ],
@@ -150,6 +188,7 @@ def test_a_pack_for_a_later_api_is_incompatible_and_says_what_to_do(packs):
         ("heavy-import", "heavy-import", "torch"),
         ("prints-at-import", "printed-at-import", "Welcome to ACME!"),
         ("no-api", "api-missing", "HX_API = 1"),
+        ("null-hook", "hook-returned-nothing", "hx_passes() returns None"),
     ],
 )
 def test_what_is_only_a_nuisance_works_with_a_warning(packs, name, finding, words):
@@ -178,6 +217,54 @@ def test_check_exits_with_3_for_a_broken_pack_and_0_for_a_sound_one(shell):
     assert "error misspelt-hook: there is no hook named hx_convertors" in broken.stdout
     assert "plugin.py:2" in broken.stdout and "fix:   did you mean hx_converters?" in broken.stdout
     assert shell.run("packs", "check", "sound-pack").returncode == 0
+
+
+def test_one_thing_converted_twice_under_two_names_is_a_finding_and_a_tie(shell):
+    [pack] = shell.json("packs", "check", "two-names", "--no-cases")["packs"]
+    [told] = [each["message"] for each in pack["findings"] if each["id"] == "duplicate-target"]
+    assert "torch.Tensor.__sub__, which is also called torch.sub, is converted by both" in told
+    shown = shell.run("converters", "show", "torch.sub", "--only-packs", "hx,two-names")
+    assert "is converted 2 times by two-names" in shown.stdout
+    assert "used, the only one" not in shown.stdout.partition("of complex numbers")[0]
+
+
+def test_check_tells_of_a_bad_case_at_its_line_and_goes_on(shell):
+    done = shell.run("packs", "check", "bad-cases", "--json")
+    assert done.returncode == 3 and not done.stderr.strip()
+    [pack] = json.loads(done.stdout)["packs"]
+    found = [(each["id"], each["line"]) for each in pack["findings"] if each["level"] == "error"]
+    assert found == [
+        ("target-unresolved", 6),
+        ("case-invalid", 3),
+        ("case-invalid", 3),
+        *[("case-failed", 3)] * 3,  # at three opsets
+    ]
+    told = [each["message"] for each in pack["findings"]]
+    assert "a case of shop.plugin.spare: there is no dtype 'float33'" in "".join(told)
+    assert "SystemExit: 0" in told[-1] and pack["cases_run"] == 9
+
+
+def test_check_tells_of_names_that_lead_nowhere(shell):
+    [pack] = shell.json("packs", "check", "odd-words")["packs"]
+    told = {(each["id"], each["message"], each["fix"]) for each in pack["findings"]}
+    assert {(id, message.partition(": ")[0]) for id, message, _ in told} == {
+        ("no-cases", "nothing is tested of shop.plugin.spare"),
+        ("overrides-unknown", "shop.plugin.spare overrides 'sound-pakc', which is not installed"),
+        ("overrides-itself", "shop.plugin.spare overrides 'odd-words', which is this pack"),
+        ("container-unresolved", "the container shop.plugin.Shopp"),
+        ("library-absent", "the container nobody_has_this.Type"),
+    }
+    assert "did you mean sound-pack?" in {fix for _, _, fix in told}
+
+
+def test_a_second_model_source_of_one_name_is_said(shell):
+    words = ["scan", "torchvision:resnet18"]
+    done = shell.run(*words)
+    assert done.returncode == 3
+    assert "'torchvision' is given by hx[standard] and second-source[main]" in done.stderr
+    assert "--no-pack second-source[main]" in done.stderr
+    alone = shell.run(*words, "--no-pack", "hx")
+    assert "'torchvision:resnet18' is a NoneType" in alone.stderr
 
 
 def only(name: str) -> list[str]:

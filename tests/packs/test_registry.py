@@ -129,6 +129,31 @@ def test_packs_that_override_each_other_are_a_tie():
     assert Registry(packs).select(20)["torch.relu"].tie
 
 
+@pytest.mark.parametrize("also", [[], ["hx"]])
+@pytest.mark.parametrize("circle", [["one", "two"], ["one", "two", "three"]])
+def test_nor_does_what_they_all_stand_beside_come_first(circle, also):
+    packs = [pack("hx", relu())]
+    for name, next in zip(circle, [*circle[1:], circle[0]]):
+        packs.append(pack(name, relu(overrides=[next, *also])))
+    for order in (packs, packs[::-1]):
+        choice = Registry(order).select(20)["torch.relu"]
+        assert choice.tie and all(name in str(choice.problem) for name in circle)
+        # What all of them override is not one of those that are level.
+        assert ("hx" not in str(choice.problem).splitlines()[0].split()) == bool(also)
+    chosen = Registry(packs, {"torch.relu": "two"}).select(20)["torch.relu"]
+    assert chosen.registration.pack == "two[main]"
+
+
+def test_an_override_reaches_what_the_overridden_one_overrides():
+    packs = [
+        pack("hx", relu(priority=9)),
+        pack("one", relu(overrides="hx")),
+        pack("two", relu(overrides="one")),
+    ]
+    choice = Registry(packs).select(20)["torch.relu"]
+    assert choice.registration.pack == "two[main]" and choice.reason == "overrides"
+
+
 def test_what_is_added_by_hand_comes_before_packs():
     mine = relu()
     registry = Registry([pack("one", relu(priority=99))])

@@ -101,17 +101,17 @@ def show(
 
     \b
     Examples:
+      hx converters show F.conv2d
       hx converters show torch.nn.Conv2d.forward
       hx converters show relu --opset 13
     """
-    from hx.cli.output import as_json, facts, paint, say
+    from hx.cli.output import as_json, facts, note, paint, say
 
     registry = o.registry_for(use, no_pack, only_packs)
-    targets = _resolve(target, registry)
+    groups = _meant(target, registry)
     shown = []
-    for name, complex in ((name, complex) for name in targets for complex in (False, True)):
-        choice = registry.select(opset, complex).get(name)
-        refused = registry.refused(opset, complex).get(name, [])
+    for names, complex in ((names, complex) for names in groups for complex in (False, True)):
+        choice, refused = registry.choose(names, opset, complex)
         reasons = {id(each.registration): each.reason for each in refused}
         ordered = [*(choice.candidates if choice else ()), *(r.registration for r in refused)]
         for place, each in enumerate(ordered):
@@ -143,8 +143,17 @@ def show(
                 say()
         if choice is not None and choice.problem is not None and not json:
             say(str(choice.problem))
+    if not groups and not json:
+        say(
+            f"{target} has no converter of its own, and needs none: the calls inside of it are "
+            "converted, each by its own"
+        )
+        near = registry.nearest(target)
+        if near:
+            note(f"names like it: {', '.join(near)}")
+        note("hx scan SPEC lists the calls that a model makes")
     if json:
-        as_json("converters show", opset=opset, converters=shown)
+        as_json("converters show", opset=opset, followed=not groups, converters=shown)
 
 
 @app.command("try")
@@ -181,14 +190,13 @@ def try_(
       hx converters try relu.py hx.demo:model -i "image=float32[batch,3,h,w]"
     """
     from hx.cli import export
-    from hx.cli.output import Progress, as_json, note, warn
+    from hx.cli.output import Progress, amount, as_json, note, warn
     from hx.inputs.spec import module_from_file
 
     path = export.check_output(output) if output else None
     registry = o.registry_for(use, no_pack, only_packs, strict=strict)
     module = module_from_file(file)
     registry.add(module, pack=file.name)
-    mine = {each.target for each in registry.registrations if each.pack == file.name}
     with Progress() as progress:
         progress("loading the model")
         loaded, call = o.model_and_call(spec, registry, input, inputs, weights, dynamic, seed)
@@ -196,15 +204,59 @@ def try_(
             loaded.model, call, path, opset=opset, strict=strict, packs=registry, progress=progress
         )
     report = program.report
-    unused = sorted(mine - set(report.converters))
+    tried = [_tried(target, registry, report, file.name) for target in _targets(module)]
     if json:
-        as_json("converters try", ok=True, unused=unused, report=export.report_data(report))
+        unused = [each["target"] for each in tried if not each["converted"]]
+        data = export.report_data(report)
+        as_json("converters try", ok=True, unused=unused, tried=tried, report=data)
         return
     export.summary(report, path)
-    for target in sorted(mine & set(report.converters)):
-        note(f"{target}: converted {report.converters[target]} times by {file.name}")
-    for target in unused:
-        warn(f"{target} of {file.name} was never called by this model")
+    for each in tried:
+        if each["converted"]:
+            calls = amount(each["converted"], "call")
+            note(f"{each['target']}: {calls} converted by {file.name}")
+        if each["why"]:
+            warn(f"{each['target']} of {file.name} {each['why']}")
+
+
+def _targets(module: Any) -> list[str]:
+    from hx.registration import registrations
+
+    return sorted({each.target for each in registrations(module)})
+
+
+def _tried(target: str, registry: Registry, report: Any, pack: str) -> dict[str, Any]:
+    """How often the converters of a loose file spoke for a target, and why not more often."""
+    from hx.cli.output import amount
+    from hx.errors import TargetError
+    from hx.packs.targets import resolve
+
+    converted, declined = (report.by_pack.get((pack, target, no), 0) for no in (False, True))
+    why = ""
+    if declined:
+        why = f"declined {amount(declined, 'call')}: what they call inside was converted instead"
+    elif not converted:
+        why = _left_out(target, registry, report.opset, pack) or "was never called by this model"
+        try:
+            resolve(target)
+        except TargetError as problem:
+            why = f"answers for nothing: {problem.what}"
+    return {"target": target, "converted": converted, "declined": declined, "why": why}
+
+
+def _left_out(target: str, registry: Registry, opset: int, pack: str) -> str:
+    """Why none of a file's converters of a target is used, if that can be told beforehand."""
+    reasons = []
+    for complex in (False, True):
+        choice, refused = registry.choose([target], opset, complex)
+        reasons += [each.reason for each in refused if each.registration.pack == pack]
+        mine = choice is not None and any(each.pack == pack for each in choice.candidates)
+        if choice is not None and mine:
+            first = choice.candidates[0]
+            if first.pack == pack:
+                return ""
+            reasons.append(f"is not used: that of {registry.label(first.pack)} was chosen")
+    return "; ".join(reasons)
 
 
 def told(each: Registration) -> str:
@@ -242,25 +294,67 @@ def _matches(target: str, pattern: str | None) -> bool:
     return pattern.lower() in target.lower()
 
 
-def _resolve(text: str, registry: Registry) -> list[str]:
-    """The targets that people mean: the exact one, or those that end in the text."""
-    from hx.errors import UsageError
+_SHORT = {"F": "torch.nn.functional", "nn": "torch.nn"}  # as everybody imports them
 
+
+def _meant(text: str, registry: Registry) -> list[list[str]]:
+    """What people mean, each with all names that it is converted under.
+
+    That is the exact target, or those that end in the text, or what PyTorch knows by another name;
+    nothing for a function that is followed inside.
+    """
+    first, dot, rest = text.partition(".")
+    text = f"{_SHORT[first]}.{rest}" if dot and first in _SHORT else text
     known = sorted({each.target for each in registry.registrations})
-    for exact in (text, f"{text}.forward"):
-        if exact in known:
-            return [exact]
+    exact = [each for each in (text, f"{text}.forward") if each in known][:1]
     ends = [t for t in known if t.removesuffix(".forward").endswith((f".{text}", f"::{text}"))]
-    if not ends:
-        import difflib
+    if exact or ends:
+        groups = [_names(each, registry) for each in exact or ends]
+        return [names for i, names in enumerate(groups) if names not in groups[:i]]
+    return _resolved(text, registry, known)
 
-        near = difflib.get_close_matches(text, known, 3, 0.5)
-        raise UsageError(
-            f"no installed pack converts {text}",
-            hint=(f"did you mean {' or '.join(near)}? " if near else "")
-            + f"`hx packs new my-pack --target {text}` writes a pack for it",
-        )
-    return ends
+
+def _names(target: str, registry: Registry) -> list[str]:
+    """All names of a target, where packs could differ in how they call it."""
+    from hx.errors import TargetError
+
+    if not registry.alike(target):
+        return [target]
+    from hx.packs.targets import resolve
+
+    try:
+        return registry.names(resolve(target, import_missing=True).meant) or [target]
+    except TargetError:  # not installed here, or no longer there
+        return [target]
+
+
+def _resolved(text: str, registry: Registry, known: list[str]) -> list[list[str]]:
+    from hx.errors import TargetError, UsageError
+
+    why = ""
+    if "." in text or "::" in text:
+        from hx.packs.targets import resolve
+        from hx.recording.known import in_place_base
+
+        try:
+            found = resolve(text, import_missing=True)
+            # What writes in place is what its namesake computes, written.
+            for meant in (found.meant, (in_place_base(found.key), None)):
+                if names := registry.names(meant):
+                    return [names]
+            if found.function is not None or found.kind == "torch":
+                return []
+        except TargetError as problem:
+            why = problem.what
+    import difflib
+
+    near = difflib.get_close_matches(text, known, 3, 0.5)
+    raise UsageError(
+        f"no installed pack converts {text}",
+        why=why,
+        hint=(f"did you mean {' or '.join(near)}? " if near else "")
+        + f"`hx packs new my-pack --target {text}` writes a pack for it",
+    )
 
 
 def _signature(each: Registration) -> str:

@@ -2,7 +2,8 @@
 
 The callbacks of one tensor run from the outside of the model to the inside: what a Sequential
 returns is the very tensor that its last child returned, and the gradient meets the Sequential
-first. Callbacks of one place run in the order in which they came.
+first. Callbacks of one place run in the order in which they came, those that only look behind those
+that change it. What is named by itself (a parameter, a loss) stands at one place: `NAMED`.
 """
 
 from __future__ import annotations
@@ -16,12 +17,15 @@ import torch
 
 Callback = Callable[[torch.Tensor], Any]
 
+NAMED = object()  # the place of what is no call's output, but was named as the tensor that it is
+
 
 class Owner:
     """Who placed callbacks: all of them go when it says so."""
 
-    def __init__(self, busy: Any) -> None:
+    def __init__(self, busy: Any, changes: bool) -> None:
         self.busy = busy  # a context manager: meanwhile nothing that runs is watched
+        self.changes = changes  # its callbacks may return another gradient: they come first
         self.thread = threading.get_ident()
         self.placed: weakref.WeakSet[_Back] = weakref.WeakSet()
 
@@ -65,14 +69,18 @@ class _Back:
 
     def add(self, place: object, owner: Owner, callback: Callback) -> None:
         owner.placed.add(self)  # first, so that an interrupt after any of this is made up for
-        if not self.groups or self.groups[0][0] is not place:
-            self.groups.insert(0, (place, []))
-        self.groups[0][1].append((owner, callback))
+        group = next((group for there, group in self.groups if there is place), None)
+        if group is None:
+            group = []
+            self.groups.insert(0, (place, group))
+        group.append((owner, callback))
+        group.sort(key=lambda each: not each[0].changes)  # stable
 
     def drop(self, owner: Owner) -> None:
         for _, group in self.groups:
             group[:] = [each for each in group if each[0] is not owner]
-        if any(group for _, group in self.groups):
+        self.groups[:] = [each for each in self.groups if each[1]]
+        if self.groups:
             return
         if self.handle is not None:
             self.handle.remove()

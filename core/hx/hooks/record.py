@@ -205,7 +205,7 @@ class _Recorder(Watcher):
     def one(self, name: str, tensor: torch.Tensor) -> None:
         """A tensor by itself counts as the output of a call without inputs."""
         call = Call((), {}, self.unwrap)
-        self.leave(name, call, tensor, object())
+        self.leave(name, call, tensor, backward.NAMED)
 
     def enter(self, name: str, args: tuple, kwargs: dict) -> tuple[tuple, dict, Call]:
         call = Call((), {}, self.unwrap)

@@ -78,7 +78,7 @@ class _Rewriter(Watcher):
     def start(self) -> None:
         if self.gradient is not _KEEP:
             for tensor in (*self.places.parameters.values(), *self.places.tensors.values()):
-                backward.on(tensor, object(), self.owner, self._back)
+                backward.on(tensor, backward.NAMED, self.owner, self._back)
 
     def enter(self, name: str, args: tuple, kwargs: dict) -> tuple[tuple, dict, Any]:
         if self.input is _KEEP:

@@ -39,7 +39,7 @@ class Watcher:
 
     def __init__(self, places: Places) -> None:
         self.places = places
-        self.owner = backward.Owner(quiet())
+        self.owner = backward.Owner(quiet(), self.rewrites)
         # Whether PyTorch's own protocol has to be listened to.
         hooked = all(each.hooked is not None for each in places.functions)
         self.listens = self.every_function or not hooked or _hides(places)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from hx.articles import a
 from hx.contributions import ModelSource
-from hx.errors import HxError, UsageError, Where
+from hx.errors import HxError, PackError, UsageError, Where
 from hx.inputs.files import absent
 from hx.packs.guarded import guarded
 
@@ -63,17 +63,27 @@ def load(spec: str, sources: Iterable[ModelSource] = (), hollow: bool = False) -
     place, colon, name = spec.rpartition(":")
     if not colon or not place or not name:
         raise UsageError(f"{spec!r} does not name a model", hint=HINT)
-    for source in sources:
-        if source.scheme == place:
-            with guarded(f"the model source {place!r} ({source.pack}) fails:"):
-                return _loaded(
-                    source.load(name), spec, f"the model source {place!r} ({source.pack})"
-                )
+    if (source := _source(place, sources)) is not None:
+        told = f"the model source {place!r} ({source.pack})"
+        with guarded(f"{told} fails:"):
+            return _loaded(source.load(name), spec, told)
     if place.endswith(".py") or "/" in place:
         module = module_from_file(Path(place))
     else:
         module = _module_by_name(place, spec, [source.scheme for source in sources])
     return _loaded(_called(_attribute(module, name, spec), spec), spec)
+
+
+def _source(scheme: str, sources: Iterable[ModelSource]) -> ModelSource | None:
+    found = [each for each in sources if each.scheme == scheme]
+    if len(found) > 1:
+        packs = [each.pack for each in found]
+        raise PackError(
+            f"the model source {scheme!r} is given by {' and '.join(packs)}, and neither comes "
+            "first",
+            hint=f"leave one of them out: {' or '.join(f'--no-pack {each}' for each in packs)}",
+        )
+    return found[0] if found else None
 
 
 def module_from_file(path: Path) -> ModuleType:

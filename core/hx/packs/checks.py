@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import inspect
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any
 
 from hx import hookspecs
@@ -75,6 +76,25 @@ def check_hooks(plugin: Any, value: str) -> Iterator[Finding]:
             )
 
 
+def malformed(item: Any) -> str:
+    """What is wrong with one of the records of `hx.contributions`; '' when nothing is."""
+    for each in dataclasses.fields(item):
+        value, kind = getattr(item, each.name), str(each.type)
+        said = f"{each.name} of {type(item).__name__}({getattr(item, _first(item))!r}, ...)"
+        if kind == "str" and not isinstance(value, str):
+            return f"{said} is {value!r}, not a string"
+        if kind == "str" and not value and each.default is dataclasses.MISSING:
+            return f"{said} is empty"
+        missing = value is None and kind.endswith("| None")
+        if kind.startswith("Callable") and not callable(value) and not missing:
+            return f"{said} is {value!r}, which cannot be called"
+    return ""
+
+
+def _first(item: Any) -> str:
+    return dataclasses.fields(item)[0].name
+
+
 def check_converters(found: Iterable[Registration]) -> Iterator[Finding]:
     """What can be said about converters without importing what they convert."""
     seen: dict[str, list[Registration]] = {}
@@ -88,24 +108,41 @@ def check_converters(found: Iterable[Registration]) -> Iterator[Finding]:
                 f"write def {registration.name}(op, ...)",
                 at,
             )
-        for other in seen.setdefault(registration.target, []):
-            low = max(other.since or 0, registration.since or 0)
-            high = min(other.until or 99, registration.until or 99)
-            same = (
-                other.priority == registration.priority
-                and other.requires == registration.requires
-                and other.complex == registration.complex
-            )
-            if low <= high and same and other.function is not registration.function:
-                yield warning(
-                    "duplicate-target",
-                    f"{registration.target} is converted by both "
-                    f"{other.name} (line {other.line}) and {registration.name}",
-                    "remove one, or part their opsets with since= and until=",
-                    at,
-                )
-        seen[registration.target].append(registration)
+        before = seen.setdefault(registration.target, [])
+        yield from (_twice(other, registration) for other in before if _level(other, registration))
+        before.append(registration)
         yield from _check_requires(registration, at)
+
+
+def check_names(found: Iterable[tuple[Registration, Hashable]]) -> Iterator[Finding]:
+    """The same for converters of one thing by several names, each given with what it names."""
+    seen: dict[Hashable, list[Registration]] = {}
+    for registration, meant in found:
+        before = seen.setdefault(meant, [])
+        for other in before:
+            if other.target != registration.target and _level(other, registration):
+                yield _twice(other, registration)
+        before.append(registration)
+
+
+def _level(one: Registration, other: Registration) -> bool:
+    """Whether nothing says which of two converters of one pack is meant."""
+    low, high = max(one.since or 0, other.since or 0), min(one.until or 99, other.until or 99)
+    return low <= high and one.function is not other.function and _rank(one) == _rank(other)
+
+
+def _rank(one: Registration) -> tuple[Any, ...]:
+    return one.priority, one.requires, one.complex
+
+
+def _twice(other: Registration, one: Registration) -> Finding:
+    known = "" if other.target == one.target else f", which is also called {other.target},"
+    return warning(
+        "duplicate-target",
+        f"{one.target}{known} is converted by both {other.name} (line {other.line}) and {one.name}",
+        "remove one, or part their opsets with since= and until=",
+        (one.file, one.line),
+    )
 
 
 # What nearly every requirement looks like; only for others is the real parser worth its import.

@@ -28,7 +28,7 @@ import pluggy
 from hx import hookspecs
 from hx.contributions import Container, GraphPass, ModelSource, ReferenceKernel
 from hx.errors import PackError
-from hx.packs.checks import check_api, check_converters, check_hooks, hooks_of
+from hx.packs.checks import check_api, check_converters, check_hooks, hooks_of, malformed
 from hx.packs.findings import Finding, brief, error, origin, warning
 from hx.registration import Registration, place, registrations
 
@@ -200,7 +200,7 @@ def _load(pack: Pack, entry: EntryPoint) -> Pack:
     pack = replace(pack, api=api if isinstance(api, int) else 1, findings=tuple(findings))
     if any(finding.level == "error" for finding in findings):
         return pack
-    call = _caller(pack.key, plugin)
+    call = _caller(pack.key, plugin, findings)
     found: list[Registration] = []
     for item in call("hx_converters", object):
         new, remarks = _converters(item)
@@ -228,8 +228,9 @@ def _guard(id: str, what: str, action: Callable[..., Any], *args: Any) -> Any:
         raise _Broken(error(id, f"{what}: {brief(problem)}", fix, origin(problem))) from None
 
 
-def _caller(key: str, plugin: Any) -> Callable[[str, type], list[Any]]:
+def _caller(key: str, plugin: Any, findings: list[Finding]) -> Callable[[str, type], list[Any]]:
     """Calls hooks of one plugin, through a manager of its own: packs cannot disturb each other."""
+    hooks = hooks_of(plugin)
     manager = _Manager("hx")
     manager.add_hookspecs(hookspecs)
     manager.register(plugin, name=key)
@@ -238,22 +239,26 @@ def _caller(key: str, plugin: Any) -> Callable[[str, type], list[Any]]:
     def call(name: str, kind: type) -> list[Any]:
         hook = getattr(manager.hook, name)
         items: list[Any] = []
-        for result in _guard("hook-raised", f"{name}() raises", hook):
+        results = _guard("hook-raised", f"{name}() raises", hook)
+        at = place(hooks.get(name, plugin))
+        if name in hooks and not results:  # pluggy leaves None out
+            what = f"{name}() returns None, and so gives nothing"
+            findings.append(
+                warning("hook-returned-nothing", what, "return a list, which may be empty", at)
+            )
+        for result in results:
             if isinstance(result, (str, bytes)) or not isinstance(result, Iterable):
                 items.append(result)  # one item where a list belongs: said below, or accepted
             else:
                 items.extend(_guard("hook-raised", f"{name}() raises", list, result))
-        at = place(hooks_of(plugin).get(name, plugin)) if items else ("", 0)
         for item in items:
             if not isinstance(item, kind):
-                raise _Broken(
-                    error(
-                        "hook-result",
-                        f"{name}() gives {item!r}, which is no {kind.__name__}",
-                        f"return a list of {kind.__name__}",
-                        at,
-                    )
-                )
+                what = f"{name}() gives {item!r}, which is no {kind.__name__}"
+                fix = f"return a list of {kind.__name__}"
+                raise _Broken(error("hook-result", what, fix, at))
+            if kind is not object and (wrong := malformed(item)):
+                what = f"{name}() gives what cannot work: {wrong}"
+                raise _Broken(error("hook-result", what, f"see {kind.__name__} in hx", at))
         return items
 
     return call

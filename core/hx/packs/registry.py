@@ -11,8 +11,9 @@ Order among several, never that of imports:
 
 from __future__ import annotations
 
+import contextlib
 import difflib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from types import ModuleType
@@ -20,8 +21,9 @@ from typing import Any
 
 from hx.config import Settings, standing
 from hx.contributions import Container, GraphPass, ModelSource, ReferenceKernel
-from hx.errors import PackError, UsageError
+from hx.errors import PackError, TargetError, UsageError
 from hx.packs import installed as finder
+from hx.packs.dunders import CANONICAL
 from hx.packs.installed import Pack, plain
 from hx.packs.requirements import unmet
 from hx.registration import Registration, registrations
@@ -180,6 +182,32 @@ class Registry:
             }
         return self._selected[opset, complex]
 
+    def choose(
+        self, names: Sequence[str], opset: int, complex: bool = False
+    ) -> tuple[Choice | None, list[Refusal]]:
+        """Who converts what has all these names, and who could not be used for it."""
+        usable, refused = self._sort(opset, complex)
+        candidates = [each for name in names for each in usable.get(name, ())]
+        out = [each for name in names for each in refused.get(name, ())]
+        return (self._choose(names[0], candidates, out) if candidates else None), out
+
+    def names(self, meant: Hashable) -> list[str]:
+        """All names that one thing (`Target.meant`) is converted under."""
+        from hx.packs.targets import resolve
+
+        found = []
+        for text in sorted({each.target for each in self.registrations}):
+            with contextlib.suppress(TargetError):
+                if resolve(text).meant == meant:
+                    found.append(text)
+        return found
+
+    def alike(self, target: str) -> bool:
+        """Whether another pack converts what, going by its name, could be the same thing."""
+        own = _own_name(target)
+        packs = {each.pack for each in self.registrations if _own_name(each.target) == own}
+        return len(packs) > 1
+
     def nearest(self, target: str, most: int = 3) -> list[str]:
         """Targets that are converted and whose own names are like this one's."""
         names: dict[str, list[str]] = {}
@@ -243,8 +271,10 @@ class Registry:
         if len(candidates) == 1:
             return Choice(target, tuple(candidates), "the only one")
         ranks: dict[int, tuple[Any, ...]] = {}
+        above = self._above(candidates)
         for one in candidates:
-            loses = any(_overrides(other, one, self) for other in candidates if other is not one)
+            # Of those that override each other, in a circle too, none comes first by it.
+            loses = any(id(one) not in above[other] for other in above[id(one)])
             mine = bool(chosen) and self._from(one, str(chosen))
             ranks[id(one)] = (not mine, one.pack not in self._hands, loses, -one.priority)
         ordered = sorted(candidates, key=lambda r: (ranks[id(r)], r.pack, r.file, r.line))
@@ -255,6 +285,18 @@ class Registry:
         step = next(i for i in range(4) if best[i] != second[i])
         reason = ("chosen by the user", "added by hand", "overrides", "higher priority")[step]
         return Choice(target, tuple(ordered), reason)
+
+    def _above(self, candidates: list[Registration]) -> dict[int, set[int]]:
+        """Those that override each one, or override one that does, by their ids."""
+        above = {
+            id(one): {id(other) for other in candidates if _overrides(other, one, self)}
+            for one in candidates
+        }
+        for middle in above:
+            for ones in above.values():
+                if middle in ones:
+                    ones |= above[middle]
+        return above
 
     def _chosen(self, target: str, candidates: Iterable[Registration]) -> str | None:
         names = [target, *(candidate.target for candidate in candidates)]
@@ -356,6 +398,7 @@ def _own_name(target: str) -> str:
     """`eig` of torch.linalg.eig, `Conv2d` of torch.nn.Conv2d.forward, `nms` of torchvision::nms."""
     whole = target.removesuffix(".forward").removesuffix(".__get__")
     name = whole.replace("::", ".").rpartition(".")[2]
+    name = CANONICAL.get(name, name)
     return name.removeprefix("linalg_").removeprefix("special_").strip("_")
 
 

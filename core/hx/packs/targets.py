@@ -22,22 +22,7 @@ import torch
 from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
 
 from ..errors import TargetError
-
-# Method descriptors that arrive under their own dunder name, or that a target may be spelled with,
-# and the operator that they are. Measured by calling every dunder of torch.Tensor under a
-# TorchFunctionMode (torch 2.13): most arrive renamed (`1 + x` as `add`), these do not.
-_OPERATORS = {
-    "add": "add", "radd": "add", "sub": "sub", "mul": "mul", "rmul": "mul", "div": "div",
-    "truediv": "div", "mod": "remainder", "matmul": "matmul", "and": "bitwise_and",
-    "rand": "bitwise_and", "or": "bitwise_or", "ror": "bitwise_or", "xor": "bitwise_xor",
-    "rxor": "bitwise_xor", "lshift": "bitwise_left_shift", "rshift": "bitwise_right_shift",
-    "invert": "bitwise_not", "eq": "eq", "ne": "ne", "lt": "lt", "le": "le", "gt": "gt", "ge": "ge",
-    "iadd": "add_", "isub": "sub_", "imul": "mul_", "idiv": "div_", "itruediv": "div_",
-    "ifloordiv": "floor_divide_", "imod": "remainder_", "iand": "bitwise_and_",
-    "ior": "bitwise_or_", "ixor": "bitwise_xor_", "ilshift": "bitwise_left_shift_",
-    "irshift": "bitwise_right_shift_", "long": "__int__", "nonzero": "__bool__",
-}  # fmt: skip
-CANONICAL = {f"__{name}__": operator for name, operator in _OPERATORS.items()}
+from .dunders import CANONICAL
 
 # Methods that put `self` elsewhere than the function and the operator of the same name do.
 # Found by comparing all 500 methods with the schemas of their operators: only these two have
@@ -78,6 +63,14 @@ class Target:
     # The innermost plain Python function: what to hook for kind callable, and for kind autograd
     # the apply, which all Functions share (the key, their class, is its first argument).
     function: types.FunctionType | None = field(default=None, compare=False)
+
+    @property
+    def meant(self) -> Hashable:
+        """The same for all names of one thing. What a class inherits is a thing of its own."""
+        if self.kind == "absent":
+            return self.text
+        own = self.kind == "callable" and isinstance(self.owner, type)
+        return self.key, self.owner if own else None
 
 
 def identify(func: Any) -> Hashable:

@@ -331,7 +331,7 @@ def _mismatch(choice: Registration, what: str, hint: str = "") -> ConverterError
     )
 
 
-def blame(choice: Registration, error: BaseException, where: Where) -> HxError:
+def blame(choice: Registration, error: BaseException, where: Where, by_hand: bool) -> HxError:
     """The error of a converter, with its own line, its pack and the user's line."""
     if isinstance(error, HxError):
         if error.where is None:
@@ -345,7 +345,7 @@ def blame(choice: Registration, error: BaseException, where: Where) -> HxError:
         f"the converter of {choice.target} ({choice.pack}) raised {_told(error)}",
         where=where,
         why=f"at {_own_line(choice, error)}",
-        hint="it can be tried alone: hx converters try FILE SPEC",
+        hint="" if by_hand else "it can be tried alone: hx converters try FILE SPEC",
     )
     raised.__cause__ = error
     return raised

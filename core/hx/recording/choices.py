@@ -70,6 +70,9 @@ class Choices:
             if target.kind != "absent":
                 self._complex.setdefault(target.key, []).append((target, choice))
 
+    def by_hand(self, choice: Registration) -> bool:
+        return self._registry.is_by_hand(choice)
+
     def of(self, key: Any) -> bool:
         """Whether anybody converts what arrives under this key."""
         known = key in self._by_key or key in self._complex

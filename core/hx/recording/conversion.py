@@ -31,12 +31,11 @@ def convert(recording: Recording, choice, given: Arguments, run: Callable[[], An
             real = call.real()
             with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
                 settle(recording, choice, given, call, real, outputs)
-            recording.converted[choice.target] = recording.converted.get(choice.target, 0) + 1
+            recording.tally(choice)
             return real
         ask.undo()
     require_unwritten(recording, call)
-    count = recording.declined if outputs is NotImplemented else recording.converted
-    count[choice.target] = count.get(choice.target, 0) + 1
+    recording.tally(choice, declined=outputs is NotImplemented)
     return DECLINED if outputs is NotImplemented else outputs
 
 
@@ -78,7 +77,8 @@ class asking:
             raise error.__cause__ or error  # the model's own, with the chain that it had
         if isinstance(error, (Exception, SystemExit)) and call.error is not error:
             where = self._origin.where if self._origin.code else self._recording.where()
-            raise blame(call.choice, error, where) from (
+            by_hand = self._recording.choices.by_hand(call.choice)
+            raise blame(call.choice, error, where, by_hand) from (
                 error if isinstance(error, HxError) else None
             )
 

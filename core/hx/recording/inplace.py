@@ -104,7 +104,7 @@ def written(
         with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
             for tensor, value in zip(places, listed):
                 put(recording, choice, given, tensor, value)
-    recording.converted[choice.target] = recording.converted.get(choice.target, 0) + 1
+    recording.tally(choice)
     return real
 
 

@@ -27,7 +27,7 @@ class Frames:
 
     def __init__(self, converters: tuple[str, ...] = ()) -> None:
         self._skip: dict[CodeType, bool] = {}
-        self._outer: set[int] = set()  # ids of the code that called the export
+        self._outer: set[int] = set()  # ids of the frames that called the export, and wait for it
         # For each module that runs, whose line called it, once somebody asked; and the code of the
         # frame that all its calls have around them.
         self.callers: list[FrameType | None] = []
@@ -39,13 +39,13 @@ class Frames:
         """The model is about to be called: what runs now is not a part of it."""
         frame: FrameType | None = sys._getframe(1)
         while frame is not None:
-            self._outer.add(id(frame.f_code))
+            self._outer.add(id(frame))
             frame = frame.f_back
 
     def inside(self, depth: int = 2) -> FrameType | None:
         """The user's frame, while one of the model's runs."""
         frame = self.user(depth)
-        return None if frame is None or id(frame.f_code) in self._outer else frame
+        return None if frame is None or id(frame) in self._outer else frame
 
     def _machinery(self, code: CodeType) -> bool:
         if any(isinstance(c, FunctionType) for c in code.co_consts):
@@ -64,7 +64,7 @@ class Frames:
             machinery = skip.get(code)
             if machinery is None:
                 machinery = skip[code] = self._machinery(code)
-                if not machinery and id(code) not in self._outer:
+                if not machinery and id(frame) not in self._outer:
                     self.visited.append((code, frame.f_globals))
             if not machinery:
                 break

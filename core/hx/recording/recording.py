@@ -17,6 +17,7 @@ import functools
 import sys
 import threading
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -25,6 +26,7 @@ import torch
 from ..errors import Unsupported, Where
 from ..graph.builder import Builder
 from ..graph.op import Op
+from ..registration import Registration
 from ..report import Escape, Missing
 from ..sizes import dims
 from ..sizes.asked import Asked
@@ -73,6 +75,7 @@ class Recording:
         self.missing: dict[str, Missing] = {}
         self.declined: dict[str, int] = {}
         self.converted: dict[str, int] = {}  # calls by target
+        self.by_pack: Counter[tuple[str, str, bool]] = Counter()  # and by pack; True: declined
         self.notes: list[str] = []
         self.scopes: list[tuple[str, str]] = []
         self.model: Any = None
@@ -197,6 +200,12 @@ class Recording:
         if frame is None:
             return Where("", 0, scope)
         return Where(frame.f_code.co_filename, frame.f_lineno, scope, frame.f_code.co_name)
+
+    def tally(self, choice: Registration, declined: bool = False) -> None:
+        """One more call that a converter spoke for, or declined to."""
+        calls = self.declined if declined else self.converted
+        calls[choice.target] = calls.get(choice.target, 0) + 1
+        self.by_pack[choice.pack, choice.target, declined] += 1
 
     def origin(self, target: str, pack: str) -> Origin:
         # Not the line that asked for the export: a model is the same wherever that is done.

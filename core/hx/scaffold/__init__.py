@@ -14,7 +14,7 @@ from string import Template
 
 from hx.errors import UsageError
 from hx.registration import converter
-from hx.scaffold.sketch import sketch
+from hx.scaffold.sketch import sketches
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -29,20 +29,47 @@ def write(name: str, targets: list[str], folder: Path) -> tuple[Path, list[Path]
     if module in ("hx", "hx_converters"):
         raise UsageError(f"{name!r} is taken by hx itself", hint="such as hx-mylib")
     converter(*targets)  # says what is wrong with a target
+    _require_free(module, name, targets)
     root = folder / name
-    if root.exists() and any(root.iterdir()):
+    if root.is_dir() and any(root.iterdir()):
         raise UsageError(f"{root} exists and is not empty", hint="choose another name, or --in")
-    sketches = [sketch(target) for target in dict.fromkeys(targets)]
+    found = sketches(targets)
     words = {
         "name": name,
         "module": module,
         "entry": module.removeprefix("hx_"),
-        "targets": ", ".join(f"`{each.target}`" for each in sketches),
-        "first_target": sketches[0].target,
-        "first_function": sketches[0].function,
-        "imports": "case, converter" if any(each.case for each in sketches) else "converter",
-        "converters": "\n\n".join(each.source for each in _distinct(sketches)).rstrip(),
+        "targets": ", ".join(f"`{target}`" for target in dict.fromkeys(targets)),
+        "first_target": found[0].target,
+        "first_function": found[0].function,
+        "imports": "case, converter" if any(each.case for each in found) else "converter",
+        "converters": "\n\n".join(each.source for each in found).rstrip(),
     }
+    try:
+        return root, _filled(root, module, words)
+    except OSError as problem:
+        told = (problem.strerror or str(problem)).lower()
+        raise UsageError(
+            f"{root} cannot be written: {told}", hint="choose another folder with --in"
+        ) from None
+
+
+def _require_free(module: str, name: str, targets: list[str]) -> None:
+    """A package of the same name would hide the other one, or be hidden, once it is installed."""
+    from importlib.util import find_spec
+
+    found = find_spec(module)
+    # A folder without an __init__.py is found, too; a package of the name goes before it.
+    there = found is not None and found.origin is not None
+    if there or module in {target.replace("::", ".").partition(".")[0] for target in targets}:
+        whose = f"{module!r} is a module already"
+        whose += f", in {found.origin}" if found is not None and found.has_location else ""
+        raise UsageError(
+            f"{name!r} would hide another package: {whose}",
+            hint="give it a name of its own" + f", such as hx-{name}" * (module[:2] != "hx"),
+        )
+
+
+def _filled(root: Path, module: str, words: dict[str, str]) -> list[Path]:
     files = []
     for template in sorted(TEMPLATES.rglob("*.tmpl")):
         relative = template.relative_to(TEMPLATES).as_posix().removesuffix(".tmpl")
@@ -51,16 +78,4 @@ def write(name: str, targets: list[str], folder: Path) -> tuple[Path, list[Path]
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(text, encoding="utf-8")
         files.append(path)
-    return root, files
-
-
-def _distinct(sketches: list) -> list:
-    """The same with function names that differ, as two targets may end in the same word."""
-    from dataclasses import replace
-
-    taken: dict[str, int] = {}
-    out = []
-    for each in sketches:
-        number = taken[each.function] = taken.get(each.function, 0) + 1
-        out.append(each if number == 1 else replace(each, function=f"{each.function}_{number}"))
-    return out
+    return files

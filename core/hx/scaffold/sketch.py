@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 import keyword
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 # What people's functions of tensors mostly take, tried in this order.
@@ -23,12 +24,13 @@ class Sketch:
     parameters: str = ANYTHING
     case: str = ""
     overrides: tuple[str, ...] = ()  # packs that convert the target already
+    others: tuple[str, ...] = ()  # more names of the same thing
 
     @property
     def source(self) -> str:
         extra = [f"cases=[{self.case}]"] if self.case else []
         extra += [f"overrides={list(self.overrides)!r}".replace("'", '"')] if self.overrides else []
-        words = [f'"{self.target}"', *extra]
+        words = [*(f'"{name}"' for name in (self.target, *self.others)), *extra]
         head = f"@converter({', '.join(words)})"
         if len(head) > 96:
             head = "@converter(\n" + "".join(f"    {word},\n" for word in words) + ")"
@@ -48,6 +50,31 @@ class Sketch:
         )
 
 
+def sketches(targets: Iterable[str]) -> list[Sketch]:
+    """One for each thing, however many names of it are given, and each with a function name."""
+    by_meaning: dict[Hashable, list[str]] = {}
+    for target in dict.fromkeys(targets):
+        by_meaning.setdefault(_meant(target), []).append(target)
+    taken: Counter[str] = Counter()
+    found = []
+    for target, *others in by_meaning.values():
+        one = replace(sketch(target), others=tuple(others))
+        taken[one.function] += 1
+        if (number := taken[one.function]) > 1:
+            one = replace(one, function=f"{one.function}_{number}")
+        found.append(one)
+    return found
+
+
+def _meant(target: str) -> Hashable:
+    from hx.packs.targets import resolve
+
+    try:
+        return resolve(target, import_missing=True).meant
+    except Exception:  # not installed, not importable: a name is all there is
+        return target
+
+
 def sketch(target: str) -> Sketch:
     """As much as can be found out; a target that is not installed gets the bare minimum."""
     name = target.removesuffix(".forward").replace("::", ".").split(".")[-1]
@@ -56,23 +83,23 @@ def sketch(target: str) -> Sketch:
     )
     if not name.isidentifier() or keyword.iskeyword(name):
         name = f"convert_{name}"
-    known = _converted_by(target)
     try:
         function = _function(target)
     except Exception:  # not installed, not importable: the author fills it in
-        return Sketch(target, name, overrides=known)
+        return Sketch(target, name)
     parameters = _parameters(function)
     if parameters in ("", ANYTHING):
         parameters = _of_operator(target) or ANYTHING
-    return Sketch(target, name, parameters, _case(target, function), known)
+    return Sketch(target, name, parameters, _case(target, function), _converted_by(target))
 
 
 def _converted_by(target: str) -> tuple[str, ...]:
-    """Names of installed packs that convert the target, for `overrides=`."""
+    """Installed packs that convert the target, by whatever name of it, for `overrides=`."""
     from hx import Registry
 
     registry = Registry.installed()
-    keys = [each.pack for each in registry.registrations if each.target == target]
+    names = registry.names(_meant(target))
+    keys = [each.pack for each in registry.registrations if each.target in names]
     return tuple(dict.fromkeys(registry.label(key) for key in keys))
 
 
@@ -116,11 +143,12 @@ def _of_operator(target: str) -> str:
     packet = getattr(getattr(torch.ops, namespace, None), name, None) if name else None
     if packet is None:
         return ""
-    overloads = packet.overloads()
-    first = "default" if "default" in overloads else overloads[0]
+    overloads = [getattr(packet, each) for each in packet.overloads()]
+    # Some are operators of TorchScript, for numbers: `add.int(int a, int b)`.
+    overloads.sort(key=lambda each: not _takes_tensors(each))
     parts = []
     star = False
-    for each in getattr(packet, first)._schema.arguments:
+    for each in overloads[0]._schema.arguments:
         if each.name in MEANINGLESS:
             continue
         if each.kwarg_only and not star:
@@ -135,6 +163,11 @@ def _of_operator(target: str) -> str:
         optional = each.has_default_value()
         parts.append(own + (f"={default if plain else None!r}" if optional else ""))
     return ", ".join(parts)
+
+
+def _takes_tensors(overload: Any) -> bool:
+    given = overload._schema.arguments
+    return any("Tensor" in str(each.type) for each in given if each.name != "out")
 
 
 def _case(target: str, function: Any) -> str:

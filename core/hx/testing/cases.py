@@ -100,7 +100,7 @@ class CaseRun:
             if missing and any(each.target == self.registration.target for each in missing):
                 what = "the converter declines (NotImplemented) its own case"
             raise CaseFailure(self._explain(f"{what}\n{_indent(str(problem))}")) from None
-        except Exception as problem:  # the author's code, or the runtime's
+        except (Exception, SystemExit) as problem:  # the author's code, or the runtime's
             from hx.packs.findings import brief, origin
 
             file, line = origin(problem)
@@ -133,14 +133,24 @@ def runs_of(
     containers: Iterable[Container] = (),
 ) -> Iterator[CaseRun]:
     """Every run of every case, in a fixed order."""
-    together = tuple(registrations)
-    extra = (tuple(kernels), tuple(containers))
-    for registration in together:
+    together = (tuple(registrations), tuple(kernels), tuple(containers))
+    for registration in together[0]:
         for case in registration.cases:
-            for opset in _opsets(registration, case, opsets):
-                for dtype in case.dtypes or tuple(dtypes or ()) or (None,):
-                    for dynamic in (False, True) if _has_words(case) else (False,):
-                        yield CaseRun(registration, case, opset, dtype, dynamic, together, *extra)
+            yield from runs_of_case(registration, case, opsets, dtypes, *together)
+
+
+def runs_of_case(
+    registration: Registration,
+    case: Case,
+    opsets: Iterable[int] | None = None,
+    dtypes: Iterable[str] | None = None,
+    *together: tuple[Any, ...],
+) -> Iterator[CaseRun]:
+    """Every run of one case; UsageError when it says something that nobody understands."""
+    for opset in _opsets(registration, case, opsets):
+        for dtype in case.dtypes or tuple(dtypes or ()) or (None,):
+            for dynamic in (False, True) if _has_words(case) else (False,):
+                yield CaseRun(registration, case, opset, dtype, dynamic, *together)
 
 
 def check(

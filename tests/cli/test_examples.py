@@ -1,0 +1,127 @@
+"""The examples of the README and of every help page, run as they are written."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import vision
+from safetensors.torch import save_file
+
+ROOT = Path(__file__).parents[2]
+
+# What is not run here, by how it begins, and where it is.
+ELSEWHERE = {
+    "hx packs check": "all cases of a pack: tests/converters/test_cases.py, tests/packs",
+    "hx bench": "takes minutes: tests/cli/test_bench.py",
+}
+
+
+FILES = {
+    "my_model.py": """
+import torch
+def build(): return Model()
+class Model(torch.nn.Module):
+    example_inputs = (torch.ones(1, 3, 8, 8),)
+    def __init__(self):
+        super().__init__()
+        self.conv = torch.nn.Conv2d(3, 2, 3)
+    def forward(self, x):
+        return self.conv(x).relu()
+""",
+    "bert.py": """
+import torch
+class Bert(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words = torch.nn.Embedding(30000, 4)
+    def forward(self, ids):
+        return self.words(ids)
+def build(): return Bert()
+""",
+    "zoo/unet.py": """
+import torch
+class UNet(torch.nn.Module):
+    def forward(self, image):
+        return torch.nn.functional.avg_pool2d(image, 2)
+""",
+    "llm.py": """
+import torch
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 4)
+    def forward(self, x):
+        return self.linear(x)
+def build(): return Model(), (torch.ones(2, 4),)
+""",
+    "models.toml": """
+[[model]]
+spec = "llm.py:build"
+output = "from-list.onnx"
+""",
+    "my_converters.py": """
+from hx import converter
+@converter("torch.Tensor.relu")
+def relu(op, input): return op.Max(input, 0.0)
+""",
+    "relu.py": """
+from hx import converter
+@converter("torch.nn.functional.relu")
+def relu(op, input, inplace=False): return op.Max(input, 0.0)
+""",
+}
+
+
+def examples():
+    from hx.cli.app import command
+
+    def below(node):
+        yield node.help or ""
+        for each in getattr(node, "commands", {}).values():
+            yield from below(each)
+
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    pages = [re.sub(r"^\$ ", "  ", text, flags=re.M), *below(command())]
+    lines = [line for page in pages for line in re.findall(r"^ +(hx \w.*)$", page, re.M)]
+    found = {re.split(r"\s{2,}", line)[0] for line in lines}
+    return sorted(each for each in found if not each.startswith(tuple(ELSEWHERE)))
+
+
+@pytest.fixture
+def made(hx, folder, monkeypatch):
+    """The files that the examples speak of."""
+    for name, text in FILES.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
+    save_file({"words.weight": torch.randn(30000, 4)}, "b.safetensors")
+    (folder / "checkpoint").mkdir()
+    linear = torch.nn.Linear(4, 4).state_dict()
+    save_file({f"linear.{name}": w for name, w in linear.items()}, "checkpoint/model.safetensors")
+    np.savez("u.npz", image=np.ones((1, 3, 8, 8), np.float32))
+    monkeypatch.setenv("HOME", str(folder))
+    monkeypatch.setattr("webbrowser.open", lambda *words: True)
+    return hx
+
+
+@pytest.mark.parametrize("line", examples())
+def test_an_example_ends_well(made, folder, line):
+    words = shlex.split(line)[1:]
+    if "torchvision:" in line or "timm:" in line:
+        vision.torchvision()
+        pytest.importorskip("timm")
+    for word in words:
+        if word.endswith(".onnx") and words[0] in ("verify", "diff", "view"):
+            if "torchvision" in line:
+                weights = vision.torchvision().models.resnet50().state_dict()
+                save_file(weights, "resnet50.safetensors")
+                more = ["-w", "resnet50.safetensors", "-i", "x=float32[batch,3,224,224]"]
+                assert made("export", "torchvision:resnet50", "-o", word, *more).code == 0
+            else:
+                assert made("export", "hx.demo:model", "-o", word).code == 0
+    done = made(*(str(folder / w[2:]) if w.startswith("~/") else w for w in words))
+    assert done.code == 0, done.told
