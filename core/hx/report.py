@@ -133,6 +133,11 @@ class Report:
     installed: list[dict[str, str]] = field(default_factory=list)  # packs, sound or not
     program: Any = field(default=None, repr=False)
 
+    def __str__(self) -> str:
+        from .summary import text
+
+        return text(self)
+
     @property
     def covered(self) -> bool:
         return not self.missing

@@ -102,3 +102,12 @@ def test_inputs_that_do_not_fit_are_named(args, kwargs, message):
     with pytest.raises(hx.UsageError) as caught:
         program.run(*args, **kwargs)
     assert message in str(caught.value)
+
+
+def test_a_report_is_printed_in_words():
+    report = hx.export(nn.Linear(64, 32), torch.randn(2, 64), dynamic={"input": {0: "n"}}).report
+    said = str(report).splitlines()
+    assert said[0].split() == ["inputs", "input", "float32[n,64]"] and said[-1] == "ok"
+    assert any(line.startswith("proof    verified on recorded") for line in said)
+    looked = str(hx.scan(lambda x: x * float(x.sum()), torch.randn(3)))
+    assert "escapes" in looked and "graph" not in looked

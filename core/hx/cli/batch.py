@@ -89,7 +89,7 @@ def _teller(progress: Any) -> Any:
 
 
 def _row(result: batch.Result) -> list[str]:
-    from hx.cli.output import bytes_text
+    from hx.words import bytes_text
 
     report = result.data.get("report") or {}
     size = bytes_text(report["size"]) if report else ""

@@ -107,7 +107,8 @@ def bench(
 
 
 def _show(found: Result) -> None:
-    from hx.cli.output import bytes_text, note, table
+    from hx.cli.output import note, table
+    from hx.words import bytes_text
 
     heads = ["side", "export", "by hx", "memory", "nodes", "file", "latency", "by hx", "error"]
     cells = [_cells(row, found["hx"]) for row in found.rows if not row.failed]
@@ -130,7 +131,7 @@ def _show(found: Result) -> None:
 
 
 def _cells(row: Row, ours: Row) -> list[str]:
-    from hx.cli.output import bytes_text
+    from hx.words import bytes_text
 
     def times(x: float | None) -> str:
         if x is None or row is ours:

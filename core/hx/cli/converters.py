@@ -48,7 +48,8 @@ def list_(
       hx converters list "torch.nn.*.forward" --pack standard
       hx converters list --opset 13 --json
     """
-    from hx.cli.output import amount, as_json, note, table
+    from hx.cli.output import as_json, note, table
+    from hx.words import amount
 
     registry = o.registry_for(use, no_pack, only_packs)
     chosen = registry.pack(pack).key if pack else None
@@ -190,8 +191,9 @@ def try_(
       hx converters try relu.py hx.demo:model -i "image=float32[batch,3,h,w]"
     """
     from hx.cli import export
-    from hx.cli.output import Progress, amount, as_json, note, warn
+    from hx.cli.output import Progress, as_json, note, warn
     from hx.inputs.spec import module_from_file
+    from hx.words import amount
 
     path = export.check_output(output) if output else None
     registry = o.registry_for(use, no_pack, only_packs, strict=strict)
@@ -227,9 +229,9 @@ def _targets(module: Any) -> list[str]:
 
 def _tried(target: str, registry: Registry, report: Any, pack: str) -> dict[str, Any]:
     """How often the converters of a loose file spoke for a target, and why not more often."""
-    from hx.cli.output import amount
     from hx.errors import TargetError
     from hx.packs.targets import resolve
+    from hx.words import amount
 
     converted, declined = (report.by_pack.get((pack, target, no), 0) for no in (False, True))
     why = ""

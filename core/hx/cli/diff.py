@@ -112,7 +112,7 @@ def _weight(weight: Weight) -> str:
 
 
 def _summary(found: Any) -> str:
-    from hx.cli.output import amount
+    from hx.words import amount
 
     parts = [
         f"{sum(module.count(kind) for module in found.modules)} {kind}"

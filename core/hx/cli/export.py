@@ -273,8 +273,9 @@ def report_data(report: Any) -> Any:
 
 def node_table(report: Any) -> None:
     """What every node is off by, and what it may be, on stdout."""
-    from hx.cli.output import amount, note, table
+    from hx.cli.output import note, table
     from hx.proof.nodes import relative
+    from hx.words import amount
 
     rows = [
         [
@@ -304,67 +305,10 @@ def summary(report: Any, path: Path | None, reports: list[Path] | tuple = ()) ->
     """What happened, in a screen at most, on stderr."""
     import sys
 
-    from hx.cli.output import amount, bytes_text, facts, note, paint
+    from hx.cli.output import facts, note, paint
+    from hx.summary import lines, outcome
 
-    pairs: list[tuple[str, Any]] = []
-    if path is not None:
-        size = bytes_text(report.size)
-        beside = f", weights in {Path(report.data_path).name}" if report.data_path else ""
-        pairs.append(("file", f"{path} ({size}{beside})"))
-    pairs += [
-        ("inputs", _edges(report.inputs)),
-        ("outputs", _edges(report.outputs)),
-        ("graph", f"{amount(report.nodes, 'node')}, "
-         f"{amount(report.initializers, 'initializer')}, opset {report.opset}"),
-        ("packs", ", ".join(f"{name} ({amount(n, 'node')})" for name, n in report.packs.items())),
-        ("buffers", _changed(report.changed_buffers)),
-        ("escapes", _escapes(report.escapes)),
-        ("right for", f"{', '.join(report.promised.values())} only" if report.promised else ""),
-        ("baked in", "\n".join(report.baked)),
-        ("note", "\n".join(report.notes[:5]) + _more(report.notes, 5)),
-        ("time", _times(report.timings)),
-        ("report", ", ".join(map(str, reports))),
-        ("proof", report.proof.summary() if report.proof else "not verified (--no-verify)"),
-    ]  # fmt: skip
-    facts(pairs, aside=True)
-    if report.proof is not None and report.proof.ok:
-        lost = sum(not escape.carried for escape in report.escapes)
-        but = [f"{amount(lost, 'line')} where values left the graph"] if lost else []
-        drawn = report.proof.random
-        but += [f"{amount(len(drawn), 'random output')} that nobody compared"] if drawn else []
-        but += (
-            [f"{amount(len(report.baked), 'constant')} that sizes change"] if report.baked else []
-        )
-        text = f"ok for {', '.join(report.promised.values())} only" if report.promised else "ok"
-        text += f", with {' and '.join(but)}" if but else ""
-        note(paint(text, "yellow" if but else "green", sys.stderr))
-
-
-def _edges(edges: list[dict[str, Any]], most: int = 8) -> str:
-    return "\n".join(_edge(edge) for edge in edges[:most]) + _more(edges, most)
-
-
-def _edge(edge: dict[str, Any]) -> str:
-    dims = ",".join("?" if dim is None else str(dim) for dim in edge.get("shape") or ())
-    dtype = {"float": "float32", "double": "float64"}.get(edge["dtype"], edge["dtype"])
-    return f"{edge['name']} {dtype}[{dims}]"
-
-
-def _more(items: list[Any], shown: int) -> str:
-    return f"\nand {len(items) - shown} more" if len(items) > shown else ""
-
-
-def _changed(names: list[str]) -> str:
-    told = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
-    return f"the model changes {told}; the graph does not keep that" if names else ""
-
-
-def _escapes(escapes: list[Any]) -> str:
-    lost = [escape for escape in escapes if not getattr(escape, "carried", False)]
-    return "\n".join(str(escape) for escape in lost[:5]) + _more(lost, 5)
-
-
-def _times(timings: dict[str, float]) -> str:
-    total = timings.get("total", sum(timings.values()))
-    parts = [f"{name} {t:.2f}" for name, t in timings.items() if name != "total" and t >= 0.005]
-    return f"{total:.2f} s" + (f" ({', '.join(parts)})" if parts else "")
+    facts(lines(report, path, reports), aside=True)
+    said, but = outcome(report)
+    if said:
+        note(paint(said, "yellow" if but else "green", sys.stderr))

@@ -61,9 +61,10 @@ def inspect(
       hx inspect torchvision:resnet50 -i "x=float32[8,3,224,224]" --depth 1
       hx inspect timm:vit_tiny_patch16_224 --watch
     """
-    from hx.cli.output import Progress, as_json, bytes_text, note
+    from hx.cli.output import Progress, as_json, note
     from hx.hooks import inspection
     from hx.packs import containers
+    from hx.words import bytes_text
 
     registry = o.registry_for(no_pack=no_pack, only_packs=only_packs)
     o.tell_broken_packs(registry)
@@ -132,7 +133,7 @@ def _rows(layers: list[Layer]) -> Iterator[list[str]]:
 
 
 def _cells(cost: Cost, parameters: str) -> list[str]:
-    from hx.cli.output import bytes_text
+    from hx.words import bytes_text
 
     if not cost.calls:
         return ["not run", parameters, "0", "", ""]

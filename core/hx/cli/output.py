@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
 from hx.cli.streams import columns, data, tell
+from hx.summary import aligned
 
 SCHEMA = 1
 
@@ -123,23 +124,8 @@ def facts(pairs: Iterable[tuple[str, Any]], aside: bool = False) -> None:
     They are data, or for people only, when they are said `aside`.
     """
     stream, write = (sys.stderr, note) if aside else (data(), say)
-    shown = [(name, str(value)) for name, value in pairs if value not in (None, "", [], ())]
-    size = max((len(name) for name, _ in shown), default=0)
-    for name, value in shown:
-        indented = value.replace("\n", "\n" + " " * (size + 2))
-        write(f"{paint(name.ljust(size), 'dim', stream)}  {indented}")
-
-
-def amount(count: int, thing: str) -> str:
-    return f"{count:,} {thing}{'' if count == 1 else 's'}"
-
-
-def bytes_text(size: float) -> str:
-    for unit in ("B", "kB", "MB"):
-        if size < 1000:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1000
-    return f"{size:.2f} GB"
+    for name, value in aligned(pairs):
+        write(f"{paint(name, 'dim', stream)}  {value}")
 
 
 class Progress:

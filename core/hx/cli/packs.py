@@ -82,8 +82,9 @@ def check(
       hx packs check
       hx packs check hx-spconv --no-cases
     """
-    from hx.cli.output import STATUS, Progress, amount, as_json, note, paint, say
+    from hx.cli.output import STATUS, Progress, as_json, note, paint, say
     from hx.testing.check import examine
+    from hx.words import amount
 
     registry = o.registry_for()
     others = [pack for pack in registry.packs if pack.distribution != "hx"]

@@ -36,8 +36,9 @@ def scan(
     """
     import hx
     from hx.cli.export import report_data
-    from hx.cli.output import Progress, amount, as_json, note, paint, say, table
+    from hx.cli.output import Progress, as_json, note, paint, say, table
     from hx.report import scaffold
+    from hx.words import amount
 
     registry = o.registry_for(use, no_pack, only_packs, require, strict)
     o.tell_broken_packs(registry)

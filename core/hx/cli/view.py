@@ -62,7 +62,8 @@ def view(
 
 
 def _show(file: Path, found: dict) -> None:
-    from hx.cli.output import amount, bytes_text, facts, plain, say, table
+    from hx.cli.output import facts, plain, say, table
+    from hx.words import amount, bytes_text
 
     facts(
         [

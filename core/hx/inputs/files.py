@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hx.articles import a
 from hx.errors import UsageError
 from hx.proof.room import left, told
+from hx.words import a
 
 if TYPE_CHECKING:
     from torch import nn

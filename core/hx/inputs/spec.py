@@ -21,11 +21,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from hx.articles import a
 from hx.contributions import ModelSource
 from hx.errors import HxError, PackError, UsageError, Where
 from hx.inputs.files import absent
 from hx.packs.guarded import guarded
+from hx.words import a
 
 if TYPE_CHECKING:
     from torch import nn

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..articles import a
 from ..errors import ExportError, Unsupported, UsageError, Where
 from ..graph.op import Op
 from ..inputs.grammar import Limits
@@ -26,6 +25,7 @@ from ..tensors import accounts, dtypes, pairs, quantized, sparse, structures, wr
 from ..tensors.liveness import storage_key
 from ..tensors.memory import is_wrapper
 from ..tensors.values import Value
+from ..words import a
 from ..world import shallow
 from ..world.modelstate import preserved
 from ..world.world import recorded

@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-from hx.articles import a
 from hx.errors import Unsupported
 from hx.tensors import dtypes
+from hx.words import a
 
 PIECE = 16 << 20
 

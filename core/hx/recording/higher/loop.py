@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from ...articles import a
 from ...graph.op import Op
 from ...tensors.values import Value
+from ...words import a
 from ..recording import Recording
 from .part import Higher, check_carried, named, result_of
 

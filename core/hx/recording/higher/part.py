@@ -12,11 +12,11 @@ import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import _disable_current_modes
 
-from ...articles import a
 from ...errors import Unaccounted, Unsupported
 from ...sizes import dims
 from ...sizes.polynomials import Atom, Poly
 from ...tensors.values import Body, Node, Value
+from ...words import a
 from ..recording import Recording
 
 
