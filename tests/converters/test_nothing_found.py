@@ -1,0 +1,125 @@
+"""What a mask picks may be nothing. onnxruntime then ends the process in some operators, or gives
+what it finds in memory: the file says those otherwise.
+
+The files run in a process of their own, and no proof is made in this one.
+"""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import hx
+
+FOUND = torch.tensor([[1.0, 2, 3, 4], [2, 0, 1, 5], [-1, 1, 1, 1], [3, 1, 2, 0]])
+
+RUN = """
+import sys, numpy, onnxruntime
+file, *given = sys.argv[1:]
+session = onnxruntime.InferenceSession(file)
+for x in given:
+    found = session.run(None, {"x": numpy.load(x)})
+    numpy.savez(x + ".npz", **{str(i): y for i, y in enumerate(found)})
+"""
+
+
+class Picked(nn.Module):
+    """A function, or a module, of the rows that begin with a number above 0."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x[x[:, 0] > 0])
+
+
+@pytest.fixture
+def right(tmp_path):
+    """right(function): the file agrees with the function where something is found, and nothing."""
+
+    def check(function, opset=20):
+        model = Picked(function).eval()
+        file = tmp_path / "m.onnx"
+        program = hx.export(
+            model, (FOUND,), file, dynamic={"x": {0: "n"}}, opset=opset, verify=False
+        )
+        given = {tmp_path / "some.npy": FOUND, tmp_path / "none.npy": -FOUND.abs()}
+        for name, x in given.items():
+            np.save(name, x.numpy())
+        done = subprocess.run([sys.executable, "-c", RUN, file, *given], capture_output=True)
+        assert done.returncode == 0, done.stderr.decode()[-500:]
+        for name, x in given.items():
+            with torch.no_grad():
+                wanted = model(x)
+            found = np.load(f"{name}.npz")
+            for i, each in enumerate(wanted if isinstance(wanted, tuple) else (wanted,)):
+                torch.testing.assert_close(torch.from_numpy(found[str(i)]), each, equal_nan=True)
+        return program
+
+    return check
+
+
+def _attention(q):
+    return F.multi_head_attention_forward(
+        q, q, q, 4, 2, torch.full((12, 4), 0.1), None, None, None, False, 0.0, torch.eye(4), None
+    )[0]
+
+
+class Attention(nn.Module):
+    def __init__(self, before, batch_first=False):
+        super().__init__()
+        self.before = before
+        self.attention = nn.MultiheadAttention(4, 2, batch_first=batch_first)
+
+    def forward(self, y):
+        y = self.before(y)
+        return self.attention(y, y, y)[0]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda y: torch.bmm(y.view(-1, 2, 2).transpose(0, 1), torch.ones(2, 2, 3)),
+        lambda y: y.view(-1, 2, 2).permute(1, 0, 2) * 0.5 @ torch.ones(2, 2, 3),
+        lambda y: torch.ones(2, 3, 2) @ y.view(-1, 2, 2).permute(1, 2, 0),
+        lambda y: y.view(-1, 2, 2).permute(1, 2, 0) @ y.view(-1, 2, 2).permute(1, 0, 2),
+        lambda y: torch.einsum("bhid,bhjd->bhij", y.view(-1, 2, 1, 2), y.view(-1, 2, 1, 2)),
+        lambda y: torch.einsum("mc,mrc->mr", y, y[:, None].expand(-1, 3, -1)),
+        lambda y: torch.einsum("bnd,nde->bne", y.view(-1, 2, 2), torch.ones(2, 2, 3)),
+        _attention,
+        lambda y: _attention(y[:, None]),
+        lambda y: _attention(y[None]),
+        Attention(lambda y: y),
+        Attention(lambda y: y[:, None]),
+        Attention(lambda y: y[None]),
+        Attention(lambda y: y[:, None], True),
+        Attention(lambda y: y[None], True),
+    ],
+)  # fmt: skip
+def test_products(right, function):
+    right(function)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda y: torch.stack([y, y + 1]).mT @ torch.stack([y, y]),
+        lambda y: torch.stack([y, y + 1]).mT @ y[:, 0],
+        lambda y: y.T @ y[:, 0],
+        lambda y: torch.einsum("bij,bik->bjk", torch.stack([y, y + 1]), torch.stack([y, y])),
+        lambda y: torch.einsum("ij,i->j", y, y[:, 0]),
+    ],
+)
+def test_the_sum_of_no_products_is_0(right, function):
+    program = right(function)  # what lies in memory may be 0 by chance: see the form, too
+    for node in program.model.graph:
+        if node.op_type == "MatMul":
+            left, right_ = node.inputs
+            assert len(left.shape) == 1 or len(right_.shape) > 1
+            made = [v.producer() for v in node.inputs if len(v.shape) > 2]
+            assert all(m is None or m.op_type != "Transpose" for m in made)
