@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch._higher_order_ops.scan import scan
 from torch.nn import functional as F
 
 import hx
@@ -123,3 +124,21 @@ def test_the_sum_of_no_products_is_0(right, function):
             assert len(left.shape) == 1 or len(right_.shape) > 1
             made = [v.producer() for v in node.inputs if len(v.shape) > 2]
             assert all(m is None or m.op_type != "Transpose" for m in made)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda y: y.cummax(1),
+        lambda y: y.cummin(0),
+        lambda y: y.cumprod(1),
+        lambda y: y.cumprod(0),
+        lambda y: y[None].logcumsumexp(2),
+        lambda y: y[:, None].cummax(1)[1],
+        lambda y: (y + 1j).cumprod(1).abs(),
+        lambda y: scan(lambda c, v: (c + v, c * v), y.sum(1), y, dim=1),
+        lambda y: scan(lambda c, v: (c + v.sum(), v * 2), y.sum(), y, dim=1)[1],
+    ],
+)
+def test_loops(right, function):
+    right(function)
