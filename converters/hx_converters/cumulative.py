@@ -5,7 +5,7 @@ from __future__ import annotations
 from hx import case, converter
 from hx.lazy import torch
 
-from ._common import counted, filled, highest, lowest, moved, one_axis, scalars_too
+from ._common import counted, highest, lowest, moved, one_axis, scalars_too, unless_empty
 
 ALONG = [case("float32[n,5]", 0), case("float32[n,5]", 1)]
 
@@ -25,13 +25,7 @@ def scanned(op, x, axis, states, step, *others):
     size = x.shape[axis]
     if type(size) is int:
         return _scanned_whole(op, x, axis, states, step, *others) if size else [x, *others]
-    whole = op.body(lambda: _scanned_whole(op, x, axis, states, step, *others))
-    nothing = op.body(lambda: [filled(op, 0, v) for v in whole.outputs])
-    some = op.Greater(op.constant(size), 0)
-    found = op.If(some, then_branch=whole, else_branch=nothing, outputs=len(whole.outputs))
-    for v in found:
-        v.sized(x.shape)
-    return list(found)
+    return unless_empty(op, size, lambda: _scanned_whole(op, x, axis, states, step, *others))
 
 
 def _scanned_whole(op, x, axis, states, step, *others):

@@ -142,3 +142,41 @@ def test_the_sum_of_no_products_is_0(right, function):
 )
 def test_loops(right, function):
     right(function)
+
+
+class Recurrent(nn.Module):
+    def __init__(self, kind, batch_first, **options):
+        super().__init__()
+        self.layer = kind(2, 3, batch_first=batch_first, **options)
+
+    def forward(self, y):
+        y = y.view(-1, 2, 2)
+        y, state = self.layer(y if self.layer.batch_first else y.transpose(0, 1))
+        return y, *(state if isinstance(state, tuple) else [state])
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+@pytest.mark.parametrize("batch_first", [True, False])
+@pytest.mark.parametrize("options", [{}, {"num_layers": 2, "bidirectional": True}])
+def test_recurrent_layers(right, kind, batch_first, options):
+    right(Recurrent(kind, batch_first, **options))
+
+
+@pytest.mark.parametrize("kind, gates", [(nn.LSTM, 4), (nn.GRU, 3), (nn.RNN, 1)])
+def test_recurrent_layers_with_a_projection_or_a_state(right, kind, gates):
+    if kind is nn.LSTM:
+        right(Recurrent(kind, True, proj_size=2))
+
+    class WithState(Recurrent):
+        def forward(self, y):
+            state = y[None, :, :3].contiguous()
+            state = (state, state * 2) if kind is nn.LSTM else state
+            return self.layer(y.view(-1, 2, 2), state)[0]
+
+    right(WithState(kind, True))
+
+
+def test_a_batch_that_is_an_input_is_not_asked():
+    model = nn.LSTM(3, 4, batch_first=True)
+    program = hx.export(model, (torch.randn(2, 5, 3),), dynamic={"input": {0: "n"}})
+    assert "If" not in [node.op_type for node in program.model.graph]
