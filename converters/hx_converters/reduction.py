@@ -7,7 +7,7 @@ import math
 from hx import case, converter
 from hx.lazy import torch
 
-from ._common import as_result, axes_of, one_axis, scalars_too
+from ._common import as_result, axes_of, is_value, one_axis, scalars_too
 from ._halves import rounded_once
 
 ALONG = [case("float32[n,3]"), case("float32[n,3]", 1), case("float32[n,3]", [0, 1], True)]
@@ -189,6 +189,9 @@ is_any_true = converter("torch._is_any_true", cases=[case("bool[n,3]")])(_logica
 @rounded_once
 def vector_norm(op, x, ord=2, dim=None, keepdim=False, *, dtype=None):
     x = op.cast(x, op.result.dtype)
+    if is_value(ord):
+        op.refuse("which norm is asked for is a tensor that only the graph knows",
+                  "pass a number, or one that follows from weights alone")  # fmt: skip
     if ord in (1, 2):
         return reduced(op, f"ReduceL{int(ord)}", x, dim, keepdim)
     if ord == 0:
