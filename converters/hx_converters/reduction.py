@@ -162,14 +162,10 @@ argmin = converter("torch.argmin", cases=ALONG[:2])(_arg("ArgMin"))
 
 def _logical(name):
     def convert(op, input, dim=None, keepdim=False):
-        x = op.cast(input, torch.bool)
-        if op.some(count_of(x, dim)):
-            return op.cast(reduced(op, name, x, dim, keepdim), op.result.dtype)
-        # Of nothing, all are and none is: counted, since onnxruntime refuses to look for one.
-        wanted = op.Not(x) if name == "ReduceMin" else x
-        found = reduced(op, "ReduceSum", op.cast(wanted, torch.int64), dim, keepdim)
-        y = op.Equal(found, 0) if name == "ReduceMin" else op.Greater(found, 0)
-        return op.cast(y, op.result.dtype)
+        # Of bools, onnxruntime takes several times as long, and refuses to reduce none. The most of
+        # no uint8 is 0, and the least is 255.
+        x = op.cast(op.cast(input, torch.bool), torch.uint8)
+        return op.cast(op.cast(reduced(op, name, x, dim, keepdim), torch.bool), op.result.dtype)
 
     return convert
 

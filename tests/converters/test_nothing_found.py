@@ -92,6 +92,8 @@ class Attention(nn.Module):
         lambda y: torch.einsum("bhid,bhjd->bhij", y.view(-1, 2, 1, 2), y.view(-1, 2, 1, 2)),
         lambda y: torch.einsum("mc,mrc->mr", y, y[:, None].expand(-1, 3, -1)),
         lambda y: torch.einsum("bnd,nde->bne", y.view(-1, 2, 2), torch.ones(2, 2, 3)),
+        lambda y: F.scaled_dot_product_attention(y[None], y[None], y[None], y @ y.T > 0),
+        lambda y: F.rms_norm(y, (4,)),
         _attention,
         lambda y: _attention(y[:, None]),
         lambda y: _attention(y[None]),
@@ -180,3 +182,36 @@ def test_a_batch_that_is_an_input_is_not_asked():
     model = nn.LSTM(3, 4, batch_first=True)
     program = hx.export(model, (torch.randn(2, 5, 3),), dynamic={"input": {0: "n"}})
     assert "If" not in [node.op_type for node in program.model.graph]
+
+
+OF_NONE = {
+    "any": lambda x: x.any(0),
+    "any of all": lambda x: (x > 0).any(),
+    "all": lambda x: x.all(0, keepdim=True),
+    "uint8": lambda x: x.to(torch.uint8).all(0),
+    "roll": lambda x: x.roll(1, 0),
+    "roll back": lambda x: x.roll((-5, 1), (0, 1)),
+    "roll flat": lambda x: x.roll(2),
+    "cummax": lambda x: x.cummax(0),
+    "cummin": lambda x: x.cummin(0)[1],
+    "cumprod": lambda x: x.cumprod(0),
+    "logcumsumexp": lambda x: x.logcumsumexp(0),
+    "cummax across": lambda x: x.cummax(1)[0],
+}
+
+
+@pytest.mark.parametrize("opset", [13, 18, 20])
+@pytest.mark.parametrize("name", OF_NONE)
+def test_a_size_may_be_0(name, opset):
+    function = OF_NONE[name]
+    program = hx.export(function, torch.randn(3, 4), dynamic={"x": {0: "n"}}, opset=opset)
+    assert all(
+        n.op_type != "Scan" or not n.attributes.get("scan_output_axes") for n in _all(program)
+    )
+    for n in (0, 1, 5):
+        x = torch.randn(n, 4)
+        torch.testing.assert_close(program.run(x), function(x))
+
+
+def _all(program):
+    return list(program.model.graph.all_nodes())

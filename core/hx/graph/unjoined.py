@@ -1,11 +1,11 @@
-"""Products of matrices that may be empty, in a form that onnxruntime gets right.
+"""Products of matrices in a form that onnxruntime gets right.
 
-It takes a Transpose and the MatMul behind it for one operator of its own. That ends the process
-where the first axis, which the Transpose moved into the matrix, has no elements; and where there is
-nothing to add up, it leaves the result of a batch as it found the memory. So does MatMul itself
-beside a vector. An axis that is put in before the Transpose and taken out behind it keeps the two
-apart. That costs a copy: it is done where a size may be 0 although no input's is, as of what a mask
-picks.
+It takes a Transpose and the MatMul behind it for one operator of its own. That one is wrong beside
+a vector; it ends the process where the first axis, which the Transpose moved into the matrix, has no
+elements; and where there is nothing to add up, it leaves the result of a batch as it found the
+memory. So does MatMul itself beside a vector, which is a matrix of one column here. An axis that is
+put in before the Transpose and taken out behind it keeps it apart. That costs a copy: it is done
+where a size may be 0 although no input's is, as of what a mask picks.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ def apart(nodes: list[Node], outer: Makers | None = None) -> list[Node]:
     for node in nodes:
         if id(node) in turned:
             put += _around(node)
-        elif _is_empty_beside_a_vector(node):
+        elif _by_a_vector(node) and (
+            _may_add_nothing(node) or _transpose(node.inputs[0], makers) is not None
+        ):
             put += _as_a_column(node)
         else:
             put.append(node)
@@ -72,8 +74,8 @@ def _may_add_nothing(node: Node) -> bool:
     return left is not None and left.shape not in (None, ()) and not shapes.some(left.size(-1))
 
 
-def _is_empty_beside_a_vector(node: Node) -> bool:
-    if node.op != "MatMul" or node.domain or not _may_add_nothing(node):
+def _by_a_vector(node: Node) -> bool:
+    if node.op != "MatMul" or node.domain:
         return False
     left, right = (v.shape or () if v is not None else () for v in node.inputs)
     return len(left) > 1 and len(right) == 1
