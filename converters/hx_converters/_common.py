@@ -187,3 +187,14 @@ def loop(op, count, states, step, go_on=None):
     for value, state in zip(found, carried):
         value.sized(state.shape)
     return seen(found)
+
+
+def unless_empty(op, size, make):
+    """The values that `make()` lists; they are zeros, and it does not run, where a size is 0."""
+    whole = op.body(make)
+    nothing = op.body(lambda: [filled(op, 0, v) for v in whole.outputs])
+    some = op.Greater(op.constant(size), 0)
+    found = op.If(some, then_branch=whole, else_branch=nothing, outputs=len(whole.outputs))
+    for value, inner in zip(found, whole.outputs):
+        value.sized(inner.shape)
+    return list(found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hx import case, converter
 
-from ._common import one_axis, scalars_too
+from ._common import is_value, one_axis, scalars_too
 from ._halves import rounded_once
 
 ONE = [case("float32[n,3]")]
@@ -22,7 +22,7 @@ def relu6(op, input, inplace=False):
 
 @converter("torch.nn.functional.hardtanh", "torch.ops.aten.hardtanh", cases=ONE)
 def hardtanh(op, input, min_val=-1.0, max_val=1.0, inplace=False):
-    return op.Clip(input, op.constant(min_val, input.dtype), op.constant(max_val, input.dtype))
+    return op.Clip(input, op.cast(min_val, input.dtype), op.cast(max_val, input.dtype))
 
 
 @converter("torch.nn.functional.gelu", cases=[*ONE, case("float32[n,3]", approximate="tanh")])
@@ -52,11 +52,15 @@ def hardsigmoid(op, input, inplace=False):
 
 @converter("torch.nn.functional.leaky_relu", "torch.ops.aten.leaky_relu", cases=ONE)
 def leaky_relu(op, input, negative_slope=0.01, inplace=False):
+    if is_value(negative_slope):
+        return op.PRelu(input, op.cast(negative_slope, input.dtype))
     return op.LeakyRelu(input, alpha=negative_slope)
 
 
 @converter("torch.nn.functional.elu", cases=ONE)
 def elu(op, input, alpha=1.0, inplace=False):
+    if is_value(alpha):
+        return op.Where(op.Greater(input, 0), input, op.Mul(op.Elu(input), alpha))
     return op.Elu(input, alpha=alpha)
 
 
@@ -146,8 +150,8 @@ def celu(op, input, alpha=1.0, inplace=False):
     "torch.threshold", "torch.nn.functional.threshold", cases=[case("float32[n,3]", 0.1, 20.0)]
 )
 def threshold(op, input, threshold, value, inplace=False):
-    below = op.LessOrEqual(input, op.constant(threshold, input.dtype))  # and NaN is not
-    return op.Where(below, op.constant(value, input.dtype), input)
+    below = op.LessOrEqual(input, op.cast(threshold, input.dtype))  # and NaN is not
+    return op.Where(below, op.cast(value, input.dtype), input)
 
 
 @converter("torch.nn.functional.softshrink", "torch.ops.aten.softshrink", cases=ONE)

@@ -171,6 +171,11 @@ def tensor(op, data, *, dtype=None):
     return op.cast(_stacked(op, data, op.result.dtype), op.result.dtype)
 
 
+@converter("torch.Tensor.new_tensor", cases=[case("float32[n,3]", "int64[2]")])
+def new_tensor(op, self, data, *, dtype=None):
+    return tensor(op, data)
+
+
 def _stacked(op, data, dtype):
     if _all_numbers(data):
         return op.constant(torch.tensor(data, dtype=dtype))

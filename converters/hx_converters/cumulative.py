@@ -5,7 +5,7 @@ from __future__ import annotations
 from hx import case, converter
 from hx.lazy import torch
 
-from ._common import counted, highest, lowest, one_axis, scalars_too
+from ._common import counted, highest, lowest, moved, one_axis, scalars_too, unless_empty
 
 ALONG = [case("float32[n,5]", 0), case("float32[n,5]", 1)]
 
@@ -20,36 +20,27 @@ def cumsum(op, input, dim, *, dtype=None):
 def scanned(op, x, axis, states, step, *others):
     """Goes along an axis with some state: `step(states, slices)` gives new states and outputs.
 
-    ONNX's Scan takes one slice after the other, and needs one: where an axis may have no
-    elements, one is added at its end, and what comes of it is dropped.
+    ONNX's Scan takes one slice after the other, and needs one: where there may be none, it is asked.
     """
     size = x.shape[axis]
-    if type(size) is int and size == 0:
-        return [x, *others]
-    if not op.some(size):
-        room = [0] * x.rank + [int(a == axis) for a in range(x.rank)]
-        longer = [op.Pad(v, op.sizes(room if v.rank == x.rank else [0, 1])) for v in (x, *others)]
-        found = _scanned_whole(op, longer[0], axis, states, step, *longer[1:])
-        found = [op.Slice(v, [0], op.sizes([size]), [axis]) for v in found]
-        for v in found:
-            v.shape = x.shape
-        return found
-    return _scanned_whole(op, x, axis, states, step, *others)
+    if type(size) is int:
+        return _scanned_whole(op, x, axis, states, step, *others) if size else [x, *others]
+    return unless_empty(op, size, lambda: _scanned_whole(op, x, axis, states, step, *others))
 
 
 def _scanned_whole(op, x, axis, states, step, *others):
+    # Along the first axis: along another one, onnxruntime's Scan ends the process where one of the
+    # axes has no elements. It would turn its inputs and outputs around by itself, too.
     slice_shape = [n for a, n in enumerate(x.shape) if a != axis]
     inputs = [op.input(s.dtype, slice_shape) for s in states]
     slices = [op.input(v.dtype, slice_shape if v.rank == x.rank else ()) for v in (x, *others)]
     body = op.body(lambda *vs: step(vs[: len(states)], vs[len(states) :]), *inputs, *slices)
-    count = len(body.outputs) - len(states)
-    axes = [axis if v.rank == x.rank else 0 for v in (x, *others)]
-    found = op.Scan(*states, x, *others, body=body, num_scan_inputs=1 + len(others),
-                    scan_input_axes=axes, scan_output_axes=[axis] * count,
-                    outputs=len(states) + count)  # fmt: skip
+    count = len(body.outputs)
+    turned = [moved(op, v, axis, 0) if v.rank == x.rank else v for v in (x, *others)]
+    found = op.Scan(*states, *turned, body=body, num_scan_inputs=len(turned), outputs=count)
     for v in found[len(states) :]:
-        v.shape = x.shape
-    return found[len(states) :]
+        v.sized(turned[0].shape)
+    return [moved(op, v, 0, axis) for v in found[len(states) :]]
 
 
 def initial(op, x, axis, number, dtype=None):

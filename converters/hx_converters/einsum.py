@@ -5,9 +5,9 @@ from __future__ import annotations
 import string
 
 from hx import case, converter
-from hx.lazy import torch
 
 from ._common import result_type
+from ._contraction import ordered, product, summed
 
 
 @converter("torch.ops.aten.einsum",
@@ -23,12 +23,24 @@ def einsum(op, equation, *operands, path=None):
         operands = tuple(operands[0])
     dtype = result_type(*operands)
     terms, out = _written_out(equation.replace(" ", ""), [x.rank for x in operands])
-    if dtype != torch.bool and not dtype.is_floating_point and not dtype.is_complex:
+    if not dtype.is_floating_point and not dtype.is_complex:
         dtype = op.result.dtype  # sums of whole numbers are int64
-    values = [op.cast(x, dtype) for x in operands]
-    pairs = [_one_of_each(op, x, term) for x, term in zip(values, terms)]
-    equation = ",".join(term for _, term in pairs) + "->" + out
-    return op.Einsum(*[x for x, _ in pairs], equation=equation)
+    parts = [_one_of_each(op, op.cast(x, dtype), term) for x, term in zip(operands, terms)]
+    ends = iter(path or ())
+    while len(parts) > 1:
+        first, second = sorted((next(ends), next(ends))) if path else (0, 1)
+        right, left = parts.pop(second), parts.pop(first)
+        asked = {*out}.union(*(letters for _, letters in parts))
+        kept = [*(_kept(left[1], right[1], asked) if parts else out)]
+        parts.append((product(op, left, right, kept), kept))
+    return ordered(op, summed(op, *parts, out), out)
+
+
+def _kept(left, right, asked):
+    """The letters of a product of two that are asked for, as they come out of it."""
+    both = [c for c in left if c in right and c in asked]
+    rest = [c for c in [*left, *right] if c not in both and c in asked]
+    return both + rest
 
 
 def _from_numbers(args):

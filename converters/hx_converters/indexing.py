@@ -330,6 +330,7 @@ def slice_(op, input, dim=0, start=None, end=None, step=1):
 @converter("torch.index_select", cases=[case("float32[n,5]", 1, "int64[3]<5")])
 @scalars_too
 def index_select(op, input, dim, index):
+    index = index if index.rank else op.Unsqueeze(index, [0])
     return op.Gather(input, index, axis=one_axis(dim, input.rank))
 
 

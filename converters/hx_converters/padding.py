@@ -31,7 +31,7 @@ def pad(op, input, pad, mode="constant", value=None):
     full = [0] * (2 * x.rank)
     for axis, (begin, end) in sides.items():
         full[axis], full[axis + x.rank] = begin, end
-    filler = op.constant(value or 0, x.dtype) if mode == "constant" else None
+    filler = op.cast(0 if value is None else value, x.dtype) if mode == "constant" else None
     return op.Pad(x, op.sizes(full), filler, mode=_MODES[mode])
 
 

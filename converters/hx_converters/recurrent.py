@@ -5,6 +5,7 @@ from __future__ import annotations
 from hx import case, converter
 from hx.lazy import torch
 
+from ._common import unless_empty
 from .packing import packed, padded
 
 # ONNX orders the gates of a cell otherwise than PyTorch: which quarter (third) goes where.
@@ -33,9 +34,15 @@ def _layer(op, name, x, weights, has_biases, hidden, states, lengths, attributes
     joined = [op.Concat(*part, axis=0) if len(part) > 1 else part[0] for part in (w, r)]
     bias = (op.Concat(*b, axis=0) if len(b) > 1 else b[0]) if b else None
     own = {k: v for k, v in attributes.items() if not k.startswith("_")}
-    return getattr(op, name)(
-        x, *joined, bias, lengths, *states, hidden_size=hidden, outputs=1 + len(states), **own
-    )
+
+    def whole():
+        return getattr(op, name)(
+            x, *joined, bias, lengths, *states, hidden_size=hidden, outputs=1 + len(states), **own
+        )
+
+    batch = x.shape[1]
+    # onnxruntime ends the process over a batch of nothing, which may be what a mask picked.
+    return whole() if op.some(batch) else unless_empty(op, batch, whole)
 
 
 def _projected(op, x, weights, has_biases, states, there):

@@ -7,7 +7,7 @@ import math
 from hx import case, converter
 from hx.lazy import torch
 
-from ._common import as_result, axes_of, one_axis, scalars_too
+from ._common import as_result, axes_of, is_value, one_axis, scalars_too
 from ._halves import rounded_once
 
 ALONG = [case("float32[n,3]"), case("float32[n,3]", 1), case("float32[n,3]", [0, 1], True)]
@@ -162,14 +162,10 @@ argmin = converter("torch.argmin", cases=ALONG[:2])(_arg("ArgMin"))
 
 def _logical(name):
     def convert(op, input, dim=None, keepdim=False):
-        x = op.cast(input, torch.bool)
-        if op.some(count_of(x, dim)):
-            return op.cast(reduced(op, name, x, dim, keepdim), op.result.dtype)
-        # Of nothing, all are and none is: counted, since onnxruntime refuses to look for one.
-        wanted = op.Not(x) if name == "ReduceMin" else x
-        found = reduced(op, "ReduceSum", op.cast(wanted, torch.int64), dim, keepdim)
-        y = op.Equal(found, 0) if name == "ReduceMin" else op.Greater(found, 0)
-        return op.cast(y, op.result.dtype)
+        # Of bools, onnxruntime takes several times as long, and refuses to reduce none. The most of
+        # no uint8 is 0, and the least is 255.
+        x = op.cast(op.cast(input, torch.bool), torch.uint8)
+        return op.cast(op.cast(reduced(op, name, x, dim, keepdim), torch.bool), op.result.dtype)
 
     return convert
 
@@ -189,6 +185,9 @@ is_any_true = converter("torch._is_any_true", cases=[case("bool[n,3]")])(_logica
 @rounded_once
 def vector_norm(op, x, ord=2, dim=None, keepdim=False, *, dtype=None):
     x = op.cast(x, op.result.dtype)
+    if is_value(ord):
+        op.refuse("which norm is asked for is a tensor that only the graph knows",
+                  "pass a number, or one that follows from weights alone")  # fmt: skip
     if ord in (1, 2):
         return reduced(op, f"ReduceL{int(ord)}", x, dim, keepdim)
     if ord == 0:

@@ -284,7 +284,7 @@ def roll(op, input, shifts, dims=()):
     for shift, axis in zip(shifts, dims):
         axis = one_axis(axis, x.rank)
         size = x.shape[axis]
-        shift = shift % size if type(size) is not int or size else 0
+        shift = shift % (size or 1 if type(size) is int else op.larger(size, 1))
         if type(shift) is int and shift == 0:
             continue
         border = op.sizes([size - shift])

@@ -7,12 +7,20 @@ import torch
 from ..errors import Unsupported
 from ..sizes import dims
 from ..tensors import dtypes
+from ..tensors.values import Value
 
 _INT, _FLOAT = (2, 7), (1, 6)  # numbers of AttributeProto's types: one, and a list of them
 
 
 def no_dims(op: str, name: str, v) -> None:
     for n in v if isinstance(v, (list, tuple)) else (v,):
+        if isinstance(n, Value):
+            raise Unsupported(
+                f"{op} needs {name} as a fixed number, and here it is a tensor that only the graph "
+                "knows",
+                why=f"ONNX takes {name} of {op} as an attribute, written into the file",
+                hint="pass a number, or one that follows from weights alone",
+            )
         if isinstance(n, (dims.Dim, dims.DimFloat)):
             text = n.poly if isinstance(n, dims.Dim) else n.expr
             raise Unsupported(

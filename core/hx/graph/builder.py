@@ -115,6 +115,8 @@ class Builder:
                 if lowered is not NotImplemented:
                     return list(lowered) if isinstance(lowered, (list, tuple)) else [lowered]
             schema = self._check(schema, op, inputs, attributes)
+        if op.startswith("Reduce"):
+            inputs = _counted_from_the_front(inputs)
         values: list[Any] = self._lift(schema, inputs)
         attributes = self._attributes(schema, attributes) if attributes else {}
         if op == "Reshape" and not attributes.get("allowzero"):
@@ -368,6 +370,14 @@ class Builder:
 
 class _Pending:
     pass
+
+
+def _counted_from_the_front(inputs: list) -> list:
+    """What a reduction takes: of no elements, onnxruntime does not see axes that count from behind."""
+    x, *axes = inputs
+    if axes and isinstance(axes[0], (list, tuple)) and isinstance(x, Value) and x.shape is not None:
+        return [x, [a % x.rank if type(a) is int and a < 0 else a for a in axes[0]], *axes[1:]]
+    return inputs
 
 
 def _zero_is_zero(shape: Value) -> bool:

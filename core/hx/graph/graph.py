@@ -9,7 +9,7 @@ import torch
 
 from ..saving.wire import Parts
 from ..tensors.values import Absent, Body, Constant, Node, Value
-from . import batchnorm, doubles, transposed
+from . import batchnorm, doubles, transposed, unjoined
 from .assembly import Assembly
 from .simplify import simpler
 
@@ -157,7 +157,7 @@ def build(
     nodes = merger.merge(nodes, {})
     outputs = [(n, merger.now(v)) for n, v in outputs]
     wanted = [v for _, v in outputs]
-    nodes = doubles.apart(live(nodes, wanted))
+    nodes = unjoined.apart(doubles.apart(live(nodes, wanted)))
     read = list(wanted)
     for node in nodes:
         read += _reads(node)

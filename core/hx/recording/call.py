@@ -38,6 +38,13 @@ class Arguments:
     complex: bool = False  # a complex number, or a tensor of them
     of_array: Any = None  # tensor -> Value, for one that the model does not have
 
+    def number(self, value: Value) -> Any:
+        """What came as a tensor with one number in it that no input changes; None for another."""
+        for tensor, of in zip(self.tensors, self.values):
+            if of is value and of.fixed and tensor.numel() == 1 and not tensor.is_meta:
+                return tensor.item()
+        return None
+
     def size(self, number: Value) -> Any:
         """What came as a tensor with one number in it, as a size; None where it was none of these."""
         for tensor, value in zip(self.tensors, self.values):

@@ -122,10 +122,8 @@ class Choices:
     def fit(self, choice: Registration, given: Arguments) -> tuple[tuple, dict]:
         """The arguments as the converter's signature spells them."""
         args, kwargs = given.args, given.kwargs
-        for value in given.values:
-            if not value.shape and not value.dtype.is_floating_point:
-                args, kwargs = _with_sizes(choice.target, given)
-                break
+        if not all(value.shape for value in given.values):
+            args, kwargs = _with_numbers(choice.target, given)
         form = _form(choice.function)
         if len(args) > 1 or (args and form.packs_at == 0):
             at = _packs_at(choice.target)
@@ -214,37 +212,51 @@ class _Form:
 _form = functools.lru_cache(maxsize=None)(_Form)
 
 
-def _with_sizes(text: str, given: Arguments) -> tuple[tuple, dict]:
-    """The arguments with a size in place of each tensor that stands where torch takes a number."""
-    at, whole = _packs_at(text), _whole(text)
+def _with_numbers(text: str, given: Arguments) -> tuple[tuple, dict]:
+    """The arguments with a number in place of each tensor that stands where torch takes a number.
 
-    def plain(x: Any) -> Any:
+    One that only the graph knows becomes a size, where whole numbers are taken, and else stays.
+    """
+    at, whole, numbers = _packs_at(text), _takes(text, _WHOLE), _takes(text, _NUMBERS)
+
+    def plain(x: Any, is_size: bool) -> Any:
         if isinstance(x, (list, tuple)):
-            return type(x)(map(plain, x)) if any(isinstance(n, Value) for n in x) else x
-        found = given.size(x) if isinstance(x, Value) and not x.shape else None
+            several = any(isinstance(n, Value) for n in x)
+            return type(x)([plain(n, is_size) for n in x]) if several else x
+        if not isinstance(x, Value) or x.shape:
+            return x
+        found = given.number(x)
+        if found is None and is_size and not x.dtype.is_floating_point:
+            found = given.size(x)
         return x if found is None else found
 
     # A list of numbers may be what a tensor may be as well: sum(x), with x one number.
     packed = range(at if at in whole else len(given.args), len(given.args))
-    args = tuple(plain(x) if i in whole or i in packed else x for i, x in enumerate(given.args))
-    return args, {k: plain(x) if k in whole else x for k, x in given.kwargs.items()}
+    args = [
+        plain(x, i in whole or i in packed) if i in numbers or i in packed else x
+        for i, x in enumerate(given.args)
+    ]
+    return tuple(args), {
+        k: plain(x, k in whole) if k in numbers else x for k, x in given.kwargs.items()
+    }
 
 
 @functools.cache
-def _whole(text: str) -> frozenset[int | str]:
-    """Positions and names of the parameters that are whole numbers, or lists of them, and no else."""
-    whole: set[int | str] = set()
+def _takes(text: str, kinds: frozenset[str]) -> frozenset[int | str]:
+    """Positions and names of the parameters that are of some kinds, and of no other ones."""
+    those: set[int | str] = set()
     other: set[int | str] = set()
     for overload in _overloads(text):
         for i, argument in enumerate(overload._schema.arguments):
             kind = str(argument.type).removeprefix("Optional[").removesuffix("]")
-            (whole if kind in _WHOLE else other).add(argument.name)
+            (those if kind in kinds else other).add(argument.name)
             if not argument.kwarg_only:
-                (whole if kind in _WHOLE else other).add(i)
-    return frozenset(whole - other)
+                (those if kind in kinds else other).add(i)
+    return frozenset(those - other)
 
 
-_WHOLE = {"int", "SymInt", "List[int", "List[int]", "List[SymInt", "List[SymInt]"}
+_WHOLE = frozenset({"int", "SymInt", "List[int", "List[int]", "List[SymInt", "List[SymInt]"})
+_NUMBERS = _WHOLE | {"float", "number", "bool", "List[float", "List[float]"}
 
 
 @functools.cache

@@ -45,18 +45,23 @@ def scanned(
     steps = (parts[0].shape or ())[axis]
     with call.engine():
         check_carried(call, states, ends)
-        places = [min(axis, v.rank) for v in outs if v is not None]
+        kept = [v for v in outs if v is not None]
         attributes: dict[str, Any] = {"num_scan_inputs": len(xs)}
-        if axis:
-            attributes["scan_input_axes"] = [axis] * len(xs)
-            attributes["scan_output_axes"] = places
         if reverse:
             attributes["scan_input_directions"] = [1] * len(xs)
-            attributes["scan_output_directions"] = [1] * len(places)
-        made = iter(call.builder.emit(
-            "Scan", [*states, *parts], {"body": part.body(inputs), **attributes},
-            len(states) + len(places),
-        ))  # fmt: skip
+            attributes["scan_output_directions"] = [1] * len(kept)
+        # Along the first axis: along another one, onnxruntime ends the process where some axis
+        # has no elements.
+        turned = [_moved(call, v, v.rank, axis, 0) for v in parts]
+        found = call.builder.emit(
+            "Scan", [*states, *turned], {"body": part.body(inputs), **attributes},
+            len(states) + len(kept),
+        )  # fmt: skip
+        stacked = [
+            _moved(call, v, 1 + out.rank, 0, min(axis, out.rank))
+            for v, out in zip(found[len(states) :], kept)
+        ]
+        made = iter([*found[: len(states)], *stacked])
 
     def run() -> list[Any]:
         carry, rows = [t.detach().clone() for t in init], []
@@ -86,6 +91,15 @@ def scanned(
             result.append(call.bind(tensor, next(made), sizes))
     call.done()
     return result
+
+
+def _moved(call: Higher, value: Value, rank: int, source: int, place: int) -> Value:
+    """The value, with one of its axes at another place."""
+    if source == place:
+        return value
+    order = [a for a in range(rank) if a != source]
+    order.insert(place, source)
+    return call.builder.emit("Transpose", [value], {"perm": order})[0]
 
 
 def scan(recording: Recording, original, args, kwargs):

@@ -1,0 +1,35 @@
+"""A transposed matrix beside a vector: onnxruntime's fast way for the two is wrong."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import hx
+
+V = torch.randn(5)
+
+
+@pytest.mark.parametrize(
+    "function, x",
+    [
+        (lambda x, v: x.T @ v, torch.randn(5, 3)),
+        (lambda x, v: x.mT @ v, torch.randn(2, 5, 3)),
+        (lambda x, v: x.transpose(0, 1) @ v, torch.randn(2, 4, 5)),
+        (lambda x, v: (x.T * 0.3) @ v, torch.randn(5, 3)),
+        (lambda x, v: torch.mv(x.T, v), torch.randn(5, 3)),
+        (lambda x, v: torch.addmv(v[:3], x.T, v), torch.randn(5, 3)),
+        (lambda x, v: x.T.double() @ v.double(), torch.randn(5, 3)),
+        (lambda x, v: v @ x.T, torch.randn(3, 5)),
+        (lambda x, v: torch.cond(v.sum() > 0, lambda x, v: x.T @ v, lambda x, v: x.T @ -v, (x, v)),
+         torch.randn(5, 3)),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("dynamic", [None, [0]])
+def test_a_transposed_matrix_beside_a_vector(function, x, dynamic):
+    if dynamic and x.shape[0] != 5:
+        dynamic = None
+    dynamic = dynamic and {"x": {0: "n"}, "v": {0: "n"}}
+    program = hx.export(function, (x, V), dynamic=dynamic)
+    x, v = torch.randn_like(x), torch.randn(5)
+    torch.testing.assert_close(program.run(x, v), function(x, v))
