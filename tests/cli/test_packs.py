@@ -22,7 +22,7 @@ def hx_reference_kernels(): return [ReferenceKernel("com.acme", "Foo", kernel)]
 CONTAINER = """
 import sys
 from hx import Container
-def hx_containers(): return [Container("models.Held", lambda held: sys.exit(0), None)]
+def hx_containers(): return [Container("models.Held", lambda held: sys.exit(0), lambda parts, context: parts)]
 """
 HELD = """
 class Held:
