@@ -262,15 +262,18 @@ def _floats(
     import torch
 
     finite = old.isfinite()
-    known = old[finite]
+    known = old if finite.all() else old[finite]
     if known.numel() == 0:
         return old.clone()
     low, high = (known.min().item(), known.max().item()) if bounds is None else bounds
     if bounds is None and low == high and finite.all():
         return _from_constant(old, low, mask, rng)
-    if bounds is None and old.numel() > 2 and old.dim() and len(old.unique()) == 2:
-        top, bottom = old.max(), old.min()  # two values only: a mask, whatever it hides with
-        return torch.where(_mask(old == top, rng), top, bottom)
+    if bounds is None and old.numel() > 2 and old.dim():
+        top, bottom = old.max(), old.min()
+        at_top = old == top
+        if bool((at_top | (old == bottom)).all()) and not at_top.all():
+            # Two values only: a mask, whatever it hides with.
+            return torch.where(_mask(at_top, rng), top, bottom)
     columns = old.shape[-1] if old.dim() > 1 else 1
     if bounds is None and old.dim() == 2 and 1 < columns <= FEW and finite.all() and len(old) > 1:
         drawn = [_drawn(old[:, i], None, rng) for i in range(columns)]
@@ -278,7 +281,7 @@ def _floats(
         # Of rows that rise the columns' ranges do, too: sorted, each column stays in its own.
         return _sorted(new) if _rising(old) else _ordered(old, new)
     new = _drawn(old, bounds, rng)
-    return torch.where(finite, new, old)
+    return new if known is old else torch.where(finite, new, old)
 
 
 def _drawn(
@@ -287,18 +290,24 @@ def _drawn(
     """Normal around the recorded mean, folded back into the recorded range."""
     import torch
 
-    known = old[old.isfinite()]
+    finite = old.isfinite()
+    known = old if finite.all() else old[finite]
     low, high = bounds if bounds is not None else (known.min().item(), known.max().item())
     if low == high:
         return old.clone()
-    if max(abs(low), abs(high)) < 2**53 and bool((known == known.round()).all()):
+    if max(abs(low), abs(high)) < 2**53 and _all_whole(known):
         return torch.randint(int(low), int(high) + 1, old.shape, generator=rng).to(old.dtype)
     spread = known.std().item() if known.numel() > 1 else (high - low) / 4
-    new = torch.randn(old.shape, generator=rng, dtype=old.dtype) * spread + known.mean().item()
+    new = torch.randn(old.shape, generator=rng, dtype=old.dtype)
     width = high - low
-    new = (new - low).remainder(2 * width)
-    new = low + torch.where(new > width, 2 * width - new, new)
+    new.mul_(spread).add_(known.mean().item() - low).remainder_(2 * width)
+    new.sub_(width).abs_().neg_().add_(width).add_(low)  # what is beyond comes back
     return _sorted(new) if _rising(old) else new
+
+
+def _all_whole(known: torch.Tensor) -> bool:
+    """A look at a few tells, as a rule."""
+    return all(bool((some == some.round()).all()) for some in (known.reshape(-1)[:FEW], known))
 
 
 def _rising(old: torch.Tensor, axis: int = -1) -> bool:
