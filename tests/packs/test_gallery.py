@@ -264,7 +264,7 @@ def test_a_second_model_source_of_one_name_is_said(shell):
     assert "'torchvision' is given by hx[standard] and second-source[main]" in done.stderr
     assert "--no-pack second-source[main]" in done.stderr
     alone = shell.run(*words, "--no-pack", "hx")
-    assert "'torchvision:resnet18' is a NoneType" in alone.stderr
+    assert "'torchvision:resnet18' is None" in alone.stderr
 
 
 def only(name: str) -> list[str]:
