@@ -21,8 +21,6 @@ V = torch.randn(5)
         (lambda x, v: torch.addmv(v[:3], x.T, v), torch.randn(5, 3)),
         (lambda x, v: x.T.double() @ v.double(), torch.randn(5, 3)),
         (lambda x, v: v @ x.T, torch.randn(3, 5)),
-        (lambda x, v: torch.cond(v.sum() > 0, lambda x, v: x.T @ v, lambda x, v: x.T @ -v, (x, v)),
-         torch.randn(5, 3)),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("dynamic", [None, [0]])
@@ -33,3 +31,13 @@ def test_a_transposed_matrix_beside_a_vector(function, x, dynamic):
     program = hx.export(function, (x, V), dynamic=dynamic)
     x, v = torch.randn_like(x), torch.randn(5)
     torch.testing.assert_close(program.run(x, v), function(x, v))
+
+
+def test_a_transposed_matrix_beside_a_vector_in_a_branch():
+    def function(x, v):
+        return torch.cond(v.sum() > 0, lambda x, v: x.T @ v, lambda x, v: x.T @ -v, (x, v))
+
+    program = hx.export(function, (torch.randn(5, 3), V))
+    x, v = torch.randn(5, 3), torch.rand(5)
+    for v in (v, -v):
+        torch.testing.assert_close(program.run(x, v), x.T @ v.abs())
