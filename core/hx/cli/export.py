@@ -226,7 +226,7 @@ def failure_reported(paths: list[Path], spec: str, opset: int) -> Iterator[None]
     """Reports an export that fails, however far it came: no report of an earlier one stays."""
     try:
         yield
-    except Exception as problem:
+    except Exception as problem:  # whatever it is: it is reported, and raised again
         if paths:
             from hx.cli.border import in_words
             from hx.cli.output import warn

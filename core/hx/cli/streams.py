@@ -33,7 +33,7 @@ class _Data(io.TextIOWrapper):
     """Line by line, so that data and what is said about it stay in order in one terminal."""
 
     def __init__(self, descriptor: int, encoding: str) -> None:
-        raw = open(descriptor, "wb")  # noqa: SIM115
+        raw = open(descriptor, "wb")  # noqa: SIM115  # closed with the stream that it becomes
         super().__init__(raw, encoding, "hx.near", line_buffering=True)
         self.lost: Unheard | None = None
 
@@ -68,16 +68,13 @@ _parted: _Parted | None = None
 def part() -> None:
     """From here on to the end of the process; see `joined` for what goes on after a command."""
     global _parted
-    for number in (
-        0,
-        1,
-        2,
-    ):  # else the next file that is opened is taken for the one that is closed
+    # Else the next file that is opened is taken for the one that is closed.
+    for number in (0, 1, 2):
         _be_open(number)
     codecs.register_error("hx.near", _near)
     before = (sys.stdout, sys.stderr)
     if sys.stderr is None:
-        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  # for the process
     elif isinstance(sys.stderr, io.TextIOWrapper) and sys.stderr is sys.__stderr__:
         sys.stderr.reconfigure(errors="hx.near")
     if sys.stdout is not None:

@@ -194,7 +194,7 @@ def _called_again(captured: Capture, tensors: dict[str, torch.Tensor], proof: Pr
         other = inside(without_weights(captured.prepared), lambda _: inside(guard, twice))
     except HxError:
         raise
-    except Exception as e:  # the model's own
+    except Exception as e:  # the model's own, which may raise anything, and is told
         return [f"called again, the model fails: {type(e).__name__}: {e}"]
     if not other:
         return []

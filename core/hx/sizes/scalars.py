@@ -35,9 +35,9 @@ class Scalar:
 
         kind = numpy.dtype(dtype)
         if kind.kind in "iu":
-            return math.trunc(self)  # type: ignore[arg-type]
+            return math.trunc(self)  # type: ignore[arg-type]  # Dim and DimFloat can
         if kind == numpy.float64:
-            return self * 1.0  # type: ignore[operator]
+            return self * 1.0  # type: ignore[operator]  # likewise
         dims.leaving("numpy", f"({dims.spelled(self)}).astype({kind})")
         return kind.type(dims.plain(self))
 
