@@ -38,6 +38,11 @@ class Container:
     unflatten: Callable[[Mapping[str, Any], Any], Any]
     pack: str = ""
 
+    @property
+    def subject(self) -> str:
+        """What it is for, as `--use SUBJECT=PACK` names it."""
+        return self.type
+
 
 @dataclass(frozen=True)
 class ReferenceKernel:
@@ -47,6 +52,11 @@ class ReferenceKernel:
     op_type: str
     run: Callable[..., Any]
     pack: str = ""
+
+    @property
+    def subject(self) -> str:
+        """What it is for, as `--use SUBJECT=PACK` names it."""
+        return f"{self.domain}::{self.op_type}"
 
 
 @dataclass(frozen=True)

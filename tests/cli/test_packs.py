@@ -63,3 +63,32 @@ def test_a_container_that_exits_is_told_as_the_packs(shell, installed, folder):
     done = shell("export", "models.py:holding", "-o", "m.onnx")
     assert done.code == 1, done.told
     assert "the container of models.Held (hx-acme[main]): flatten raised sys.exit(0)" in done.err
+
+
+CHAIN = """
+from hx import Container, ReferenceKernel, converter
+def kernel(x): return x * (x > 0) * x.dtype.type({factor})
+@converter("torch.Tensor.relu", priority={priority}, overrides="hx")
+def relu(op, self): return op("com.acme", "Positive", self)
+def hx_converters(): return [relu]
+def hx_reference_kernels(): return [ReferenceKernel("com.acme", "Positive", kernel)]
+def hx_containers(): return [Container("models.Held", lambda h: ({{"x": h.x}}, 0), lambda p, c: type("Held", (), p))]
+"""
+
+
+def test_of_two_packs_with_one_kernel_or_container_none_is_taken_in_silence(
+    shell, installed, folder
+):
+    installed("hx-acme", CHAIN.format(factor=1, priority=1))
+    installed("hx-zeta", CHAIN.format(factor=3, priority=2))
+    with (folder / "models.py").open("a") as models:
+        models.write(HELD)
+    done = shell(*EXPORT)
+    assert done.code == 3 and "hx-acme and hx-zeta, and neither comes first" in done.err, done.told
+    assert "reference kernel of com.acme::Positive" in done.err
+    assert "--use com.acme::Positive=hx-acme or --use com.acme::Positive=hx-zeta" in done.err
+    for chosen, code in ("hx-acme", 0), ("hx-zeta", 4):
+        done = shell(*EXPORT, "--use", f"com.acme::Positive={chosen}")
+        assert done.code == code, done.told
+    done = shell("export", "models.py:holding", "-o", "held.onnx")
+    assert done.code == 3 and "the container of models.Held is given by" in done.err, done.told

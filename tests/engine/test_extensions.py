@@ -103,7 +103,9 @@ PYBIND11_MODULE(NAME, m) {
 CPP_MODELS = """
 import torch
 import hx_test_extension as ext
+from hx_test_extension import blob, filled
 
+TABLE = {"filled": filled}
 
 class Filled(torch.nn.Module):
     def forward(self, x):
@@ -136,6 +138,28 @@ class Scaled(torch.nn.Module):
 class Total(torch.nn.Module):
     def forward(self, x):
         return x * ext.total(x)  # called
+
+
+class Named(torch.nn.Module):
+    def forward(self, x):
+        return torch.relu(filled(x * 2))
+
+
+class Kept(torch.nn.Module):
+    table = {"filled": ext.filled}
+
+    def __init__(self):
+        super().__init__()
+        self.filled, self.ways = ext.filled, {"blob": ext.blob}
+
+    def forward(self, x):
+        return TABLE["filled"](x) + self.filled(x) + self.ways["blob"](x) + ext.filled(x)
+
+
+class Both(torch.nn.Module):
+    def forward(self, x):
+        y = ext.filled(x)  # called
+        return torch.relu(y) + blob(y)
 
 
 class Rows(torch.nn.Module):
@@ -252,12 +276,12 @@ def test_the_function_around_a_library_can_be_converted(by_ctypes):
 @pytest.mark.parametrize("name", ["Filled", "Returned", "Blob", "BlobReturned"])
 def test_tensors_of_an_extension_stop_the_export(by_pybind, tmp_path, name, verify):
     model = getattr(by_pybind, name)()
-    message = refusal(model, tmp_path / "m.onnx", hx.Unaccounted, verify=verify)
+    message = refusal(model, tmp_path / "m.onnx", hx.MissingConverters, verify=verify)
     function = "ext.blob" if "Blob" in name else "ext.filled"
-    assert f"where: {line_called(by_pybind, name)}" in message
-    assert f"{function} at {line_called(by_pybind, name)} is compiled code" in message
     target = function.replace("ext", "hx_test_extension")
-    assert f"hint:  give it a converter: hx packs new my-pack --target {target}" in message
+    assert f"{target} ({function} is compiled code): 1 call" in message
+    assert line_called(by_pybind, name) in message
+    assert f"hx packs new my-pack --target {target}" in message
 
 
 @pytest.mark.parametrize("name", ["Scaled", "Total"])
@@ -292,9 +316,23 @@ def test_functions_of_an_extension_can_be_converted(by_pybind):
 
     packs = hx.Registry.installed()
     packs.add(twice)
-    for name in ("Filled", "Blob"):
-        program = hx.export(getattr(by_pybind, name)(), torch.randn(2, 3), packs=packs)
+    for name in ("Filled", "Blob", "Named", "Kept"):
+        model = getattr(by_pybind, name)()
+        before = [dict(vars(by_pybind)), dict(by_pybind.TABLE), dict(vars(model).get("ways", {}))]
+        program = hx.export(model, torch.randn(2, 3), packs=packs, dynamic={"x": [0]})
         assert program.proof.ok and not program.report.notes
+        after = [dict(vars(by_pybind)), by_pybind.TABLE, vars(model).get("ways", {})]
+        assert all(a[key] is b[key] for a, b in zip(before, after) for key in a)
+
+
+def test_all_functions_of_an_extension_are_missing_at_once(by_pybind):
+    scanned = hx.scan(by_pybind.Both(), torch.randn(2, 3))
+    missing = [each.target for each in scanned.missing]
+    assert set(missing) == {"hx_test_extension.filled", "hx_test_extension.blob"}
+    with pytest.raises(hx.MissingConverters) as caught:
+        hx.export(by_pybind.Both(), torch.randn(2, 3))
+    assert line_called(by_pybind, "Both") in str(caught.value)
+    assert "--target hx_test_extension.filled" in str(caught.value)
 
 
 def test_an_operator_of_torch_library_is_missing_until_somebody_converts_it(tmp_path):

@@ -191,3 +191,100 @@ def test_a_graph_without_custom_operators_runs_in_onnxruntime_whatever_kernels_t
     assert program.proof.runtime.startswith("onnxruntime")
     program = hx.export(Model(grove.positive), torch.randn(3, 4), packs=packs(positive))
     assert "reference" in program.proof.runtime
+
+
+def test_sizes_that_a_converter_returns_stay_sizes(grove):
+    """A number beside a tensor is a size like any other, and one that is wrong is told."""
+    exec("def counted(x):\n    return guarded(x), {'rows': x.shape[0], 'all': (x.shape[0], 1)}",
+         grove.__dict__)  # fmt: skip
+
+    @converter("grove.counted")
+    def counted(op, x):
+        return op.Relu(x), {"rows": x.shape[0], "all": (x.shape[0], 1)}
+
+    def body(x):
+        y, told = grove.counted(x)
+        return y.reshape(told["rows"], 1, -1) / told["all"][0]
+
+    def asked(of):
+        return hx.export(Model(body), torch.randn(3, 4), dynamic={"x_0": {0: "n"}}, packs=packs(of))
+
+    program = asked(counted)
+    assert program.proof.ok and not program.report.escapes
+    x = torch.randn(7, 4)
+    torch.testing.assert_close(program.run(x), Model(body)(x))
+
+    @converter("grove.counted")
+    def miscounted(op, x):
+        return op.Relu(x), {"rows": x.shape[0] + 1, "all": (x.shape[0], 1)}
+
+    with pytest.raises(hx.ConverterError, match="returned 4, where the target returned 3"):
+        asked(miscounted)
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda op, x: op("Max", x), "names no operator"),
+        (lambda op, x: op("grove", "Max", x, table={"a": 1}), "attribute table is a dict"),
+        (lambda op, x: op("grove", "Max", x, of=object()), "attribute of is an object"),
+    ],
+    ids=["no domain", "a dict", "an object"],
+)
+def test_what_cannot_be_a_node_is_told_at_the_converters_line(grove, call, told):
+    wrong = converter("grove.positive")(call)
+    with pytest.raises(hx.HxError, match=told) as caught:
+        hx.export(Model(grove.positive), torch.randn(4), packs=packs(wrong))
+    assert f"{__file__}:{call.__code__.co_firstlineno}" in str(caught.value)
+
+
+def test_a_domain_may_be_spelled_before_the_name(grove):
+    """As `g.op("grove::Max", x)` has it."""
+
+    @converter("grove.positive")
+    def spelled(op, x):
+        kinds = [(x.dtype, ("found",)), (torch.int64, ("found",))]
+        return op("grove::Max", x, version=3, results=kinds)
+
+    program = hx.export(Model(grove.positive), torch.randn(2, 4), packs=packs(spelled))
+    assert program.proof.ok and program.model.opset_imports["grove"] == 3
+
+
+def test_objects_that_are_called_are_targets_and_others_of_their_class_are_not(grove):
+    exec("class Blur:\n    def __init__(self, by): self.by = by\n"
+         "    def __call__(self, x): return x * self.by\nblur, other = Blur(3.0), Blur(5.0)",
+         grove.__dict__)  # fmt: skip
+    blur = converter("grove.blur")(lambda op, x: op.Mul(op.Identity(x), 3.0))
+    program = hx.export(
+        Model(lambda x: grove.blur(x) + grove.other(x)), torch.randn(2, 4), packs=packs(blur)
+    )
+    assert program.proof.ok and program.report.converters["grove.blur"] == 1
+
+
+def test_beside_a_kernel_of_python_the_operators_of_onnx_are_onnxruntimes(grove):
+    """onnx's own evaluator computes some of them otherwise than the standard says."""
+
+    class Beside(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm = nn.BatchNorm2d(4)
+            self.up = nn.ConvTranspose2d(4, 4, 3, stride=2, output_padding=1, groups=2)
+            with torch.no_grad():
+                self.norm.running_mean.uniform_(-1, 1)
+                self.norm.running_var.uniform_(1, 3)
+
+        def forward(self, x):
+            y = self.up(self.norm(x.relu()))
+            y = nn.functional.interpolate(y, scale_factor=1.5, mode="bicubic")
+            found, at = grove.positive(y)
+            return found * 2, at, y.sum(1), torch.where(y.mean() > 0, y + found.sum(), y)
+
+    program = hx.export(
+        Beside().eval(),
+        torch.randn(2, 4, 5, 6),
+        dynamic={"x": {0: "n", 3: "w"}},
+        opset=13,
+        packs=packs(positive),
+    )
+    assert program.proof.ok
+    assert "onnxruntime" in program.proof.runtime and "grove::Max" in program.proof.runtime

@@ -147,13 +147,13 @@ def test_parameters_in_a_function_and_gradients_that_are_on(acme):
 # Converters.
 
 
-@pytest.mark.parametrize("target", ["acmefn.Plain", "acmefn.Plain.apply"])
+@pytest.mark.parametrize("target", ["acmefn.Plain", "acmefn.Plain.apply", "acmefn.plain"])
 def test_a_converter_of_a_function_class(acme, target):
     def plain(op, x, k):
         return op.Mul(op.Max(x, 0.0), k)
 
+    acme.plain = acme.Plain.apply  # as repositories keep it
     mine = converter(target)(plain)
-    acme.plain = acme.Plain.apply
     for call in (lambda x: acme.Plain.apply(x, 2.0), lambda x: acme.plain(x, 2.0)):
         program = asked(Plain(call), torch.randn(2, 3), mine)
         assert program.ops == ["Max", "Mul"]
@@ -277,6 +277,36 @@ def test_a_registered_custom_symbolic_is_honoured(library, parsed):
     finally:
         for version in (9, 17):
             torch.onnx.unregister_custom_op_symbolic("hxold::swirl", version)
+
+
+def test_a_registered_symbolic_gets_all_that_the_schema_has_at_the_opset_of_the_export(library):
+    """As PyTorch hands it over: by position, with the defaults, and the opset in its globals."""
+    from torch.onnx._internal.torchscript_exporter._globals import GLOBALS
+
+    heard = []
+
+    def swirl(g, x, k, axes, mode):
+        heard.append((mode, GLOBALS.export_onnx_opset_version))
+        return g.op("old::Swirl", x, k_f=k, axes_i=axes, mode_s=mode)
+
+    before = GLOBALS.export_onnx_opset_version
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.register_custom_op_symbolic("hxold::swirl", swirl, 9)
+    try:
+        for opset in (13, 23):
+            calls = (
+                lambda x: torch.ops.hxold.swirl(x, 0.5, [0, 1]),
+                lambda x: torch.ops.hxold.swirl(x, axes=[0, 1], k=0.5, mode="b"),
+            )
+            for call, mode in zip(calls, "ab"):
+                program = asked(Plain(call), torch.randn(2, 3), verify=False, opset=opset)
+                [node] = program.model.graph
+                assert node.attributes["mode"].as_string() == mode
+                assert heard.pop() == (mode, opset)
+    finally:
+        torch.onnx.unregister_custom_op_symbolic("hxold::swirl", 9)
+    assert before == GLOBALS.export_onnx_opset_version
 
 
 def test_contexts_are_as_in_pytorch():

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import enum
+from typing import Any
+
 import torch
 
-from ..errors import Unsupported
+from ..errors import BuilderError, Unsupported
 from ..sizes import dims
 from ..tensors import dtypes
-from ..tensors.values import Value
+from ..tensors.values import Body, Value
+from ..words import a
 
 _INT, _FLOAT = (2, 7), (1, 6)  # numbers of AttributeProto's types: one, and a list of them
 
@@ -42,12 +46,22 @@ def coerced(kind: int, v):
     return v if isinstance(v, str) else v.decode() if isinstance(v, bytes) else str(v)
 
 
-def plain_attribute(v):
+def plain_attribute(op: str, name: str, v: Any) -> Any:
+    """What an attribute of an operator that ONNX does not know is written as."""
     if isinstance(v, torch.dtype):
         return dtypes.NUMBER[v]
     if isinstance(v, bool):
         return int(v)
+    if type(v).__module__ == "numpy":
+        return plain_attribute(op, name, v.tolist())
     if isinstance(v, (list, tuple)):
-        return [plain_attribute(n) for n in v]
-    no_dims("a custom operator", "an attribute", v)
+        return [plain_attribute(op, name, n) for n in v]
+    no_dims(op, name, v)
+    if isinstance(v, enum.Enum) and isinstance(v.value, (int, float, str)):
+        return v.value
+    if not isinstance(v, (int, float, str, bytes, torch.Tensor, Body)):
+        raise BuilderError(
+            f"{op}: the attribute {name} is {a(v)}, which ONNX has no attributes of",
+            hint="an attribute is a number, a string, a list of these, a tensor or a body",
+        )
     return v

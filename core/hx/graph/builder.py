@@ -224,7 +224,7 @@ class Builder:
             varies = any(v is not None and v.dynamic for v in values)
             for o in outputs:
                 o.dynamic = varies
-        plain = {k: plain_attribute(v) for k, v in attributes.items() if v is not None}
+        plain = {k: plain_attribute(op, k, v) for k, v in attributes.items() if v is not None}
         self._add(Node(op, domain, values, outputs, plain, self.origin))
         return outputs
 

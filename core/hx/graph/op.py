@@ -9,11 +9,11 @@ from __future__ import annotations
 from builtins import len  # its own: `world` hooks those of the model
 from collections.abc import Sequence
 from operator import eq
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..errors import Unsupported
+from ..errors import BuilderError, Unsupported
 from ..recording.call import Instead
 from ..sizes import dims, shapes
 from ..tensors import dtypes, pairs, sparse
@@ -82,7 +82,7 @@ class Op:
     def __call__(
         self,
         domain: str,
-        name: str,
+        name: Any = None,
         /,
         *inputs,
         outputs: int | None = None,
@@ -90,6 +90,7 @@ class Op:
         results: Sequence[tuple] | None = None,
         **attributes,
     ):
+        domain, name, inputs = _named(domain, name, inputs)
         if version is not None:
             self._builder.custom_domain(domain, version)
         values = self._builder.emit(name, list(inputs), attributes, outputs, domain, results)
@@ -243,3 +244,16 @@ class Op:
 
     def refuse(self, why: str, hint: str = "") -> None:
         raise Unsupported(why, hint=hint)
+
+
+def _named(domain: Any, name: Any, inputs: tuple) -> tuple[str, str, tuple]:
+    """Domain, name and inputs of `op("com.acme", "Spline", x)`, or `op("com.acme::Spline", x)`."""
+    if isinstance(domain, str) and "::" in domain:
+        inputs = inputs if name is None and not inputs else (name, *inputs)
+        domain, _, name = domain.partition("::")
+    if not (isinstance(domain, str) and isinstance(name, str) and domain and name):
+        raise BuilderError(
+            f"op({domain!r}, {name!r}) names no operator",
+            hint='write its domain and its name: op("com.acme", "Spline", x)',
+        )
+    return domain, name, inputs

@@ -333,11 +333,11 @@ def judge(pack: Pack) -> Pack:
     return replace(pack, status="failed", error=errors[0].message, **empty)
 
 
-def unknown_pack(name: str, packs: Iterable[Pack], context: str) -> PackError:
+def unknown_pack(name: str, packs: Iterable[Pack], context: str = "") -> PackError:
     """The error for a pack that somebody named and that is not installed."""
     known = sorted({pack.distribution for pack in packs})
     near = difflib.get_close_matches(plain(name), [plain(each) for each in known], 1)
     return PackError(
-        f"{context}: no pack {name!r} is installed",
+        f"{context}{': ' if context else ''}no pack {name!r} is installed",
         hint=f"did you mean {near[0]}?" if near else f"installed are {', '.join(known) or 'none'}",
     )

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+import functools
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 from hx.config import Settings, standing
 from hx.contributions import Container, GraphPass, ModelSource, ReferenceKernel
@@ -29,6 +30,8 @@ from hx.packs.requirements import unmet
 from hx.registration import Registration, registrations
 
 LOCAL = "local"
+
+_Given = TypeVar("_Given", Container, ReferenceKernel)
 
 
 @dataclass(frozen=True)
@@ -142,11 +145,21 @@ class Registry:
 
     @property
     def containers(self) -> list[Container]:
-        return [each for pack in self.packs for each in pack.containers]
+        """One for each class; of a tie, one that says so to who meets the class."""
+        given = [each for pack in self.packs for each in pack.containers]
+        return [
+            first if tie is None else replace(first, flatten=tie, unflatten=tie)
+            for first, tie in self._settled(given, "container of")
+        ]
 
     @property
     def kernels(self) -> list[ReferenceKernel]:
-        return [each for pack in self.packs for each in pack.kernels]
+        """One for each operator; of a tie, one that says so to who runs the operator."""
+        given = [each for pack in self.packs for each in pack.kernels]
+        return [
+            first if tie is None else replace(first, run=tie)
+            for first, tie in self._settled(given, "reference kernel of")
+        ]
 
     @property
     def passes(self) -> list[GraphPass]:
@@ -156,7 +169,7 @@ class Registry:
         """The packs that people mean by `name`: all of a distribution, or one by its own name."""
         found = [pack for pack in self.packs if pack.answers_to(name)]
         if not found:
-            raise finder.unknown_pack(name, self.packs, "hx")
+            raise finder.unknown_pack(name, self.packs)
         return found
 
     def pack(self, name: str) -> Pack:
@@ -309,9 +322,9 @@ class Registry:
         )
         return next(named, None) or next(meant, None)
 
-    def _from(self, registration: Registration, name: str) -> bool:
-        return plain(name) == plain(registration.pack) or any(
-            pack.key == registration.pack and pack.answers_to(name) for pack in self.packs
+    def _from(self, given: Registration | Container | ReferenceKernel, name: str) -> bool:
+        return plain(name) == plain(given.pack) or any(
+            pack.key == given.pack and pack.answers_to(name) for pack in self.packs
         )
 
     def _tie(self, target: str, level: list[Registration]) -> PackError:
@@ -338,6 +351,26 @@ class Registry:
                     if sum(each.answers_to(name) for each in self.packs) == 1:
                         return name
         return key
+
+    def _settled(self, given: Sequence[_Given], what: str) -> Iterator[tuple[_Given, Any]]:
+        """The first of those that are for one thing, and what raises if none is to be preferred."""
+        alike: dict[str, list[_Given]] = {}
+        for each in given:
+            alike.setdefault(each.subject, []).append(each)
+        for subject, several in alike.items():
+            chosen = self.use.get(subject)
+            several = [x for x in several if chosen and self._from(x, chosen)] or several
+            packs = list(dict.fromkeys(self.label(each.pack) for each in several))
+            if len(several) == 1:
+                yield several[0], None
+                continue
+            problem = PackError(
+                f"the {what} {subject} is given by {' and '.join(packs)}, and neither comes first",
+                hint="say which: " + " or ".join(f"--use {subject}={name}" for name in packs)
+                if len(packs) > 1
+                else "the pack gives it more than once: keep one of them",
+            )
+            yield several[0], functools.partial(_raise, problem)
 
     # --- what the user asked for ---
 
@@ -384,6 +417,9 @@ class Registry:
             if pack.status != "ok":
                 raise PackError(f"--use {target}={name}: the pack is {pack.status}: {pack.error}")
             known = {each.target for each in pack.registrations}
+            given: list[Container | ReferenceKernel] = [*pack.containers, *pack.kernels]
+            if target in {each.subject for each in given}:
+                continue
             if not any(
                 fnmatchcase(text, p) for text in known for p in (target, f"{target}.forward")
             ):
@@ -413,6 +449,10 @@ def _why_not(registration: Registration, opset: int) -> str:
 
 def _overrides(one: Registration, other: Registration, registry: Registry) -> bool:
     return any(registry._from(other, name) for name in one.overrides)
+
+
+def _raise(problem: PackError, *args: Any, **kwargs: Any) -> Any:
+    raise problem
 
 
 def _distinct(candidates: Iterable[Registration]) -> list[Registration]:

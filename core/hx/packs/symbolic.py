@@ -13,10 +13,13 @@ converter that a pack or the user registered for the same thing comes first.
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import inspect
 import re
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -36,7 +39,7 @@ def of_function(cls: type) -> Registration | None:
     symbolic = getattr(cls, "symbolic", None)
     if not callable(symbolic):
         return None
-    return _registration(f"{cls.__module__}.{cls.__qualname__}", symbolic, False)
+    return _registration(f"{cls.__module__}.{cls.__qualname__}", symbolic)
 
 
 def of_operator(key: str, opset: int) -> Registration | None:
@@ -50,7 +53,7 @@ def of_operator(key: str, opset: int) -> Registration | None:
     group = table.get_function_group(key)
     custom = group._functions._overrides
     versions = [v for v in custom if v <= opset]
-    return _registration(key, custom[max(versions)], True) if versions else None
+    return _registration(key, custom[max(versions)], key) if versions else None
 
 
 def passed_over(opset: int) -> list[str]:
@@ -79,15 +82,72 @@ def _table() -> Any:
 
 
 @functools.lru_cache(maxsize=1024)
-def _registration(target: str, symbolic: Callable, lists: bool) -> Registration:
+def _registration(target: str, symbolic: Callable, operator: str = "") -> Registration:
     def convert(op, *args, **kwargs):
         graph = Graph(op)
-        given = [wrapped(x, op, lists) for x in args]
-        named = {key: wrapped(x, op, lists) for key, x in kwargs.items()}
-        return graph.unwrapped(symbolic(graph, *given, **named))
+        if operator:
+            args, kwargs = _by_schema(operator, symbolic, args, kwargs)
+        given = [wrapped(x, op, bool(operator)) for x in args]
+        named = {key: wrapped(x, op, bool(operator)) for key, x in kwargs.items()}
+        with _at_opset(op.opset):
+            return graph.unwrapped(symbolic(graph, *given, **named))
 
     file, line = place(symbolic)
     return Registration(target, convert, pack=PACK, file=file, line=line)
+
+
+def _by_schema(operator: str, symbolic: Callable, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
+    """The arguments as PyTorch hands them over: all that the schema has, by position."""
+    library, _, name = operator.partition("::")
+    packet = getattr(getattr(torch.ops, library), name, None)
+    for overload in () if packet is None else packet.overloads():
+        taken = getattr(packet, overload)._schema.arguments
+        later = taken[len(args) :]
+        if len(args) > len(taken) or not kwargs.keys() <= {each.name for each in later}:
+            continue
+        if all(each.name in kwargs or each.has_default_value() for each in later):
+            rest = (kwargs.get(each.name, each.default_value) for each in later)
+            whole = (*args, *rest)
+            return (whole, {}) if _takes(symbolic, len(whole) + 1) else (args, kwargs)
+    return args, kwargs
+
+
+def _takes(function: Callable, count: int) -> bool:
+    try:
+        inspect.signature(function).bind(*range(count))
+    except TypeError:
+        return False
+    except ValueError:  # it tells nobody
+        pass
+    return True
+
+
+_versions = threading.RLock()
+
+
+@contextlib.contextmanager
+def _at_opset(opset: int) -> Iterator[None]:
+    """The opset that such functions ask for is PyTorch's own, one for all threads."""
+    held = _globals()
+    if held is None:
+        yield
+        return
+    with _versions:
+        before = held.export_onnx_opset_version
+        held._export_onnx_opset_version = opset
+        try:
+            yield
+        finally:
+            held._export_onnx_opset_version = before
+
+
+def _globals() -> Any:
+    """What PyTorch's older exporter knows of an export, where somebody has loaded it."""
+    for home in ("torch.onnx._internal.torchscript_exporter._globals", "torch.onnx._globals"):
+        found = getattr(sys.modules.get(home), "GLOBALS", None)
+        if hasattr(found, "_export_onnx_opset_version"):
+            return found
+    return None
 
 
 class Graph:

@@ -38,6 +38,10 @@ _BOUND_SLOT = type(torch._C.TensorBase.shape.__get__)  # type: ignore[attr-defin
 _MISSING: Any = object()
 
 
+class NotImportable(TargetError):
+    """The package is there, and importing it fails: nobody can say what is in it."""
+
+
 class NotInstalled(TargetError):
     """The package that a target belongs to is not there: no model can use the target either."""
 
@@ -256,7 +260,9 @@ def _import(text: str, name: str) -> Any:
     try:
         return importlib.import_module(name)
     except Exception as e:  # whatever a library does as it is imported
-        raise TargetError(f"{text}: importing {name} failed", why=f"{type(e).__name__}: {e}") from e
+        raise NotImportable(
+            f"{text}: importing {name} failed", why=f"{type(e).__name__}: {e}"
+        ) from e
 
 
 def _raw(owner: Any, name: str) -> Any:
@@ -282,8 +288,16 @@ def _classify(text: str, owner: Any, attribute: str, raw: Any, value: Any) -> Ta
             value = raw
         else:
             raise TargetError(f"{text} is a class", hint=f"name a method of it: {text}.__call__")
+    if (applied := applies(value)) is not None:  # swish = Swish.apply
+        owner, attribute = applied, "apply"
     if isinstance(owner, type) and issubclass(owner, base) and attribute == "apply":
         return Target(text, "autograd", owner, owner, attribute, raw, innermost(raw))
+    if isinstance(value, torch.nn.Module):
+        kind = type(value)
+        raise TargetError(
+            f"{text} is a module, and what is converted is the forward of its class",
+            hint=f"name that: {kind.__module__}.{kind.__qualname__}",
+        )
     if attribute == "forward" and innermost(raw) is torch.nn.Module.forward:
         raise TargetError(f"{text}: {owner.__name__} does not define forward")
 
@@ -306,6 +320,15 @@ def _classify(text: str, owner: Any, attribute: str, raw: Any, value: Any) -> Ta
     except TypeError:
         chosen = text
     return Target(text, "callable", chosen, owner, attribute, raw, function)
+
+
+def applies(x: Any) -> type | None:
+    """The autograd function whose `apply` something is, as `swish = Swish.apply` keeps it."""
+    if type(x) not in (types.MethodType, types.BuiltinMethodType):
+        return None
+    cls, name = getattr(x, "__self__", None), getattr(x, "__name__", "")
+    known = isinstance(cls, type) and issubclass(cls, torch.autograd.Function)
+    return cls if known and name == "apply" else None
 
 
 def _homed(func: Any) -> bool:

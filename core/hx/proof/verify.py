@@ -71,7 +71,7 @@ def prove(
 
     `tolerance` replaces the share of the largest value that an error may be, for all floats.
     `custom_ops` are libraries of onnxruntime kernels (paths), or classes of onnx's reference
-    evaluator (`onnx.reference.op_run.OpRun`); with any of the latter the whole graph runs there.
+    evaluator (`onnx.reference.op_run.OpRun`), which runs the nodes that need them.
     `load` says how the memory that there is allows it to be run.
     """
     load = load or Loading()
@@ -148,18 +148,19 @@ def loader(
 ) -> tuple[str, Callable[[bool], Run]]:
     """What runs the file, and how to load it there: `load(optimized)(feeds)`.
 
-    onnxruntime does, or onnx's evaluator when kernels that the file needs are Python's.
+    onnxruntime does; the nodes whose kernels are Python's, onnx's evaluator.
     """
-    kernels = [op for op in custom_ops if isinstance(op, type) and _used(op, model)]
-    libraries = [op for op in custom_ops if not isinstance(op, type)]
-    if kernels:
-        import onnx
-
-        name = f"onnx {onnx.__version__} reference evaluator"
-        return name, lambda optimized: _reference(source, kernels)
     import onnxruntime
 
     name = f"onnxruntime {onnxruntime.__version__}"
+    kernels = [op for op in custom_ops if isinstance(op, type) and _used(op, model)]
+    names = ", ".join(sorted(f"{k.op_domain}::{k.__name__}" for k in kernels))  # type: ignore[attr-defined]
+    libraries = [op for op in custom_ops if not isinstance(op, type)]
+    if kernels:
+        from hx.proof import beside
+
+        name += f", and reference kernels ({names})"
+        return name, lambda optimized: beside.loaded(source, kernels, libraries, optimized)
     return name, lambda optimized: Session(source, optimized=optimized, libraries=libraries).run
 
 
@@ -175,30 +176,6 @@ def _used(kernel: Any, model: onnx.ModelProto) -> bool:
         )
 
     return within(model.graph.node) or any(within(f.node) for f in model.functions)
-
-
-def _reference(source: Path | bytes, kernels: Sequence[type]) -> Run:
-    import torch
-    from onnx.reference import ReferenceEvaluator
-
-    from hx.tensors import memory
-
-    try:
-        evaluator = ReferenceEvaluator(
-            source if isinstance(source, bytes) else os.fspath(source), new_ops=list(kernels)
-        )
-    except Exception as error:  # the evaluator's exceptions share no base
-        raise Refused(error) from error
-
-    def run(feeds: Mapping[str, Any]) -> list:
-        arrays = {name: memory.as_numpy(as_pairs(tensor)) for name, tensor in feeds.items()}
-        try:
-            results: Any = evaluator.run(None, arrays)
-        except Exception as error:  # numpy's, the evaluator's, or a kernel's
-            raise Refused(error) from error
-        return [torch.as_tensor(_native(result)) for result in results]
-
-    return run
 
 
 def _case(
@@ -363,19 +340,17 @@ def _quoted(refused: Refused, model: onnx.ModelProto) -> str:
 
 
 def _tensor(value: Any) -> torch.Tensor:
-    import torch
-
-    tensor = value.detach() if isinstance(value, torch.Tensor) else torch.as_tensor(_native(value))
-    dense = tensor if tensor.layout is torch.strided else tensor.to_dense()
-    return as_pairs(dense.cpu()).resolve_neg()
-
-
-def _native(value: Any) -> Any:
-    """numpy's stand-ins for the dtypes that it lacks (ml_dtypes), as torch's."""
     import numpy as np
     import torch
 
-    if isinstance(value, np.ndarray) and value.dtype.kind == "V":
-        dtype = getattr(torch, value.dtype.name)
-        return torch.from_numpy(np.ascontiguousarray(value).view(f"u{value.itemsize}")).view(dtype)
-    return int(value) if isinstance(value, int) and type(value) not in (bool, int) else value
+    from hx.tensors import memory
+
+    if isinstance(value, torch.Tensor):
+        tensor = value.detach()
+    elif isinstance(value, np.ndarray):
+        tensor = memory.of_numpy(value)
+    else:  # a size is a number of a class of its own
+        own = isinstance(value, int) and type(value) not in (bool, int)
+        tensor = torch.as_tensor(int(value) if own else value)
+    dense = tensor if tensor.layout is torch.strided else tensor.to_dense()
+    return as_pairs(dense.cpu()).resolve_neg()

@@ -7,8 +7,8 @@ traced, whose inside no door can see with its sizes.
 
 from __future__ import annotations
 
+import functools
 import inspect
-import types
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -34,6 +34,8 @@ def hooks(recording: Recording) -> dict[Any, Handler]:
     for function, target in recording.choices.replaced.items():
         if function is not None:
             found.setdefault(function, _told(recording, target))
+    for body, objects in recording.choices.objects.items():
+        found[body] = _object(recording, objects, found.get(body))
     if (apply := _apply()) is not None:
         found[apply] = _applied(recording)
     return found
@@ -44,6 +46,7 @@ def places(recording: Recording) -> list[tuple[Any, str, Callable]]:
     found = [
         (owner, name, _stored(recording, key)) for owner, name, key in recording.choices.places
     ]
+    found += _elsewhere(recording, found)
     found += [(torch._C.ScriptFunction, "__call__", _scripted(recording))]
     found += [(torch._C.ScriptMethod, "__call__", _scripted(recording))]
     found += [(torch.Tensor, "_make_subclass", _renamed(recording))]
@@ -51,8 +54,22 @@ def places(recording: Recording) -> list[tuple[Any, str, Callable]]:
     if _apply() is None:  # from 2.15 on it has no code
         hook = _applied(recording)
         found += [(torch.autograd.Function, "apply", _bound(hook))]
-        found += [(*place, _named(hook)) for place in stored.places(recording, _is_apply)]
+        found += [(*place, _named(hook)) for place in stored.places(recording, targets.applies)]
     return found
+
+
+def _elsewhere(recording: Recording, known: list) -> list[tuple[Any, str, Callable]]:
+    """What has no code is hooked wherever it is: `from ext import nms`, `self.nms = ext.nms`."""
+    keys = {id(thing): (thing, key) for thing, key in recording.choices.compiled}
+    if not keys:
+        return []
+    wanted = stored.Among(thing for thing, _ in keys.values())
+    there = {(id(owner), name) for owner, name, _ in known}
+    return [
+        (owner, name, _stored(recording, keys[id(thing)][1]))
+        for owner, name, thing in stored.held(recording, wanted)
+        if (id(owner), name) not in there
+    ]
 
 
 def _apply() -> Any:
@@ -67,6 +84,30 @@ def _foreign(recording: Recording, key: Any) -> Handler:
         return ask(recording, asked, key, original, args, kwargs)
 
     return hook
+
+
+def _object(
+    recording: Recording, objects: Mapping[int, tuple], of_class: Handler | None
+) -> Handler:
+    """`lib.blur(x)`, where blur is an object: others of its class are none of its converter's."""
+
+    def hook(original, args, kwargs):
+        thing, key = objects.get(id(args[0]), (None, None)) if args else (None, None)
+        if thing is None or recording.busy:
+            return (of_class or _plainly)(original, args, kwargs)
+        run = functools.partial(of_class or _plainly, original)
+
+        def body(*rest, **named):
+            return run((thing, *rest), named)
+
+        asked = recording.choices.candidates(key, args[1:], has_complex(args, kwargs))
+        return ask(recording, asked, key, body, args[1:], kwargs)
+
+    return hook
+
+
+def _plainly(original: Callable, args: tuple, kwargs: Mapping[str, Any]) -> Any:
+    return original(*args, **kwargs)
 
 
 def _told(recording: Recording, target: str) -> Handler:
@@ -105,12 +146,6 @@ def _applied(recording: Recording) -> Handler:
         return ask(recording, asked, cls, run, args[1:], kwargs)
 
     return hook
-
-
-def _is_apply(x: Any) -> bool:
-    """What `swish = Swish.apply` keeps."""
-    owner = getattr(x, "__self__", None) if type(x) is types.BuiltinMethodType else None
-    return isinstance(owner, type) and issubclass(owner, torch.autograd.Function)
 
 
 def _named(hook: Handler) -> Callable:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import types
 from builtins import len  # its own: `world` hooks those of the model
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -18,6 +19,7 @@ from ..registration import Registration
 from ..sizes.dims import Dim
 from ..tensors.values import Value
 from ..world.originals import replaced
+from . import foreign
 from .call import Arguments
 
 # Names that torch accepts for the same parameter.
@@ -34,6 +36,9 @@ class Choices:
         self._ranked: dict[Any, list[tuple[Target, list[Choice]]]] = {}
         self.functions: dict[Callable, Any] = {}  # plain Python functions to hook -> key
         self.places: list[tuple[Any, str, Any]] = []  # what has no code: owner, attribute, key
+        self.compiled: list[tuple[Any, Any]] = []  # of that, the functions of modules, and key
+        # Objects that are called: the __call__ of their class -> by their ids, they and their keys.
+        self.objects: dict[Callable, dict[int, tuple[Any, Any]]] = {}
         self._complex: dict[Any, list[tuple[Target, Choice]]] = {}  # those for complex numbers
         self.idle: list[str] = []  # what is to be told of those that answer for nothing
         self.replaced: dict[Any, str] = {}  # functions that stand where targets were -> target
@@ -56,7 +61,7 @@ class Choices:
                 elif target.function is not None:
                     self.functions[target.function] = target.key
                 elif target.key not in self._by_key:
-                    self.places.append((target.owner, target.attribute, target.key))
+                    self._without_code(target)
             self._by_key.setdefault(target.key, []).append((target, choice))
         for text, choice in registry.select(opset, complex=True).items():
             try:
@@ -69,6 +74,20 @@ class Choices:
                 target = _operator_behind(target) or Target(text, "absent", None)
             if target.kind != "absent":
                 self._complex.setdefault(target.key, []).append((target, choice))
+
+    def _without_code(self, target: Target) -> None:
+        thing = target.raw
+        body = None if isinstance(thing, type) else vars(type(thing)).get("__call__")
+        if isinstance(body, types.FunctionType):
+            self.objects.setdefault(body, {})[id(thing)] = thing, target.key
+            return
+        self.places.append((target.owner, target.attribute, target.key))
+        if isinstance(target.owner, types.ModuleType) and foreign.is_function(thing):
+            self.compiled.append((thing, target.key))
+
+    def named(self, target: str) -> bool:
+        """Whether somebody converts it under this name."""
+        return target in self._registry.select(self._opset)
 
     def by_hand(self, choice: Registration) -> bool:
         return self._registry.is_by_hand(choice)

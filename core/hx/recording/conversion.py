@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import operator
 from builtins import len  # their own: `world` hooks those of the model
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -10,6 +12,7 @@ import torch
 
 from ..errors import ConverterError, HxError, Unsupported
 from ..graph.op import Op
+from ..sizes import dims
 from ..tensors import quantized, sparse
 from ..tensors.liveness import changed, geometry, storage_key
 from ..tensors.values import Constant, Value
@@ -32,7 +35,7 @@ def convert(recording: Recording, choice, given: Arguments, run: Callable[[], An
             with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
                 settle(recording, choice, given, call, real, outputs)
             recording.tally(choice)
-            return real
+            return real if isinstance(real, torch.Tensor) else with_sizes(choice, real, outputs)
         ask.undo()
     require_unwritten(recording, call)
     recording.tally(choice, declined=outputs is NotImplemented)
@@ -81,6 +84,33 @@ class asking:
             raise blame(call.choice, error, where, by_hand) from (
                 error if isinstance(error, HxError) else None
             )
+
+
+def with_sizes(choice, real: Any, out: Any) -> Any:
+    """A real result, with the sizes as the converter returned them: the real ones are numbers."""
+    number = isinstance(real, (int, float)) and not isinstance(real, bool)
+    if number and isinstance(out, (int, float)) and not isinstance(out, bool):
+        if dims.plain(out) != real:
+            raise ConverterError(
+                f"the converter of {choice.target} ({choice.pack}) returned {dims.plain(out)}, "
+                f"where the target returned {real}",
+                why=f"converter: {choice.file}:{choice.line}",
+            )
+        return out if dims.is_dynamic(out) else real
+    if isinstance(real, (tuple, list)) and isinstance(out, (tuple, list)):
+        made: Any = [with_sizes(choice, r, o) for r, o in zip(real, out)]
+        if all(map(operator.is_, made, real)):
+            return real
+        return type(real)(*made) if hasattr(real, "_fields") else type(real)(made)
+    if isinstance(real, dict) and isinstance(out, dict):
+        made = {k: with_sizes(choice, r, out.get(k, r)) for k, r in real.items()}
+        return real if all(made[k] is r for k, r in real.items()) else type(real)(made)
+    if dataclasses.is_dataclass(real) and not isinstance(real, type) and type(out) is type(real):
+        fields = [f.name for f in dataclasses.fields(real) if f.init]
+        made = {n: with_sizes(choice, getattr(real, n), getattr(out, n)) for n in fields}
+        new = {n: x for n, x in made.items() if x is not getattr(real, n)}
+        return dataclasses.replace(real, **new) if new else real
+    return real
 
 
 def require_unwritten(recording: Recording, call: Call) -> None:

@@ -41,6 +41,7 @@ class Compiled:
     file: str
     line: int
     target: str  # empty where nothing has a name that could be hooked
+    has_name: bool = False  # of its own: else the target is the function around the call
 
     def __str__(self) -> str:
         return f"{self.name} at {self.file}:{self.line}"
@@ -157,8 +158,9 @@ def _calls(
     for node in places:
         thing = _value(node.func, names)
         if _is_compiled(thing):
-            target = _target(thing) or _outer(names, path)
-            yield Compiled(ast.unparse(node.func), file, node.lineno, target)
+            own = _target(thing)
+            called = ast.unparse(node.func)
+            yield Compiled(called, file, node.lineno, own or _outer(names, path), bool(own))
         elif isinstance(thing, types.FunctionType) and _root(thing) not in _SEEN:
             code = thing.__code__
             if len(seen) <= _DEEP * 8:
@@ -229,6 +231,11 @@ def _is_compiled(thing: Any) -> bool:
         return True
     compiled = isinstance(thing, (types.BuiltinFunctionType, types.MethodDescriptorType))
     return compiled and _root(thing) not in _SEEN
+
+
+def is_function(thing: Any) -> bool:
+    """Whether it is compiled, and nothing but called: a kernel of Triton is indexed before that."""
+    return isinstance(thing, types.BuiltinFunctionType) or type(thing).__name__ in _KINDS
 
 
 def _root(thing: Any) -> str:

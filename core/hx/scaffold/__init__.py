@@ -7,6 +7,7 @@ Where an example call of the target can be found by trying, it becomes the first
 
 from __future__ import annotations
 
+import contextlib
 import keyword
 import re
 from pathlib import Path
@@ -29,6 +30,7 @@ def write(name: str, targets: list[str], folder: Path) -> tuple[Path, list[Path]
     if module in ("hx", "hx_converters"):
         raise UsageError(f"{name!r} is taken by hx itself", hint="such as hx-mylib")
     converter(*targets)  # says what is wrong with a target
+    _require_there(targets)
     _require_free(module, name, targets)
     root = folder / name
     if root.is_dir() and any(root.iterdir()):
@@ -51,6 +53,15 @@ def write(name: str, targets: list[str], folder: Path) -> tuple[Path, list[Path]
         raise UsageError(
             f"{root} cannot be written: {told}", hint="choose another folder with --in"
         ) from None
+
+
+def _require_there(targets: list[str]) -> None:
+    """That a library which is here has what is named; of one that is not, nobody can say."""
+    from hx.packs.targets import NotImportable, NotInstalled, resolve
+
+    for target in targets:
+        with contextlib.suppress(NotImportable, NotInstalled):
+            resolve(target, import_missing=True)
 
 
 def _require_free(module: str, name: str, targets: list[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import keyword
 from collections import Counter
@@ -104,9 +105,15 @@ def _converted_by(target: str) -> tuple[str, ...]:
 
 
 def _function(target: str) -> Any:
+    from torch.autograd import Function
+
     from hx.packs.targets import resolve
 
     found = resolve(target, import_missing=True)
+    if found.kind == "autograd" and found.owner.setup_context is Function.setup_context:
+        return functools.partial(found.owner.forward, None)  # who calls it gives no ctx
+    if found.kind == "autograd":
+        return found.owner.forward
     return found.function or getattr(found.owner, found.attribute)
 
 

@@ -20,6 +20,7 @@ import torch
 from ..errors import Unaccounted, Where
 from ..recording import foreign, known
 from ..recording.call import tensors_in
+from ..report import Missing
 from . import sparse
 from .liveness import Entry, geometry, storage_key
 from .values import Constant
@@ -54,6 +55,10 @@ def account(recording: Recording, tensor: torch.Tensor) -> Entry:
             hint="make the view with a torch function inside forward",
         )
     if name is None and not was_there(recording, tensor):
+        if (not _from_outside(tensor) or not _made_of_numpys(recording)) and _missing(
+            recording, tensor
+        ):
+            return recording.live.entries[id(tensor)]
         if not _from_outside(tensor):
             raise _from_nowhere(
                 recording,
@@ -87,6 +92,26 @@ def _from_nowhere(recording: Recording, tensor: torch.Tensor, why: str) -> Unacc
     parts = foreign.told(foreign.calls(_running(recording)), recording.where())
     what = f"a tensor of shape {list(tensor.shape)} came from code that hx could not see"
     return Unaccounted(what, **{"why": why, **parts})
+
+
+def _missing(recording: Recording, tensor: torch.Tensor) -> bool:
+    """Compiled code that a converter may speak for is missing one: the recording goes on.
+
+    Which of the calls up to here made the tensor is not known, so that all of them are.
+    """
+    from ..recording.leaves import opaque  # which knows of accounts
+
+    found = [x for x in foreign.calls(_running(recording)) if not recording.choices.named(x.target)]
+    if not found or not all(one.has_name for one in found):
+        return False
+    here = recording.where()
+    for one in found:
+        where = Where(one.file, one.line, here.scope, here.function)
+        missing = recording.missing.setdefault(one.target, Missing(one.target))
+        if where not in missing.places:
+            missing.add(where, [], f"{one.name} is compiled code")
+    opaque(recording, tensor)
+    return True
 
 
 def _shows_the_same(member: torch.Tensor, tensor: torch.Tensor) -> bool:
@@ -151,6 +176,9 @@ def require_filled(
     for tensor in tensors:
         family = recording.live.family_of(tensor)
         if family is not None and family.unfilled and id(tensor) not in spared:
+            if _missing(recording, tensor):
+                family.unfilled = False
+                continue
             parts = foreign.told(foreign.calls(_running(recording)), recording.where())
             why = "compiled code made it, or it holds whatever the memory held before"
             raise Unaccounted(

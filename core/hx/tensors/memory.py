@@ -8,6 +8,7 @@ it late.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import torch
@@ -36,6 +37,15 @@ def as_numpy(tensor: torch.Tensor) -> np.ndarray:
     flat = _bytes_of(_plain(_dense(tensor.detach()))).view(kind)
     flat.flags.writeable = False
     return flat.reshape(tuple(tensor.shape))
+
+
+def of_numpy(array: Any) -> torch.Tensor:
+    """A tensor of what numpy has, also of the dtypes that it has from ml_dtypes alone."""
+    array = np.asarray(array)
+    if array.dtype.kind == "V":
+        dtype = getattr(torch, array.dtype.name)
+        return torch.from_numpy(np.array(array).view(f"u{array.itemsize}")).view(dtype)
+    return torch.from_numpy(array if array.flags.writeable else array.copy())
 
 
 def region(tensor: torch.Tensor) -> tuple | None:

@@ -311,6 +311,8 @@ def _own(owner: Any, name: str) -> Any:
             return owner.cell_contents
         except ValueError:  # it has none by now
             return _MISSING
+    if type(owner) is dict:  # a table of functions
+        return owner.get(name, _MISSING)
     if not hasattr(owner, "__dict__"):
         raise TargetError(f"{owner!r} has no attributes that can be replaced")
     return vars(owner).get(name, _MISSING)
@@ -331,10 +333,11 @@ def _set(owner: Any, name: str, value: Any) -> None:
         owner.cell_contents = value
         return
     if not isinstance(owner, type):
+        space = owner if type(owner) is dict else vars(owner)
         if value is _MISSING:
-            vars(owner).pop(name, None)
+            space.pop(name, None)
         else:
-            vars(owner)[name] = value
+            space[name] = value
         return
     try:
         delattr(owner, name) if value is _MISSING else setattr(owner, name, value)

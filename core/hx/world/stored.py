@@ -1,7 +1,8 @@
 """Where callables that have no code of their own are stored, so that they can be hooked there.
 
 In the globals of modules, in their classes, in the variables that a function has from around it (as
-what a decorator returns has the function that it decorates), and on the modules of the model.
+what a decorator returns has the function that it decorates), on the modules of the model, and in
+the dicts of these.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import operator
 import sys
 import types
 from builtins import len  # its own: `world` hooks those of the model
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from . import shallow
@@ -25,6 +26,23 @@ Held = tuple[Any, str, Any]  # with what is stored there
 # By module and question: how long the module was, and what was found.
 _seen: dict[tuple[str, Callable], tuple[int, list[Held]]] = {}
 _all: dict[Callable, _Found] = {}  # by question
+
+
+class Among:
+    """Whether something is one of these: a question that two exports ask alike."""
+
+    def __init__(self, things: Iterable[Any]) -> None:
+        self.things = tuple(things)
+        self._ids = frozenset(map(id, self.things))
+
+    def __call__(self, x: Any) -> bool:
+        return id(x) in self._ids
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Among) and other._ids == self._ids
+
+    def __hash__(self) -> int:
+        return hash(self._ids)
 
 
 class _Found:
@@ -47,15 +65,24 @@ class _Found:
         return same and list(map(len, self.spaces)) == self.lengths
 
 
-def places(recording: Any, wanted: Callable[[Any], bool]) -> list[Place]:
+def places(recording: Any, wanted: Callable[[Any], Any]) -> list[Place]:
     """Owner and name of each thing that is wanted, in libraries other than torch's own."""
+    return [(owner, name) for owner, name, _ in held(recording, wanted)]
+
+
+def held(recording: Any, wanted: Callable[[Any], Any]) -> list[Held]:
+    """The same, with what is there."""
     found = []
     for owner, name, thing in _in_modules(wanted):
         now = _held(owner, name)
         if now is thing or wanted(now):
-            found.append((owner, name))
+            found.append((owner, name, now))
     for _, module in recording.modules:
-        found += [(module, name) for name, x in shallow.own(module) if wanted(x)]
+        for name, x in shallow.own(module):
+            if wanted(x):
+                found.append((module, name, x))
+            elif type(x) is dict:
+                found += [(x, key, inner) for key, inner in x.items() if wanted(inner)]
     return found
 
 
@@ -85,6 +112,8 @@ def _search(
     for name, thing in list(space.items()):
         if wanted(thing):
             yield module, name
+        elif type(thing) is dict and name != "__builtins__":
+            yield from ((thing, key) for key, x in list(thing.items()) if wanted(x))
         elif isinstance(thing, type) and thing.__module__ == module.__name__:
             for inner, x in list(vars(thing).items()):
                 if wanted(x):
@@ -116,4 +145,4 @@ def _held(owner: Any, name: str) -> Any:
             return owner.cell_contents
         except ValueError:  # nothing yet
             return None
-    return vars(owner).get(name)
+    return (owner if isinstance(owner, dict) else vars(owner)).get(name)
