@@ -65,6 +65,13 @@ def conv3d(op, input, weight, bias=None, stride=1, padding=0, dilation=1, groups
     return _conv(op, input, weight, bias, stride, padding, dilation, groups)
 
 
+@converter("torch.conv_tbc", cases=[case("float32[t,2,3]", "float32[3,3,4]", "float32[4]", 1)])
+def conv_tbc(op, input, weight, bias, pad=0):
+    """Over time, batch and channels, in this order."""
+    x, kernel = op.Transpose(input, perm=[1, 2, 0]), op.Transpose(weight, perm=[2, 1, 0])
+    return op.Transpose(op.Conv(x, kernel, bias, pads=[pad, pad]), perm=[2, 0, 1])
+
+
 def _may_be_empty(x, weight, pads, more, dilation):
     """Whether all of a small input may lie in the padding, of which onnxruntime makes an error."""
     sizes = zip(x.shape[2:], weight.shape[2:], pads, more, dilation)

@@ -139,7 +139,7 @@ def rms_norm(op, input, normalized_shape, weight=None, eps=None):
     axes = list(range(-len(normalized_shape), 0))
     half = input.dtype in (torch.float16, torch.bfloat16)
     x = op.cast(input, torch.float32) if half else input
-    eps = torch.finfo(input.dtype).eps if eps is None else eps
+    eps = _smallest(input.dtype) if eps is None else eps
     if op.opset >= 23 and weight is not None and weight.dtype == input.dtype:
         return op.RMSNormalization(input, weight, axis=axes[0], epsilon=eps)
     # From Pow and a Div after it runtimes see what it is; onnxruntime's own, in doubles, has no eps.
@@ -148,6 +148,16 @@ def rms_norm(op, input, normalized_shape, weight=None, eps=None):
     y = op.Div(x, op.Sqrt(op.Add(mean, eps)))
     y = y if weight is None else op.Mul(y, op.cast(weight, y.dtype))
     return op.cast(y, input.dtype)
+
+
+@functools.cache
+def _smallest(dtype):
+    """The eps where none is given: of halves, PyTorch takes that of float32, older ones their own."""
+    own, wide = torch.finfo(dtype).eps, torch.finfo(torch.float32).eps
+    tiny = torch.full((1,), 1e-3, dtype=dtype)
+    if own > wide and torch.nn.functional.rms_norm(tiny, (1,)).item() > 0.5:
+        return wide
+    return own
 
 
 # The operators beneath, which also return what they computed on the way.

@@ -61,3 +61,44 @@ def test_a_dtype_of_its_own_wins_where_it_is_asked_for(inside):
 
     program = hx.export(model, (torch.randn(3, 4),))
     assert str(program.model.graph.outputs[0].dtype) == "DOUBLE"
+
+
+class Applied(nn.Module):
+    """A module or function under autocast."""
+
+    def __init__(self, body, dtype):
+        super().__init__()
+        self.body, self.dtype = body, dtype
+
+    def forward(self, *x):
+        with torch.autocast("cpu", dtype=self.dtype):
+            return self.body(*x)
+
+
+WHOLE = {
+    "einsum": (lambda x: torch.einsum("bij,bkj->bik", x, x.flip(1)), (2, 5, 8)),
+    "tensordot": (lambda x: torch.tensordot(x, x, dims=([2], [2])).sum(), (2, 5, 8)),
+    "padding": (lambda x: F.pad(x @ x.mT, (2, 2), mode="reflect"), (2, 5, 8)),
+    "instance norm": (lambda x: F.instance_norm(x @ x.mT, None, None, torch.ones(5)), (2, 5, 8)),
+    "rms norm": (lambda x: F.rms_norm(x @ x.mT, (5,), torch.ones(5)), (2, 5, 8)),
+    "prelu": (lambda x: F.prelu(x @ x.mT, torch.full((5,), 0.3)), (2, 5, 8)),
+    "attention": (nn.MultiheadAttention(8, 2, batch_first=True), (2, 5, 8)),
+    "rnn": (nn.RNN(8, 4, batch_first=True), (2, 5, 8)),
+    "gru": (nn.GRU(8, 4, batch_first=True, bidirectional=True), (2, 5, 8)),
+}
+
+
+@pytest.mark.parametrize("opset", [13, 20])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("name", WHOLE)
+def test_calls_made_of_several_operators(name, dtype, opset):
+    """What autocast does beneath a call that has one converter for all of it."""
+    body, shape = WHOLE[name]
+    body = body.eval() if isinstance(body, nn.Module) else body
+    calls = Applied(body, dtype)
+    if name == "attention":
+        calls.body = lambda x: body(x, x, x, need_weights=False)[0]
+    program = hx.export(
+        calls.eval(), torch.randn(shape), dynamic={"x_0": {0: "batch"}}, opset=opset
+    )
+    assert program.proof.ok and not program.report.escapes

@@ -316,3 +316,16 @@ def test_places_in_memory_at_fixed_sizes(proved, line_of):
     with pytest.raises(hx.Unsupported, match="where they lie in memory") as caught:
         hx.export(Single(strided), torch.randn(3, 6), dynamic=FLOATS)
     assert caught.value.where.line == line_of(strided, "corner.mul_")  # who needs it after a write
+
+
+def test_strided_views_of_what_a_model_fills_itself(proved):
+    """At fixed sizes their converter says nothing of them: their place in memory does."""
+
+    def body(x):
+        table = x.new_ones(4, 4)
+        corner, row = table.as_strided((3, 2), (1, 4)), table.as_strided((2,), (1,))
+        table[0] = x[0, 0]
+        row.mul_(2)
+        return x + corner * 3 + row.sum(), x.new_ones(4, 4).as_strided((3, 2), (1, 4)).sum() + table
+
+    proved(body, torch.randn(3, 2))

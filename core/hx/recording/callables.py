@@ -18,7 +18,7 @@ from ..packs import symbolic, targets
 from ..registration import Registration
 from ..tensors import accounts
 from ..world import stored
-from . import scripted
+from . import autocast, scripted
 from .call import Instead, has_complex, lift
 from .conversion import DECLINED, convert
 from .recording import Recording
@@ -77,8 +77,11 @@ def _apply() -> Any:
 
 
 def _foreign(recording: Recording, key: Any) -> Handler:
+    # What is PyTorch's own calls what autocast knows: that is asked.
+    own = (getattr(key, "__module__", None) or "").startswith("torch.nn.")
+
     def hook(original, args, kwargs):
-        if recording.busy:
+        if recording.busy or (own and autocast.enabled()):
             return original(*args, **kwargs)
         asked = recording.choices.candidates(key, args, has_complex(args, kwargs))
         return ask(recording, asked, key, original, args, kwargs)

@@ -17,6 +17,7 @@ from ..tensors import quantized, sparse
 from ..tensors.liveness import changed, geometry, storage_key
 from ..tensors.values import Constant, Value
 from ..tensors.views import parent_of, step_of, write
+from . import autocast
 from .call import Arguments, Call, Instead, ModelRaised, blame, check, pick, tensors_in
 
 if TYPE_CHECKING:
@@ -134,6 +135,12 @@ def settle(recording: Recording, choice, given: Arguments, call: Call, real, out
         require_structure(choice, real, outputs)
     arguments = set(map(id, given.tensors))
     written = []
+
+    def checked(tensor: torch.Tensor, out: Any, path: tuple) -> Value:
+        if isinstance(out, Value) and out.dtype != tensor.dtype:
+            out = autocast.result(recording, tensor, out)
+        return check(choice, tensor, out, path)
+
     for path, tensor in pairs:
         try:
             out = pick(outputs, path)
@@ -155,9 +162,9 @@ def settle(recording: Recording, choice, given: Arguments, call: Call, real, out
         if id(tensor) in arguments:
             entry = recording.live.find(tensor)
             if entry is not None and changed(entry, tensor):
-                written.append((tensor, check(choice, tensor, out, path)))
+                written.append((tensor, checked(tensor, out, path)))
             continue  # the same tensor came back: it is bound already
-        value = check(choice, tensor, out, path)
+        value = checked(tensor, out, path)
         if type(value) is Value or isinstance(value, Constant):
             parent = parent_of(recording, storage, given)
             if _is_known(recording, tensor, value):
@@ -175,7 +182,7 @@ def settle(recording: Recording, choice, given: Arguments, call: Call, real, out
         for tensor, value in zip(given.tensors, given.values):
             if value is old:
                 _require_apart(tensor)
-                written.append((tensor, check(choice, tensor, new, ("written",))))
+                written.append((tensor, checked(tensor, new, ("written",))))
                 break
     for tensor, value in written:
         write(recording, tensor, value)

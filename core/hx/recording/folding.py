@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ..tensors.liveness import Entry, changed, storage_key
-from ..tensors.views import parent_of, replay, step_of, write
+from ..tensors.views import is_view_in_memory, parent_of, replay, step_of, write
+from ..tensors.writing import Declined
 from . import known
 from .call import Arguments, tensors_in
 
@@ -56,7 +57,12 @@ def bind_constants(recording: Recording, result, given: Arguments, choice=None) 
         if step is not None and parent is not None and not parent.value.is_constant:
             # A constant-looking view of memory that holds traced values.
             whole: Any = parent()
-            value = replay(recording, step, recording.value_of(whole))
+            try:
+                value = replay(recording, step, recording.value_of(whole))
+            except Declined:
+                if is_view_in_memory(recording, tensor):
+                    continue
+                raise
         else:
             value = recording.constant(tensor)
         parent = parent if step is not None else None

@@ -14,9 +14,7 @@ import torch
 
 from ..report import Missing
 from ..tensors import accounts, pairs, sparse
-from ..tensors.liveness import geometry
-from ..tensors.views import write
-from ..tensors.writing import by_positions, positions
+from ..tensors.views import is_view_in_memory, write
 from . import known, opening
 from .call import Arguments, lift, tensors_in
 from .folding import fold
@@ -159,33 +157,6 @@ def within(recording: Recording, func, args, kwargs, given: Arguments, kernel) -
             opaque(recording, tensor)
     recording.operators = 0
     return result
-
-
-def is_view_in_memory(recording: Recording, tensor: torch.Tensor) -> bool:
-    """Whether it is a view of memory that is known, at sizes that cannot vary."""
-    family = recording.live.family_of(tensor)
-    if (
-        recording.sized
-        or family is None
-        or family.root.dynamic
-        or family.root.dtype != tensor.dtype
-    ):
-        return False
-    if tensor.is_conj() or tensor.is_neg():
-        return False
-    places = positions(family.geometry, geometry(tensor))
-    if (places < 0).any():
-        return False
-    outer, recording.builder.origin = (
-        recording.builder.origin,
-        recording.origin("a view in memory", "hx"),
-    )
-    try:
-        value = by_positions(recording.builder, family.root, places, tensor)
-    finally:
-        recording.builder.origin = outer
-    recording.live.bind(tensor, value)
-    return True
 
 
 def opaque(recording: Recording, tensor: torch.Tensor) -> None:

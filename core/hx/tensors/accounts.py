@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ..recording.recording import Recording
 
 _PLAIN = (list, tuple, set, frozenset, dict)
-_PASSES, _WIDTH = 8, 64  # of the search for who holds a tensor
+_PASSES, _WIDTH = 16, 64  # of the search for who holds a tensor
 
 
 def account(recording: Recording, tensor: torch.Tensor) -> Entry:

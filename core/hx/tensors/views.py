@@ -11,9 +11,9 @@ from ..errors import Unaccounted
 from ..graph.op import Op
 from ..recording.call import Arguments, Replayed, Step, describe, pick, retyped, substitute
 from . import pairs
-from .liveness import Entry, Family
+from .liveness import Entry, Family, geometry
 from .values import Value
-from .writing import read_again, write_back
+from .writing import Declined, by_positions, positions, read_again, write_back
 
 if TYPE_CHECKING:
     from ..recording.recording import Recording
@@ -52,6 +52,8 @@ def replay(recording: Recording, step: Step, value: Value) -> Value:
     with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
         args, kwargs = recording.choices.fit(choice, given)
         outputs = choice.function(Op(recording.builder, call, recording), *args, **kwargs)  # type: ignore[arg-type]
+    if outputs is NotImplemented:
+        raise Declined
     return pick(outputs, step.output)
 
 
@@ -64,6 +66,33 @@ def read_family(recording: Recording, family: Family, entry: Entry) -> Value:
             raise
         # It follows from something that has no converter, and that is what is going to be told.
         return pairs.stand_in(recording.builder, entry.value.dtype, entry.value.shape)
+
+
+def is_view_in_memory(recording: Recording, tensor: torch.Tensor) -> bool:
+    """Whether it is a view of memory that is known, at sizes that cannot vary."""
+    family = recording.live.family_of(tensor)
+    if (
+        recording.sized
+        or family is None
+        or family.root.dynamic
+        or family.root.dtype != tensor.dtype
+    ):
+        return False
+    if tensor.is_conj() or tensor.is_neg():
+        return False
+    places = positions(family.geometry, geometry(tensor))
+    if (places < 0).any():
+        return False
+    outer, recording.builder.origin = (
+        recording.builder.origin,
+        recording.origin("a view in memory", "hx"),
+    )
+    try:
+        value = by_positions(recording.builder, family.root, places, tensor)
+    finally:
+        recording.builder.origin = outer
+    recording.live.bind(tensor, value)
+    return True
 
 
 def write(recording: Recording, tensor: torch.Tensor, value: Value) -> None:

@@ -7,6 +7,7 @@ only where no size may vary: a stride of the recording is one of many.
 
 from __future__ import annotations
 
+import contextlib
 from builtins import max  # their own: `world` hooks those of the model
 from collections.abc import Callable
 from typing import Any
@@ -28,13 +29,18 @@ _IN_ORDER = frozenset(
 )
 
 
+class Declined(Exception):
+    """The converter of a view has nothing to say of it: its place in memory is all there is."""
+
+
 def read_again(builder: Builder, family: Family, entry: Entry, replay: Replay) -> Value:
     """What a tensor holds after its memory was written to through another one."""
     if entry.path is not None:
         value = family.root
-        for step in entry.path:
-            value = replay(step, value)
-        return value
+        with contextlib.suppress(Declined):
+            for step in entry.path:
+                value = replay(step, value)
+            return value
     tensor = entry()
     assert tensor is not None
     places = _places(family, geometry(tensor), tensor.dtype)
