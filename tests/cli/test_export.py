@@ -404,6 +404,49 @@ def test_converters_from_a_loose_file_can_be_tried(hx, folder):
     assert "Max" in [node.op_type for node in onnx.load("m.onnx").graph.node]
 
 
+def test_a_loose_file_may_bring_kernels_for_its_operators(hx, folder):
+    (folder / "mine.py").write_text(
+        "from hx import ReferenceKernel, converter\n"
+        "@converter('torch.Tensor.relu')\n"
+        "def relu(op, input): return op('com.acme', 'Positive', input)\n"
+        "def hx_reference_kernels():\n"
+        "    return [ReferenceKernel('com.acme', 'Positive', lambda x: x * (x > 0))]\n"
+    )
+    done = hx("converters", "try", "mine.py", "models.py:with_inputs", "--json")
+    assert done.code == 0, done.err
+    assert done.json["report"]["proof"]["ok"]
+    assert "com.acme::Positive" in done.json["report"]["proof"]["runtime"]
+    (folder / "mine.py").write_text(
+        "from hx import converter\n"
+        "def hx_reference_kernels(): return 1 / 0\n"
+        "@converter('torch.Tensor.relu')\n"
+        "def relu(op, input): return op.Max(input, 0.0)\n"
+    )
+    done = hx("converters", "try", "mine.py", "models.py:with_inputs")
+    assert done.code == 3 and "mine.py: hx_reference_kernels() raises" in done.err
+
+
+def test_why_a_tried_converter_was_not_asked_is_told_when_the_export_fails(hx, folder):
+    (folder / "mine.py").write_text(
+        "from hx import converter\n"
+        "@converter('models.reluu')\n"
+        "def misspelt(op, x): return op.Neg(x)\n"
+        "@converter('models.opaque', since=21)\n"
+        "def late(op, x): return op.Neg(x)\n"
+    )
+    with (folder / "models.py").open("a") as models:
+        models.write(
+            "def opaque(x): return torch.from_numpy(-x.numpy())\n"
+            "class Opaque(nn.Module):\n"
+            "    def forward(self, x): return opaque(x)\n"
+            "def made(): return Opaque(), (torch.ones(2),)\n"
+        )
+    done = hx("converters", "try", "mine.py", "models.py:made")
+    assert done.code == 4, done.err
+    assert "the converter of models.reluu answers for nothing" in done.err
+    assert "the converter of models.opaque is for opset 21+, and this is opset 20" in done.err
+
+
 def test_what_a_tried_converter_did_not_do_is_told_with_the_reason(hx, folder):
     (folder / "mine.py").write_text(
         "from hx import converter\n"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 GRAPH_PASS = """
@@ -92,3 +94,59 @@ def test_of_two_packs_with_one_kernel_or_container_none_is_taken_in_silence(
         assert done.code == code, done.told
     done = shell("export", "models.py:holding", "-o", "held.onnx")
     assert done.code == 3 and "the container of models.Held is given by" in done.err, done.told
+
+
+CASES = """
+from hx import case, converter
+@converter("torch.nn.functional.reluu", cases=[case("float32[n,3]")])
+def misspelt(op, input): return op.Relu(input)
+@converter("writes.into", cases=[case("float32[n,3]", "float32[n,3]")])
+def into(op, out, x): op.assign(out, op.Mul(x, 2.0))
+def hx_converters(): return [misspelt, into]
+"""
+
+
+def test_a_misspelt_target_is_a_finding_and_targets_that_only_write_have_cases(
+    shell, installed, folder
+):
+    installed("hx-acme", CASES)
+    (folder / "site" / "writes.py").write_text(
+        "def into(out, x): out.numpy()[...] = 2 * x.numpy()\n"
+    )
+    done = shell("packs", "check", "hx-acme", "--json")
+    assert done.code == 3, done.told
+    [pack] = done.json["packs"]
+    assert [each["id"] for each in pack["findings"]] == ["target-unresolved"]
+    assert pack["cases_run"] > 1
+
+
+def test_a_pack_for_what_is_not_there_is_refused(shell, folder):
+    for target, told in (
+        ("torch.nn.functional.reluu", "has no 'reluu'"),
+        ("torch.nn.functional", "cannot be called|nobody calls|is a module"),
+    ):
+        done = shell("packs", "new", "hx-mine", "--target", target)
+        assert done.code == 2 and not (folder / "hx-mine").exists(), done.told
+        assert re.search(told, done.err), done.err
+    done = shell("packs", "new", "hx-mine", "--target", "notinstalled.f")
+    assert done.code == 0, done.told
+
+
+def test_a_pack_for_autograd_functions_has_their_parameters(shell, folder):
+    (folder / "fns.py").write_text(
+        "import torch\n"
+        "class First(torch.autograd.Function):\n"
+        "    @staticmethod\n"
+        "    def forward(ctx, x, k=2): return x * k\n"
+        "class Second(torch.autograd.Function):\n"
+        "    @staticmethod\n"
+        "    def forward(x, *, by): return x * by\n"
+        "    @staticmethod\n"
+        "    def setup_context(ctx, inputs, output): pass\n"
+        "first, second = First.apply, Second.apply\n"
+    )
+    done = shell("packs", "new", "hx-mine", "--target", "fns.first", "--target", "fns.second")
+    assert done.code == 0, done.told
+    [source] = (folder / "hx-mine").rglob("converters.py")
+    text = source.read_text()
+    assert "def first(op, x, k=2):" in text and "def second(op, x, *, by):" in text

@@ -288,3 +288,35 @@ def test_beside_a_kernel_of_python_the_operators_of_onnx_are_onnxruntimes(grove)
     )
     assert program.proof.ok
     assert "onnxruntime" in program.proof.runtime and "grove::Max" in program.proof.runtime
+
+
+def test_what_a_body_asks_of_a_size_is_nobodys_branch_where_a_converter_speaks_for_it(grove):
+    exec("def spread(x, n):\n    return x.mean(0, keepdim=True) + x.new_zeros([n if n > 2 else 0 * n + n, 1])",
+         grove.__dict__)  # fmt: skip
+
+    @converter("grove.spread")
+    def spread(op, x, n):
+        rows = op.Expand(op.cast(op.constant(0.0), x.dtype), op.sizes([n, 1]))
+        return op.Add(op.ReduceMean(x, [0]), rows)
+
+    program = hx.export(
+        Model(lambda x: grove.spread(x, x.shape[0] * 2)),
+        torch.randn(3, 4),
+        dynamic={"x_0": {0: "n"}},
+        packs=packs(spread),
+        strict=True,
+    )
+    assert program.proof.ok and not program.report.escapes
+
+    @converter("grove.spread")
+    def asks(op, x, n):
+        return spread(op, x, n) if n > 2 else NotImplemented
+
+    with pytest.raises(hx.EscapeError):
+        hx.export(
+            Model(lambda x: grove.spread(x, x.shape[0] * 2)),
+            torch.randn(3, 4),
+            dynamic={"x_0": {0: "n"}},
+            packs=packs(asks),
+            strict=True,
+        )

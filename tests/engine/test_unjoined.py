@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 import torch
 
@@ -41,3 +44,31 @@ def test_a_transposed_matrix_beside_a_vector_in_a_branch():
     x, v = torch.randn(5, 3), torch.rand(5)
     for given in (v, -v):
         torch.testing.assert_close(program.run(x, given), x.T @ v)
+
+
+CASTS = """
+import torch, hx
+from torch import nn
+
+class Turned(nn.Module):
+    def __init__(self, order, to):
+        super().__init__()
+        self.linear, self.order, self.kind = nn.Linear(8, 8, bias=False), order, to
+    def forward(self, x):
+        x = x.permute(self.order)
+        return self.linear(x if self.kind is None else x.to(self.kind))
+
+for order in ((1, 0, 2), (1, 2, 0), (1, 2, 0, 3), (2, 1, 3, 0)):
+    for given, to in ((torch.float16, None), (torch.bfloat16, None), (torch.float16, torch.float32),
+                      (torch.float64, torch.float32), (torch.float32, torch.float64)):
+        model = Turned(order, to).eval().to(to or given)
+        x = torch.randn([8] * len(order)).to(given)
+        assert hx.export(model, x, opset=17, dynamic={"x": {0: "n"}} if order[-1] else None).proof.ok
+print("through")
+"""
+
+
+def test_a_cast_between_a_turned_first_axis_and_a_product():
+    """onnxruntime's join of the three ends the process: here it is another one."""
+    done = subprocess.run([sys.executable, "-c", CASTS], capture_output=True, text=True)
+    assert done.returncode == 0 and "through" in done.stdout, done.stderr[-2000:]

@@ -192,6 +192,7 @@ def try_(
     """
     from hx.cli import export
     from hx.cli.output import Progress, as_json, note, warn
+    from hx.errors import HxError
     from hx.inputs.spec import module_from_file
     from hx.words import amount
 
@@ -202,9 +203,15 @@ def try_(
     with Progress() as progress:
         progress("loading the model")
         loaded, call = o.model_and_call(spec, registry, input, inputs, weights, dynamic, seed)
-        program = export.run(
-            loaded.model, call, path, opset=opset, strict=strict, packs=registry, progress=progress
-        )
+        try:
+            program = export.run(
+                loaded.model, call, path, opset=opset, strict=strict, packs=registry,
+                progress=progress,
+            )  # fmt: skip
+        except HxError as problem:
+            idle = [_idle(target, registry, opset, file.name) for target in _targets(module)]
+            problem.hint = "\n         ".join([*filter(None, idle), problem.hint])
+            raise
     report = program.report
     tried = [_tried(target, registry, report, file.name) for target in _targets(module)]
     if json:
@@ -225,6 +232,19 @@ def _targets(module: Any) -> list[str]:
     from hx.registration import registrations
 
     return sorted({each.target for each in registrations(module)})
+
+
+def _idle(target: str, registry: Registry, opset: int, pack: str) -> str:
+    """What is to be said of a target whose converter could not even be asked."""
+    from hx.errors import TargetError
+    from hx.packs.targets import resolve
+
+    try:
+        resolve(target)
+    except TargetError as problem:
+        return f"the converter of {target} answers for nothing: {problem.what}"
+    why = _left_out(target, registry, opset, pack)
+    return f"the converter of {target} {why}" if why else ""
 
 
 def _tried(target: str, registry: Registry, report: Any, pack: str) -> dict[str, Any]:

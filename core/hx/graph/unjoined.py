@@ -1,11 +1,12 @@
 """Products of matrices in a form that onnxruntime gets right.
 
 It takes a Transpose and the MatMul behind it for one operator of its own. That one is wrong beside
-a vector; it ends the process where the first axis, which the Transpose moved into the matrix, has no
-elements; and where there is nothing to add up, it leaves the result of a batch as it found the
-memory. So does MatMul itself beside a vector, which is a matrix of one column here. An axis that is
-put in before the Transpose and taken out behind it keeps it apart. That costs a copy: it is done
-where a size may be 0 although no input's is, as of what a mask picks.
+a vector; it ends the process where the Transpose moved the first axis into the matrix, and that has
+no elements, or a cast stands between the two (as onnxruntime puts one around products of halves);
+and where there is nothing to add up, it leaves the result of a batch as it found the memory. So
+does MatMul itself beside a vector, which is a matrix of one column here. An axis that is put in
+before the Transpose and taken out behind it keeps it apart. That costs a copy: it is done for
+casts, and where a size may be 0 although no input's is, as of what a mask picks.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import torch
 from ..sizes import shapes
 from ..tensors.values import Body, Constant, Node, Value
 
+HALVES = (torch.float16, torch.bfloat16)
 Makers = Mapping[int, Node]  # the id of a value -> the node that makes it
 
 
@@ -53,8 +55,9 @@ def _turned(node: Node, makers: Makers) -> list[Node]:
             continue
         sizes, perm = turn.outputs[0].shape, turn.attributes["perm"]
         place = perm.index(0)  # where the first axis went
-        moved = place >= len(perm) - 2 and not shapes.some(sizes[place])
-        if moved or _may_add_nothing(node):
+        moved = place >= len(perm) - 2
+        cast = factor.dtype in HALVES or factor.dtype != turn.outputs[0].dtype
+        if (moved and (cast or not shapes.some(sizes[place]))) or _may_add_nothing(node):
             found.append(turn)
     return found
 

@@ -27,7 +27,7 @@ import pluggy
 
 from hx import hookspecs
 from hx.contributions import Container, GraphPass, ModelSource, ReferenceKernel
-from hx.errors import PackError
+from hx.errors import PackError, Where
 from hx.packs.checks import check_api, check_converters, check_hooks, hooks_of, malformed
 from hx.packs.findings import Finding, brief, error, origin, warning
 from hx.registration import Registration, place, registrations
@@ -293,6 +293,24 @@ def _converters(item: Any) -> tuple[tuple[Registration, ...], list[Finding]]:
 
 def _stamped(pack: Pack, items: list[Any]) -> tuple[Any, ...]:
     return tuple(replace(item, pack=pack.key) for item in items)
+
+
+def of_module(module: ModuleType, key: str) -> Pack:
+    """What the hooks of a loose file give, besides its converters, as a pack of this name."""
+    pack = Pack(key, key, key, "", module.__name__)
+    try:
+        call = _caller(key, module, [])
+        return replace(
+            pack,
+            sources=_stamped(pack, call("hx_model_sources", ModelSource)),
+            containers=_stamped(pack, call("hx_containers", Container)),
+            kernels=_stamped(pack, call("hx_reference_kernels", ReferenceKernel)),
+            passes=_stamped(pack, call("hx_passes", GraphPass)),
+        )
+    except _Broken as broken:
+        found = broken.finding
+        where = Where(found.file, found.line) if found.file else None
+        raise PackError(f"{key}: {found.message}", where=where, hint=found.fix) from None
 
 
 # --- classify --------------------------------------------------------------------------------

@@ -128,6 +128,8 @@ class Registry:
             raise UsageError(f"{name} holds no converter", hint="decorate it with @converter(...)")
         self._hands.add(pack)
         self._added += (replace(registration, pack=pack) for registration in new)
+        if isinstance(thing, ModuleType):
+            self.packs = (*self.packs, finder.of_module(thing, pack))
         self._selected.clear()
 
     def is_by_hand(self, registration: Registration) -> bool:
@@ -360,6 +362,7 @@ class Registry:
         for subject, several in alike.items():
             chosen = self.use.get(subject)
             several = [x for x in several if chosen and self._from(x, chosen)] or several
+            several = [x for x in several if x.pack in self._hands] or several
             packs = list(dict.fromkeys(self.label(each.pack) for each in several))
             if len(several) == 1:
                 yield several[0], None

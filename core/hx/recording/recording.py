@@ -86,6 +86,7 @@ class Recording:
         self.given: dict[str, torch.Tensor] = {}  # the inputs, as the model gets them
         self.copies = Copies()
         self.busy = False  # inside the engine, a converter, or a body that one speaks for
+        self.aside = False  # inside such a body
         self.written: list[Any] = []  # families that the present call wrote to
         self.operators = 0  # how many ran beneath it under another name
         # The torch function whose operators are being asked.
@@ -232,6 +233,8 @@ class Recording:
         # PyTorch's own checks compare sizes all the time; a branch is one in the model's code. But
         # a plain number that it makes of a size is as lost as the model's, unless a converter
         # speaks for the call.
+        if self.aside:
+            return  # in a body that a converter speaks for: what it asks changes no graph
         frame = sys._getframe(1)
         while frame is not None and frame.f_code.co_filename in _CARRIERS:
             frame = frame.f_back  # type: ignore[assignment]
@@ -253,7 +256,11 @@ class Recording:
         def run():
             if known.writes(key, func, args, kwargs):
                 self.before_write(args, kwargs)
-            return self.quietly(func, args, kwargs)
+            outer, self.aside = self.aside, True
+            try:
+                return self.quietly(func, args, kwargs)
+            finally:
+                self.aside = outer
 
         return run
 

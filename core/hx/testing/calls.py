@@ -41,13 +41,14 @@ class CaseModel(nn.Module):
         if isinstance(function, nn.Module):
             self.called = function
         else:
-            self._function = [function]  # in a list, so that nn.Module leaves it alone
+            self._function = {"called": function}  # so that nn.Module leaves it alone
         self._given = (args, kwargs)
 
     def forward(self, *x: Any) -> Any:
         args, kwargs = _filled(self._given, x)
-        function = self.called if hasattr(self, "called") else self._function[0]
-        return function(*args, **kwargs)
+        function = self.called if hasattr(self, "called") else self._function["called"]
+        result = function(*args, **kwargs)
+        return x if result is None else result  # it writes to what it was given
 
 
 @dataclass

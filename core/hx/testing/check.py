@@ -30,9 +30,12 @@ def examine(
     if pack.status != "ok":
         return findings, 0
     named = []
+    lost = set()  # those whose target is nothing
     for registration in pack.registrations:
         target, found = _resolved(registration)
         findings += found
+        if any(finding.level == "error" for finding in found):
+            lost.add(id(registration))
         if target is not None:
             findings += _about(registration, target)
             named.append((registration, target.meant))
@@ -53,7 +56,8 @@ def examine(
         )
     ran = 0
     together = (pack.registrations, pack.kernels, pack.containers)
-    for registration, case in ((r, c) for r in pack.registrations for c in r.cases if cases):
+    tried = (r for r in pack.registrations if cases and id(r) not in lost)
+    for registration, case in ((r, c) for r in tried for c in r.cases):
         at = _at(registration)
         try:
             runs = list(runs_of_case(registration, case, None, None, *together))
@@ -71,7 +75,7 @@ def examine(
                 text = str(failure).replace("\n", "\n         ")
                 findings.append(error("case-failed", text, "", at))
             ran += 1
-    return findings, ran
+    return list(dict.fromkeys(findings)), ran
 
 
 def _resolved(registration: Registration) -> tuple[Target | None, list[Finding]]:

@@ -31,9 +31,16 @@ def resize(op, image, self_min_size, self_max_size, target=None, fixed_size=None
         short, long = min(height, width), max(height, width)
         scale = min(self_min_size / short, self_max_size / long)
         sizes = math.trunc(height * scale), math.trunc(width * scale)
-    rows = resizing(op, height, sizes[0], image.dtype)
-    columns = op.Transpose(resizing(op, width, sizes[1], image.dtype), perm=[1, 0])
-    return op.MatMul(op.MatMul(rows, image), columns), None
+    exact = reckoned(image.dtype)
+    rows = resizing(op, height, sizes[0], exact)
+    columns = op.Transpose(resizing(op, width, sizes[1], exact), perm=[1, 0])
+    resized = op.MatMul(op.MatMul(rows, op.cast(image, exact)), columns)
+    return op.cast(resized, image.dtype), None
+
+
+def reckoned(dtype):
+    """PyTorch reckons with the places of halves in float32, and rounds once."""
+    return torch.float64 if dtype == torch.float64 else torch.float32
 
 
 def resizing(op, size, wanted, dtype):
@@ -103,14 +110,15 @@ def decode(op, self, rel_codes, boxes):
 ])  # fmt: skip
 def paste_masks_in_image(op, masks, boxes, img_shape, padding=1):
     """Each mask over its box: rows and columns of the image are shares of those of the mask."""
-    framed = op.Pad(op.Squeeze(masks, [1]), [0, padding, padding] * 2)
-    size = framed.shape[-1]
+    exact = reckoned(masks.dtype)
+    framed = op.cast(op.Pad(op.Squeeze(masks, [1]), [0, padding, padding] * 2), exact)
+    size, boxes = framed.shape[-1], op.cast(boxes, exact)
     left, top, right, bottom = op.Split(boxes, axis=1, num_outputs=4, outputs=4)
     wider = size / masks.shape[-1]
     rows = stretched(op, top, bottom, wider, size, img_shape[0])
     columns = stretched(op, left, right, wider, size, img_shape[1])
     pasted = op.MatMul(op.MatMul(rows, framed), op.Transpose(columns, perm=[0, 2, 1]))
-    return op.Unsqueeze(pasted, [1])
+    return op.cast(op.Unsqueeze(pasted, [1]), masks.dtype)
 
 
 def stretched(op, low, high, wider, size, count):
