@@ -151,6 +151,10 @@ class Program:
         if case is not None and not captured.prepared.hollow:
             found = locate(captured, self.parts, staged.path, case, staged.target, self._kernels)
             lines, self.report.baked, self.report.node_table = found
+        if passes := captured.registry.passes:
+            told = ", ".join(f"{each.name} ({each.pack})" for each in passes)
+            lines.insert(0, f"graph passes of packs changed the graph before it was run: {told}; "
+                         f"to see it without: --no-pack {passes[0].pack.partition('[')[0]}")  # fmt: skip
         lost = [each for each in captured.recording.escapes.values() if not each.carried]
         known = (captured.beyond[name] for name in names if name in captured.beyond)
         beyond, move = next(known, (None, None))

@@ -36,6 +36,12 @@ def holding(): return Holding(), (Held(torch.ones(2)),)
 EXPORT = ("export", "models.py:with_inputs", "-o", "m.onnx", "--json")
 
 
+BREAKING = GRAPH_PASS.format(
+    body="[n for n in model.graph if n.op_type == 'Relu'][0].op_type = 'Neg'"
+)
+NOTHING = CONVERTER.replace("sys.exit(0)", "print()").format(
+    body="return op('com.acme', 'Foo', self)"
+)
 EXIT, CUSTOM = "sys.exit(0)", "return op('com.acme', 'Foo', self)"
 ITS = "(hx-acme[main])"
 
@@ -47,8 +53,17 @@ ITS = "(hx-acme[main])"
         (GRAPH_PASS.format(body="return 'x'"), 1, f"graph pass tidy {ITS} returned str"),
         (CONVERTER.format(body=EXIT), 1, f"torch.Tensor.relu {ITS} raised sys.exit(0)"),
         (CONVERTER.format(body=CUSTOM), 4, f"kernel of com.acme::Foo {ITS} raises sys.exit(0)"),
+        (BREAKING, 4, f"graph passes of packs changed the graph before it was run: tidy {ITS}"),
+        (NOTHING, 4, f"kernel of com.acme::Foo {ITS} gave None, and the node has 1 output"),
     ],
-    ids=["a pass exits", "a pass gives nonsense", "a converter exits", "a kernel exits"],
+    ids=[
+        "a pass exits",
+        "a pass gives nonsense",
+        "a converter exits",
+        "a kernel exits",
+        "a pass breaks the graph",
+        "a kernel gives nothing",
+    ],
 )
 def test_what_a_pack_does_is_told_as_the_packs(shell, installed, folder, plugin, code, told):
     installed("hx-acme", plugin)

@@ -338,3 +338,21 @@ def test_what_is_said_of_one_size_in_several_places_all_holds():
     assert found == {name: {0: "n"} for name in inputs}
     assert found.limits["n"].told("n") == "5 <= n <= 50, a multiple of 12"
     assert dynamic.axes(found, inputs).limits == found.limits
+
+
+@pytest.mark.parametrize(
+    "dynamic",
+    [
+        ({0: "x"}, [{0: "a"}, {0: "b"}]),
+        [{0: "x"}, ({0: "a"}, {0: torch.export.Dim("b")})],
+        {"x": {0: "x"}, "parts": [{0: "a"}, {0: "b"}]},
+    ],
+)
+def test_what_is_said_by_position_is_nested_as_the_arguments_are(dynamic):
+    class Several(torch.nn.Module):
+        def forward(self, x, parts):
+            return x * 2, [part + 1 for part in parts]
+
+    parts = [torch.randn(3, 4), torch.randn(5, 4)]
+    program = hx.export(Several(), (torch.randn(2, 3), parts), dynamic=dynamic)
+    assert [str(each.shape[0]) for each in program.model.graph.inputs] == ["x", "a", "b"]

@@ -320,3 +320,54 @@ def test_what_a_body_asks_of_a_size_is_nobodys_branch_where_a_converter_speaks_f
             packs=packs(asks),
             strict=True,
         )
+
+
+@pytest.mark.parametrize("view", ["slice", "rows", "turned", "whole"])
+def test_a_function_that_fills_what_it_is_given(grove, view):
+    """As compiled kernels do: memory that the model made, of which only a part is written."""
+    exec("def filled(x, out):\n    out.copy_(x * 2)", grove.__dict__)
+    filled = converter("grove.filled")(lambda op, x, out: op.assign(out, op.Mul(x, 2.0)))
+
+    def body(x):
+        out = torch.zeros(4, 3)
+        if view == "slice":
+            grove.filled(x, out[1:3])
+        elif view == "rows":
+            for row, place in zip(x, out):
+                grove.filled(row, place)
+        elif view == "turned":
+            grove.filled(torch.cat([x, x]).T, out.T)
+        else:
+            grove.filled(torch.cat([x, x]), out)
+        return out + 1
+
+    program = hx.export(Model(body), torch.randn(2, 3), packs=packs(filled))
+    x = torch.randn(2, 3)
+    torch.testing.assert_close(program.run(x), body(x))
+
+
+def test_an_object_that_hides_tensors_is_described_by_a_container_or_refused(grove):
+    """Else what a converter says of it would be lost, and what its body computed a constant."""
+    exec("class Hidden:\n    def __init__(self, x): self.x = x\n"
+         "def hidden(x): return Hidden(torch.from_numpy(x.numpy() * 2))", grove.__dict__)  # fmt: skip
+    hidden = converter("grove.hidden")(lambda op, x: grove.Hidden(op.Mul(x, 2.0)))
+    for verify in (True, False):
+        with pytest.raises(
+            hx.ConverterError, match="returns a Hidden, which holds tensors"
+        ) as caught:
+            hx.export(
+                Model(lambda x: grove.hidden(x).x + 1),
+                torch.randn(3),
+                packs=packs(hidden),
+                verify=verify,
+            )
+        assert "hx_containers()" in str(caught.value)
+
+
+def test_a_container_that_takes_nothing_apart_is_named(grove, monkeypatch):
+    wrong = Container("grove.Points", lambda p: [p.values, p.places], remake)
+    monkeypatch.setitem(globals(), "POINTS", wrong)
+    points = grove.Points(torch.randn(3, 2), torch.arange(6).reshape(3, 2))
+    with pytest.raises(hx.ConverterError, match="container of grove.Points .* flatten gave a list"):
+        hx.export(Model(lambda x: grove.scaled(points, 2.0).values + x), torch.randn(3, 2),
+                  packs=packs(scaled))  # fmt: skip

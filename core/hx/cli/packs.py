@@ -117,7 +117,7 @@ def check(
                 say(f"  {pack.error}")
             for finding in found:
                 say("  " + str(finding).replace("\n", "\n  "))
-        note("all is well" if not any(found for _, found, _ in checked) else "")
+        note("" if broken or any(found for _, found, _ in checked) else "all is well")
     if broken:
         raise typer.Exit(3)
 

@@ -56,7 +56,8 @@ def _turned(node: Node, makers: Makers) -> list[Node]:
         sizes, perm = turn.outputs[0].shape, turn.attributes["perm"]
         place = perm.index(0)  # where the first axis went
         moved = place >= len(perm) - 2
-        cast = factor.dtype in HALVES or factor.dtype != turn.outputs[0].dtype
+        dtype = None if factor is None else factor.dtype
+        cast = dtype in HALVES or dtype != turn.outputs[0].dtype
         if (moved and (cast or not shapes.some(sizes[place]))) or _may_add_nothing(node):
             found.append(turn)
     return found

@@ -8,11 +8,14 @@ converter returns is taken apart again.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from ..contributions import Container
+from ..errors import ConverterError
+from ..registration import place
+from ..words import a
 from .guarded import guarded
 
 _local = threading.local()
@@ -47,10 +50,19 @@ def _guarded(container: Container) -> Container:
 
         return call
 
-    flatten, unflatten = container.flatten, container.unflatten
-    return replace(
-        container, flatten=told("flatten", flatten), unflatten=told("unflatten", unflatten)
-    )
+    flatten, unflatten = told("flatten", container.flatten), told("unflatten", container.unflatten)
+
+    def parted(x: Any) -> tuple[Mapping[str, Any], Any]:
+        parts = flatten(x)
+        if not (isinstance(parts, tuple) and len(parts) == 2 and isinstance(parts[0], Mapping)):
+            raise ConverterError(
+                f"the container of {container.type} ({container.pack}): flatten gave {a(parts)}",
+                why="at {}:{}".format(*place(container.flatten)),
+                hint="it gives a pair: a dict of the parts by name, and what unflatten needs besides",
+            )
+        return parts
+
+    return replace(container, flatten=parted, unflatten=unflatten)
 
 
 def of(x: Any) -> Container | None:

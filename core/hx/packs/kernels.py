@@ -12,8 +12,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from hx.contributions import ReferenceKernel
-from hx.errors import VerificationError
+from hx.errors import VerificationError, Where
 from hx.packs.guarded import guarded
+from hx.registration import place
+from hx.words import a, amount
 
 ITS = (VerificationError, "correct the kernel; hx_reference_kernels() of the pack gives it")
 
@@ -32,11 +34,22 @@ def _op_run(kernel: ReferenceKernel) -> type:
     name = f"{kernel.domain}::{kernel.op_type}"
 
     def run(self: Any, *inputs: Any, **_: Any) -> tuple[Any, ...]:
-        given = {a.name: _value(a) for a in self.onnx_node.attribute}
+        given = {each.name: _value(each) for each in self.onnx_node.attribute}
         taken = given if open_ended else {k: v for k, v in given.items() if k in known}
         with guarded(f"the reference kernel of {name} ({kernel.pack}) raises", *ITS):
             result = kernel.run(*inputs, **taken)
-        return result if isinstance(result, tuple) else (result,)
+        results = tuple(result) if isinstance(result, (tuple, list)) else (result,)
+        wanted = len(self.onnx_node.output)
+        wrong = [a(each) for each in results if not hasattr(each, "__array_interface__")]
+        if len(results) < wanted or wrong:
+            raise VerificationError(
+                f"the reference kernel of {name} ({kernel.pack}) gave "
+                + (wrong[0] if wrong else amount(len(results), "array"))
+                + f", and the node has {amount(wanted, 'output')}",
+                where=Where(*place(kernel.run)),
+                hint="it returns an array of numpy for each output",
+            )
+        return results
 
     return type(
         kernel.op_type, (OpRun,), {"op_domain": kernel.domain, "op_schema": None, "_run": run}

@@ -181,7 +181,7 @@ def _resolve_operator(
             )
         if not import_missing:
             return Target(text, "absent", None)
-        importlib.import_module(module)
+        _import(text, module)
         found = getattr(library, name, None)
     if found is None:
         known = {q.partition(".")[0] for q in _names() if q.startswith(f"{space}::")}

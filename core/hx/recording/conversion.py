@@ -12,11 +12,13 @@ import torch
 
 from ..errors import ConverterError, HxError, Unsupported
 from ..graph.op import Op
+from ..packs import containers
 from ..sizes import dims
 from ..tensors import quantized, sparse
 from ..tensors.liveness import changed, geometry, storage_key
 from ..tensors.values import Constant, Value
 from ..tensors.views import parent_of, step_of, write
+from ..words import a
 from . import autocast
 from .call import Arguments, Call, Instead, ModelRaised, blame, check, pick, tensors_in
 
@@ -32,6 +34,10 @@ def convert(recording: Recording, choice, given: Arguments, run: Callable[[], An
     with asking(recording, call) as ask:
         outputs = ask()
         if outputs is not NotImplemented and not isinstance(outputs, Instead):
+            for old, _ in call.assigned:
+                for tensor, value in zip(given.tensors, given.values):
+                    if value is old and not call.done:
+                        recording.before_write((tensor,), {})
             real = call.real()
             with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
                 settle(recording, choice, given, call, real, outputs)
@@ -133,6 +139,7 @@ def settle(recording: Recording, choice, given: Arguments, call: Call, real, out
     else:
         pairs = list(tensors_in(real))
         require_structure(choice, real, outputs)
+        require_described(recording, choice, real)
     arguments = set(map(id, given.tensors))
     written = []
 
@@ -213,6 +220,28 @@ def require_structure(choice, real, outputs) -> None:
             f"returns {type(real).__name__} of {len(real)}",
             why=f"converter: {choice.file}:{choice.line}",
         )
+
+
+def require_described(recording: Recording, choice, real: Any) -> None:
+    """That tensors of a result are where one looks: an object of any class may hide them."""
+    if isinstance(real, (list, tuple)):
+        for each in real:
+            require_described(recording, choice, each)
+    elif isinstance(real, dict):
+        for each in real.values():
+            require_described(recording, choice, each)
+    elif containers.of(real) is None and not dataclasses.is_dataclass(real):
+        plain = real is None or isinstance(real, (torch.Tensor, torch.nn.Module, type))
+        for _, tensor in () if plain else tensors_in(getattr(real, "__dict__", {})):
+            if recording.live.find(tensor) is None and id(tensor) not in recording.names:
+                kind = type(real)
+                raise ConverterError(
+                    f"{choice.target} returns {a(real)}, which holds tensors, and no pack says how "
+                    "to take it apart",
+                    why=f"converter: {choice.file}:{choice.line}",
+                    hint=f'describe it: Container("{kind.__module__}.{kind.__qualname__}", ...) in '
+                    "hx_containers() of the pack",
+                )
 
 
 def require_nothing_written(recording: Recording, choice, given: Arguments) -> None:

@@ -188,6 +188,7 @@ def _check_sums(sums: list[tuple[str, int, str, int]], sizes: dict[str, int]) ->
 def _by_input(given: Any, inputs: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """(input, what is said of its axes), for arguments that are nested, and in order, too."""
     if isinstance(given, (list, tuple)):
+        given = list(_leaves(given))
         if len(given) > len(inputs):
             raise UsageError(
                 f"dynamic= describes {len(given)} inputs, and there are {len(inputs)}: "
@@ -199,6 +200,20 @@ def _by_input(given: Any, inputs: Mapping[str, Any]) -> Iterator[tuple[str, Any]
         raise UsageError(f"dynamic= cannot be {given!r}", hint='write {"x": {0: "batch"}}')
     for name, which in (given or {}).items():
         yield from _inside(str(name), which, inputs)
+
+
+def _leaves(given: Iterable[Any]) -> Iterator[Any]:
+    """What is said of each input, of lists and dicts that are nested as the arguments are."""
+    for which in given:
+        several = which.values() if isinstance(which, Mapping) else which
+        nested = isinstance(several, Iterable) and any(
+            isinstance(each, Mapping) or (isinstance(each, (list, tuple)) and several is which)
+            for each in several
+        )
+        if nested:
+            yield from _leaves(several)
+        else:
+            yield which
 
 
 def _inside(name: str, which: Any, inputs: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
