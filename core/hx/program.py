@@ -17,7 +17,7 @@ from .proof.nodes import NodeTable, check_nodes
 from .proof.proving import prove_program, sizes_of, steps_between
 from .proof.verify import Case
 from .recording import foreign
-from .report import Report
+from .report import DETOURS, Report
 from .runtime import Refused
 from .saving import save
 from .surely import inside
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-DETOURS = ("numpy", "array", "from_numpy", "tolist", "data_ptr", "dlpack")  # kinds of escapes
 
 
 class Program:
@@ -178,7 +177,7 @@ class Program:
                 f"sizes that are no multiples can be ruled out, if they never come: {said}"
             )
         detours = [each for each in lost if each.kind in DETOURS]
-        target = foreign.target_at(detours[0].where) if detours else ""
+        target = foreign.target_at(detours[0].through or detours[0].where) if detours else ""
         if target:
             lines.append(
                 "compute that with tensors, or give what does it a converter: "

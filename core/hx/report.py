@@ -13,6 +13,7 @@ from .sizes.asked import Asked
 
 SCHEMA = 1
 FORMS = ("html", "json", "md")
+DETOURS = ("numpy", "array", "from_numpy", "tolist", "data_ptr", "dlpack")  # kinds of escapes
 
 
 @dataclass
@@ -27,6 +28,7 @@ class Escape:
     # Of sizes, as far as known.
     asked: dict[Asked, None] = field(default_factory=dict, repr=False)
     beyond: str = ""  # what the proof saw of sizes at which the answer is another one
+    through: Where | None = None  # where the function begins that the module calls on the way there
 
     def __str__(self) -> str:
         times = f" ({self.count} times)" if self.count > 1 else ""

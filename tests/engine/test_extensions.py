@@ -381,3 +381,39 @@ def test_a_table_of_a_compiled_library_through_numpy_is_a_constant(tmp_path):
         assert hx.export(module.Table(), torch.randn(2, 3)).proof.ok
     finally:
         del sys.modules["hx_test_tables"]
+
+
+THROUGH_NUMPY = """
+import torch
+
+def _there(x):
+    return x.numpy()
+
+def swirl(x):
+    return torch.from_numpy(_there(x) * 2.0)
+
+class Spun(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return torch.from_numpy(_there(x) * 3)
+
+class Model(torch.nn.Module):
+    def __init__(self, called):
+        super().__init__()
+        self.called = called
+    def forward(self, x):
+        return self.called(x) + 1
+"""
+
+
+@pytest.mark.parametrize("name", ["swirl", "Spun"])
+def test_of_what_leaves_through_numpy_the_function_that_the_model_calls_is_named(tmp_path, name):
+    (tmp_path / "models.py").write_text(THROUGH_NUMPY)
+    module = load("hx_test_numpy_models", tmp_path / "models.py")
+    try:
+        called = module.swirl if name == "swirl" else module.Spun.apply
+        with pytest.raises(hx.VerificationError) as caught:
+            hx.export(module.Model(called), torch.randn(3))
+        assert f"--target hx_test_numpy_models.{name}" in str(caught.value).splitlines()[-2]
+    finally:
+        del sys.modules["hx_test_numpy_models"]

@@ -20,6 +20,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from ..errors import Where
 
 if TYPE_CHECKING:
@@ -111,7 +113,11 @@ def target_at(where: Where) -> str:
     for module in list(sys.modules.values()) if found else ():
         names = getattr(module, "__dict__", {})
         if found and names.get("__file__") == where.file:
-            return _outer(names, found[1])
+            path = found[1]
+            owner = names.get(path[0]) if len(path) == 2 and path[1] == "forward" else None
+            if isinstance(owner, type) and issubclass(owner, torch.autograd.Function):
+                path = path[:1]  # who calls it calls its apply
+            return _outer(names, path)
     return ""
 
 

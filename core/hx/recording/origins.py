@@ -55,6 +55,17 @@ class Frames:
             return False  # a model like any other, though hx ships it
         return name.startswith((*self._prefixes, *_ALSO[:2])) or name.endswith(_ALSO[2:])
 
+    def called(self) -> FrameType | None:
+        """The function that the module calls which runs, on the way to the user's frame."""
+        frame, found = self.inside(3), []
+        while frame is not None and frame.f_code is not self.module_code:
+            if id(frame) in self._outer:
+                break
+            if not self._machinery(frame.f_code):
+                found.append(frame)
+            frame = frame.f_back
+        return found[-2] if len(found) > 1 else None  # the last is the module's own forward
+
     def user(self, depth: int = 1) -> FrameType | None:
         frame: FrameType | None = sys._getframe(depth)
         skip, callers = self._skip, self.callers

@@ -27,7 +27,7 @@ from ..errors import Unsupported, Where
 from ..graph.builder import Builder
 from ..graph.op import Op
 from ..registration import Registration
-from ..report import Escape, Missing
+from ..report import DETOURS, Escape, Missing
 from ..sizes import dims
 from ..sizes.asked import Asked
 from ..tensors import accounts, dtypes, pairs, sparse
@@ -225,6 +225,9 @@ class Recording:
         found = self.escapes.get(key)
         if found is None:
             found = self.escapes[key] = Escape(kind, where, detail)
+            if kind in DETOURS and (frame := self.frames.called()) is not None:
+                code = frame.f_code
+                found.through = Where(code.co_filename, code.co_firstlineno, where.scope)
         else:
             found.count += 1
         found.asked.update(dict.fromkeys(asked))
