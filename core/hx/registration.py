@@ -134,7 +134,7 @@ def converter(
     complex: bool = False,
     kept: bool = False,
     optional: bool = False,
-    cases: Iterable[Case] = (),
+    cases: Iterable[Case] | Case = (),
 ) -> Callable[[F], F]:
     """Say that the decorated function is `targets` rewritten in ONNX.
 
@@ -155,7 +155,11 @@ def converter(
     Decorators stack: each adds registrations to the same function.
     """
     _check(targets, since, until, priority)
-    needs, replaced, examples = _several(requires), _several(overrides), tuple(cases)
+    needs, replaced = _several(requires), _several(overrides)
+    for word, names in (("requires", needs), ("overrides", replaced)):
+        if not all(isinstance(name, str) for name in names):
+            raise UsageError(f"{word} of {targets[0]} is {names!r}: it has to be names")
+    examples = (cases,) if isinstance(cases, Case) else tuple(cases)
     for example in examples:
         if not isinstance(example, Case):
             raise UsageError(
@@ -222,7 +226,7 @@ def place(function: Any) -> tuple[str, int]:
 def _several(value: str | Iterable[Any] | None) -> tuple[Any, ...]:
     if value is None:
         return ()
-    return (value,) if isinstance(value, str) else tuple(value)
+    return tuple(value) if isinstance(value, Iterable) and not isinstance(value, str) else (value,)
 
 
 def _check(targets: tuple[Any, ...], since: Any, until: Any, priority: Any) -> None:

@@ -47,6 +47,16 @@ def test_a_model_source_that_gives_no_model_is_named(shell, installed):
     assert "the model source 'zoo' (hx-zoo[main])" in done.err
 
 
+def test_a_model_source_may_give_a_class_as_a_file_may(shell, installed, folder):
+    installed("hx-zoo", SOURCE.replace("lambda name: 7", "of_class") + """
+def of_class(name):
+    from torch.nn import Linear
+    return type("Line", (Linear,), {"__init__": lambda self: Linear.__init__(self, 3, 2)})
+""")  # fmt: skip
+    done = shell("export", "zoo:any", "-o", "m.onnx", "-i", "input=float32[n,3]")
+    assert done.code == 0, done.told
+
+
 def test_a_finding_without_a_place_has_no_empty_line_for_it(shell, installed, folder):
     installed("hx-gone", "")
     (folder / "site" / "hx_gone-1.0.dist-info" / "entry_points.txt").write_text(

@@ -60,12 +60,21 @@ def test_an_optional_converter_is_used_where_it_is_chosen_and_nowhere_else():
         (("a.b",), {"since": 12}, "since=12 of a.b is not an opset"),
         (("a.b",), {"since": 20, "until": 18}, "never used"),
         (("a.b",), {"priority": "high"}, "has to be an int"),
+        (("a.b",), {"overrides": 1}, "has to be names"),
         (("a.b",), {"cases": ["float32[2]"]}, "which is not a case"),
     ],
 )
 def test_a_decorator_that_makes_no_sense_is_refused_where_it_stands(targets, options, words):
     with pytest.raises(UsageError, match=words.replace("[", r"\[")):
         converter(*targets, **options)
+
+
+def test_one_case_needs_no_list():
+    @converter("a.b", cases=case("float32[2]"))
+    def one(op, x): ...
+
+    [registration] = registrations(one)
+    assert registration.cases == (case("float32[2]"),)
 
 
 def test_forgetting_the_parentheses_is_explained():

@@ -145,10 +145,17 @@ def show(
         if choice is not None and choice.problem is not None and not json:
             say(str(choice.problem))
     if not groups and not json:
-        say(
-            f"{target} has no converter of its own, and needs none: the calls inside of it are "
-            "converted, each by its own"
-        )
+        library = target.replace("::", ".").partition(".")[0]
+        if library == "torch":
+            say(
+                f"{target} has no converter of its own, and needs none: the calls inside of it "
+                "are converted, each by its own"
+            )
+        else:
+            say(
+                f"{target} has no converter. What it calls of torch is converted by itself; what "
+                f"it computes otherwise needs one: hx packs new my-pack --target {target}"
+            )
         near = registry.nearest(target)
         if near:
             note(f"names like it: {', '.join(near)}")

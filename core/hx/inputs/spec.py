@@ -66,7 +66,8 @@ def load(spec: str, sources: Iterable[ModelSource] = (), hollow: bool = False) -
     if (source := _source(place, sources)) is not None:
         told = f"the model source {place!r} ({source.pack})"
         with guarded(f"{told} fails:"):
-            return _loaded(source.load(name), spec, told)
+            made = source.load(name)
+            return _loaded(_called(made, spec) if isinstance(made, type) else made, spec, told)
     if place.endswith(".py") or "/" in place:
         module = module_from_file(Path(place))
     else:
