@@ -132,3 +132,40 @@ def test_dropout_in_eval_mode_is_nothing():
     model = nn.Sequential(nn.Linear(3, 3), nn.Dropout(0.5), nn.AlphaDropout(0.2)).eval()
     program = hx.export(model, torch.randn(2, 3))
     assert [n.op_type for n in program.model.graph] == ["Gemm"] and not program.report.notes
+
+
+class OwnGenerator(nn.Module):
+    """Seeded in forward, seeded once before, or made anew for each call."""
+
+    def __init__(self, how):
+        super().__init__()
+        self.how, self.kept = how, torch.Generator()
+        self.kept.manual_seed(5)
+
+    def forward(self, x):
+        if self.how == "once":
+            return x + torch.randn(3, generator=self.kept)
+        own = torch.Generator() if self.how == "made" else self.kept
+        return draws(x, own)
+
+
+def draws(x, generator):
+    generator.manual_seed(7)
+    noise = torch.empty(3).normal_(generator=generator)
+    return x + noise * torch.rand(3, generator=generator) + torch.randperm(3, generator=generator)
+
+
+@pytest.mark.parametrize("how", ["made", "kept"])
+def test_a_generator_that_the_model_seeds_gives_constants(how):
+    model, x = OwnGenerator(how), torch.randn(2, 3)
+    program = hx.export(model, x, dynamic={"x": {0: "n"}})
+    assert program.proof.ok and not program.report.notes
+    x = torch.randn(5, 3)
+    torch.testing.assert_close(program.run(x), model(x))
+
+
+def test_a_generator_that_the_model_only_draws_from_draws_in_the_graph():
+    program = hx.export(OwnGenerator("once"), torch.randn(2, 3))
+    assert "draws random numbers" in program.report.notes[0]
+    x = torch.zeros(2, 3)
+    assert not torch.equal(program.run(x), program.run(x))

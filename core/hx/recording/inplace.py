@@ -14,7 +14,7 @@ from ..sizes import dims
 from ..tensors import accounts
 from ..tensors.values import Value
 from ..tensors.views import step_of, write
-from . import known
+from . import known, seeds
 from .call import Arguments, Call, Instead, Spec, check, lift, retyped
 from .conversion import asking
 from .folding import fold
@@ -29,7 +29,7 @@ def in_place(recording: Recording, key, func, args, kwargs, door) -> Any:
     given = lift(recording, args, kwargs)
     run = recording.runner(key, func, args, kwargs, given)
     base = known.in_place_base(key)
-    fixed = recording.seeded and known.is_fixed(key, given)
+    fixed = seeds.same(recording, key, given)
     if not given.traced and (fixed or known.is_pure(base, func)):
         return fold(recording, key, None, given, run, accounts.uncounted(key, func, args, kwargs))
     choice = recording.choices.pick(base, args, given.complex)

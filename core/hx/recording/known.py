@@ -64,7 +64,7 @@ def is_random(key: Any) -> bool:
 
 def is_fixed(key: Any, given: Arguments) -> bool:
     """Whether a function, behind a seed of the model's, draws the same numbers at every run."""
-    if not is_random(key) or given.sized or given.kwargs.get("generator") is not None:
+    if not is_random(key) or given.sized:
         return False
     if not given.traced:
         return True

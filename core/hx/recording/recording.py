@@ -97,6 +97,7 @@ class Recording:
         self.sparse: dict[int, Any] = {}  # memory that sparse tensors hold
         self.exposed: dict[int, list[Any]] = {}  # what memory held as its address was given out
         self.seeded = False  # the model has seeded PyTorch's generator by itself
+        self.generators: dict[int, Any] = {}  # its own that it has seeded: see `seeds`
         self.unfilled = False  # compiled code got memory that it fills by itself
         self.actions: dict[Any, Callable] = {}
         self.opening: list[Any] = []

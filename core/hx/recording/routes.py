@@ -9,7 +9,7 @@ import torch
 
 from ..tensors import accounts
 from ..tensors.values import Constant, Value
-from . import autocast, known, opening
+from . import autocast, known, opening, seeds
 from .call import Arguments, Instead, lift
 from .conversion import DECLINED, convert
 from .folding import fold
@@ -44,7 +44,7 @@ def converted(recording: Recording, key, func, args, kwargs, door) -> Any:
     if recording.unfilled and key not in known.VIEWS:
         writes = accounts.written(key, func, args, kwargs)
         accounts.require_filled(recording, given.tensors, writes)
-    if recording.seeded and known.is_fixed(key, given):
+    if (recording.seeded or "generator" in given.kwargs) and seeds.same(recording, key, given):
         return fold(recording, key, None, given, run)
     if not given.traced and door.level != "callable" and known.is_pure(key, func):
         if getattr(choice and choice.function, "composed", False):
