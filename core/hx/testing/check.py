@@ -65,6 +65,7 @@ def examine(
             what = f"a case of {registration.target}: {getattr(problem, 'what', brief(problem))}"
             findings.append(error("case-invalid", what, getattr(problem, "hint", ""), at))
             continue
+        failed: dict[str, list[str]] = {}  # by what failed: the runs that did
         for run in runs:
             tell(f"{pack.key} {run.id}")
             try:
@@ -72,9 +73,13 @@ def examine(
             except CaseSkipped:
                 continue
             except CaseFailure as failure:
-                text = str(failure).replace("\n", "\n         ")
-                findings.append(error("case-failed", text, "", at))
+                failed.setdefault(str(failure).partition("\n  run  ")[0], []).append(str(failure))
             ran += 1
+        for texts in failed.values():
+            text = texts[0].replace("\n", "\n         ")
+            more = len(texts) - 1
+            text += f"\n           and so in {more} more run{'s' * (more > 1)}" if more else ""
+            findings.append(error("case-failed", text, "", at))
     return list(dict.fromkeys(findings)), ran
 
 
