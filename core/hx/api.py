@@ -19,7 +19,7 @@ from .recording import heard
 from .recording.capture import Capture, capture
 from .recording.prepared import prepare, require_names
 from .registration import OPSETS
-from .report import Report, scaffold
+from .report import Escape, Report, scaffold
 from .saving import save
 from .sizes import dynamic as dynamic_axes
 from .surely import inside, within
@@ -157,8 +157,10 @@ def _recorded(
     report.timings["record"] = time.perf_counter() - started
     try:
         _require_covered(report)
-        if strict and report.escapes:
-            raise _escaped(report)
+        # A condition that the graph computes went through Python and lost nothing there.
+        escapes = [e for e in report.escapes if not (e.carried and e.kind == "branch")]
+        if strict and escapes:
+            raise _escaped(escapes)
         return Program(_made(captured, report, output_names, tell), report, captured)
     except HxError as problem:  # what is known so far is part of what went wrong
         problem.report = report
@@ -311,13 +313,11 @@ def _require_covered(report: Report) -> None:
     )
 
 
-def _escaped(report: Report) -> EscapeError:
-    first = report.escapes[0]
-    listed = "\n".join(f"  {e}" for e in report.escapes)
+def _escaped(escapes: list[Escape]) -> EscapeError:
+    listed = "\n".join(f"  {e}" for e in escapes)
     return EscapeError(
-        f"{len(report.escapes)} value{'s' if len(report.escapes) > 1 else ''} left the graph\n"
-        + listed,
-        where=first.where,
+        f"{len(escapes)} value{'s' if len(escapes) > 1 else ''} left the graph\n" + listed,
+        where=escapes[0].where,
         why="strict=True allows none: what Python does with them is not in the graph",
         hint="compute with tensors instead, or export without strict",
     )

@@ -412,3 +412,35 @@ def test_an_ensemble_by_vmap_of_functional_call(proved):
             return torch.vmap(self.one, in_dims=(0, None))(self.stacked, x)
 
     proved(Ensemble(), torch.randn(5, 4), dynamic={"x": {0: "b"}}, sizes=[{"b": 2}])
+
+
+def over_four(x):
+    return torch.cond(x.shape[0] > 4, lambda x: x.cos() + x.sin(), lambda x: x.sin(), (x,))
+
+
+def wide_and_not_five(x):
+    return torch.cond(x.dim() > 1 and 2 * x.shape[0] != 10, lambda x: x * 2, torch.relu, (x,))
+
+
+@pytest.mark.parametrize(
+    "function, recorded", [(over_four, 3), (over_four, 7), (wide_and_not_five, 3)]
+)
+def test_a_condition_on_a_size_is_an_if(function, recorded):
+    """The first example of torch.cond's documentation."""
+    program = hx.export(function, torch.randn(recorded, 3), dynamic={"x": {0: "n"}}, strict=True)
+    assert "If" in [node.op_type for node in program.model.graph] and not program.report.promised
+    for n in (1, 4, 5, 9):
+        x = torch.randn(n, 3)
+        torch.testing.assert_close(program.run(x), function(x))
+
+
+def test_a_condition_that_sizes_do_not_decide_alone_is_told():
+    flags = {"on": True}
+
+    def function(x):
+        return torch.cond(x.shape[0] > 4 or flags["on"], lambda x: x * 2, lambda x: x - 1, (x,))
+
+    program = hx.export(function, torch.randn(3, 3), dynamic={"x": {0: "n"}})
+    assert [(e.kind, e.carried) for e in program.report.escapes] == [("branch", False)]
+    x = torch.randn(9, 3)
+    torch.testing.assert_close(program.run(x), function(x))

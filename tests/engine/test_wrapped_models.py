@@ -212,3 +212,42 @@ def test_what_cannot_be_watched_is_refused(make, World):
     with pytest.raises(hx.ExportError):
         hx.export(model, x)
     world.require_unchanged("a refusal")
+
+
+def test_a_model_in_distributed_data_parallel(tmp_path):
+    """As a training script leaves it: its forward refuses PyTorch's exporters, and runs here."""
+    from torch import distributed
+
+    if not distributed.is_available() or not distributed.is_gloo_available():
+        pytest.skip("this PyTorch has no gloo")
+    distributed.init_process_group("gloo", f"file://{tmp_path / 'group'}", rank=0, world_size=1)
+    try:
+        model = nn.parallel.DistributedDataParallel(nn.Linear(6, 4)).eval()
+        program = hx.export(model, torch.randn(3, 6), dynamic=[{0: "n"}])
+        assert program.proof.ok and program.model.graph.num_nodes() == 1
+    finally:
+        distributed.destroy_process_group()
+
+
+def test_memory_that_is_given_back_between_calls():
+    """As libraries do that shard or offload weights: a tensor without room for its numbers."""
+
+    class Freed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.randn(4, 3))
+            self.register_buffer("whole", torch.empty(4, 3))
+            self.whole.untyped_storage().resize_(0)
+
+        def forward(self, x):
+            self.whole.untyped_storage().resize_(48)
+            self.whole.copy_(self.weight.detach())
+            y = x @ self.whole
+            self.whole.untyped_storage().resize_(0)
+            return y
+
+    model = Freed()
+    program = hx.export(model, torch.randn(2, 4), dynamic={"x": {0: "n"}})
+    x = torch.randn(5, 4)
+    torch.testing.assert_close(program.run(x), x @ model.weight.detach())
+    assert model.whole.untyped_storage().nbytes() == 0

@@ -296,6 +296,13 @@ def _name_tensors(recording: Recording) -> None:
                 if not is_wrapper(tensor):
                     recording.name_tensor(tensor, whole)
                     continue
+                if type(tensor).__name__ == "DTensor":
+                    raise UsageError(
+                        f"{whole} is a DTensor, whose parts may be in other processes",
+                        hint="export the model before it is sharded, or load into a plain one what "
+                        "get_model_state_dict(model, options=StateDictOptions(full_state_dict=True)) "
+                        "gives",
+                    )
                 recording.wraps = True
                 for each, part in wrappers.inside(tensor, whole):
                     recording.name_tensor(part, each)

@@ -107,6 +107,12 @@ def _may_call(code: types.CodeType, names: Mapping[str, Any]) -> bool:
     return False
 
 
+def around(where: Where) -> Any:
+    """The source of the function around a line, as a tree; None where nobody has it."""
+    found = _function(where.file, where.line)
+    return None if found is None else found[0]
+
+
 def target_at(where: Where) -> str:
     """The dotted path of the function around a line, or nothing where it has none."""
     found = _function(where.file, where.line)

@@ -15,8 +15,8 @@ import torch
 
 TRACING, EXPORTING, ONNX = "traced", "exported", "exported to ONNX"
 
-# What refuses to run for a tracer, and runs for this one: a module of PyTorch that asks.
-REFUSES = "torch.nn.utils.stateless"
+# What refuses to run for others, and runs for this one: modules of PyTorch that ask.
+REFUSES = {"torch.nn.utils.stateless", "torch._dynamo.external_utils"}
 
 Yes = frozenset[str]  # the questions that are answered with yes
 FIRST: Yes = frozenset({TRACING, EXPORTING})

@@ -21,7 +21,7 @@ from ..errors import Unaccounted, Where
 from ..recording import foreign, known
 from ..recording.call import tensors_in
 from ..report import Missing
-from . import sparse
+from . import memory, sparse
 from .liveness import Entry, geometry, storage_key
 from .values import Constant
 
@@ -189,7 +189,7 @@ def require_filled(
 
 def expose(recording: Recording, tensor: torch.Tensor, how: str) -> None:
     """The address of a tensor's memory was given out: who has it may write there."""
-    if tensor.is_meta or tensor.layout != torch.strided:
+    if tensor.is_meta or tensor.layout != torch.strided or memory.is_freed(tensor):
         return
     with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
         copy = tensor.detach().clone()
@@ -202,7 +202,7 @@ def unwritten(recording: Recording, tensor: torch.Tensor) -> None:
     known = recording.exposed.get(storage_key(tensor), [])
     for i, each in enumerate(known):
         now = each.tensor()
-        if now is None:
+        if now is None or memory.is_freed(now):
             continue
         with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
             if now._version != each.version:  # by PyTorch itself, which is seen

@@ -67,6 +67,17 @@ def is_wrapper(tensor: torch.Tensor) -> bool:
     return not plain and is_traceable_wrapper_subclass(tensor)
 
 
+def is_freed(tensor: torch.Tensor) -> bool:
+    """Whether its memory was given back: libraries that shard weights do, between two calls."""
+    if not tensor.numel() or tensor.is_meta or tensor.layout is not torch.strided:
+        return False
+    if is_wrapper(tensor) or type(tensor).__name__ == "FakeTensor":
+        return False
+    size, stride = tensor.size(), tensor.stride()
+    last = tensor.storage_offset() + sum((n - 1) * s for n, s in zip(size, stride))
+    return (last + 1) * tensor.element_size() > tensor.untyped_storage().nbytes()
+
+
 def refuse_what_has_none(tensor: torch.Tensor, name: str | None) -> None:
     """That a tensor has bytes, and of a type that ONNX knows."""
     what = f"the tensor {name!r}" if name else "a tensor"

@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 from ..errors import ExportError
+from ..tensors.memory import is_freed
 from ..tensors.sparse import parts
 from . import modes, shallow, turns
 
@@ -36,7 +37,7 @@ class _Kept:
         self.copy: torch.Tensor | None = None
 
     def keep(self) -> None:
-        if self.copy is None:
+        if self.copy is None and not is_freed(self.alias):
             with torch.no_grad():
                 self.copy = self.alias.clone()
 
@@ -78,6 +79,8 @@ class _Kept:
         """
         if self.copy is not None:
             return not _same(self.alias, self.copy)
+        if is_freed(self.alias):
+            return False  # there is nothing in it
         return self.version is not None and _version(self.alias) != self.version
 
     @property
@@ -355,7 +358,7 @@ def _same(a: torch.Tensor, b: torch.Tensor) -> bool:
         return False
     if a.shape != b.shape or a.dtype != b.dtype or a.device != b.device or a.layout != b.layout:
         return False
-    if a.is_meta:
+    if a.is_meta or is_freed(a) or is_freed(b):
         return True
     if a.layout is not torch.strided:
         # Compared by what they hold: PyTorch has no `equal` for them.

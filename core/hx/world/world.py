@@ -146,7 +146,7 @@ def _answers(recording: Recording, question: str) -> Callable:
 
     def hook(original, args, kwargs):
         asker: Any = sys._getframe(3)  # behind what hooks the function, and the function itself
-        if asker.f_globals.get("__name__") == heard.REFUSES:
+        if asker.f_globals.get("__name__") in heard.REFUSES:
             return original(*args, **kwargs)
         recording.asked.add(question)
         return answer

@@ -11,6 +11,7 @@ from ...graph.op import Op
 from ...sizes import shapes
 from ...tensors.values import Node
 from ..recording import Recording
+from . import condition
 from .part import Higher, kind, named, result_of
 
 
@@ -19,12 +20,13 @@ def cond(recording: Recording, original, args, kwargs):
         args, kwargs, pred=..., true_fn=..., false_fn=..., operands=()
     )
     call = Higher(recording, "torch.cond")
-    if not isinstance(pred, torch.Tensor):
-        return (true_fn if pred else false_fn)(*operands)
     with call.engine():
-        test = recording.value_of(pred)
-        taken = pred.is_meta or bool(pred)
-    if test.fixed:
+        if isinstance(pred, torch.Tensor):
+            test: Any = recording.value_of(pred)
+            taken = pred.is_meta or bool(pred)
+        else:
+            test, taken = condition.computed(recording, pred), bool(pred)
+    if test is None or test.fixed:
         return (true_fn if taken else false_fn)(*operands)
     yes = call.part(lambda: true_fn(*operands))
     no = call.part(lambda: false_fn(*operands))
