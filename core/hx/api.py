@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import whole
-from .errors import EscapeError, ExportError, HxError, MissingConverters, PackError, UsageError
+from .errors import (
+    EscapeError,
+    ExportError,
+    HxError,
+    MissingConverters,
+    PackError,
+    UsageError,
+    VerificationError,
+)
 from .graph import graph
 from .packs import containers, passes, symbolic
 from .packs.registry import Registry
@@ -17,7 +25,7 @@ from .proof import randomness
 from .quiet import fewer_collections
 from .recording import heard
 from .recording.capture import Capture, capture
-from .recording.prepared import prepare, require_names
+from .recording.prepared import Prepared, prepare, require_names
 from .registration import OPSETS
 from .report import Escape, Report, scaffold
 from .saving import save
@@ -106,10 +114,10 @@ def _export(
         require_names("output_names", output_names)
     if output_names is not None and outputs is None:
         prepared.dynamic.of_outputs(dict.fromkeys(output_names))
-    recorded = (prepared, registry, opset, outputs, output_names, strict, tell)
+    rest = (registry, opset, outputs, output_names, strict, tell)
 
     def write(staged: save.Staged) -> Program:
-        program = _recorded(*recorded, staged)
+        program = _recorded(asked, *rest, staged)
         keep = None if failed else keep_rejected
         stages.append(staged)
         program.write(staged, path, verify, tell, keep, check_every_node)
@@ -117,25 +125,50 @@ def _export(
 
     failed: list[HxError] = []
     stages: list[save.Staged] = []
-    for yes in heard.ways(prepared.asked):
-        prepared.yes = yes
+    for asked in _ways(prepared, failed):
         try:
             if path is None and not verify and not check_every_node:
-                program = _recorded(*recorded)
+                program = _recorded(asked, *rest)
             else:
                 program = inside(save.Staged(path, external_data), write)
         except HxError as problem:
-            if not _may_be_of_its_way(problem):
+            if asked.given is None and not _may_be_of_its_way(problem):
                 raise
             failed.append(problem)
             continue
+        except Exception:
+            if asked.given is None:
+                raise
+            break  # the model's own, at sizes that nobody has asked of it
         for staged in stages:
             staged.forget()
-        if failed:
-            program.report.notes.append(heard.told(yes, prepared.asked))
+        program.report.notes += _told(asked, prepared) if failed else []
         program.report.timings["total"] = time.perf_counter() - started
         return program
     raise failed[0]
+
+
+def _ways(prepared: Prepared, failed: list[HxError]) -> Iterator[Prepared]:
+    """How to record, one after the other, as long as what came before has `failed`."""
+    for yes in heard.ways(prepared.asked):
+        prepared.yes = yes
+        yield prepared
+    if isinstance(failed[0], VerificationError):
+        from .proof.proving import elsewhere
+
+        other = elsewhere(prepared, failed[0].proof)
+        if other is not None:
+            other.yes = heard.FIRST
+            yield other
+
+
+def _told(asked: Prepared, prepared: Prepared) -> list[str]:
+    if asked.given is None:
+        return [heard.told(asked.yes, prepared.asked)]
+    return [
+        "recorded at other sizes than were given: from an earlier run at those the model keeps "
+        "what it would have to compute"
+    ]
 
 
 def _may_be_of_its_way(problem: HxError) -> bool:

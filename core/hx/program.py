@@ -161,9 +161,10 @@ class Program:
         lost.sort(key=lambda each: each is not beyond)
         lines += [each.told() for each in lost[:5]]
         lines += [f"and {len(lost) - 5} more values left the graph"] if len(lost) > 5 else []
-        sizes = sizes_of(captured, case.feeds if case is not None else None)
+        sizes = sizes_of(captured.prepared, case.feeds if case is not None else None)
         smaller = any(
-            n < recorded for n, recorded in zip(sizes.values(), sizes_of(captured).values())
+            n < recorded
+            for n, recorded in zip(sizes.values(), sizes_of(captured.prepared).values())
         )
         if within and (wrong in captured.beyond or smaller):
             lines.append(f"sizes that never come can be ruled out: {within}")

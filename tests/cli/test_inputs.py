@@ -61,3 +61,11 @@ def test_what_is_said_twice_alike_or_adds_to_it_is_taken(hx, folder, given, word
 def test_the_whole_range_of_a_dtype_may_be_drawn(hx, folder, dtype):
     words = ["-i", f"ids={dtype}", "-i", f"mask={dtype}"]
     assert hx("inspect", "models.py:Several", *words).code == 0
+
+
+def test_inputs_of_a_traced_model_go_by_its_names(hx, folder):
+    with (folder / "models.py").open("a") as models:
+        models.write("def traced(): return torch.jit.trace(nn.Linear(6, 4), torch.ones(2, 6))\n")
+    done = hx("export", "models.py:traced", "-o", "m.onnx", "-i", "input=float32[n,6]", "--json")
+    assert done.code == 0, done.err
+    assert done.json["report"]["inputs"][0]["shape"] == ["n", 6]

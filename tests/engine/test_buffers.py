@@ -194,3 +194,67 @@ def test_tensors_of_the_world_are_put_to_use_and_left_alone(proved):
     with pytest.raises(hx.HxError):
         proved(Single(shared), torch.randn(2, 4))
     table.copy_(kept)
+
+
+class Slot(nn.Module):
+    """What it computes of the sizes is kept until other ones come."""
+
+    def __init__(self):
+        super().__init__()
+        self.key = self.grid = None
+
+    def forward(self, x):
+        size = x.shape[-2:]
+        if self.key != size:
+            self.key = size
+            rows, columns = (torch.arange(n, dtype=x.dtype) for n in size)
+            self.grid = rows[:, None] - columns
+        return x + self.grid
+
+
+class Table(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cache = {}
+
+    def forward(self, x):
+        n = x.shape[-1]
+        if n not in self.cache:
+            self.cache[n] = torch.arange(n, dtype=x.dtype).cos()
+        return x * self.cache[n]
+
+
+class Growing(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.longest = 0
+
+    def forward(self, x):
+        n = x.shape[-1]
+        if n > self.longest:
+            self.longest, self.positions = n, torch.arange(n, dtype=x.dtype).sin()
+        return x + self.positions[:n]
+
+
+@pytest.mark.parametrize("kind", [Slot, Table, Growing])
+def test_what_a_model_kept_of_an_earlier_run_is_computed_in_the_graph(kind):
+    """Everybody runs a model before it is exported: then it has what it needs at these sizes."""
+    model, x = kind().eval(), torch.randn(2, 5, 7)
+    model(x)
+    kept = dict(vars(model))
+    program = hx.export(model, x, dynamic={"x": {0: "n", 1: "h", 2: "w"}})
+    assert all(vars(model)[name] is was for name, was in kept.items())
+    assert "an earlier run" in program.report.notes[-1] and not program.report.promised
+    for sizes in ((2, 5, 7), (1, 3, 11), (3, 12, 2)):
+        x = torch.randn(sizes)
+        torch.testing.assert_close(program.run(x), kind()(x))
+
+
+def test_what_no_size_mends_is_refused_as_before():
+    class Wrong(nn.Module):
+        def forward(self, x):
+            return x * float(len(x.shape) + int(str(x.shape[0])))
+
+    with pytest.raises(hx.VerificationError) as caught:
+        hx.export(Wrong(), torch.randn(3, 4), dynamic={"x": {0: "n"}})
+    assert "recorded, fresh inputs: right" in str(caught.value)

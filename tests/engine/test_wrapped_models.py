@@ -251,3 +251,29 @@ def test_memory_that_is_given_back_between_calls():
     x = torch.randn(5, 4)
     torch.testing.assert_close(program.run(x), x @ model.weight.detach())
     assert model.whole.untyped_storage().nbytes() == 0
+
+
+class Scaled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(6, 4)
+
+    def forward(self, image, scale=1.0):
+        return self.linear(image) * scale
+
+    def encode(self, image, norm=True):
+        return self.linear(image)
+
+
+@pytest.mark.parametrize(
+    "wrap, weight",
+    [
+        (nn.DataParallel, "module.linear.weight"),
+        (torch.optim.swa_utils.AveragedModel, "module.linear.weight"),
+        (lambda model: functools.partial(model.encode, norm=False), "self.linear.weight"),
+    ],
+)
+def test_inputs_and_weights_are_called_as_what_is_wrapped_calls_them(wrap, weight):
+    program = hx.export(wrap(Scaled().eval()), torch.randn(2, 6), dynamic={"image": {0: "n"}})
+    assert [each.name for each in program.model.graph.inputs] == ["image"]
+    assert weight in program.model.graph.initializers

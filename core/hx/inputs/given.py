@@ -56,7 +56,7 @@ def call_for(
             given += [(None, value) for value in several]
     given += [(name, spec.make(sizes, seed + i)) for i, (name, spec) in enumerate(parsed)]
     specs = [None] * (len(given) - len(parsed)) + [spec for _, spec in parsed]
-    signature = inspect.signature(loaded.model.forward)
+    signature = _signature(loaded)
     bound, where = _bind(signature, loaded, given)
     axes: dict[str, dict[int, str]] = {}
     for name, spec in zip(where, specs):
@@ -70,9 +70,15 @@ def call_for(
     return _call(signature, bound, axes)
 
 
+def _signature(loaded: Loaded) -> inspect.Signature:
+    from hx.recording.prepared import parameters_of
+
+    return inspect.Signature(parameters_of(loaded.model))
+
+
 def _maybe(name: str, loaded: Loaded) -> str | None:
     """numpy calls arrays that were saved without a name arr_0, arr_1, ..."""
-    known = inspect.signature(loaded.model.forward).parameters
+    known = _signature(loaded).parameters
     return None if name not in known and name.startswith("arr_") else name
 
 

@@ -17,6 +17,7 @@ from ..errors import HxError
 from ..inputs.grammar import Limits
 from ..recording import layers, outside
 from ..recording.capture import Capture, called, without_weights
+from ..recording.prepared import Prepared
 from ..runtime import as_pairs
 from ..saving import wire
 from ..sizes import dynamic
@@ -48,6 +49,8 @@ def prove_program(captured: Capture, path: Path, target: Path, custom_ops: Any =
         return prove(path, [], custom_ops=custom_ops, load=load)
     real = run(captured, recorded) if prepared.hollow else captured.real
     cases = [Case("recorded", recorded, real)]
+    if prepared.given is not None:
+        cases.append(Case("given", prepared.given, run(captured, prepared.given)))
     others = [("fresh", fresh(recorded, seed=1))]
     extra: dict[str, dict[str, torch.Tensor]] = {}  # what a model may well refuse
     if captured.recording.escapes or captured.compiled:
@@ -98,7 +101,7 @@ def _narrow(captured: Capture, proof: Proof) -> None:
     wrong = [check for check in proof.cases if not check.ok]
     if proof.checker or proof.problem or any(c.name not in captured.beyond for c in wrong):
         return
-    recorded, promised = sizes_of(captured), dict(captured.prepared.dynamic.limits)
+    recorded, promised = sizes_of(captured.prepared), dict(captured.prepared.dynamic.limits)
     for check in wrong:
         _, move = captured.beyond[check.name]
         if not move.limits:
@@ -276,15 +279,32 @@ def _exact(captured: Capture, case: Case) -> list[torch.Tensor | None]:
 Sizes = dict[str, int]
 
 
-def sizes_of(captured: Capture, tensors: Mapping[str, torch.Tensor] | None = None) -> Sizes:
+def sizes_of(prepared: Prepared, tensors: Mapping[str, torch.Tensor] | None = None) -> Sizes:
     """The size of each dynamic name, in the recording or in other inputs."""
-    tensors = captured.prepared.tensors if tensors is None else tensors
+    tensors = prepared.tensors if tensors is None else tensors
     return {
         word: tensors[name].shape[axis]
-        for name, axes in captured.prepared.dynamic.items()
+        for name, axes in prepared.dynamic.items()
         for axis, word in axes.items()
         if not dynamic.is_sum(word)
     }
+
+
+def elsewhere(prepared: Prepared, proof: Proof) -> Prepared | None:
+    """The same call at other sizes, where a recording was right at its own and wrong at others.
+
+    A model that has run before may have kept what it computed then for these sizes: a grid, a mask.
+    At sizes that are new to it, it computes that again, where the graph sees it.
+    """
+    words, limits = sizes_of(prepared), prepared.dynamic.limits
+    if not words or prepared.slim is not None or prepared.given is not None:
+        return None
+    if not proof.cases or not proof.cases[0].ok or proof.ok:
+        return None
+    more = larger(larger(words, limits), limits)
+    if not all(limits.get(word, Limits()).hold(n) for word, n in more.items()):
+        return None
+    return dataclasses.replace(prepared, tensors=at(prepared, more), given=prepared.tensors)
 
 
 def larger(words: Sizes, limits: Mapping[str, Limits]) -> Sizes:
@@ -299,10 +319,10 @@ def steps_between(captured: Capture, case: Case) -> Sizes:
     A model that halves its sizes and doubles them again often is another one there. Of several, it
     is the one that the model asks about (`h % 4 != 0`), or else the most usual one.
     """
-    recorded, found = sizes_of(captured), {}
+    recorded, found = sizes_of(captured.prepared), {}
     escapes = captured.recording.escapes.values()
     asked = [int(s) for each in escapes for s in re.findall(r"%(\d+)\)", each.detail)]
-    for word, size in sizes_of(captured, case.feeds).items():
+    for word, size in sizes_of(captured.prepared, case.feeds).items():
         n = recorded[word]
         steps = [s for s in (*asked, 8, 16, 32, 64, 4, 2) if s and n % s == 0 and size % s]
         if steps and n > 2:  # of a batch of two, nobody says that it is even
@@ -310,9 +330,8 @@ def steps_between(captured: Capture, case: Case) -> Sizes:
     return found
 
 
-def at(captured: Capture, sizes: Sizes) -> dict[str, torch.Tensor]:
+def at(prepared: Prepared, sizes: Sizes) -> dict[str, torch.Tensor]:
     """The recorded inputs at other sizes, with other values."""
-    prepared = captured.prepared
     return {
         key: resized(
             tensor,
@@ -329,7 +348,7 @@ def _resized(captured: Capture) -> list[Case]:
     All are larger together. A model that refuses that (a multiple of 32 is wanted, a table of
     positions ends) is asked for other sizes of each name alone; what it refuses is noted.
     """
-    words = sizes_of(captured)
+    words = sizes_of(captured.prepared)
     if not words:
         return []
     given = captured.prepared.dynamic.limits
@@ -338,7 +357,7 @@ def _resized(captured: Capture) -> list[Case]:
     captured.notes += [
         f"{limit.told(word)}: no other size was tried" for word, limit in given.items()
     ]
-    cases, refused = _case(captured, _told(more), at(captured, more))
+    cases, refused = _case(captured, _told(more), at(captured.prepared, more))
     if refused:
         for word, n in words.items():
             sizes = dict.fromkeys((more[word], 2 * n, n // 2, n - limits[word].step))
@@ -361,9 +380,9 @@ def _beyond(
     if not escapes:
         return []
     across = Across(recording.builder.nodes, words, limits)
-    seen = [sizes_of(captured, case.feeds) for case in cases]
+    seen = [sizes_of(captured.prepared, case.feeds) for case in cases]
     for side in across.sides(escapes, seen):
-        if across.shown(side, [sizes_of(captured, case.feeds) for case in found]):
+        if across.shown(side, [sizes_of(captured.prepared, case.feeds) for case in found]):
             continue
         said = []
         for move in side.moves:
@@ -372,7 +391,7 @@ def _beyond(
             if why:
                 said.append(f"not tried at {name}: {why}")
                 continue
-            case, refused = _case(captured, name, at(captured, move.sizes))
+            case, refused = _case(captured, name, at(captured.prepared, move.sizes))
             said += refused
             if case:
                 said = [f"tried at {name}"]
@@ -388,7 +407,9 @@ def _first(captured: Capture, words: Sizes, word: str, sizes: list[int]) -> list
     notes: list[str] = []
     case: list[Case] = []
     for size in sizes:
-        case, refused = _case(captured, _told({word: size}), at(captured, {**words, word: size}))
+        case, refused = _case(
+            captured, _told({word: size}), at(captured.prepared, {**words, word: size})
+        )
         if case:
             break
         notes += refused

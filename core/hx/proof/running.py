@@ -103,7 +103,7 @@ class Runner:
 
     def _require_promised(self, feeds: dict[str, torch.Tensor]) -> None:
         promised = self.captured.promised
-        for word, size in (sizes_of(self.captured, feeds) if promised else {}).items():
+        for word, size in (sizes_of(self.captured.prepared, feeds) if promised else {}).items():
             if word in promised and not promised[word].hold(size):
                 raise UsageError(
                     f"{word} is {size}, and the file is right for {promised[word].written(word)} only",

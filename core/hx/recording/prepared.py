@@ -32,6 +32,7 @@ class Prepared:
     root: torch.nn.Module  # the model, or what holds the modules that it reaches
     slim: Slim | None = None  # how it runs without its weights
     dry: bool = False  # nothing is going to be written
+    given: dict[str, torch.Tensor] | None = None  # what it was called with, if `tensors` are others
     yes: heard.Yes = heard.FIRST  # the questions of the model that are answered with yes
     asked: set[str] = field(default_factory=set)  # those that it asked in any recording
 
@@ -171,6 +172,17 @@ def _flat(model: Any, args: tuple, kwargs: Mapping[str, Any]) -> list[tuple[str,
 
 
 def parameters_of(model: Any) -> list[inspect.Parameter]:
+    """Those of a model's forward; of one that takes whatever it is given, those of what it wraps."""
+    found = _parameters_of(model)
+    open_ended = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    if found and all(p.kind in open_ended for p in found) and isinstance(model, torch.nn.Module):
+        inner = [module for module in model._modules.values() if module is not None]
+        if len(inner) == 1:
+            return parameters_of(inner[0]) or found
+    return found
+
+
+def _parameters_of(model: Any) -> list[inspect.Parameter]:
     function = model.forward if isinstance(model, torch.nn.Module) else model
     function = callables.python_of(function) or function
     if isinstance(function, (torch._C.ScriptMethod, torch._C.ScriptFunction)):

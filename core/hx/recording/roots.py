@@ -46,7 +46,8 @@ def _reached(thing: Any, depth: int) -> Iterator[tuple[str, torch.nn.Module]]:
                     yield f"{name}.{key}", item
         elif depth < 2 and isinstance(value, (types.FunctionType, types.MethodType)):
             # A helper beside it; a function of some library reaches nothing that is the user's.
-            if getattr(value, "__module__", None) == getattr(thing, "__module__", ""):
+            beside = getattr(value, "__module__", None) == getattr(thing, "__module__", "")
+            if beside or isinstance(thing, functools.partial):
                 yield from _reached(value, depth + 1)
 
 
