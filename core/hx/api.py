@@ -123,7 +123,7 @@ def _export(
         program.write(staged, path, verify, tell, keep, check_every_node)
         return program
 
-    failed: list[HxError] = []
+    failed: list[Exception] = []
     stages: list[save.Staged] = []
     for asked in _ways(prepared, failed):
         try:
@@ -136,10 +136,12 @@ def _export(
                 raise
             failed.append(problem)
             continue
-        except Exception:
-            if asked.given is None:
+        except Exception as problem:
+            # The model's own: of an answer that it got, or at sizes that nobody has asked of it.
+            if asked.given is None and not prepared.asked:
                 raise
-            break  # the model's own, at sizes that nobody has asked of it
+            failed.append(problem)
+            continue
         for staged in stages:
             staged.forget()
         program.report.notes += _told(asked, prepared) if failed else []
@@ -148,7 +150,7 @@ def _export(
     raise failed[0]
 
 
-def _ways(prepared: Prepared, failed: list[HxError]) -> Iterator[Prepared]:
+def _ways(prepared: Prepared, failed: list[Exception]) -> Iterator[Prepared]:
     """How to record, one after the other, as long as what came before has `failed`."""
     for yes in heard.ways(prepared.asked):
         prepared.yes = yes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import math
 
 import pytest
@@ -356,3 +357,48 @@ def test_what_is_said_by_position_is_nested_as_the_arguments_are(dynamic):
     parts = [torch.randn(3, 4), torch.randn(5, 4)]
     program = hx.export(Several(), (torch.randn(2, 3), parts), dynamic=dynamic)
     assert [str(each.shape[0]) for each in program.model.graph.inputs] == ["x", "a", "b"]
+
+
+class WithOptions(torch.nn.Module):
+    def forward(self, x, flag=None, by=2, *, z=None):
+        return x * by if z is None else x * by + z
+
+
+Point = collections.namedtuple("Point", "x y")
+B = torch.export.Dim("b")
+
+
+def collected(x):
+    shapes = torch.export.ShapesCollection()
+    shapes[x] = {0: B}
+    return shapes
+
+
+@pytest.mark.parametrize(
+    "dynamic",
+    [
+        {"x": {0: B}, "flag": None, "by": None},
+        ({0: B}, None, None),
+        ((B, None), None, None),
+        collected,
+    ],
+    ids=["by name", "by place", "axis by axis", "a collection"],
+)
+def test_torch_exports_shapes_of_arguments_that_are_no_tensors(dynamic):
+    x = torch.randn(3, 4)
+    said = dynamic(x) if callable(dynamic) else dynamic
+    program = hx.export(WithOptions(), (x, None, 3), dynamic=said)
+    assert [str(n) for n in program.model.graph.inputs[0].shape] == ["b", "4"]
+
+
+@pytest.mark.parametrize(
+    "dynamic", [{"p": Point({0: B}, {0: B})}, {"p": [{0: B}, {0: B}]}, (Point({0: B}, {0: B}),)]
+)
+def test_shapes_of_a_named_tuple(dynamic):
+    class Added(torch.nn.Module):
+        def forward(self, p):
+            return p.x + p.y
+
+    x = torch.randn(3, 4)
+    program = hx.export(Added(), (Point(x, x),), dynamic=dynamic)
+    assert [str(each.shape[0]) for each in program.model.graph.inputs] == ["b", "b"]

@@ -81,6 +81,7 @@ def test_a_script_that_was_saved_or_frozen(tmp_path):
 
 
 def test_a_branch_of_a_script_is_told_with_its_line(line_of):
+    """One that decides on a number, which no graph carries out of its branches."""
     (escape,) = hx.scan(
         torch.jit.script(Choosing()), torch.randn(2, 3), dynamic={"x": {0: "b"}}
     ).escapes
@@ -90,9 +91,66 @@ def test_a_branch_of_a_script_is_told_with_its_line(line_of):
 
 class Choosing(nn.Module):
     def forward(self, x):
-        if x.shape[0] > 3:  # here
+        many = x.shape[0] > 3  # here
+        return x * int(many)
+
+
+class BySize(nn.Module):
+    def forward(self, x):
+        if x.shape[0] > 3:
             x = x * 2
+        elif x.shape[1] != 3:
+            x = x - 1
         return x
+
+
+class BySum(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(3, 4)
+
+    def forward(self, x):
+        if bool(x.sum() > 0):
+            y = self.linear(x)
+            if x.mean() > 0.5:
+                y = y.abs()
+        else:
+            y = -self.linear(x)
+        return y + 1
+
+
+class Narrowed(nn.Module):
+    """The sizes of the two sides differ."""
+
+    def forward(self, x):
+        if x[0, 0] > 0:
+            x = x[:, :2].contiguous()
+        return x.sum(1)
+
+
+class Complaining(nn.Module):
+    def forward(self, x):
+        if bool((x > 100).any()):
+            raise ValueError("too large")
+        return x * 2
+
+
+@pytest.mark.parametrize("kind", [BySize, BySum, Narrowed])
+def test_a_branch_of_a_script_that_tensors_or_sizes_decide_is_an_if(kind):
+    """What people script for: PyTorch's older exporter has no other way to take both."""
+    model = kind().eval()
+    program = asked(
+        torch.jit.script(model), torch.randn(2, 3), dynamic={"x": {0: "b"}}, strict=True
+    )
+    assert program.proof.ok and "If" in program.ops
+    for n, shift in ((1, 0), (2, 1), (3, -1), (4, 2), (7, -2)):
+        x = torch.randn(n, 3) + shift
+        torch.testing.assert_close(program.run(x), model(x))
+
+
+def test_a_branch_of_a_script_that_raises_is_left_out_and_told():
+    program = asked(torch.jit.script(Complaining()), torch.randn(2, 3), dynamic={"x": {0: "b"}})
+    assert [each.kind for each in program.report.escapes] == ["bool"] and program.ops == ["Mul"]
 
 
 def test_what_hx_does_not_know_of_torchscript_is_named():

@@ -98,6 +98,9 @@ def prepare(
         require_names("input_names", input_names)
         names = list(input_names)
     tensors = {n: t for n, (_, t) in zip(names, found)}
+    if isinstance(dynamic, torch.export.ShapesCollection):
+        dynamic = dynamic.dynamic_shapes(model, args, kwargs)
+    dynamic = dynamic_axes.of_tensors(dynamic, [isinstance(x, torch.Tensor) for _, x in pairs])
     return Prepared(model, args, kwargs, names, tensors, axes(dynamic, tensors), root, slim, dry)
 
 

@@ -130,6 +130,21 @@ _ASKED: dict[str, Callable] = {
 }
 
 
+def _decides(node: Any) -> bool:
+    """Whether what a node gives is only asked by branches."""
+    uses = node.output().uses()
+    return bool(uses) and all(use.user.kind() == "prim::If" for use in uses)
+
+
+def _alike(one: Sequence[Any], other: Sequence[Any]) -> bool:
+    """Whether two lists of results are the same but for their tensors."""
+    kinds = [[isinstance(x, torch.Tensor) for x in each] for each in (one, other)]
+    plain = zip(*([x for x in each if not isinstance(x, torch.Tensor)] for each in (one, other)))
+    return kinds[0] == kinds[1] and all(
+        a is b or (isinstance(a, (int, float, str)) and a == b) for a, b in plain
+    )
+
+
 def _item(x: Any) -> Any:
     return x.item() if isinstance(x, torch.Tensor) else x
 
@@ -174,8 +189,7 @@ class _Run:
         if kind == "prim::GetAttr":
             return [self.named(given[0].getattr(node.s("name")))]
         if kind == "prim::If":
-            first, second = node.blocks()
-            return self.block(first if given[0] else second, [])
+            return self.branch(node, given[0])
         if kind == "prim::Loop":
             return self.loop(node, *given)
         if kind in _SAME:
@@ -211,6 +225,27 @@ class _Run:
             self.recording.name_tensor(x, self.recording.names.get(id(x), ""))
         return x
 
+    def branch(self, node: Any, test: Any) -> Sequence[Any]:
+        """One block or the other; where a tensor decides, both, of which the graph takes one."""
+        first, second = node.blocks()
+        if isinstance(test, torch.Tensor):
+            took: dict[Any, Sequence[Any]] = {}
+
+            def tensors(block: Any) -> list[torch.Tensor]:
+                took[block is first] = results = self.block(block, [])
+                return [x for x in results if isinstance(x, torch.Tensor)]
+
+            try:
+                found = iter(torch.cond(test, lambda: tensors(first), lambda: tensors(second)))
+                if _alike(*took.values()):
+                    one = next(iter(took.values()))
+                    return [next(found) if isinstance(x, torch.Tensor) else x for x in one]
+            except Exception as problem:
+                # The block that is not taken may raise anything, and so may who compares the two.
+                self.recording.notes.append(f"a branch of a script is taken for good: {problem}")
+            test = bool(test)
+        return self.block(first if test else second, [])
+
     def loop(self, node: Any, times: Any, goes_on: Any, *carried: Any) -> Sequence[Any]:
         (body,) = node.blocks()
         if dims.is_dynamic(times):
@@ -234,17 +269,31 @@ class _Run:
             return self.plain(node, name, given)
         if space in ("aten", "prim") and name in _PLAIN and not tensors and not nested:
             return self.plain(node, name, [self.known.get(id(x), x) for x in given])
+        if kind == "aten::Bool" and isinstance(first, torch.Tensor) and _decides(node):
+            return [first]
         if kind in _ASKED:
             return [_ASKED[kind](*given)]
         return self.operator(node, space, name, given)
 
     def plain(self, node: Any, name: str, given: list[Any]) -> Sequence[Any]:
         if name in _COMPARED and any(map(dims.is_dynamic, given)):
+            if _decides(node) and all(type(x) in (int, dims.Dim) for x in given):
+                return [self.compared(_COMPARED[name], *given)]
             told = f" {name} ".join(str(getattr(x, "poly", x)) for x in given)
             asked = dims.asked(_COMPARED[name], *given)
             self.recording.escape("branch", told, _place(node), [asked])
         result = _PLAIN[name](*given)
         return [result] * node.outputsSize()
+
+    def compared(self, ask: Callable, a: Any, b: Any) -> torch.Tensor:
+        """The answer as a tensor that follows from the sizes, for a branch."""
+        from .higher import condition
+        from .higher.part import Higher
+
+        with Higher(self.recording, "torch.cond").engine():
+            answer = torch.tensor(ask(dims.plain(a), dims.plain(b)))
+            self.recording.live.bind(answer, condition.compared(self.recording, ask, a, b))
+        return answer
 
     def operator(self, node: Any, space: str, name: str, given: list[Any]) -> Sequence[Any]:
         packet = getattr(getattr(torch.ops, space), name, None) if space != "prim" else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -62,6 +63,8 @@ def axes(given: Mapping[str, Any] | None, inputs: Mapping[str, Any]) -> Axes:
     if isinstance(given, Axes):
         out.limits.update(given.limits)
     if isinstance(given, Mapping):
+        # torch.export wants None for each argument that is no tensor, too.
+        given = {k: v for k, v in given.items() if v is not None}
         out.others = {str(k): v for k, v in given.items() if not _is_input(str(k), inputs)}
         given = {k: v for k, v in given.items() if str(k) not in out.others}
     said = list(_said(given, inputs))
@@ -202,6 +205,17 @@ def _by_input(given: Any, inputs: Mapping[str, Any]) -> Iterator[tuple[str, Any]
         yield from _inside(str(name), which, inputs)
 
 
+def of_tensors(given: Any, tensors: Sequence[bool]) -> Any:
+    """What is said by position, without the None that stands for each argument that is no tensor."""
+    if not isinstance(given, (list, tuple)) or all(tensors):
+        return given
+    leaves = list(_leaves(given))
+    nothing = all(leaf in (None, {}, ()) for leaf, is_one in zip(leaves, tensors) if not is_one)
+    if len(leaves) != len(tensors) or not nothing:
+        return given
+    return [leaf for leaf, is_one in zip(leaves, tensors) if is_one]
+
+
 def _leaves(given: Iterable[Any]) -> Iterator[Any]:
     """What is said of each input, of lists and dicts that are nested as the arguments are."""
     for which in given:
@@ -221,13 +235,27 @@ def _inside(name: str, which: Any, inputs: Mapping[str, Any]) -> Iterator[tuple[
         if which is not None:
             yield name, which
         return
-    nested = any(known.startswith(f"{name}_") for known in inputs)
+    inside = [known for known in inputs if known.startswith(f"{name}_")]
+    nested = bool(inside)
+    if isinstance(which, tuple) and hasattr(which, "_asdict"):
+        which = which._asdict()
+    elif dataclasses.is_dataclass(which) and not isinstance(which, type):
+        said = {f.name: getattr(which, f.name) for f in dataclasses.fields(which)}
+        which = {key: part for key, part in said.items() if _is_input(f"{name}_{key}", inputs)}
     if nested and isinstance(which, Mapping):
         for key, part in which.items():
             yield from _inside(f"{name}_{key}", part, inputs)
     elif nested and isinstance(which, (list, tuple)):
+        leaves = list(_leaves([which]))
+        if len(leaves) == len(inside) and all(leaf == leaves[0] for leaf in leaves):
+            # The same of each: an object, as a cache is, may have them in another order.
+            for known in inside:
+                yield from _inside(known, leaves[0], inputs)
+            return
+        numbered = any(_is_input(f"{name}_{i}", inputs) for i in range(len(which)))
         for i, part in enumerate(which):
-            yield from _inside(f"{name}_{i}", part, inputs)
+            by_place = numbered or len(which) != len(inside)
+            yield from _inside(f"{name}_{i}" if by_place else inside[i], part, inputs)
     elif not (nested and which is None):
         raise _unknown(name, inputs, "no input")
 

@@ -64,6 +64,11 @@ def _value(recording: Recording, pred: bool, asked: Asked, escape: Escape) -> Va
     if asked.ask(*map(dims.plain, sides)) is not pred:
         return None
     escape.carried = True
+    return compared(recording, asked.ask, *sides)
+
+
+def compared(recording: Recording, ask: Any, a: Any, b: Any) -> Value:
+    """What compares two sizes, or a size and a number, in the graph."""
     op = Op(recording.builder)
-    test = getattr(op, _OPERATORS[asked.ask])(*map(op.constant, sides))
-    return op.Not(test) if asked.ask is operator.ne else test
+    test = getattr(op, _OPERATORS[ask])(op.constant(a), op.constant(b))
+    return op.Not(test) if ask is operator.ne else test
