@@ -111,6 +111,32 @@ def _transposed(op, input, weight, bias, stride, padding, output_padding, groups
     return y if batched else op.Squeeze(y, [0])
 
 
+@converter(
+    "torch.ops.aten.convolution_backward",
+    cases=[case("float32[n,4,8,8]", "float32[n,3,8,8]", "float32[4,3,3,3]", None, [1, 1], [1, 1],
+                [1, 1], False, [0, 0], 1, [True, False, False])],
+)  # fmt: skip
+def convolution_backward(
+    op, grad_output, input, weight, bias_sizes, stride, padding, dilation, transposed,
+    output_padding, groups, output_mask,
+):  # fmt: skip
+    """Of the input alone; what a stride skipped at the end has to be known."""
+    spatial = weight.rank - 2
+    strides, pads, dilations = (pair(v, spatial) for v in (stride, padding, dilation))
+    if transposed or list(output_mask) != [True, False, False]:
+        return NotImplemented
+    more = []
+    for n, out, s, p, d, k in zip(
+        input.shape[2:], grad_output.shape[2:], strides, pads, dilations, weight.shape[2:]
+    ):
+        extra = n - ((out - 1) * s - 2 * p + d * (k - 1) + 1)
+        if type(extra) is not int:
+            return NotImplemented
+        more.append(extra)
+    y = _transposed(op, grad_output, weight, None, strides, pads, more, groups, dilations)
+    return y, None, None
+
+
 @converter("torch.convolution", cases=[
     case("float32[n,3,h,9]", "float32[4,3,3,3]", "float32[4]", [2], [1], [1], False, [0], 1),
     case("float32[n,4,h]", "float32[4,2,3]", None, [2], [1], [1], True, [1], 2),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import whole
 from .errors import (
+    Differentiates,
     EscapeError,
     ExportError,
     HxError,
@@ -155,6 +156,13 @@ def _ways(prepared: Prepared, failed: list[Exception]) -> Iterator[Prepared]:
     for yes in heard.ways(prepared.asked):
         prepared.yes = yes
         yield prepared
+    if isinstance(failed[0], Differentiates):
+        from .recording.derivatives import traced
+
+        other = traced(prepared)
+        if other is not None:
+            other.yes = heard.FIRST
+            yield other
     if isinstance(failed[0], VerificationError):
         from .proof.proving import elsewhere
 
@@ -165,6 +173,10 @@ def _ways(prepared: Prepared, failed: list[Exception]) -> Iterator[Prepared]:
 
 
 def _told(asked: Prepared, prepared: Prepared) -> list[str]:
+    if asked.recorded is not None:
+        return [
+            "the model differentiates as it runs: what PyTorch's own trace of it calls is recorded"
+        ]
     if asked.given is None:
         return [heard.told(asked.yes, prepared.asked)]
     return [

@@ -87,6 +87,10 @@ class Unsupported(ExportError):
     pass
 
 
+class Differentiates(Unsupported):
+    """The model asks for derivatives as it runs."""
+
+
 class Unaccounted(ExportError):
     pass
 

@@ -167,7 +167,7 @@ def _run(
     ahead: Ahead | None,
     guard: preserved,
 ) -> Capture:
-    model = prepared.model
+    model = prepared.recorded or prepared.model
     recording = Recording(Choices(registry, opset), opset, guard, prepared.slim)
     recording.dry = prepared.dry
     recording.yes, recording.asked = prepared.yes, prepared.asked

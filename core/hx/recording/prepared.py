@@ -33,6 +33,7 @@ class Prepared:
     slim: Slim | None = None  # how it runs without its weights
     dry: bool = False  # nothing is going to be written
     given: dict[str, torch.Tensor] | None = None  # what it was called with, if `tensors` are others
+    recorded: Callable | None = None  # what is recorded in the model's place: see `derivatives`
     yes: heard.Yes = heard.FIRST  # the questions of the model that are answered with yes
     asked: set[str] = field(default_factory=set)  # those that it asked in any recording
 

@@ -1,4 +1,4 @@
-"""What torch.func has: vmap is Scan; what differentiates is refused."""
+"""What torch.func has: vmap is Scan; what differentiates is recorded otherwise: see `derivatives`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from torch.utils import _pytree as pytree
 
-from ...errors import Unsupported
+from ...errors import Differentiates
 from ..recording import Recording
 from .part import Higher, named
 from .scan import each
@@ -58,9 +58,10 @@ def functional_call(recording: Recording, original, args, kwargs):
 
 def refused(target: str) -> Callable:
     def hook(recording: Recording, original, args, kwargs):
-        raise Unsupported(
+        raise Differentiates(
             f"{target} differentiates, and a graph for inference has no gradients",
             where=recording.where(),
+            why="PyTorch does not trace this model with its derivatives, or what it traces is not right",
             hint="compute the derivative by hand, or leave it out of forward",
         )
 

@@ -1,0 +1,89 @@
+"""A model that differentiates as it runs: the forces of an energy, the normals of a surface.
+
+A recording keeps no gradients. But PyTorch traces such a model, derivatives and all, down to the
+operators of its library, in sizes that stay open; and these are recorded in the model's place. The
+proof still asks the model itself.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ..surely import inside
+from ..world.modelstate import preserved
+from .prepared import Prepared, flat_inputs
+
+
+def traced(prepared: Prepared) -> Prepared | None:
+    """The same call of what PyTorch makes of the model; None where it makes nothing of it."""
+    if prepared.slim is not None or prepared.recorded is not None:
+        return None
+    for examples in (_open, _closed):
+        try:
+            graph = inside(preserved(prepared.root), functools.partial(_traced, prepared, examples))
+            break
+        except Exception:
+            # The tracer's or the model's own, of code that PyTorch does not trace so: the model
+            # stays refused for what it was refused for.
+            continue
+    else:
+        return None
+
+    def recorded(*args: Any, **kwargs: Any) -> Any:
+        leaves = flat_inputs(prepared.model, args, kwargs).values()
+        return graph(*(leaf for leaf in leaves if isinstance(leaf, torch.Tensor)))
+
+    return dataclasses.replace(prepared, recorded=recorded)
+
+
+def _traced(prepared: Prepared, examples: Callable, _: Any) -> Callable:
+    from torch._decomp import decomposition_table
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    def call(*tensors: torch.Tensor) -> Any:
+        args, kwargs = prepared.with_tensors(dict(zip(prepared.names, tensors)))
+        return prepared.model(*args, **kwargs)
+
+    # What is differentiated has operators of its own, which others make up.
+    backward: Any = {op: f for op, f in decomposition_table.items() if "backward" in op.name()}
+    log = logging.getLogger("torch._subclasses.fake_tensor")
+    level = log.level
+    log.setLevel(logging.CRITICAL)  # it tells at length of what is asked in another way next
+    try:
+        trace = make_fx(call, backward, tracing_mode="fake", _allow_non_fake_inputs=True)
+        return trace(*examples(prepared))
+    finally:
+        log.setLevel(level)
+
+
+def _closed(prepared: Prepared) -> list[torch.Tensor]:
+    """The tensors themselves: what follows from their sizes is a number then."""
+    return [tensor.detach().clone() for tensor in prepared.tensors.values()]
+
+
+def _open(prepared: Prepared) -> list[torch.Tensor]:
+    """Tensors without contents, in whose shapes the sizes that may change are symbols."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.fx.experimental.symbolic_shapes import (
+        DimDynamic,
+        ShapeEnv,
+        StatelessSymbolicContext,
+    )
+
+    sizes = ShapeEnv(duck_shape=False, specialize_zero_one=False)
+    mode = FakeTensorMode(shape_env=sizes, allow_non_fake_inputs=True)
+    made: list[torch.Tensor] = []
+    for name, tensor in prepared.tensors.items():
+        axes = prepared.dynamic.get(name, {})
+        kinds = [
+            DimDynamic.DYNAMIC if i in axes else DimDynamic.STATIC for i in range(tensor.dim())
+        ]
+        context: Any = StatelessSymbolicContext(dynamic_sizes=kinds)
+        made.append(mode.from_tensor(tensor.detach(), symbolic_context=context))
+    return made

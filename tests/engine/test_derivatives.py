@@ -1,0 +1,99 @@
+"""Models that differentiate as they run: forces of an energy, slopes of a field, saliency of pixels."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+import hx
+
+
+class Forces(nn.Module):
+    """The energy of particles, and what pulls at each."""
+
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Sequential(
+            nn.Linear(3, 16), nn.SiLU(), nn.LayerNorm(16), nn.Linear(16, 16), nn.GELU(),
+            nn.Linear(16, 1),
+        )  # fmt: skip
+
+    def forward(self, places):
+        with torch.enable_grad():
+            places = places.detach().requires_grad_()
+            apart = (places[:, None] - places[None]).pow(2).sum(-1)
+            energy = (self.net(places).squeeze(-1) + torch.exp(-apart).sum(1)).sum()
+            (slope,) = torch.autograd.grad(energy, places)
+        return {"energy": energy.detach(), "forces": -slope}
+
+
+class Slopes(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.field = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 1))
+
+    def forward(self, x):
+        return torch.func.vmap(torch.func.grad(lambda p: self.field(p).sum()))(x)
+
+
+class Pooled(nn.Module):
+    """By `backward`, through sums by index."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(3, 2)
+
+    def forward(self, x):
+        with torch.enable_grad():
+            x = x.clone().requires_grad_()
+            share = torch.softmax(self.linear(x), -1)[:, 0]
+            torch.zeros(1).index_add(0, torch.zeros_like(x[:, 0]).long(), share).pow(
+                2
+            ).sum().backward()
+        return x.grad
+
+
+class Salient(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Sequential(
+            nn.Conv2d(3, 4, 3, padding=1), nn.ReLU(), nn.Conv2d(4, 2, 3, stride=2),
+            nn.AdaptiveAvgPool2d(1), nn.Flatten(),
+        )  # fmt: skip
+
+    def forward(self, image):
+        with torch.enable_grad():
+            image = image.detach().requires_grad_()
+            return torch.autograd.grad(self.net(image)[:, 0].sum(), image)[0].abs()
+
+
+@pytest.mark.parametrize(
+    ("kind", "shape"),
+    [(Forces, (5, 3)), (Slopes, (5, 3)), (Pooled, (5, 3)), (Salient, (2, 3, 8, 8))],
+)
+def test_derivatives_are_in_the_graph(kind, shape):
+    model = kind().eval()
+    before = {name: p.grad for name, p in model.named_parameters()}
+    program = hx.export(model, torch.randn(shape), dynamic=[{0: "n"}])
+    assert program.proof.ok and "differentiates as it runs" in program.report.notes[-1]
+    assert {name: p.grad for name, p in model.named_parameters()} == before
+    for n in (1, 2, 9):
+        x = torch.randn(n, *shape[1:])
+        found, real = program.run(x), kind.forward(model, x)
+        real = {k: v.detach() for k, v in real.items()} if isinstance(real, dict) else real.detach()
+        torch.testing.assert_close(found, real, rtol=1e-4, atol=1e-5)
+        model.zero_grad()
+
+
+def test_what_pytorch_does_not_trace_stays_refused():
+    class Asking(nn.Module):
+        def forward(self, x):
+            with torch.enable_grad():
+                x = x.detach().requires_grad_()
+                y = x.pow(3).sum()
+                (slope,) = torch.autograd.grad(y, x)
+            return slope if float(slope.sum()) > 0 else -slope
+
+    with pytest.raises(hx.Unsupported, match="differentiates"):
+        hx.export(Asking(), torch.randn(3), dynamic=[{0: "n"}])
