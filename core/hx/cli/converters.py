@@ -146,7 +146,7 @@ def show(
             say(str(choice.problem))
     if not groups and not json:
         library = target.replace("::", ".").partition(".")[0]
-        if library == "torch":
+        if library in ("torch", *_SHORT):
             say(
                 f"{target} has no converter of its own, and needs none: the calls inside of it "
                 "are converted, each by its own"
