@@ -248,7 +248,15 @@ def scan(
 
     def look(_: None) -> Report:
         prepared = prepare(model, args, kwargs, None, dynamic, dynamic_axes.axes, dry=True)
-        captured = capture(prepared, registry, opset, None)
+        try:
+            captured = capture(prepared, registry, opset, None)
+        except Differentiates:
+            from .recording.derivatives import traced
+
+            other = traced(prepared)
+            if other is None:
+                raise
+            captured = capture(other, registry, opset, None)
         prepared.dynamic.of_outputs({name: None for name, _ in captured.outputs})
         return _report(captured, registry, opset)
 

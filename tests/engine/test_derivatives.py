@@ -74,6 +74,7 @@ class Salient(nn.Module):
 )
 def test_derivatives_are_in_the_graph(kind, shape):
     model = kind().eval()
+    assert not hx.scan(model, torch.randn(shape), dynamic=[{0: "n"}]).missing
     before = {name: p.grad for name, p in model.named_parameters()}
     program = hx.export(model, torch.randn(shape), dynamic=[{0: "n"}])
     assert program.proof.ok and "differentiates as it runs" in program.report.notes[-1]

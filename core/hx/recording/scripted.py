@@ -242,7 +242,8 @@ class _Run:
                     return [next(found) if isinstance(x, torch.Tensor) else x for x in one]
             except Exception as problem:
                 # The block that is not taken may raise anything, and so may who compares the two.
-                self.recording.notes.append(f"a branch of a script is taken for good: {problem}")
+                note = f"a branch of a script is taken for good: {problem}"
+                self.recording.notes += [] if note in self.recording.notes else [note]
             test = bool(test)
         return self.block(first if test else second, [])
 
