@@ -105,7 +105,5 @@ def test_calls_made_of_several_operators(name, dtype, opset):
     body, shape = WHOLE[name]
     body = body.eval() if isinstance(body, nn.Module) else body
     calls = Applied(body, dtype)
-    program = hx.export(
-        calls.eval(), torch.randn(shape), dynamic=[{0: "batch"}], opset=opset
-    )
+    program = hx.export(calls.eval(), torch.randn(shape), dynamic=[{0: "batch"}], opset=opset)
     assert program.proof.ok and not program.report.escapes
