@@ -138,9 +138,9 @@ def _export(
             failed.append(problem)
             continue
         except Exception as problem:
-            # The model's own: of an answer that it got, or at sizes that nobody has asked of it.
-            if asked.given is None and not prepared.asked:
+            if asked.given is None:
                 raise
+            # The model's own, at sizes that nobody has asked of it.
             failed.append(problem)
             continue
         for staged in stages:

@@ -277,14 +277,3 @@ def test_inputs_and_weights_are_called_as_what_is_wrapped_calls_them(wrap, weigh
     program = hx.export(wrap(Scaled().eval()), torch.randn(2, 6), dynamic={"image": {0: "n"}})
     assert [each.name for each in program.model.graph.inputs] == ["image"]
     assert weight in program.model.graph.initializers
-
-
-def test_a_model_that_refuses_to_run_for_an_exporter_hears_something_else():
-    class Shy(nn.Module):
-        def forward(self, x):
-            if torch.compiler.is_exporting():
-                raise RuntimeError("not for exporters")
-            return x * 2
-
-    program = hx.export(Shy(), torch.randn(2, 3))
-    assert program.proof.ok and "heard that it is not exported" in program.report.notes[-1]
