@@ -87,6 +87,22 @@ def test_derivatives_are_in_the_graph(kind, shape):
         model.zero_grad()
 
 
+@pytest.mark.parametrize(
+    ("model", "real"),
+    [
+        (torch.func.grad(lambda x: x.pow(3).sum()), lambda x: 3 * x * x),
+        (lambda x: torch.func.jvp(torch.sin, (x,), (2 * torch.ones_like(x),))[1],
+         lambda x: 2 * x.cos()),
+    ],
+    ids=["grad", "jvp"],
+)  # fmt: skip
+def test_functions_that_are_derivatives(model, real):
+    program = hx.export(model, torch.randn(2, 4), dynamic=[{0: "n"}])
+    for n in (1, 2, 7):
+        x = torch.randn(n, 4)
+        torch.testing.assert_close(program.run(x), real(x))
+
+
 def test_what_pytorch_does_not_trace_stays_refused():
     class Asking(nn.Module):
         def forward(self, x):

@@ -236,8 +236,12 @@ def test_compiled_modules_run_as_they_were_written():
 
 
 def test_data_parallel():
+    """Its inputs have the names of what it wraps; `dynamic=` may say them by its own."""
     model = nn.DataParallel(nn.Sequential(nn.Linear(3, 3), nn.ReLU()))
-    program = asked(model, torch.randn(2, 3), dynamic={"inputs_0": {0: "b"}})
+    for name in ("input", "inputs_0"):
+        program = asked(model, torch.randn(2, 3), dynamic={name: {0: "b"}})
+        assert program.model.graph.inputs[0].name == "input"
+        assert [str(size) for size in program.model.graph.inputs[0].shape] == ["b", "3"]
     assert program.ops[-1] == "Relu"
     assert "module.0.weight" in program.model.graph.initializers
 

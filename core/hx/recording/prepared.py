@@ -102,6 +102,7 @@ def prepare(
     if isinstance(dynamic, torch.export.ShapesCollection):
         dynamic = dynamic.dynamic_shapes(model, args, kwargs)
     dynamic = dynamic_axes.of_tensors(dynamic, [isinstance(x, torch.Tensor) for _, x in pairs])
+    dynamic = _by_inner_names(dynamic, model, args, kwargs)
     return Prepared(model, args, kwargs, names, tensors, axes(dynamic, tensors), root, slim, dry)
 
 
@@ -170,23 +171,40 @@ def flat_inputs(model: Any, args: tuple, kwargs: Mapping[str, Any]) -> dict[str,
 
 def _flat(model: Any, args: tuple, kwargs: Mapping[str, Any]) -> list[tuple[str, Any]]:
     pairs: list[tuple[str, Any]] = []
-    for name, value in _named(model, args, dict(kwargs)):
+    for name, value in _named(parameters_of(model), args, dict(kwargs)):
         pairs.extend(structures.leaves(value, name))
     return pairs
 
 
+def _by_inner_names(dynamic: Any, model: Any, args: tuple, kwargs: dict) -> Any:
+    """`dynamic=` that says the inputs of a wrapper by its own parameters (`inputs_0`)."""
+    own = _own_parameters_of(model)
+    if not isinstance(dynamic, Mapping) or not _is_open(own):
+        return dynamic
+    names = zip(_named(own, args, kwargs), _named(parameters_of(model), args, kwargs))
+    inner = {mine: theirs for (mine, _), (theirs, _) in names if theirs not in dynamic}
+    return {inner.get(name, name): which for name, which in dynamic.items()}
+
+
 def parameters_of(model: Any) -> list[inspect.Parameter]:
     """Those of a model's forward; of one that takes whatever it is given, those of what it wraps."""
-    found = _parameters_of(model)
-    open_ended = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    if found and all(p.kind in open_ended for p in found) and isinstance(model, torch.nn.Module):
+    found = _own_parameters_of(model)
+    if isinstance(model, torch.nn.Module) and _is_open(found):
         inner = [module for module in model._modules.values() if module is not None]
         if len(inner) == 1:
             return parameters_of(inner[0]) or found
     return found
 
 
-def _parameters_of(model: Any) -> list[inspect.Parameter]:
+def _is_open(parameters: list[inspect.Parameter]) -> bool:
+    """Whether they are `*args, **kwargs`: a wrapper's, which hands on all that it is given."""
+    return [p.kind for p in parameters] == [
+        inspect.Parameter.VAR_POSITIONAL,
+        inspect.Parameter.VAR_KEYWORD,
+    ]
+
+
+def _own_parameters_of(model: Any) -> list[inspect.Parameter]:
     function = model.forward if isinstance(model, torch.nn.Module) else model
     function = callables.python_of(function) or function
     if isinstance(function, (torch._C.ScriptMethod, torch._C.ScriptFunction)):
@@ -197,9 +215,8 @@ def _parameters_of(model: Any) -> list[inspect.Parameter]:
         return []
 
 
-def _named(model: Any, args: tuple, kwargs: dict) -> list[tuple[str, Any]]:
+def _named(parameters: list, args: tuple, kwargs: dict) -> list[tuple[str, Any]]:
     """Arguments with the names of forward's parameters."""
-    parameters = parameters_of(model)
     out = []
     rest = None
     for i, value in enumerate(args):

@@ -69,9 +69,9 @@ def is_wrapper(tensor: torch.Tensor) -> bool:
 
 def is_freed(tensor: torch.Tensor) -> bool:
     """Whether its memory was given back: libraries that shard weights do, between two calls."""
-    if not tensor.numel() or tensor.is_meta or tensor.layout is not torch.strided:
+    if tensor.is_nested or tensor.is_meta or tensor.layout is not torch.strided:
         return False
-    if is_wrapper(tensor) or type(tensor).__name__ == "FakeTensor":
+    if not tensor.numel() or is_wrapper(tensor) or type(tensor).__name__ == "FakeTensor":
         return False
     size, stride = tensor.size(), tensor.stride()
     last = tensor.storage_offset() + sum((n - 1) * s for n, s in zip(size, stride))
