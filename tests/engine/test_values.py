@@ -480,6 +480,25 @@ def test_the_same_model_twice_gives_the_same_bytes(tmp_path):
     assert (tmp_path / "a.onnx").read_bytes() == (tmp_path / "b.onnx").read_bytes()
 
 
+def test_sums_of_sizes_are_written_in_one_order():
+    """Wherever their terms happen to lie in memory."""
+
+    def model(x, y):
+        n, m = x.shape[0], y.shape[0]
+        return torch.ones(min(n, m) + max(n, 2 * m) + n // 3 + n * m + m % 4) * x.sum()
+
+    found, kept = set(), []
+    for each in range(20):
+        kept.append([object() for _ in range(37 * each)])  # what is made next lies elsewhere
+        program = hx.export(
+            model, (torch.ones(5), torch.ones(7)), dynamic=[{0: "n"}, {0: "m"}], verify=False
+        )
+        found.add(
+            "; ".join(f"{n.op_type} {[v.name for v in n.inputs]}" for n in program.model.graph)
+        )
+    assert len(found) == 1
+
+
 def test_a_named_tuple_is_one_argument(proved):
     class Pair(NamedTuple):
         first: torch.Tensor

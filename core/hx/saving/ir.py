@@ -24,7 +24,7 @@ def put_together(parts: Parts) -> onnx_ir.Model:
     """The model; its weights are those of the parts, not copies."""
     proto = onnx.ModelProto(ir_version=parts.ir_version)
     proto.MergeFrom(parts.model)
-    proto.graph.CopyFrom(parts.graph)
+    proto.graph.MergeFromString(parts.graph_bytes)
     for weight in parts.weights:
         empty = proto.graph.initializer.add()
         empty.CopyFrom(weight.proto)
@@ -61,8 +61,7 @@ def take_apart(model: onnx_ir.Model) -> Parts:
         # The tensor itself says its type and shape.
         if (value.doc_string or value.metadata_props) and value.name not in strings:
             proto.graph.value_info.append(serde.serialize_value(value))
-    graph = onnx.GraphProto()
-    graph.CopyFrom(proto.graph)
+    graph = proto.graph.SerializeToString(deterministic=True)
     version = proto.ir_version
     proto.ClearField("graph")
     proto.ClearField("ir_version")

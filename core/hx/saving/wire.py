@@ -37,9 +37,10 @@ BUFFER = 256 << 10
 BEHIND = 2  # stretches of bytes that are still needed when the next one is asked for
 BRIEF = 256 << 10  # bytes whose checksum takes no longer than asking another thread for it
 
-# Tags: (field number << 3) | type, for ModelProto.ir_version and .graph, GraphProto.node and
-# .initializer, TensorProto.raw_data.
-IR_VERSION, GRAPH, NODE, INITIALIZER, RAW_DATA = b"\x08", b"\x3a", b"\x0a", b"\x2a", b"\x4a"
+# Tags: (field number << 3) | type, for ModelProto.ir_version and .graph, GraphProto.initializer,
+# TensorProto.raw_data.
+IR_VERSION, GRAPH, INITIALIZER, RAW_DATA = b"\x08", b"\x3a", b"\x2a", b"\x4a"
+_BRIEF = [bytes((size,)) for size in range(128)]  # `varint` of these
 WIDTH = 5  # bytes that say how long the graph is; readers take a number with leading zeros
 START = len(IR_VERSION) + 1 + len(GRAPH) + WIDTH  # where the graph starts
 
@@ -71,7 +72,7 @@ class Parts:
 
     ir_version: int
     model: onnx.ModelProto  # the rest of it
-    graph: onnx.GraphProto
+    graph_bytes: bytes
     weights: list[Weight]
 
     @functools.cached_property
@@ -79,8 +80,11 @@ class Parts:
         return self.model.SerializeToString(deterministic=True)
 
     @functools.cached_property
-    def graph_bytes(self) -> bytes:
-        return self.graph.SerializeToString(deterministic=True)
+    def graph(self) -> onnx.GraphProto:
+        """To be read; what is changed in it is not written."""
+        import onnx
+
+        return onnx.GraphProto.FromString(self.graph_bytes)
 
     @property
     def early(self) -> list[Weight]:
@@ -267,6 +271,12 @@ def weight_sizes(path: Path) -> tuple[list[int], list[int]]:
                 length = int(said["length"]) if said.get("length", "").isdigit() else 0
             (outside if length else inside).append(length or stop - begin)
     return inside, outside
+
+
+def field(tag: bytes, content: bytes) -> bytes:
+    """A field whose content is a text, or a message."""
+    size = len(content)
+    return tag + (_BRIEF[size] if size < 128 else varint(size)) + content
 
 
 def varint(number: int, width: int = 1) -> bytes:

@@ -9,7 +9,7 @@ import torch
 
 from ..tensors.values import Value
 from .dims import Dim, DimFloat
-from .polynomials import Atom, Poly, factors_of, never_negative
+from .polynomials import Atom, Poly, factors_of, never_negative, text_of
 
 if TYPE_CHECKING:
     from ..graph.builder import Builder
@@ -124,7 +124,7 @@ class Sizes:
         plus: list[Value] = []
         minus: list[Value] = []
         for mono, c in sorted(
-            poly.terms.items(), key=lambda t: (not t[0], str(t[0][:1]), len(t[0]))
+            poly.terms.items(), key=lambda t: (not t[0], text_of(t[0][:1]), len(t[0]))
         ):
             (plus if c > 0 else minus).append(self._term(mono, abs(c)))
         total = plus[0] if plus else self.builder.number([0], torch.int64)

@@ -148,6 +148,9 @@ class Poly:
         return Poly(terms)
 
     def __mul__(self, other: Poly) -> Poly:
+        if len(other.terms) == 1 and () in other.terms:
+            by = other.terms[()]
+            return self if by == 1 else Poly({m: c * by for m, c in self.terms.items()})
         terms: dict[tuple[Atom, ...], int] = {}
         for m1, c1 in self.terms.items():
             for m2, c2 in other.terms.items():
@@ -202,13 +205,18 @@ class Poly:
         if not self.terms:
             return "0"
         parts = []
-        for mono, c in sorted(self.terms.items(), key=lambda t: (-len(t[0]), str(t[0]))):
+        for mono, c in sorted(self.terms.items(), key=lambda t: (-len(t[0]), text_of(t[0]))):
             atoms, c = factors_of(mono, c)
             factors = sorted(map(str, atoms))
             if c != 1 or not factors:
                 factors.insert(0, str(c))
             parts.append("*".join(factors))
         return " + ".join(parts).replace("+ -", "- ")
+
+
+def text_of(mono: tuple[Atom, ...]) -> str:
+    """What terms are put in order by: the same in every run, unlike where an atom lies in memory."""
+    return "*".join(map(str, mono))
 
 
 def part(size: Atom, n: int) -> Atom:
