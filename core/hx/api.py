@@ -21,7 +21,7 @@ from .errors import (
 from .graph import graph
 from .packs import containers, passes, symbolic
 from .packs.registry import Registry
-from .program import Program
+from .program import Made, Program
 from .proof import randomness
 from .quiet import fewer_collections
 from .recording import heard
@@ -208,7 +208,7 @@ def _recorded(
         escapes = [e for e in report.escapes if not (e.carried and e.kind == "branch")]
         if strict and escapes:
             raise _escaped(escapes)
-        return Program(_made(captured, report, output_names, tell), report, captured)
+        return Program(Made(_made(captured, report, output_names, tell), captured), report)
     except HxError as problem:  # what is known so far is part of what went wrong
         problem.report = report
         raise
@@ -258,6 +258,7 @@ def scan(
                 raise
             captured = capture(other, registry, opset, None)
         prepared.dynamic.of_outputs({name: None for name, _ in captured.outputs})
+        captured.recording.let_go()
         return _report(captured, registry, opset)
 
     return inside(containers.using(registry.containers), look)
@@ -299,7 +300,7 @@ def _assemble(captured: Capture, output_names: Sequence[str] | None, opset: int)
     recording = captured.recording
     values = [(n, recording.as_output(v)) for n, v in captured.outputs]
     captured.check_constants()
-    return graph.build(
+    made = graph.build(
         recording.builder.nodes,
         [v for _, v in captured.inputs],
         values,
@@ -308,6 +309,8 @@ def _assemble(captured: Capture, output_names: Sequence[str] | None, opset: int)
         classes=captured.classes,
         name=captured.name,
     )
+    recording.let_go()
+    return made
 
 
 def _report(captured: Capture, registry: Registry, opset: int) -> Report:

@@ -32,33 +32,56 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+class Made:
+    """What an export made: a program has it and a report, and the report has it, too.
+
+    None of them has the program, so that all goes with the last name of it, without a collector
+    of garbage: the model's weights are in it.
+    """
+
+    def __init__(self, parts: wire.Parts, captured: Capture) -> None:
+        self.first = parts  # as they were written
+        self.captured = captured
+        self.runner: Any = None
+
+    @functools.cached_property
+    def model(self) -> onnx_ir.Model:
+        whole.imported("onnx_ir")
+        from .saving import ir
+
+        return ir.put_together(self.first)
+
+    @property
+    def parts(self) -> wire.Parts:
+        """What the model's file is made of now."""
+        return save.parts_of(self.model) if "model" in vars(self) else self.first
+
+
 class Program:
     """`model` is an onnx_ir.Model, `report` says what happened, `proof` how it was checked."""
 
-    def __init__(self, parts: wire.Parts, report: Report, captured: Capture) -> None:
-        self._parts = parts
+    def __init__(self, made: Made, report: Report) -> None:
+        self._made = report.made = made
         self.report = report
-        report.program = self
-        self._captured = captured
-        self._runner: Any = None
 
     def __repr__(self) -> str:
         r = self.report
         place = r.path or "in memory"
         return f"<hx.Program {place}: {r.nodes} nodes, opset {r.opset}, {len(r.escapes)} escapes>"
 
-    @functools.cached_property
+    @property
     def model(self) -> onnx_ir.Model:
         """Made when it is first asked for. What is changed in it is saved and run."""
-        whole.imported("onnx_ir")
-        from .saving import ir
-
-        return ir.put_together(self._parts)
+        return self._made.model
 
     @property
     def parts(self) -> wire.Parts:
         """What the model's file is made of."""
-        return save.parts_of(self.model) if "model" in vars(self) else self._parts
+        return self._made.parts
+
+    @property
+    def _captured(self) -> Capture:
+        return self._made.captured
 
     @property
     def proof(self) -> Any:
@@ -118,8 +141,8 @@ class Program:
         said.metadata_props.add(key="hx.sizes", value=", ".join(self.report.promised.values()))
         staged.append(said.SerializeToString())
         self.report.size = staged.size
-        self._parts.model.MergeFrom(said)
-        vars(self._parts).pop("model_bytes", None)
+        self._made.first.model.MergeFrom(said)
+        vars(self._made.first).pop("model_bytes", None)
 
     def _reject(self, staged: save.Staged, keep: str | os.PathLike | None) -> None:
         proof = self.report.proof
@@ -247,12 +270,12 @@ class Program:
         inputs by name; torch tensors or numpy arrays. Numpy comes back where only numpy came in.
         A file that was written is what runs; pack's reference kernels where it needs them.
         """
-        if self._runner is None:
+        if self._made.runner is None:
             from .proof.running import Runner
 
-            self._runner = Runner(self._captured, self.parts, self.report.path)
+            self._made.runner = Runner(self._captured, self.parts, self.report.path)
         known = containers.using(self._captured.registry.containers)
-        return inside(known, lambda _: self._runner(args, kwargs))
+        return inside(known, lambda _: self._made.runner(args, kwargs))
 
     def save(self, path: str | os.PathLike, external_data: bool | None = None) -> None:
         """Writes the model to a file, whole or not at all."""

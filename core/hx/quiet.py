@@ -10,7 +10,7 @@ from .surely import Undone
 _lock = threading.RLock()
 _users: set[object] = set()
 _before: list[tuple[int, int, int]] = []  # the thresholds that the first user found
-_SELDOM = 20_000  # new objects between two looks at them; Python's own 700 is a node's or two
+_SELDOM = 200_000  # new objects between two looks at them; Python's own 700 is a node's or two
 _NEVER = 1 << 30
 
 

@@ -6,10 +6,13 @@ import json
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .errors import UsageError, Where
 from .sizes.asked import Asked
+
+if TYPE_CHECKING:
+    from .program import Program
 
 SCHEMA = 1
 FORMS = ("html", "json", "md")
@@ -133,7 +136,7 @@ class Report:
     why: list[str] = field(default_factory=list)  # of a proof that failed: where, and what did it
     failed: str = ""  # what was said when the export ended without a file
     installed: list[dict[str, str]] = field(default_factory=list)  # packs, sound or not
-    program: Any = field(default=None, repr=False)
+    made: Any = field(default=None, repr=False)  # what an export made
 
     def __str__(self) -> str:
         from .summary import text
@@ -231,7 +234,15 @@ class Report:
             text = json.dumps(found, indent=2) + "\n"
         target.write_text(text, encoding="utf-8")
 
+    @property
+    def program(self) -> Program | None:
+        """The program that it tells of, if an export got as far as that."""
+        from .program import Program
+
+        return None if self.made is None else Program(self.made, self)
+
     def _whole(self, data: Any) -> dict[str, Any]:
-        if self.program is None:
+        program = self.program
+        if program is None:
             return data.gather(self)
-        return self.program.examined(lambda: data.gather(self))
+        return program.examined(lambda: data.gather(self))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import collections
 import copy
 import dataclasses
+import gc
+import weakref
 from typing import Any, NamedTuple
 
 import pytest
@@ -497,6 +499,36 @@ def test_sums_of_sizes_are_written_in_one_order():
             "; ".join(f"{n.op_type} {[v.name for v in n.inputs]}" for n in program.model.graph)
         )
     assert len(found) == 1
+
+
+def test_a_program_goes_with_the_last_name_of_it(proved):
+    """And the weights of the model with it: nothing waits for a collector of garbage."""
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.randn(4, 4))
+            self.layer = nn.Linear(4, 4)
+
+        def forward(self, x):
+            x = torch.where(x > 0, self.layer(x), x @ self.weight)
+            return torch.stft(x.reshape(-1), 4, return_complex=True), x[: x.shape[0] // 2]
+
+    gc.collect()
+    gc.disable()
+    try:
+        model = Model()
+        program = hx.export(model, torch.randn(3, 4), dynamic={"x": {0: "n"}})
+        program.run(torch.randn(5, 4))
+        report = program.report
+        left = weakref.ref(model.weight), weakref.ref(program)
+        del program
+        assert [each() is None for each in left] == [False, True]
+        assert report.program.model.graph.num_nodes() == report.nodes
+        del report, model
+        assert left[0]() is None
+    finally:
+        gc.enable()
 
 
 def test_a_named_tuple_is_one_argument(proved):

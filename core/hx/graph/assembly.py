@@ -54,6 +54,7 @@ class Assembly:
         self._sizes: dict[Poly, str | None] = {}  # as they are spelled
         self._namespaces: dict[str, str] = {}  # by scope
         self._origins: dict[int, bytes] = {}  # told, by id
+        self._said: dict[tuple[str, str], bytes] = {}  # what is told of them, piece by piece
 
     def parts(
         self, nodes: Sequence[Node], outputs: Sequence[tuple[str, Value]], name: str
@@ -156,18 +157,22 @@ class Assembly:
             return _entries(node.notes)
         known = self._origins.get(id(origin))
         if known is None or node.notes:
-            about = {
-                "namespace": f"{self._namespace(origin.scope)}: {origin.target}",
-                "hx.module": origin.scope,
-                "hx.target": origin.target,
-                "hx.pack": origin.pack,
-            }
+            about = {"hx.module": origin.scope, "hx.pack": origin.pack}
             if origin.code is not None:
                 about["hx.source"] = f"{origin.code.co_filename}:{origin.line}"
+            about["hx.target"] = origin.target
+            about["namespace"] = f"{self._namespace(origin.scope)}: {origin.target}"
             if node.notes:
                 return _entries({**about, **node.notes})
-            known = self._origins[id(origin)] = _entries(about)
+            known = self._origins[id(origin)] = b"".join(map(self._entry, about.items()))
         return known
+
+    def _entry(self, said: tuple[str, str]) -> bytes:
+        """A key and its text: most are said of many nodes."""
+        found = self._said.get(said)
+        if found is None:
+            found = self._said[said] = _entry(*said)
+        return found
 
     def _namespace(self, scope: str) -> str:
         found = self._namespaces.get(scope)
@@ -226,10 +231,11 @@ def _graph(nodes: list[bytes], name: str, edges: list[bytes], inner: list[bytes]
 
 
 def _entries(about: Mapping[str, str]) -> bytes:
-    return b"".join(
-        field(_ABOUT, field(_FIRST, key.encode()) + field(_SECOND, text.encode()))
-        for key, text in sorted(about.items())
-    )
+    return b"".join(_entry(key, text) for key, text in sorted(about.items()))
+
+
+def _entry(key: str, text: str) -> bytes:
+    return field(_ABOUT, field(_FIRST, key.encode()) + field(_SECOND, text.encode()))
 
 
 def _type(dtype: torch.dtype, sizes: Iterable[int | str | None] | None) -> bytes:

@@ -39,6 +39,11 @@ class Builder:
         self._constants: dict[Any, Constant] = {}
         self._serial = 0
 
+    def let_go(self) -> None:
+        """Breaks the circles that it is part of: nothing more is written."""
+        self.value_of = self.kept = self.added = None
+        del self.sizes.builder
+
     # Values.
 
     def value(self, dtype, shape, name: str = "") -> Value:

@@ -207,6 +207,7 @@ def again(
         name=found.name,
         names=names,
     )
+    recording.let_go()
     return found, made, names
 
 

@@ -238,26 +238,28 @@ def _with_numbers(text: str, given: Arguments) -> tuple[tuple, dict]:
     """
     at, whole, numbers = _packs_at(text), _takes(text, _WHOLE), _takes(text, _NUMBERS)
 
-    def plain(x: Any, is_size: bool) -> Any:
-        if isinstance(x, (list, tuple)):
-            several = any(isinstance(n, Value) for n in x)
-            return type(x)([plain(n, is_size) for n in x]) if several else x
-        if not isinstance(x, Value) or x.shape:
-            return x
-        found = given.number(x)
-        if found is None and is_size and not x.dtype.is_floating_point:
-            found = given.size(x)
-        return x if found is None else found
-
     # A list of numbers may be what a tensor may be as well: sum(x), with x one number.
     packed = range(at if at in whole else len(given.args), len(given.args))
     args = [
-        plain(x, i in whole or i in packed) if i in numbers or i in packed else x
+        _plain(given, x, i in whole or i in packed) if i in numbers or i in packed else x
         for i, x in enumerate(given.args)
     ]
     return tuple(args), {
-        k: plain(x, k in whole) if k in numbers else x for k, x in given.kwargs.items()
+        k: _plain(given, x, k in whole) if k in numbers else x for k, x in given.kwargs.items()
     }
+
+
+def _plain(given: Arguments, x: Any, is_size: bool) -> Any:
+    """The number in a tensor, or the size; what has none, as it is."""
+    if isinstance(x, (list, tuple)):
+        several = any(isinstance(n, Value) for n in x)
+        return type(x)([_plain(given, n, is_size) for n in x]) if several else x
+    if not isinstance(x, Value) or x.shape:
+        return x
+    found = given.number(x)
+    if found is None and is_size and not x.dtype.is_floating_point:
+        found = given.size(x)
+    return x if found is None else found
 
 
 @functools.cache

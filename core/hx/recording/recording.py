@@ -104,6 +104,13 @@ class Recording:
         self.wraps = False  # whether some tensors of the model hold others
         self.doors: tuple[Any, ...] = ()  # those of torch
 
+    def let_go(self) -> None:
+        """Breaks the circles in it, when all is written: what it holds, weights among it, goes
+        with the last name of it then, and waits for no collector of garbage."""
+        self.doors = ()
+        self.live.let_go()
+        self.builder.let_go()
+
     # Values.
 
     def value_of(self, tensor: torch.Tensor) -> Value:

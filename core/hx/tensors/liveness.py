@@ -102,6 +102,13 @@ class Live:
         # Families that were there when the subgraph began that is being recorded: see `higher`.
         self.around: set[Family] | None = None
 
+    def let_go(self) -> None:
+        """Breaks the circles of what is left: nobody looks for a tensor any more."""
+        for family in self.families.values():
+            family.members = []
+        self.families = {}
+        self.entries = {}
+
     def find(self, tensor: torch.Tensor) -> Entry | None:
         entry = self.entries.get(id(tensor))
         return entry if entry is not None and entry() is tensor else None

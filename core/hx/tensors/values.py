@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import weakref
 from builtins import len  # its own: `world` hooks that of the model
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..errors import Where
@@ -42,14 +43,14 @@ class Value:
     `shape` holds ints, and Dims where the size may differ at run time; None while it is unknown.
     """
 
-    __slots__ = ("_serial", "dtype", "dynamic", "elements", "fixed", "name", "node", "pair",
+    __slots__ = ("_node", "_serial", "dtype", "dynamic", "elements", "fixed", "name", "pair",
                  "parts", "shape", "sparse")  # fmt: skip
 
     def __init__(self, dtype, shape, *, serial: int = 0, name: str = "") -> None:
         self.dtype: torch.dtype = dtype
         self.shape: tuple[int, ...] | None = None if shape is None else tuple(shape)
         self.name = name
-        self.node: Node | None = None
+        self._node: weakref.ref[Node] | None = None
         self._serial = serial
         self.dynamic = self.shape is None or _varies(self.shape)
         # What is known of the contents: the sizes in an int64 vector or scalar, else None.
@@ -61,6 +62,15 @@ class Value:
         self.sparse: Elements | None = None  # what a sparse value is made of: see `sparse`
 
     is_constant = False
+
+    @property
+    def node(self) -> Node | None:
+        """What writes it; the graph has that, and it has its outputs."""
+        return None if self._node is None else self._node()
+
+    @node.setter
+    def node(self, node: Node) -> None:
+        self._node = weakref.ref(node)
 
     def sized(self, shape) -> None:
         """Says what the sizes are."""
@@ -169,17 +179,36 @@ def _version(tensor) -> int:
     return -1 if tensor.is_inference() else tensor._version
 
 
-@dataclass(slots=True, eq=False)
 class Node:
     """One ONNX node, before naming."""
 
-    op: str
-    domain: str
-    inputs: list[Value | None]
-    outputs: list[Value]
-    attributes: dict[str, Any]
-    origin: Origin | None = None
-    notes: dict[str, str] = field(default_factory=dict)  # more of its metadata in the file
+    __slots__ = (
+        "__weakref__",
+        "attributes",
+        "domain",
+        "inputs",
+        "notes",
+        "op",
+        "origin",
+        "outputs",
+    )
+
+    def __init__(
+        self,
+        op: str,
+        domain: str,
+        inputs: list[Value | None],
+        outputs: list[Value],
+        attributes: dict[str, Any],
+        origin: Origin | None = None,
+    ) -> None:
+        self.op = op
+        self.domain = domain
+        self.inputs = inputs
+        self.outputs = outputs
+        self.attributes = attributes
+        self.origin = origin
+        self.notes: dict[str, str] = {}  # more of its metadata in the file
 
 
 @dataclass(slots=True, eq=False)
