@@ -159,8 +159,8 @@ def cartesian_prod(op, *tensors):
 
 @converter("torch.eye", cases=[])
 def eye(op, n, m=None, *, dtype=None):
-    zeros = op.Expand(op.constant(0, op.result.dtype), op.sizes([n, n if m is None else m]))
-    return op.EyeLike(zeros)
+    ones = op.EyeLike(op.Expand(op.constant(0.0), op.sizes([n, n if m is None else m])))
+    return op.cast(ones, op.result.dtype)
 
 
 @converter("torch.tensor", "torch.scalar_tensor", cases=[])  # of sizes and numbers
@@ -180,6 +180,8 @@ def _stacked(op, data, dtype):
     if _all_numbers(data):
         return op.constant(torch.tensor(data, dtype=dtype))
     if isinstance(data, (list, tuple)):
+        if (vector := op.listed(data)) is not None:
+            return op.cast(vector, dtype)
         parts = [op.Unsqueeze(_stacked(op, part, dtype), [0]) for part in data]
         return op.Concat(*parts, axis=0)
     return op.cast(data, dtype)

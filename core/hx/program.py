@@ -17,7 +17,7 @@ from .proof.nodes import NodeTable, check_nodes
 from .proof.proving import prove_program, sizes_of, steps_between
 from .proof.verify import Case
 from .recording import foreign
-from .report import DETOURS, Report
+from .report import ANSWERS, DETOURS, Report
 from .runtime import Refused
 from .saving import save
 from .surely import inside
@@ -195,7 +195,13 @@ class Program:
             lines.append(
                 f"a size that never comes can be ruled out: {wrong[:-2]}>=2 in place of {wrong[:-2]}"
             )
-        elif not within and case is not None and (steps := steps_between(captured, case)):
+        # A number that is lost is not the right one at multiples of anything either.
+        elif (
+            not within
+            and case is not None
+            and all(each.kind in ANSWERS for each in lost)
+            and (steps := steps_between(captured, case))
+        ):
             said = ", ".join(f"{word}%{step} in place of {word}" for word, step in steps.items())
             lines.append(
                 f"sizes that are no multiples can be ruled out, if they never come: {said}"

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 FORMS = ("html", "json", "md")
+ANSWERS = ("branch", "lookup", "layout")  # kinds of escapes: which way the model went
 DETOURS = ("numpy", "array", "from_numpy", "tolist", "data_ptr", "dlpack")  # kinds of escapes
 
 

@@ -23,3 +23,23 @@ def test_as_many_as_pytorch_counts(name):
     for size in [*range(2, 60), 99, 300, 1601]:
         x = torch.ones(1, size)
         torch.testing.assert_close(program.run(x), function(x), rtol=3e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("opset", [13, 20, 26])
+@pytest.mark.parametrize(
+    "dtype",
+    [torch.bool, torch.uint8, torch.int8, torch.int16, torch.int64, torch.float16, torch.bfloat16,
+     torch.float64],
+    ids=str,
+)  # fmt: skip
+def test_ones_on_the_diagonal(dtype, opset):
+    """`~torch.eye(n, dtype=torch.bool)`: everything but itself."""
+
+    def model(x):
+        n, m = x.shape
+        return x.masked_fill(torch.eye(n, m, dtype=dtype).bool(), 0.0), torch.eye(n, dtype=dtype)
+
+    program = hx.export(model, torch.randn(3, 4), dynamic=[{0: "n", 1: "m"}], opset=opset)
+    for shape in [(1, 1), (5, 2), (2, 5)]:
+        x = torch.randn(shape)
+        assert all(map(torch.equal, program.run(x), model(x)))

@@ -24,10 +24,26 @@ SIZES = [{"n": 1}, {"n": 4}, {"n": 7}]
         lambda x: x * np.maximum(x.shape[0], 3) + np.minimum(5, x.shape[0]),
         lambda x: x.repeat(int(np.rint(np.sqrt(x.shape[0] * 16))), 1),
         lambda x: x * (x.shape[0] * np.float32(2)),
+        lambda x: x[: int(np.round(x.shape[0] / 2))],
+        lambda x: x * int(np.clip(x.shape[0] // 2, 1, 3)),
+        lambda x: x[: int(np.ceil(np.log2(x.shape[0] + 1)))] + np.exp(np.log1p(x.shape[0] / 4)),
         lambda x: x * x.shape[0].real + x.shape[0].numerator,
         lambda x: x * x.shape[0].as_integer_ratio()[0] + (x.shape[0] / 2).real,
     ],
-    ids=["ceil", "astype", "item", "sqrt", "most", "rint", "float32", "real", "ratio"],
+    ids=[
+        "ceil",
+        "astype",
+        "item",
+        "sqrt",
+        "most",
+        "rint",
+        "float32",
+        "round",
+        "clip",
+        "log",
+        "real",
+        "ratio",
+    ],
 )
 def test_sizes_stay_sizes(proved, model):
     program = proved(model, torch.randn(3, 4), dynamic={"x": {0: "n"}}, sizes=SIZES)
@@ -43,8 +59,11 @@ def test_sizes_stay_sizes(proved, model):
         (lambda x: x * x.shape[0].to_bytes(2, "big")[1], "to_bytes"),
         (lambda x: x * pickle.loads(pickle.dumps(x.shape[0])), "n is pickled"),
         (lambda x: x * float((x.shape[0] / 2).astype("float32")), "astype(float32)"),
+        (lambda x: x[np.linspace(0, x.shape[0] / 4, 2).astype(int)], "numpy.linspace"),
+        (lambda x: x * float(np.array(x.shape[0] / 3)), "float(("),
+        (lambda x: x * float(np.mean([x.shape[0] / 3, 1.0])), "float(("),
     ],
-    ids=["sin", "reduce", "round", "bytes", "pickle", "float32"],
+    ids=["sin", "reduce", "round", "bytes", "pickle", "float32", "linspace", "array", "mean"],
 )
 def test_what_becomes_a_plain_number_is_told(model, told):
     escapes = hx.scan(model, torch.randn(3, 4), dynamic={"x": {0: "n"}}).escapes
@@ -54,3 +73,22 @@ def test_what_becomes_a_plain_number_is_told(model, told):
 def test_tens_are_rounded_as_python_rounds_them():
     program = hx.export(lambda x: x * round(x.shape[0], -1), torch.randn(16, 4), verify=False)
     assert math.isclose(program.run(torch.ones(16, 4))[0, 0], 20)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        lambda x: x[:, : 2 + int(np.sin(x.shape[1] / 100) * 4)],
+        lambda x: x[:, np.linspace(0, x.shape[1] / 64, 3).astype(int)],
+        lambda x: x[:, : int(np.array(x.shape[1] / 64).astype(int))],
+        lambda x: x * int(np.frexp(float(x.shape[1]))[1]),
+    ],
+    ids=["sin", "linspace", "array", "frexp"],
+)
+def test_a_number_that_changes_far_off_only_is_found_there(model):
+    """Sizes close by give the same whole number: the proof goes to where they do not."""
+    with pytest.raises(hx.VerificationError) as caught:
+        hx.export(model, torch.randn(2, 160, 3), dynamic=[{1: "t>=130"}])
+    line = model.__code__.co_firstlineno
+    assert f"{__file__}:{line}" in str(caught.value)
+    assert "no multiples" not in str(caught.value)  # they would not help

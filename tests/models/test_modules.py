@@ -68,6 +68,32 @@ def test_sequences_of_different_lengths(tmp_path, kind, options):
                 torch.testing.assert_close(found, real, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    "read",
+    [lambda t: t.cpu(), lambda t: t.cpu().numpy(), lambda t: t.data.cpu().numpy(), torch.Tensor.tolist],
+    ids=["cpu", "numpy", "data", "tolist"],
+)  # fmt: skip
+def test_lengths_as_models_read_them(tmp_path, read):
+    """By way of numpy or of a list: however many there are."""
+    layer, path = nn.GRU(3, 4, batch_first=True).eval(), tmp_path / "m.onnx"
+
+    class Encoder(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = layer
+
+        def forward(self, x, lengths):
+            packed = pack_padded_sequence(x, read(lengths), batch_first=True)
+            return pad_packed_sequence(self.layer(packed)[0], batch_first=True)[0]
+
+    hx.export(Encoder(), (torch.randn(3, 5, 3), torch.tensor([5, 3, 2])), path,
+              dynamic={"x": {0: "n", 1: "s"}, "lengths": {0: "n"}})  # fmt: skip
+    for lengths in ([7, 7, 3, 1], [4]):
+        x, given = torch.randn(len(lengths), 7, 3), torch.tensor(lengths)
+        (found,) = run(path, x=x, lengths=given)
+        torch.testing.assert_close(found, Encoder()(x, given).detach(), rtol=1e-5, atol=1e-5)
+
+
 def test_a_packed_output_longer_than_its_longest_sequence(tmp_path):
     def model(x, lengths):
         packed = pack_padded_sequence(x, lengths)

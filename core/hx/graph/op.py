@@ -42,6 +42,8 @@ class Op:
     op.elements(x)                        its places and numbers; None where they are rows
     op.dense(x)                           its dense form, and any other value as it is
     op.sizes(list)                        an int64 vector of sizes
+    op.listed(sizes)                      the vector that these are all numbers of, as x.tolist()
+                                          gives them; None for others
     op.same(a, b)                         whether two sizes or shapes always are equal
     op.at_most(a, b)                      whether one size is never larger than another
     op.larger(a, b)                       the larger of two sizes, as a size
@@ -155,6 +157,11 @@ class Op:
         if found is None:
             raise Unsupported("a size is a tensor of which only the graph knows the contents")
         return found
+
+    @staticmethod
+    def listed(numbers) -> Value | None:
+        """The vector whose numbers these are: as many as it has at run time."""
+        return shapes.listed(numbers)
 
     @staticmethod
     def same(a, b) -> bool:

@@ -36,7 +36,7 @@ class Arguments:
     traced: bool  # some value, or some size, is only known at run time
     sized: bool = False  # a size that may vary is among them
     complex: bool = False  # a complex number, or a tensor of them
-    of_array: Any = None  # tensor -> Value, for one that the model does not have
+    of_array: Any = None  # array -> the tensor whose memory it is, if it is one's, and its Value
 
     def number(self, value: Value) -> Any:
         """What came as a tensor with one number in it that no input changes; None for another."""
@@ -60,7 +60,7 @@ def lift(recording: Recording, args, kwargs) -> Arguments:
     No closure that calls itself: such a cycle would keep every argument of the model alive until
     the next garbage collection.
     """
-    found = Arguments((), {}, [], [], False, of_array=recording.constant)
+    found = Arguments((), {}, [], [], False, of_array=recording.of_array)
     value_of = recording.value_of if recording.live.keep is None else _looked(recording)
     found.args = tuple([_lifted(a, found, value_of) for a in args])
     if kwargs:
@@ -125,7 +125,12 @@ def _of_numpy(x: Any, found: Arguments) -> Any:
     if isinstance(x, numpy.generic):
         return x.item()
     if isinstance(x, numpy.ndarray) and x.dtype.kind in "biufc":
-        return found.of_array(torch.tensor(x))
+        tensor, value = found.of_array(x)
+        if tensor is not None:
+            found.tensors.append(tensor)
+            found.values.append(value)
+            found.traced |= not value.fixed
+        return value
     return x
 
 

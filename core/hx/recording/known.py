@@ -259,6 +259,10 @@ def reads(recording, key, func, args, kwargs, door):
 
         for tensor in tensors:
             accounts.expose(recording, tensor, name)
+    if name in ("numpy", "array"):
+        from ..tensors import accounts
+
+        accounts.hand_to_numpy(recording, tensors[0])
     if any(not recording.value_of(t).fixed for t in tensors):
         shapes = ", ".join(str(list(t.shape)) for t in tensors)
         recording.escape(name, f"{name} of {shapes}")
@@ -272,8 +276,11 @@ def fresh(recording, key, func, args, kwargs, door):
     result = _real(recording, func, args, kwargs)
     for _, tensor in tensors_in(result):
         if recording.live.find(tensor) is None:
-            accounts.tell_outside(recording, tensor)
-            recording.live.bind(tensor, recording.constant(tensor))
+            value = accounts.of_arrays(recording, tensor)
+            if value is None:
+                accounts.tell_outside(recording, tensor)
+                value = recording.constant(tensor)
+            recording.live.bind(tensor, value)
     return result
 
 

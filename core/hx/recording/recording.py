@@ -96,6 +96,7 @@ class Recording:
         self.operated: set[Where] = set()  # lines whose compiled code called operators
         self.sparse: dict[int, Any] = {}  # memory that sparse tensors hold
         self.exposed: dict[int, list[Any]] = {}  # what memory held as its address was given out
+        self.arrays: list[torch.Tensor] = []  # those whose memory numpy has
         self.seeded = False  # the model has seeded PyTorch's generator by itself
         self.generators: dict[int, Any] = {}  # its own that it has seeded: see `seeds`
         self.unfilled = False  # compiled code got memory that it fills by itself
@@ -155,6 +156,11 @@ class Recording:
             held = self.constants.setdefault(key, [])
             held.append(weakref.ref(made, held.remove))
         return made
+
+    def of_array(self, array: Any) -> tuple[torch.Tensor | None, Value]:
+        """The value of an array of numpy's among arguments."""
+        with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+            return accounts.of_array(self, array)
 
     def _elsewhere(self, tensor: torch.Tensor, name: str) -> Constant:
         """A tensor without contents: they are elsewhere, or the graph cannot have it."""

@@ -49,10 +49,10 @@ def asked(ask: Any, *of: Any) -> Asked:
 FAR = 4  # times a size
 
 
-def _goes_on(poly: Poly) -> tuple[Asked, ...]:
+def goes_on(x: Dim | DimFloat) -> tuple[Asked, ...]:
     """A number that goes on where nobody sees what is asked of it: one far off may be another case."""
-    far = Asked(SIGNS[">="], (poly, FAR * poly.hint + 3), guessed=True)
-    return Asked(int, (poly,)), far
+    far = Asked(SIGNS[">="], (spelled(x), FAR * plain(x) + 3), guessed=True)
+    return asked(int if type(x) is Dim else float, x), far
 
 
 def _plain_int(x) -> bool:
@@ -82,7 +82,7 @@ def larger(a, b):
 
 def _pick(kind, a, b):
     if isinstance(a, (DimFloat, float)) or isinstance(b, (DimFloat, float)):
-        value = (min if kind == "min" else max)(float.__float__(float(a)), float(b))
+        value = (min if kind == "min" else max)(*(float(plain(x)) for x in (a, b)))
         return DimFloat(Atom(f"f{kind}", (_float_expr(a), _float_expr(b)), value))
     return dim(binary(kind, Poly.of(a), Poly.of(b)))
 
@@ -322,11 +322,11 @@ class Dim(Scalar, int):
         return int.__bool__(self)
 
     def __int__(self):
-        leaving("int", f"int({self.poly})", *_goes_on(self.poly))
+        leaving("int", f"int({self.poly})", *goes_on(self))
         return int.__int__(self)
 
     def __float__(self):
-        leaving("float", f"float({self.poly})", *_goes_on(self.poly))
+        leaving("float", f"float({self.poly})", *goes_on(self))
         return int.__float__(self)
 
 
@@ -449,6 +449,7 @@ class DimFloat(Scalar, float):
         return float.__int__(self)
 
     def __float__(self):
+        leaving("float", f"float({self.expr})", *goes_on(self))
         return float.__float__(self)
 
     def __bool__(self):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 
@@ -20,9 +20,19 @@ class Scalar:
         form = _FORMS.get(ufunc.__name__)
         if form is not None and method == "__call__" and not kwargs and None not in numbers:
             return form(*numbers)
-        told = ", ".join(str(dims.spelled(x)) if dims.is_dynamic(x) else "..." for x in inputs)
-        dims.leaving("numpy", f"numpy.{ufunc.__name__}({told})")
+        _leaves(ufunc.__name__, inputs)
         return getattr(ufunc, method)(*map(dims.plain, inputs), **kwargs)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        """`np.round(n / 2)`; the others see a plain number."""
+        from . import dims
+
+        form = _FUNCTIONS.get(function.__name__)
+        made = NotImplemented if form is None or kwargs else form(*args)
+        if made is not NotImplemented:
+            return made
+        _leaves(function.__name__, (*args, *kwargs.values()))
+        return function(*map(dims.plain, args), **{k: dims.plain(x) for k, x in kwargs.items()})
 
     def item(self) -> Any:
         return self
@@ -38,8 +48,18 @@ class Scalar:
             return math.trunc(self)  # type: ignore[arg-type]  # Dim and DimFloat can
         if kind == numpy.float64:
             return self * 1.0  # type: ignore[operator]  # likewise
-        dims.leaving("numpy", f"({dims.spelled(self)}).astype({kind})")
+        told = f"({dims.spelled(self)}).astype({kind})"
+        dims.leaving("numpy", told, *dims.goes_on(self))  # type: ignore[arg-type]  # likewise
         return kind.type(dims.plain(self))
+
+
+def _leaves(name: str, given: Iterable[Any]) -> None:
+    """That numpy makes a number of sizes that is no size."""
+    from . import dims
+
+    told = ", ".join(str(dims.spelled(x)) if dims.is_dynamic(x) else "..." for x in given)
+    asked = [each for x in given if dims.is_dynamic(x) for each in dims.goes_on(x)]
+    dims.leaving("numpy", f"numpy.{name}({told})", *asked)
 
 
 def _larger(a: Any, b: Any) -> Any:
@@ -72,6 +92,29 @@ _FORMS: dict[str, Callable[..., Any]] = {
     "power": operator.pow,
     "maximum": _larger,
     "minimum": _smaller,
+    # By name: those of a recording keep a size, and stand there while there is one.
+    "log": lambda x: math.log(x),
+    "log2": lambda x: math.log2(x),
+    "log10": lambda x: math.log10(x),
+    "log1p": lambda x: math.log1p(x),
+    "exp": lambda x: math.exp(x),
+}
+
+
+def _rounded(x: Any, decimals: Any = 0) -> Any:
+    number = isinstance(x, Scalar) and decimals == 0
+    return round(x) if number else NotImplemented  # type: ignore[call-overload]  # as above
+
+
+def _clipped(x: Any, low: Any, high: Any) -> Any:
+    numbers = [_number(each) for each in (x, low, high)]
+    return NotImplemented if None in numbers else _smaller(_larger(*numbers[:2]), numbers[2])
+
+
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "round": _rounded,
+    "around": _rounded,
+    "clip": _clipped,
 }
 
 

@@ -76,6 +76,22 @@ def numbers(value: Value | None) -> tuple:
         return (RUN_TIME,) * count
 
 
+def listed(numbers: Any) -> Value | None:
+    """The vector of which these are all the numbers, in their order, as x.tolist() gives them."""
+    found: Value | None = None
+    for i, n in enumerate(numbers):
+        atom = n.poly.atom if type(n) is dims.Dim else None
+        node = atom.args[0].node if atom is not None and atom.kind == "item" else None
+        if node is None or node.op != "Gather" or getattr(node.inputs[1], "elements", 0) != (i,):
+            return None
+        if found is not None and node.inputs[0] is not found:
+            return None
+        found = node.inputs[0]
+    if found is None or found.shape is None or len(found.shape) != 1:
+        return None
+    return found if dims.plain(found.shape[0]) == len(numbers) else None
+
+
 def same(a: int, b: int) -> bool:
     """Whether two sizes are equal at every run, as far as one can know."""
     if type(a) is dims.Dim or type(b) is dims.Dim:

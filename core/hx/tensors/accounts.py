@@ -21,9 +21,9 @@ from ..errors import Unaccounted, Where
 from ..recording import foreign, known
 from ..recording.call import tensors_in
 from ..report import Missing
-from . import memory, sparse
+from . import dtypes, memory, sparse
 from .liveness import Entry, geometry, storage_key
-from .values import Constant
+from .values import Constant, Value
 
 if TYPE_CHECKING:
     from ..recording.recording import Recording
@@ -54,6 +54,9 @@ def account(recording: Recording, tensor: torch.Tensor) -> Entry:
             why="code that hx cannot see made a view of a traced tensor",
             hint="make the view with a torch function inside forward",
         )
+    value = of_arrays(recording, tensor) if name is None else None
+    if value is not None:
+        return recording.live.bind(tensor, value, storage=storage)
     if name is None and not was_there(recording, tensor):
         if (not _from_outside(tensor) or not _made_of_numpys(recording)) and _missing(
             recording, tensor
@@ -197,6 +200,46 @@ def expose(recording: Recording, tensor: torch.Tensor, how: str) -> None:
     known.append(Exposed(weakref.ref(tensor), copy, tensor._version, recording.where(), how))
 
 
+def hand_to_numpy(recording: Recording, tensor: torch.Tensor) -> None:
+    """An array is made of a tensor's memory: given back to PyTorch as it is, it is that tensor."""
+    if tensor.device.type == "cpu" and not recording.value_of(tensor).fixed:
+        expose(recording, tensor, "numpy")
+        recording.arrays.append(tensor)  # itself: of x.detach() there may be no other name
+
+
+def of_array(recording: Recording, array: Any) -> tuple[torch.Tensor | None, Value]:
+    """The value of an array, and the tensor whose memory it is, where it is that of one."""
+    if recording.arrays:
+        address = array.__array_interface__["data"][0]
+        known = _at(recording, address, array.shape, array.strides, str(array.dtype))
+        if known is not None:
+            return known, recording.value_of(known)
+    return None, recording.constant(torch.tensor(array))
+
+
+def of_arrays(recording: Recording, tensor: torch.Tensor) -> Value | None:
+    """The value of a tensor that was made of an array, if that is another one's memory."""
+    if not recording.arrays or not _from_outside(tensor):
+        return None
+    strides = tuple(step * tensor.element_size() for step in tensor.stride())
+    name = dtypes.name(tensor.dtype)
+    known = _at(recording, tensor.data_ptr(), tuple(tensor.shape), strides, name)
+    return None if known is None else recording.value_of(known)
+
+
+def _at(
+    recording: Recording, address: int, shape: tuple, strides: tuple, dtype: str
+) -> torch.Tensor | None:
+    wanted = (address, shape, strides, dtype)
+    for held in recording.arrays:
+        if not memory.is_freed(held):
+            steps = tuple(step * held.element_size() for step in held.stride())
+            found = (held.data_ptr(), tuple(held.shape), steps, dtypes.name(held.dtype))
+            if found == wanted:
+                return held
+    return None
+
+
 def unwritten(recording: Recording, tensor: torch.Tensor) -> None:
     """That nobody wrote to a tensor through an address that was given out."""
     known = recording.exposed.get(storage_key(tensor), [])
@@ -209,12 +252,23 @@ def unwritten(recording: Recording, tensor: torch.Tensor) -> None:
                 fresh = now.detach().clone()
                 known[i] = dataclasses.replace(each, copy=fresh, version=now._version)
             elif not _same_bits(each.copy, now):
-                parts = foreign.told(foreign.calls(_running(recording)), each.where)
                 raise Unaccounted(
                     f"a tensor of shape {list(tensor.shape)} was written to, and no recorded call "
                     "did that",
-                    **{"why": f"whoever got its address by {each.how}() wrote there", **parts},
+                    **_writer(recording, each),
                 )
+
+
+def _writer(recording: Recording, each: Exposed) -> dict[str, Any]:
+    """Who it was, as far as one knows."""
+    if each.how == "numpy":
+        return {
+            "where": recording.where(),
+            "why": f"an array over its memory, made at {each.where}, was written to",
+            "hint": "write to the tensor: the graph has what is done with torch",
+        }
+    parts = foreign.told(foreign.calls(_running(recording)), each.where)
+    return {"why": f"whoever got its address by {each.how}() wrote there", **parts}
 
 
 def _same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
