@@ -62,8 +62,22 @@ def test_sizes_stay_sizes(proved, model):
         (lambda x: x[np.linspace(0, x.shape[0] / 4, 2).astype(int)], "numpy.linspace"),
         (lambda x: x * float(np.array(x.shape[0] / 3)), "float(("),
         (lambda x: x * float(np.mean([x.shape[0] / 3, 1.0])), "float(("),
+        (lambda x: x * int(np.stack([x.shape[0], 2])[0]), "numpy.stack(n, ...)"),
+        (lambda x: x * int(np.where(True, x.shape[0], 2)), "numpy.where(..., n, ...)"),
     ],
-    ids=["sin", "reduce", "round", "bytes", "pickle", "float32", "linspace", "array", "mean"],
+    ids=[
+        "sin",
+        "reduce",
+        "round",
+        "bytes",
+        "pickle",
+        "float32",
+        "linspace",
+        "array",
+        "mean",
+        "stack",
+        "where",
+    ],
 )
 def test_what_becomes_a_plain_number_is_told(model, told):
     escapes = hx.scan(model, torch.randn(3, 4), dynamic={"x": {0: "n"}}).escapes

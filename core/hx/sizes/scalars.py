@@ -25,14 +25,12 @@ class Scalar:
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         """`np.round(n / 2)`; the others see a plain number."""
-        from . import dims
-
         form = _FUNCTIONS.get(function.__name__)
         made = NotImplemented if form is None or kwargs else form(*args)
         if made is not NotImplemented:
             return made
         _leaves(function.__name__, (*args, *kwargs.values()))
-        return function(*map(dims.plain, args), **{k: dims.plain(x) for k, x in kwargs.items()})
+        return function(*_plain(args), **_plain(kwargs))
 
     def item(self) -> Any:
         return self
@@ -57,9 +55,19 @@ def _leaves(name: str, given: Iterable[Any]) -> None:
     """That numpy makes a number of sizes that is no size."""
     from . import dims
 
-    told = ", ".join(str(dims.spelled(x)) if dims.is_dynamic(x) else "..." for x in given)
-    asked = [each for x in given if dims.is_dynamic(x) for each in dims.goes_on(x)]
+    each = [n for x in given for n in (x if isinstance(x, (list, tuple)) else (x,))]
+    told = ", ".join(str(dims.spelled(x)) if dims.is_dynamic(x) else "..." for x in each)
+    asked = [one for x in each if dims.is_dynamic(x) for one in dims.goes_on(x)]
     dims.leaving("numpy", f"numpy.{name}({told})", *asked)
+
+
+def _plain(x: Any) -> Any:
+    """The same with plain numbers in it: numpy asks a size of any depth what it is to do."""
+    from . import dims
+
+    if isinstance(x, (list, tuple)):
+        return [*map(_plain, x)] if isinstance(x, list) else tuple(map(_plain, x))
+    return {k: _plain(v) for k, v in x.items()} if isinstance(x, dict) else dims.plain(x)
 
 
 def _larger(a: Any, b: Any) -> Any:

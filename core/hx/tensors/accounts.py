@@ -231,6 +231,8 @@ def _at(
     recording: Recording, address: int, shape: tuple, strides: tuple, dtype: str
 ) -> torch.Tensor | None:
     wanted = (address, shape, strides, dtype)
+    if not address:
+        return None  # of what has no elements, nobody can tell
     for held in recording.arrays:
         if not memory.is_freed(held):
             steps = tuple(step * held.element_size() for step in held.stride())
