@@ -82,9 +82,9 @@ def selu(op, input, inplace=False):
 @converter("torch.nn.functional.softplus", cases=ONE)
 @rounded_once
 def softplus(op, input, beta=1, threshold=20):
-    scaled = input if beta == 1 else op.Mul(input, beta)
+    scaled = input if op.same(beta, 1) else op.Mul(input, beta)
     soft = op.Softplus(scaled)
-    soft = soft if beta == 1 else op.Div(soft, beta)
+    soft = soft if op.same(beta, 1) else op.Div(soft, beta)
     if threshold >= 20:  # where the two are the same number
         return soft
     return op.Where(op.Greater(scaled, op.constant(threshold, input.dtype)), input, soft)

@@ -18,14 +18,14 @@ ONE = [case("float32[n,3]")]
 
 
 def _scaled(op, x, alpha):
-    return x if alpha == 1 else op.Mul(x, alpha)
+    return x if op.same(alpha, 1) else op.Mul(x, alpha)
 
 
 @converter("torch.add", cases=[*TWO, case("float32[n,3]", 2), case("int64[n,3]", 1.5)])
 def add(op, input, other, *, alpha=1):
     if op.result.dtype == torch.bool:
         return op.Or(input, other) if alpha else op.Or(input, False)
-    if alpha != 1:
+    if not op.same(alpha, 1):
         return _added(op, input, other, alpha)
     return op.Add(*as_result(op, input, other))
 
@@ -38,7 +38,7 @@ def _added(op, input, other, alpha):
 
 @converter("torch.sub", "torch.subtract", cases=[*TWO, case("float32[n,3]", 2)])
 def sub(op, input, other, *, alpha=1):
-    if alpha != 1:
+    if not op.same(alpha, 1):
         return _added(op, input, other, -alpha)
     return op.Sub(*as_result(op, input, other))
 
@@ -248,7 +248,7 @@ def addcdiv(op, input, tensor1, tensor2, *, value=1):
 @rounded_once
 def lerp(op, input, end, weight):
     x, y, w = as_result(op, input, end, weight)
-    return between(op, x, y, w, weight if isinstance(weight, (int, float)) else None)
+    return between(op, x, y, w, weight if type(weight) in (int, float) else None)
 
 
 def between(op, x, y, w, known=None):

@@ -52,19 +52,20 @@ def addmm(op, input, mat1, mat2, *, beta=1, alpha=1):
     if op.is_sparse(mat1) or op.is_sparse(mat2):
         product = matmul(op, mat1, mat2)
         return product if product is NotImplemented else added(op, input, product, beta, alpha)
-    inner = mat1.shape[1]
+    inner, known = mat1.shape[1], all(type(n) in (int, float) for n in (beta, alpha))
     # onnxruntime's Gemm does not write its output where there is nothing to add up.
-    if input.rank > 2 or not mat1.dtype.is_floating_point or (type(inner) is int and inner == 0):
+    nothing = type(inner) is int and inner == 0
+    if input.rank > 2 or not mat1.dtype.is_floating_point or nothing or not known:
         return added(op, input, matmul(op, mat1, mat2), beta, alpha)
     return op.Gemm(mat1, mat2, input, alpha=float(alpha), beta=float(beta))
 
 
 def added(op, input, product, beta, alpha):
     """beta * input + alpha * product; where beta is 0, what is in `input` does not count."""
-    y = product if alpha == 1 else op.Mul(product, alpha)
-    if beta == 0:
+    y = product if op.same(alpha, 1) else op.Mul(product, alpha)
+    if op.same(beta, 0):
         return y
-    return op.Add(input if beta == 1 else op.Mul(input, beta), y)
+    return op.Add(input if op.same(beta, 1) else op.Mul(input, beta), y)
 
 
 @converter("torch.baddbmm", cases=[case("float32[n,3,5]", "float32[n,3,4]", "float32[n,4,5]")])

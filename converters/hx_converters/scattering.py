@@ -54,7 +54,7 @@ def index_copy(op, input, dim, index, source):
 @scalars_too
 def index_add(op, input, dim, index, source, *, alpha=1):
     axis, index = _along(op, index, dim, source)
-    source = source if alpha == 1 else op.Mul(source, op.constant(alpha, source.dtype))
+    source = source if op.same(alpha, 1) else op.Mul(source, op.constant(alpha, source.dtype))
     return op.ScatterElements(input, index, source, axis=axis, reduction="add")
 
 

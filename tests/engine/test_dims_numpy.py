@@ -106,3 +106,22 @@ def test_a_number_that_changes_far_off_only_is_found_there(model):
     line = model.__code__.co_firstlineno
     assert f"{__file__}:{line}" in str(caught.value)
     assert "no multiples" not in str(caught.value)  # they would not help
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        lambda x: torch.add(x, x, alpha=x.shape[0] / 3),
+        lambda x: torch.sub(x, x, alpha=x.shape[0] / 3),
+        lambda x: torch.addcmul(x, x, x, value=x.shape[0] / 3),
+        lambda x: torch.lerp(x, x * 2, 1 / x.shape[0]),
+        lambda x: torch.nn.functional.softplus(x, beta=x.shape[0] / 3),
+        lambda x: torch.addmm(x, x, x.mT @ x, beta=1 / x.shape[0], alpha=x.shape[0] / 3),
+        lambda x: torch.baddbmm(x[None], x[None], x.mT @ x[None], beta=1, alpha=x.shape[0] / 3),
+    ],
+    ids=["add", "sub", "addcmul", "lerp", "softplus", "addmm", "baddbmm"],
+)
+def test_factors_that_follow_from_a_size(proved, model):
+    """At the size of the recording, some of them are 1."""
+    program = proved(model, torch.randn(3, 4), dynamic={"x": {0: "n"}}, sizes=SIZES)
+    assert not program.report.escapes

@@ -94,6 +94,8 @@ def listed(numbers: Any) -> Value | None:
 
 def same(a: int, b: int) -> bool:
     """Whether two sizes are equal at every run, as far as one can know."""
+    if type(a) is dims.DimFloat or type(b) is dims.DimFloat:
+        return type(a) is type(b) and dims.spelled(a) == dims.spelled(b)
     if type(a) is dims.Dim or type(b) is dims.Dim:
         return Poly.of(a) == Poly.of(b)
     return a == b
