@@ -40,7 +40,7 @@ BRIEF = 256 << 10  # bytes whose checksum takes no longer than asking another th
 # Tags: (field number << 3) | type, for ModelProto.ir_version and .graph, GraphProto.initializer,
 # TensorProto.raw_data.
 IR_VERSION, GRAPH, INITIALIZER, RAW_DATA = b"\x08", b"\x3a", b"\x2a", b"\x4a"
-_BRIEF = [bytes((size,)) for size in range(128)]  # `varint` of these
+_SHORT = [bytes((size,)) for size in range(128)]  # `varint` of these
 WIDTH = 5  # bytes that say how long the graph is; readers take a number with leading zeros
 START = len(IR_VERSION) + 1 + len(GRAPH) + WIDTH  # where the graph starts
 
@@ -276,7 +276,7 @@ def weight_sizes(path: Path) -> tuple[list[int], list[int]]:
 def field(tag: bytes, content: bytes) -> bytes:
     """A field whose content is a text, or a message."""
     size = len(content)
-    return tag + (_BRIEF[size] if size < 128 else varint(size)) + content
+    return tag + (_SHORT[size] if size < 128 else varint(size)) + content
 
 
 def varint(number: int, width: int = 1) -> bytes:

@@ -49,7 +49,7 @@ def asked(ask: Any, *of: Any) -> Asked:
 FAR = 4  # times a size
 
 
-def goes_on(x: Dim | DimFloat) -> tuple[Asked, ...]:
+def goes_on(x: Any) -> tuple[Asked, ...]:
     """A number that goes on where nobody sees what is asked of it: one far off may be another case."""
     far = Asked(SIGNS[">="], (spelled(x), FAR * plain(x) + 3), guessed=True)
     return asked(int if type(x) is Dim else float, x), far

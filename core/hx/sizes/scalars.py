@@ -47,7 +47,7 @@ class Scalar:
         if kind == numpy.float64:
             return self * 1.0  # type: ignore[operator]  # likewise
         told = f"({dims.spelled(self)}).astype({kind})"
-        dims.leaving("numpy", told, *dims.goes_on(self))  # type: ignore[arg-type]  # likewise
+        dims.leaving("numpy", told, *dims.goes_on(self))
         return kind.type(dims.plain(self))
 
 
@@ -110,8 +110,9 @@ _FORMS: dict[str, Callable[..., Any]] = {
 
 
 def _rounded(x: Any, decimals: Any = 0) -> Any:
-    number = isinstance(x, Scalar) and decimals == 0
-    return round(x) if number else NotImplemented  # type: ignore[call-overload]  # as above
+    from . import dims
+
+    return round(x) if dims.is_dynamic(x) and decimals == 0 else NotImplemented
 
 
 def _clipped(x: Any, low: Any, high: Any) -> Any:
