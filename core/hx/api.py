@@ -308,6 +308,7 @@ def _assemble(captured: Capture, output_names: Sequence[str] | None, opset: int)
         domains=recording.builder.domains,
         classes=captured.classes,
         name=captured.name,
+        folds=recording.folds,
     )
     recording.let_go()
     return made

@@ -21,7 +21,7 @@ from ..weights.contents import Scaled
 _DTYPES = (torch.float32, torch.float64)
 
 
-def fold(nodes: list[Node], uses: Counter[int]) -> list[Node]:
+def fold(nodes: list[Node], uses: Counter[int], folds: Folds) -> list[Node]:
     """The nodes, without the normalizations that can be in the weights of the layer before them.
 
     `uses` counts who reads a value, by its id: what such a layer gives goes nowhere else.
@@ -48,11 +48,26 @@ def fold(nodes: list[Node], uses: Counter[int]) -> list[Node]:
         if len(readers[weight]) != uses[weight] or len(set(readers[weight])) > 1:
             continue
         known = first.get(weight)
-        made = _instead(layer, norm, known.inputs[1:]) if known else folded(layer, norm)
+        made = _instead(layer, norm, known.inputs[1:]) if known else folds.of(layer, norm)
         if made is not None:
             first.setdefault(weight, made)
             instead[id(layer)], instead[id(norm)] = made, None
     return [made for node in nodes if (made := instead.get(id(node), node)) is not None]
+
+
+class Folds:
+    """One node for two, made once: for the writing ahead of its weights, and for the graph."""
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[Any, ...], Node | None] = {}
+
+    def of(self, layer: Node, norm: Node) -> Node | None:
+        """None where the two give what no weights would."""
+        weight: Any = layer.inputs[1]
+        key = (layer, norm, *layer.inputs[1:], *norm.inputs[1:])
+        if key not in self._made or weight.frozen:  # frozen: it was written to, and is a copy now
+            self._made[key] = _folded(layer, norm)
+        return self._made[key]
 
 
 def is_layer(node: Node) -> bool:
@@ -78,7 +93,7 @@ def fits(layer: Node, norm: Node) -> bool:
     )
 
 
-def folded(layer: Node, norm: Node) -> Node | None:
+def _folded(layer: Node, norm: Node) -> Node | None:
     """One node for the two; None where they give what no weights would."""
     weight: Any = layer.inputs[1]
     bias: Any = layer.inputs[2] if len(layer.inputs) > 2 else None

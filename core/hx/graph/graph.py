@@ -11,6 +11,7 @@ from ..saving.wire import Parts
 from ..tensors.values import Absent, Body, Constant, Node, Value
 from . import batchnorm, doubles, transposed, unjoined
 from .assembly import Assembly
+from .batchnorm import Folds
 from .simplify import simpler
 
 _RANDOM = {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli",
@@ -150,8 +151,12 @@ def build(
     classes: dict[str, str],
     name: str,
     names: dict[int, str] | None = None,
+    folds: Folds | None = None,
 ) -> Parts:
-    """What the file is made of; `names` is filled with what each value is called, by its id."""
+    """What the file is made of; `names` is filled with what each value is called, by its id.
+
+    `folds` has what was folded while the model ran.
+    """
     nodes = live(nodes, [v for _, v in outputs])
     merger = _Merger()
     nodes = merger.merge(nodes, {})
@@ -163,7 +168,7 @@ def build(
         read += _reads(node)
     uses = Counter(map(id, read))
     nodes = transposed.fold(nodes, uses, set(map(id, wanted)))
-    nodes = batchnorm.fold(nodes, uses)
+    nodes = batchnorm.fold(nodes, uses, folds or Folds())
     assembly = Assembly(inputs, opset, domains, classes)
     parts = assembly.parts(nodes, outputs, name)
     if names is not None:

@@ -147,6 +147,15 @@ def resolve(text: str, *, import_missing: bool = False) -> Target:
     return target
 
 
+def path_of(text: str) -> tuple[Any, list[str]] | None:
+    """From where, and by which names, one looks up what was resolved; None where that is not all."""
+    if text in _resolved:
+        return sys.modules, _resolved[text][0]
+    if text in _operators:
+        return _operators[text].owner, [_operators[text].attribute]
+    return None
+
+
 # Operators that a module defines which is not named as they are.
 _DEFINED_BY = {"quantized_decomposed": "torch.ao.quantization.fx._decomposed"}
 # What was resolved before, while the name still leads to the same thing: (parts, thing, target).

@@ -172,7 +172,7 @@ def _run(
     recording.dry = prepared.dry
     recording.yes, recording.asked = prepared.yes, prepared.asked
     recording.live.keep = keep
-    forecast = None if ahead is None else Forecast(ahead)
+    forecast = None if ahead is None else Forecast(ahead, recording.folds)
     if forecast is not None:
         recording.builder.added = forecast.node
     recording.model = model

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import types
 from builtins import len  # its own: `world` hooks those of the model
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -18,8 +17,7 @@ from ..packs.targets import Target
 from ..registration import Registration
 from ..sizes.dims import Dim
 from ..tensors.values import Value
-from ..world.originals import replaced
-from . import foreign
+from . import answering
 from .call import Arguments
 
 # Names that torch accepts for the same parameter.
@@ -32,58 +30,13 @@ class Choices:
 
     def __init__(self, registry: Registry, opset: int) -> None:
         self._registry, self._opset = registry, opset
-        self._by_key: dict[Any, list[tuple[Target, Choice]]] = {}
+        answered = answering.of(registry, opset)
+        self.functions, self.places = answered.functions, answered.places
+        self.compiled, self.objects = answered.compiled, answered.objects
+        self.idle, self.replaced = answered.idle, answered.replaced
+        self._by_key: dict[Any, list[tuple[Target, Choice]]] = dict(answered.by_key)
+        self._complex: dict[Any, list[tuple[Target, Choice]]] = answered.complex
         self._ranked: dict[Any, list[tuple[Target, list[Choice]]]] = {}
-        self.functions: dict[Callable, Any] = {}  # plain Python functions to hook -> key
-        self.places: list[tuple[Any, str, Any]] = []  # what has no code: owner, attribute, key
-        self.compiled: list[tuple[Any, Any]] = []  # of that, the functions of modules, and key
-        # Objects that are called: the __call__ of their class -> by their ids, they and their keys.
-        self.objects: dict[Callable, dict[int, tuple[Any, Any]]] = {}
-        self._complex: dict[Any, list[tuple[Target, Choice]]] = {}  # those for complex numbers
-        self.idle: list[str] = []  # what is to be told of those that answer for nothing
-        self.replaced: dict[Any, str] = {}  # functions that stand where targets were -> target
-        for text, choice in registry.select(opset).items():
-            try:
-                target = targets.resolve(text)
-            except TargetError as e:
-                if registry.is_by_hand(choice.candidates[0]):
-                    self.idle.append(f"a converter added by hand answers for nothing: {e.what}")
-                continue
-            if target.kind == "absent":
-                continue
-            if target.kind == "callable":
-                if replaced(target.owner, target.attribute, target.function):
-                    self.replaced[target.function] = text
-                    behind = _operator_behind(target)
-                    if behind is None:
-                        continue
-                    target = behind
-                elif target.function is not None:
-                    self.functions[target.function] = target.key
-                elif target.key not in self._by_key:
-                    self._without_code(target)
-            self._by_key.setdefault(target.key, []).append((target, choice))
-        for text, choice in registry.select(opset, complex=True).items():
-            try:
-                target = targets.resolve(text)
-            except TargetError:
-                continue
-            if target.kind == "callable" and replaced(
-                target.owner, target.attribute, target.function
-            ):
-                target = _operator_behind(target) or Target(text, "absent", None)
-            if target.kind != "absent":
-                self._complex.setdefault(target.key, []).append((target, choice))
-
-    def _without_code(self, target: Target) -> None:
-        thing = target.raw
-        body = None if isinstance(thing, type) else vars(type(thing)).get("__call__")
-        if isinstance(body, types.FunctionType):
-            self.objects.setdefault(body, {})[id(thing)] = thing, target.key
-            return
-        self.places.append((target.owner, target.attribute, target.key))
-        if isinstance(target.owner, types.ModuleType) and foreign.is_function(thing):
-            self.compiled.append((thing, target.key))
 
     def named(self, target: str) -> bool:
         """Whether somebody converts it under this name."""
@@ -173,14 +126,6 @@ class Choices:
 # What says where and how a result lies in memory, and nothing of its contents.
 MEANINGLESS = {"out", "memory_format", "layout", "device", "pin_memory", "requires_grad",
                "non_blocking", "copy", "generator", "names"}  # fmt: skip
-
-
-def _operator_behind(target: Target) -> Target | None:
-    """What a name of torch stood for before it was replaced: calls of that still arrive."""
-    key = f"aten::{target.attribute}"
-    if target.text.startswith("torch.") and hasattr(torch.ops.aten, target.attribute):
-        return Target(target.text, "operator", key, target.owner, target.attribute)
-    return None
 
 
 def _class_of(target: Target, args: tuple) -> type | None:

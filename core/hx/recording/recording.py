@@ -24,6 +24,7 @@ from typing import Any
 import torch
 
 from ..errors import Unsupported, Where
+from ..graph.batchnorm import Folds
 from ..graph.builder import Builder
 from ..graph.op import Op
 from ..registration import Registration
@@ -60,6 +61,7 @@ class Recording:
     ) -> None:
         self.builder = Builder(opset)
         self.builder.value_of, self.builder.kept = self.value_of, self.constant
+        self.folds = Folds()
         self.choices = choices
         self.guard = guard
         self.slim = slim  # what is known of weights that are not there
@@ -111,6 +113,7 @@ class Recording:
         self.doors = ()
         self.live.let_go()
         self.builder.let_go()
+        del self.folds
 
     # Values.
 

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     Made = Callable[[], Content]
 
 
+ROOM = 1 << 20  # bytes made at once; for each piece, the model waits for this thread a moment
+
+
 class Ahead:
     """`put` each weight that a node reads; `keep` those that the model turned out to have.
 
@@ -87,7 +90,12 @@ class Ahead:
     def _run(self) -> None:
         self._state = "running"
         try:
-            with self._path.open("r+b", buffering=wire.BUFFER) as file:
+            from hx.weights.contents import in_one_room
+
+            with (
+                in_one_room(ROOM),
+                self._path.open("r+b", buffering=wire.BUFFER) as file,
+            ):
                 file.seek(wire.START)
                 while (work := self._work.get()) is not None:
                     name, made = work

@@ -19,8 +19,8 @@ from .ahead import Ahead
 class Forecast:
     """Puts the weights of the nodes that it is told of where they can be written ahead."""
 
-    def __init__(self, ahead: Ahead) -> None:
-        self._ahead = ahead
+    def __init__(self, ahead: Ahead, folds: batchnorm.Folds) -> None:
+        self._ahead, self._folds = ahead, folds
         self._layer: Node | None = None  # whose weights the next node may have a part in
         self._put: dict[int, Constant] = {}  # by id
 
@@ -49,7 +49,7 @@ class Forecast:
                 )
             elif norm is not None and place == 1:
                 name = batchnorm.folded_name(value.name)
-                self._ahead.put(value, name, functools.partial(_folded, node, norm))
+                self._ahead.put(value, name, functools.partial(_folded, self._folds, node, norm))
             else:  # the tensor as it is: a write may give the constant another one
                 self._ahead.put(value, value.name, functools.partial(_as_it_is, Held(tensor)))
 
@@ -58,9 +58,9 @@ def _as_it_is(content: Content) -> Content:
     return content
 
 
-def _folded(layer: Node, norm: Node) -> Content:
+def _folded(folds: batchnorm.Folds, layer: Node, norm: Node) -> Content:
     """Made where it is written: by the thread."""
-    made = batchnorm.folded(layer, norm) or layer
+    made = folds.of(layer, norm) or layer
     weight = made.inputs[1]
     assert isinstance(weight, Constant)
     return contents.of(weight)

@@ -26,7 +26,7 @@ from ..tensors.values import Absent, Constant
 
 PIECE = 1 << 19  # small enough to stay in the cache of a core between being read and written
 PRODUCTS = PIECE >> 1  # of larger ones, several at once, malloc keeps much of the room
-TURNED, TURNED_ROWS = PIECE, 16  # fewer would read a part of each line of the cache
+TURNED_ROWS = 16  # fewer would read a part of each line of the cache
 
 
 class Content(Protocol):
@@ -198,7 +198,7 @@ class Permuted:
         if not math.prod(self.shape):
             return
         rows = self.load()
-        for part in rows.split(max(TURNED_ROWS, _row_by_row(rows, TURNED))):
+        for part in rows.split(max(TURNED_ROWS, _row_by_row(rows, _rooms.size))):
             made = _room_like(part).copy_(_gathered(part))
             yield made.reshape(-1).view(torch.uint8).numpy().data
 
@@ -213,16 +213,35 @@ def of(constant: Constant) -> Content:
     return constant.content if isinstance(constant, Absent) else Held(constant.tensor)
 
 
-_rooms = threading.local()
+class _Rooms(threading.local):
+    """Where pieces are made: a thread uses the same few places again and again, in turn."""
+
+    def __init__(self) -> None:
+        self.size, self.count = PIECE, BEHIND + 1
+        self.ring: deque[torch.Tensor] = deque()
+        self.stage: torch.Tensor | None = None
+
+
+_rooms = _Rooms()
+
+
+@contextlib.contextmanager
+def in_one_room(size: int) -> Iterator[None]:
+    """Pieces of up to so many bytes, for who is through with each when the next one is asked for."""
+    was = dict(vars(_rooms))
+    _rooms.size, _rooms.count, _rooms.ring, _rooms.stage = size, 1, deque(), None
+    try:
+        yield
+    finally:
+        vars(_rooms).update(was)
 
 
 def _room(size: int) -> torch.Tensor:
-    """Bytes for a piece to be made in; the thread uses the same few again and again, in turn."""
-    if size > PIECE:
+    if size > _rooms.size:
         return torch.empty(size, dtype=torch.uint8)
-    ring: deque[torch.Tensor] = vars(_rooms).setdefault("ring", deque())
-    if len(ring) <= BEHIND:
-        ring.append(torch.empty(PIECE, dtype=torch.uint8))
+    ring = _rooms.ring
+    if len(ring) < _rooms.count:
+        ring.append(torch.empty(_rooms.size, dtype=torch.uint8))
     else:
         ring.rotate(-1)
     return ring[-1][:size]
@@ -238,10 +257,12 @@ def _gathered(part: torch.Tensor) -> torch.Tensor:
     strides = part.stride()
     lies = sorted(range(part.dim()), key=lambda axis: -strides[axis])
     lying = part.permute(lies)
+    if lying.is_contiguous():  # they lie together already
+        return part
     size = part.numel() * part.element_size()
-    stage: torch.Tensor | None = vars(_rooms).get("stage")
+    stage = _rooms.stage
     if stage is None or len(stage) < size:
-        _rooms.stage = stage = torch.empty(max(size, TURNED), dtype=torch.uint8)
+        _rooms.stage = stage = torch.empty(max(size, _rooms.size), dtype=torch.uint8)
     copied = stage[:size].view(part.dtype).reshape(lying.shape).copy_(lying)
     return copied.permute([lies.index(axis) for axis in range(part.dim())])
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from builtins import len  # their own: `world` hooks those of the model
+from collections.abc import Sequence
 
 from .. import dims
 from ..shapes import (
     RUN_TIME,
+    Shape,
     Unknown,
     axis_of,
     broadcast,
@@ -14,6 +16,7 @@ from ..shapes import (
     elements,
     numbers,
     product,
+    same,
     shape_of,
 )
 from ._rule import rule
@@ -40,11 +43,26 @@ def _reshape(inputs, attributes, count):
         out.append(x[i] if zero else n)
     unknown = [i for i, n in enumerate(out) if type(n) is int and n == -1]
     if unknown:
-        rest = product(n for i, n in enumerate(out) if i != unknown[0])
+        before, after = _apart(x, [n for i, n in enumerate(out) if i != unknown[0]])
+        rest = product(after)
         if type(rest) is int and rest == 0:
             raise Unknown
-        out[unknown[0]] = product(x) // rest
+        out[unknown[0]] = product(before) // rest
     return [tuple(out)]
+
+
+def _apart(a: Shape, b: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Two shapes without the varying sizes that both have: less to multiply, and to divide by."""
+    left, only = list(a), []
+    for n in b:
+        at = -1
+        if type(n) is dims.Dim:
+            at = next((i for i, m in enumerate(left) if type(m) is dims.Dim and same(m, n)), -1)
+        if at < 0:
+            only.append(n)
+        else:
+            del left[at]
+    return left, only
 
 
 @rule("Flatten")

@@ -1,0 +1,129 @@
+"""What the converters of a registry answer for, by the key of what arrives at a door.
+
+Worked out once for a registry and an opset, and again when a name means something else: another
+library was imported, or somebody replaced a function.
+"""
+
+from __future__ import annotations
+
+import types
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+
+from ..errors import TargetError
+from ..packs import targets
+from ..packs.registry import Choice, Registry
+from ..packs.standing import Standing
+from ..packs.targets import Target
+from ..world.originals import replaced
+from . import foreign
+
+
+class Answering:
+    def __init__(self, registry: Registry, opset: int) -> None:
+        self._chosen = _chosen(registry, opset)
+        self.by_key: dict[Any, list[tuple[Target, Choice]]] = {}
+        self.complex: dict[Any, list[tuple[Target, Choice]]] = {}  # those for complex numbers
+        self.functions: dict[Callable, Any] = {}  # plain Python functions to hook -> key
+        self.places: list[tuple[Any, str, Any]] = []  # what has no code: owner, attribute, key
+        self.compiled: list[tuple[Any, Any]] = []  # of that, the functions of modules, and key
+        # Objects that are called: the __call__ of their class -> by their ids, they and their keys.
+        self.objects: dict[Callable, dict[int, tuple[Any, Any]]] = {}
+        self.idle: list[str] = []  # what is to be told of those that answer for nothing
+        self.replaced: dict[Any, str] = {}  # functions that stand where targets were -> target
+        found: dict[str, Target | None] = {}
+        plain, complex_ = self._chosen
+        for text, choice, target in _resolved(plain, found):
+            if target is not None:
+                self._add(text, choice, target)
+            elif registry.is_by_hand(choice.candidates[0]):
+                what = _why_not(text)
+                self.idle.append(f"a converter added by hand answers for nothing: {what}")
+        for text, choice, target in _resolved(complex_, found):
+            if target is not None:
+                self._add_complex(text, choice, target)
+        self._standing = Standing(found)
+
+    def stands(self, registry: Registry, opset: int) -> bool:
+        now = _chosen(registry, opset)
+        same = all(a is b for a, b in zip(now, self._chosen))
+        return same and self._standing.holds()
+
+    def _add(self, text: str, choice: Choice, target: Target) -> None:
+        if target.kind == "absent":
+            return
+        if target.kind == "callable":
+            if replaced(target.owner, target.attribute, target.function):
+                self.replaced[target.function] = text
+                behind = _operator_behind(target)
+                if behind is None:
+                    return
+                target = behind
+            elif target.function is not None:
+                self.functions[target.function] = target.key
+            elif target.key not in self.by_key:
+                self._without_code(target)
+        self.by_key.setdefault(target.key, []).append((target, choice))
+
+    def _add_complex(self, text: str, choice: Choice, target: Target) -> None:
+        if target.kind == "callable" and replaced(target.owner, target.attribute, target.function):
+            target = _operator_behind(target) or Target(text, "absent", None)
+        if target.kind != "absent":
+            self.complex.setdefault(target.key, []).append((target, choice))
+
+    def _without_code(self, target: Target) -> None:
+        thing = target.raw
+        body = None if isinstance(thing, type) else vars(type(thing)).get("__call__")
+        if isinstance(body, types.FunctionType):
+            self.objects.setdefault(body, {})[id(thing)] = thing, target.key
+            return
+        self.places.append((target.owner, target.attribute, target.key))
+        if isinstance(target.owner, types.ModuleType) and foreign.is_function(thing):
+            self.compiled.append((thing, target.key))
+
+
+_known: weakref.WeakKeyDictionary[Registry, dict[int, Answering]] = weakref.WeakKeyDictionary()
+
+
+def of(registry: Registry, opset: int) -> Answering:
+    known = _known.setdefault(registry, {})
+    found = known.get(opset)
+    if found is None or not found.stands(registry, opset):
+        found = known[opset] = Answering(registry, opset)
+    return found
+
+
+def _chosen(registry: Registry, opset: int) -> tuple[Mapping[str, Choice], Mapping[str, Choice]]:
+    return registry.select(opset), registry.select(opset, complex=True)
+
+
+def _resolved(
+    chosen: Mapping[str, Choice], found: dict[str, Target | None]
+) -> Iterator[tuple[str, Choice, Target | None]]:
+    """What each name means; None where it means nothing. `found` gets all of it."""
+    for text, choice in chosen.items():
+        try:
+            target = targets.resolve(text)
+        except TargetError:
+            target = None
+        found[text] = target
+        yield text, choice, target
+
+
+def _why_not(text: str) -> str:
+    try:
+        targets.resolve(text)
+    except TargetError as e:
+        return e.what
+    return text
+
+
+def _operator_behind(target: Target) -> Target | None:
+    """What a name of torch stood for before it was replaced: calls of that still arrive."""
+    key = f"aten::{target.attribute}"
+    if target.text.startswith("torch.") and hasattr(torch.ops.aten, target.attribute):
+        return Target(target.text, "operator", key, target.owner, target.attribute)
+    return None
