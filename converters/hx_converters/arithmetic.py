@@ -67,7 +67,7 @@ def div(op, input, other, *, rounding_mode=None):
 @converter("torch.Tensor.__rdiv__", cases=[case("float32[n,3]", 2.0)])
 def rdiv(op, self, other):
     x, y = as_result(op, self, other)
-    return op.Reciprocal(x) if other == 1 else op.Div(y, x)
+    return op.Reciprocal(x) if type(other) in (int, float) and other == 1 else op.Div(y, x)
 
 
 @converter("torch.floor_divide",

@@ -18,10 +18,13 @@ def _expanded(op, x, index):
     """The index as one entry per axis of x, `...` filled in, None kept apart."""
     parts = list(index) if isinstance(index, (tuple, list)) else [index]
     if isinstance(index, list) and not any(
-        _is_tensor(i) or isinstance(i, (slice, list, type(None), type(Ellipsis))) for i in index
+        _is_tensor(i) or isinstance(i, (slice, list, tuple, type(None), type(Ellipsis)))
+        for i in index
     ):
         parts = [index]  # a plain list of numbers is one index, not several
-    parts = [_listed(op, part) if isinstance(part, (list, range)) else part for part in parts]
+    parts = [
+        _listed(op, part) if isinstance(part, (list, tuple, range)) else part for part in parts
+    ]
     used = 0
     for part in parts:
         if part is None or part is Ellipsis or isinstance(part, bool):
@@ -42,7 +45,7 @@ def _expanded(op, x, index):
 
 def _listed(op, numbers):
     """A list as the tensor that PyTorch makes of it: of positions, or of what is picked."""
-    if any(not isinstance(n, (int, list)) or _is_size(n) for n in numbers):
+    if any(not isinstance(n, (int, list, tuple)) or _is_size(n) for n in numbers):
         return op.sizes(numbers)
     return op.constant(torch.tensor(numbers, dtype=None if numbers else torch.int64))
 
@@ -139,7 +142,7 @@ def _sliced(op, x, slices, drop):
     cases=[
         case("float32[n,5,6]", (slice(None), 1)), case("float32[n,5,6]", (..., slice(1, -1, 2))),
         case("float32[n,5,6]", (0, None, slice(2, None))), case("float32[n,5]", "bool[n,5]"),
-        case("float32[n,5]", (slice(None), [0, 2])),
+        case("float32[n,5]", (slice(None), [0, 2])), case("float32[n,5]", (..., (1, 0))),
         case("float32[n,3]", (slice(None), [True, False, True])), case("float32[2,n]", [False, True]),
         case("float32[1,2,3]", ([True], [True, False], [False, True, False])),
     ],

@@ -14,7 +14,7 @@ from .errors import UsageError, VerificationError
 from .packs import containers
 from .packs.kernels import op_runs
 from .proof.nodes import NodeTable, check_nodes
-from .proof.proving import prove_program, sizes_of, steps_between
+from .proof.proving import prove_program, ruled_out, sizes_of, steps_between
 from .proof.verify import Case
 from .recording import foreign
 from .report import ANSWERS, DETOURS, Report
@@ -191,10 +191,10 @@ class Program:
         )
         if within and (wrong in captured.beyond or smaller):
             lines.append(f"sizes that never come can be ruled out: {within}")
-        if wrong and wrong.endswith("=1") and " " not in wrong:
-            lines.append(
-                f"a size that never comes can be ruled out: {wrong[:-2]}>=2 in place of {wrong[:-2]}"
-            )
+        elif case is not None and case.name.endswith("=1") and " " not in case.name:
+            word = case.name[:-2]
+            said = ruled_out(captured, case) or f"{word}>=2 in place of {word}"
+            lines.append(f"a size that never comes can be ruled out: {said}")
         # A number that is lost is not the right one at multiples of anything either.
         elif (
             not within

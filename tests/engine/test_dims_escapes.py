@@ -192,3 +192,13 @@ def test_a_baked_size_fails_the_proof_and_nothing_is_written(function, tmp_path,
     assert "b=" in told
     assert path.read_bytes() == b"the old one"
     assert [p.name for p in tmp_path.iterdir()] == ["m.onnx"]
+
+
+@pytest.mark.parametrize(
+    "function", [lambda x: x.shape[0] / (x + 9), lambda x: math.exp(x.shape[0] * 0.01) / (x + 9)]
+)
+def test_a_size_over_a_tensor_is_no_branch(function):
+    program = hx.export(function, torch.randn(2, 3), dynamic={"x": {0: "n"}}, strict=True)
+    assert program.proof.ok and not program.report.escapes
+    x = torch.randn(7, 3)
+    torch.testing.assert_close(program.run(x), function(x))

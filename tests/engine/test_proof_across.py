@@ -319,3 +319,48 @@ def test_what_is_refused_takes_no_place_of_what_is_not():
         return x * 2 if x.shape[1] > 50 else x
 
     assert wrong(exported(picky, torch.randn(2, 16))) == ["s=64"]
+
+
+class Short(nn.Module):
+    """Takes another way up to some length."""
+
+    def __init__(self, length):
+        super().__init__()
+        self.length = length
+
+    def forward(self, x):
+        if x.shape[1] <= self.length:
+            return x * 2
+        return x + x.shape[1]
+
+
+def test_a_branch_of_smaller_sizes_is_promised_from_there_on_though_size_1_is_wrong_too():
+    program = exported(Short(20), torch.randn(2, 50))
+    assert program.report.promised == {"s": "s>=21"} and program.proof.ok
+    assert wrong(program) == ["s=1", "s=19"]
+    with pytest.raises(hx.UsageError, match="s is 20, and the file is right for s>=21 only"):
+        program.run(torch.randn(2, 20))
+    x = torch.randn(3, 21)
+    assert_close(program.run(x), Short(20)(x))
+
+
+@pytest.mark.parametrize("length", [1, 2, 40])
+def test_what_rules_out_smaller_sizes_is_told_with_the_size_that_does(length):
+    message = refused(Short(length), torch.randn(2, 50))
+    assert f"ruled out: s>={length + 1} in place of s" in message
+    assert message.count("ruled out") == 1
+    limits = {"x": {0: "b", 1: f"s>={length + 1}"}}
+    assert exported(Short(length), torch.randn(2, 50), limits).proof.ok
+
+
+class ShortAndOdd(nn.Module):
+    """Wrong at 1 for another reason than the one that is found at 19."""
+
+    def forward(self, x):
+        y = x * 2 if x.shape[1] <= 20 else x + x.shape[1]
+        return y * int(x.shape[0] == 1) + x
+
+
+def test_what_is_wrong_within_the_limits_too_is_refused():
+    message = refused(ShortAndOdd(), torch.randn(2, 50))
+    assert "b=1 inputs: wrong" in message

@@ -20,6 +20,7 @@ from hx.errors import VerificationError
 from hx.proof import compare
 from hx.proof.compare import Tolerance, difference
 from hx.proof.declared import Unknown, evaluate
+from hx.proof.variations import ending
 from hx.proof.verify import Case, depth, fresh, jitter, prove, resized
 
 
@@ -500,6 +501,34 @@ def test_where_parts_begin_stays_so_in_fresh_inputs():
         new = fresh([starts], seed=seed)[0]
         assert new[0] == 0 and new[-1] == 10 and bool((new.diff() >= 0).all())
     assert any(not torch.equal(fresh([starts], seed=n)[0], starts) for n in range(3))
+
+
+def test_rows_in_which_parts_begin_keep_to_their_own_ends():
+    starts = torch.tensor([[0, 1, 5, 6], [0, 2, 2, 2], [0, 4, 40, 90]])
+    for seed in range(20):
+        for new in (fresh([starts], seed=seed)[0], resized(starts, {1: 9}, seed=seed)):
+            assert bool((new.diff(dim=-1) >= 0).all()) and bool((new[:, 0] == 0).all())
+            assert torch.equal(new[:, -1], starts[:, -1])
+
+
+@pytest.mark.parametrize("count", [2, 3, 5, 9])
+@pytest.mark.parametrize("size", [1, 4, 13, 29])
+def test_parts_of_a_whole_end_where_it_does(size, count):
+    starts = torch.tensor([0, 3, 3, 7, 13], dtype=torch.int32)
+    new = ending(resized(starts, {0: count}), starts, {13: size})
+    assert new.dtype == torch.int32 and new[0] == 0 and new[-1] == size
+    assert len(new) == count and bool((new.diff() >= 0).all())
+    assert new is not starts
+
+
+def test_other_numbers_do_not_end_with_a_size():
+    for old in ([0, 3, 7], [1, 3, 13], [0, 13, 4], [13], [0.0, 13.0], []):
+        old = torch.tensor(old)
+        assert ending(old, old, {13: 4}) is old
+    assert (
+        ending(torch.zeros(3, dtype=torch.int64), torch.zeros(3, dtype=torch.int64), {0: 2}).max()
+        == 0
+    )
 
 
 def test_resized():

@@ -32,7 +32,7 @@ from .draws import checked
 from .halves import Watch, passed
 from .parts import what_decides
 from .room import loading
-from .variations import renumbered
+from .variations import end_at, ending, renumbered
 from .verify import Case, CaseCheck, OutputCheck, Proof, fresh, jitter, prove, resized
 
 COPIED = 1 << 29  # bytes of weights that are copied to ask a model what it gives in float64
@@ -98,8 +98,9 @@ def _narrow(captured: Capture, proof: Proof) -> None:
     Not where next to nothing would be left: from half to twice the recorded sizes it has to be
     right, or the export has failed.
     """
-    wrong = [check for check in proof.cases if not check.ok]
-    if proof.checker or proof.problem or any(c.name not in captured.beyond for c in wrong):
+    failed = [check for check in proof.cases if not check.ok]
+    wrong = [check for check in failed if check.name in captured.beyond]
+    if proof.checker or proof.problem or not wrong:
         return
     recorded, promised = sizes_of(captured.prepared), dict(captured.prepared.dynamic.limits)
     for check in wrong:
@@ -112,6 +113,15 @@ def _narrow(captured: Capture, proof: Proof) -> None:
         limit, n = promised[word], recorded[word]
         if limit.low > max(n // 2, 1) or (limit.high is not None and limit.high < 2 * n):
             return
+    # What else is wrong has to lie outside of these limits as well: size 1 is always tried.
+    sizes = {case.name: sizes_of(captured.prepared, case.feeds) for case in captured.cases}
+    for check in failed:
+        broken = [
+            w for w, n in sizes[check.name].items() if w in promised and not promised[w].hold(n)
+        ]
+        if not broken:
+            return
+        check.outside = ", ".join(promised[word].written(word) for word in broken)
     for check in wrong:
         escape, move = captured.beyond[check.name]
         limits = {word: promised[word] for word in move.limits}
@@ -290,6 +300,19 @@ def sizes_of(prepared: Prepared, tensors: Mapping[str, torch.Tensor] | None = No
     }
 
 
+def ruled_out(captured: Capture, case: Case) -> str:
+    """What leaves out a case where a question of the model has another answer than recorded."""
+    recording, words = captured.recording, sizes_of(captured.prepared)
+    sizes = sizes_of(captured.prepared, case.feeds)
+    limits = {word: captured.prepared.dynamic.limits.get(word, Limits()) for word in words}
+    escapes = [each for each in recording.escapes.values() if each.asked]
+    for side in Across(recording.builder.nodes, words, limits).sides(escapes, []):
+        for move in side.moves:
+            if not all(limit.hold(sizes[word]) for word, limit in move.limits.items()):
+                return move.within
+    return ""
+
+
 def elsewhere(prepared: Prepared, proof: Proof) -> Prepared | None:
     """The same call at other sizes, where a recording was right at its own and wrong at others.
 
@@ -332,14 +355,15 @@ def steps_between(captured: Capture, case: Case) -> Sizes:
 
 def at(prepared: Prepared, sizes: Sizes) -> dict[str, torch.Tensor]:
     """The recorded inputs at other sizes, with other values."""
-    return {
-        key: resized(
-            tensor,
-            {a: dynamic.total(w, sizes) for a, w in prepared.dynamic.get(key, {}).items()},
-            seed=2,
-        )
-        for key, tensor in prepared.tensors.items()
-    }
+    ends: dict[int, int] = {}  # recorded sizes, and what they are now: the smallest where they met
+    for word, n in sizes_of(prepared).items():
+        ends[n] = min(ends.get(n, sizes[word]), sizes[word])
+    made = {}
+    for key, tensor in prepared.tensors.items():
+        axes = prepared.dynamic.get(key, {})
+        new = resized(tensor, {a: dynamic.total(w, sizes) for a, w in axes.items()}, seed=2)
+        made[key] = ending(new, tensor, ends)
+    return made
 
 
 def _resized(captured: Capture) -> list[Case]:
@@ -353,6 +377,8 @@ def _resized(captured: Capture) -> list[Case]:
         return []
     given = captured.prepared.dynamic.limits
     limits = {word: given.get(word, Limits()) for word in words}
+    for word in _of_ends(captured.prepared, words):
+        limits[word] = limits[word].and_also(Limits(2))
     more = {w: n if limits[w].hold(n) else words[w] for w, n in larger(words, limits).items()}
     captured.notes += [
         f"{limit.told(word)}: no other size was tried" for word, limit in given.items()
@@ -369,6 +395,17 @@ def _resized(captured: Capture) -> list[Case]:
         cases += _first(captured, words, word, others)
     cases += _beyond(captured, words, limits, cases)
     return list({case.name: case for case in cases}.values())
+
+
+def _of_ends(prepared: Prepared, words: Sizes) -> set[str]:
+    """The names of how many ends of parts there are: with the beginning of the first, two or more."""
+    return {
+        word
+        for key, axes in prepared.dynamic.items()
+        for axis, word in axes.items()
+        if word in words and axis == prepared.tensors[key].dim() - 1
+        if end_at(prepared.tensors[key], words.values())
+    }
 
 
 def _beyond(

@@ -11,7 +11,7 @@ leaves something open in every row. Imports torch when it is called.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -208,17 +208,59 @@ def _ints(
         return _cells(old, len(old), rng)
     if bounds is not None:
         low, high = int(bounds[0]), int(bounds[1])
+    rising = bool((steps >= 0).all()) and bool((steps > 0).any())
     distinct = length > 1 and bool((rows.sort(-1).values.diff(dim=-1) != 0).all())
+    if rising and bounds is None:
+        return _parts(rows, distinct, rng).reshape(old.shape)
     if distinct and length <= high - low + 1 <= 1 << 20:
         scores = [torch.randperm(high - low + 1, generator=rng)[:length] for _ in rows]
         new = torch.stack(scores) + low
     else:
         new = torch.randint(low, min(high + 1, 2**63 - 1), rows.shape, generator=rng)
-    if bool((steps >= 0).all()) and bool((steps > 0).any()):
-        new = new.sort(-1).values
-        if bool((rows[:, 0] == 0).all()):  # where parts begin, and where the last of them ends
-            new[:, 0], new[:, -1] = 0, rows[:, -1]
-    return new.reshape(old.shape)
+    return (new.sort(-1).values if rising else new).reshape(old.shape)
+
+
+def _parts(rows: torch.Tensor, distinct: bool, rng: torch.Generator) -> torch.Tensor:
+    """Rows that rise, each from its first to its last: where parts begin, as a rule.
+
+    They begin at 0 then, and the last number is where the last of them ends, or begins.
+    """
+    import torch
+
+    drawn = []
+    for row in rows:
+        low, high, count = int(row[0]), int(row[-1]), len(row)
+        if distinct and high - low < 1 << 20:
+            new = torch.randperm(high - low + 1, generator=rng)[:count] + low
+        else:
+            new = torch.randint(low, min(high + 1, 2**63 - 1), row.shape, generator=rng)
+        drawn.append(new.sort().values)
+    new = torch.stack(drawn)
+    if bool((rows[:, 0] == 0).all()):
+        new[:, 0], new[:, -1] = 0, rows[:, -1]
+    return new
+
+
+def ending(new: torch.Tensor, old: torch.Tensor, sizes: Mapping[int, int]) -> torch.Tensor:
+    """Where parts begin and the last one ends, for a whole of another size: by the recorded one.
+
+    What ended elsewhere, or is no such row of numbers, stays.
+    """
+    if not end_at(old, sizes) or not new.shape[-1] > 1:
+        return new
+    end = int(old.reshape(-1)[-1])
+    made = (new.long() * sizes[end]).div(end, rounding_mode="floor")
+    made[..., 0], made[..., -1] = 0, sizes[end]
+    return made.to(new.dtype)
+
+
+def end_at(old: torch.Tensor, sizes: Container[int]) -> bool:
+    """Whether it says where parts begin, and that the last ends where something of a size does."""
+    if not _is_whole(old) or old.dim() == 0 or not old.shape[-1] > 1:
+        return False
+    end = int(old.reshape(-1)[-1])
+    ends = bool((old[..., 0] == 0).all()) and bool((old[..., -1] == end).all())
+    return ends and end > 0 and end in sizes and bool((old.diff(dim=-1) >= 0).all())
 
 
 def _are_cells(old: torch.Tensor) -> bool:
