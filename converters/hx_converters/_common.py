@@ -78,6 +78,15 @@ def pair(x, n=2):
     return listed * n if len(listed) == 1 else listed
 
 
+def fixed_pads(op, x, begins, ends, value=0):
+    """x and its pads as an attribute takes them: those that follow from a size are put around x."""
+    if all(type(p) is int for p in (*begins, *ends)):
+        return x, [*begins, *ends]
+    front = [0] * (x.rank - len(begins))
+    x = op.Pad(x, op.sizes([*front, *begins, *front, *ends]), op.constant(value, x.dtype))
+    return x, [0] * (len(begins) + len(ends))
+
+
 def is_value(x):
     """Whether an argument is a tensor, and not a Python number."""
     return hasattr(x, "dtype") and hasattr(x, "rank")

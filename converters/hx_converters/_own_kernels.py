@@ -14,7 +14,7 @@ def convolved(op, x, weight, bias, stride, begins, ends, dilation, groups):
     """[n, groups * in, ...] with [groups * out, in, ...]; one number an axis for all else."""
     kernel = _fixed(op, weight)
     axes = list(range(2, x.rank))
-    if any(begins) or any(ends):
+    if any(type(p) is not int or p for p in (*begins, *ends)):
         x = op.Pad(x, [0, 0, *begins, 0, 0, *ends])
     reach = [d * (k - 1) for d, k in zip(dilation, kernel)]
     size = [(n - r - 1) // s + 1 for n, r, s in zip(x.shape[2:], reach, stride)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hx import case, converter
 
 from . import _own_kernels
-from ._common import pair
+from ._common import fixed_pads, pair
 
 
 def _padding(op, padding, weight, dilation, spatial):
@@ -32,6 +32,9 @@ def _conv(op, input, weight, bias, stride, padding, dilation, groups):
     dilation, stride = pair(dilation, spatial), pair(stride, spatial)
     extent = _padding(op, padding, weight, dilation, spatial)
     if type(groups) is int:
+        if "pads" in extent:
+            begins, ends = extent["pads"][:spatial], extent["pads"][spatial:]
+            x, extent["pads"] = fixed_pads(op, x, begins, ends)
         y = op.Conv(
             x, weight, bias, strides=stride, dilations=dilation, group=groups,
             kernel_shape=_kernel_shape(weight), **extent,

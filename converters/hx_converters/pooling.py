@@ -5,7 +5,7 @@ from __future__ import annotations
 from hx import case, converter
 from hx.lazy import torch
 
-from ._common import counted, lowest, pair, reshaped
+from ._common import counted, fixed_pads, lowest, pair, reshaped
 
 
 def _batched(op, x, spatial, pool):
@@ -50,7 +50,7 @@ def _whole_axes(op, x, spatial, windows, reduce):
     first = x.rank - spatial
     whole = [
         i for i, k in enumerate(kernel)
-        if type(k) is not int and pads[i] == 0 and op.same(k, x.shape[first + i])
+        if type(k) is not int and type(pads[i]) is int and pads[i] == 0 and op.same(k, x.shape[first + i])
     ]  # fmt: skip
     if not whole:
         return x, windows
@@ -100,6 +100,8 @@ def _max_pool(spatial, indices=False):
 
         def pool(x):
             dilations = pair(dilation, spatial)
+            if not (ceil_mode or return_indices or indices):
+                x = _fixed(op, x, windows, lowest(x.dtype))
             up = int(ceil_mode and _one_more(x, windows, dilations))
             y = op.MaxPool(x, **windows, dilations=dilations, ceil_mode=up,
                            outputs=1 + (return_indices or indices))  # fmt: skip
@@ -123,11 +125,29 @@ def _avg_pool(spatial):
         input, windows = _whole_axes(op, input, spatial, windows, op.ReduceMean)
         if _nothing_left(windows):
             return input
-        return _batched(op, input, spatial, lambda x: op.AveragePool(
-            x, **windows, ceil_mode=int(ceil_mode and _one_more(x, windows)),
-            count_include_pad=int(count_include_pad)))  # fmt: skip
+
+        def pool(x):
+            how = {"ceil_mode": int(ceil_mode and _one_more(x, windows)),
+                   "count_include_pad": int(count_include_pad)}  # fmt: skip
+            around = x if ceil_mode else _fixed(op, x, windows, 0)
+            y = op.AveragePool(around, **windows, **how)
+            if around is x or count_include_pad:
+                return y
+            ones = op.Pad(op.Expand(op.constant(1, x.dtype), op.sizes([1, 1, *x.shape[2:]])),
+                          around.node.inputs[1])  # fmt: skip
+            return op.Div(y, op.AveragePool(ones, **windows, **how))
+
+        return _batched(op, input, spatial, pool)
 
     return convert
+
+
+def _fixed(op, x, windows, value):
+    """x, with what follows from a size put around it, and no longer in the windows."""
+    pads = windows["pads"]
+    half = len(pads) // 2
+    x, windows["pads"] = fixed_pads(op, x, pads[:half], pads[half:], value)
+    return x
 
 
 def _summed(op, x, windows, ceil_mode, divisor):

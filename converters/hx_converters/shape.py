@@ -128,7 +128,7 @@ def as_strided(op, input, size, stride, storage_offset=None):
             "as_strided picks elements by where they lie in memory, and sizes here may vary",
             "index, unfold or gather say which elements are meant, or make it .contiguous() first",
         )
-    places = op.constant(storage_offset or 0)
+    places = op.constant(0 if storage_offset is None else storage_offset)
     for i, (n, step) in enumerate(zip(size, stride)):
         along = op.Mul(op.Range(0, op.constant(n), 1), op.constant(step))
         trailing = list(range(1, len(size) - i))

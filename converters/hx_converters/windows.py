@@ -35,7 +35,7 @@ def _places(op, size, kernel, dilation, stride):
 def im2col(op, self, kernel_size, dilation, padding, stride):
     x = self if self.rank == 4 else op.Unsqueeze(self, [0])
     kernel, dilation, pads, stride = (pair(v) for v in (kernel_size, dilation, padding, stride))
-    if any(pads):
+    if any(type(p) is not int or p for p in pads):
         x = op.Pad(x, [0, 0, *pads, 0, 0, *pads])
     n, c, height, width = x.shape
     rows, down = _places(op, height, kernel[0], dilation[0], stride[0])

@@ -4,6 +4,7 @@ import pytest
 import torch
 from called import Single
 from torch import nn
+from torch.nn import functional as F
 from torch.nn.functional import (
     adaptive_avg_pool2d,
     adaptive_max_pool2d,
@@ -75,3 +76,33 @@ def test_an_image_made_half_as_large_by_its_areas():
     for size in [(2, 2), (3, 9), (10, 4)]:
         x = torch.randn(1, 2, *size)
         torch.testing.assert_close(program.run(x), model(x))
+
+
+def odd(x):
+    """Padding that makes sizes even, as multi-scale similarity has it."""
+    return [n % 2 for n in x.shape[2:]]
+
+
+PADDED = {
+    "avg": lambda x: F.avg_pool2d(x, 2, padding=odd(x)),
+    "avg, overlapping": lambda x: F.avg_pool2d(x, 3, stride=2, padding=(x.shape[2] % 2, 1)),
+    "avg of what is there": lambda x: F.avg_pool2d(x, 2, padding=odd(x), count_include_pad=False),
+    "avg without batch": lambda x: F.avg_pool2d(x[0], 2, padding=odd(x)),
+    "max": lambda x: F.max_pool2d(-x.abs() - 1, 2, padding=odd(x)),
+    "max of half": lambda x: F.max_pool2d(x.half(), 2, padding=odd(x)),
+    "conv": lambda x: F.conv2d(x, KERNEL, padding=odd(x)),
+    "conv in one dimension": lambda x: F.conv1d(x[..., 0], KERNEL[..., 0], padding=x.shape[3] % 2),
+    "unfold": lambda x: F.unfold(x, 3, padding=x.shape[2] % 2),
+}
+KERNEL = torch.randn(4, 3, 3, 3)
+
+
+@pytest.mark.parametrize("how", PADDED)
+def test_padding_that_follows_from_a_size(how):
+    model = PADDED[how]
+    dynamic = {"x": {0: "b", 2: "h>=4", 3: "w>=4"}}
+    program = hx.export(model, torch.randn(2, 3, 8, 10), dynamic=dynamic, strict=True)
+    assert program.proof.ok and not program.report.promised
+    for shape in ((1, 3, 9, 10), (3, 3, 9, 11), (2, 3, 8, 5), (2, 3, 4, 4)):
+        x = torch.randn(shape)
+        torch.testing.assert_close(program.run(x), model(x), rtol=1e-4, atol=1e-5)

@@ -555,3 +555,20 @@ def test_jitter_moves_floats_by_one_step():
     moved, same, number = jitter([x, ids, 3])
     assert same is ids and number == 3 and not torch.equal(moved, x)
     assert ((moved - x).abs() <= 2.5e-7 * x.abs()).all()
+
+
+def test_inputs_of_one_shape_are_not_alike_at_any_size():
+    """What is the same twice hides what a graph has exchanged."""
+    seen = []
+
+    def distance(q, k):
+        seen.append((q.detach().clone(), k.detach().clone()))
+        return (q - k).abs().sum(-1)
+
+    axes = {0: "b", 1: "n"}
+    shapes = torch.randn(3, 16, 4), torch.randn(3, 16, 4)
+    assert hx.export(distance, shapes, dynamic={"q": axes, "k": axes}).proof.ok
+    assert len({q.shape for q, _ in seen}) > 3
+    for q, k in seen:
+        together = torch.corrcoef(torch.stack([q.flatten(), k.flatten()]))[0, 1]
+        assert together.abs() < 0.75, list(q.shape)

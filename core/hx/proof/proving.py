@@ -7,6 +7,7 @@ import copy
 import dataclasses
 import functools
 import re
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -361,7 +362,8 @@ def at(prepared: Prepared, sizes: Sizes) -> dict[str, torch.Tensor]:
     made = {}
     for key, tensor in prepared.tensors.items():
         axes = prepared.dynamic.get(key, {})
-        new = resized(tensor, {a: dynamic.total(w, sizes) for a, w in axes.items()}, seed=2)
+        seed = zlib.crc32(key.encode())  # each its own: what is alike hides what is exchanged
+        new = resized(tensor, {a: dynamic.total(w, sizes) for a, w in axes.items()}, seed)
         made[key] = ending(new, tensor, ends)
     return made
 
