@@ -354,13 +354,15 @@ def test_what_rules_out_smaller_sizes_is_told_with_the_size_that_does(length):
 
 
 class ShortAndOdd(nn.Module):
-    """Wrong at 1 for another reason than the one that is found at 19."""
+    """Wrong for short ones, and for another reason where there is one row alone."""
 
     def forward(self, x):
         y = x * 2 if x.shape[1] <= 20 else x + x.shape[1]
-        return y * int(x.shape[0] == 1) + x
+        return y + x * int(x.shape[0] == 1)
 
 
 def test_what_is_wrong_within_the_limits_too_is_refused():
     message = refused(ShortAndOdd(), torch.randn(2, 50))
     assert "b=1 inputs: wrong" in message
+    # Those beyond the limits are no less wrong where nothing is promised.
+    assert "s=1, s=19 inputs: wrong, too" in message

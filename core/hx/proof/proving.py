@@ -116,13 +116,15 @@ def _narrow(captured: Capture, proof: Proof) -> None:
             return
     # What else is wrong has to lie outside of these limits as well: size 1 is always tried.
     sizes = {case.name: sizes_of(captured.prepared, case.feeds) for case in captured.cases}
-    for check in failed:
-        broken = [
-            w for w, n in sizes[check.name].items() if w in promised and not promised[w].hold(n)
-        ]
-        if not broken:
-            return
-        check.outside = ", ".join(promised[word].written(word) for word in broken)
+    broken = [
+        [promised[w].written(w) for w, n in sizes[check.name].items()
+         if w in promised and not promised[w].hold(n)]
+        for check in failed
+    ]  # fmt: skip
+    if not all(broken):
+        return
+    for check, limits_of_it in zip(failed, broken):
+        check.outside = ", ".join(limits_of_it)
     for check in wrong:
         escape, move = captured.beyond[check.name]
         limits = {word: promised[word] for word in move.limits}
