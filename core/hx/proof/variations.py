@@ -3,9 +3,10 @@
 A recorded input is an example: `fresh` makes another with the same shape, dtype and distribution
 and other values; `resized` makes one of another size. What an input is for is not known, so each
 property that it has and that may matter is kept: its range and sign, that its values are whole
-numbers, 0 or 1, sorted, consecutive, all different; the columns of a small table keep their own
-ranges; rows of whole numbers that all differ (the cells of a point cloud) go on to differ; a mask
-leaves something open in every row. Imports torch when it is called.
+numbers, 0 or 1, sorted, consecutive, all different, where the parts of a whole begin and end; the
+columns of a small table keep their own ranges; rows of whole numbers that all differ (the cells of
+a point cloud) go on to differ; a mask leaves something open in every row. Imports torch when it is
+called.
 """
 
 from __future__ import annotations

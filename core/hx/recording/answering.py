@@ -37,13 +37,12 @@ class Answering:
         found: dict[str, Target | None] = {}
         plain, complex_ = self._chosen
         for text, choice, target in _resolved(plain, found):
-            if target is not None:
+            if isinstance(target, Target):
                 self._add(text, choice, target)
             elif registry.is_by_hand(choice.candidates[0]):
-                what = _why_not(text)
-                self.idle.append(f"a converter added by hand answers for nothing: {what}")
+                self.idle.append(f"a converter added by hand answers for nothing: {target.what}")
         for text, choice, target in _resolved(complex_, found):
-            if target is not None:
+            if isinstance(target, Target):
                 self._add_complex(text, choice, target)
         self._standing = Standing(found)
 
@@ -102,23 +101,16 @@ def _chosen(registry: Registry, opset: int) -> tuple[Mapping[str, Choice], Mappi
 
 def _resolved(
     chosen: Mapping[str, Choice], found: dict[str, Target | None]
-) -> Iterator[tuple[str, Choice, Target | None]]:
-    """What each name means; None where it means nothing. `found` gets all of it."""
+) -> Iterator[tuple[str, Choice, Target | TargetError]]:
+    """What each name means, or why it means nothing; `found` gets it, too, and None for nothing."""
     for text, choice in chosen.items():
         try:
-            target = targets.resolve(text)
-        except TargetError:
-            target = None
-        found[text] = target
-        yield text, choice, target
-
-
-def _why_not(text: str) -> str:
-    try:
-        targets.resolve(text)
-    except TargetError as e:
-        return e.what
-    return text
+            found[text] = target = targets.resolve(text)
+        except TargetError as problem:
+            found[text] = None
+            yield text, choice, problem
+        else:
+            yield text, choice, target
 
 
 def _operator_behind(target: Target) -> Target | None:
