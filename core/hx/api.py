@@ -164,7 +164,7 @@ def _ways(prepared: Prepared, failed: list[Exception]) -> Iterator[Prepared]:
             other.yes = heard.FIRST
             yield other
     if isinstance(failed[0], VerificationError):
-        from .proof.proving import elsewhere
+        from .proof.othersizes import elsewhere
 
         other = elsewhere(prepared, failed[0].proof)
         if other is not None:

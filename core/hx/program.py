@@ -14,7 +14,8 @@ from .errors import UsageError, VerificationError
 from .packs import containers
 from .packs.kernels import op_runs
 from .proof.nodes import NodeTable, check_nodes
-from .proof.proving import prove_program, ruled_out, sizes_of, steps_between
+from .proof.othersizes import ruled_out, sizes_of, steps_between
+from .proof.proving import prove_program
 from .proof.verify import Case
 from .recording import foreign
 from .report import ANSWERS, DETOURS, Report

@@ -21,7 +21,7 @@ from ..saving import save, wire
 from ..surely import inside
 from ..tensors import structures
 from .declared import Sizes
-from .proving import sizes_of
+from .othersizes import sizes_of
 from .verify import loader
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 Weights come from files (`weights=`), are cast on the way (`dtype=`), or both. For a run, what is
 small is put into the model as it will be, and what is large as a tensor on the meta device, which
 has a shape and no contents; afterwards the user's own tensors are back. `blend` lets the model run
-like that, and `proving` fills in one weight at a time.
+like that, and the proof fills in one weight at a time.
 """
 
 from __future__ import annotations

@@ -1,0 +1,80 @@
+"""What the model itself gives for other inputs, left as it was."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ..errors import HxError
+from ..recording import layers, outside
+from ..recording.capture import Capture, called, without_weights
+from ..surely import inside
+from ..tensors import structures
+from ..weights.blend import Filled, OnTheCPU
+from ..world import modes
+from ..world.modelstate import preserved
+from .verify import Case
+
+
+def run(captured: Capture, tensors: dict[str, torch.Tensor]) -> list[Any]:
+    """The model's own flat outputs on other inputs, leaving it as it was."""
+    # Nothing sees the writes of this run: what the recording saw being written is copied.
+    guard = preserved(captured.prepared.root, captured.touched)
+    guard.draws.seen = captured.drew
+    return inside(
+        without_weights(captured.prepared),
+        lambda _: inside(guard, lambda _: once(captured, tensors)),
+    )
+
+
+def case_of(
+    captured: Capture, name: str, tensors: dict[str, torch.Tensor]
+) -> tuple[list[Case], list[str]]:
+    """The model's own answer as a case; or no case, and a note that the model refuses."""
+    try:
+        return [Case(name, tensors, run(captured, tensors))], []
+    except HxError:
+        raise
+    except Exception as e:  # the model's own, at a size that it does not take
+        first = str(e).strip().splitlines()[0] if str(e).strip() else type(e).__name__
+        return [], [f"the model itself refuses {name} inputs: {first}"]
+
+
+def once(captured: Capture, tensors: dict[str, torch.Tensor]) -> list[Any]:
+    """The same, of a model whose weights are there: those elsewhere are read as operators ask."""
+    slim = captured.prepared.slim
+    if slim is None or not slim.absent:
+        return _called(captured, tensors)
+    with Filled(slim) as filled, OnTheCPU(filled):
+        return [
+            torch.ops.aten.clone(leaf) if isinstance(leaf, torch.Tensor) else leaf
+            for leaf in _called(captured, tensors)
+        ]
+
+
+def _called(captured: Capture, tensors: dict[str, torch.Tensor]) -> list[Any]:
+    prepared, root = captured.prepared, captured.prepared.root
+    copies = {k: t.detach().clone() for k, t in tensors.items()}
+    args, kwargs = prepared.with_tensors(copies)
+    asked: dict[str, Any] = {}
+    torch._C._set_grad_enabled(False)  # the guard puts back this, and the hooks
+    if captured.drew_outside:
+        captured.runs += 1
+        outside.stir(captured.runs)
+    for path in captured.wanted or ():
+        root.get_submodule(path).register_forward_hook(
+            lambda m, i, o, path=path: asked.__setitem__(
+                path,
+                structures.replace(o, lambda n, t: t.clone() if isinstance(t, torch.Tensor) else t),
+            )
+        )
+    result = modes.theirs(lambda: called(prepared.model, args, kwargs))
+    if captured.wanted:
+        layers.require_run(captured.wanted, asked)
+        result = {path: asked[path] for path in captured.wanted}
+    return [
+        leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf
+        for _, leaf in structures.leaves(result)
+        if isinstance(leaf, (torch.Tensor, bool, int, float))
+    ]
