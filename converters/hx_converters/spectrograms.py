@@ -85,6 +85,7 @@ CONVERTERS = [
     case("complex64[n,9,t=7]", 16, 4, window=_hann),
     case("complex64[9,t=7]", 16, 4, window=_hann, normalized=True, length=20),
     case("complex64[n,16,t=7]", 16, 4, window=_hann, onesided=False),
+    case("complex128[n,9,t=7]", 16, 4, 16, "float64[16]", center=False),
 ])  # fmt: skip
 def istft(op, input, n_fft, hop_length=None, win_length=None, window=None, center=True,
           normalized=False, onesided=None, length=None, return_complex=False):  # fmt: skip
@@ -94,7 +95,7 @@ def istft(op, input, n_fft, hop_length=None, win_length=None, window=None, cente
     if not op.same(input.shape[-2], bins):
         real, imaginary = (op.Slice(x, [0], [bins], [-2]) for x in (real, imaginary))
     kind = real.dtype
-    if return_complex or (window is not None and window.dtype.is_complex) or kind != torch.float32:
+    if return_complex or (window is not None and window.dtype.is_complex):
         return NotImplemented
     hop, width = hop_length or n_fft // 4, win_length or n_fft
 
@@ -108,7 +109,7 @@ def istft(op, input, n_fft, hop_length=None, win_length=None, window=None, cente
     x = op.Concat(real, imaginary, axis=-2)
     x = x if input.rank == 3 else op.Unsqueeze(x, [0])
     signal = op.ConvTranspose(x, op.Unsqueeze(kernel, [1]), strides=[hop])
-    ones = op.Expand(op.constant(1.0), op.sizes([1, 1, input.shape[-1]]))
+    ones = op.Expand(op.constant(1.0, kind), op.sizes([1, 1, input.shape[-1]]))
     squares = op.Unsqueeze(op.Mul(shape, shape), [0, 1])
     y = op.Squeeze(op.Div(signal, op.ConvTranspose(ones, squares, strides=[hop])), [1])
     total = (input.shape[-1] - 1) * hop + n_fft

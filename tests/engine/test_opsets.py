@@ -71,6 +71,18 @@ def test_what_a_version_cannot_say_names_the_version_that_can():
     hx.export(Masked(), torch.arange(4), opset=18, packs=packs)
 
 
+def test_a_dtype_that_came_later_than_its_operator():
+    class Rounded(nn.Module):
+        def forward(self, x):
+            return x.to(torch.float8_e4m3fn).float() * 2
+
+    with pytest.raises(hx.Unsupported, match="opset 18 cannot say float8_e4m3fn") as caught:
+        hx.export(Rounded(), torch.randn(3, 4), opset=18)
+    assert "opset=19" in str(caught.value)
+    assert "test_opsets.py" in str(caught.value.where)
+    assert hx.export(Rounded(), torch.randn(3, 4), opset=19).proof.ok
+
+
 def test_a_word_that_came_later_than_its_attribute():
     class Largest(nn.Module):
         def __init__(self, reduce):

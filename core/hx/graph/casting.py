@@ -148,6 +148,7 @@ def fit(
 ) -> list[Value] | None:
     """The outputs, computed in another dtype; None when the operator runs as it is."""
     if op == "Cast":
+        _require_said(builder.opset, schema, values, attributes)
         return None
     reduced = attributes.get("reduction", "none") != "none"
     known = (
@@ -194,6 +195,21 @@ def fit(
             output = builder.cast(output, originals[parameter])
         back.append(output)
     return back
+
+
+def _require_said(opset: int, schema: Schema, values: list, attributes: dict) -> None:
+    """That an opset knows the dtypes of a Cast: those of eight bits are younger than others."""
+    target = dtypes.FROM_NUMBER[attributes["to"]]
+    of_input, of_output = schema.in_type(0), schema.out_types[0][1]
+    for parameter, dtype in ((of_input, values[0].dtype), (of_output, target)):
+        if dtype is not None and dtype not in schema.allowed[parameter]:
+            spelled = str(dtype).removeprefix("torch.")
+            first = schemas.first_with("Cast", parameter, dtype)
+            raise Unsupported(
+                f"opset {opset} cannot say {spelled}"
+                + (f": it came with opset {first}" if first else ""),
+                hint=f"export with opset={first} or newer" if first else "cast to float32 first",
+            )
 
 
 def _require_alike(op: str, schema: Schema, values: list) -> None:

@@ -122,3 +122,12 @@ def first_opset(op: str, domain: str = "") -> int | None:
         if s.name == op and s.domain == domain
     ]
     return min(since) if since else None
+
+
+def first_with(op: str, parameter: str, dtype: torch.dtype) -> int | None:
+    """The opset since which a type parameter of an operator may be a dtype."""
+    for opset in range(1, NEWEST + 1):
+        found = schema(op, opset)
+        if found is not None and dtype in found.allowed.get(parameter, ()):
+            return opset
+    return None
