@@ -268,7 +268,8 @@ def atan2(op, input, other):
 
 def turned(op, y, x):
     """The angle at which the point (x, y) is seen."""
-    angle = op.Where(op.Equal(y, 0), y, op.Atan(op.Div(y, op.Abs(x))))
+    here = op.And(op.Equal(x, 0), op.Equal(y, 0))
+    angle = op.Where(here, y, op.Atan(op.Div(y, op.Abs(x))))
     half = op.Where(below_zero(op, y), op.constant(-math.pi, y.dtype), math.pi)
     return op.Where(below_zero(op, x), op.Sub(half, angle), angle)
 

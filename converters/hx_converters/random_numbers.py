@@ -33,10 +33,17 @@ def _drawn(op, kind, shape, dtype):
 
 
 def uniform_numbers(op, shape, dtype):
+    if dtype.is_complex:
+        real, imaginary = (uniform_numbers(op, shape, dtype.to_real()) for _ in range(2))
+        return op.complex(real, imaginary)
     return _drawn(op, "RandomUniform", shape, dtype)
 
 
 def normal_numbers(op, shape, dtype):
+    """Those of a plane vary as much as those of a line, each of their parts half as much."""
+    if dtype.is_complex:
+        parts = [op.Mul(normal_numbers(op, shape, dtype.to_real()), 0.5**0.5) for _ in range(2)]
+        return op.complex(*parts)
     return _drawn(op, "RandomNormal", shape, dtype)
 
 
@@ -56,11 +63,13 @@ def randn(op, size, *, generator=None, dtype=None):
     return normal_numbers(op, size, op.result.dtype)
 
 
+@converter("torch.rand_like", complex=True, cases=[drawing("complex64[n,3]")])
 @converter("torch.rand_like", cases=[drawing("float32[n,3]")])
 def rand_like(op, input, *, dtype=None):
     return uniform_numbers(op, input.shape, op.result.dtype)
 
 
+@converter("torch.randn_like", complex=True, cases=[drawing("complex64[n,3]")])
 @converter("torch.randn_like", cases=[drawing("float32[n,3]")])
 def randn_like(op, input, *, dtype=None):
     return normal_numbers(op, input.shape, op.result.dtype)

@@ -9,7 +9,7 @@ import torch
 
 from ..saving.wire import Parts
 from ..tensors.values import Absent, Body, Constant, Node, Value
-from . import batchnorm, doubles, transposed, unjoined
+from . import batchnorm, counted, doubles, transposed, unjoined
 from .assembly import Assembly
 from .batchnorm import Folds
 from .simplify import simpler
@@ -162,7 +162,7 @@ def build(
     nodes = merger.merge(nodes, {})
     outputs = [(n, merger.now(v)) for n, v in outputs]
     wanted = [v for _, v in outputs]
-    nodes = unjoined.apart(doubles.apart(live(nodes, wanted)))
+    nodes = counted.apart(unjoined.apart(doubles.apart(live(nodes, wanted))))
     read = list(wanted)
     for node in nodes:
         read += _reads(node)
