@@ -158,8 +158,8 @@ class Assembly:
         known = self._origins.get(id(origin))
         if known is None or node.notes:
             about = {"hx.module": origin.scope, "hx.pack": origin.pack}
-            if origin.code is not None:
-                about["hx.source"] = f"{origin.code.co_filename}:{origin.line}"
+            if origin.file:
+                about["hx.source"] = f"{origin.file}:{origin.line}"
             about["hx.target"] = origin.target
             about["namespace"] = f"{self._namespace(origin.scope)}: {origin.target}"
             if node.notes:

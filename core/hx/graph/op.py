@@ -216,7 +216,7 @@ class Op:
         if dims.is_dynamic(size) and self._recording is not None and not replayed:
             origin = self._builder.origin
             asked = dims.asked(int, size) if equals is None else dims.asked(eq, size, equals)
-            where = None if origin is None or origin.code is None else origin.where
+            where = None if origin is None or not origin.file else origin.where
             self._recording.escape("branch", why, where, [asked])
         return dims.plain(size)
 

@@ -18,7 +18,7 @@ from ..packs import symbolic, targets
 from ..registration import Registration
 from ..tensors import accounts
 from ..world import stored
-from . import autocast, scripted
+from . import autocast, torchscript
 from .call import Instead, has_complex, lift
 from .conversion import DECLINED, convert
 from .recording import Recording
@@ -253,7 +253,7 @@ def _scripted(recording: Recording) -> Callable:
                 return original(self, *args, **kwargs)
             python = python_of(self)
             if python is None:
-                return scripted.run(recording, self, args, kwargs)
+                return torchscript.run(recording, self, args, kwargs)
             return python(*args, **kwargs)
 
         return call

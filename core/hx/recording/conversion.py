@@ -86,7 +86,7 @@ class asking:
         if isinstance(error, ModelRaised):
             raise error.__cause__ or error  # the model's own, with the chain that it had
         if isinstance(error, (Exception, SystemExit)) and call.error is not error:
-            where = self._origin.where if self._origin.code else self._recording.where()
+            where = self._origin.where if self._origin.file else self._recording.where()
             by_hand = self._recording.choices.by_hand(call.choice)
             raise blame(call.choice, error, where, by_hand) from (
                 error if isinstance(error, HxError) else None

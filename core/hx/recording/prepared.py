@@ -15,7 +15,7 @@ from ..sizes import dynamic as dynamic_axes
 from ..tensors import structures
 from ..weights.slim import Slim, plan
 from ..world import shallow
-from . import callables, heard, scripted
+from . import callables, heard, torchscript
 from .roots import root_of
 
 
@@ -208,7 +208,7 @@ def _own_parameters_of(model: Any) -> list[inspect.Parameter]:
     function = model.forward if isinstance(model, torch.nn.Module) else model
     function = callables.python_of(function) or function
     if isinstance(function, (torch._C.ScriptMethod, torch._C.ScriptFunction)):
-        return scripted.parameters_of(function)
+        return torchscript.parameters_of(function)
     try:
         return list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):

@@ -104,6 +104,7 @@ class Recording:
         self.unfilled = False  # compiled code got memory that it fills by itself
         self.actions: dict[Any, Callable] = {}
         self.opening: list[Any] = []
+        self.script: Any = None  # what runs of TorchScript, which has lines and no frames
         self.wraps = False  # whether some tensors of the model hold others
         self.doors: tuple[Any, ...] = ()  # those of torch
 
@@ -213,8 +214,10 @@ class Recording:
     # Where we are.
 
     def where(self) -> Where:
-        frame = self.frames.user(2)
         scope = self.scopes[-1][0] if self.scopes else ""
+        if self.script is not None and (place := self.script.place()) is not None:
+            return Where(place.file, place.line, scope)
+        frame = self.frames.user(2)
         if frame is None:
             return Where("", 0, scope)
         return Where(frame.f_code.co_filename, frame.f_lineno, scope, frame.f_code.co_name)
@@ -227,11 +230,14 @@ class Recording:
 
     def origin(self, target: str, pack: str) -> Origin:
         # Not the line that asked for the export: a model is the same wherever that is done.
-        frame = self.frames.inside(3)
         scope, module = self.scopes[-1] if self.scopes else ("", "")
+        if self.script is not None and (place := self.script.place()) is not None:
+            return Origin(target, pack, scope, module, place.file, place.line)
+        frame = self.frames.inside(3)
         if frame is None:
-            return Origin(target, pack, scope, module, None, 0)
-        return Origin(target, pack, scope, module, frame.f_code, frame.f_lineno)
+            return Origin(target, pack, scope, module, "", 0)
+        code = frame.f_code
+        return Origin(target, pack, scope, module, code.co_filename, frame.f_lineno, code.co_name)
 
     def escape(
         self, kind: str, detail: str, where: Where | None = None, asked: Iterable[Asked] = ()

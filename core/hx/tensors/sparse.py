@@ -153,7 +153,7 @@ def require_unheld(recording: Recording, tensor: torch.Tensor, key: int) -> None
 def _where(recording: Recording) -> Where:
     """The user's line, also where a converter has the call run."""
     origin = recording.builder.origin
-    return recording.where() if origin is None or origin.code is None else origin.where
+    return recording.where() if origin is None or not origin.file else origin.where
 
 
 def _written(where: Where | None = None) -> Unsupported:

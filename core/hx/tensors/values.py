@@ -27,14 +27,13 @@ class Origin:
     pack: str
     scope: str
     module: str  # class of the innermost module
-    code: Any  # code object of the user's frame
+    file: str  # where it was written; empty where nobody knows
     line: int
+    function: str = ""
 
     @property
     def where(self) -> Where:
-        if self.code is None:
-            return Where("", 0, self.scope)
-        return Where(self.code.co_filename, self.line, self.scope, self.code.co_name)
+        return Where(self.file, self.line, self.scope, self.function)
 
 
 class Value:

@@ -100,7 +100,9 @@ class Higher:
             return None
         if isinstance(leaf, torch.Tensor):
             return self.recording.value_of(leaf)
-        if isinstance(leaf, (bool, int, float)):
+        if isinstance(leaf, float):
+            return self.builder.number(leaf, torch.float64)
+        if isinstance(leaf, (bool, int)):
             return self.recording.as_output(leaf)
         raise Unsupported(
             f"{self.target}: a function returns {a(leaf)}, which a graph cannot hold",
@@ -170,6 +172,8 @@ def result_of(call: Higher, leaf: Any, value: Value, shape: Sequence[int | None]
     value.sized(())
     if isinstance(leaf, int) and not isinstance(leaf, bool):
         return dims.dim(Poly.of(Atom("item", (value,), int(leaf))))
+    if isinstance(leaf, float):
+        return dims.DimFloat(Atom("item", (value,), float.__float__(leaf)))
     return call.refuse(f"a function returns {a(leaf)}, and not a tensor")
 
 

@@ -1,0 +1,235 @@
+"""Branches and loops of TorchScript: one of If and Loop where a tensor or a size decides them.
+
+A block that writes to what is outside of it is run as Python runs it, and so is what no If or Loop
+can hold: which block was taken, or how many rounds there were, is taken for good then, and told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from ...errors import Unsupported
+from ...sizes import dims
+from ...sizes.polynomials import Atom, Poly
+from .plain import is_number
+
+if TYPE_CHECKING:
+    from .run import Run
+
+# What is asked of tensors, where branches and loops of the graph may ask it again.
+TESTS: dict[str, Callable] = {
+    "aten::Bool": lambda x: x, "aten::__not__": torch.logical_not,
+    "aten::__and__": torch.logical_and, "aten::__or__": torch.logical_or,
+}  # fmt: skip
+
+_ENDLESS = 2**63 - 1  # rounds of a loop that a condition ends
+# Nodes that change what they are given: a list, or an attribute.
+_CHANGES = {"aten::append", "aten::extend", "aten::insert", "aten::pop", "aten::reverse",
+            "aten::clear", "aten::_set_item", "aten::Delete", "aten::sort", "aten::remove",
+            "prim::SetAttr"}  # fmt: skip
+
+
+# Branches.
+
+
+def branch(run: Run, node: Any, test: Any) -> Sequence[Any]:
+    """One block or the other; where a tensor decides, both, of which the graph takes one."""
+    first, second = node.blocks()
+    if isinstance(test, torch.Tensor):
+        found = None if _alone(run, node) else _either(run, node, test)
+        if found is not None:
+            return found
+        test = bool(test)
+    return run.block(first if test else second, [])
+
+
+def _either(run: Run, node: Any, test: torch.Tensor) -> Sequence[Any] | None:
+    """What the graph gives of two blocks; None where one of them has to be taken for good."""
+    first, second = node.blocks()
+    took: list[tuple[list[Any], pytree.TreeSpec]] = []
+
+    def results(block: Any) -> list[Any]:
+        took.append(pytree.tree_flatten(run.block(block, [])))
+        return [_held(x) for x in took[-1][0]]
+
+    try:
+        found = torch.cond(test, lambda: results(first), lambda: results(second))
+    except Exception as problem:
+        # The block that is not taken may raise anything, and so may who compares the two.
+        _note(run, "a branch", problem)
+        return None
+    if len(took) == 1:  # it is known which one
+        return pytree.tree_unflatten(*took[0])
+    (one, form), (other, also) = took
+    made = [a if _same(a, b) else x for a, b, x in zip(one, other, found)]
+    if form != also or any(x is None and a is not None for a, x in zip(one, made)):
+        _note(run, "a branch", "its sides give what is no tensor or number")
+        return None
+    return [
+        bool(x) if isinstance(x, torch.Tensor) and _asks_else(run, output) else x
+        for output, x in zip(node.outputs(), pytree.tree_unflatten(made, form))
+    ]
+
+
+def _held(x: Any) -> Any:
+    """A result of a block as a graph can have it; None for what it cannot."""
+    if isinstance(x, bool):
+        return torch.tensor(x)
+    return x if isinstance(x, torch.Tensor) or is_number(x) else None
+
+
+def _same(a: Any, b: Any) -> bool:
+    if a is b:
+        return True
+    plain = type(a) is type(b) and isinstance(a, (bool, int, float, str))
+    return plain and not dims.is_dynamic(a) and a == b
+
+
+# Loops.
+
+
+def loop(run: Run, node: Any, times: Any, goes_on: Any, *carried: Any) -> Sequence[Any]:
+    """Round by round; from where the graph has to count them on, it has the loop."""
+    (body,) = node.blocks()
+    i, state, tried = 0, list(carried), False
+    while i < dims.plain(times):
+        if not tried and (isinstance(goes_on, torch.Tensor) or dims.is_dynamic(times)):
+            tried = True
+            found = None if _alone(run, node) else _rounds(run, body, times, i, goes_on, state)
+            if found is not None:
+                return found
+            if dims.is_dynamic(times):
+                told = f"a loop of {times.poly} rounds"
+                run.recording.escape("repeat", told, run.place(), [dims.asked(int, times)])
+        if not goes_on:
+            break
+        goes_on, *state = run.block(body, [i, *state])
+        i += 1
+    return state
+
+
+def _rounds(
+    run: Run, body: Any, times: Any, first: int, goes_on: Any, state: Sequence[Any]
+) -> Sequence[Any] | None:
+    """What comes out of the rest of a loop, from a round on; None where no graph has it."""
+    leaves, form = pytree.tree_flatten(state)
+    kinds = [type(x) for x in leaves]
+    if not all(isinstance(x, torch.Tensor) or is_number(x) for x in leaves):
+        return None
+
+    def as_state(tensors: Sequence[torch.Tensor]) -> Any:
+        found = [_number(run, x, kind) for x, kind in zip(tensors, kinds)]
+        return pytree.tree_unflatten(found, form)
+
+    def is_on(again: torch.Tensor, i: torch.Tensor, *_: torch.Tensor) -> torch.Tensor:
+        return again if most is None else torch.logical_and(again, i < most)
+
+    def once(_: torch.Tensor, i: torch.Tensor, *now: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        again, *new = run.block(body, [_number(run, i, int), *as_state(now)])
+        more, also = pytree.tree_flatten(new)
+        if also != form:
+            raise Unsupported("what goes round changes its form")
+        return tuple(map(as_tensor, (again, i + 1, *more)))
+
+    try:
+        most = None if type(times) is int and times == _ENDLESS else as_tensor(times)
+        begin = tuple(map(as_tensor, (goes_on, first, *leaves)))
+        _, _, *ends = torch.while_loop(is_on, once, begin)
+    except Exception as problem:
+        # Of the body, which is run once more then, and of who compares what goes round.
+        _note(run, "the rounds of a loop", problem)
+        return None
+    return as_state(ends)
+
+
+def as_tensor(x: Any) -> torch.Tensor:
+    if isinstance(x, torch.Tensor):
+        return x
+    return torch.tensor(x, dtype=torch.float64) if isinstance(x, float) else torch.tensor(x)
+
+
+def _number(run: Run, x: torch.Tensor, kind: type) -> Any:
+    """What goes round a loop as a tensor, as the number that it is."""
+    if issubclass(kind, torch.Tensor) or kind is bool:
+        return x
+    with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+        value = None if run.recording.busy else run.recording.value_of(x)
+        now = x.item()
+    if value is None or value.fixed:
+        return now
+    atom = Atom("item", (value,), now)
+    return dims.DimFloat(atom) if issubclass(kind, float) else dims.dim(Poly.of(atom))
+
+
+def _alone(run: Run, node: Any) -> bool:
+    """Whether the blocks of a node are run as Python runs them: also where nothing is recorded."""
+    return run.recording.busy or _writes(node)
+
+
+def _writes(node: Any) -> bool:
+    """Whether a block of a node changes what is outside of it, as far as its nodes say."""
+    inner = [each for block in node.blocks() for each in block.nodes()]
+    return any(_in_place(each.kind()) or _writes(each) for each in inner)
+
+
+def _in_place(kind: str) -> bool:
+    return kind in _CHANGES or (kind.endswith("_") and not kind.endswith("__"))
+
+
+def _note(run: Run, what: str, why: Any) -> None:
+    """Why something is taken for good; what was not recorded whole left no trace in the graph."""
+    note = f"{what} of a script is taken for good: {why}"
+    run.recording.notes += [] if note in run.recording.notes else [note]
+
+
+# Who asks a truth value.
+
+
+class Deciding:
+    """Whether a truth value is only asked by branches and loops, in the end: a tensor does then."""
+
+    def __init__(self, graph: Any) -> None:
+        # What blocks return, by name: of which nodes, and where.
+        self._ends: dict[str, list[tuple[Any, int]]] = {}
+        self._look(graph)
+
+    def _look(self, block: Any) -> None:
+        for node in block.nodes():
+            for inner in node.blocks():
+                for place, output in enumerate(inner.outputs()):
+                    self._ends.setdefault(output.debugName(), []).append((node, place))
+                self._look(inner)
+
+    def __call__(self, output: Any, seen: frozenset[str] = frozenset()) -> bool:
+        name = output.debugName()
+        return name in seen or all(self._asks(use, name, seen | {name}) for use in output.uses())
+
+    def _asks(self, use: Any, name: str, seen: frozenset[str]) -> bool:
+        kind = use.user.kind()
+        if kind in TESTS:
+            return self(use.user.output(), seen)
+        if kind == "prim::Return":
+            found = [end for end in self._ends.get(name, ()) if end[1] == use.offset]
+            return bool(found) and all(self._at_end(*end, seen) for end in found)
+        return kind == "prim::If" or (kind == "prim::Loop" and use.offset == 1)
+
+    def _at_end(self, node: Any, place: int, seen: frozenset[str]) -> bool:
+        """The same of what a block of a node returns."""
+        if node.kind() == "prim::If":
+            return self([*node.outputs()][place], seen)
+        (body,) = node.blocks()
+        goes_round = place and [[*node.outputs()][place - 1], [*body.inputs()][place]]
+        return not goes_round or all(self(each, seen) for each in goes_round)
+
+
+def is_truth(output: Any) -> bool:
+    return output.type().kind() == "BoolType"
+
+
+def _asks_else(run: Run, output: Any) -> bool:
+    """Whether a truth value is needed as one of Python's."""
+    return is_truth(output) and not run.decides(output)

@@ -1,0 +1,103 @@
+"""What TorchScript does with numbers, lists and strings, as Python does it; what it asks of tensors."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ...world import spellings
+
+
+def _length(low: int, high: int, step: int) -> int:
+    return max(0, (high - low + step - (1 if step > 0 else -1)) // step)
+
+
+def _some(x: list, start: Any = None, stop: Any = None, step: int = 1) -> list:
+    return x[start:stop:step]
+
+
+def _div(a: Any, b: Any, rounding_mode: str | None = None) -> Any:
+    return a / b if rounding_mode is None else a // b
+
+
+def _sum(a: Any, b: Any, alpha: int = 1) -> Any:
+    return a + (b if alpha == 1 else b * alpha)
+
+
+def _less(a: Any, b: Any, alpha: int = 1) -> Any:
+    return a - (b if alpha == 1 else b * alpha)
+
+
+_ARITHMETIC: dict[str, Callable] = {
+    "add": _sum, "sub": _less, "mul": operator.mul, "div": _div, "floordiv": operator.floordiv,
+    "floor_divide": operator.floordiv, "remainder": operator.mod, "pow": operator.pow,
+    "neg": operator.neg, "abs": abs,
+}  # fmt: skip
+COMPARED: dict[str, Callable] = {
+    "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
+    "eq": operator.eq, "ne": operator.ne,
+}  # fmt: skip
+PLAIN: dict[str, Callable] = {
+    **_ARITHMETIC,
+    **COMPARED,
+    "Int": spellings.whole, "Float": spellings.real, "Bool": bool, "str": str,
+    "ceil": math.ceil, "floor": math.floor, "round": round, "sqrt": math.sqrt, "log": math.log,
+    "exp": math.exp, "sin": math.sin, "cos": math.cos, "min": min, "max": max,
+    "__and__": operator.and_, "__or__": operator.or_, "__not__": operator.not_,
+    "__xor__": operator.xor, "__is__": operator.is_, "__isnot__": operator.is_not,
+    "__getitem__": operator.getitem, "__contains__": operator.contains, "len": len, "list": list,
+    "append": list.append, "extend": list.extend, "insert": list.insert, "pop": list.pop,
+    "reverse": list.reverse, "clear": list.clear, "copy": list.copy, "slice": _some,
+    "keys": lambda x: list(x), "values": lambda x: list(x.values()),
+    "items": lambda x: list(x.items()), "get": dict.get, "_set_item": operator.setitem,
+    "format": str.format, "__range_length": _length,
+    "__derive_index": lambda i, start, step: start + i * step,
+}  # fmt: skip
+OF_LISTS = {"__getitem__", "__contains__", "len", "list", "append",
+             "extend", "insert", "pop", "reverse", "clear", "copy", "slice", "keys", "values",
+             "items", "get", "_set_item", "format"}  # fmt: skip
+
+OF_ALL = {"__is__", "__isnot__"}
+
+# Tensors: what is no operator, or one that gives plain numbers.
+
+DTYPES = [
+    torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.float32,
+    torch.float64, torch.complex32, torch.complex64, torch.complex128, torch.bool, torch.qint8,
+    torch.quint8, torch.qint32, torch.bfloat16,
+]  # fmt: skip
+FORMATS = [torch.contiguous_format, torch.preserve_format, torch.channels_last,
+            torch.channels_last_3d]  # fmt: skip
+ASKED: dict[str, Callable] = {
+    "aten::size": lambda x, dim=None: list(x.shape) if dim is None else x.shape[dim],
+    "aten::dim": lambda x: x.dim(),
+    "aten::numel": spellings.count,
+    "aten::len": lambda x: x.shape[0],
+    "aten::item": lambda x: _item(x),
+    "aten::Int": spellings.whole,
+    "aten::Float": spellings.real,
+    "aten::Bool": bool,
+    "aten::IntImplicit": spellings.whole,
+    "aten::FloatImplicit": spellings.real,
+    "aten::ScalarImplicit": lambda x: _item(x),
+    "aten::is_floating_point": lambda x: x.is_floating_point(),
+    "prim::dtype": lambda x: DTYPES.index(x.dtype),
+    "prim::device": lambda x: x.device,
+    "prim::type": lambda x: x.type,
+    "prim::is_cuda": lambda x: x.is_cuda,
+    "prim::is_nested": lambda x: x.is_nested,
+    "prim::requires_grad": lambda x: x.requires_grad,
+    "prim::data": lambda x: x.detach(),
+}
+
+
+def _item(x: Any) -> Any:
+    return x.item() if isinstance(x, torch.Tensor) else x
+
+
+def is_number(x: Any) -> bool:
+    return isinstance(x, (int, float))

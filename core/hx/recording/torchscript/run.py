@@ -1,0 +1,210 @@
+"""The graph of what TorchScript holds, run node by node."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ...errors import Unsupported, Where
+from ...sizes import dims
+from . import flow
+from .plain import ASKED, COMPARED, DTYPES, FORMATS, OF_ALL, OF_LISTS, PLAIN, is_number
+
+if TYPE_CHECKING:
+    from ..recording import Recording
+
+
+_SAME = {"prim::unchecked_cast", "prim::unchecked_unwrap_optional", "prim::NumToTensor",
+         "aten::_unwrap_optional", "aten::alias", "prim::Uninitialized"}  # fmt: skip
+
+
+class Run:
+    """One run of a graph."""
+
+    def __init__(self, recording: Recording, called: Any) -> None:
+        self.recording, self.called = recording, called
+        self.held: dict[str, Any] = {}  # values by their names in the graph
+        # Tensors that stand in the graph, by id, and what they hold: a number.
+        self.known: dict[int, tuple[torch.Tensor, int]] = {}
+        self.at: Any = None  # the node that runs
+
+    def place(self) -> Where | None:
+        return None if self.at is None else _place(self.at)
+
+    def graph(self, graph: Any, given: Sequence[Any]) -> Any:
+        self.decides = flow.Deciding(graph)
+        outer, self.recording.script = self.recording.script, self
+        try:
+            results = self.block(graph, given)
+        finally:
+            self.recording.script = outer
+        kinds = [output.type().kind() for output in graph.outputs()]
+        results = [_tensor(x) if kind == "TensorType" else x for x, kind in zip(results, kinds)]
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def block(self, block: Any, given: Sequence[Any]) -> list[Any]:
+        for name, x in zip(block.inputs(), given):
+            self.held[name.debugName()] = x
+        for node in block.nodes():
+            results = self.node(node, [self.held[i.debugName()] for i in node.inputs()])
+            for name, x in zip(node.outputs(), results):
+                self.held[name.debugName()] = x
+        # An output of a block may be named by the block around it.
+        outputs = block.outputs() if hasattr(block, "outputs") else [*block.returnNode().inputs()]
+        return [self.held[o.debugName()] for o in outputs]
+
+    def node(self, node: Any, given: list[Any]) -> Sequence[Any]:
+        kind, self.at = node.kind(), node
+        if kind == "prim::Constant":
+            return [self.constant(node)]
+        if kind == "prim::GetAttr":
+            return [self.named(given[0].getattr(node.s("name")))]
+        if kind == "prim::If":
+            return flow.branch(self, node, given[0])
+        if kind == "prim::Loop":
+            return flow.loop(self, node, *given)
+        if kind in _SAME:
+            return given or [None]
+        if kind == "prim::ListConstruct":
+            return [list(given)]
+        if kind == "prim::TupleConstruct":
+            return [tuple(given)]
+        if kind == "prim::DictConstruct":
+            return [dict(zip(given[::2], given[1::2]))]
+        if kind in ("prim::ListUnpack", "prim::TupleUnpack"):
+            return given[0]
+        if kind == "prim::TupleIndex":
+            return [given[0][given[1]]]
+        if kind == "prim::RaiseException":
+            raise RuntimeError(given[0])
+        if kind in ("aten::warn", "prim::Print"):
+            return []
+        return self.call(node, kind, given)
+
+    def constant(self, node: Any) -> Any:
+        if node.output().type().kind() == "NoneType":
+            return None
+        x = self.named(node.output().toIValue())
+        if isinstance(x, torch.Tensor) and x.dtype == torch.int64 and not x.dim():
+            with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+                self.known[id(x)] = x, int(x)
+        return x
+
+    def named(self, x: Any) -> Any:
+        """A tensor that the module has: it was there before the recording."""
+        if isinstance(x, torch.Tensor) and self.recording.live.find(x) is None:
+            self.recording.name_tensor(x, self.recording.names.get(id(x), ""))
+        return x
+
+    def call(self, node: Any, kind: str, given: list[Any]) -> Sequence[Any]:
+        space, _, name = kind.partition("::")
+        tensors = any(isinstance(x, torch.Tensor) and id(x) not in self.known for x in given)
+        nested = any(
+            isinstance(x, (list, tuple)) and any(isinstance(t, torch.Tensor) for t in x)
+            for x in given
+        )
+        first = given[0] if given else None
+        if name in OF_ALL or (name in OF_LISTS and not isinstance(first, torch.Tensor)):
+            return self.plain(node, name, given)
+        if space in ("aten", "prim") and name in PLAIN and not tensors and not nested:
+            return self.plain(node, name, [self.known.get(id(x), (x, x))[1] for x in given])
+        if kind in flow.TESTS and any(isinstance(x, torch.Tensor) for x in given):
+            if flow.is_truth(node.output()) and self.decides(node.output()):
+                return [flow.TESTS[kind](*map(flow.as_tensor, given))]
+        if kind in ASKED:
+            return [ASKED[kind](*given)]
+        return self.operator(node, space, name, given)
+
+    def plain(self, node: Any, name: str, given: list[Any]) -> Sequence[Any]:
+        if self.recording.busy:
+            given = [dims.plain(x) for x in given]
+        if name in COMPARED and any(map(dims.is_dynamic, given)):
+            if self.decides(node.output()) and all(type(x) in (int, dims.Dim) for x in given):
+                return [self.compared(COMPARED[name], *given)]
+            told = f" {name} ".join(str(getattr(x, "poly", x)) for x in given)
+            asked = dims.asked(COMPARED[name], *given)
+            self.recording.escape("branch", told, _place(node), [asked])
+        result = PLAIN[name](*given)
+        return [result] * node.outputsSize()
+
+    def compared(self, ask: Callable, a: Any, b: Any) -> torch.Tensor:
+        """The answer as a tensor that follows from the sizes, for a branch."""
+        from ..higher import condition
+        from ..higher.part import Higher
+
+        with Higher(self.recording, "torch.cond").engine():
+            answer = torch.tensor(ask(dims.plain(a), dims.plain(b)))
+            self.recording.live.bind(answer, condition.compared(self.recording, ask, a, b))
+        return answer
+
+    def operator(self, node: Any, space: str, name: str, given: list[Any]) -> Sequence[Any]:
+        packet = getattr(getattr(torch.ops, space), name, None) if space != "prim" else None
+        if packet is None:
+            raise Unsupported(
+                f"{_title(self.called)} is of TorchScript, and has {space}::{name} in it, which "
+                "hx does not know",
+                where=_place(node) or self.recording.where(),
+                hint="export what it was scripted or traced from",
+            )
+        args, kwargs = _spelled(node.schema(), given)
+        result: Any
+        if (space, name) == ("aten", "to"):
+            result = _to(args, kwargs)
+        elif (space, name) in (("aten", "tensor"), ("aten", "as_tensor")):
+            result = torch.tensor(args[0], dtype=kwargs.get("dtype"))
+        else:
+            result = packet(*args, **kwargs)
+        return [result] if node.outputsSize() == 1 else result
+
+
+@functools.cache
+def _parameters(schema: str) -> list[tuple[str, str, bool]]:
+    found = torch._C.parse_schema(schema).arguments
+    # What Python has by name only, some overloads of TorchScript have by place too.
+    return [(a.name, str(a.type), a.kwarg_only or a.name == "alpha") for a in found]
+
+
+def _spelled(schema: str, given: list[Any]) -> tuple[list[Any], dict[str, Any]]:
+    """Arguments as Python spells them: TorchScript counts dtypes, and its numbers are tensors."""
+    args: list[Any] = []
+    kwargs: dict[str, Any] = {}
+    for (name, kind, by_name), x in zip(_parameters(schema), given):
+        if name == "dtype" and type(x) is int:
+            x = DTYPES[x]
+        elif name == "memory_format" and type(x) is int:
+            x = FORMATS[x]
+        elif "Tensor" in kind:
+            x = [_tensor(each) for each in x] if isinstance(x, list) else _tensor(x)
+        if not by_name:
+            args.append(x)
+        elif x is not None and name not in ("layout", "pin_memory"):
+            kwargs[name] = x
+    return args, kwargs
+
+
+def _tensor(x: Any) -> Any:
+    return torch.tensor(x) if is_number(x) else x
+
+
+def _to(args: list[Any], kwargs: Mapping[str, Any]) -> torch.Tensor:
+    x, *more = args
+    kinds = [k for k in (*more, kwargs.get("dtype")) if isinstance(k, torch.dtype)]
+    kinds += [t.dtype for t in more if isinstance(t, torch.Tensor)]
+    return x.to(kinds[0]) if kinds else x
+
+
+def _title(called: Any) -> str:
+    if isinstance(called, torch._C.ScriptMethod):
+        owner: Any = called.owner
+        return owner._type().name()
+    return getattr(called, "name", "") or "the model"
+
+
+def _place(node: Any) -> Where | None:
+    """The line that a node was written at, where TorchScript still knows it."""
+    found = re.search(r'File "([^"]+)", line (\d+)', node.sourceRange())
+    return Where(found[1], int(found[2])) if found else None
