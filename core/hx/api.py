@@ -133,12 +133,12 @@ def _export(
             else:
                 program = inside(save.Staged(path, external_data), write)
         except HxError as problem:
-            if asked.given is None and not _may_be_of_its_way(problem):
+            if not asked.given and not _may_be_of_its_way(problem):
                 raise
             failed.append(problem)
             continue
         except Exception as problem:
-            if asked.given is None:
+            if not asked.given:
                 raise
             # The model's own, at sizes that nobody has asked of it.
             failed.append(problem)
@@ -177,7 +177,7 @@ def _told(asked: Prepared, prepared: Prepared) -> list[str]:
         return [
             "the model differentiates as it runs: what PyTorch's own trace of it calls is recorded"
         ]
-    if asked.given is None:
+    if not asked.given:
         return [heard.told(asked.yes, prepared.asked)]
     return [
         "recorded at other sizes than were given: from an earlier run at those the model keeps "

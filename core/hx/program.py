@@ -13,8 +13,9 @@ from . import whole
 from .errors import UsageError, VerificationError
 from .packs import containers
 from .packs.kernels import op_runs
+from .proof.crossing import ruled_out
 from .proof.nodes import NodeTable, check_nodes
-from .proof.othersizes import ruled_out, sizes_of, steps_between
+from .proof.othersizes import sizes_of, steps_between
 from .proof.proving import prove_program
 from .proof.verify import Case
 from .recording import foreign

@@ -13,7 +13,6 @@ from ..inputs.grammar import Limits
 from ..recording.capture import Capture
 from ..recording.prepared import Prepared
 from ..sizes import dynamic
-from .across import Across, tell
 from .asking import case_of
 from .proof import Proof
 from .variations import end_at, ending
@@ -40,14 +39,16 @@ def elsewhere(prepared: Prepared, proof: Proof) -> Prepared | None:
     At sizes that are new to it, it computes that again, where the graph sees it.
     """
     words, limits = sizes_of(prepared), prepared.dynamic.limits
-    if not words or prepared.slim is not None or prepared.given is not None:
+    if not words or prepared.slim is not None or prepared.given:
         return None
     if not proof.cases or not proof.cases[0].ok or proof.ok:
         return None
     more = larger(larger(words, limits), limits)
     if not all(limits.get(word, Limits()).hold(n) for word, n in more.items()):
         return None
-    return dataclasses.replace(prepared, tensors=at(prepared, more), given=prepared.tensors)
+    return dataclasses.replace(
+        prepared, tensors=at(prepared, more), given={"given": prepared.tensors, **prepared.failed}
+    )
 
 
 def larger(words: Sizes, limits: Mapping[str, Limits]) -> Sizes:
@@ -79,15 +80,12 @@ def at_others(captured: Capture) -> list[Case]:
     words = sizes_of(captured.prepared)
     if not words:
         return []
-    given = captured.prepared.dynamic.limits
-    limits = {word: given.get(word, Limits()) for word in words}
-    for word in _of_ends(captured.prepared, words):
-        limits[word] = limits[word].and_also(Limits(2))
+    given, limits = captured.prepared.dynamic.limits, limits_of(captured.prepared)
     more = {w: n if limits[w].hold(n) else words[w] for w, n in larger(words, limits).items()}
     captured.notes += [
         f"{limit.told(word)}: no other size was tried" for word, limit in given.items()
     ]
-    cases, refused = case_of(captured, _told(more), at(captured.prepared, more))
+    cases, refused = case_of(captured, told(more), at(captured.prepared, more))
     if refused:
         for word, n in words.items():
             sizes = dict.fromkeys((more[word], 2 * n, n // 2, n - limits[word].step))
@@ -97,8 +95,16 @@ def at_others(captured: Capture) -> list[Case]:
         others = [limits[word].least, n // 2, 3 * n] if n != 1 else [more[word] + 1, 4]
         others = [s for s in others if s and s != n and limits[word].hold(s)]
         cases += _first(captured, words, word, others)
-    cases += _beyond(captured, words, limits, cases)
     return list({case.name: case for case in cases}.values())
+
+
+def limits_of(prepared: Prepared) -> dict[str, Limits]:
+    """What each dynamic name may be, of those that were said and those that follow."""
+    words, given = sizes_of(prepared), prepared.dynamic.limits
+    limits = {word: given.get(word, Limits()) for word in words}
+    for word in _of_ends(prepared, words):
+        limits[word] = limits[word].and_also(Limits(2))
+    return limits
 
 
 def _of_ends(prepared: Prepared, words: Sizes) -> set[str]:
@@ -118,7 +124,7 @@ def _first(captured: Capture, words: Sizes, word: str, sizes: list[int]) -> list
     case: list[Case] = []
     for size in sizes:
         case, refused = case_of(
-            captured, _told({word: size}), at(captured.prepared, {**words, word: size})
+            captured, told({word: size}), at(captured.prepared, {**words, word: size})
         )
         if case:
             break
@@ -127,52 +133,8 @@ def _first(captured: Capture, words: Sizes, word: str, sizes: list[int]) -> list
     return case
 
 
-def _told(sizes: dict[str, int]) -> str:
+def told(sizes: Mapping[str, int]) -> str:
     return ", ".join(f"{w}={n}" for w, n in sizes.items())
-
-
-def _beyond(
-    captured: Capture, words: Sizes, limits: Mapping[str, Limits], cases: list[Case]
-) -> list[Case]:
-    """The other side of what the model asked of sizes, where no other size has been there."""
-    recording, found = captured.recording, list[Case]()
-    escapes = [each for each in recording.escapes.values() if each.asked]
-    if not escapes:
-        return []
-    across = Across(recording.builder.nodes, words, limits)
-    seen = [sizes_of(captured.prepared, case.feeds) for case in cases]
-    for side in across.sides(escapes, seen):
-        if across.shown(side, [sizes_of(captured.prepared, case.feeds) for case in found]):
-            continue
-        said = []
-        for move in side.moves:
-            name = across.told(move.sizes)
-            why = across.refused(move, len(found))
-            if why:
-                said.append(f"not tried at {name}: {why}")
-                continue
-            case, refused = case_of(captured, name, at(captured.prepared, move.sizes))
-            said += refused
-            if case:
-                said = [f"tried at {name}"]
-                captured.beyond[name] = side.escape, move
-                found += case
-                break
-        tell(side.escape, said[0])
-    return found
-
-
-def ruled_out(captured: Capture, case: Case) -> str:
-    """What leaves out a case where a question of the model has another answer than recorded."""
-    recording, words = captured.recording, sizes_of(captured.prepared)
-    sizes = sizes_of(captured.prepared, case.feeds)
-    limits = {word: captured.prepared.dynamic.limits.get(word, Limits()) for word in words}
-    escapes = [each for each in recording.escapes.values() if each.asked]
-    for side in Across(recording.builder.nodes, words, limits).sides(escapes, []):
-        for move in side.moves:
-            if not all(limit.hold(sizes[word]) for word, limit in move.limits.items()):
-                return move.within
-    return ""
 
 
 def steps_between(captured: Capture, case: Case) -> Sizes:
@@ -190,47 +152,3 @@ def steps_between(captured: Capture, case: Case) -> Sizes:
         if steps and n > 2:  # of a batch of two, nobody says that it is even
             found[word] = steps[0]
     return found
-
-
-def narrow(captured: Capture, proof: Proof) -> None:
-    """A file that is wrong only beyond what the model asked of its sizes is promised up to there.
-
-    Not where next to nothing would be left: from half to twice the recorded sizes it has to be
-    right, or the export has failed.
-    """
-    failed = [check for check in proof.cases if not check.ok]
-    wrong = [check for check in failed if check.name in captured.beyond]
-    if proof.checker or proof.problem or not wrong:
-        return
-    recorded, promised = sizes_of(captured.prepared), dict(captured.prepared.dynamic.limits)
-    for check in wrong:
-        _, move = captured.beyond[check.name]
-        if not move.limits:
-            return
-        for word, limit in move.limits.items():
-            promised[word] = promised.get(word, Limits()).and_also(limit)
-    for word in {word for check in wrong for word in captured.beyond[check.name][1].limits}:
-        limit, n = promised[word], recorded[word]
-        if limit.low > max(n // 2, 1) or (limit.high is not None and limit.high < 2 * n):
-            return
-    # What else is wrong has to lie outside of these limits as well: size 1 is always tried.
-    sizes = {case.name: sizes_of(captured.prepared, case.feeds) for case in captured.cases}
-    broken = [
-        [promised[w].written(w) for w, n in sizes[check.name].items()
-         if w in promised and not promised[w].hold(n)]
-        for check in failed
-    ]  # fmt: skip
-    if not all(broken):
-        return
-    for check, limits_of_it in zip(failed, broken):
-        check.outside = ", ".join(limits_of_it)
-    for check in wrong:
-        escape, move = captured.beyond[check.name]
-        limits = {word: promised[word] for word in move.limits}
-        check.outside = ", ".join(limit.written(word) for word, limit in limits.items())
-        captured.promised.update(limits)
-        escape.beyond = escape.beyond.replace(f"tried at {check.name}", f"wrong at {check.name}")
-        captured.notes.append(
-            f"the file is right for {check.outside} only: at {check.name} the model goes another "
-            f"way, at {escape.where} ({escape.detail})"
-        )

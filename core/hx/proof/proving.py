@@ -20,9 +20,10 @@ from ..world import shallow
 from ..world.modelstate import preserved
 from .asking import case_of, once, run
 from .compare import Tolerance, difference
+from .crossing import beyond, narrow
 from .draws import checked
 from .halves import Watch, passed
-from .othersizes import at_others, narrow
+from .othersizes import at_others
 from .parts import what_decides
 from .room import loading
 from .variations import renumbered
@@ -42,8 +43,8 @@ def prove_program(captured: Capture, path: Path, target: Path, custom_ops: Any =
         return prove(path, [], custom_ops=custom_ops, load=load)
     real = run(captured, recorded) if prepared.hollow else captured.real
     cases = [Case("recorded", recorded, real)]
-    if prepared.given is not None:
-        cases.append(Case("given", prepared.given, run(captured, prepared.given)))
+    for name, tensors in prepared.given.items():
+        cases.append(Case(name, tensors, run(captured, tensors)))
     others = [("fresh", fresh(recorded, seed=1))]
     extra: dict[str, dict[str, torch.Tensor]] = {}  # what a model may well refuse
     if captured.recording.escapes or captured.compiled:
@@ -61,7 +62,8 @@ def prove_program(captured: Capture, path: Path, target: Path, custom_ops: Any =
             captured.notes += refused
         for name, tensors in extra.items():
             cases += case_of(captured, name, tensors)[0]
-    cases += at_others(captured)
+    elsewhere = at_others(captured)
+    cases += elsewhere + beyond(captured, elsewhere)
     for case in cases:
         case.computed = seen.dtype if prepared.slim is None else prepared.slim.dtype or seen.dtype
     captured.cases = cases
@@ -79,6 +81,9 @@ def prove_program(captured: Capture, path: Path, target: Path, custom_ops: Any =
     if not prepared.hollow:
         _by_parts(captured, path, target, cases, proof, custom_ops)
     narrow(captured, proof)
+    for case, check in zip(cases, proof.cases):
+        if not check.ok:
+            prepared.failed[f"given {case.name}"] = dict(case.feeds)
     if captured.keeps and not captured.drew:
         captured.notes += _called_again(captured, recorded, proof)
     _tell_unsteady(captured, cases, proof)

@@ -32,7 +32,9 @@ class Prepared:
     root: torch.nn.Module  # the model, or what holds the modules that it reaches
     slim: Slim | None = None  # how it runs without its weights
     dry: bool = False  # nothing is going to be written
-    given: dict[str, torch.Tensor] | None = None  # what it was called with, if `tensors` are others
+    # Where `tensors` are others: by name, what it was called with, and where other ways failed.
+    given: dict[str, dict[str, torch.Tensor]] = field(default_factory=dict)
+    failed: dict[str, dict[str, torch.Tensor]] = field(default_factory=dict)  # in a proof, so far
     recorded: Callable | None = None  # what is recorded in the model's place: see `derivatives`
     yes: heard.Yes = heard.FIRST  # the questions of the model that are answered with yes
     asked: set[str] = field(default_factory=set)  # those that it asked in any recording

@@ -1,0 +1,203 @@
+"""What becomes of a file on the other side of what the model asked of sizes.
+
+`if n > 64` was heard once, at the recorded sizes. The model is asked at the nearest sizes where it
+goes another way, and there it is listened to as well: what it asks on that side alone (the second
+half of an `or`, an `if` within the `if`) has another side, too.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..inputs.grammar import Limits
+from ..recording.capture import Capture, capture
+from ..sizes.asked import Asked, At, Unforeseen
+from .across import MOST, Across, Move, tell
+from .asking import case_of
+from .othersizes import Sizes, at, limits_of, sizes_of, told
+from .proof import Proof
+from .verify import Case
+
+if TYPE_CHECKING:
+    from ..report import Escape
+
+LISTENED = 2 * MOST  # other sizes at which the model is heard
+
+
+def beyond(captured: Capture, cases: list[Case]) -> list[Case]:
+    """Cases on the other side of what the model asks, where none of those at other sizes has been."""
+    crossing = _Crossing(captured, cases)
+    return crossing.found if crossing.begin() else []
+
+
+@dataclasses.dataclass
+class _Place:
+    """Sizes at which the model was heard, and what it asks there and at no place before."""
+
+    sizes: Sizes
+    escapes: list[Escape]
+    way: dict[Asked, Any]  # what led there, and what it has to hear to come there again
+    limits: dict[str, Limits]  # what leaves this side out
+
+    def leads(self, sizes: Mapping[str, int]) -> bool:
+        """Whether the model gets to the same questions at other sizes."""
+        return all(_answer(asked, sizes) == heard for asked, heard in self.way.items())
+
+
+class _Crossing:
+    def __init__(self, captured: Capture, cases: list[Case]) -> None:
+        self._captured, self._prepared = captured, captured.prepared
+        self._words, self._limits = sizes_of(captured.prepared), limits_of(captured.prepared)
+        self._waiting = list(cases)  # those at which nobody has listened
+        self._sizes = [sizes_of(self._prepared, case.feeds) for case in cases]
+        self._known: set[Asked] = set()
+        self._ways: list[dict[Asked, Any]] = [{}]
+        self.found: list[Case] = []
+
+    def begin(self) -> bool:
+        """Goes from place to place; False where nothing was asked."""
+        escapes = [each for each in self._captured.recording.escapes.values() if each.asked]
+        places = [self._place(self._words, escapes, {}, {})]
+        for place in places:
+            self._cross(place)
+            for case in self._waiting if len(self._ways) <= LISTENED else ():
+                places += self._listen(case)
+            self._waiting = []
+        return bool(escapes)
+
+    def _place(
+        self, sizes: Sizes, escapes: Iterable[Escape], way: dict[Asked, Any], limits: dict
+    ) -> _Place:
+        new = []
+        for escape in escapes:
+            asked = {a: None for a in escape.asked if a not in self._known}
+            # Of the recording itself, it is told what was tried; of other places, nobody asks.
+            new += [dataclasses.replace(escape, asked=asked) if way else escape] if asked else []
+        self._known.update(a for escape in new for a in escape.asked)
+        return _Place(sizes, new, way, limits)
+
+    def _cross(self, place: _Place) -> None:
+        across = Across(self._captured.recording.builder.nodes, place.sizes, self._limits)
+        tried = 0
+        for side in across.sides(place.escapes, [s for s in self._sizes if place.leads(s)]):
+            if across.shown(side, [s for s in self._sizes if place.leads(s)]):
+                continue
+            said = []
+            for move in side.moves:
+                if not place.leads(move.sizes):
+                    continue
+                name = told({w: n for w, n in move.sizes.items() if n != self._words[w]})
+                why = across.refused(move, tried)
+                if why:
+                    said.append(f"not tried at {name}: {why}")
+                    continue
+                case, refused = case_of(self._captured, name, at(self._prepared, move.sizes))
+                said += refused
+                if case:
+                    said, tried = [f"tried at {name}"], tried + 1
+                    self._captured.beyond[name] = side.escape, self._kept_out(move, place)
+                    self._sizes.append(move.sizes)
+                    self._waiting += case
+                    self.found += case
+                    break
+            for what in said[:1]:
+                tell(side.escape, what)
+                if place.way and what.startswith("not tried"):
+                    where = f"{side.escape.where} ({side.escape.detail})"
+                    self._captured.notes.append(f"the model also asks, at {where}: {what}")
+
+    def _kept_out(self, move: Move, place: _Place) -> Move:
+        """The same with limits that the recorded sizes are within: its own, or those of the way."""
+        own = all(limit.hold(self._words[word]) for word, limit in move.limits.items())
+        return move if own and move.limits else Move(move.sizes, place.limits)
+
+    def _listen(self, case: Case) -> list[_Place]:
+        """What the model asks at the sizes of a case, if it goes another way there."""
+        sizes = sizes_of(self._prepared, case.feeds)
+        way = {
+            asked: heard
+            for asked in self._known
+            if (heard := _answer(asked, sizes)) != _answer(asked, self._words)
+        }
+        if way in self._ways:
+            return []
+        self._ways.append(way)
+        there = dataclasses.replace(self._prepared, tensors=dict(case.feeds), given={}, dry=True)
+        captured = self._captured
+        try:
+            heard = capture(there, captured.registry, captured.opset, captured.wanted)
+        except Exception:
+            # The model's own, which does run there unheard, or that of a converter which that side
+            # alone would need: the file is compared there, and no further.
+            return []
+        limits = captured.beyond[case.name][1].limits if case.name in captured.beyond else {}
+        place = self._place(sizes, heard.recording.escapes.values(), way, limits)
+        heard.recording.let_go()
+        return [place] if place.escapes else []
+
+
+def _answer(asked: Asked, sizes: Mapping[str, int]) -> Any:
+    try:
+        return asked.answer(At(sizes))
+    except (Unforeseen, ArithmeticError, ValueError, TypeError):
+        return None
+
+
+def ruled_out(captured: Capture, case: Case) -> str:
+    """What leaves out a case where a question of the model has another answer than recorded."""
+    recording, words = captured.recording, sizes_of(captured.prepared)
+    sizes = sizes_of(captured.prepared, case.feeds)
+    limits = {word: captured.prepared.dynamic.limits.get(word, Limits()) for word in words}
+    escapes = [each for each in recording.escapes.values() if each.asked]
+    for side in Across(recording.builder.nodes, words, limits).sides(escapes, []):
+        for move in side.moves:
+            if not all(limit.hold(sizes[word]) for word, limit in move.limits.items()):
+                return move.within
+    return ""
+
+
+def narrow(captured: Capture, proof: Proof) -> None:
+    """A file that is wrong only beyond what the model asked of its sizes is promised up to there.
+
+    Not where next to nothing would be left: from half to twice the recorded sizes it has to be
+    right, or the export has failed.
+    """
+    failed = [check for check in proof.cases if not check.ok]
+    wrong = [check for check in failed if check.name in captured.beyond]
+    given = any(check.name in captured.prepared.given for check in failed)
+    if proof.checker or proof.problem or given or not wrong:
+        return
+    recorded, promised = sizes_of(captured.prepared), dict(captured.prepared.dynamic.limits)
+    for check in wrong:
+        _, move = captured.beyond[check.name]
+        if not move.limits:
+            return
+        for word, limit in move.limits.items():
+            promised[word] = promised.get(word, Limits()).and_also(limit)
+    for word in {word for check in wrong for word in captured.beyond[check.name][1].limits}:
+        limit, n = promised[word], recorded[word]
+        if limit.low > max(n // 2, 1) or (limit.high is not None and limit.high < 2 * n):
+            return
+    # What else is wrong has to lie outside of these limits as well: size 1 is always tried.
+    sizes = {case.name: sizes_of(captured.prepared, case.feeds) for case in captured.cases}
+    broken = [
+        [promised[w].written(w) for w, n in sizes[check.name].items()
+         if w in promised and not promised[w].hold(n)]
+        for check in failed
+    ]  # fmt: skip
+    if not all(broken):
+        return
+    for check, limits_of_it in zip(failed, broken):
+        check.outside = ", ".join(limits_of_it)
+    for check in wrong:
+        escape, move = captured.beyond[check.name]
+        limits = {word: promised[word] for word in move.limits}
+        check.outside = ", ".join(limit.written(word) for word, limit in limits.items())
+        captured.promised.update(limits)
+        escape.beyond = escape.beyond.replace(f"tried at {check.name}", f"wrong at {check.name}")
+        captured.notes.append(
+            f"the file is right for {check.outside} only: at {check.name} the model goes another "
+            f"way, at {escape.where} ({escape.detail})"
+        )
