@@ -26,6 +26,7 @@ TESTS: dict[str, Callable] = {
     "aten::__and__": torch.logical_and, "aten::__or__": torch.logical_or,
 }  # fmt: skip
 
+UNSET = object()  # what is returned where a script has returned before
 _ENDLESS = 2**63 - 1  # rounds of a loop that a condition ends
 # Nodes that change what they are given: a list, or an attribute.
 _CHANGES = {"aten::append", "aten::extend", "aten::insert", "aten::pop", "aten::reverse",
@@ -43,7 +44,7 @@ def branch(run: Run, node: Any, test: Any) -> Sequence[Any]:
         found = None if _alone(run, node) else _either(run, node, test)
         if found is not None:
             return found
-        test = bool(test)
+        test = run.truth(test)
     return run.block(first if test else second, [])
 
 
@@ -51,11 +52,19 @@ def _either(run: Run, node: Any, test: torch.Tensor) -> Sequence[Any] | None:
     """What the graph gives of two blocks; None where one of them has to be taken for good."""
     first, second = node.blocks()
     took: list[tuple[list[Any], pytree.TreeSpec]] = []
+    given: list[Sequence[Any]] = []  # by each side, as long as nobody took it apart
 
     def results(block: Any) -> list[Any]:
-        took.append(pytree.tree_flatten(run.block(block, [])))
+        values = run.block(block, [])
+        if given:
+            values = [_like(b) if a is UNSET else a for a, b in zip(values, given[0])]
+        given.append(values)
+        took.append(pytree.tree_flatten(values))
         return [_held(x) for x in took[-1][0]]
 
+    if any(output.node().kind() == "prim::Uninitialized" for output in first.outputs()):
+        # Of what one side does not say, the other has the form: it goes first.
+        first, second, test = second, first, torch.logical_not(test)
     try:
         found = torch.cond(test, lambda: results(first), lambda: results(second))
     except Exception as problem:
@@ -70,9 +79,18 @@ def _either(run: Run, node: Any, test: torch.Tensor) -> Sequence[Any] | None:
         _note(run, "a branch", "its sides give what is no tensor or number")
         return None
     return [
-        bool(x) if isinstance(x, torch.Tensor) and _asks_else(run, output) else x
+        run.truth(x) if isinstance(x, torch.Tensor) and _asks_else(run, output) else x
         for output, x in zip(node.outputs(), pytree.tree_unflatten(made, form))
     ]
+
+
+def _like(x: Any) -> Any:
+    """Anything of the form of a result: nobody reads it."""
+    if not isinstance(x, torch.Tensor):
+        return x
+    with torch._C.DisableTorchFunction():  # it is of the other side, and has no value here
+        shape, dtype = [1] * x.dim(), x.dtype
+    return torch.zeros(shape, dtype=dtype)
 
 
 def _held(x: Any) -> Any:
@@ -105,7 +123,7 @@ def loop(run: Run, node: Any, times: Any, goes_on: Any, *carried: Any) -> Sequen
             if dims.is_dynamic(times):
                 told = f"a loop of {times.poly} rounds"
                 run.recording.escape("repeat", told, run.place(), [dims.asked(int, times)])
-        if not goes_on:
+        if not run.truth(goes_on):
             break
         goes_on, *state = run.block(body, [i, *state])
         i += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from typing import Any
 
 import torch
 
+from ...sizes import dims
 from ...world import spellings
 
 
@@ -22,6 +24,19 @@ def _some(x: list, start: Any = None, stop: Any = None, step: int = 1) -> list:
 
 def _div(a: Any, b: Any, rounding_mode: str | None = None) -> Any:
     return a / b if rounding_mode is None else a // b
+
+
+def _least(a: Any, b: Any = None) -> Any:
+    return _one_of(min, dims.smaller, a if b is None else (a, b))
+
+
+def _most(a: Any, b: Any = None) -> Any:
+    return _one_of(max, dims.larger, a if b is None else (a, b))
+
+
+def _one_of(choose: Callable, carry: Callable, numbers: Any) -> Any:
+    dynamic = any(map(dims.is_dynamic, numbers))
+    return functools.reduce(carry, numbers) if dynamic else choose(numbers)
 
 
 def _sum(a: Any, b: Any, alpha: int = 1) -> Any:
@@ -46,7 +61,7 @@ PLAIN: dict[str, Callable] = {
     **COMPARED,
     "Int": spellings.whole, "Float": spellings.real, "Bool": bool, "str": str,
     "ceil": math.ceil, "floor": math.floor, "round": round, "sqrt": math.sqrt, "log": math.log,
-    "exp": math.exp, "sin": math.sin, "cos": math.cos, "min": min, "max": max,
+    "exp": math.exp, "sin": math.sin, "cos": math.cos, "min": _least, "max": _most,
     "__and__": operator.and_, "__or__": operator.or_, "__not__": operator.not_,
     "__xor__": operator.xor, "__is__": operator.is_, "__isnot__": operator.is_not,
     "__getitem__": operator.getitem, "__contains__": operator.contains, "len": len, "list": list,
@@ -54,12 +69,15 @@ PLAIN: dict[str, Callable] = {
     "reverse": list.reverse, "clear": list.clear, "copy": list.copy, "slice": _some,
     "keys": lambda x: list(x), "values": lambda x: list(x.values()),
     "items": lambda x: list(x.items()), "get": dict.get, "_set_item": operator.setitem,
-    "format": str.format, "__range_length": _length,
+    "add_": operator.iadd, "Delete": operator.delitem, "sort": list.sort, "index": list.index,
+    "count": list.count, "remove": list.remove, "format": str.format, "__range_length": _length,
     "__derive_index": lambda i, start, step: start + i * step,
 }  # fmt: skip
 OF_LISTS = {"__getitem__", "__contains__", "len", "list", "append",
              "extend", "insert", "pop", "reverse", "clear", "copy", "slice", "keys", "values",
-             "items", "get", "_set_item", "format"}  # fmt: skip
+             "items", "get", "_set_item", "format", "Delete", "sort", "index", "count",
+             "remove"}  # fmt: skip
+ALSO_OF_LISTS = {"add", "add_", "mul"}
 
 OF_ALL = {"__is__", "__isnot__"}
 

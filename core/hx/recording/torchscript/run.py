@@ -11,15 +11,29 @@ import torch
 
 from ...errors import Unsupported, Where
 from ...sizes import dims
+from ...sizes.asked import SIGNS, Asked
 from . import flow
-from .plain import ASKED, COMPARED, DTYPES, FORMATS, OF_ALL, OF_LISTS, PLAIN, is_number
+from .plain import (
+    ALSO_OF_LISTS,
+    ASKED,
+    COMPARED,
+    DTYPES,
+    FORMATS,
+    OF_ALL,
+    OF_LISTS,
+    PLAIN,
+    is_number,
+)
 
 if TYPE_CHECKING:
     from ..recording import Recording
 
 
 _SAME = {"prim::unchecked_cast", "prim::unchecked_unwrap_optional", "prim::NumToTensor",
-         "aten::_unwrap_optional", "aten::alias", "prim::Uninitialized"}  # fmt: skip
+         "aten::_unwrap_optional", "aten::alias"}  # fmt: skip
+
+
+_SIGNS = {name: sign for name, ask in COMPARED.items() for sign, s in SIGNS.items() if s is ask}
 
 
 class Run:
@@ -30,6 +44,8 @@ class Run:
         self.held: dict[str, Any] = {}  # values by their names in the graph
         # Tensors that stand in the graph, by id, and what they hold: a number.
         self.known: dict[int, tuple[torch.Tensor, int]] = {}
+        # Comparisons of sizes that are tensors here, by id: how they are told, and what was asked.
+        self.answers: dict[int, tuple[torch.Tensor, str, Asked]] = {}
         self.at: Any = None  # the node that runs
 
     def place(self) -> Where | None:
@@ -67,6 +83,8 @@ class Run:
             return flow.branch(self, node, given[0])
         if kind == "prim::Loop":
             return flow.loop(self, node, *given)
+        if kind == "prim::Uninitialized":
+            return [flow.UNSET]
         if kind in _SAME:
             return given or [None]
         if kind == "prim::ListConstruct":
@@ -108,7 +126,8 @@ class Run:
             for x in given
         )
         first = given[0] if given else None
-        if name in OF_ALL or (name in OF_LISTS and not isinstance(first, torch.Tensor)):
+        of_list = isinstance(first, list) and name in ALSO_OF_LISTS
+        if name in OF_ALL or (name in OF_LISTS and not isinstance(first, torch.Tensor)) or of_list:
             return self.plain(node, name, given)
         if space in ("aten", "prim") and name in PLAIN and not tensors and not nested:
             return self.plain(node, name, [self.known.get(id(x), (x, x))[1] for x in given])
@@ -123,15 +142,15 @@ class Run:
         if self.recording.busy:
             given = [dims.plain(x) for x in given]
         if name in COMPARED and any(map(dims.is_dynamic, given)):
+            told = f" {_SIGNS[name]} ".join(str(getattr(x, "poly", x)) for x in given)
             if self.decides(node.output()) and all(type(x) in (int, dims.Dim) for x in given):
-                return [self.compared(COMPARED[name], *given)]
-            told = f" {name} ".join(str(getattr(x, "poly", x)) for x in given)
+                return [self.compared(told, COMPARED[name], *given)]
             asked = dims.asked(COMPARED[name], *given)
             self.recording.escape("branch", told, _place(node), [asked])
         result = PLAIN[name](*given)
         return [result] * node.outputsSize()
 
-    def compared(self, ask: Callable, a: Any, b: Any) -> torch.Tensor:
+    def compared(self, told: str, ask: Callable, a: Any, b: Any) -> torch.Tensor:
         """The answer as a tensor that follows from the sizes, for a branch."""
         from ..higher import condition
         from ..higher.part import Higher
@@ -139,7 +158,17 @@ class Run:
         with Higher(self.recording, "torch.cond").engine():
             answer = torch.tensor(ask(dims.plain(a), dims.plain(b)))
             self.recording.live.bind(answer, condition.compared(self.recording, ask, a, b))
+        self.answers[id(answer)] = answer, told, dims.asked(ask, a, b)
         return answer
+
+    def truth(self, x: Any) -> bool:
+        """A truth value as one of Python's: where it followed from sizes, it is told as theirs."""
+        if not isinstance(x, torch.Tensor) or id(x) not in self.answers:
+            return bool(x)
+        answer, told, asked = self.answers[id(x)]
+        self.recording.escape("branch", told, self.place(), [asked])
+        with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+            return bool(answer)
 
     def operator(self, node: Any, space: str, name: str, given: list[Any]) -> Sequence[Any]:
         packet = getattr(getattr(torch.ops, space), name, None) if space != "prim" else None
