@@ -75,7 +75,7 @@ def _plan(op, x, index):
             axis += 1
         elif isinstance(part, int):
             drop.append(axis)
-            slices[axis] = part
+            slices[axis] = _from_the_front(op, part, x.shape[axis])
             axis += 1
         elif part.dtype not in (torch.bool, torch.uint8):
             layout.append((False, op.cast(part, torch.int64)))
@@ -84,6 +84,11 @@ def _plan(op, x, index):
             layout.extend((part.rank == 0, row) for row in _true_places(op, part))
             axis += part.rank
     return slices, drop, layout
+
+
+def _from_the_front(op, place, size):
+    """A place that a size says, counted from the front where it may come to count from behind."""
+    return place if type(place) is int or op.at_most(0, place) else place % size
 
 
 def _true_places(op, mask):
@@ -318,6 +323,7 @@ def narrow(op, input, dim, start, length):
     else:
         if type(start) is int and start < 0:
             start = start + input.shape[axis]
+        start = _from_the_front(op, start, input.shape[axis])
         ends = op.sizes([start]), op.sizes([start + length])
     y = op.Slice(input, *ends, [axis])
     y.sized([*input.shape[:axis], length, *input.shape[axis + 1 :]])  # PyTorch would raise
