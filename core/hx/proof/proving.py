@@ -15,7 +15,11 @@ from ..errors import HxError
 from ..recording.capture import Capture, without_weights
 from ..runtime import as_pairs
 from ..saving import wire
+from ..sizes import dims
+from ..sizes.asked import At, Unforeseen
 from ..surely import inside
+from ..tensors import dtypes
+from ..tensors.values import Value
 from ..world import shallow
 from ..world.modelstate import preserved
 from .asking import case_of, once, run
@@ -23,7 +27,7 @@ from .compare import Tolerance, difference
 from .crossing import beyond, narrow
 from .draws import checked
 from .halves import Watch, passed
-from .othersizes import at_others
+from .othersizes import at_others, sizes_of
 from .parts import what_decides
 from .room import loading
 from .variations import renumbered
@@ -117,11 +121,39 @@ def _by_parts(
     """Looks at the parts of the graph where the results differ; one that is wrong is enough."""
     for case, check in zip(cases, proof.cases):
         if not check.ok:
-            if not check.problem:
+            if not check.problem and not _misshapen(captured, case, check):
                 magnifies = functools.partial(_magnifies, captured, case, check)
                 check.by_parts = what_decides(captured, path, case, target, magnifies, custom_ops)
             if not check.ok:
                 return
+
+
+def _misshapen(captured: Capture, case: Case, check: CaseCheck) -> bool:
+    """Whether a result has another dtype, or another shape where sizes of the inputs say which.
+
+    Neither rounding nor ties decide that, unless the shape follows from what is in the inputs.
+    """
+    at = At(sizes_of(captured.prepared, case.feeds))
+    for (_, value), output, want in zip(captured.outputs, check.outputs, case.expected):
+        if not output.problem or not isinstance(want, torch.Tensor) or want.is_complex():
+            continue
+        sizes = value.shape if isinstance(value, Value) and value.shape is not None else None
+        if output.dtype != dtypes.name(want.dtype) or len(output.shape) != want.dim():
+            return True
+        if any(
+            got != n and _follows(sizes[axis] if sizes else None, n, at)
+            for axis, (got, n) in enumerate(zip(output.shape, want.shape))
+        ):
+            return True
+    return False
+
+
+def _follows(size: Any, n: int, at: At) -> bool:
+    """Whether a size of a result is a plain number, or one that follows from those of the inputs."""
+    try:
+        return size is not None and at(size.poly if type(size) is dims.Dim else size) == n
+    except (Unforeseen, ArithmeticError, ValueError):
+        return False
 
 
 def _magnifies(captured: Capture, case: Case, check: CaseCheck) -> bool:
