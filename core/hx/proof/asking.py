@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from ..errors import HxError
-from ..recording import layers, outside
+from ..recording import layers, outside, torchscript
 from ..recording.capture import Capture, called, without_weights
 from ..surely import inside
 from ..tensors import structures
@@ -24,8 +25,13 @@ def run(captured: Capture, tensors: dict[str, torch.Tensor]) -> list[Any]:
     guard.draws.seen = captured.drew
     return inside(
         without_weights(captured.prepared),
-        lambda _: inside(guard, lambda _: once(captured, tensors)),
+        lambda _: inside(guard, lambda _: put_back(captured, lambda: once(captured, tensors))),
     )
+
+
+def put_back(captured: Capture, function: Callable[[], Any]) -> Any:
+    """What a function gives, with what scripts set as it was."""
+    return inside(torchscript.as_it_was(captured.recording), lambda _: function())
 
 
 def case_of(

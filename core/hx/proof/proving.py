@@ -22,7 +22,7 @@ from ..tensors import dtypes
 from ..tensors.values import Value
 from ..world import shallow
 from ..world.modelstate import preserved
-from .asking import case_of, once, run
+from .asking import case_of, once, put_back, run
 from .compare import Tolerance, difference
 from .crossing import beyond, narrow
 from .draws import checked
@@ -187,12 +187,15 @@ def _called_again(captured: Capture, tensors: dict[str, torch.Tensor], proof: Pr
     guard = preserved(captured.prepared.root, captured.touched)
     guard.draws.seen = captured.drew
 
-    def twice(_: Any) -> bool:
+    def twice() -> bool:
         first, second = once(captured, tensors), once(captured, tensors)
         return any(_apart(a, b, proof.depth) for a, b in zip(first, second, strict=True))
 
     try:
-        other = inside(without_weights(captured.prepared), lambda _: inside(guard, twice))
+        other = inside(
+            without_weights(captured.prepared),
+            lambda _: inside(guard, lambda _: put_back(captured, twice)),
+        )
     except HxError:
         raise
     except Exception as e:  # the model's own, which may raise anything, and is told

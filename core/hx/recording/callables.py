@@ -252,7 +252,7 @@ def _scripted(recording: Recording) -> Callable:
             if recording.busy:
                 return original(self, *args, **kwargs)
             python = python_of(self)
-            if python is None:
+            if python is None or torchscript.steers(self):  # branches of Python take one way only
                 return torchscript.run(recording, self, args, kwargs)
             return python(*args, **kwargs)
 

@@ -105,6 +105,7 @@ class Recording:
         self.actions: dict[Any, Callable] = {}
         self.opening: list[Any] = []
         self.script: Any = None  # what runs of TorchScript, which has lines and no frames
+        self.set_by_scripts: set[tuple[Any, str]] = set()  # attributes of its objects
         self.wraps = False  # whether some tensors of the model hold others
         self.doors: tuple[Any, ...] = ()  # those of torch
 

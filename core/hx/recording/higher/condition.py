@@ -68,7 +68,8 @@ def _value(recording: Recording, pred: bool, asked: Asked, escape: Escape) -> Va
 
 
 def compared(recording: Recording, ask: Any, a: Any, b: Any) -> Value:
-    """What compares two sizes, or a size and a number, in the graph."""
+    """What compares two sizes, or numbers that the graph has, in the graph."""
     op = Op(recording.builder)
-    test = getattr(op, _OPERATORS[ask])(op.constant(a), op.constant(b))
+    a, b = (x if isinstance(x, Value) else op.constant(x) for x in (a, b))
+    test = getattr(op, _OPERATORS[ask])(a, b)
     return op.Not(test) if ask is operator.ne else test

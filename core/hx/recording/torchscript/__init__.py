@@ -7,12 +7,13 @@ stay sizes: arithmetic on numbers is Python's, and everything else is called as 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from .run import Run
+from ...surely import Undone
+from .run import Run, is_known
 
 if TYPE_CHECKING:
     from ..recording import Recording
@@ -20,13 +21,50 @@ if TYPE_CHECKING:
 
 def run(recording: Recording, called: Any, args: tuple, kwargs: Mapping[str, Any]) -> Any:
     """What a ScriptMethod or a ScriptFunction returns."""
-    with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
-        graph = called.graph.copy()
-        torch._C._jit_pass_inline(graph)
+    graph = _inlined(called)
     given = [*_owner(called), *args]
     for argument in called.schema.arguments[len(given) :]:
         given.append(kwargs.get(argument.name, argument.default_value))
     return Run(recording, called).graph(graph, given)
+
+
+class as_it_was(Undone):
+    """`with as_it_was(recording):` what scripts set is put back, where they run by themselves."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._set = recording.set_by_scripts
+        self._before: list[tuple[Any, str, Any]] = []
+
+    def _set_up(self) -> None:
+        self._before = [(owner, name, owner.getattr(name)) for owner, name in self._set]
+
+    def _undo(self) -> None:
+        for owner, name, x in self._before:
+            owner.setattr(name, x)
+
+
+def steers(called: Any) -> bool:
+    """Whether what is scripted has what Python would take for good, and all of it is known here."""
+    kinds = set(_kinds(_inlined(called)))
+    return not _STEERING.isdisjoint(kinds) and all(map(is_known, kinds))
+
+
+_STEERING = {"prim::If", "prim::Loop", "aten::size", "aten::len", "aten::Int", "aten::Float",
+             "aten::item"}  # fmt: skip
+
+
+def _inlined(called: Any) -> Any:
+    with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+        graph = called.graph.copy()
+        torch._C._jit_pass_inline(graph)
+    return graph
+
+
+def _kinds(block: Any) -> Iterator[str]:
+    for node in block.nodes():
+        yield node.kind()
+        for inner in node.blocks():
+            yield from _kinds(inner)
 
 
 def parameters_of(called: Any) -> list[inspect.Parameter]:

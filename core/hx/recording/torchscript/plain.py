@@ -39,6 +39,10 @@ def _one_of(choose: Callable, carry: Callable, numbers: Any) -> Any:
     return functools.reduce(carry, numbers) if dynamic else choose(numbers)
 
 
+def _sort(x: list, reverse: bool = False) -> None:
+    x.sort(reverse=reverse)
+
+
 def _sum(a: Any, b: Any, alpha: int = 1) -> Any:
     return a + (b if alpha == 1 else b * alpha)
 
@@ -69,7 +73,7 @@ PLAIN: dict[str, Callable] = {
     "reverse": list.reverse, "clear": list.clear, "copy": list.copy, "slice": _some,
     "keys": lambda x: list(x), "values": lambda x: list(x.values()),
     "items": lambda x: list(x.items()), "get": dict.get, "_set_item": operator.setitem,
-    "add_": operator.iadd, "Delete": operator.delitem, "sort": list.sort, "index": list.index,
+    "add_": operator.iadd, "Delete": operator.delitem, "sort": _sort, "index": list.index,
     "count": list.count, "remove": list.remove, "format": str.format, "__range_length": _length,
     "__derive_index": lambda i, start, step: start + i * step,
 }  # fmt: skip

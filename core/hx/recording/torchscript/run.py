@@ -12,6 +12,7 @@ import torch
 from ...errors import Unsupported, Where
 from ...sizes import dims
 from ...sizes.asked import SIGNS, Asked
+from ...words import a
 from . import flow
 from .plain import (
     ALSO_OF_LISTS,
@@ -33,6 +34,19 @@ _SAME = {"prim::unchecked_cast", "prim::unchecked_unwrap_optional", "prim::NumTo
          "aten::_unwrap_optional", "aten::alias"}  # fmt: skip
 
 
+_BUILT = {"prim::Constant", "prim::GetAttr", "prim::SetAttr", "prim::If", "prim::Loop", "prim::Uninitialized",
+          "prim::ListConstruct", "prim::TupleConstruct", "prim::DictConstruct", "prim::ListUnpack",
+          "prim::TupleUnpack", "prim::TupleIndex", "prim::RaiseException", "aten::warn",
+          "prim::Print"}  # fmt: skip
+
+
+def is_known(kind: str) -> bool:
+    """Whether nodes of a kind can be run."""
+    space, _, name = kind.partition("::")
+    known = kind in _BUILT or kind in _SAME or kind in ASKED or name in PLAIN
+    return known or (space != "prim" and hasattr(getattr(torch.ops, space), name))
+
+
 _SIGNS = {name: sign for name, ask in COMPARED.items() for sign, s in SIGNS.items() if s is ask}
 
 
@@ -46,6 +60,7 @@ class Run:
         self.known: dict[int, tuple[torch.Tensor, int]] = {}
         # Comparisons of sizes that are tensors here, by id: how they are told, and what was asked.
         self.answers: dict[int, tuple[torch.Tensor, str, Asked]] = {}
+        self.attributes: dict[tuple[Any, str], Any] = {}  # what it has set, by object and name
         self.at: Any = None  # the node that runs
 
     def place(self) -> Where | None:
@@ -78,7 +93,11 @@ class Run:
         if kind == "prim::Constant":
             return [self.constant(node)]
         if kind == "prim::GetAttr":
-            return [self.named(given[0].getattr(node.s("name")))]
+            return [self.attribute(given[0], node.s("name"))]
+        if kind == "prim::SetAttr":
+            self.attributes[given[0], node.s("name")] = given[1]
+            self.recording.set_by_scripts.add((given[0], node.s("name")))
+            return []
         if kind == "prim::If":
             return flow.branch(self, node, given[0])
         if kind == "prim::Loop":
@@ -112,6 +131,11 @@ class Run:
                 self.known[id(x)] = x, int(x)
         return x
 
+    def attribute(self, owner: Any, name: str) -> Any:
+        """What a script has set in this run, or what its module has: that stays as it is."""
+        found = self.attributes.get((owner, name), self)
+        return self.named(owner.getattr(name)) if found is self else found
+
     def named(self, x: Any) -> Any:
         """A tensor that the module has: it was there before the recording."""
         if isinstance(x, torch.Tensor) and self.recording.live.find(x) is None:
@@ -143,11 +167,14 @@ class Run:
             given = [dims.plain(x) for x in given]
         if name in COMPARED and any(map(dims.is_dynamic, given)):
             told = f" {_SIGNS[name]} ".join(str(getattr(x, "poly", x)) for x in given)
-            if self.decides(node.output()) and all(type(x) in (int, dims.Dim) for x in given):
+            if self.decides(node.output()) and all(map(is_number, given)):
                 return [self.compared(told, COMPARED[name], *given)]
             asked = dims.asked(COMPARED[name], *given)
             self.recording.escape("branch", told, _place(node), [asked])
-        result = PLAIN[name](*given)
+        try:
+            result = PLAIN[name](*given)
+        except (TypeError, AttributeError) as problem:  # of a form that TorchScript has alone
+            raise self.unknown(node, f"{name} of {', '.join(map(a, given))}") from problem
         return [result] * node.outputsSize()
 
     def compared(self, told: str, ask: Callable, a: Any, b: Any) -> torch.Tensor:
@@ -155,10 +182,14 @@ class Run:
         from ..higher import condition
         from ..higher.part import Higher
 
+        asked = dims.asked(ask, a, b)
+
         with Higher(self.recording, "torch.cond").engine():
             answer = torch.tensor(ask(dims.plain(a), dims.plain(b)))
+            if isinstance(a, float) or isinstance(b, float):
+                a, b = (self.recording.builder.number(x, torch.float64) for x in (a, b))
             self.recording.live.bind(answer, condition.compared(self.recording, ask, a, b))
-        self.answers[id(answer)] = answer, told, dims.asked(ask, a, b)
+        self.answers[id(answer)] = answer, told, asked
         return answer
 
     def truth(self, x: Any) -> bool:
@@ -170,15 +201,17 @@ class Run:
         with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
             return bool(answer)
 
+    def unknown(self, node: Any, what: str) -> Unsupported:
+        return Unsupported(
+            f"{_title(self.called)} is of TorchScript, and has {what} in it, which hx does not know",
+            where=_place(node) or self.recording.where(),
+            hint="export what it was scripted or traced from",
+        )
+
     def operator(self, node: Any, space: str, name: str, given: list[Any]) -> Sequence[Any]:
         packet = getattr(getattr(torch.ops, space), name, None) if space != "prim" else None
         if packet is None:
-            raise Unsupported(
-                f"{_title(self.called)} is of TorchScript, and has {space}::{name} in it, which "
-                "hx does not know",
-                where=_place(node) or self.recording.where(),
-                hint="export what it was scripted or traced from",
-            )
+            raise self.unknown(node, f"{space}::{name}")
         args, kwargs = _spelled(node.schema(), given)
         result: Any
         if (space, name) == ("aten", "to"):
