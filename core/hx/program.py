@@ -191,7 +191,9 @@ class Program:
             n < recorded
             for n, recorded in zip(sizes.values(), sizes_of(captured.prepared).values())
         )
-        if within and (wrong in captured.beyond or smaller):
+        within = within if wrong in captured.beyond or smaller else ""
+        right = [case for case, check in zip(captured.cases, proof.cases) if check.ok]
+        if within:
             lines.append(f"sizes that never come can be ruled out: {within}")
         elif case is not None and case.name.endswith("=1") and " " not in case.name:
             word = case.name[:-2]
@@ -199,10 +201,9 @@ class Program:
             lines.append(f"a size that never comes can be ruled out: {said}")
         # A number that is lost is not the right one at multiples of anything either.
         elif (
-            not within
-            and case is not None
+            case is not None
             and all(each.kind in ANSWERS for each in lost)
-            and (steps := steps_between(captured, case))
+            and (steps := steps_between(captured, case, right))
         ):
             said = ", ".join(f"{word}%{step} in place of {word}" for word, step in steps.items())
             lines.append(

@@ -59,6 +59,7 @@ class _Crossing:
     def begin(self) -> bool:
         """Goes from place to place; False where nothing was asked."""
         escapes = [each for each in self._captured.recording.escapes.values() if each.asked]
+        self._ruled_out(escapes)
         places = [self._place(self._words, escapes, {}, {})]
         for place in places:
             self._cross(place)
@@ -66,6 +67,24 @@ class _Crossing:
                 places += self._listen(case)
             self._waiting = []
         return bool(escapes)
+
+    def _ruled_out(self, escapes: list[Escape]) -> None:
+        """Notes which limits leave out the usual cases at small sizes, of those of a question.
+
+        Not for larger ones: what is wrong there is often that a size is no multiple of something.
+        """
+        nodes, captured = self._captured.recording.builder.nodes, self._captured
+        small = [
+            (case, sizes)
+            for case, sizes in zip(self._waiting, self._sizes)
+            if all(n <= self._words[word] for word, n in sizes.items())
+        ]
+        for side in Across(nodes, self._words, self._limits).sides(escapes, []):
+            for move in side.moves:
+                for case, sizes in small:
+                    if not all(limit.hold(sizes[word]) for word, limit in move.limits.items()):
+                        kept_out = side.escape, Move(sizes, move.limits)
+                        captured.beyond.setdefault(case.name, kept_out)
 
     def _place(
         self, sizes: Sizes, escapes: Iterable[Escape], way: dict[Asked, Any], limits: dict

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import torch
 
@@ -137,18 +137,22 @@ def told(sizes: Mapping[str, int]) -> str:
     return ", ".join(f"{w}={n}" for w, n in sizes.items())
 
 
-def steps_between(captured: Capture, case: Case) -> Sizes:
+def steps_between(captured: Capture, case: Case, right: Iterable[Case]) -> Sizes:
     """A number for each name whose recorded size is a multiple of it, and that of the case is not.
 
     A model that halves its sizes and doubles them again often is another one there. Of several, it
-    is the one that the model asks about (`h % 4 != 0`), or else the most usual one.
+    is the one that the model asks about (`h % 4 != 0`), or else the most usual one. What was right
+    where the name alone had another size is not to be blamed on it.
     """
     recorded, found = sizes_of(captured.prepared), {}
+    fine = [sizes_of(captured.prepared, each.feeds) for each in right]
     escapes = captured.recording.escapes.values()
     asked = [int(s) for each in escapes for s in re.findall(r"%(\d+)\)", each.detail)]
     for word, size in sizes_of(captured.prepared, case.feeds).items():
         n = recorded[word]
         steps = [s for s in (*asked, 8, 16, 32, 64, 4, 2) if s and n % s == 0 and size % s]
-        if steps and n > 2:  # of a batch of two, nobody says that it is even
+        alone = [each[word] for each in fine if each == {**recorded, word: each[word]}]
+        blamed = steps and not any(size % steps[0] for size in alone)
+        if blamed and n > 2:  # of a batch of two, nobody says that it is even
             found[word] = steps[0]
     return found

@@ -216,7 +216,7 @@ def _run(
     _require_apart(found)
     found.changed_buffers, found.changed_parameters = guard.changed()
     found.touched, found.keeps = guard.touched(), guard.kept()
-    found.keeps += sorted(name for _, name in recording.set_by_scripts)
+    found.keeps += sorted({name for _, name in recording.set_by_scripts})
     found.drew = guard.draws.seen
     if found.changed_parameters:
         told = ", ".join(found.changed_parameters[:5])

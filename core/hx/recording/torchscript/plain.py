@@ -101,7 +101,7 @@ ASKED: dict[str, Callable] = {
     "aten::len": lambda x: x.shape[0],
     "aten::item": lambda x: _item(x),
     "aten::Int": spellings.whole,
-    "aten::Float": spellings.real,
+    "aten::Float": lambda x: spellings.real(_item(x)),
     "aten::Bool": bool,
     "aten::IntImplicit": spellings.whole,
     "aten::FloatImplicit": spellings.real,
