@@ -12,6 +12,7 @@ from called import Plain, asked
 import hx
 from hx import converter
 from hx.errors import VerificationError
+from hx.graph import counted
 
 ROWS = torch.randn(500, 40)  # softmax of a row sums to 1, but for a unit in the last place
 
@@ -65,6 +66,22 @@ def test_a_mistake_beside_such_a_decision_is_found(wrong, tmp_path):
     with pytest.raises(VerificationError):
         asked(Plain(at_least_one), ROWS, wrong, path=tmp_path / "m.onnx")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_shape_that_sizes_decide_is_not_left_to_rounding(monkeypatch):
+    """onnxruntime may join a Range and a Gather to what reads -1 as the last: nothing comes out."""
+    monkeypatch.setattr(counted, "apart", lambda nodes, outer=None: nodes)
+
+    def turned(x):
+        return x[torch.arange(x.shape[0] - 1, -1, -1)]
+
+    x = torch.randn(8)
+    try:
+        program = hx.export(turned, x, dynamic={"x": {0: "n"}})
+    except VerificationError as wrong:
+        assert "the shape is [0], expected [8]" in str(wrong)
+    else:
+        assert torch.equal(program.run(x), turned(x))
 
 
 def test_a_number_that_was_baked_in_beside_such_a_decision_is_found():

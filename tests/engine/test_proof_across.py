@@ -371,3 +371,54 @@ def test_what_is_wrong_within_the_limits_too_is_refused():
     assert "b=1 inputs: wrong" in message
     # Those beyond the limits are no less wrong where nothing is promised.
     assert "s=1, s=19 inputs: wrong, too" in message
+
+
+def one_or_other(x):
+    return x + 1 if x.shape[0] > 3 or x.shape[1] > 4 else x - 1
+
+
+def one_and_other(x):
+    return x + 1 if x.shape[0] == 1 and x.shape[1] > 8 else x - 1
+
+
+def one_within_other(x):
+    if x.shape[1] < 5:
+        if x.shape[0] == 1:
+            return x + 4
+    return x
+
+
+def alike_or_long(x):
+    return x + 1 if x.shape[0] != x.shape[1] or x.shape[1] > 8 else x - 1
+
+
+@pytest.mark.parametrize("model", [one_or_other, one_and_other, one_within_other, alike_or_long])
+@pytest.mark.parametrize("shape", [(5, 6), (3, 4), (20, 30), (3, 12)], ids=str)
+def test_a_question_that_is_asked_on_one_side_of_another_alone(model, shape):
+    """Each of them alone changes nothing, or is not heard where the model was recorded."""
+    try:
+        program = exported(model, torch.rand(shape), {"x": {0: "a", 1: "b"}})
+    except hx.VerificationError:
+        return  # too near to what was recorded
+    within = 0
+    for a in range(1, 12):
+        for b in range(1, 12):
+            try:
+                found = program.run(x := torch.rand(a, b))
+            except hx.UsageError as outside:
+                assert "and the file is right for" in str(outside)
+                continue
+            assert_close(found, model(x))
+            within += 1
+    assert within
+
+
+def test_what_both_sides_leave_is_promised():
+    program = exported(one_or_other, torch.rand(20, 30), {"x": {0: "a", 1: "b"}})
+    assert program.report.promised == {"b": "b>=5"}
+    assert wrong(program)[-1] == "a=1, b=3"
+
+
+def test_what_failed_at_some_sizes_is_proved_again_when_others_are_recorded():
+    message = refused(one_within_other, torch.rand(3, 4), {"x": {0: "a", 1: "b"}})
+    assert "a=1 inputs: wrong" in message

@@ -169,3 +169,13 @@ def test_a_generator_that_the_model_only_draws_from_draws_in_the_graph():
     assert "draws random numbers" in program.report.notes[0]
     x = torch.zeros(2, 3)
     assert not torch.equal(program.run(x), program.run(x))
+
+
+def test_complex_numbers_vary_as_those_of_pytorch_do(tmp_path):
+    def model(x):
+        plane = torch.randn(200, 300, dtype=torch.complex64), torch.randn_like(x + 0j)
+        return *map(torch.view_as_real, plane), torch.rand(200, 300, dtype=torch.complex64).imag + x
+
+    _, run = drawn(model, MANY, tmp_path)
+    for got, want in zip(run(MANY), model(MANY)):
+        assert abs(got.std() - want.std()) < 0.01 and abs(got.mean() - want.mean()) < 0.01

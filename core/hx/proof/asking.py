@@ -31,7 +31,7 @@ def run(captured: Capture, tensors: dict[str, torch.Tensor]) -> list[Any]:
 
 def put_back(captured: Capture, function: Callable[[], Any]) -> Any:
     """What a function gives, with what scripts set as it was."""
-    return inside(torchscript.as_it_was(captured.recording), lambda _: function())
+    return inside(torchscript.as_it_was(captured.set_by_scripts), lambda _: function())
 
 
 def case_of(

@@ -28,8 +28,8 @@ LISTENED = 2 * MOST  # other sizes at which the model is heard
 
 def beyond(captured: Capture, cases: list[Case]) -> list[Case]:
     """Cases on the other side of what the model asks, where none of those at other sizes has been."""
-    crossing = _Crossing(captured, cases)
-    return crossing.found if crossing.begin() else []
+    escapes = [each for each in captured.recording.escapes.values() if each.asked]
+    return _Crossing(captured, cases).begin(escapes) if escapes else []
 
 
 @dataclasses.dataclass
@@ -54,11 +54,10 @@ class _Crossing:
         self._sizes = [sizes_of(self._prepared, case.feeds) for case in cases]
         self._known: set[Asked] = set()
         self._ways: list[dict[Asked, Any]] = [{}]
-        self.found: list[Case] = []
+        self._found: list[Case] = []
 
-    def begin(self) -> bool:
-        """Goes from place to place; False where nothing was asked."""
-        escapes = [each for each in self._captured.recording.escapes.values() if each.asked]
+    def begin(self, escapes: list[Escape]) -> list[Case]:
+        """Goes from place to place, first where the model was recorded."""
         self._ruled_out(escapes)
         places = [self._place(self._words, escapes, {}, {})]
         for place in places:
@@ -66,7 +65,7 @@ class _Crossing:
             for case in self._waiting if len(self._ways) <= LISTENED else ():
                 places += self._listen(case)
             self._waiting = []
-        return bool(escapes)
+        return self._found
 
     def _ruled_out(self, escapes: list[Escape]) -> None:
         """Notes which limits leave out the usual cases at small sizes, of those of a question.
@@ -119,7 +118,7 @@ class _Crossing:
                     self._captured.beyond[name] = side.escape, self._kept_out(move, place)
                     self._sizes.append(move.sizes)
                     self._waiting += case
-                    self.found += case
+                    self._found += case
                     break
             for what in said[:1]:
                 tell(side.escape, what)

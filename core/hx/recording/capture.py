@@ -54,6 +54,7 @@ class Capture:
     changed_parameters: list[str] = field(default_factory=list)
     touched: list[str] = field(default_factory=list)  # and those that only were written to
     keeps: list[str] = field(default_factory=list)  # attributes: what it has for its next call
+    set_by_scripts: set[tuple[Any, str]] = field(default_factory=set)  # attributes, by object
     drew_outside: bool = False  # whether Python or numpy drew some for it
     runs: int = 0  # of the model since, for its proof
     drew: bool = True  # whether the model drew random numbers, as far as is known
@@ -216,7 +217,8 @@ def _run(
     _require_apart(found)
     found.changed_buffers, found.changed_parameters = guard.changed()
     found.touched, found.keeps = guard.touched(), guard.kept()
-    found.keeps += sorted({name for _, name in recording.set_by_scripts})
+    found.set_by_scripts = recording.set_by_scripts
+    found.keeps += sorted({name for _, name in found.set_by_scripts})
     found.drew = guard.draws.seen
     if found.changed_parameters:
         told = ", ".join(found.changed_parameters[:5])

@@ -29,10 +29,10 @@ def run(recording: Recording, called: Any, args: tuple, kwargs: Mapping[str, Any
 
 
 class as_it_was(Undone):
-    """`with as_it_was(recording):` what scripts set is put back, where they run by themselves."""
+    """`with as_it_was(those):` what scripts set is put back, where they run by themselves."""
 
-    def __init__(self, recording: Recording) -> None:
-        self._set = recording.set_by_scripts
+    def __init__(self, those: set[tuple[Any, str]]) -> None:
+        self._set = those
         self._before: list[tuple[Any, str, Any]] = []
 
     def _set_up(self) -> None:
