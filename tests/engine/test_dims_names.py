@@ -100,6 +100,11 @@ def test_every_form_of_dynamic(proved, dynamic, shape):
     assert shape_of(made) == shape
 
 
+def test_an_argument_that_is_no_tensor_may_be_said_to_be_static(proved):
+    dynamic = {"x": {0: torch.export.Dim("b", min=1)}, "n": torch.export.Dim.STATIC}
+    proved(lambda x, n: x * n, (torch.randn(2, 3), 5), dynamic=dynamic, sizes=[{"b": 4}])
+
+
 def test_dynamic_nested_as_the_arguments_are(proved):
     def f(batch, pair):
         return batch["ids"].float().sum(1) + pair[1].sum(0), pair[0] * pair[0].shape[0]
