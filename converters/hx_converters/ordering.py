@@ -34,8 +34,9 @@ def msort(op, input):
 @converter("torch.topk", cases=[case("float32[n,5]", 2), case("float32[n,5]", 2, 1, False)])
 @scalars_too
 def topk(op, input, k, dim=-1, largest=True, sorted=True):
+    order = {} if sorted else {"sorted": 0}  # 1 is what there is without it
     return op.TopK(input, op.sizes([k]), axis=one_axis(dim, input.rank), largest=int(largest),
-                   outputs=2)  # fmt: skip
+                   outputs=2, **order)  # fmt: skip
 
 
 @converter("torch.kthvalue", cases=[case("float32[n,5]", 2)])

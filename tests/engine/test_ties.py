@@ -200,3 +200,29 @@ def test_one_of_each_row_has_no_order():
         want = torch.tensor([0, 0]).reshape(shape)
         assert ties.same(pick, X, torch.tensor([4, 1]).reshape(shape), want)
         assert not ties.same(pick, X, torch.tensor([3, 1]).reshape(shape), want)
+
+
+def gate(x):
+    """Which experts a token goes to, and how much each of them counts."""
+    shares, experts = torch.topk(x.softmax(-1), 6, sorted=False)
+    return experts, shares / shares.sum(-1, keepdim=True)
+
+
+@pytest.mark.parametrize("function", [gate, lambda x: x.topk(6, sorted=False).values])
+def test_an_order_that_nobody_promised_is_free(function):
+    x = torch.randn(4, 64)
+    program = hx.export(function, x, dynamic={"x": {0: "b"}})
+    assert program.proof.ok
+    again = torch.randn(9, 64)
+    for got, want in zip(program.run(again), function(again)):
+        torch.testing.assert_close(got.sort(-1).values, want.sort(-1).values)
+
+
+@converter("torch.topk")
+def the_least(op, input, k, dim=-1, largest=True, sorted=True):
+    return op.TopK(input, op.sizes([k]), axis=dim, largest=0, sorted=0, outputs=2)
+
+
+def test_which_ones_are_taken_is_a_promise_in_any_order():
+    with pytest.raises(VerificationError):
+        asked(Plain(gate), torch.randn(4, 64), the_least)

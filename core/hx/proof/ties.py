@@ -8,6 +8,9 @@ it orders are the model's own, as they are: in elements that the file has comput
 some may be equal that are not so for the model.
 
 ArgMax and ArgMin are not among them: both PyTorch and ONNX promise the first.
+
+Of TopK that does not sort, nobody promises in which order the elements come: they and their indices
+are held against what they pick in any order.
 """
 
 from __future__ import annotations
@@ -36,6 +39,8 @@ class Pick:
     source: str
     axis: int
     single: bool
+    unsorted: bool = False
+    elements: bool = False  # what is picked itself, and no index
 
 
 def picks(graph: Any, known: Mapping[str, torch.Tensor], names: Iterable[str]) -> dict[str, Pick]:
@@ -47,6 +52,9 @@ def picks(graph: Any, known: Mapping[str, torch.Tensor], names: Iterable[str]) -
 
 def same(pick: Pick, x: torch.Tensor, got: torch.Tensor, want: torch.Tensor) -> bool:
     """Whether two indices into x pick elements that are equal."""
+    if pick.elements:
+        a, b = (v.sort(pick.axis).values for v in (got, want))
+        return a.shape == b.shape and bool(((a == b) | ((a != a) & (b != b))).all())
     if got.dtype != want.dtype or got.shape != want.shape or want.is_floating_point():
         return False
     axis = pick.axis % x.dim()
@@ -59,6 +67,8 @@ def same(pick: Pick, x: torch.Tensor, got: torch.Tensor, want: torch.Tensor) -> 
     if not all(bool(((i >= 0) & (i < x.shape[axis])).all()) for i in (got, want)):
         return False
     a, b = x.gather(axis, got), x.gather(axis, want)
+    if pick.unsorted:
+        a, b = a.sort(axis).values, b.sort(axis).values
     equal = (a == b) | ((a != a) & (b != b))
     return bool(equal.all()) and not bool((_twice(got, axis) & ~_twice(want, axis)).any())
 
@@ -73,10 +83,13 @@ def _pick(name: str, makers: Mapping[str, Any], known: Mapping[str, Any]) -> Pic
     along: list[int] = []
     while (node := makers.get(name)) is not None:
         if node.op_type == "TopK":
-            axis = _axis(node, -1)
-            if name not in node.output[1:] or any(axis != other for other in along):
+            axis, source = _axis(node, -1), node.input[0]
+            unsorted = any(a.name == "sorted" and not a.i for a in node.attribute) and not along
+            if name not in node.output[1:]:
+                return Pick(node.name, source, axis, False, True, True) if unsorted else None
+            if any(axis != other for other in along):
                 return None
-            return Pick(node.name, node.input[0], axis, bool(along))
+            return Pick(node.name, source, axis, bool(along), unsorted)
         if node.op_type not in ("Gather", "Squeeze") or node.input[0] in known:
             return None  # of what the model has itself, the file must make the same
         if node.op_type == "Gather":

@@ -64,7 +64,9 @@ def axes(given: Mapping[str, Any] | None, inputs: Mapping[str, Any]) -> Axes:
         out.limits.update(given.limits)
     if isinstance(given, Mapping):
         # torch.export wants None for each argument that is no tensor, too, or takes Dim.STATIC.
-        given = {k: v for k, v in given.items() if v is not None and not (_is_dim(v) and _static(v))}
+        given = {
+            k: v for k, v in given.items() if v is not None and not (_is_dim(v) and _static(v))
+        }
         out.others = {str(k): v for k, v in given.items() if not _is_input(str(k), inputs)}
         given = {k: v for k, v in given.items() if str(k) not in out.others}
     said = list(_said(given, inputs))
