@@ -13,6 +13,7 @@ from . import whole
 from .errors import UsageError, VerificationError
 from .packs import containers
 from .packs.kernels import op_runs
+from .proof.alike import alike
 from .proof.crossing import ruled_out
 from .proof.nodes import NodeTable, check_nodes
 from .proof.othersizes import sizes_of, steps_between
@@ -193,7 +194,11 @@ class Program:
         )
         within = within if wrong in captured.beyond or smaller else ""
         right = [case for case, check in zip(captured.cases, proof.cases) if check.ok]
-        if within:
+        elsewhere = case is not None and "=" in case.name and proof.cases[0].ok
+        if elsewhere and (groups := alike(captured, staged.path, self._kernels)):
+            said = "; ".join(" and ".join(group) for group in groups)
+            lines.append(f"sizes that have to be the same want one name: {said}")
+        elif within:
             lines.append(f"sizes that never come can be ruled out: {within}")
         elif case is not None and case.name.endswith("=1") and " " not in case.name:
             word = case.name[:-2]

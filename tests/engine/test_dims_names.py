@@ -100,6 +100,18 @@ def test_every_form_of_dynamic(proved, dynamic, shape):
     assert shape_of(made) == shape
 
 
+def test_names_that_want_to_be_one_are_told():
+    """PyTorch takes other numbers of keys than of values, and computes something then."""
+
+    def attend(q, k, v):
+        return F.scaled_dot_product_attention(q, k, v)
+
+    inputs = tuple(torch.randn(1, 2, 8, 4) for _ in range(3))
+    with pytest.raises(hx.VerificationError, match="want one name: t and u"):
+        hx.export(attend, inputs, dynamic={"q": {2: "s"}, "k": {2: "t"}, "v": {2: "u"}})
+    assert hx.export(attend, inputs, dynamic={"q": {2: "s"}, "k": {2: "t"}, "v": {2: "t"}}).proof.ok
+
+
 def test_an_argument_that_is_no_tensor_may_be_said_to_be_static(proved):
     dynamic = {"x": {0: torch.export.Dim("b", min=1)}, "n": torch.export.Dim.STATIC}
     proved(lambda x, n: x * n, (torch.randn(2, 3), 5), dynamic=dynamic, sizes=[{"b": 4}])
