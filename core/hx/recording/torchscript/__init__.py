@@ -7,6 +7,7 @@ stay sizes: arithmetic on numbers is Python's, and everything else is called as 
 from __future__ import annotations
 
 import inspect
+import weakref
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -45,10 +46,15 @@ class as_it_was(Undone):
 
 def steers(called: Any) -> bool:
     """Whether what is scripted has what Python would take for good, and all of it is known here."""
-    kinds = set(_kinds(_inlined(called)))
-    return not _STEERING.isdisjoint(kinds) and all(map(is_known, kinds))
+    found = _steers.get(called)
+    if found is None:
+        kinds = set(_kinds(_inlined(called)))
+        found = not _STEERING.isdisjoint(kinds) and all(map(is_known, kinds))
+        _steers[called] = found
+    return found
 
 
+_steers: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
 _STEERING = {"prim::If", "prim::Loop", "aten::size", "aten::len", "aten::Int", "aten::Float",
              "aten::item"}  # fmt: skip
 

@@ -51,6 +51,7 @@ def branch(run: Run, node: Any, test: Any) -> Sequence[Any]:
 def _either(run: Run, node: Any, test: torch.Tensor) -> Sequence[Any] | None:
     """What the graph gives of two blocks; None where one of them has to be taken for good."""
     first, second = node.blocks()
+    before = _told(run)
     took: list[tuple[list[Any], pytree.TreeSpec]] = []
     given: list[Sequence[Any]] = []  # by each side, as long as nobody took it apart
 
@@ -74,7 +75,9 @@ def _either(run: Run, node: Any, test: torch.Tensor) -> Sequence[Any] | None:
     if len(took) == 1:  # it is known which one
         return pytree.tree_unflatten(*took[0])
     (one, form), (other, also) = took
-    made = [a if _same(a, b) else x for a, b, x in zip(one, other, found)]
+    # What was the same here is not so elsewhere, where a side asked what it hears otherwise there.
+    sure = _told(run) == before
+    made = [a if sure and _same(a, b) else x for a, b, x in zip(one, other, found)]
     if form != also or any(x is None and a is not None for a, x in zip(one, made)):
         _note(run, "a branch", "its sides give what is no tensor or number")
         return None
@@ -82,6 +85,11 @@ def _either(run: Run, node: Any, test: torch.Tensor) -> Sequence[Any] | None:
         run.truth(x) if isinstance(x, torch.Tensor) and _asks_else(run, output) else x
         for output, x in zip(node.outputs(), pytree.tree_unflatten(made, form))
     ]
+
+
+def _told(run: Run) -> int:
+    """How often a number or an answer has left the graph."""
+    return sum(escape.count for escape in run.recording.escapes.values())
 
 
 def _like(x: Any) -> Any:

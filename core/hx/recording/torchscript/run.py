@@ -32,12 +32,11 @@ if TYPE_CHECKING:
 
 _SAME = {"prim::unchecked_cast", "prim::unchecked_unwrap_optional", "prim::NumToTensor",
          "aten::_unwrap_optional", "aten::alias"}  # fmt: skip
-
-
-_BUILT = {"prim::Constant", "prim::GetAttr", "prim::SetAttr", "prim::If", "prim::Loop", "prim::Uninitialized",
-          "prim::ListConstruct", "prim::TupleConstruct", "prim::DictConstruct", "prim::ListUnpack",
-          "prim::TupleUnpack", "prim::TupleIndex", "prim::RaiseException", "aten::warn",
-          "prim::Print"}  # fmt: skip
+_BUILT = {"prim::Constant", "prim::GetAttr", "prim::SetAttr", "prim::If", "prim::Loop",
+          "prim::Uninitialized", "prim::ListConstruct", "prim::TupleConstruct",
+          "prim::DictConstruct", "prim::ListUnpack", "prim::TupleUnpack", "prim::TupleIndex",
+          "prim::RaiseException", "aten::warn", "prim::Print"}  # fmt: skip
+_SIGNS = {name: sign for name, ask in COMPARED.items() for sign, s in SIGNS.items() if s is ask}
 
 
 def is_known(kind: str) -> bool:
@@ -45,9 +44,6 @@ def is_known(kind: str) -> bool:
     space, _, name = kind.partition("::")
     known = kind in _BUILT or kind in _SAME or kind in ASKED or name in PLAIN
     return known or (space != "prim" and hasattr(getattr(torch.ops, space), name))
-
-
-_SIGNS = {name: sign for name, ask in COMPARED.items() for sign, s in SIGNS.items() if s is ask}
 
 
 class Run:
@@ -183,7 +179,6 @@ class Run:
         from ..higher.part import Higher
 
         asked = dims.asked(ask, a, b)
-
         with Higher(self.recording, "torch.cond").engine():
             answer = torch.tensor(ask(dims.plain(a), dims.plain(b)))
             if isinstance(a, float) or isinstance(b, float):
