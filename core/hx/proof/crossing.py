@@ -23,7 +23,7 @@ from .verify import Case
 if TYPE_CHECKING:
     from ..report import Escape
 
-LISTENED = 2 * MOST  # other sizes at which the model is heard
+LISTENED = MOST  # other sizes at which the model is heard
 
 
 def beyond(captured: Capture, cases: list[Case]) -> list[Case]:
@@ -58,32 +58,35 @@ class _Crossing:
 
     def begin(self, escapes: list[Escape]) -> list[Case]:
         """Goes from place to place, first where the model was recorded."""
-        self._ruled_out(escapes)
+        across = self._across(self._words)
+        self._ruled_out(across, escapes)
         places = [self._place(self._words, escapes, {}, {})]
         for place in places:
-            self._cross(place)
+            self._cross(place, across if place is places[0] else self._across(place.sizes))
             for case in self._waiting if len(self._ways) <= LISTENED else ():
                 places += self._listen(case)
             self._waiting = []
         return self._found
 
-    def _ruled_out(self, escapes: list[Escape]) -> None:
+    def _across(self, sizes: Sizes) -> Across:
+        return Across(self._captured.recording.builder.nodes, sizes, self._limits)
+
+    def _ruled_out(self, across: Across, escapes: list[Escape]) -> None:
         """Notes which limits leave out the usual cases at small sizes, of those of a question.
 
         Not for larger ones: what is wrong there is often that a size is no multiple of something.
         """
-        nodes, captured = self._captured.recording.builder.nodes, self._captured
         small = [
             (case, sizes)
             for case, sizes in zip(self._waiting, self._sizes)
             if all(n <= self._words[word] for word, n in sizes.items())
         ]
-        for side in Across(nodes, self._words, self._limits).sides(escapes, []):
+        for side in across.sides(escapes, []):
             for move in side.moves:
                 for case, sizes in small:
                     if not all(limit.hold(sizes[word]) for word, limit in move.limits.items()):
                         kept_out = side.escape, Move(sizes, move.limits)
-                        captured.beyond.setdefault(case.name, kept_out)
+                        self._captured.beyond.setdefault(case.name, kept_out)
 
     def _place(
         self, sizes: Sizes, escapes: Iterable[Escape], way: dict[Asked, Any], limits: dict
@@ -96,8 +99,7 @@ class _Crossing:
         self._known.update(a for escape in new for a in escape.asked)
         return _Place(sizes, new, way, limits)
 
-    def _cross(self, place: _Place) -> None:
-        across = Across(self._captured.recording.builder.nodes, place.sizes, self._limits)
+    def _cross(self, place: _Place, across: Across) -> None:
         tried = 0
         for side in across.sides(place.escapes, [s for s in self._sizes if place.leads(s)]):
             if across.shown(side, [s for s in self._sizes if place.leads(s)]):
