@@ -6,15 +6,14 @@ from hx import case, converter
 from hx.lazy import torch
 
 from ._common import counted, highest, lowest, moved, one_axis, scalars_too, unless_empty
+from ._sums import wider
 
 ALONG = [case("float32[n,5]", 0), case("float32[n,5]", 1)]
 
 
 def carried(op, input, dtype):
     """What goes along an axis, in the dtype in which PyTorch carries it on: each is rounded once."""
-    wider = {torch.float32: torch.float64, torch.complex64: torch.complex128}
-    wider |= dict.fromkeys((torch.float16, torch.bfloat16), torch.float32)
-    return op.cast(op.cast(input, dtype), wider.get(dtype, dtype))
+    return op.cast(op.cast(input, dtype), wider(dtype))
 
 
 @converter("torch.cumsum", cases=ALONG)
