@@ -98,7 +98,17 @@ def _stretched(op, operand, other, inner):
         lengths[c] if c in inner and type(n) is not int and not op.same(n, lengths[c]) else 1
         for c, n in zip(letters, x.shape)
     ]
-    return (x if all(map(_is_one, sizes)) else op.Expand(x, op.sizes(sizes))), letters
+    if all(map(_is_one, sizes)):
+        return operand
+    y = op.Expand(x, op.sizes(sizes))
+    y.sized([n if _is_one(m) else _common(op, n, m) for n, m in zip(x.shape, sizes)])
+    return y, letters
+
+
+def _common(op, n, m):
+    """The size that two have in common, either of which may be 1, or both 0."""
+    smaller = n + m - op.larger(n, m)
+    return n * m // op.larger(smaller, 1)
 
 
 def _spread(op, operand, out):

@@ -1,12 +1,14 @@
 """Half floats: PyTorch's kernels compute in float32 and round once, at the end.
 
 A converter that says one kernel with several nodes would round after each. `rounded_once` lets it
-work in float32, whatever half it is given.
+work in float32, whatever half it is given. Products and quotients do not round a number either that
+a tensor meets: `number_unrounded` lets them work in float32 where float16 cannot hold that number.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 
 from hx.lazy import torch
 
@@ -75,3 +77,31 @@ def rounded_once(convert):
         return op.cast(y, half if isinstance(result, tuple) else result.dtype)
 
     return either
+
+
+def number_unrounded(convert):
+    """A converter of two operands, the second of which may be a number outside of float16's range.
+
+    That of bfloat16 is the range of float32.
+    """
+    wide = rounded_once(convert)
+
+    @functools.wraps(convert)
+    def either(op, input, other, **kwargs):
+        half = getattr(op.result, "dtype", None) == torch.float16
+        return (wide if half and _is_beyond(op, other) else convert)(op, input, other, **kwargs)
+
+    return either
+
+
+def _is_beyond(op, x):
+    """Whether float16 may make infinity of a number, or nothing, or leave it few digits."""
+    if is_value(x):
+        if x.rank or x.dtype == torch.float16:
+            return False
+        contents = op.contents(x)
+        x = None if contents is None else contents.item()
+    if type(x) not in (int, float, bool):
+        return True  # known at run time
+    ends = torch.finfo(torch.float16)
+    return 0 < abs(x) < ends.tiny or ends.max < abs(x) < math.inf

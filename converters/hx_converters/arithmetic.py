@@ -9,7 +9,7 @@ from hx import case, converter
 from hx.lazy import torch
 
 from ._common import as_result, below_zero, loop, promoted
-from ._halves import rounded_once
+from ._halves import number_unrounded, rounded_once
 from .cumulative import log_add
 from .elementwise import NUMBERS, truncated
 
@@ -49,6 +49,7 @@ def rsub(op, input, other, *, alpha=1):
 
 
 @converter("torch.mul", "torch.multiply", cases=[*TWO, case("float32[n,3]", 2)])
+@number_unrounded
 def mul(op, input, other):
     x, y = as_result(op, input, other)
     return op.And(x, y) if op.result.dtype == torch.bool else op.Mul(x, y)
@@ -59,12 +60,22 @@ def div(op, input, other, *, rounding_mode=None):
     if rounding_mode == "floor":
         return floor_divide(op, input, other)
     if rounding_mode == "trunc":
-        x, y = as_result(op, input, other)
-        return truncated(op, op.Div(x, y))
+        return _towards_zero(op, input, other)
+    return _quotient(op, input, other)
+
+
+@number_unrounded
+def _quotient(op, input, other):
     return op.Div(*as_result(op, input, other))
 
 
+@rounded_once
+def _towards_zero(op, input, other):
+    return truncated(op, op.Div(*as_result(op, input, other)))
+
+
 @converter("torch.Tensor.__rdiv__", cases=[case("float32[n,3]", 2.0)])
+@number_unrounded
 def rdiv(op, self, other):
     x, y = as_result(op, self, other)
     return op.Reciprocal(x) if type(other) in (int, float) and other == 1 else op.Div(y, x)
@@ -98,11 +109,13 @@ def _nonzero(x):
 
 
 @converter("torch.remainder", cases=[*TWO, case("int64[n,3]", 2)])
-@rounded_once
 def remainder(op, input, other):
     x, y = as_result(op, input, other)
-    if not op.result.dtype.is_floating_point:
-        return op.Mod(x, y)
+    return _rest(op, x, y) if x.dtype.is_floating_point else op.Mod(x, y)
+
+
+@rounded_once
+def _rest(op, x, y):
     rest = op.Mod(x, y, fmod=1)
     return op.Where(op.Less(op.Mul(rest, y), 0), op.Add(rest, y), rest)
 

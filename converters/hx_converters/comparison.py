@@ -5,7 +5,7 @@ from __future__ import annotations
 from hx import case, converter
 from hx.lazy import torch
 
-from ._common import as_result, promoted
+from ._common import as_result, promoted, wrapped
 from .ordering import nonzero
 
 TWO = [case("float32[n,3]", "float32[n,3]"), case("int64[n,3]", 1)]
@@ -72,18 +72,49 @@ for _target in ("and", "or", "xor"):
     )
 
 
-@converter("torch.bitwise_left_shift", cases=[case("int64[n,3]", 2)])
+# Shifts by a number of places: there are as many as the dtype has bits, and all others empty it.
+
+SHIFTS = [case("int64[n,3]", 2), case("int64[n,3]", "int64[n,3]<99"), case("int64[n,3]", 63)]
+
+
+def _places(op, other, dtype, ends):
+    """The power of two to take, as a value, and whether the places lie outside of `0 ... ends`."""
+    if type(other) is int:
+        places = wrapped(other, dtype)
+        outside = not 0 <= places <= ends
+        return op.constant(wrapped(1 << (0 if outside else places), dtype), dtype), outside
+    places = op.cast(other, dtype)
+    outside = op.Or(op.Less(places, 0), op.Greater(places, ends))
+    powers = op.constant([wrapped(1 << i, dtype) for i in range(ends + 1)], dtype)
+    return op.Gather(powers, op.cast(op.Where(outside, 0, places), torch.int64)), outside
+
+
+def _shifted(op, outside, beyond, within):
+    if isinstance(outside, bool):
+        return beyond() if outside else within()
+    return op.Where(outside, beyond(), within())
+
+
+@converter("torch.bitwise_left_shift", cases=SHIFTS)
 def bitwise_left_shift(op, input, other):
-    x, places = as_result(op, input, other)
-    return op.Mul(x, op.Pow(op.constant(2, x.dtype), places))
+    dtype = op.result.dtype
+    x = op.cast(input, dtype)
+    power, outside = _places(op, other, dtype, torch.iinfo(dtype).bits - 1)
+    return _shifted(op, outside, lambda: op.Mul(x, 0), lambda: op.Mul(x, power))
 
 
-@converter("torch.bitwise_right_shift", cases=[case("int64[n,3]", 2)])
+@converter("torch.bitwise_right_shift", cases=SHIFTS)
 def bitwise_right_shift(op, input, other):
-    """Divided towards minus infinity, as the sign comes in from the left."""
-    x, places = as_result(op, input, other)
-    y = op.Pow(op.constant(2, x.dtype), places)
-    return op.Div(op.Sub(x, op.Mod(x, y)), y)
+    """Divided towards minus infinity, as the sign comes in from the left: at last it is all there is."""
+    dtype = op.result.dtype
+    x = op.cast(input, dtype)
+    signed = dtype.is_signed
+    power, outside = _places(op, other, dtype, torch.iinfo(dtype).bits - (2 if signed else 1))
+
+    def signs():
+        return op.Neg(op.cast(op.Less(x, 0), dtype)) if signed else op.Mul(x, 0)
+
+    return _shifted(op, outside, signs, lambda: op.Div(op.Sub(x, op.Mod(x, power)), power))
 
 
 @converter("torch.bitwise_not",

@@ -368,7 +368,7 @@ def prod(op, input, dim=None, keepdim=False, *, dtype=None):
 @scalars_too
 def cumprod(op, input, dim, *, dtype=None):
     """Both parts are carried along the axis."""
-    x, y = op.parts(op.cast(input, op.result.dtype), whole=True)
+    x, y = op.parts(cumulative.carried(op, input, op.result.dtype), whole=True)
     axis = one_axis(dim, input.rank)
 
     def step(total, now):
@@ -377,4 +377,5 @@ def cumprod(op, input, dim, *, dtype=None):
         return *new, *new
 
     start = [cumulative.initial(op, x, axis, number) for number in (1, 0)]
-    return op.complex(*cumulative.scanned(op, x, axis, start, step, y))
+    product = op.complex(*cumulative.scanned(op, x, axis, start, step, y))
+    return op.cast(product, op.result.dtype)

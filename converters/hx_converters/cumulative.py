@@ -6,15 +6,22 @@ from hx import case, converter
 from hx.lazy import torch
 
 from ._common import counted, highest, lowest, moved, one_axis, scalars_too, unless_empty
+from ._sums import wider
 
 ALONG = [case("float32[n,5]", 0), case("float32[n,5]", 1)]
+
+
+def carried(op, input, dtype):
+    """What goes along an axis, in the dtype in which PyTorch carries it on: each is rounded once."""
+    return op.cast(op.cast(input, dtype), wider(dtype))
 
 
 @converter("torch.cumsum", cases=ALONG)
 @scalars_too
 def cumsum(op, input, dim, *, dtype=None):
-    x = op.cast(input, op.result.dtype)
-    return op.CumSum(x, op.constant(one_axis(dim, input.rank)))
+    dtype = op.result.dtype
+    x = carried(op, input, dtype)
+    return op.cast(op.CumSum(x, op.constant(one_axis(dim, input.rank))), dtype)
 
 
 def scanned(op, x, axis, states, step, *others):
@@ -51,13 +58,14 @@ def initial(op, x, axis, number, dtype=None):
 @converter("torch.cumprod", cases=ALONG)
 @scalars_too
 def cumprod(op, input, dim, *, dtype=None):
-    x, axis = op.cast(input, op.result.dtype), one_axis(dim, input.rank)
+    dtype, axis = op.result.dtype, one_axis(dim, input.rank)
+    x = carried(op, input, dtype)
 
     def step(states, slices):
         total = op.Mul(states[0], slices[0])
         return total, total
 
-    return scanned(op, x, axis, [initial(op, x, axis, 1)], step)[0]
+    return op.cast(scanned(op, x, axis, [initial(op, x, axis, 1)], step)[0], dtype)
 
 
 def _extreme(compare, worst):
@@ -90,12 +98,14 @@ cummin = converter("torch.cummin", cases=ALONG)(_extreme("LessOrEqual", highest)
 @scalars_too
 def logcumsumexp(op, input, dim):
     axis = one_axis(dim, input.rank)
+    x = carried(op, input, input.dtype)
 
     def step(states, slices):
         total = log_add(op, states[0], slices[0])
         return total, total
 
-    return scanned(op, input, axis, [initial(op, input, axis, lowest(input.dtype))], step)[0]
+    total = scanned(op, x, axis, [initial(op, x, axis, lowest(x.dtype))], step)[0]
+    return op.cast(total, input.dtype)
 
 
 def log_add(op, x, y):

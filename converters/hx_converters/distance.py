@@ -6,6 +6,7 @@ from hx import case, converter
 
 from ._common import as_result, one_axis, promoted
 from ._halves import rounded_once
+from ._sums import reduction
 from .reduction import vector_norm
 
 TWO = [case("float32[n,3]", "float32[n,3]")]
@@ -58,6 +59,7 @@ def cosine_similarity(op, x1, x2, dim=1, eps=1e-8):
     # Lengths are those of the vectors as they are broadcast, not as they came.
     x, y = (v if op.same(v.shape, product.shape) else op.Expand(v, op.sizes(product.shape))
             for v in (x, y))  # fmt: skip
-    longs = [op.Max(op.ReduceL2(v, [axis], keepdims=0), op.constant(eps, v.dtype)) for v in (x, y)]
-    total = op.ReduceSum(product, [axis], keepdims=0)
+    longs = [reduction(op, "ReduceL2", v, [axis], 0) for v in (x, y)]
+    longs = [op.Max(v, op.constant(eps, v.dtype)) for v in longs]
+    total = reduction(op, "ReduceSum", product, [axis], 0)
     return op.Div(op.Div(total, longs[0]), longs[1])

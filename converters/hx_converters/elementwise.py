@@ -158,14 +158,32 @@ def nan_to_num(op, input, nan=0.0, posinf=None, neginf=None):
     return op.Where(op.IsInf(input, detect_positive=0), op.constant(low, input.dtype), x)
 
 
-@converter("torch.logit", "torch.special.logit", cases=[case("float32[n,3]", 0.1)])
+@converter(
+    "torch.logit",
+    "torch.special.logit",
+    cases=[case("float32[n,3]", 0.1), case("float32[n,3]", 0.7)],
+)
 @rounded_once
 def logit(op, input, eps=None):
     x = op.cast(input, op.result.dtype)
     if eps is not None:
-        low, high = op.constant(eps, x.dtype), op.constant(1 - eps, x.dtype)
-        x = op.Min(op.Max(x, low), high)
+        x = _away_from_ends(op, x, eps)
     return op.Log(op.Div(x, op.Sub(1, x)))
+
+
+def _away_from_ends(op, x, eps):
+    """Not below eps, and not above 1 - eps; of two ends that are in disorder the first one counts."""
+    if type(eps) in (int, float):
+        if eps < 0:
+            return x
+        low, high = op.constant(eps, x.dtype), op.constant(1 - eps, x.dtype)
+        if eps <= 0.5:
+            return op.Min(op.Max(x, low), high)
+    else:
+        low = op.cast(eps, x.dtype)
+        none = op.Less(low, 0)
+        low, high = op.Where(none, -math.inf, low), op.Where(none, math.inf, op.Sub(1, low))
+    return op.Where(op.Less(x, low), low, op.Min(x, high))
 
 
 def _mantissa_and_exponent(op, x):

@@ -9,6 +9,7 @@ from hx.lazy import torch
 
 from ._common import loop, one_axis
 from ._matrices import eye_like, wide
+from ._sums import reduction
 from .linalg_solving import inv
 from .linalg_spectra import singular_values
 from .reduction import vector_norm
@@ -34,7 +35,7 @@ def matrix_norm(op, A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None):
 def _matrix_norm(op, x, ord, dim, keepdim):
     first, second = (one_axis(d, x.rank) for d in dim)
     if ord == "fro":
-        return op.ReduceL2(x, [first, second], keepdims=int(keepdim))
+        return reduction(op, "ReduceL2", x, [first, second], int(keepdim))
     if ord in ("nuc", 2, -2):
         rest = [a for a in range(x.rank) if a not in (first, second)]
         values = singular_values(op, op.Transpose(x, perm=[*rest, first, second]))

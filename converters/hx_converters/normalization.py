@@ -9,6 +9,7 @@ from hx.lazy import torch
 
 from ._common import reshaped
 from ._halves import rounded_once
+from ._sums import are_many, reduction
 
 
 def half_with_floats(convert):
@@ -58,25 +59,37 @@ def batch_norm(op, input, weight, bias, running_mean, running_var, training, mom
 @rounded_once
 def _by_own_statistics(op, input, weight, bias, eps):
     """Each channel by the mean and the variance of the whole batch."""
-    axes = [a for a in range(input.rank) if a != 1]
-    mean = op.ReduceMean(input, axes)
-    centred = op.Sub(input, mean)
-    variance = op.ReduceMean(op.Mul(centred, centred), axes)
-    y = op.Div(centred, op.Sqrt(op.Add(variance, eps)))
-    trailing = list(range(1, input.rank - 1))
+    y = _along(op, input, [a for a in range(input.rank) if a != 1], eps)
+    return _by_channel(op, y, weight, bias)
 
-    def by_channel(x):
-        x = op.cast(x, input.dtype)
+
+def _along(op, x, axes, eps):
+    """x by its mean and its variance along some axes."""
+    centred = op.Sub(x, reduction(op, "ReduceMean", x, axes))
+    variance = reduction(op, "ReduceMean", op.Mul(centred, centred), axes)
+    return op.Div(centred, op.Sqrt(op.Add(variance, eps)))
+
+
+def _by_channel(op, y, weight, bias):
+    trailing = list(range(1, y.rank - 1))
+
+    def laid(x):
+        x = op.cast(x, y.dtype)
         return op.Unsqueeze(x, trailing) if trailing else x
 
-    y = y if weight is None else op.Mul(y, by_channel(weight))
-    return y if bias is None else op.Add(y, by_channel(bias))
+    y = y if weight is None else op.Mul(y, laid(weight))
+    return y if bias is None else op.Add(y, laid(bias))
 
 
 @converter("torch.layer_norm", "torch.nn.functional.layer_norm",
            cases=[case("float32[n,5,4]", [4], "float32[4]", "float32[4]")])  # fmt: skip
 @half_with_floats
 def layer_norm(op, input, normalized_shape, weight=None, bias=None, eps=1e-5, cudnn_enable=True):
+    if are_many(op, input.dtype, normalized_shape):
+        axes = list(range(input.rank - len(normalized_shape), input.rank))
+        y = _along(op, input, axes, eps)
+        y = y if weight is None else op.Mul(y, weight)
+        return y if bias is None else op.Add(y, bias)
     if weight is None:
         sized = any(type(n) is not int for n in normalized_shape)
         weight = (op.Expand(op.constant(1, input.dtype), op.sizes(normalized_shape)) if sized
@@ -88,18 +101,18 @@ def layer_norm(op, input, normalized_shape, weight=None, bias=None, eps=1e-5, cu
            cases=[case("float32[n,4,5]", 2)])  # fmt: skip
 @rounded_once
 def group_norm(op, input, num_groups, weight=None, bias=None, eps=1e-5, cudnn_enabled=True):
-    n, _, *rest = input.shape
+    n, c, *rest = input.shape
     if _is_empty(input):
         return input
-    flat = op.Reshape(input, op.sizes([n, num_groups, -1]))
-    one, zero = _filled(op, 1.0, input, num_groups), _filled(op, 0.0, input, num_groups)
-    y = op.Reshape(op.InstanceNormalization(flat, one, zero, epsilon=eps), op.sizes(input.shape))
-    trailing = list(range(1, 1 + len(rest)))
-    if weight is not None:
-        y = op.Mul(y, op.Unsqueeze(weight, trailing) if trailing else weight)
-    if bias is not None:
-        y = op.Add(y, op.Unsqueeze(bias, trailing) if trailing else bias)
-    return y
+    group = [c // num_groups, *rest]
+    if are_many(op, input.dtype, group):
+        x = op.Reshape(input, op.sizes([n, num_groups, *group]))
+        y = _along(op, x, list(range(2, x.rank)), eps)
+    else:
+        flat = op.Reshape(input, op.sizes([n, num_groups, -1]))
+        one, zero = _filled(op, 1.0, input, num_groups), _filled(op, 0.0, input, num_groups)
+        y = op.InstanceNormalization(flat, one, zero, epsilon=eps)
+    return _by_channel(op, op.Reshape(y, op.sizes(input.shape)), weight, bias)
 
 
 @converter("torch.instance_norm", cases=[
@@ -109,13 +122,16 @@ def group_norm(op, input, num_groups, weight=None, bias=None, eps=1e-5, cudnn_en
 ])  # fmt: skip
 def instance_norm(op, input, weight, bias, running_mean, running_var, use_input_stats, momentum,
                   eps, cudnn_enabled=True):  # fmt: skip
-    channels = input.shape[1]
+    _, channels, *sizes = input.shape
     if not use_input_stats:
         return batch_norm(op, input, weight, bias, running_mean, running_var, False, momentum, eps)
-    weight = _filled(op, 1.0, input, channels) if weight is None else weight
-    bias = _filled(op, 0.0, input, channels) if bias is None else bias
     if running_mean is not None:
         _keep_instance_statistics(op, input, running_mean, running_var, momentum)
+    if are_many(op, input.dtype, sizes):
+        y = _along(op, input, list(range(2, input.rank)), eps)
+        return _by_channel(op, y, weight, bias)
+    weight = _filled(op, 1.0, input, channels) if weight is None else weight
+    bias = _filled(op, 0.0, input, channels) if bias is None else bias
     return op.InstanceNormalization(input, weight, bias, epsilon=eps)
 
 
@@ -125,9 +141,9 @@ def _keep_instance_statistics(op, input, running_mean, running_var, momentum):
     for a in axes:
         count = input.shape[a] * count
     x = op.cast(input, running_mean.dtype)
-    mean = op.ReduceMean(x, axes)
+    mean = reduction(op, "ReduceMean", x, axes)
     centred = op.Sub(x, mean)
-    squares = op.ReduceSum(op.Mul(centred, centred), axes, keepdims=0)
+    squares = reduction(op, "ReduceSum", op.Mul(centred, centred), axes, 0)
     variance = op.Div(squares, op.constant(max(count - 1, 1), x.dtype))
     for old, new in ((running_mean, op.Squeeze(mean, axes)), (running_var, variance)):
         new = op.ReduceMean(new, [0], keepdims=0)
@@ -136,15 +152,16 @@ def _keep_instance_statistics(op, input, running_mean, running_var, momentum):
 
 @converter("torch.rms_norm", cases=[case("float32[n,4]", [4])])
 def rms_norm(op, input, normalized_shape, weight=None, eps=None):
-    axes = list(range(-len(normalized_shape), 0))
+    axes = list(range(input.rank - len(normalized_shape), input.rank))
     half = input.dtype in (torch.float16, torch.bfloat16)
     x = op.cast(input, torch.float32) if half else input
     eps = _smallest(input.dtype) if eps is None else eps
-    if op.opset >= 23 and weight is not None and weight.dtype == input.dtype:
-        return op.RMSNormalization(input, weight, axis=axes[0], epsilon=eps)
+    alike = weight is not None and weight.dtype == input.dtype
+    if op.opset >= 23 and alike and not are_many(op, input.dtype, normalized_shape):
+        return op.RMSNormalization(input, weight, axis=-len(axes), epsilon=eps)
     # From Pow and a Div after it runtimes see what it is; onnxruntime's own, in doubles, has no eps.
     squares = op.Mul(x, x) if x.dtype == torch.float64 else op.Pow(x, 2.0)
-    mean = op.ReduceMean(squares, axes)
+    mean = reduction(op, "ReduceMean", squares, axes)
     y = op.Div(x, op.Sqrt(op.Add(mean, eps)))
     y = y if weight is None else op.Mul(y, op.cast(weight, y.dtype))
     return op.cast(y, input.dtype)
@@ -167,9 +184,10 @@ def _smallest(dtype):
 def native_layer_norm(op, input, normalized_shape, weight, bias, eps):
     axes = list(range(input.rank - len(normalized_shape), input.rank))
     x = op.cast(input, op.result[1].dtype)
-    mean = op.ReduceMean(x, axes)
+    mean = reduction(op, "ReduceMean", x, axes)
     centred = op.Sub(x, mean)
-    scale = op.Reciprocal(op.Sqrt(op.Add(op.ReduceMean(op.Mul(centred, centred), axes), eps)))
+    variance = reduction(op, "ReduceMean", op.Mul(centred, centred), axes)
+    scale = op.Reciprocal(op.Sqrt(op.Add(variance, eps)))
     return layer_norm(op, input, normalized_shape, weight, bias, eps), mean, scale
 
 
@@ -181,9 +199,9 @@ def native_group_norm(op, input, weight, bias, N, C, HxW, group, eps):
     for width in rest:
         size = width * size
     x = op.cast(reshaped(op, input, [n, group, size]), op.result[1].dtype)
-    mean = op.ReduceMean(x, [2], keepdims=0)
+    mean = reduction(op, "ReduceMean", x, [2], 0)
     centred = op.Sub(x, op.Unsqueeze(mean, [2]))
-    variance = op.ReduceMean(op.Mul(centred, centred), [2], keepdims=0)
+    variance = reduction(op, "ReduceMean", op.Mul(centred, centred), [2], 0)
     return (group_norm(op, input, group, weight, bias, eps), mean,
             op.Reciprocal(op.Sqrt(op.Add(variance, eps))))  # fmt: skip
 
@@ -201,7 +219,7 @@ def native_batch_norm(op, input, weight, bias, running_mean, running_var, traini
 def _normalized(op, input, weight, bias, eps):
     axes = [a for a in range(input.rank) if a != 1]
     x = op.cast(input, op.result[1].dtype)
-    mean = op.ReduceMean(x, axes, keepdims=0)
+    mean = reduction(op, "ReduceMean", x, axes, 0)
     variance = _mean_of_squares(op, x, mean, axes)
     y = _by_own_statistics(op, input, weight, bias, eps)
     return y, mean, op.Reciprocal(op.Sqrt(op.Add(variance, eps)))
@@ -210,14 +228,14 @@ def _normalized(op, input, weight, bias, eps):
 def _mean_of_squares(op, x, mean, axes):
     trailing = list(range(1, x.rank - 1))
     centred = op.Sub(x, op.Unsqueeze(mean, trailing) if trailing else mean)
-    return op.ReduceMean(op.Mul(centred, centred), axes, keepdims=0)
+    return reduction(op, "ReduceMean", op.Mul(centred, centred), axes, 0)
 
 
 def _keep_statistics(op, input, running_mean, running_var, momentum):
     """What training writes into the buffers: a little of this batch, and the rest of before."""
     axes = [a for a in range(input.rank) if a != 1]
     x = op.cast(input, running_mean.dtype)
-    mean = op.ReduceMean(x, axes, keepdims=0)
+    mean = reduction(op, "ReduceMean", x, axes, 0)
     variance = _mean_of_squares(op, x, mean, axes)
     count = 1
     for a in axes:

@@ -6,6 +6,7 @@ from hx import case, converter
 from hx.lazy import torch
 
 from ._common import counted, fixed_pads, lowest, pair, reshaped
+from ._sums import reduction
 
 
 def _batched(op, x, spatial, pool):
@@ -59,7 +60,7 @@ def _whole_axes(op, x, spatial, windows, reduce):
         return [1 if i in whole else n for i, n in enumerate(sizes)]
 
     changed = {"kernel_shape": ones(kernel), "strides": ones(windows["strides"])}
-    return reduce(x, [first + i for i in whole], keepdims=1), {**windows, **changed}
+    return reduction(op, reduce, x, [first + i for i in whole]), {**windows, **changed}
 
 
 def _nothing_left(windows):
@@ -94,7 +95,7 @@ def _max_pool(spatial, indices=False):
                 return_indices=False):  # fmt: skip
         windows = _windows(spatial, kernel_size, stride, padding)
         if not (return_indices or indices) and all(n == 1 for n in pair(dilation, spatial)):
-            input, windows = _whole_axes(op, input, spatial, windows, op.ReduceMax)
+            input, windows = _whole_axes(op, input, spatial, windows, "ReduceMax")
             if _nothing_left(windows):
                 return input
 
@@ -122,7 +123,7 @@ def _avg_pool(spatial):
         if divisor_override is not None:
             return _batched(op, input, spatial,
                             lambda x: _summed(op, x, windows, ceil_mode, divisor_override))  # fmt: skip
-        input, windows = _whole_axes(op, input, spatial, windows, op.ReduceMean)
+        input, windows = _whole_axes(op, input, spatial, windows, "ReduceMean")
         if _nothing_left(windows):
             return input
 
@@ -187,7 +188,8 @@ def _adaptive_avg_pool(spatial):
     def convert(op, input, output_size):
         sizes, wanted = _wanted(input, output_size, spatial)
         if all(type(w) is int and w == 1 for w in wanted):
-            return op.ReduceMean(input, list(range(input.rank - spatial, input.rank)))
+            axes = list(range(input.rank - spatial, input.rank))
+            return reduction(op, "ReduceMean", input, axes)
         kernel = _even(sizes, wanted)
         if kernel is None:
             return _uneven_mean(op, input, wanted, spatial)

@@ -9,6 +9,7 @@ from hx.lazy import torch
 
 from ._common import as_result, axes_of, is_value, one_axis, scalars_too
 from ._halves import rounded_once
+from ._sums import reduction
 
 ALONG = [case("float32[n,3]"), case("float32[n,3]", 1), case("float32[n,3]", [0, 1], True)]
 
@@ -17,7 +18,7 @@ def reduced(op, name, x, dim, keepdim):
     """A reduction over some axes, all of them for None; a number reduces as a vector of one."""
     if x.rank == 0:
         return getattr(op, name)(op.Unsqueeze(x, [0]), [0], keepdims=0)
-    return getattr(op, name)(x, axes_of(dim, x.rank), keepdims=int(keepdim))
+    return reduction(op, name, x, axes_of(dim, x.rank), int(keepdim))
 
 
 def extreme(op, name, x, dim, keepdim):

@@ -193,20 +193,30 @@ def slice_scatter(op, input, src, dim=0, start=None, end=None, step=1):
 
 
 @converter("torch.ops.aten._unsafe_masked_index",
-           cases=[case("float32[5]", "bool[n]", ["int64[n]<5"], 0.5)])  # fmt: skip
+           cases=[case("float32[5]", "bool[n]", ["int64[n]<5"], 0.5),
+                  case("float32[2,n,5]", "bool[3]", [None, None, "int64[3]<9"], 0.5)])  # fmt: skip
 def unsafe_masked_index(op, self, mask, indices, fill):
-    """Picks where a mask is true; places outside of the tensor are not looked at elsewhere."""
-    safe = [i if i is None else op.Where(mask, i, 0) for i in indices]
-    index = tuple(slice(None) if i is None else i for i in safe)
+    """Picks where a mask is true; elsewhere, places may lie outside of the tensor."""
+    index = tuple(slice(None) if i is None else i for i in _within(op, self, indices))
     picked = getitem(op, self, index)
     return op.Where(mask, picked, op.cast(fill, self.dtype))
 
 
+def _within(op, x, indices):
+    """Places on the first axes of x: those outside of it are its ends."""
+    ends = [(op.constant(-n), op.constant(n - 1)) for n in x.shape[: len(indices)]]
+    return [
+        i if i is None else op.Clip(op.cast(i, torch.int64), low, high)
+        for i, (low, high) in zip(indices, ends)
+    ]
+
+
 @converter("torch.ops.aten._unsafe_masked_index_put_accumulate",
-           cases=[case("float32[5]", "bool[n]", ["int64[n]<5"], "float32[n]", opsets=ADDS)])  # fmt: skip
+           cases=[case("float32[5]", "bool[n]", ["int64[n]<5"], "float32[n]", opsets=ADDS),
+                  case("float32[2,5]", "bool[3]", [None, "int64[3]<9"], "float32[2,3]", opsets=ADDS)])  # fmt: skip
 def unsafe_masked_index_put_accumulate(op, self, mask, indices, values):
-    safe = [i if i is None else op.Where(mask, i, 0) for i in indices]
-    return index_put(op, self, safe, op.Where(mask, values, 0), True)
+    values = op.Where(mask, values, 0)
+    return index_put(op, self, _within(op, self, indices), values, True)
 
 
 @converter("torch.Tensor.fill_diagonal_", cases=[case("float32[n,4]", 1.5)])

@@ -73,6 +73,19 @@ def test_which_of_two_words_is_1_is_seen_at_run_time(equation, sizes):
         torch.testing.assert_close(program.run(xs), torch.einsum(equation, *xs))
 
 
+@pytest.mark.parametrize("sizes", [(4, 4), (1, 4), (4, 1), (1, 1), (0, 1), (1, 0), (0, 0)])
+def test_words_of_its_own_for_each_axis(sizes):
+    def inputs(p, q):
+        return torch.randn(2, 3, p), torch.randn(q, 5, 2)
+
+    words = {"x": dict(enumerate("abc")), "y": dict(enumerate("def"))}
+    program = hx.export(
+        lambda x, y: torch.einsum("abc,cde->abde", x, y), inputs(4, 4), dynamic=words
+    )
+    xs = inputs(*sizes)
+    torch.testing.assert_close(program.run(*xs), torch.einsum("abc,cde->abde", *xs))
+
+
 @pytest.mark.parametrize(
     "equation", ["ij,jk->ik", "ij,ij->i", "i,k->ik", "ij,k->ijk", "ij->i", "ij->ji"]
 )

@@ -119,3 +119,18 @@ def test_new_tensors_follow_sizes():
     x = torch.randn(5, 6)
     for got, wanted in zip(program.run(x), model(x)):
         assert torch.equal(got, wanted) and got.dtype == wanted.dtype
+
+
+def test_what_keeps_a_logit_finite_may_be_known_at_run_time_only():
+    x, eps = torch.rand(50), torch.tensor(0.1)
+    program = hx.export(lambda x, eps: torch.logit(x, eps), (x, eps))
+    for number in (0.1, 0.3, 0.7, 0.0, -1.0):
+        eps = torch.tensor(number)
+        torch.testing.assert_close(program.run(x, eps), torch.logit(x, eps))
+
+
+@pytest.mark.parametrize("eps", [0.1, 0.5, 0.7, 0.0, -1.0])
+def test_what_keeps_a_logit_finite_may_be_in_disorder(eps):
+    x = torch.tensor([0.1, 0.5, 0.9, 0.0, 1.0, torch.nan])
+    program = hx.export(lambda x: torch.logit(x, eps), x)
+    torch.testing.assert_close(program.run(x), torch.logit(x, eps), equal_nan=True)

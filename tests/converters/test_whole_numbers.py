@@ -39,3 +39,41 @@ def test_a_number_that_does_not_fit_beside_a_tensor_loses_its_upper_bits(name, k
     x = torch.tensor([-128, -1, 0, 5, 44, 127, 255]).to(kind)
     program = hx.export(BESIDE[name], x)
     assert torch.equal(program.run(x), BESIDE[name](x))
+
+
+SHIFTS = {
+    "left": lambda x, n: torch.bitwise_left_shift(x, n),
+    "right": lambda x, n: torch.bitwise_right_shift(x, n),
+    "<<": lambda x, n: x << n,
+    ">>": lambda x, n: x >> n,
+    "<<=": lambda x, n: (x | (x * n * 0)).bitwise_left_shift_(n),
+    ">>=": lambda x, n: (x | (x * n * 0)).bitwise_right_shift_(n),
+}
+SIGNED = [torch.int8, torch.int16, torch.int32, torch.int64]
+
+
+def numbers_of(kind):
+    ends = torch.iinfo(kind)
+    return torch.tensor([ends.min, ends.min + 1, 0, 1, 5, ends.max]).to(kind)
+
+
+@pytest.mark.parametrize("kind", [*SIGNED, torch.uint8])
+@pytest.mark.parametrize("name", SHIFTS)
+def test_bits_are_shifted_by_any_number(name, kind):
+    x, bits = numbers_of(kind), torch.iinfo(kind).bits
+
+    def by_all(x):
+        return [SHIFTS[name](x, n) for n in (0, 1, bits - 2, bits - 1, bits, bits + 1, -1, 256)]
+
+    program = hx.export(by_all, x)
+    for found, expected in zip(program.run(x), by_all(x)):
+        assert torch.equal(found, expected)
+
+
+@pytest.mark.parametrize("kind", [*SIGNED, torch.uint8])
+@pytest.mark.parametrize("name", SHIFTS)
+def test_bits_are_shifted_by_a_tensor(name, kind):
+    x, bits = numbers_of(kind)[:, None], torch.iinfo(kind).bits
+    program = hx.export(SHIFTS[name], (x, torch.ones(3, dtype=kind)), dynamic={"n": {0: "places"}})
+    counts = torch.tensor([0, 1, bits - 2, bits - 1, bits, bits + 1, 100, -1]).to(kind)
+    assert torch.equal(program.run(x, counts), SHIFTS[name](x, counts))

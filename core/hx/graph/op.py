@@ -51,6 +51,8 @@ class Op:
     op.contents(x)                        the tensor of a value that is the same at every run
     op.memory_order(x)                    the axes as they lie in memory; None where it has gaps
     op.recorded(size, why, equals=None)   the size in the recording, noted as a branch on it
+    op.seen(size)                         the same, noted nowhere: to choose between two ways that
+                                          are both right at every size
     op.value(tensor)                      the value of a real tensor: a parameter, or one that the
                                           model computed
     op.body(function, *inputs)            what a function writes, as the body of a Loop, If or Scan;
@@ -218,6 +220,11 @@ class Op:
             asked = dims.asked(int, size) if equals is None else dims.asked(eq, size, equals)
             where = None if origin is None or not origin.file else origin.where
             self._recording.escape("branch", why, where, [asked])
+        return dims.plain(size)
+
+    @staticmethod
+    def seen(size) -> int:
+        """The size in the recording, where nothing but speed or the last digits depends on it."""
         return dims.plain(size)
 
     def value(self, x) -> Value:

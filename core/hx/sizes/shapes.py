@@ -108,16 +108,18 @@ def broadcast(*shapes: Shape) -> Shape:
     for shape in shapes:
         for i, n in enumerate(shape, rank - len(shape)):
             m = out[i]
-            if same(m, n) or (type(n) is int and n == 1):
+            if type(n) is int and n == 1:
                 continue
             if type(m) is int and m == 1:
                 out[i] = n
+            elif m is RUN_TIME or n is RUN_TIME:
+                out[i] = n if type(n) is int else m if type(m) is int else RUN_TIME
+            elif same(m, n):
+                continue
             elif type(m) is dims.Dim and type(n) is dims.Dim:
                 # Either may turn out to be 1 at run time: nobody can say which one it is,
                 # unless one of them is 1 whenever the other is.
                 out[i] = m if _cut(n, m) else n if _cut(m, n) else RUN_TIME
-            elif m is RUN_TIME or n is RUN_TIME:
-                out[i] = n if type(n) is int else m if type(m) is int else RUN_TIME
             elif type(m) is dims.Dim:
                 out[i] = n
     return tuple(out)
