@@ -117,17 +117,23 @@ def _transposed(op, input, weight, bias, stride, padding, output_padding, groups
 @converter(
     "torch.ops.aten.convolution_backward",
     cases=[case("float32[n,4,8,8]", "float32[n,3,8,8]", "float32[4,3,3,3]", None, [1, 1], [1, 1],
-                [1, 1], False, [0, 0], 1, [True, False, False])],
+                [1, 1], False, [0, 0], 1, [True, False, False]),
+           case("float32[n,4,16,h=8]", "float32[n,2,8,h=8]", "float32[2,2,2,1]", None, [2, 1],
+                [0, 0], [1, 1], True, [0, 0], 2, [True, False, False])],
 )  # fmt: skip
 def convolution_backward(
     op, grad_output, input, weight, bias_sizes, stride, padding, dilation, transposed,
     output_padding, groups, output_mask,
 ):  # fmt: skip
-    """Of the input alone; what a stride skipped at the end has to be known."""
+    """Of the input alone; what a stride of a plain one skipped at the end has to be known."""
     spatial = weight.rank - 2
     strides, pads, dilations = (pair(v, spatial) for v in (stride, padding, dilation))
-    if transposed or list(output_mask) != [True, False, False]:
+    if list(output_mask) != [True, False, False]:
         return NotImplemented
+    if transposed:
+        if any(more >= s for more, s in zip(pair(output_padding, spatial), strides)):
+            return NotImplemented  # the convolution would give more than there was
+        return _conv(op, grad_output, weight, None, strides, pads, dilations, groups), None, None
     more = []
     for n, out, s, p, d, k in zip(
         input.shape[2:], grad_output.shape[2:], strides, pads, dilations, weight.shape[2:]
