@@ -97,6 +97,12 @@ def prelu(op, input, weight):
     return op.PRelu(input, weight if input.rank else op.Reshape(weight, []))
 
 
+@converter("torch.ops.aten._prelu_kernel", cases=[case("float32[n,3,4]", "float32[1,3,1]")])
+def prelu_kernel(op, self, weight):
+    """With weights in the rank of what they weigh."""
+    return op.PRelu(self, weight)
+
+
 @converter("torch.ops.aten._softmax",
            cases=[case("float32[n,3]", 1, False), case("float32[n,3]", 0, False)])  # fmt: skip
 @converter("torch.softmax",

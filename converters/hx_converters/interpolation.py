@@ -189,7 +189,7 @@ def _by_neighbours(op, x, wanted, factors, *, mode, coordinate_transformation_mo
         first, parts = op.Floor(places), []
         for k in (0, 1) if mode == "linear" else (-1, 0, 1, 2):
             distance = op.Abs(op.Sub(places, op.Add(first, k)))
-            share = op.Sub(1, distance) if mode == "linear" else _cubic(op, distance, cubic_coeff_a)
+            share = op.Sub(1, distance) if mode == "linear" else cubic(op, distance, cubic_coeff_a)
             share = op.Unsqueeze(share, trailing) if trailing else share
             parts.append(op.Mul(at(op.Add(first, k)), share))
         x = op.Sum(*parts)
@@ -210,7 +210,7 @@ def _factors(scales, named):
     return [s for s in scales if s is not None]
 
 
-def _smooth(mode, **how):
+def smooth(mode, **how):
     def convert(op, input, output_size, align_corners, *scales, **named):
         if input.dtype == torch.uint8 and input.rank == 4:
             return _in_bytes(op, input, output_size, align_corners, _factors(scales, named),
@@ -222,7 +222,7 @@ def _smooth(mode, **how):
     return convert
 
 
-def _nearest(places, rounding):
+def nearest(places, rounding):
     def convert(op, input, output_size, *scales, **named):
         return _resize(op, input, output_size, _factors(scales, named), mode="nearest",
                        coordinate_transformation_mode=places, nearest_mode=rounding)  # fmt: skip
@@ -230,11 +230,11 @@ def _nearest(places, rounding):
     return convert
 
 
-def _triangle(op, distance):
+def triangle(op, distance):
     return op.Relu(op.Sub(1, distance))
 
 
-def _cubic(op, d, a=-0.5):
+def cubic(op, d, a=-0.5):
     square, cube = op.Mul(d, d), op.Mul(op.Mul(d, d), d)
     near = op.Add(op.Sub(op.Mul(cube, a + 2), op.Mul(square, a + 3)), 1)
     far = op.Sub(op.Add(op.Sub(op.Mul(cube, a), op.Mul(square, 5 * a)), op.Mul(d, 8 * a)), 4 * a)
@@ -260,7 +260,7 @@ def _between(op, mode, n, m, step, kind, align_corners):
     for k in (0, 1) if mode == "linear" else (-1, 0, 1, 2):
         at = op.Add(first, k)
         distance = op.Abs(op.Sub(places, at))
-        share = _triangle(op, distance) if mode == "linear" else _cubic(op, distance, -0.75)
+        share = triangle(op, distance) if mode == "linear" else cubic(op, distance, -0.75)
         inside = op.Min(op.Max(at, op.constant(0, kind)), op.constant(n - 1, kind))
         here = op.Equal(op.Unsqueeze(inside, [1]), counted(op, n, kind))
         shares.append(op.Where(here, op.Unsqueeze(share, [1]), op.constant(0, kind)))
@@ -308,7 +308,7 @@ def _in_bytes(op, x, output_size, align_corners, factors, weights_of):
     return op.cast(x, torch.uint8)
 
 
-def _smoothed(weigh):
+def smoothed(weigh):
     """With antialiasing: each axis times a matrix of weights, as wide as the image shrinks.
 
     ONNX's Resize has an antialias of its own, which onnxruntime rounds otherwise than PyTorch.
@@ -340,24 +340,22 @@ _NARROW = case("float32[n,2,4,h=10]", [6, 7], False)
 
 CONVERTERS = [
     converter("torch.ops.aten.upsample_linear1d", cases=[case("float32[n,2,h=10]", [7], True)])(
-        _smooth("linear")
+        smooth("linear")
     ),
     converter("torch.ops.aten.upsample_trilinear3d",
-              cases=[case("float32[n,2,2,3,4]", [4, 5, 6], False)])(_smooth("linear")),
-    converter("torch.ops.aten.upsample_bilinear2d", cases=[_NARROW, _BYTES])(_smooth("linear")),
+              cases=[case("float32[n,2,2,3,4]", [4, 5, 6], False)])(smooth("linear")),
+    converter("torch.ops.aten.upsample_bilinear2d", cases=[_NARROW, _BYTES])(smooth("linear")),
     converter("torch.ops.aten.upsample_bicubic2d", cases=[_NARROW, _BYTES])(
-        _smooth("cubic", cubic_coeff_a=-0.75)
+        smooth("cubic", cubic_coeff_a=-0.75)
     ),
-    converter("torch.ops.aten._upsample_bilinear2d_aa", cases=[_IMAGE, _BYTES])(_smoothed(_triangle)),
-    converter("torch.ops.aten._upsample_bicubic2d_aa", cases=[_IMAGE, _BYTES])(_smoothed(_cubic)),
+    converter("torch.ops.aten._upsample_bilinear2d_aa", cases=[_IMAGE, _BYTES])(smoothed(triangle)),
+    converter("torch.ops.aten._upsample_bicubic2d_aa", cases=[_IMAGE, _BYTES])(smoothed(cubic)),
 ]  # fmt: skip
 for _name, _rule in (("upsample_nearest", ("asymmetric", "floor")),
                      ("_upsample_nearest_exact", ("half_pixel", "round_prefer_ceil"))):  # fmt: skip
     for _n, _sizes in enumerate(("h", "4,h", "3,4,h"), start=1):
         _wide = case(f"float32[n,2,{_sizes}]", [6] * _n)
-        CONVERTERS.append(
-            converter(f"torch.ops.aten.{_name}{_n}d", cases=[_wide])(_nearest(*_rule))
-        )
+        CONVERTERS.append(converter(f"torch.ops.aten.{_name}{_n}d", cases=[_wide])(nearest(*_rule)))
 
 _MODES = ("linear", "nearest", "cubic")
 _MODES_16 = ("bilinear", "nearest", "bicubic")  # as they were called before opset 20

@@ -116,7 +116,7 @@ def _max_pool(spatial, indices=False):
     return convert
 
 
-def _avg_pool(spatial):
+def avg_pool(spatial):
     def convert(op, input, kernel_size, stride=None, padding=0, ceil_mode=False,
                 count_include_pad=True, divisor_override=None):  # fmt: skip
         windows = _windows(spatial, kernel_size, stride, padding)
@@ -184,7 +184,7 @@ def _even(sizes, wanted):
     return [s // w for s, w in zip(sizes, wanted)]
 
 
-def _adaptive_avg_pool(spatial):
+def adaptive_avg_pool(spatial):
     def convert(op, input, output_size):
         sizes, wanted = _wanted(input, output_size, spatial)
         if all(type(w) is int and w == 1 for w in wanted):
@@ -302,13 +302,13 @@ for _n in (1, 2, 3):
                   f"torch.nn.functional.max_pool{_n}d_with_indices",
                   cases=[case(_x, 3, 2, 1)])(_max_pool(_n, indices=True)),
         converter(f"torch.nn.functional.avg_pool{_n}d",
-                  cases=[case(_x, 2), case(_x, 3, 2, 1)])(_avg_pool(_n)),
+                  cases=[case(_x, 2), case(_x, 3, 2, 1)])(avg_pool(_n)),
         converter(f"torch.nn.functional.adaptive_avg_pool{_n}d",
                   *([f"torch.adaptive_avg_pool{_n}d"] if _n == 1 else []),
-                  cases=[case(_x, 1), case(_x, 3)])(_adaptive_avg_pool(_n)),
+                  cases=[case(_x, 1), case(_x, 3)])(adaptive_avg_pool(_n)),
         *([converter(f"torch.ops.aten.adaptive_avg_pool{_n}d",
                      f"torch.ops.aten._adaptive_avg_pool{_n}d",
-                     cases=[case(_x, [3] * _n)])(_adaptive_avg_pool(_n))] if _n > 1 else []),
+                     cases=[case(_x, [3] * _n)])(adaptive_avg_pool(_n))] if _n > 1 else []),
         converter(f"torch.nn.functional.adaptive_max_pool{_n}d",
                   cases=[case(_x, 2), case(_x, 3)])(_adaptive_max_pool(_n)),
         converter(f"torch.adaptive_max_pool{_n}d" if _n == 1 else

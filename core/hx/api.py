@@ -26,6 +26,7 @@ from .proof import randomness
 from .quiet import fewer_collections
 from .recording import heard
 from .recording.capture import Capture, capture
+from .recording.choices import Choices
 from .recording.prepared import Prepared, prepare, require_names
 from .registration import OPSETS
 from .report import Escape, Report, scaffold
@@ -126,7 +127,7 @@ def _export(
 
     failed: list[Exception] = []
     stages: list[save.Staged] = []
-    for asked in _ways(prepared, failed):
+    for asked in _ways(prepared, failed, registry, opset):
         try:
             if path is None and not verify and not check_every_node:
                 program = _recorded(asked, *rest)
@@ -148,10 +149,29 @@ def _export(
         program.report.notes += _told(asked, prepared) if failed else []
         program.report.timings["total"] = time.perf_counter() - started
         return program
-    raise failed[0]
+    raise _foremost(failed)
 
 
-def _ways(prepared: Prepared, failed: list[Exception]) -> Iterator[Prepared]:
+def _foremost(failed: list[Exception]) -> Exception:
+    """What to tell of the ways that failed: the first, and what the last one would need for it."""
+    first, last = failed[0], failed[-1]
+    if not isinstance(first, Differentiates) or not isinstance(last, MissingConverters):
+        return first
+    names = [each.target for each in last.missing]
+    have = "has" if len(names) == 1 else "have"
+    told = Differentiates(
+        first.what,
+        where=first.where,
+        why=f"its derivative needs {', '.join(names)}, which {have} no converter",
+        hint=f"write {'one' if len(names) == 1 else 'them'}: {scaffold(last.missing)}",
+    )
+    told.report = last.report
+    return told
+
+
+def _ways(
+    prepared: Prepared, failed: list[Exception], registry: Registry, opset: int
+) -> Iterator[Prepared]:
     """How to record, one after the other, as long as what came before has `failed`."""
     for yes in heard.ways(prepared.asked):
         prepared.yes = yes
@@ -159,7 +179,7 @@ def _ways(prepared: Prepared, failed: list[Exception]) -> Iterator[Prepared]:
     if isinstance(failed[0], Differentiates):
         from .recording.derivatives import traced
 
-        other = traced(prepared)
+        other = traced(prepared, Choices(registry, opset))
         if other is not None:
             other.yes = heard.FIRST
             yield other
@@ -253,7 +273,7 @@ def scan(
         except Differentiates:
             from .recording.derivatives import traced
 
-            other = traced(prepared)
+            other = traced(prepared, Choices(registry, opset))
             if other is None:
                 raise
             captured = capture(other, registry, opset, None)

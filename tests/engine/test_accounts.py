@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import decimal
 import functools
+import gc
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -204,6 +206,75 @@ def test_a_view_from_nowhere_is_refused_and_another_name_is_not():
         return same + other, nn.Parameter(TABLE) + nn.Buffer(y)
 
     assert asked(Call(renamed), torch.randn(2, 3)).proof.ok
+
+
+# Who holds it is asked of the garbage collector seldom: it looks at everything there is.
+
+
+class Adds(nn.Module):
+    def __init__(self, table):
+        super().__init__()
+        self.forward = lambda x: x + table
+
+
+def many_in_a_list(n):
+    tables = [torch.arange(3.0) + i for i in range(n)]
+    return lambda x: sum(tables, x)
+
+
+def many_objects(n):
+    configs = [Config() for _ in range(n)]
+    return Call(lambda m, x: sum([c.own for c in m.configs], x), configs=configs)
+
+
+def many_closures(n):
+    return nn.Sequential(*(Adds(torch.arange(3.0) + i) for i in range(n)))
+
+
+def out_of_reach(n):
+    """Their holder hangs on a class of somebody else's."""
+    tables = [torch.arange(3.0) + i for i in range(n)]
+    decimal.Decimal = type("Decimal", (decimal.Decimal,), {"tables": {"all": tables}})
+    return lambda x: sum(decimal.Decimal.tables["all"], x)
+
+
+@pytest.mark.parametrize(
+    ("model", "times"),
+    [(many_in_a_list, 0), (many_objects, 0), (many_closures, 0), (out_of_reach, 4)],
+)
+def test_the_garbage_collector_is_asked_once_for_many(model, times, monkeypatch):
+    monkeypatch.setattr(decimal, "Decimal", decimal.Decimal)
+    model, calls, referrers = model(30), [], gc.get_referrers
+    monkeypatch.setattr(gc, "get_referrers", lambda *x: [calls.append(len(x)), referrers(*x)][1])
+    program = hx.export(model, torch.randn(1, 3), verify=False)
+    assert len(program.model.graph) == 30 and len(calls) <= times
+
+
+@pytest.mark.parametrize("keep", [in_list, in_dict, in_object, in_cell])
+def test_what_was_there_says_nothing_of_what_came_later(keep):
+    """Also where others beside it, or what was in its place, were there."""
+    before = [torch.arange(3.0)]
+
+    def forward(m, x):
+        x = x + before[0] + m.config.listed[0] + CONFIG.listed[0]
+        for holder in (before, m.config.listed):
+            gone = holder.pop()
+            del gone
+            holder += []
+        return x + keep(out_of_sight(torch.mul, x, 2))[:1]
+
+    with pytest.raises(hx.Unaccounted, match="could not see"):
+        asked(Call(forward, config=Config()), torch.randn(1, 3))
+
+
+def test_a_list_of_the_models_that_gets_a_tensor_from_nowhere():
+    def forward(m, x):
+        x = x + m.objects[0].own
+        m.objects.append(out_of_sight(torch.mul, x, 2))
+        return x + m.objects[-1]
+
+    with pytest.raises(hx.Unaccounted, match="could not see"):
+        asked(Call(forward, objects=[Config()]), torch.randn(1, 3))
 
 
 def filled_by_pointer(like):

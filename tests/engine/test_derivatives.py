@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 import hx
@@ -101,6 +102,62 @@ def test_functions_that_are_derivatives(model, real):
     for n in (1, 2, 7):
         x = torch.randn(n, 4)
         torch.testing.assert_close(program.run(x), real(x))
+
+
+class Slope(nn.Module):
+    """Of the squares of what a layer gives."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x):
+        with torch.enable_grad():
+            x = x.detach().requires_grad_()
+            return torch.autograd.grad(self.layer(x).pow(2).sum(), x)[0]
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        nn.Conv2d(3, 4, 3, stride=2, padding=1),
+        nn.ConvTranspose2d(3, 4, 3),
+        nn.ConvTranspose2d(3, 4, 3, stride=2, padding=1, output_padding=1),
+        nn.MaxPool2d(2),
+        nn.AvgPool2d(2),
+        nn.AvgPool2d(3, 2, 1, ceil_mode=True, count_include_pad=False),
+        nn.AdaptiveAvgPool2d(3),
+        nn.AdaptiveMaxPool2d(2),
+        nn.Upsample(scale_factor=2),
+        nn.Upsample(scale_factor=1.5, mode="nearest-exact"),
+        nn.Upsample(scale_factor=2, mode="bilinear", align_corners=True),
+        nn.Upsample(scale_factor=2, mode="bicubic"),
+        nn.ReflectionPad2d(1),
+        nn.ReplicationPad2d((1, 2, 0, 1)),
+        nn.LocalResponseNorm(2),
+        nn.PReLU(3),
+        lambda x: F.interpolate(x, size=(5, 6), mode="bilinear", antialias=True),
+        lambda x: F.scaled_dot_product_attention(x, x, x, is_causal=True),
+        lambda x: F.grid_sample(x, torch.full((x.shape[0], 3, 3, 2), 0.3), align_corners=False),
+    ],
+    ids=lambda layer: layer._get_name() if isinstance(layer, nn.Module) else "function",
+)
+@pytest.mark.parametrize("dynamic", [None, {0: "n", 2: "h"}], ids=["fixed", "dynamic"])
+def test_layers_are_differentiated(layer, dynamic):
+    model = Slope(layer).eval()
+    program = hx.export(model, torch.randn(2, 3, 8, 8), dynamic=dynamic and [dynamic])
+    assert not program.report.escapes
+    for n, h in ((1, 6), (5, 11), (3, 16)) if dynamic else ((2, 8),):
+        x = torch.randn(n, 3, h, 8)
+        torch.testing.assert_close(program.run(x), model(x), rtol=1e-4, atol=1e-4)
+
+
+def test_a_derivative_without_a_converter_is_named():
+    model = Slope(lambda x: torch.cdist(x, x + 1))
+    with pytest.raises(hx.Unsupported, match="differentiates") as caught:
+        hx.export(model, torch.randn(5, 3))
+    assert "needs aten::_cdist_backward, which has no converter" in caught.value.why
+    assert "--target aten::_cdist_backward" in caught.value.hint
 
 
 def test_what_pytorch_does_not_trace_stays_refused():

@@ -7,6 +7,7 @@ proof still asks the model itself.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import logging
@@ -14,19 +15,22 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.overrides import TorchFunctionMode
 
 from ..surely import inside
 from ..world.modelstate import preserved
+from .choices import Choices
 from .prepared import Prepared, flat_inputs
 
 
-def traced(prepared: Prepared) -> Prepared | None:
+def traced(prepared: Prepared, choices: Choices) -> Prepared | None:
     """The same call of what PyTorch makes of the model; None where it makes nothing of it."""
     if prepared.slim is not None or prepared.recorded is not None:
         return None
     for examples in (_open, _closed):
         try:
-            graph = inside(preserved(prepared.root), functools.partial(_traced, prepared, examples))
+            trace = functools.partial(_traced, prepared, choices, examples)
+            graph = inside(preserved(prepared.root), trace)
             break
         except Exception:
             # The tracer's or the model's own, of code that PyTorch does not trace so: the model
@@ -42,24 +46,68 @@ def traced(prepared: Prepared) -> Prepared | None:
     return dataclasses.replace(prepared, recorded=recorded)
 
 
-def _traced(prepared: Prepared, examples: Callable, _: Any) -> Callable:
+def _traced(prepared: Prepared, choices: Choices, examples: Callable, _: Any) -> Callable:
     from torch._decomp import decomposition_table
+    from torch._dispatch.python import enable_python_dispatcher
     from torch.fx.experimental.proxy_tensor import make_fx
+    from torch.nn.attention import SDPBackend, sdpa_kernel
 
     def call(*tensors: torch.Tensor) -> Any:
         args, kwargs = prepared.with_tensors(dict(zip(prepared.names, tensors)))
-        return prepared.model(*args, **kwargs)
+        # Of the kernels for attention, this one is made of operators that have derivatives.
+        with sdpa_kernel(SDPBackend.MATH), _Plainer():
+            return prepared.model(*args, **kwargs)
 
     # What is differentiated has operators of its own, which others make up.
-    backward: Any = {op: f for op, f in decomposition_table.items() if "backward" in op.name()}
+    backward: Any = {
+        op: f
+        for op, f in decomposition_table.items()
+        if "backward" in op.name() and not choices.of(op.name())
+    }
     log = logging.getLogger("torch._subclasses.fake_tensor")
     level = log.level
     log.setLevel(logging.CRITICAL)  # it tells at length of what is asked in another way next
     try:
         trace = make_fx(call, backward, tracing_mode="fake", _allow_non_fake_inputs=True)
-        return trace(*examples(prepared))
+        given = examples(prepared)
+        # Python says more operators in sizes that stay open, and C++ has fewer of them.
+        is_open = any(isinstance(n, torch.SymInt) for tensor in given for n in tensor.shape)
+        with enable_python_dispatcher() if is_open else contextlib.nullcontext():
+            return trace(*given)
     finally:
         log.setLevel(level)
+
+
+class _Plainer(TorchFunctionMode):
+    """Says a function, whose derivative is one operator that nobody converts, by several."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.nn.functional.grid_sample:
+            sampled = _sampled(*args, **(kwargs or {}))
+            if sampled is not None:
+                return sampled
+        return func(*args, **(kwargs or {}))
+
+
+def _sampled(
+    input: torch.Tensor,
+    grid: torch.Tensor,
+    mode: str = "bilinear",
+    padding_mode: str = "zeros",
+    align_corners: bool | None = None,
+) -> Any:
+    """Images at other places; of volumes PyTorch does not tell what it does."""
+    from torch._decomp import decomposition_table
+
+    how = (
+        (mode, ("bilinear", "nearest", "bicubic")),
+        (padding_mode, ("zeros", "border", "reflection")),
+    )
+    if input.dim() != 4 or any(word not in words for word, words in how):
+        return None
+    numbers = [words.index(word) for word, words in how]
+    plain = decomposition_table[torch.ops.aten.grid_sampler_2d.default]
+    return plain(input, grid, *numbers, bool(align_corners))
 
 
 def _closed(prepared: Prepared) -> list[torch.Tensor]:

@@ -32,6 +32,7 @@ from ..report import DETOURS, Escape, Missing
 from ..sizes import dims
 from ..sizes.asked import Asked
 from ..tensors import accounts, dtypes, pairs, sparse
+from ..tensors.holders import Holders
 from ..tensors.liveness import COUNTED_LATER, Entry, Live, count, storage_key
 from ..tensors.values import Constant, Origin, Value
 from ..tensors.views import read_family
@@ -83,6 +84,7 @@ class Recording:
         self.model: Any = None
         self.modules: list[tuple[str, torch.nn.Module]] = []
         self.states: set[int] = set()  # ids of the attribute dicts of its modules
+        self.holders = Holders()  # who holds the tensors that were there before
         # Those over memory that may be written to, by the tensor's storage.
         self.constants: dict[int, list[weakref.ref[Constant]]] = {}
         self.given: dict[str, torch.Tensor] = {}  # the inputs, as the model gets them
@@ -115,6 +117,7 @@ class Recording:
         self.doors = ()
         self.live.let_go()
         self.builder.let_go()
+        self.holders = Holders()  # the model and its attributes are in it
         del self.folds
 
     # Values.

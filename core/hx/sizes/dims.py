@@ -329,6 +329,10 @@ class Dim(Scalar, int):
         leaving("float", f"float({self.poly})", *goes_on(self))
         return int.__float__(self)
 
+    def __sym_float__(self):
+        """What torch.sym_float asks: unlike float(), it may give what remembers."""
+        return self * 1.0
+
 
 class DimFloat(Scalar, float):
     """A float that was computed from sizes, and remembers how."""
@@ -451,6 +455,9 @@ class DimFloat(Scalar, float):
     def __float__(self):
         leaving("float", f"float({self.expr})", *goes_on(self))
         return float.__float__(self)
+
+    def __sym_float__(self):
+        return self
 
     def __bool__(self):
         leaving("branch", f"bool({self.expr})", asked(SIGNS["!="], self, 0))

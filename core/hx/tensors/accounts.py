@@ -8,9 +8,6 @@ the inputs, by compiled code or in another thread, and stops the export.
 from __future__ import annotations
 
 import dataclasses
-import gc
-import sys
-import types
 import weakref
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -27,9 +24,6 @@ from .values import Constant, Value
 
 if TYPE_CHECKING:
     from ..recording.recording import Recording
-
-_PLAIN = (list, tuple, set, frozenset, dict)
-_PASSES, _WIDTH = 16, 64  # of the search for who holds a tensor
 
 
 def account(recording: Recording, tensor: torch.Tensor) -> Entry:
@@ -57,7 +51,7 @@ def account(recording: Recording, tensor: torch.Tensor) -> Entry:
     value = of_arrays(recording, tensor) if name is None else None
     if value is not None:
         return recording.live.bind(tensor, value, storage=storage)
-    if name is None and not was_there(recording, tensor):
+    if name is None and not recording.holders.had(recording, tensor):
         if (not _from_outside(tensor) or not _made_of_numpys(recording)) and _missing(
             recording, tensor
         ):
@@ -306,57 +300,3 @@ def uncounted(key: Any, func: Any, args: tuple, kwargs: Mapping[str, Any]) -> li
         first = tensors_in([args[:1], kwargs.get("out")])
         found += [tensor for _, tensor in first if tensor.is_inference()]
     return found
-
-
-# Whether it was there before.
-
-
-def was_there(recording: Recording, tensor: torch.Tensor) -> bool:
-    """Whether something holds the tensor that is there outside of this call.
-
-    A local variable, or a container that only local variables hold, says nothing. A global, a
-    class, or an object that the model holds, does. What modules hold directly has its name.
-    """
-    frame = recording.frames.user(3)
-    if frame is not None and any(v is tensor for v in list(frame.f_globals.values())):
-        return True
-    everywhere = {
-        id(vars(m)) for m in list(sys.modules.values()) if isinstance(m, types.ModuleType)
-    }
-    front: list[Any] = [tensor]
-    direct = {id(tensor)}  # what hangs on the tensor by plain containers alone
-    seen: set[int] = set(direct)
-    for _ in range(_PASSES):
-        seen.add(id(front))
-        following: list[Any] = []
-        for holder in gc.get_referrers(*front):
-            if id(holder) in seen or _passing(holder):
-                continue
-            seen.add(id(holder))
-            if id(holder) in everywhere or isinstance(holder, type) or holder is recording.model:
-                return True
-            held = [x for x in front if isinstance(holder, _PLAIN) and _in(holder, x)]
-            if id(holder) in recording.states:
-                # The attributes of a module: new ones, or an object with something in it?
-                if any(id(x) not in direct for x in held):
-                    return True
-                continue
-            if any(id(x) in direct for x in held):
-                direct.add(id(holder))
-            following.append(holder)
-        if not following:
-            return False
-        front = following[:_WIDTH]
-    return False
-
-
-def _in(holder: Any, x: Any) -> bool:
-    values = holder.values() if isinstance(holder, dict) else holder
-    return any(v is x for v in values)
-
-
-def _passing(holder: Any) -> bool:
-    """What lives no longer than the call, and what hx itself keeps."""
-    if isinstance(holder, (types.FrameType, types.GeneratorType, types.CoroutineType, Entry)):
-        return True
-    return type(holder).__module__.startswith("hx.")
