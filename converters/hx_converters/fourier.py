@@ -62,7 +62,8 @@ def _product(op, x, matrix, axis):
 
 def _sum(op, x, y, sign):
     if x is None or y is None:
-        return x if y is None else y if sign > 0 else op.Neg(y)
+        # Not Neg: what adds up to nothing is 0.0, whose sign an angle goes by, and not -0.0.
+        return x if y is None else y if sign > 0 else op.Sub(0, y)
     return op.Add(x, y) if sign > 0 else op.Sub(x, y)
 
 

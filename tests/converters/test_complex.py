@@ -478,3 +478,9 @@ def test_running_products(axis):
     dynamic = {"args_0": {0: "n", 1: "m"}}
     proved(Call(lambda x: x.cumprod(axis)), (numbers(3, 5),), (numbers(1, 1),), (numbers(7, 12),),
            dynamic=dynamic)  # fmt: skip
+
+
+@pytest.mark.parametrize("transform", [torch.fft.fft, torch.fft.rfft])
+def test_what_adds_up_to_nothing_has_the_sign_that_an_angle_goes_by(transform):
+    for size in (1, 4, 5, 20):
+        proved(Call(lambda x: transform(x).angle()), (-1 - torch.rand(3, size),))
