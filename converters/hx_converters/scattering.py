@@ -192,21 +192,29 @@ def slice_scatter(op, input, src, dim=0, start=None, end=None, step=1):
     return op.ScatterElements(input, at, op.cast(src, input.dtype), axis=axis)
 
 
+def _clamped(op, self, indices):
+    """What is past an end, where a mask covers it, is the element at that end."""
+    ends = [(op.constant(-n), op.constant(n - 1)) for n in self.shape]
+    return [
+        i if i is None else op.Min(op.Max(i, low), high) for i, (low, high) in zip(indices, ends)
+    ]
+
+
 @converter("torch.ops.aten._unsafe_masked_index",
-           cases=[case("float32[5]", "bool[n]", ["int64[n]<5"], 0.5)])  # fmt: skip
+           cases=[case("float32[5]", "bool[n]", ["int64[n]<5"], 0.5),
+                  case("float32[5,2]", "bool[n,1]", ["int64[n]<5"], 0.5)])  # fmt: skip
 def unsafe_masked_index(op, self, mask, indices, fill):
-    """Picks where a mask is true; places outside of the tensor are not looked at elsewhere."""
-    safe = [i if i is None else op.Where(mask, i, 0) for i in indices]
-    index = tuple(slice(None) if i is None else i for i in safe)
-    picked = getitem(op, self, index)
+    """Picks where a mask of what is picked is true."""
+    safe = _clamped(op, self, indices)
+    picked = getitem(op, self, tuple(slice(None) if i is None else i for i in safe))
     return op.Where(mask, picked, op.cast(fill, self.dtype))
 
 
 @converter("torch.ops.aten._unsafe_masked_index_put_accumulate",
-           cases=[case("float32[5]", "bool[n]", ["int64[n]<5"], "float32[n]", opsets=ADDS)])  # fmt: skip
+           cases=[case("float32[5]", "bool[n]", ["int64[n]<5"], "float32[n]", opsets=ADDS),
+                  case("float32[5,2]", "bool[n,1]", ["int64[n]<5"], "float32[n,2]", opsets=ADDS)])  # fmt: skip
 def unsafe_masked_index_put_accumulate(op, self, mask, indices, values):
-    safe = [i if i is None else op.Where(mask, i, 0) for i in indices]
-    return index_put(op, self, safe, op.Where(mask, values, 0), True)
+    return index_put(op, self, _clamped(op, self, indices), op.Where(mask, values, 0), True)
 
 
 @converter("torch.Tensor.fill_diagonal_", cases=[case("float32[n,4]", 1.5)])
