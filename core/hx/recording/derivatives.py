@@ -41,7 +41,7 @@ def traced(prepared: Prepared, choices: Choices) -> Prepared | None:
 
     def recorded(*args: Any, **kwargs: Any) -> Any:
         leaves = flat_inputs(prepared.model, args, kwargs).values()
-        return graph(*(leaf for leaf in leaves if isinstance(leaf, torch.Tensor)))
+        return graph.forward(*(leaf for leaf in leaves if isinstance(leaf, torch.Tensor)))
 
     return dataclasses.replace(prepared, recorded=recorded)
 
