@@ -46,7 +46,7 @@ def traced(prepared: Prepared, choices: Choices) -> Prepared | None:
     return dataclasses.replace(prepared, recorded=recorded)
 
 
-def _traced(prepared: Prepared, choices: Choices, examples: Callable, _: Any) -> Callable:
+def _traced(prepared: Prepared, choices: Choices, examples: Callable, _: Any) -> Any:
     from torch._decomp import decomposition_table
     from torch._dispatch.python import enable_python_dispatcher
     from torch.fx.experimental.proxy_tensor import make_fx
