@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from hx import case, converter
 
 from ._common import as_result, one_axis, promoted
@@ -25,6 +27,39 @@ TWO = [case("float32[n,3]", "float32[n,3]")]
 def cdist(op, x1, x2, p=2.0, compute_mode=None):
     gap = op.Sub(op.Unsqueeze(x1, [x1.rank - 1]), op.Unsqueeze(x2, [x2.rank - 2]))
     return vector_norm(op, gap, p, [gap.rank - 1])
+
+
+def _share(op, gap, p, distance):
+    """How much a distance grows with each number of a gap."""
+    if p == 0:
+        return op.Mul(gap, 0)
+    if p == 1:
+        return op.Sign(gap)
+    if p == math.inf:
+        far = op.Equal(op.Abs(gap), distance)
+        return op.Where(far, op.Sign(gap), op.constant(0, gap.dtype))
+    size = op.Abs(gap)
+    # Of what is no distance at all, and below a power of 1 of what is no gap, it is said to be 0.
+    part = gap if p == 2 else op.Mul(op.Sign(gap), op.Pow(size, op.constant(p - 1, gap.dtype)))
+    whole = distance if p == 2 else op.Pow(distance, op.constant(p - 1, gap.dtype))
+    none = op.Equal(size if p < 1 else distance, op.constant(0, gap.dtype))
+    return op.Where(none, op.constant(0, gap.dtype), op.Div(part, whole))
+
+
+@converter(
+    "torch.ops.aten._cdist_backward",
+    cases=[
+        case("float32[n,3,5]", "float32[n,3,4]", "float32[n,5,4]", p, "float32[n,3,5]")
+        for p in (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, math.inf)
+    ],
+)
+@rounded_once
+def cdist_back(op, grad, x1, x2, p, cdist):
+    """Of the first vectors; PyTorch asks again, turned round, for the others."""
+    gap = op.Sub(op.Unsqueeze(x1, [x1.rank - 1]), op.Unsqueeze(x2, [x2.rank - 2]))
+    grad, distance = (op.Unsqueeze(v, [v.rank]) for v in (grad, cdist))
+    share = op.Mul(_share(op, gap, p, distance), grad)
+    return op.ReduceSum(share, [share.rank - 2], keepdims=0)
 
 
 @converter(

@@ -251,6 +251,32 @@ CONVERTERS = [
 ]  # fmt: skip
 
 
+def _unnamed(op, transform, input, sizes, axes, normalization, inverse):
+    """What all of them come down to: not scaled, by the root of the number of elements, or by it."""
+    ends = ("forward", "backward") if inverse else ("backward", "forward")
+    norm = (ends[0], "ortho", ends[1])[normalization]
+    return _along(op, transform, input, sizes, axes, norm, inverse)
+
+
+@converter("torch.ops.aten._fft_r2c",
+           cases=[case("float32[n,5]", [1], 0, True), case("float32[n,3,h]", [1, 2], 1, False)])  # fmt: skip
+def fft_of_real(op, self, dim, normalization, onesided):
+    return _unnamed(op, _half if onesided else _whole, self, None, dim, normalization, False)
+
+
+@converter("torch.ops.aten._fft_c2c", complex=True,
+           cases=[case("complex64[n,5]", [1], 0, False), case("complex64[n,3,h]", [1, 2], 2, True)])  # fmt: skip
+def fft_of_complex(op, self, dim, normalization, forward):
+    return _unnamed(op, _whole, self, None, dim, normalization, not forward)
+
+
+@converter("torch.ops.aten._fft_c2r", complex=True,
+           cases=[case("complex64[n,4]", [1], 2, 6), case("complex64[n,3,4]", [1, 2], 0, 7)])  # fmt: skip
+def fft_to_real(op, self, dim, normalization, last_dim_size):
+    sizes = [*(self.shape[a] for a in dim[:-1]), last_dim_size]
+    return _unnamed(op, _signal, self, sizes, dim, normalization, True)
+
+
 def _shifted(forth):
     def convert(op, input, dim=None):
         axes = range(input.rank) if dim is None else [dim] if isinstance(dim, int) else dim

@@ -194,6 +194,7 @@ def slice_scatter(op, input, src, dim=0, start=None, end=None, step=1):
 
 @converter("torch.ops.aten._unsafe_masked_index",
            cases=[case("float32[5]", "bool[n]", ["int64[n]<5"], 0.5),
+                  case("float32[5,2]", "bool[n,1]", ["int64[n]<5"], 0.5),
                   case("float32[2,n,5]", "bool[3]", [None, None, "int64[3]<9"], 0.5)])  # fmt: skip
 def unsafe_masked_index(op, self, mask, indices, fill):
     """Picks where a mask is true; elsewhere, places may lie outside of the tensor."""
@@ -213,6 +214,7 @@ def _within(op, x, indices):
 
 @converter("torch.ops.aten._unsafe_masked_index_put_accumulate",
            cases=[case("float32[5]", "bool[n]", ["int64[n]<5"], "float32[n]", opsets=ADDS),
+                  case("float32[5,2]", "bool[n,1]", ["int64[n]<5"], "float32[n,2]", opsets=ADDS),
                   case("float32[2,5]", "bool[3]", [None, "int64[3]<9"], "float32[2,3]", opsets=ADDS)])  # fmt: skip
 def unsafe_masked_index_put_accumulate(op, self, mask, indices, values):
     values = op.Where(mask, values, 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -82,6 +82,9 @@ class Missing:
         if where not in self.places:
             self.places.append(where)
             self.inputs.append([f"{str(d).removeprefix('torch.')}{list(s)}" for d, s in inputs])
+
+    def copy(self) -> Missing:
+        return replace(self, places=list(self.places), inputs=list(self.inputs))
 
     @property
     def command(self) -> str:

@@ -138,6 +138,9 @@ class Slope(nn.Module):
         nn.PReLU(3),
         lambda x: F.interpolate(x, size=(5, 6), mode="bilinear", antialias=True),
         lambda x: F.scaled_dot_product_attention(x, x, x, is_causal=True),
+        lambda x: torch.cdist(x, x.flip(2) + 1),
+        lambda x: torch.cdist(x, x, p=3.0),
+        lambda x: torch.fft.rfft(x).abs(),
         lambda x: F.grid_sample(x, torch.full((x.shape[0], 3, 3, 2), 0.3), align_corners=False),
     ],
     ids=lambda layer: layer._get_name() if isinstance(layer, nn.Module) else "function",
@@ -153,11 +156,11 @@ def test_layers_are_differentiated(layer, dynamic):
 
 
 def test_a_derivative_without_a_converter_is_named():
-    model = Slope(lambda x: torch.cdist(x, x + 1))
+    model = Slope(F.pdist)
     with pytest.raises(hx.Unsupported, match="differentiates") as caught:
         hx.export(model, torch.randn(5, 3))
-    assert "needs aten::_cdist_backward, which has no converter" in caught.value.why
-    assert "--target aten::_cdist_backward" in caught.value.hint
+    assert "needs aten::_pdist_backward, which has no converter" in caught.value.why
+    assert "--target aten::_pdist_backward" in caught.value.hint
 
 
 def test_what_pytorch_does_not_trace_stays_refused():
@@ -171,3 +174,38 @@ def test_what_pytorch_does_not_trace_stays_refused():
 
     with pytest.raises(hx.Unsupported, match="differentiates"):
         hx.export(Asking(), torch.randn(3), dynamic=[{0: "n"}])
+
+
+# Operators of derivatives, and others, that PyTorch says by operators that are known.
+
+aten = torch.ops.aten
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda g, x: aten.gelu_backward(g, x),
+        lambda g, x: aten.gelu_backward.default(g, x),
+        lambda g, x: aten.mse_loss_backward(g.sum(), g, x, 1),
+        lambda g, x: aten.huber_loss_backward(g.sum(), g, x, 1, 0.5),
+        lambda g, x: aten._softmax_backward_data(g, x.softmax(1), 1, torch.float32),
+        lambda g, x: aten.slice_backward(g, [x.shape[0] + 2, 4], 0, 1, -1, 1),
+        lambda g, x: aten.embedding_dense_backward(g, (x[:, 0] > 0).long(), 3, -1, True),
+    ],
+)
+def test_an_operator_that_others_make_up(function):
+    given = torch.randn(3, 4), torch.randn(3, 4)
+    program = hx.export(function, given, dynamic=[{0: "n"}, {0: "n"}])
+    assert not program.report.escapes
+    for n in (1, 2, 7):
+        given = torch.randn(n, 4), torch.randn(n, 4)
+        torch.testing.assert_close(program.run(*given), function(*given))
+
+
+def test_an_operator_that_others_make_up_of_which_some_are_missing():
+    def function(x):
+        return aten.as_strided_scatter(x, x[:2, :2] * 2, [2, 2], [4, 1], 0)
+
+    with pytest.raises(hx.MissingConverters) as caught:
+        hx.export(function, torch.randn(3, 4))
+    assert [(m.target, m.count) for m in caught.value.missing] == [("aten::as_strided_scatter", 1)]

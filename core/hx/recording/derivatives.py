@@ -41,12 +41,12 @@ def traced(prepared: Prepared, choices: Choices) -> Prepared | None:
 
     def recorded(*args: Any, **kwargs: Any) -> Any:
         leaves = flat_inputs(prepared.model, args, kwargs).values()
-        return graph(*(leaf for leaf in leaves if isinstance(leaf, torch.Tensor)))
+        return graph.forward(*(leaf for leaf in leaves if isinstance(leaf, torch.Tensor)))
 
     return dataclasses.replace(prepared, recorded=recorded)
 
 
-def _traced(prepared: Prepared, choices: Choices, examples: Callable, _: Any) -> Callable:
+def _traced(prepared: Prepared, choices: Choices, examples: Callable, _: Any) -> Any:
     from torch._decomp import decomposition_table
     from torch._dispatch.python import enable_python_dispatcher
     from torch.fx.experimental.proxy_tensor import make_fx

@@ -15,6 +15,7 @@ import torch
 from ..report import Missing
 from ..tensors import accounts, pairs, sparse
 from ..tensors.views import is_view_in_memory, write
+from ..world import patching, respelling
 from . import known, opening
 from .call import Arguments, lift, tensors_in
 from .folding import fold
@@ -56,6 +57,9 @@ def leaf(recording: Recording, key, func, args, kwargs, door, given=None, asked=
     kernel = None if operator is None else opening.kernel(operator, given.tensors)
     if kernel is not None:
         return within(recording, operator, args, kwargs, given, kernel)
+    result = by_others(recording, func, args, kwargs, given)
+    if result is not None:
+        return result
     outer = recording.beneath, recording.sized, recording.reached
     recording.beneath, recording.operators, recording.reached = (func, key), 0, set()
     recording.sized = given.sized
@@ -111,6 +115,9 @@ def absent(recording: Recording, key, func, args, kwargs, given: Arguments) -> A
     kernel = opening.kernel(func, given.tensors)
     if kernel is not None and given.traced and not func._schema.is_mutable:
         return within(recording, func, args, kwargs, given, kernel)
+    result = by_others(recording, func, args, kwargs, given)
+    if result is not None:
+        return result
     run = recording.runner(key, func, args, kwargs, given)
     result = run()
     written = known.mutated(func, args, kwargs)
@@ -156,6 +163,35 @@ def within(recording: Recording, func, args, kwargs, given: Arguments, kernel) -
         for _, tensor in tensors_in(result):
             opaque(recording, tensor)
     recording.operators = 0
+    return result
+
+
+def by_others(recording: Recording, func, args, kwargs, given: Arguments) -> Any:
+    """An operator by those that PyTorch says make it up; None where not all of them are known."""
+    how = opening.decomposition(func) if given.traced else None
+    if how is None:
+        return None
+    missing = {target: each.copy() for target, each in recording.missing.items()}
+    escapes, outer = dict(recording.escapes), recording.beneath
+    recording.beneath, recording.busy = None, False
+    try:
+        with contextlib.ExitStack() as doors:
+            if given.sized or any(v.dynamic for v in given.values):
+                doors.enter_context(patching.hooks(respelling.beside(how), beneath=True))
+            for door in recording.doors:
+                doors.enter_context(door)
+            result = how(*args, **kwargs)
+    except Exception:
+        # It is for other dtypes, or a call in it cannot be said: the operator is missing itself.
+        result = None
+    finally:
+        recording.busy, recording.beneath = True, outer
+    known_all = all(
+        t in missing and missing[t].count == m.count for t, m in recording.missing.items()
+    )
+    if result is None or not known_all:
+        recording.missing, recording.escapes = missing, escapes
+        return None
     return result
 
 

@@ -76,3 +76,21 @@ def composed(func: Any) -> Any:
     key = "CompositeImplicitAutograd"
     known = torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), key)
     return func if known and not func._schema.is_mutable else None
+
+
+# Operators that PyTorch itself says by others.
+
+
+@functools.cache
+def decomposition(func: Any) -> Callable | None:
+    """How others make up an operator that gives new tensors, and the same ones each time."""
+    if isinstance(func, torch._ops.OpOverloadPacket):
+        func = getattr(func, "default", None)
+    if not isinstance(func, torch._ops.OpOverload) or func._schema.is_mutable:
+        return None
+    aliases = any(result.alias_info is not None for result in func._schema.returns)
+    if aliases or torch.Tag.nondeterministic_seeded in func.tags:
+        return None
+    from torch._decomp import decomposition_table  # which takes a while to import
+
+    return decomposition_table.get(func)

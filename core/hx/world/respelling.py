@@ -47,6 +47,25 @@ def hooks(recording: Any) -> dict[Any, Callable]:
     return found
 
 
+def beside(function: Callable) -> dict[Any, Callable]:
+    """The same for one function under its decorators, and those of its module that it calls."""
+    found: dict[Any, Callable] = {}
+    front, seen = [inspect.unwrap(function)], set()
+    while front:
+        each: Any = front.pop()
+        if not isinstance(each, types.FunctionType) or each in seen:
+            continue
+        seen.add(each)
+        copy = None if patching.is_hooked(each) else respelled(each)
+        if copy is not None:
+            found[each] = _instead(copy)
+        named = reach.names(each.__code__) & each.__globals__.keys()
+        near = [each.__globals__[name] for name in named]
+        own = [x for x in near if getattr(x, "__module__", None) == each.__module__]
+        front += [inspect.unwrap(x) for x in own if callable(x)]
+    return found
+
+
 def _instead(copy: Callable) -> Callable:
     return lambda original, args, kwargs: copy(*args, **kwargs)
 
