@@ -46,7 +46,7 @@ def smooth_l1_loss(op, self, target, reduction=1, beta=1.0):
     if beta == 0:
         return reduce(op, gap, reduction)
     near = op.Div(op.Mul(op.Mul(gap, gap), 0.5), beta)
-    far = op.Sub(gap, 0.5 * beta)
+    far = op.Sub(gap, beta * 0.5)
     return reduce(op, op.Where(op.Less(gap, beta), near, far), reduction)
 
 
@@ -54,7 +54,7 @@ def smooth_l1_loss(op, self, target, reduction=1, beta=1.0):
 @rounded_once
 def huber_loss(op, self, target, reduction=1, delta=1.0):
     gap = op.Abs(op.Sub(*as_result(op, self, target)))
-    near, far = op.Mul(op.Mul(gap, gap), 0.5), op.Mul(op.Sub(gap, 0.5 * delta), delta)
+    near, far = op.Mul(op.Mul(gap, gap), 0.5), op.Mul(op.Sub(gap, delta * 0.5), delta)
     return reduce(op, op.Where(op.LessOrEqual(gap, delta), near, far), reduction)
 
 
@@ -190,7 +190,7 @@ def cross_entropy_loss(op, self, target, weight=None, reduction=1, ignore_index=
     weighed = logs if weight is None else op.Mul(logs, _beside(op, weight, axis, logs.rank))
     spread = op.Neg(op.ReduceSum(weighed, [axis], keepdims=0))
     spread = op.Where(op.Equal(target, ignore_index), 0, spread)
-    share = op.constant(label_smoothing / self.shape[axis], logs.dtype)
+    share = op.constant(1 / self.shape[axis] * label_smoothing, logs.dtype)
     smooth = op.Mul(_class_loss(op, spread, scale, reduction), share)
     return op.Add(op.Mul(loss, 1 - label_smoothing), smooth)
 
@@ -203,7 +203,7 @@ def _soft_cross_entropy(op, logs, target, weight, axis, reduction, label_smoothi
     """The target is a share for each class, and not one class."""
     logs, target = as_result(op, logs, target)
     if label_smoothing:
-        share = op.constant(label_smoothing / logs.shape[axis], logs.dtype)
+        share = op.constant(1 / logs.shape[axis] * label_smoothing, logs.dtype)
         target = op.Add(op.Mul(target, 1 - label_smoothing), share)
     losses = op.Mul(logs, target)
     if weight is not None:
