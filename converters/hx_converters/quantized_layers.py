@@ -74,7 +74,11 @@ def _linear(op, x, packed):
 
 
 def _on_own_steps(op, x, reduce_range):
-    """On 256 steps, or half of them, between the least and the largest number, and zero."""
+    """On 256 steps, or half of them, between the least and the largest number, and zero.
+
+    QNNPACK, which is what ARM has, takes all of them, whatever it is asked for.
+    """
+    reduce_range = reduce_range and torch.backends.quantized.engine != "qnnpack"
     low, high = op.Min(op.ReduceMin(x, keepdims=0), 0.0), op.Max(op.ReduceMax(x, keepdims=0), 0.0)
     scale = op.Div(op.Sub(high, low), 127.0 if reduce_range else 255.0)
     scale = op.Where(op.Equal(scale, 0.0), 0.1, scale)
