@@ -81,8 +81,8 @@ def _pad_back(spatial, mode):
         for i, axis in _axes(self, spatial):
             last = 2 * (spatial - 1 - i)  # the last axis comes first in it
 
-            def forward(x, sides=list(padding[last : last + 2])):  # noqa: B006
-                return pad(op, x, sides, mode)
+            def forward(x, sides=tuple(padding[last : last + 2])):
+                return pad(op, x, list(sides), mode)
 
             grad = _back(op, grad, axis, self.shape[axis], forward)
         return grad

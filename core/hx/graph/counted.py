@@ -44,5 +44,6 @@ def _may_be_below(node: Node) -> bool:
 
 def _is_from(value: Value | None, least: int) -> bool:
     """Whether a value is known, and no smaller than a number."""
-    known = isinstance(value, Constant) and value.is_constant and not value.name
-    return known and int(value.tensor) >= least  # type: ignore[union-attr]
+    if not isinstance(value, Constant) or not value.is_constant or value.name:
+        return False
+    return int(value.tensor) >= least
