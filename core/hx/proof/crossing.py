@@ -59,11 +59,11 @@ class _Crossing:
     def begin(self, escapes: list[Escape]) -> list[Case]:
         """Goes from place to place, first where the model was recorded."""
         across = self._across(self._words)
-        self._ruled_out(across, escapes)
+        self._leave_out_small(across, escapes)
         places = [self._place(self._words, escapes, {}, {})]
         for place in places:
             self._cross(place, across if place is places[0] else self._across(place.sizes))
-            for case in self._waiting if len(self._ways) <= LISTENED else ():
+            for case in self._waiting:
                 places += self._listen(case)
             self._waiting = []
         return self._found
@@ -71,7 +71,7 @@ class _Crossing:
     def _across(self, sizes: Sizes) -> Across:
         return Across(self._captured.recording.builder.nodes, sizes, self._limits)
 
-    def _ruled_out(self, across: Across, escapes: list[Escape]) -> None:
+    def _leave_out_small(self, across: Across, escapes: list[Escape]) -> None:
         """Notes which limits leave out the usual cases at small sizes, of those of a question.
 
         Not for larger ones: what is wrong there is often that a size is no multiple of something.
@@ -143,19 +143,28 @@ class _Crossing:
         }
         if way in self._ways:
             return []
+        if len(self._ways) > LISTENED:
+            return self._unheard(case, "enough others were listened to")
         self._ways.append(way)
         there = dataclasses.replace(self._prepared, tensors=dict(case.feeds), given={}, dry=True)
         captured = self._captured
         try:
             heard = capture(there, captured.registry, captured.opset, captured.wanted)
-        except Exception:
+        except Exception as problem:
             # The model's own, which does run there unheard, or that of a converter which that side
             # alone would need: the file is compared there, and no further.
-            return []
+            told = str(problem).strip().partition("\n")[0] or type(problem).__name__
+            return self._unheard(case, told)
         limits = captured.beyond[case.name][1].limits if case.name in captured.beyond else {}
         place = self._place(sizes, heard.recording.escapes.values(), way, limits)
         heard.recording.let_go()
         return [place] if place.escapes else []
+
+    def _unheard(self, case: Case, why: str) -> list[_Place]:
+        self._captured.notes.append(
+            f"what the model asks at {case.name} alone is not known, nor tried: {why}"
+        )
+        return []
 
 
 def _answer(asked: Asked, sizes: Mapping[str, int]) -> Any:
