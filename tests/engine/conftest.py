@@ -25,7 +25,7 @@ from hx.packs.targets import innermost
 from hx.proof import asking, proving, verify
 from hx.recording.choices import Choices
 from hx.recording.recording import _local
-from hx.sizes import dims
+from hx.sizes import leaving
 from hx.world import modes, patching
 
 
@@ -158,7 +158,7 @@ class _World:
             "tensor": dict(vars(torch.Tensor)), "script": vars(torch._C.ScriptFunction)["__call__"],
             "method": vars(torch._C.ScriptMethod)["__call__"],
             "hooked": (len(patching._codes), len(patching._slots)),
-            "recording": getattr(_local, "recording", None), "listening": dims.listening(),
+            "recording": getattr(_local, "recording", None), "listening": leaving.listening(),
             "containers": getattr(containers._local, "known", None),
             "grad": torch.is_grad_enabled(), "inference": torch.is_inference_mode_enabled(),
             "modes": (modes.functions(), torch._C._len_torch_dispatch_stack()),

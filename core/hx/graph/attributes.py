@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from ..errors import BuilderError, Unsupported
-from ..sizes import dims
+from ..sizes import dims, floats
 from ..tensors import dtypes
 from ..tensors.values import Body, Value
 from ..words import a
@@ -25,7 +25,7 @@ def no_dims(op: str, name: str, v) -> None:
                 why=f"ONNX takes {name} of {op} as an attribute, written into the file",
                 hint="pass a number, or one that follows from weights alone",
             )
-        if isinstance(n, (dims.Dim, dims.DimFloat)):
+        if isinstance(n, (dims.Dim, floats.DimFloat)):
             text = n.poly if isinstance(n, dims.Dim) else n.expr
             raise Unsupported(
                 f"{op} needs {name} as a fixed number, and here it depends on a size: {text}",

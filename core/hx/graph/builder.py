@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from ..errors import BuilderError, Unaccounted, Unsupported
-from ..sizes import dims, shape_rules, shapes
+from ..sizes import dims, floats, shape_rules, shapes
 from ..sizes.computed import Sizes
 from ..tensors import dtypes, pairs, sparse
 from ..tensors.values import Absent, Body, Constant, Node, Origin, Value
@@ -60,7 +60,7 @@ class Builder:
 
     def number(self, x: Any, dtype: torch.dtype) -> Value:
         """A Python number, or a (nested) list of them, as a constant; a Dim as what computes it."""
-        if isinstance(x, (dims.Dim, dims.DimFloat)):
+        if isinstance(x, (dims.Dim, floats.DimFloat)):
             return self.sizes.scalar(x, dtype)
         if type(x).__name__ == "ndarray":
             made = self.constant(torch.tensor(x, dtype=dtype))

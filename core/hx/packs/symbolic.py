@@ -26,7 +26,7 @@ import torch
 
 from ..errors import BuilderError
 from ..registration import Registration, place
-from ..sizes import dims
+from ..sizes import dims, floats
 from ..tensors.values import Value
 from .symbols import Lacks, Listed, Node, Symbol
 
@@ -224,7 +224,7 @@ def _typed(value: Any, kind: str, name: str) -> Any:
         return value if kind in "tz" else _typed(value.tolist(), kind, name)
     if isinstance(value, (list, tuple)):
         return [_typed(v, kind, name) for v in value]
-    if isinstance(value, torch.dtype) or type(value) in (dims.Dim, dims.DimFloat):
+    if isinstance(value, torch.dtype) or type(value) in (dims.Dim, floats.DimFloat):
         return value  # a number, and a size that may vary: the builder knows what to say
     if kind == "s" and isinstance(value, (str, bytes)):
         return value

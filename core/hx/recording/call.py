@@ -11,7 +11,7 @@ import torch
 
 from ..errors import ConverterError, HxError, Where
 from ..packs import containers
-from ..sizes import dims
+from ..sizes import dims, floats
 from ..sizes.polynomials import Atom, Poly
 from ..tensors.values import Constant, Value
 
@@ -84,7 +84,7 @@ def _lifted(x: Any, found: Arguments, value_of: Callable) -> Any:
     if kind in _LEAF_TYPES:
         found.complex |= kind is complex
         return x
-    if kind is dims.Dim or kind is dims.DimFloat:
+    if kind is dims.Dim or kind is floats.DimFloat:
         found.traced = found.sized = True
         return x
     if isinstance(x, torch.Tensor):

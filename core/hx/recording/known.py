@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from ..errors import Unsupported
-from ..sizes import dims
+from ..sizes import dims, floats
 from ..sizes.polynomials import Atom, Poly
 from .call import Arguments, tensors_in
 
@@ -218,7 +218,7 @@ def item(recording, key, func, args, kwargs, door):
     if isinstance(result, bool) or isinstance(result, complex):
         return result
     atom = Atom("item", (value,), result)
-    return dims.Dim(Poly.of(atom)) if isinstance(result, int) else dims.DimFloat(atom)
+    return dims.Dim(Poly.of(atom)) if isinstance(result, int) else floats.DimFloat(atom)
 
 
 def told(recording, key, func, args, kwargs, door):

@@ -29,7 +29,7 @@ from ..graph.builder import Builder
 from ..graph.op import Op
 from ..registration import Registration
 from ..report import DETOURS, Escape, Missing
-from ..sizes import dims
+from ..sizes import dims, floats, leaving
 from ..sizes.asked import Asked
 from ..tensors import accounts, dtypes, pairs, sparse
 from ..tensors.holders import Holders
@@ -47,7 +47,7 @@ from .origins import Frames
 
 _local = threading.local()
 # Where sizes are reckoned with on behalf of whoever called.
-_CARRIERS = {module.__file__ for module in (carriers, dims, patching, spellings)}
+_CARRIERS = {module.__file__ for module in (carriers, dims, floats, leaving, patching, spellings)}
 
 
 def current() -> Recording | None:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ..tensors.values import Value
-from .dims import Dim, DimFloat
+from .dims import Dim
+from .floats import DimFloat
 from .polynomials import Atom, Poly, factors_of, never_negative, text_of
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 A `Dim` is an int: the size that was recorded, to Python and to torch. It also carries a
 polynomial (see `polynomials`), so that the graph can compute it again at another size.
 
-`DimFloat` is the same for floats derived from sizes (`x.shape[-1] ** -0.5`).
+`floats` has the same for floats derived from sizes (`x.shape[-1] ** -0.5`).
 
 What Python cannot carry (`int(dim)`, `bool(dim)`, a comparison) is reported to the recording of
 this thread through `leaving`.
@@ -12,33 +12,13 @@ this thread through `leaving`.
 from __future__ import annotations
 
 import math
-import threading
 from typing import Any
 
+from . import floats
 from .asked import SIGNS, Asked
+from .leaving import leaving
 from .polynomials import Atom, Poly, binary, part, settled
 from .scalars import Scalar
-
-_local = threading.local()
-
-
-def listen(callback) -> Any:
-    """Sends this thread's leaving sizes to `callback(kind, detail, *asked)`; returns the one before."""
-    before = getattr(_local, "leaving", None)
-    _local.leaving = callback
-    return before
-
-
-def listening() -> Any:
-    """Who hears of this thread's leaving sizes now."""
-    return getattr(_local, "leaving", None)
-
-
-def leaving(kind: str, detail: str, *asked: Asked) -> None:
-    """A size becomes a plain number, or decides; `asked` is what followed from it, as far as known."""
-    callback = getattr(_local, "leaving", None)
-    if callback is not None:
-        callback(kind, detail, *asked)
 
 
 def asked(ask: Any, *of: Any) -> Asked:
@@ -81,9 +61,11 @@ def larger(a, b):
 
 
 def _pick(kind, a, b):
-    if isinstance(a, (DimFloat, float)) or isinstance(b, (DimFloat, float)):
+    if isinstance(a, (floats.DimFloat, float)) or isinstance(b, (floats.DimFloat, float)):
         value = (min if kind == "min" else max)(*(float(plain(x)) for x in (a, b)))
-        return DimFloat(Atom(f"f{kind}", (_float_expr(a), _float_expr(b)), value))
+        return floats.DimFloat(
+            Atom(f"f{kind}", (floats.expression(a), floats.expression(b)), value)
+        )
     return dim(binary(kind, Poly.of(a), Poly.of(b)))
 
 
@@ -121,11 +103,11 @@ class Dim(Scalar, int):
         leaving("int", f"{self.poly} is pickled", asked(int, self))
         return int, (int.__int__(self),)
 
-    # Arithmetic: integers stay integers, floats become DimFloat, tensors take over.
+    # Arithmetic: integers stay integers, floats become `floats.DimFloat`, tensors take over.
     def __add__(self, other):
         if _plain_int(other):
             return dim(self.poly + Poly.of(other))
-        return _float_op("fadd", self, other)
+        return floats.compute("fadd", self, other)
 
     __radd__ = __add__
 
@@ -141,12 +123,12 @@ class Dim(Scalar, int):
     def __sub__(self, other):
         if _plain_int(other):
             return dim(self.poly + Poly.of(other) * Poly.of(-1))
-        return _float_op("fadd", self, other, sign=-1)
+        return floats.compute("fadd", self, other, sign=-1)
 
     def __rsub__(self, other):
         if _plain_int(other):
             return dim(Poly.of(other) + self.poly * Poly.of(-1))
-        return _float_op("fadd", -self, other)
+        return floats.compute("fadd", -self, other)
 
     def __mul__(self, other):
         if _plain_int(other):
@@ -154,29 +136,29 @@ class Dim(Scalar, int):
         if isinstance(other, (list, tuple, str, bytes)):
             leaving("repeat", "a sequence was repeated by a size", asked(int, self))
             return other * int.__int__(self)
-        return _float_op("fmul", self, other)
+        return floats.compute("fmul", self, other)
 
     __rmul__ = __mul__
 
     def __floordiv__(self, other):
         if _plain_int(other):
             return dim(binary("div", self.poly, Poly.of(other)))
-        return _float_floor(self, other)
+        return floats.floor_division(self, other)
 
     def __rfloordiv__(self, other):
         if _plain_int(other):
             return dim(binary("div", Poly.of(other), self.poly))
-        return _float_floor(other, self)
+        return floats.floor_division(other, self)
 
     def __mod__(self, other):
         if _plain_int(other):
             return dim(binary("mod", self.poly, Poly.of(other)))
-        return _float_mod(self, other)
+        return floats.remainder(self, other)
 
     def __rmod__(self, other):
         if _plain_int(other):
             return dim(binary("mod", Poly.of(other), self.poly))
-        return _float_mod(other, self)
+        return floats.remainder(other, self)
 
     def __divmod__(self, other):
         return self // other, self % other
@@ -185,10 +167,10 @@ class Dim(Scalar, int):
         return other // self, other % self
 
     def __truediv__(self, other):
-        return _float_op("fdiv", self, other)
+        return floats.compute("fdiv", self, other)
 
     def __rtruediv__(self, other):
-        return _float_op("fdiv", other, self)
+        return floats.compute("fdiv", other, self)
 
     def __pow__(self, other, modulo=None):
         if modulo is None and _plain_int(other) and not isinstance(other, Dim) and other >= 0:
@@ -196,13 +178,13 @@ class Dim(Scalar, int):
             for _ in range(other):
                 result = result * self.poly
             return dim(result)
-        return _float_op("fpow", self, other)
+        return floats.compute("fpow", self, other)
 
     def __rpow__(self, other, modulo=None):
         if _plain_int(other):
             base = Poly.of(other)
             return dim(Poly.of(Atom("pow", (base, self.poly), base.hint**self.poly.hint)))
-        return _float_op("fpow", other, self)
+        return floats.compute("fpow", other, self)
 
     def __lshift__(self, other):
         return self * 2**other
@@ -334,247 +316,8 @@ class Dim(Scalar, int):
         return self * 1.0
 
 
-class DimFloat(Scalar, float):
-    """A float that was computed from sizes, and remembers how."""
-
-    expr: Atom
-
-    def __new__(cls, expr: Atom):
-        self = float.__new__(cls, expr.hint)
-        self.expr = expr
-        return self
-
-    def __deepcopy__(self, memo):
-        return self
-
-    def __reduce__(self):
-        leaving("float", f"{self.expr} is pickled", asked(float, self))
-        return float, (float.__float__(self),)
-
-    @staticmethod
-    def whole(x: float, kind: str):
-        """floor, ceil, round or trunc of a float, as an integer that still remembers."""
-        function: Any = {
-            "floor": math.floor,
-            "ceil": math.ceil,
-            "round": round,
-            "trunc": math.trunc,
-        }
-        plain = function[kind](float.__float__(x))
-        if not isinstance(x, DimFloat):
-            return plain
-        poly = _whole_number(x.expr)
-        if poly is not None and poly.hint == plain:
-            return dim(poly)  # there is nothing to be rounded
-        return Dim(Poly.of(Atom(kind, (x.expr,), plain)))
-
-    def __add__(self, other):
-        return _float_op("fadd", self, other)
-
-    __radd__ = __add__
-
-    def __sub__(self, other):
-        return _float_op("fadd", self, other, sign=-1)
-
-    def __rsub__(self, other):
-        return _float_op("fadd", -self, other)
-
-    def __neg__(self):
-        return _float_op("fmul", self, -1.0)
-
-    def __pos__(self):
-        return self
-
-    def __abs__(self):
-        return larger(self, -self)
-
-    def __floordiv__(self, other):
-        return _float_floor(self, other)
-
-    def __rfloordiv__(self, other):
-        return _float_floor(other, self)
-
-    def __mod__(self, other):
-        return _float_mod(self, other)
-
-    def __rmod__(self, other):
-        return _float_mod(other, self)
-
-    def __divmod__(self, other):
-        return self // other, self % other
-
-    def __rdivmod__(self, other):
-        return other // self, other % self
-
-    real = property(lambda self: self)
-
-    def conjugate(self):
-        return self
-
-    def is_integer(self):
-        if _whole_number(self.expr) is None:
-            leaving("branch", f"({self.expr}).is_integer()", asked(float.is_integer, self))
-        return float.is_integer(self)
-
-    def __mul__(self, other):
-        return _float_op("fmul", self, other)
-
-    __rmul__ = __mul__
-
-    def __truediv__(self, other):
-        return _float_op("fdiv", self, other)
-
-    def __rtruediv__(self, other):
-        return _float_op("fdiv", other, self)
-
-    def __pow__(self, other, modulo=None):
-        return _float_op("fpow", self, other)
-
-    def __rpow__(self, other, modulo=None):
-        return _float_op("fpow", other, self)
-
-    def __floor__(self):
-        return DimFloat.whole(self, "floor")
-
-    def __ceil__(self):
-        return DimFloat.whole(self, "ceil")
-
-    def __trunc__(self):
-        return DimFloat.whole(self, "trunc")
-
-    def __round__(self, ndigits=None):
-        if ndigits is None:
-            return DimFloat.whole(self, "round")
-        leaving("float", f"round({self.expr}, {ndigits})", asked(round, self, ndigits))
-        return float.__round__(self, ndigits)
-
-    def __int__(self):
-        leaving("int", f"int({self.expr})", asked(int, self))
-        return float.__int__(self)
-
-    def __float__(self):
-        leaving("float", f"float({self.expr})", *goes_on(self))
-        return float.__float__(self)
-
-    def __sym_float__(self):
-        return self
-
-    def __bool__(self):
-        leaving("branch", f"bool({self.expr})", asked(SIGNS["!="], self, 0))
-        return float.__bool__(self)
-
-    def __eq__(self, other):
-        return self._compare(other, "==", float.__eq__(self, other))
-
-    def __ne__(self, other):
-        return self._compare(other, "!=", float.__ne__(self, other))
-
-    def __lt__(self, other):
-        return self._compare(other, "<", float.__lt__(self, other))
-
-    def __le__(self, other):
-        return self._compare(other, "<=", float.__le__(self, other))
-
-    def __gt__(self, other):
-        return self._compare(other, ">", float.__gt__(self, other))
-
-    def __ge__(self, other):
-        return self._compare(other, ">=", float.__ge__(self, other))
-
-    def _compare(self, other, sign, outcome):
-        if outcome is not NotImplemented:
-            a, b = _whole_number(self.expr), _whole_number(_float_expr(other))
-            if a is None or b is None or not (a == b or settled(sign, a, b)):
-                told = f"{self.expr} {sign} {other}"
-                leaving("branch", told, asked(SIGNS[sign], self, other))
-        return outcome
-
-    def __hash__(self):
-        leaving("lookup", "a number computed from sizes is looked up in a set or a dict")
-        return float.__hash__(self)
-
-
-def _float_expr(x) -> Atom:
-    if isinstance(x, DimFloat):
-        return x.expr
-    if isinstance(x, Dim):
-        return Atom("int", (x.poly,), float(x.poly.hint))
-    return Atom("fnum", (float(x),), float(x))
-
-
-def _whole_number(expr: Atom) -> Poly | None:
-    """The same as an integer, where it is one at every size: n * 2.0, and n / 4 of multiples of 4.
-
-    Floats compute such numbers without any rounding, as long as they are smaller than 2**53.
-    """
-    if expr.kind == "int":
-        return expr.args[0]
-    if expr.kind == "fnum":
-        return Poly.of(int(expr.args[0])) if expr.args[0].is_integer() else None
-    if expr.kind not in ("fadd", "fmul", "fdiv"):
-        return None
-    a, b = map(_whole_number, expr.args)
-    if expr.kind == "fmul" and a is not None and b is None:
-        return _share(a, expr.args[1])
-    if expr.kind == "fmul" and b is not None and a is None:
-        return _share(b, expr.args[0])
-    if a is None or b is None:
-        return None
-    return a + b if expr.kind == "fadd" else a * b if expr.kind == "fmul" else a.over(b)
-
-
-def _share(poly: Poly, expr: Atom) -> Poly | None:
-    """0.25 of it, if that is a whole number."""
-    if expr.kind != "fnum" or not math.isfinite(expr.args[0]):
-        return None
-    numerator, denominator = expr.args[0].as_integer_ratio()
-    return (poly * Poly.of(numerator)).over(Poly.of(denominator))
-
-
-_FLOAT: dict[str, Any] = {
-    "fadd": lambda a, b: a + b,
-    "fmul": lambda a, b: a * b,
-    "fdiv": lambda a, b: a / b,
-    "fpow": lambda a, b: a**b,
-}
-
-
-def _float_op(kind: str, a, b, sign: int = 1):
-    for x in (a, b):
-        if not isinstance(x, (int, float)):
-            return NotImplemented
-    left, right = _float_expr(a), _float_expr(b)
-    if sign < 0:
-        minus = Atom("fnum", (-1.0,), -1.0)
-        right = Atom("fmul", (right, minus), -right.hint)
-    hint = _FLOAT[kind](left.hint, right.hint)
-    if isinstance(hint, complex):
-        leaving("float", f"{left} {kind} {right}", Asked(_FLOAT[kind], (left, right)))
-        return hint
-    return DimFloat(Atom(kind, (left, right), hint))
-
-
-def _float_floor(a, b):
-    """Floor division where one side is a float: a whole number, as a float."""
-    quotient = _float_op("fdiv", a, b)
-    if quotient is NotImplemented:
-        return quotient
-    whole = DimFloat.whole(quotient, "floor")
-    return DimFloat(_float_expr(whole))
-
-
-def _float_mod(a, b):
-    times = _float_floor(a, b)
-    return times if times is NotImplemented else a - times * b
-
-
-def function(kind: str, x, value: float) -> DimFloat:
-    """A function of a size: "flog" or "fexp", and what it gave in the recording."""
-    return DimFloat(Atom(kind, (_float_expr(x),), value))
-
-
 def is_dynamic(x) -> bool:
-    return type(x) is Dim or type(x) is DimFloat
+    return isinstance(x, Scalar)
 
 
 def smallest_of(x) -> tuple[Poly, ...]:
@@ -585,7 +328,7 @@ def smallest_of(x) -> tuple[Poly, ...]:
 
 def spelled(x) -> Any:
     """How a size came about, for messages."""
-    return x.poly if type(x) is Dim else x.expr if type(x) is DimFloat else x
+    return x.poly if type(x) is Dim else x.expr if type(x) is floats.DimFloat else x
 
 
 def found(x: Any, source: Any, axis: int, hint: int) -> Dim:
@@ -603,6 +346,6 @@ def plain(x):
     """The recorded number, without reporting that it leaves: for hints and messages only."""
     if type(x) is Dim:
         return x.poly.hint
-    if type(x) is DimFloat:
+    if type(x) is floats.DimFloat:
         return x.expr.hint
     return x

@@ -7,6 +7,8 @@ import operator
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from .leaving import leaving
+
 
 class Scalar:
     """What numpy asks of a number, and what its own have beside Python's."""
@@ -47,7 +49,7 @@ class Scalar:
         if kind == numpy.float64:
             return self * 1.0  # type: ignore[operator]  # likewise
         told = f"({dims.spelled(self)}).astype({kind})"
-        dims.leaving("numpy", told, *dims.goes_on(self))
+        leaving("numpy", told, *dims.goes_on(self))
         return kind.type(dims.plain(self))
 
 
@@ -58,7 +60,7 @@ def _leaves(name: str, given: Iterable[Any]) -> None:
     each = [n for x in given for n in (x if isinstance(x, (list, tuple)) else (x,))]
     told = ", ".join(str(dims.spelled(x)) if dims.is_dynamic(x) else "..." for x in each)
     asked = [one for x in each if dims.is_dynamic(x) for one in dims.goes_on(x)]
-    dims.leaving("numpy", f"numpy.{name}({told})", *asked)
+    leaving("numpy", f"numpy.{name}({told})", *asked)
 
 
 def _plain(x: Any) -> Any:

@@ -6,7 +6,7 @@ from builtins import len, max  # their own: `world` hooks those of the model
 from typing import Any
 
 from ..tensors.values import Constant, Value
-from . import dims
+from . import dims, floats
 from .polynomials import Poly, never_negative, sure_sign
 
 Shape = tuple[int, ...]
@@ -94,7 +94,7 @@ def listed(numbers: Any) -> Value | None:
 
 def same(a: int, b: int) -> bool:
     """Whether two sizes are equal at every run, as far as one can know."""
-    if type(a) is dims.DimFloat or type(b) is dims.DimFloat:
+    if type(a) is floats.DimFloat or type(b) is floats.DimFloat:
         return type(a) is type(b) and dims.spelled(a) == dims.spelled(b)
     if type(a) is dims.Dim or type(b) is dims.Dim:
         return Poly.of(a) == Poly.of(b)

@@ -17,7 +17,8 @@ from typing import Any
 import torch
 
 from ..recording.known import _shape_of
-from ..sizes import dims
+from ..sizes import dims, floats
+from ..sizes.leaving import leaving
 from . import patching
 
 Wrap = Callable[[Callable], Callable]
@@ -105,7 +106,7 @@ def _of_range(original: Callable) -> Callable:
     def counted(*args):
         if _sized(args):
             # A loop runs as often as it ran in the recording.
-            dims.leaving("range", f"range({_told(args)})", dims.asked(range, *args))
+            leaving("range", f"range({_told(args)})", dims.asked(range, *args))
         return original(*args)
 
     return counted
@@ -116,7 +117,7 @@ def _telling(name: str) -> Wrap:
         def told(*args, **kwargs):
             if _sized(args):
                 asked = dims.asked(original, *args)
-                dims.leaving("float", f"math.{name}({_told(args)})", asked)
+                leaving("float", f"math.{name}({_told(args)})", asked)
             return original(*args, **kwargs)
 
         return told
@@ -141,7 +142,7 @@ def _carried(form: Callable[..., Any]) -> Wrap:
 
 
 def _log(original, x, base=None):
-    natural = dims.function("flog", x, math_log(float(dims.plain(x))))
+    natural = floats.function("flog", x, math_log(float(dims.plain(x))))
     if base is None:
         return natural
     return natural / (_log(original, base) if dims.is_dynamic(base) else math_log(base))
@@ -177,11 +178,11 @@ _MATH: dict[str, Wrap] = {
     "sqrt": _carried(lambda original, x: x**0.5),
     "pow": _carried(lambda original, x, y: (x * 1.0) ** y),
     "fabs": _carried(lambda original, x: abs(x * 1.0)),
-    "exp": _carried(lambda original, x: dims.function("fexp", x, original(dims.plain(x)))),
+    "exp": _carried(lambda original, x: floats.function("fexp", x, original(dims.plain(x)))),
     "log": _carried(_log),
     "log2": _carried(lambda original, x: _log(original, x, 2.0)),
     "log10": _carried(lambda original, x: _log(original, x, 10.0)),
     "log1p": _carried(lambda original, x: _log(original, x + 1)),
-    "isqrt": _carried(lambda original, x: dims.DimFloat.whole(x**0.5, "floor")),
+    "isqrt": _carried(lambda original, x: floats.DimFloat.whole(x**0.5, "floor")),
     "prod": _of_prod,
 }

@@ -10,7 +10,8 @@ from typing import Any
 
 import torch
 
-from ..sizes import dims
+from ..sizes import dims, floats
+from ..sizes.leaving import leaving
 
 
 def whole(x: Any, *more: Any) -> Any:
@@ -19,7 +20,7 @@ def whole(x: Any, *more: Any) -> Any:
     x = x.item() if real and not more else _number(x)
     if more or not dims.is_dynamic(x):
         return int(x, *more)
-    return dims.DimFloat.whole(x, "trunc") if type(x) is dims.DimFloat else x
+    return floats.DimFloat.whole(x, "trunc") if type(x) is floats.DimFloat else x
 
 
 def real(x: Any) -> Any:
@@ -80,7 +81,7 @@ def at(container: Any, index: Any) -> Any:
     """container[index]"""
     if type(index) is dims.Dim and isinstance(container, (list, tuple, str, bytes, range)):
         told = f"item {index.poly} of a {type(container).__name__}"
-        dims.leaving("index", told, dims.asked(int, index))
+        leaving("index", told, dims.asked(int, index))
     return container[index]
 
 
@@ -90,7 +91,7 @@ def part(container: Any, start: Any, stop: Any, step: Any) -> Any:
         for n in (start, stop, step):
             if type(n) is dims.Dim:
                 told = f"items up to {n.poly} of a {type(container).__name__}"
-                dims.leaving("index", told, dims.asked(int, n))
+                leaving("index", told, dims.asked(int, n))
     return container[slice(start, stop, step)]
 
 

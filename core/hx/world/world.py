@@ -24,6 +24,7 @@ from ..recording import callables, copying, fused, heard, higher
 from ..recording.doors import FunctionDoor, OperatorDoor
 from ..recording.recording import Recording, _local, current
 from ..sizes import dims
+from ..sizes.leaving import listen, listening
 from ..surely import Undone
 from . import caches, carriers, imports, modes, patching, respelling
 
@@ -42,7 +43,7 @@ class recorded(Undone):
     def _set_up(self) -> None:
         recording, later = self._recording, self._steps.append
         later(functools.partial(setattr, _local, "recording", current()))
-        later(functools.partial(dims.listen, dims.listening()))
+        later(functools.partial(listen, listening()))
         later(functools.partial(torch._C._set_grad_enabled, torch.is_grad_enabled()))
         later(stage.as_now())
         later(_modes_as_now())
@@ -57,7 +58,7 @@ class recorded(Undone):
         later(finder.take_back)
         finder.put()
         _local.recording = recording
-        dims.listen(recording.size_left)
+        listen(recording.size_left)
         torch._C._set_grad_enabled(False)
         hooked.__enter__()
         stored.__enter__()

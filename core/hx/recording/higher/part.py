@@ -13,7 +13,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import _disable_current_modes
 
 from ...errors import Unaccounted, Unsupported
-from ...sizes import dims
+from ...sizes import dims, floats
 from ...sizes.polynomials import Atom, Poly
 from ...tensors.values import Body, Node, Value
 from ...words import a
@@ -173,7 +173,7 @@ def result_of(call: Higher, leaf: Any, value: Value, shape: Sequence[int | None]
     if isinstance(leaf, int) and not isinstance(leaf, bool):
         return dims.dim(Poly.of(Atom("item", (value,), int(leaf))))
     if isinstance(leaf, float):
-        return dims.DimFloat(Atom("item", (value,), float.__float__(leaf)))
+        return floats.DimFloat(Atom("item", (value,), float.__float__(leaf)))
     return call.refuse(f"a function returns {a(leaf)}, and not a tensor")
 
 

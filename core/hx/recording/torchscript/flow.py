@@ -13,7 +13,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ...errors import Unsupported
-from ...sizes import dims
+from ...sizes import dims, floats
 from ...sizes.polynomials import Atom, Poly
 from .plain import is_number
 
@@ -188,7 +188,7 @@ def _number(run: Run, x: torch.Tensor, kind: type) -> Any:
     if value is None or value.fixed:
         return now
     atom = Atom("item", (value,), now)
-    return dims.DimFloat(atom) if issubclass(kind, float) else dims.dim(Poly.of(atom))
+    return floats.DimFloat(atom) if issubclass(kind, float) else dims.dim(Poly.of(atom))
 
 
 def _alone(run: Run, node: Any) -> bool:

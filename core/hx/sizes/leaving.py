@@ -1,0 +1,29 @@
+"""Who hears that a size leaves: becomes a plain number, or decides which way a model goes."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from .asked import Asked
+
+_local = threading.local()
+
+
+def listen(callback) -> Any:
+    """Sends this thread's leaving sizes to `callback(kind, detail, *asked)`; returns the one before."""
+    before = getattr(_local, "leaving", None)
+    _local.leaving = callback
+    return before
+
+
+def listening() -> Any:
+    """Who hears of this thread's leaving sizes now."""
+    return getattr(_local, "leaving", None)
+
+
+def leaving(kind: str, detail: str, *asked: Asked) -> None:
+    """A size becomes a plain number, or decides; `asked` is what followed from it, as far as known."""
+    callback = getattr(_local, "leaving", None)
+    if callback is not None:
+        callback(kind, detail, *asked)
