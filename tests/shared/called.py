@@ -33,6 +33,19 @@ class Plain(nn.Module):
         return self.function(*xs)
 
 
+class Whole(nn.Module):
+    """A function of whatever it is called with, as a module that has these parts."""
+
+    def __init__(self, function, **parts):
+        super().__init__()
+        self.function = function
+        for name, part in parts.items():
+            setattr(self, name, part)
+
+    def forward(self, *args, **kwargs):
+        return self.function(*args, **kwargs)
+
+
 class Single(nn.Module):
     """A function of one tensor, `x`, as a module."""
 

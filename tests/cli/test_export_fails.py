@@ -1,0 +1,169 @@
+"""What `hx export` says and leaves behind when something is wrong."""
+
+from __future__ import annotations
+
+import html
+import json
+
+import numpy
+import pytest
+import torch
+from safetensors.torch import save_file
+
+
+def test_reports_are_written_beside_the_graph_also_of_an_export_that_failed(hx, folder):
+    words = ["--report", "r.html", "--report", "r.md", "--report", "r.json"]
+    done = hx("export", "hx.demo:model", "-o", "m.onnx", *words)
+    assert done.code == 0 and "r.html, r.md, r.json" in done.err
+    assert (folder / "r.html").read_text().startswith("<!doctype html>")
+    assert json.loads((folder / "r.json").read_text())["path"].endswith("m.onnx")
+    assert hx("export", "models.py:wrong", "-o", "w.onnx", "--report", "w.md").code == 4
+    assert "**Wrong.**" in (folder / "w.md").read_text()
+    assert hx("export", "models.py:unknown", "-o", "w.onnx", "--report", "u.md").code == 5
+    assert "torch.linalg.eig" in (folder / "u.md").read_text()
+    assert not list(folder.glob("w.onnx"))
+    for name, told in (("r.pdf", "ends in .html"), ("no/r.md", "there is no folder")):
+        done = hx("export", "hx.demo:model", "-o", "m.onnx", "--report", name)
+        assert done.code == 2 and told in done.err
+
+
+@pytest.mark.parametrize(
+    "words, code, told",
+    [
+        (["models.py:broken"], 1, "the model is not in the mood"),
+        (["models.py:fails"], 1, "no such weights"),
+        (["models.py:nothing"], 2, "has no 'nothing'"),
+        (["models.py:line", "-i", "x=float32[2,5]"], 1, "mat1 and mat2"),
+        (["models.py:branches", "--strict"], 1, "left the graph"),
+    ],
+    ids=["raises", "cannot be made", "is not there", "does not take it", "is refused"],
+)
+def test_every_failure_is_reported(hx, folder, words, code, told):
+    forms = ("html", "md", "json")
+    for form in forms:
+        (folder / f"r.{form}").write_text("of an earlier export")
+    reports = [word for form in forms for word in ("--report", f"r.{form}")]
+    done = hx("export", *words, "-o", "m.onnx", *reports)
+    assert done.code == code and told in done.err
+    found = json.loads((folder / "r.json").read_text())
+    assert found["state"] == "failed" and told in found["failed"] and found["path"] is None
+    for form in ("html", "md"):
+        text = html.unescape((folder / f"r.{form}").read_text())
+        assert "Not exported:" in text and told in text
+
+
+def test_a_rejected_file_is_kept_when_asked_for(hx, folder):
+    assert hx("export", "models.py:wrong", "-o", "m.onnx").code == 4
+    assert not list(folder.glob("*.onnx"))
+    done = hx("export", "models.py:wrong", "-o", "m.onnx", "--keep-rejected")
+    assert done.code == 4 and "m.rejected.onnx" in done.err
+    assert [path.name for path in folder.glob("*.onnx")] == ["m.rejected.onnx"]
+
+
+BAD = [
+    ("nowhere:model", [], 2, "there is no module 'nowhere'"),
+    ("torchvison:resnet18", [], 2, "did you mean torchvision:resnet18?"),
+    ("models.py:lyne", [], 2, "did you mean line?"),
+    ("models.py", [], 2, "does not name a model"),
+    ("model.py:line", [], 2, "did you mean models.py?"),
+    ("models.py:needs", [], 2, "the function needs needs size"),
+    ("models.py:fails", [], 1, "KeyError: 'no such weights'"),
+    ("models.py:not_a_model", [], 2, "is an int, not a torch.nn.Module"),
+    ("models.py:number", [], 2, "is an int, not a torch.nn.Module"),
+    ("models.py:line", [], 2, '--input "x=float32[batch,...]"'),
+    ("models.py:line", ["-i", "y=float32[2,4]"], 2, "its forward takes x, scale"),
+    ("models.py:line", ["-i", "x=float33[2,4]"], 2, "did you mean float32?"),
+    ("models.py:line", ["-i", "x=f32[2,4]", "-i", "f32[2]", "-i", "f32[2]"], 2, "takes 2 inputs"),
+    ("models.py:with_inputs", ["--dynamic", "x:rows"], 2, "is not NAME:AXIS=WORD"),
+    ("models.py:with_inputs", ["--dynamic", "x:0=n%0"], 2, "is not NAME:AXIS=WORD"),
+    ("models.py:with_inputs", ["--dynamic", "x:0=n%7"], 2, "its limits: n is a multiple of 7"),
+    ("models.py:with_inputs", ["--dynamic", "z:0=n"], 2, "inputs are x"),
+    ("models.py:with_inputs", ["--dynamic", "x:7=n"], 2, "which has 2 axes"),
+    ("models.py:with_inputs", ["--output-layer", "liner"], 2, "did you mean linear?"),
+    ("models.py:with_inputs", ["--opset", "99"], 2, "99 is not from 13 to 26"),
+    ("models.py:with_inputs", ["--inputs", "none.npz"], 2, "there is no file none.npz"),
+    ("models.py:with_inputs", ["--inputs", "models.py"], 2, "hx does not read .py"),
+    ("models.py:with_inputs", ["--use", "torch.relu"], 2, "is not TARGET=PACK"),
+    ("models.py:with_inputs", ["--no-pack", "nobody"], 3, "no pack 'nobody' is installed"),
+    ("models.py:with_inputs", ["--require", "hx>=99"], 3, "is installed"),
+    ("models.py:line", ["-i", "x=float32[2,5]"], 1, "models.py:"),
+    ("models.py:broken", [], 1, "the model is not in the mood"),
+    ("models.py:branches", ["--strict"], 1, "models.py:"),
+    ("models.py:wrong", [], 4, "fresh inputs: wrong"),
+    ("models.py:unknown", [], 5, "hx packs new"),
+]
+
+
+@pytest.mark.parametrize(("spec", "words", "code", "told"), BAD)
+def test_bad_input_gets_one_message_its_exit_code_and_leaves_nothing(
+    hx, folder, spec, words, code, told
+):
+    (folder / "m.onnx").write_bytes(b"what was there before")
+    before = sorted(path.name for path in folder.iterdir())
+    done = hx("export", spec, "-o", "m.onnx", *words)
+    assert done.code == code, done.told
+    assert told in done.err
+    assert (folder / "m.onnx").read_bytes() == b"what was there before"
+    left = {path.name for path in folder.iterdir()} - set(before) - {"__pycache__"}
+    assert not left
+
+
+@pytest.mark.parametrize(
+    ("output", "told"),
+    [("none/m.onnx", "there is no folder"), (".", "that is a folder")],
+)
+def test_a_path_that_cannot_be_written_is_found_before_the_work(hx, output, told):
+    done = hx("export", "models.py:fails", "-o", output)
+    assert done.code == 2 and told in done.err
+
+
+def pickled(path):
+    torch.save({"linear.weight": Evil()}, path)
+
+
+class Evil:
+    def __reduce__(self):
+        return (exec, ("import pathlib; pathlib.Path('run').touch()",))
+
+
+def test_a_checkpoint_with_code_is_refused_and_not_run(hx, folder):
+    pickled(folder / "evil.pt")
+    words = ["-i", "x=float32[2,4]", "--weights", "evil.pt"]
+    done = hx("export", "models.py:line", "-o", "m.onnx", *words)
+    assert done.code == 2 and "pickled code" in done.err and "safetensors" in done.err
+    assert not (folder / "run").exists() and not (folder / "m.onnx").exists()
+
+
+def test_a_numpy_file_with_objects_is_refused(hx, folder):
+    numpy.savez(folder / "in.npz", x=numpy.array([{}], dtype=object))
+    done = hx("export", "models.py:line", "-o", "m.onnx", "--inputs", "in.npz")
+    assert done.code == 2 and "pickled code" in done.err
+
+
+@pytest.mark.parametrize("suffix", [".pt", ".safetensors", ".npz"])
+def test_a_truncated_file_is_refused(hx, folder, suffix):
+    path = folder / f"w{suffix}"
+    weights = {"linear.weight": torch.ones(3, 4), "linear.bias": torch.zeros(3)}
+    if suffix == ".npz":
+        numpy.savez(path, **{k: v.numpy() for k, v in weights.items()})
+    else:
+        (torch.save if suffix == ".pt" else save_file)(weights, path)
+    path.write_bytes(path.read_bytes()[:-40])
+    done = hx("export", "models.py:line", "-o", "m.onnx", "-w", path, "-i", "x=float32[2,4]")
+    assert done.code == 2 and f"w{suffix} cannot be read" in done.err and "truncated" in done.err
+
+
+def test_weights_that_do_not_fit_are_named(hx, folder):
+    save_file({"linear.weight": torch.ones(3, 5), "extra": torch.ones(1)}, folder / "w.safetensors")
+    words = ["-i", "x=float32[2,4]", "-w", "w.safetensors"]
+    done = hx("export", "models.py:line", "-o", "m.onnx", *words)
+    assert done.code == 2
+    for text in ("missing: linear.bias", "unknown: extra", "[3, 5] in the file and [3, 4]"):
+        assert text in done.err
+
+
+def test_with_json_an_error_is_data_too(hx):
+    done = hx("export", "models.py:unknown", "-o", "m.onnx", "--json")
+    assert done.code == 5 and done.json["ok"] is False and done.json["exit_code"] == 5
+    assert done.json["error"]["type"] == "MissingConverters"
+    assert any("eig" in each["target"] for each in done.json["missing"])

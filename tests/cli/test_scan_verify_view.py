@@ -1,0 +1,89 @@
+"""`hx scan`, `hx verify` and `hx view`: what they say of models and of files."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+
+def test_scan_lists_what_is_covered_missing_and_escapes(hx):
+    done = hx("scan", "models.py:unknown")
+    assert done.code == 5 and "missing" in done.out and "models.py:" in done.out
+    fine = hx("scan", "hx.demo:model")
+    assert fine.code == 0 and "conv2d" in fine.out.lower() and "0 missing" in fine.err
+    leaves = hx("scan", "models.py:branches")
+    assert leaves.code == 0 and "escape" in leaves.out and "models.py:" in leaves.out
+    assert hx("scan", "models.py:unknown", "--json").json["covered"] is False
+
+
+def test_what_is_missing_comes_with_its_like_and_a_command_that_works(hx, folder):
+    (folder / "two.py").write_text(
+        "import torch\n"
+        "@torch.library.custom_op('acme_two::twisted', mutates_args=())\n"
+        "def twisted(x: torch.Tensor, turns: int, tight: bool = True) -> torch.Tensor:\n"
+        "    return torch.from_numpy(x.numpy() + turns)\n"
+        "def whirl(x, *, speed=1.0): return twisted(x, 2)\n"
+        "class M(torch.nn.Module):\n"
+        "    def forward(self, x): return twisted(x, 2) + torch.ops.acme_two.other(x, x)\n"
+        "library = torch.library.Library('acme_two', 'FRAGMENT')\n"
+        "library.define('other(Tensor a, Tensor b, int[2] size=1) -> Tensor')\n"
+        "library.impl('other', lambda a, b, size=1: torch.from_numpy(a.numpy()), 'CPU')\n"
+        "def make(): return M(), (torch.rand(2, 3),)\n"
+    )
+    (folder / "near.py").write_text(
+        "from hx import converter\n"
+        "@converter('acme_three::twister')\n"
+        "def twister(op, input): return input\n"
+    )
+    done = hx("scan", "two:make")
+    [command] = [line for line in done.out.splitlines() if line.startswith("one pack for all: ")]
+    words = command.partition(": hx ")[2].split()
+    assert hx(*words).code == 0
+    written = (folder / "my-pack" / "src" / "my_pack" / "converters.py").read_text()
+    for head in ("def twisted(op, x, turns, tight=True):", "def other(op, a, b, size=1):"):
+        assert head in written
+    assert hx("export", "two:make", "-o", "m.onnx").err.count(command.partition(": ")[2]) == 1
+    tried = hx("converters", "try", "near.py", "two:make")
+    assert tried.code == 5 and "the nearest:       acme_three::twister" in tried.err
+
+
+def test_verify_knows_a_right_file_from_a_wrong_one(hx, folder):
+    words = ["-i", "x=float32[batch,4]"]
+    torch.manual_seed(0)
+    save_file({"linear.weight": torch.randn(3, 4), "linear.bias": torch.zeros(3)}, "a.safetensors")
+    save_file({"linear.weight": torch.randn(3, 4), "linear.bias": torch.zeros(3)}, "b.safetensors")
+    assert hx("export", "models.py:line", "-o", "m.onnx", *words, "-w", "a.safetensors").code == 0
+    right = hx("verify", "m.onnx", "models.py:line", *words, "-w", "a.safetensors")
+    assert right.code == 0 and "batch=1" in right.out
+    wrong = hx("verify", "m.onnx", "models.py:line", *words, "-w", "b.safetensors")
+    assert wrong.code == 4 and "recorded inputs: wrong" in wrong.out
+    assert hx("verify", "m.onnx", "models.py:line", *words, "--json", "-w", "a.safetensors").json[
+        "ok"
+    ]
+
+
+def test_verify_takes_a_file_of_another_exporter(hx, folder):
+    model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU()).eval()
+    torch.save(model.state_dict(), "w.pt")
+    (folder / "plain.py").write_text(
+        "from torch import nn\ndef make(): return nn.Sequential(nn.Linear(4, 3), nn.ReLU())\n"
+    )
+    torch.onnx.export(model, (torch.randn(2, 4),), "o.onnx", dynamo=False, input_names=["data"])
+    done = hx("verify", "o.onnx", "plain.py:make", "-w", "w.pt", "-i", "float32[2,4]")
+    assert done.code == 0, done.told
+
+
+def test_view_shows_inputs_outputs_and_operators(hx):
+    hx("export", "hx.demo:model", "-o", "m.onnx")
+    done = hx("view", "m.onnx", "--no-browser")
+    assert done.code == 0 and "image float32[2,3,16,16]" in done.out and "Conv" in done.out
+    assert hx("view", "m.onnx", "--json").json["operators"]["Conv"] == 3
+
+
+@pytest.mark.parametrize("content", [b"", b"not onnx at all", None])
+def test_view_of_what_is_no_model_is_one_message(hx, folder, content):
+    if content is not None:
+        (folder / "x.onnx").write_bytes(content)
+    done = hx("view", "x.onnx")
+    assert done.code == 2 and done.err.startswith("error: ")
