@@ -20,7 +20,7 @@ import torch
 from ..errors import ExportError
 from ..tensors.memory import is_freed
 from ..tensors.sparse import parts
-from . import modes, shallow, turns
+from . import held, modes, shallow, turns
 
 EAGER_LIMIT = 64 << 20  # bytes of buffers that are copied beforehand
 
@@ -132,6 +132,7 @@ class preserved:
         self.draws = Draws()
         self._tensors: dict[int, _Kept] = {}
         self._attributes: list[tuple[str, shallow.Shallow]] = []
+        self._held: list[held.Held] = []  # below these
         self._buffers: dict[str, torch.Tensor] = {}  # by state_dict name, duplicates included
         self.modules: list[tuple[str, torch.nn.Module]] = []
         self._by_storage: dict[int, list[_Kept]] | None = None
@@ -182,8 +183,9 @@ class preserved:
             for path, was in self._attributes
             for name in was.changed()
         ]
-        written = [k.name for k in self._tensors.values() if k.kind == "attribute" and k.changed]
-        return [*attributes, *written]
+        below = [name for thing in self._held for name in thing.changed()]
+        kept = [k for k in self._tensors.values() if k.kind in ("attribute", "held")]
+        return [*attributes, *below, *(k.name for k in kept if k.changed)]
 
     def changed(self) -> tuple[list[str], list[str]]:
         """The names of both kinds, from one look at them all when the model has run."""
@@ -264,12 +266,23 @@ class preserved:
             self._attributes.append((path, was))
             for name, kind, tensor in was.tensors():
                 self._add(f"{path}.{name}" if path else name, kind, tensor)
-        eager = [k for k in self._tensors.values() if k.kind != "parameter"]
-        small = sum(k.alias.numel() * k.alias.element_size() for k in eager) < EAGER_LIMIT
+        known = {id(module) for _, module in self.modules}.union(self._tensors)
+        self._held, tensors = held.below(self._attributes, known)
+        self._undo += [thing.restore for thing in self._held]
+        for name, tensor in tensors:
+            kind = "parameter" if isinstance(tensor, torch.nn.Parameter) else "held"
+            self._add(name, kind, tensor)
+        for kept in (*self._small("buffer", "attribute"), *self._small("held")):
+            kept.keep()
         for kept in self._tensors.values():
-            small_enough = small and kept.kind != "parameter"
-            if kept.version is None or small_enough or kept.name in self._writes:
+            if kept.version is None or kept.name in self._writes:
                 kept.keep()
+
+    def _small(self, *kinds: str) -> list[_Kept]:
+        """The tensors of these kinds, if they are not much altogether: none, if they are."""
+        found = [kept for kept in self._tensors.values() if kept.kind in kinds]
+        much = sum(k.alias.numel() * k.alias.element_size() for k in found) >= EAGER_LIMIT
+        return [] if much else found
 
     def _add(self, name: str, kind: str, tensor: torch.Tensor) -> None:
         if kind == "buffer":

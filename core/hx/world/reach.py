@@ -10,6 +10,9 @@ from typing import Any
 
 from . import shallow
 
+_BOUND = (types.MethodType, staticmethod, classmethod)
+# Other objects are asked for nothing: one that stands for a library loads it when it is asked.
+_OF_CODE = (types.FunctionType, type, *_BOUND)
 _SKIPPED = ("torch", "numpy", "math", "typing", "builtins", "functools", "collections")
 
 
@@ -41,7 +44,9 @@ def reachable(recording: Any) -> Iterator[types.FunctionType]:
             if not said.isdisjoint(space):
                 front += _functions(space[n] for n in said & space.keys())
         for thing in _named(said, function):
-            home = getattr(thing, "__module__", None)
+            if not isinstance(thing, _OF_CODE):
+                continue
+            home = thing.__module__
             if _family(home) == _family(function.__module__) or (
                 function.__module__ in near and home is not None
             ):
@@ -89,8 +94,10 @@ def _functions(things: Iterable[Any]) -> list[types.FunctionType]:
     """The plain functions in methods, properties, and under decorators."""
     found = []
     for thing in things:
-        thing = getattr(thing, "__func__", thing)
-        thing = getattr(thing, "fget", thing) if isinstance(thing, property) else thing
+        if isinstance(thing, _BOUND):
+            thing = thing.__func__
+        elif isinstance(thing, property):
+            thing = thing.fget
         if not isinstance(thing, types.FunctionType):
             continue
         found.append(thing)

@@ -6,14 +6,12 @@ By identity only: nothing is copied, compared or asked of the module itself, who
 
 from __future__ import annotations
 
-import contextlib
-import operator
-import types
-from collections import OrderedDict, deque
-from collections.abc import Iterable
+from collections import deque
 from typing import Any
 
 import torch
+
+from .remembered import contents, filled_slots, identical, restore_container, restore_dict
 
 _CONTAINERS = (dict, list, set, deque)
 _OF_EVERY = frozenset(vars(torch.nn.Module()))  # the attributes that every module has
@@ -31,9 +29,9 @@ class Shallow:
         self.items = dict(self.state)
         # Most are the hook tables of a module without hooks: those only have to be empty again.
         self.held = [value for value in self.items.values() if isinstance(value, _CONTAINERS)]
-        self.filled = {id(value): _contents(value) for value in filter(len, self.held)}
+        self.filled = {id(value): contents(value) for value in filter(len, self.held)}
         self.containers: list[tuple[str, Any]] = []  # its own, by attribute
-        self.slots = _filled_slots(module)
+        self.slots = filled_slots(module)
         # The attributes of a scripted module live in C++.
         scripted = isinstance(module, torch.jit.ScriptModule)
         self.scripted = scripted
@@ -65,21 +63,21 @@ class Shallow:
         """The attributes that hold something else now, or a container with something else in it."""
         now = self.state
         found = [name for name, value in self.containers if self._is_other(value)]
-        if len(now) != len(self.items) or not _identical(now.values(), self.items.values()):
+        if len(now) != len(self.items) or not identical(now.values(), self.items.values()):
             found += [k for k, v in _besides(now) if v is not self.items.get(k, self)]
         return found
 
     def _is_other(self, container: Any) -> bool:
-        was, now = self.filled.get(id(container), ()), _contents(container)
-        return len(was) != len(now) or not _identical(was, now)
+        was, now = self.filled.get(id(container), ()), contents(container)
+        return len(was) != len(now) or not identical(was, now)
 
     def restore(self) -> None:
         if type(self.module) is not self.cls:  # as lazy modules do in their first forward
             object.__setattr__(self.module, "__class__", self.cls)
-        _restore_dict(self.state, self.items)
+        restore_dict(self.state, self.items)
         for value in self.held:
             if id(value) in self.filled:
-                _restore_container(value, self.filled[id(value)])
+                restore_container(value, self.filled[id(value)])
             elif value:
                 value.clear()
         for descriptor, value in self.slots:
@@ -131,62 +129,3 @@ def parameters(module: torch.nn.Module) -> dict[str, torch.Tensor]:
 
 def _tensors(table: dict[str, Any] | None) -> dict[str, torch.Tensor]:
     return {k: v for k, v in (table or {}).items() if isinstance(v, torch.Tensor)}
-
-
-def _filled_slots(module: torch.nn.Module) -> list[tuple[Any, Any]]:
-    found = []
-    for descriptor in _members(type(module)):
-        with contextlib.suppress(AttributeError):
-            found.append((descriptor, descriptor.__get__(module)))
-    return found
-
-
-def _members(cls: type) -> list[types.MemberDescriptorType]:
-    found = _members_of.get(cls)
-    if found is None:
-        every = [d for c in cls.__mro__ for d in vars(c).values()]
-        found = [d for d in every if isinstance(d, types.MemberDescriptorType)]
-        _members_of[cls] = found
-    return found
-
-
-_members_of: dict[type, list[types.MemberDescriptorType]] = {}
-
-
-def _contents(value: Any) -> tuple:
-    return (*value, *value.values()) if isinstance(value, dict) else tuple(value)
-
-
-def _identical(a: Iterable, b: Iterable) -> bool:
-    return all(map(operator.is_, a, b))
-
-
-def _restore_dict(state: dict, was: dict) -> None:
-    if len(state) == len(was) and list(state) == list(was):
-        if not _identical(state.values(), was.values()):
-            dict.update(state, was)
-        return
-    # Values first, so that another thread never finds it empty, unless the order changed.
-    dict.update(state, was)
-    for key in [k for k in state if k not in was]:
-        dict.pop(state, key)
-    if list(state) != list(was):
-        dict.clear(state)
-        dict.update(state, was)
-
-
-def _restore_container(value: Any, contents: tuple) -> None:
-    now = _contents(value)
-    if len(now) == len(contents) and _identical(now, contents):
-        return
-    if isinstance(value, dict):
-        half = len(contents) // 2
-        base: Any = OrderedDict if isinstance(value, OrderedDict) else dict
-        base.clear(value)
-        for key, item in zip(contents[:half], contents[half:]):
-            base.__setitem__(value, key, item)
-    elif isinstance(value, list):
-        list.__setitem__(value, slice(None), contents)
-    else:
-        value.clear()
-        (value.update if isinstance(value, set) else value.extend)(contents)

@@ -1,0 +1,145 @@
+"""The plain objects and containers below a model's modules: caches, states, modules in lists.
+
+What a module holds itself `shallow` remembers; here is what lies deeper. It is remembered by
+identity as well, and asked of nobody: an object may answer anything to the question for a name.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import types
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import torch
+
+from . import shallow
+from .remembered import (
+    CONTAINERS,
+    contents,
+    filled_slots,
+    identical,
+    in_python,
+    restore_container,
+    restore_dict,
+)
+
+LIMIT = 5000  # things: a trainer with all its loaders may hang from a module
+_SIMPLE = frozenset((int, float, str, bool, type(None), bytes, complex, torch.dtype, torch.device))
+# What they make belongs to the process, not to a model, and other threads may be at it.
+_OTHERS = sys.stdlib_module_names | {"torch", "numpy", "hx"}
+
+
+class Held:
+    """One container or object, as it was."""
+
+    __slots__ = ("items", "path", "slots", "state", "thing")
+    items: Any  # a tuple of what is in a container, a dict of an object's attributes
+
+    def __init__(self, path: str, thing: Any) -> None:
+        self.path, self.thing = path, thing
+        self.state: dict[str, Any] | None = None
+        self.slots: list[tuple[Any, Any]] = []
+        if isinstance(thing, CONTAINERS):
+            self.items = contents(thing)
+        else:
+            self.state = _state(thing)
+            self.items = dict(self.state)
+            self.slots = filled_slots(thing)
+
+    def inside(self) -> Iterator[tuple[str, Any]]:
+        if self.state is not None:
+            yield from ((f"{self.path}.{name}", x) for name, x in self.items.items())
+            yield from ((f"{self.path}.{slot.__name__}", x) for slot, x in self.slots)
+        elif isinstance(self.thing, dict):
+            half = len(self.items) // 2
+            for name, x in zip(self.items[:half], self.items[half:], strict=True):
+                yield f"{self.path}[{name!r}]" if type(name) in _SIMPLE else self.path, x
+        else:
+            yield from ((f"{self.path}[{n}]", x) for n, x in enumerate(self.items))
+
+    def changed(self) -> list[str]:
+        """The names of what is another now."""
+        if self.state is None:
+            now = contents(self.thing)
+            same = len(now) == len(self.items) and identical(now, self.items)
+            return [] if same else [self.path]
+        state, was = self.state, self.items
+        names = {k for k in state.keys() | was if state.get(k, state) is not was.get(k, state)}
+        slots, before = (
+            {d.__name__: x for d, x in found} for found in (filled_slots(self.thing), self.slots)
+        )
+        names |= {
+            k for k in slots.keys() | before if slots.get(k, state) is not before.get(k, state)
+        }
+        return [f"{self.path}.{name}" for name in sorted(names)]
+
+    def restore(self) -> None:
+        if self.state is not None:
+            restore_dict(self.state, self.items)
+            for slot, x in self.slots:
+                slot.__set__(self.thing, x)
+        else:
+            restore_container(self.thing, self.items)
+
+
+def below(
+    modules: Iterable[tuple[str, shallow.Shallow]], known: set[int]
+) -> tuple[list[Held], list[tuple[str, torch.Tensor]]]:
+    """The containers and objects below what modules hold, and tensors in them.
+
+    Nothing that is known by its id, nor what is below it.
+    """
+    found: list[Held] = []
+    tensors: list[tuple[str, torch.Tensor]] = []
+    waiting = deque(_first(modules))
+    while waiting and len(found) + len(tensors) < LIMIT:
+        path, thing = waiting.popleft()
+        kind: type = type(thing)
+        if kind in _SIMPLE or id(thing) in known:
+            continue
+        if isinstance(thing, tuple):  # nobody can put anything into it
+            waiting.extend((f"{path}[{n}]", x) for n, x in enumerate(contents(thing)))
+            continue
+        known.add(id(thing))
+        if isinstance(thing, torch.Tensor):
+            tensors.append((path, thing))
+        elif isinstance(thing, CONTAINERS) or _of_a_model(kind):
+            found.append(Held(path, thing))
+            waiting.extend(found[-1].inside())
+    return found, tensors
+
+
+def _first(modules: Iterable[tuple[str, shallow.Shallow]]) -> Iterator[tuple[str, Any]]:
+    """What modules hold: the containers among it are remembered already, not what is in them."""
+    for path, module in modules:
+        for name, thing in shallow.own(module.module):
+            kind = type(thing)
+            if kind in _SIMPLE or (kind is tuple and _SIMPLE.issuperset(map(type, thing))):
+                continue  # as most are
+            at = f"{path}.{name}" if path else name
+            if isinstance(thing, CONTAINERS):
+                yield from Held(at, thing).inside()
+            else:
+                yield at, thing
+
+
+@functools.lru_cache(maxsize=4096)
+def _of_a_model(kind: type) -> bool:
+    """Whether its objects may be a model's own: a class in Python, by those who write models."""
+    if issubclass(kind, torch.nn.Module):
+        return not issubclass(kind, torch.jit.ScriptModule)
+    if kind is types.SimpleNamespace:
+        return True
+    plain = in_python(kind) and not issubclass(kind, (type, BaseException))
+    return plain and kind.__module__.partition(".")[0] not in _OTHERS
+
+
+def _state(thing: Any) -> dict[str, Any]:
+    try:
+        state = object.__getattribute__(thing, "__dict__")
+    except AttributeError:
+        return {}
+    return state if type(state) is dict else {}
