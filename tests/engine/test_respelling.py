@@ -206,6 +206,30 @@ def test_a_function_that_shadows_int_keeps_its_own(proved):
     proved(shadowed, torch.randn(3, 6), WORDS, [{"b": 5}])
 
 
+KINDS = {int: torch.int64, float: torch.float32}
+
+
+def test_the_type_of_a_size_is_that_of_a_number(proved):
+    def function(x):
+        n = x.shape[1]
+        if type(n) is not int or type(x) is not torch.Tensor:
+            raise TypeError(type(n))
+        return x + torch.arange(n, dtype=KINDS[type(n)]) * torch.ones(n, dtype=KINDS[type(n / 2)])
+
+    program = proved(function, torch.randn(2, 5), {"x": {1: "n"}}, [{"n": 7}, {"n": 1}])
+    assert not program.report.escapes
+
+
+@pytest.mark.parametrize("number", [2.5, 3, True])
+def test_a_number_in_a_tensor_is_one_that_the_run_knows(number, proved):
+    def function(x, v):
+        return x * float(v) + int(v)
+
+    program = proved(function, (torch.randn(2, 3), torch.tensor(number)))
+    x, v = torch.randn(2, 3), torch.tensor(number) * 0 + 1
+    torch.testing.assert_close(program.run(x, v.to(torch.tensor(number).dtype)), x + 1)
+
+
 def test_without_names_of_sizes_nothing_is_respelled():
     class Reads(nn.Module):
         def forward(self, x):

@@ -26,6 +26,7 @@ from typing import Any
 from . import patching, reach
 from .spellings import HELPERS, KINDS, OPERATORS
 
+_BUILTINS = {"int": "whole", "float": "real", "type": "kind"}  # and who is called in their place
 _RUNS_LATER = (
     inspect.CO_GENERATOR
     | inspect.CO_COROUTINE
@@ -82,7 +83,7 @@ def respelled(function: types.FunctionType) -> Callable | None:
         owner = path.rpartition(".")[0].rpartition(".")[2]
         _known[id(code)] = code, _respelled(code, owner) if _may_lose(code) else None
     _, new = _known[id(code)]
-    if new is None or not function.__globals__.keys().isdisjoint(("int", "float")):
+    if new is None or not function.__globals__.keys().isdisjoint(_BUILTINS):
         return None
     cells = dict(zip(code.co_freevars, function.__closure__ or ()))
     cells.update((f"_hx_{name}", types.CellType(helper)) for name, helper in HELPERS.items())
@@ -97,11 +98,11 @@ def respelled(function: types.FunctionType) -> Callable | None:
 
 
 def _may_lose(code: types.CodeType) -> bool:
-    """Whether it names int or float, has a float in it, or computes beside something's shape."""
+    """Whether it names int, float or type, has a float in it, or computes beside a shape."""
     if code.co_flags & _RUNS_LATER or code.co_name.strip("<>") not in (code.co_name, "lambda"):
         return False
     words = set(reach.names(code))
-    return bool(words & {"int", "float", "shape", "size", "numel", *KINDS}) or any(
+    return bool(words & {*_BUILTINS, "shape", "size", "numel", *KINDS}) or any(
         type(c) is float for c in code.co_consts
     )
 
@@ -291,7 +292,7 @@ class _Speller(ast.NodeTransformer):
         name = node.func.id if isinstance(node.func, ast.Name) else ""
         if getattr(node.func, "attr", name) in KINDS and node.args and not node.keywords:
             return self._called(node, "made", node.func, *node.args)
-        helper = {"int": "whole", "float": "real"}.get(name)
+        helper = _BUILTINS.get(name)
         plain = (
             len(node.args) == 1 and not node.keywords and not isinstance(node.args[0], ast.Starred)
         )

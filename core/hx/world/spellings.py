@@ -16,8 +16,7 @@ from ..sizes.leaving import leaving
 
 def whole(x: Any, *more: Any) -> Any:
     """int(x)"""
-    real = isinstance(x, torch.Tensor) and x.numel() == 1 and x.is_floating_point()
-    x = x.item() if real and not more else _number(x)
+    x = x if more else _number(x)
     if more or not dims.is_dynamic(x):
         return int(x, *more)
     return floats.DimFloat.whole(x, "trunc") if type(x) is floats.DimFloat else x
@@ -26,13 +25,18 @@ def whole(x: Any, *more: Any) -> Any:
 def real(x: Any) -> Any:
     """float(x)"""
     x = _number(x)
-    return x * 1.0 if dims.is_dynamic(x) else float(x)
+    return x * 1.0 if type(x) is dims.Dim else x if type(x) is floats.DimFloat else float(x)
 
 
 def _number(x: Any) -> Any:
-    """That of a tensor of whole numbers, asked for by the name that the doors know."""
-    whole = isinstance(x, torch.Tensor) and x.numel() == 1 and not x.dtype.is_floating_point
-    return x.item() if whole and not x.dtype.is_complex else x
+    """That of a tensor of one, asked for by the name that the doors know."""
+    one = isinstance(x, torch.Tensor) and x.numel() == 1 and not x.dtype.is_complex
+    return x.item() if one else x
+
+
+def kind(x: Any) -> type:
+    """type(x), by which libraries look numbers up: that of a size is int"""
+    return {dims.Dim: int, floats.DimFloat: float}.get(type(x), type(x))
 
 
 def count(x: Any) -> Any:
@@ -118,6 +122,7 @@ OPERATORS: dict[type, tuple[str, Callable, str]] = {
 HELPERS: dict[str, Callable] = {
     "whole": whole,
     "real": real,
+    "kind": kind,
     "count": count,
     "made": made,
     "at": at,
