@@ -93,7 +93,12 @@ def bits_of_a_size(x):
 
 @escaping
 def a_number_of_the_contents(x):
-    return x * float(x.sum())  # here: float
+    return x * float(x.sum())  # here: item
+
+
+@escaping
+def a_function_of_a_number_of_the_contents(x):
+    return x * math.sqrt(x.sum().abs())  # here: float
 
 
 @escaping

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import math
 import os
 import random
 import subprocess
@@ -275,7 +276,7 @@ def test_every_ordinary_end_restores(end, tmp_path, lacking, World):
         if end == "refused":
             x.resize_(3)
         if end == "unverified":
-            return x + float(x.sum())
+            return x + math.atan(x.sum())
         if end == "strict":
             return x * 2 if bool(x.sum() > 0) else x
         return x * 2
