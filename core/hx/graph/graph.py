@@ -9,7 +9,7 @@ import torch
 
 from ..saving.wire import Parts
 from ..tensors.values import Absent, Body, Constant, Node, Value
-from . import batchnorm, counted, doubles, transposed, unjoined, unmoved
+from . import batchnorm, counted, doubles, transposed, undivided, unjoined, unmoved
 from .assembly import Assembly
 from .batchnorm import Folds
 from .simplify import simpler
@@ -163,7 +163,7 @@ def build(
     outputs = [(n, merger.now(v)) for n, v in outputs]
     wanted = [v for _, v in outputs]
     nodes = counted.apart(unjoined.apart(doubles.apart(live(nodes, wanted))))
-    nodes = unmoved.apart(nodes)
+    nodes = undivided.apart(unmoved.apart(nodes))
     read = list(wanted)
     for node in nodes:
         read += _reads(node)
