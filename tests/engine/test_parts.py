@@ -13,7 +13,9 @@ from called import Plain, asked
 import hx
 from hx import converter
 from hx.errors import VerificationError
-from hx.graph import counted
+from hx.graph import counted, undivided
+from hx.proof import parts
+from hx.proof.verify import Case
 
 ROWS = torch.randn(500, 40)  # softmax of a row sums to 1, but for a unit in the last place
 
@@ -83,6 +85,35 @@ def test_a_shape_that_sizes_decide_is_not_left_to_rounding(monkeypatch):
         assert "the shape is [0], expected [8]" in str(wrong)
     else:
         assert torch.equal(program.run(x), turned(x))
+
+
+def _wrongly_optimized(monkeypatch):
+    """onnxruntime makes another division of a product with what one was divided by."""
+    monkeypatch.setattr(undivided, "apart", lambda nodes: nodes)
+
+
+def test_whole_numbers_are_not_left_to_rounding(monkeypatch):
+    _wrongly_optimized(monkeypatch)
+
+    def counted(x, y):
+        return (torch.div(1, x, rounding_mode="trunc") * y).to(torch.int32)
+
+    numbers = torch.tensor([2, 3, 5]), torch.tensor([4, 9, 1])
+    with pytest.raises(VerificationError):
+        hx.export(counted, numbers)
+
+
+def test_a_mistake_of_the_optimizer_is_told_from_rounding(monkeypatch, tmp_path):
+    def counted(x):
+        return torch.div(1, x, rounding_mode="trunc") * x
+
+    path, numbers = tmp_path / "m.onnx", [torch.tensor([2, 3, n]) for n in (4, 5, 6)]
+    cases = [Case("drawn", {"x": x}, [counted(x)]) for x in numbers]
+    hx.export(counted, numbers[0], path)
+    assert not parts._by_optimizer(path, cases, ())
+    _wrongly_optimized(monkeypatch)
+    hx.export(counted, numbers[0], path, verify=False)
+    assert parts._by_optimizer(path, cases, ())
 
 
 def test_a_number_that_was_baked_in_beside_such_a_decision_is_found():

@@ -122,10 +122,16 @@ def _by_parts(
     for case, check in zip(cases, proof.cases):
         if not check.ok:
             if not check.problem and not _misshapen(captured, case, check):
-                magnifies = functools.partial(_magnifies, captured, case, check)
-                check.by_parts = what_decides(captured, path, case, target, magnifies, custom_ops)
+                asked = (functools.partial(_magnifies, captured, case, check),
+                         functools.partial(_another, captured, case))  # fmt: skip
+                check.by_parts = what_decides(captured, path, case, target, *asked, custom_ops)
             if not check.ok:
                 return
+
+
+def _another(captured: Capture, case: Case, seed: int) -> list[Case]:
+    """The model's answer to other inputs of the same sizes; none where it refuses them."""
+    return case_of(captured, f"{case.name}, others", fresh(dict(case.feeds), seed=100 + seed))[0]
 
 
 def _misshapen(captured: Capture, case: Case, check: CaseCheck) -> bool:
