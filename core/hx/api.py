@@ -13,6 +13,7 @@ from .errors import (
     EscapeError,
     ExportError,
     HxError,
+    Leaves,
     MissingConverters,
     PackError,
     UsageError,
@@ -119,10 +120,15 @@ def _export(
     rest = (registry, opset, outputs, output_names, strict, tell)
 
     def write(staged: save.Staged) -> Program:
-        program = _recorded(asked, *rest, staged)
+        program = taken(_recorded(asked, *rest, staged))
         keep = None if failed else keep_rejected
         stages.append(staged)
         program.write(staged, path, verify, tell, keep, check_every_node)
+        return program
+
+    def taken(program: Program) -> Program:
+        if _leaves_more(program.report, asked, failed):
+            raise Leaves("a number in a tensor became a plain one")
         return program
 
     failed: list[Exception] = []
@@ -130,7 +136,7 @@ def _export(
     for asked in _ways(prepared, failed, registry, opset):
         try:
             if path is None and not verify and not check_every_node:
-                program = _recorded(asked, *rest)
+                program = taken(_recorded(asked, *rest))
             else:
                 program = inside(save.Staged(path, external_data), write)
         except HxError as problem:
@@ -150,6 +156,21 @@ def _export(
         program.report.timings["total"] = time.perf_counter() - started
         return program
     raise _foremost(failed)
+
+
+def _leaves_more(report: Report, asked: Prepared, failed: list[Exception]) -> bool:
+    """Whether something left the graph that may stay in it if the model hears something else.
+
+    Libraries that hear that they are traced keep a number in a tensor, which PyTorch's tracer
+    follows into a shape; else they ask for the number, which is followed here. What another answer
+    leads to is taken if nothing leaves then: if not, it is the first way again.
+    """
+    # A number that was asked for by item() is followed, until something else is told of it.
+    left = [e.kind for e in report.escapes if not e.carried and e.kind != "item"]
+    if not failed:
+        return "index" in left and heard.TRACING in asked.asked
+    leaves = any(isinstance(problem, Leaves) for problem in failed)
+    return leaves and asked.yes != heard.FIRST and bool(left)
 
 
 def _foremost(failed: list[Exception]) -> Exception:
@@ -176,6 +197,10 @@ def _ways(
     for yes in heard.ways(prepared.asked):
         prepared.yes = yes
         yield prepared
+    if isinstance(failed[0], Leaves):
+        prepared.yes = heard.FIRST
+        yield prepared
+        failed[:] = failed[-1:]  # what it really led to
     if isinstance(failed[0], Differentiates):
         from .recording.derivatives import traced
 
@@ -198,7 +223,7 @@ def _told(asked: Prepared, prepared: Prepared) -> list[str]:
             "the model differentiates as it runs: what PyTorch's own trace of it calls is recorded"
         ]
     if not asked.given:
-        return [heard.told(asked.yes, prepared.asked)]
+        return [] if asked.yes == heard.FIRST else [heard.told(asked.yes, prepared.asked)]
     return [
         "recorded at other sizes than were given: from an earlier run at those the model keeps "
         "what it would have to compute"

@@ -91,6 +91,10 @@ class Differentiates(Unsupported):
     """The model asks for derivatives as it runs."""
 
 
+class Leaves(Unsupported):
+    """Something left the graph that may stay in it where the model hears that it is not traced."""
+
+
 class Unaccounted(ExportError):
     pass
 

@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 import hx
+from hx.errors import VerificationError
 
 
 class Cached(nn.Module):
@@ -125,3 +126,35 @@ def test_what_fails_whatever_the_model_hears_is_told_as_at_first():
     assert told.value.missing[0].count == 1
     line = Refuses.forward.__code__.co_firstlineno + 2
     assert f"test_tracing.py:{line}" in str(told.value)
+
+
+def rows(source, index):
+    """As libraries of graphs do it, whose sums have as many rows as the largest index says."""
+    count = index.max() + 1 if torch.jit.is_tracing() else int(index.max()) + 1
+    sums = source.new_zeros((count,) + source.shape[1:])
+    return sums.scatter_add(0, index[:, None].expand_as(source), source)
+
+
+def test_a_size_in_a_tensor_is_followed_where_a_tracer_alone_could(tmp_path):
+    example = torch.randn(7, 4), torch.tensor([0, 0, 1, 2, 2, 1, 3])
+    words = {"source": {0: "n"}, "index": {0: "n"}}
+    program = hx.export(rows, example, tmp_path / "m.onnx", dynamic=words)
+    assert any("not traced" in note for note in program.report.notes)
+    other = torch.randn(9, 4), torch.tensor([0, 0, 1, 2, 2, 1, 3, 6, 7])
+    torch.testing.assert_close(program.run(*other), rows(*other))
+
+
+def always(x, index):
+    count = index.max() + 1
+    torch.jit.is_tracing()
+    return x.new_zeros((count,) + x.shape[1:]) + x[0]
+
+
+def test_where_no_answer_helps_the_first_is_what_is_told(tmp_path):
+    example = torch.randn(4, 4), torch.tensor([0, 3])
+    with pytest.raises(VerificationError, match="left the graph: index"):
+        hx.export(always, example, tmp_path / "m.onnx")
+    assert not list(tmp_path.iterdir())
+    program = hx.export(always, example, tmp_path / "m.onnx", verify=False)
+    assert [escape.kind for escape in program.report.escapes] == ["index"]
+    assert not any("asks how it is run" in note for note in program.report.notes)
