@@ -422,3 +422,68 @@ def test_what_both_sides_leave_is_promised():
 def test_what_failed_at_some_sizes_is_proved_again_when_others_are_recorded():
     message = refused(one_within_other, torch.rand(3, 4), {"x": {0: "a", 1: "b"}})
     assert "a=1 inputs: wrong" in message
+
+
+LIMIT = torch.tensor(30)
+THROUGH = {
+    "a buffer": lambda n: n > LIMIT,
+    "a tensor of it": lambda n: torch.tensor(n) > 30,
+    "a float": lambda n: torch.as_tensor(n) > torch.tensor(30.5),
+    "not": lambda n: ~(torch.tensor([n]) <= LIMIT),
+    "both": lambda n: (n > LIMIT) & (n < torch.tensor(10**6)),
+    "either": lambda n: (n > LIMIT) | torch.tensor(n).eq(10**6),
+}
+
+
+@pytest.mark.parametrize("question", THROUGH.values(), ids=THROUGH)
+def test_a_question_that_is_asked_through_a_tensor(question):
+    def model(x):
+        return x * 3 if question(x.shape[1]) else x
+
+    program = exported(model, torch.randn(2, 9))
+    assert program.report.promised == {"s": "s<=30"}
+    program = exported(model, torch.randn(2, 80))
+    assert program.report.promised["s"].startswith("s>=31")
+    assert_close(program.run(x := torch.randn(3, 31)), x * 3)
+
+
+def test_what_a_tensor_says_of_all_sizes_is_no_branch():
+    program = exported(lambda x: x * 2 if x.shape[1] >= torch.tensor(0) else x, torch.randn(2, 9))
+    assert not program.report.escapes and not program.report.promised
+
+
+@pytest.mark.parametrize("kernel, stride, padding", [(4, 4, 0), (2, 5, 1), (3, 2, 1), (1, 3, 0)])
+@pytest.mark.parametrize("kind", ["max", "avg"])
+def test_sizes_that_are_rounded_up_are_followed(kernel, stride, padding, kind):
+    pool = {"max": nn.MaxPool1d, "avg": nn.AvgPool1d}[kind](kernel, stride, padding, ceil_mode=True)
+
+    def model(x):
+        y = pool(x)
+        return y * y.shape[2] + torch.arange(y.shape[2])
+
+    program = exported(model, torch.randn(2, 3, 23), {"x": {2: "n"}})
+    assert not program.report.escapes
+    for n in range(max(kernel, 2), 40):
+        assert_close(program.run(x := torch.randn(2, 3, n)), model(x))
+
+
+class Kept(nn.Module):
+    """A cache that grows, behind a stride: it is as large as it was for a few sizes more."""
+
+    def __init__(self):
+        super().__init__()
+        self.places = torch.zeros(0)
+
+    def forward(self, x):
+        x = nn.functional.avg_pool1d(x, 4, ceil_mode=True)
+        if x.shape[2] > self.places.shape[0]:
+            self.places = torch.arange(x.shape[2]) * 1.0
+        return x + self.places[: x.shape[2]]
+
+
+def test_a_cache_behind_a_stride_is_no_constant():
+    model = Kept()
+    model(torch.randn(3, 4, 101))
+    program = exported(model, torch.randn(3, 4, 101), {"x": {2: "n"}})
+    for n in (50, 101, 104, 105, 152, 500):
+        assert_close(program.run(x := torch.randn(3, 4, n)), model(x))

@@ -16,6 +16,7 @@ import torch
 from ..errors import Unsupported
 from ..sizes import dims, floats
 from ..sizes.polynomials import Atom, Poly
+from . import sized
 from .call import Arguments, tensors_in
 
 # Functions that hand a tensor's contents to Python. All are escapes on a traced value.
@@ -263,10 +264,15 @@ def reads(recording, key, func, args, kwargs, door):
         from ..tensors import accounts
 
         accounts.hand_to_numpy(recording, tensors[0])
+    result = _real(recording, func, args, kwargs)
     if any(not recording.value_of(t).fixed for t in tensors):
-        shapes = ", ".join(str(list(t.shape)) for t in tensors)
-        recording.escape(name, f"{name} of {shapes}")
-    return _real(recording, func, args, kwargs)
+        found = sized.answer(recording.value_of(tensors[0])) if name == "bool" else None
+        if found is None or found.yes is not result:
+            shapes = ", ".join(str(list(t.shape)) for t in tensors)
+            recording.escape(name, f"{name} of {shapes}")
+        elif found.asked:
+            recording.escape("branch", found.told, asked=found.asked)
+    return result
 
 
 def fresh(recording, key, func, args, kwargs, door):

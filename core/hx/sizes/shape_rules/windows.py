@@ -5,19 +5,19 @@ from __future__ import annotations
 from builtins import len  # their own: `world` hooks those of the model
 
 from .. import dims
-from ..shapes import RUN_TIME, Unknown, numbers, shape_of
+from ..shapes import Unknown, numbers, shape_of
 from ._rule import rule
 
 
 def _window(n: int, kernel: int, stride: int, dilation: int, pad: int, ceil: bool) -> int:
-    free = n + pad - (dilation * (kernel - 1) + 1)
-    if ceil:
-        steps = dims.ceil_div(free, stride) + 1
-        # A last window that would start in the right padding does not count.
-        if type(steps) is int and (steps - 1) * stride >= n + pad // 2:
-            steps -= 1
-        return steps
-    return free // stride + 1
+    wide = dilation * (kernel - 1) + 1
+    free = n + pad - wide
+    if not ceil:
+        return free // stride + 1
+    last = dims.ceil_div(free, stride)
+    if wide < stride + pad // 2:  # it may start in the right padding, and does not count then
+        last = dims.smaller(last, (n + pad // 2 - 1) // stride)
+    return last + 1
 
 
 def _spatial(inputs, attributes, kernel, x):
@@ -34,9 +34,6 @@ def _spatial(inputs, attributes, kernel, x):
             out.append(dims.ceil_div(n, strides[i]))
         else:
             pad = 0 if auto == "VALID" else pads[i] + pads[k + i]
-            if ceil and type(n) is dims.Dim:
-                out.append(RUN_TIME)
-                continue
             if ceil and pads[i] != pads[k + i]:
                 raise Unknown
             out.append(_window(n, kernel[i], strides[i], dilations[i], pad, ceil))
