@@ -322,8 +322,17 @@ def is_dynamic(x) -> bool:
 
 def smallest_of(x) -> tuple[Poly, ...]:
     """The sizes of which it is the smallest: those of min(a, b)."""
+    return _picked_from(x, "min")
+
+
+def largest_of(x) -> tuple[Poly, ...]:
+    """The sizes of which it is the largest: those of max(a, b)."""
+    return _picked_from(x, "max")
+
+
+def _picked_from(x, kind: str) -> tuple[Poly, ...]:
     atom = x.poly.atom if type(x) is Dim else None
-    return atom.args if atom is not None and atom.kind == "min" else ()
+    return atom.args if atom is not None and atom.kind == kind else ()
 
 
 def spelled(x) -> Any:

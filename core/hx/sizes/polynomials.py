@@ -90,13 +90,14 @@ _SIGNS = {
 class Poly:
     """An integer polynomial over atoms: {sorted tuple of atoms: coefficient}."""
 
-    __slots__ = ("_hash", "hint", "terms", "unsure")
+    __slots__ = ("_hash", "counts", "hint", "terms", "unsure")
 
     def __init__(self, terms: dict[tuple[Atom, ...], int]) -> None:
         self.terms = terms
         self._hash: int | None = None
         self.hint = 0
         self.unsure = False  # whether it is made of numbers that are made up
+        self.counts = False  # whether a tensor has it for a size: it is 0 or more, then
         for mono, c in terms.items():
             for atom in mono:
                 c *= atom.hint
@@ -282,7 +283,7 @@ def _rest(a: Poly, b: Poly) -> tuple[Poly | None, int]:
 
 def never_negative(poly: Poly) -> bool:
     """True when no size can make it negative."""
-    return all(
+    return poly.counts or all(
         c >= 0 and all(a.kind in ("size", "part", "mod") or _atom_ok(a) for a in mono)
         for mono, c in poly.terms.items()
     )
@@ -300,6 +301,8 @@ def sure_sign(poly: Poly) -> int:
 
     An input has something on every axis: from 1 up, `n - 1` is not negative.
     """
+    if poly.counts:
+        return 1
     low, high = _bounds(_from_one(poly), _anything, _something)
     return 1 if low >= 0 else -1 if high < 0 else 0
 

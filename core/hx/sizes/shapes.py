@@ -118,8 +118,9 @@ def broadcast(*shapes: Shape) -> Shape:
                 continue
             elif type(m) is dims.Dim and type(n) is dims.Dim:
                 # Either may turn out to be 1 at run time: nobody can say which one it is,
-                # unless one of them is 1 whenever the other is.
-                out[i] = m if _cut(n, m) else n if _cut(m, n) else RUN_TIME
+                # unless one of them is 1 whenever the other is, or is the other.
+                m_stays, n_stays = _cut(n, m) or _floored(n, m), _cut(m, n) or _floored(m, n)
+                out[i] = m if m_stays else n if n_stays else RUN_TIME
             elif type(m) is dims.Dim:
                 out[i] = n
     return tuple(out)
@@ -130,6 +131,13 @@ def _cut(n: dims.Dim, m: dims.Dim) -> bool:
     whole = Poly.of(m)
     rest = [each.constant for each in dims.smallest_of(n) if each != whole]
     return len(rest) == 1 and rest[0] is not None and rest[0] >= 1
+
+
+def _floored(n: dims.Dim, m: dims.Dim) -> bool:
+    """Whether n is max(m, 0): that is m, which is the size of a tensor."""
+    whole = Poly.of(m)
+    rest = [each.constant for each in dims.largest_of(n) if each != whole]
+    return len(rest) == 1 and rest[0] is not None and rest[0] <= 0
 
 
 def axis_of(axis: int, rank: int) -> int:
