@@ -76,6 +76,7 @@ def randn_like(op, input, *, dtype=None):
 
 
 def _integers(op, shape, bounds):
+    shape = [op.size(n) for n in shape]
     low, high = bounds if len(bounds) == 2 else (0, *bounds)
     steps = op.Mul(
         uniform_numbers(op, shape, torch.float64), op.constant(high - low, torch.float64)

@@ -329,3 +329,17 @@ def test_strided_views_of_what_a_model_fills_itself(proved):
         return x + corner * 3 + row.sum(), x.new_ones(4, 4).as_strided((3, 2), (1, 4)).sum() + table
 
     proved(body, torch.randn(3, 2))
+
+
+def test_a_view_whose_size_came_in_a_tensor(proved):
+    def function(x, mask):
+        many = mask.sum(1).max()
+        y = (x.unsqueeze(1) + torch.zeros(many)[:, None]).view(x.shape[0], many, x.shape[1])
+        y[:, 0] = 3.0
+        return y * 1
+
+    x, mask = torch.randn(3, 5), torch.zeros(3, 5, dtype=torch.long)
+    mask[:, :2] = 1
+    program = proved(function, (x, mask), {"x": {0: "b"}, "mask": {0: "b"}})
+    x, mask = torch.randn(4, 5), torch.ones(4, 5, dtype=torch.long)
+    torch.testing.assert_close(program.run(x, mask), function(x, mask))

@@ -158,3 +158,8 @@ def test_where_no_answer_helps_the_first_is_what_is_told(tmp_path):
     program = hx.export(always, example, tmp_path / "m.onnx", verify=False)
     assert [escape.kind for escape in program.report.escapes] == ["index"]
     assert not any("asks how it is run" in note for note in program.report.notes)
+
+
+def test_a_tensor_is_itself_whatever_is_in_it():
+    program = hx.export(lambda q, k: q + k if torch.equal(q, q) else q, (torch.ones(3),) * 2)
+    assert not program.report.escapes

@@ -154,7 +154,7 @@ class Op:
         """A size that may have come as a tensor with one number in it."""
         if not isinstance(n, Value):
             return n
-        given = getattr(self._call, "given", None)
+        given = getattr(self._call, "given", None) or getattr(self._call, "numbers", None)
         found = given.size(n) if given is not None else None
         if found is None:
             raise Unsupported("a size is a tensor of which only the graph knows the contents")

@@ -215,14 +215,40 @@ class Call:
         self.assigned.append((x, value))
 
 
+@dataclasses.dataclass(slots=True)
+class Numbers:
+    """What the tensors of one number were among the arguments of a call whose tensors are gone."""
+
+    each: list[tuple[Value, Any]]
+
+    @staticmethod
+    def among(given: Arguments, but: Value) -> Numbers:
+        whole = [
+            value
+            for tensor, value in zip(given.tensors, given.values)
+            if value is not but and tensor.numel() == 1 and not tensor.is_meta
+            and not (tensor.is_floating_point() or tensor.is_complex())
+        ]  # fmt: skip
+        if not whole:
+            return _NONE
+        with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+            return Numbers([(value, given.size(value)) for value in whole])
+
+    def size(self, value: Value) -> Any:
+        return next((size for of, size in self.each if of is value), None)
+
+
+_NONE = Numbers([])
+
+
 class Replayed:
     """Stands in for a Call when a view is worked out again from other contents."""
 
-    __slots__ = ("assigned", "spec")
+    __slots__ = ("assigned", "numbers", "spec")
     replayed = True
 
-    def __init__(self, spec: Any) -> None:
-        self.spec = spec
+    def __init__(self, spec: Any, numbers: Numbers) -> None:
+        self.spec, self.numbers = spec, numbers
         self.assigned: list = []
 
     def result(self) -> Any:
@@ -243,6 +269,7 @@ class Step:
     output: tuple
     spec: Any
     fixed: bool  # nothing but the contents of the parent may differ at another run
+    numbers: Numbers
 
 
 def substitute(x, old: Value, new: Value):

@@ -265,6 +265,8 @@ def reads(recording, key, func, args, kwargs, door):
 
         accounts.hand_to_numpy(recording, tensors[0])
     result = _real(recording, func, args, kwargs)
+    if name == "equal" and tensors[0] is tensors[-1]:
+        return result  # whatever is in it
     if any(not recording.value_of(t).fixed for t in tensors):
         found = sized.answer(recording.value_of(tensors[0])) if name == "bool" else None
         if found is None or found.yes is not result:

@@ -9,7 +9,7 @@ import torch
 
 from ..errors import Unaccounted
 from ..graph.op import Op
-from ..recording.call import Arguments, Replayed, Step, describe, pick, retyped, substitute
+from ..recording.call import Arguments, Numbers, Replayed, Step, describe, pick, retyped, substitute
 from . import pairs
 from .liveness import Entry, Family, geometry
 from .values import Value
@@ -35,7 +35,8 @@ def step_of(choice, given: Arguments, parent: Entry, path: tuple, real) -> Step:
     """How a result came to be a view of `parent`."""
     value = next(v for t, v in zip(given.tensors, given.values) if t is parent())
     fixed = not given.sized and all(v is value or v.fixed for v in given.values)
-    return Step(choice, given.args, given.kwargs, value, path, describe(real), fixed)
+    numbers = Numbers.among(given, value)
+    return Step(choice, given.args, given.kwargs, value, path, describe(real), fixed, numbers)
 
 
 def replay(recording: Recording, step: Step, value: Value) -> Value:
@@ -48,7 +49,7 @@ def replay(recording: Recording, step: Step, value: Value) -> Value:
         substitute(step.kwargs, step.parent, value),
         [], [], True,
     )  # fmt: skip
-    call = Replayed(retyped(step.spec, value.dtype))
+    call = Replayed(retyped(step.spec, value.dtype), step.numbers)
     with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
         args, kwargs = recording.choices.fit(choice, given)
         outputs = choice.function(Op(recording.builder, call, recording), *args, **kwargs)  # type: ignore[arg-type]
