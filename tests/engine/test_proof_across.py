@@ -487,3 +487,55 @@ def test_a_cache_behind_a_stride_is_no_constant():
     program = exported(model, torch.randn(3, 4, 101), {"x": {2: "n"}})
     for n in (50, 101, 104, 105, 152, 500):
         assert_close(program.run(x := torch.randn(3, 4, n)), model(x))
+
+
+ENDS = {
+    "a quarter, rounded up": lambda n: -(-n // 4),
+    "a share": lambda n: int(n * 0.25),
+    "rounded": lambda n: round(n / 4),
+    "a root, level for many sizes": lambda n: int(n**0.5),
+}
+
+
+@pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
+def test_where_a_cut_ends_is_followed(end):
+    most = end(400)
+
+    def model(x):
+        y = x[:, : end(x.shape[1])]
+        return y * 3 if y.shape[1] > most else y
+
+    program = exported(model, torch.randn(2, 99))
+    promised = int(program.report.promised["s"].removeprefix("s<="))
+    assert end(promised) == most < end(promised + 1)
+
+
+def test_a_size_that_only_the_run_knows_is_tried_far_off():
+    """How many there are follows from what is asked in a tensor: nobody knows where it is 30."""
+
+    def model(x):
+        y = x[:, torch.arange(x.shape[1])[torch.arange(x.shape[1]) % 4 == 0]]
+        return y * 3 if y.shape[1] > 30 else y
+
+    assert "s=203 inputs: wrong" in refused(model, torch.randn(2, 101))
+
+
+class Padded(nn.Module):
+    """To an even length, behind what has the length of its input by another reckoning."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.places = nn.Conv1d(1, 4, 10, 5), nn.Conv1d(4, 4, 16, padding=8)
+
+    def forward(self, x):
+        x = self.first(x[:, None])
+        x = x + self.places(x)[:, :, :-1]
+        more = x.shape[2] % 2
+        if more == 0:
+            return x * 2
+        return nn.functional.pad(x, (0, more))[:, :, :-more] * 2
+
+
+def test_lengths_of_two_reckonings_are_one_length():
+    message = refused(Padded().eval(), torch.randn(2, 800), {"x": {1: "t"}})
+    assert "expected [2, 4, 178]" in message and "%2) == 0: it is taken for good" in message

@@ -198,15 +198,20 @@ class Across:
         for k in range(1, near + 1):
             if differs(k):
                 return found(k)
-        here, low = self._answer(asked, self._recorded, True), near
-        while here is not None and low < last:
+        passed, low = [self._answer(asked, self._recorded, True)], near
+        while None not in passed and low < last:
             high = min(2 * low, last)
-            if self._answer(asked, sizes(high), True) not in (here, None):
+            if self._answer(asked, sizes(high), True) not in (*passed, None):
                 while high - low > 1:
                     middle = (low + high) // 2
                     there = self._answer(asked, sizes(middle), True)
-                    low, high = (middle, high) if there == here else (low, middle)
-                return next((found(k) for k in (high, high + 1) if differs(k)), [])
+                    low, high = (middle, high) if there in passed else (low, middle)
+                for k in (high, high + 1):
+                    if differs(k):
+                        return found(k)
+                passed.append(
+                    self._answer(asked, sizes(high), True)
+                )  # many sizes may be level, of what is rounded
             low = high
         return []
 

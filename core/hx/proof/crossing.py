@@ -2,7 +2,8 @@
 
 `if n > 64` was heard once, at the recorded sizes. The model is asked at the nearest sizes where it
 goes another way, and there it is listened to as well: what it asks on that side alone (the second
-half of an `or`, an `if` within the `if`) has another side, too.
+half of an `or`, an `if` within the `if`) has another side, too. Where nobody can say which sizes
+these are, it is asked far off.
 """
 
 from __future__ import annotations
@@ -66,7 +67,23 @@ class _Crossing:
             for case in self._waiting:
                 places += self._listen(case)
             self._waiting = []
+        if any(_answer(a, self._words) is None for escape in escapes for a in escape.asked):
+            self._far_off(across)
         return self._found
+
+    def _far_off(self, across: Across) -> None:
+        """Goes to about twice and half of each size: nobody can say where an answer is another.
+
+        What was asked is a size that only the run knows, as of what a mask picks.
+        """
+        for word, n in self._words.items():
+            for size in (2 * n + 1, n // 2):
+                sizes = {**self._words, word: size}
+                held = size > 1 and self._limits[word].hold(size) and sizes not in self._sizes
+                if held and not across.refused(Move(sizes), 0):
+                    self._sizes.append(sizes)
+                    there = at(self._prepared, sizes)
+                    self._found += case_of(self._captured, told({word: size}), there)[0]
 
     def _across(self, sizes: Sizes) -> Across:
         return Across(self._captured.recording.builder.nodes, sizes, self._limits)

@@ -283,17 +283,32 @@ def _rest(a: Poly, b: Poly) -> tuple[Poly | None, int]:
 
 def never_negative(poly: Poly) -> bool:
     """True when no size can make it negative."""
-    return poly.counts or all(
-        c >= 0 and all(a.kind in ("size", "part", "mod") or _atom_ok(a) for a in mono)
-        for mono, c in poly.terms.items()
-    )
+    return poly.counts or all(_term_ok(mono, c) for mono, c in poly.terms.items())
+
+
+def _term_ok(mono: tuple[Atom, ...], c: int) -> bool:
+    if c < 0:  # -(-n // 4), which rounds up
+        (atom,) = mono if len(mono) == 1 else (None,)
+        if atom is None or atom.kind != "div":
+            return False
+        return never_negative(atom.args[0] * Poly.of(-1)) and never_negative(atom.args[1])
+    return all(a.kind in ("size", "part", "mod") or _atom_ok(a) for a in mono)
 
 
 def _atom_ok(atom: Atom) -> bool:
     if atom.kind in ("div", "min", "max", "pow"):
         a, b = map(never_negative, atom.args)
         return (a or b) if atom.kind == "max" else (a and b)
-    return False
+    return atom.kind in ("floor", "ceil", "round", "trunc") and _float_ok(atom.args[0])
+
+
+def _float_ok(atom: Atom) -> bool:
+    """The same of a float that was computed from sizes."""
+    if atom.kind == "fnum":
+        return atom.args[0] >= 0
+    if atom.kind == "int":
+        return never_negative(atom.args[0])
+    return atom.kind in ("fadd", "fmul", "fdiv", "fpow") and all(map(_float_ok, atom.args))
 
 
 def sure_sign(poly: Poly) -> int:
@@ -301,7 +316,7 @@ def sure_sign(poly: Poly) -> int:
 
     An input has something on every axis: from 1 up, `n - 1` is not negative.
     """
-    if poly.counts:
+    if never_negative(poly):
         return 1
     low, high = _bounds(_from_one(poly), _anything, _something)
     return 1 if low >= 0 else -1 if high < 0 else 0
