@@ -12,7 +12,7 @@ from .indexing import getitem
 ADDS = (16, 20, 26)  # what is scattered can be added since opset 16
 
 _REDUCTIONS = {"add": "add", "sum": "add", "multiply": "mul", "prod": "mul", "amax": "max",
-               "amin": "min"}  # fmt: skip
+               "amin": "min", "max": "max", "min": "min"}  # fmt: skip
 
 
 @converter("torch.index_put", "torch.ops.aten._unsafe_index_put", cases=[
@@ -111,6 +111,8 @@ def scatter_add(op, input, dim, index, src):
 
 @converter("torch.scatter_reduce",
            cases=[case("float32[n,5]", 1, "int64[n,3]<5", "float32[n,3]", "amax",
+                       opsets=(18, 20, 26)),
+                  case("float32[n,5]", 1, "int64[n,3]<5", "float32[n,3]", "min",
                        opsets=(18, 20, 26)),
                   case("float32[n,5]", 1, "int64[n,3]<5", "float32[n,3]", "mean",
                        opsets=ADDS)])  # fmt: skip
