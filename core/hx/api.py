@@ -133,15 +133,11 @@ def _export(
                 program = _recorded(asked, *rest)
             else:
                 program = inside(save.Staged(path, external_data), write)
-        except HxError as problem:
-            if not asked.given and not _may_be_of_its_way(problem):
-                raise
-            failed.append(problem)
-            continue
         except Exception as problem:
-            if not asked.given:
+            # Once a way has failed, the next are there for its sake alone: whatever they raise, the
+            # model's own errors among it, hides nothing of what is known.
+            if not (failed or _may_be_of_its_way(problem)) or _is_of_the_world(problem):
                 raise
-            # The model's own, at sizes that nobody has asked of it.
             failed.append(problem)
             continue
         for staged in stages:
@@ -205,10 +201,18 @@ def _told(asked: Prepared, prepared: Prepared) -> list[str]:
     ]
 
 
-def _may_be_of_its_way(problem: HxError) -> bool:
+def _may_be_of_its_way(problem: Exception) -> bool:
     """Whether a model that hears something else may do without what failed."""
-    wrong_call = isinstance(problem, (UsageError, PackError))
-    return not wrong_call and type(problem) is not ExportError  # a full disk, sys.exit()
+    if not isinstance(problem, HxError) or isinstance(problem, (UsageError, PackError)):
+        return False
+    return type(problem) is not ExportError  # a full disk, sys.exit()
+
+
+def _is_of_the_world(problem: Exception) -> bool:
+    """A full disk, or a model that could not be put back: to be known, whatever came before."""
+    if isinstance(problem, HxError) and isinstance(problem.__cause__, OSError):
+        return True
+    return type(problem) is ExportError and not isinstance(problem.__cause__, SystemExit)
 
 
 def _recorded(

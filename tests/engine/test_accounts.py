@@ -410,7 +410,9 @@ def test_an_array_that_comes_back_as_it_was_is_the_tensor(proved, back):
 
 
 @pytest.mark.parametrize("out", ["numpy", "data_ptr", "untyped_storage"])
-@pytest.mark.parametrize("dynamic", [None, {"x": {0: "n"}, "y": {0: "m"}}], ids=["fixed", "dynamic"])
+@pytest.mark.parametrize(
+    "dynamic", [None, {"x": {0: "n"}, "y": {0: "m"}}], ids=["fixed", "dynamic"]
+)
 def test_the_length_of_what_numpy_has(proved, out, dynamic):
     def model(x, y):
         getattr(y, out)()

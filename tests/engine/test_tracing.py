@@ -1,11 +1,15 @@
 """Models that ask whether they are being traced."""
 
+import errno
+import sys
+
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
 import hx
+from hx.program import Program
 
 
 class Cached(nn.Module):
@@ -125,3 +129,51 @@ def test_what_fails_whatever_the_model_hears_is_told_as_at_first():
     assert told.value.missing[0].count == 1
     line = Refuses.forward.__code__.co_firstlineno + 2
     assert f"test_tracing.py:{line}" in str(told.value)
+
+
+class FailsElsewhere(nn.Module):
+    """Has a way for torch.onnx that does not run, and is refused on all others."""
+
+    def __init__(self, how) -> None:
+        super().__init__()
+        self.how = how
+
+    def forward(self, x):
+        if torch.onnx.is_in_onnx_export():
+            self.how()
+        return torch.linalg.eigvals(x)
+
+
+def _raise(problem):
+    raise problem
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        lambda: torch.onnx.symbolic_helper.gone_since,
+        lambda: _raise(hx.UsageError("of its own")),
+        lambda: sys.exit("no"),
+    ],
+    ids=["its own", "a call", "the end"],
+)
+def test_what_another_way_raises_does_not_hide_the_first_refusal(how):
+    with pytest.raises(hx.MissingConverters, match="eigvals"):
+        hx.export(FailsElsewhere(how), torch.randn(3, 3), None)
+
+
+def test_an_interrupt_on_another_way_ends_the_export():
+    def stop():
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        hx.export(FailsElsewhere(stop), torch.randn(3, 3), None)
+
+
+def test_a_full_disk_on_another_way_is_told(monkeypatch, tmp_path):
+    def write(program, *args):
+        raise hx.ExportError("cannot write m.onnx") from OSError(errno.ENOSPC, "no space")
+
+    monkeypatch.setattr(Program, "write", write)
+    with pytest.raises(hx.ExportError, match=r"cannot write m\.onnx"):
+        hx.export(Compiled(), torch.randn(2, 3), tmp_path / "m.onnx")
