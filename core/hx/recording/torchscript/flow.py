@@ -122,8 +122,10 @@ def loop(run: Run, node: Any, times: Any, goes_on: Any, *carried: Any) -> Sequen
     """Round by round; from where the graph has to count them on, it has the loop."""
     (body,) = node.blocks()
     i, state, tried = 0, list(carried), False
-    while i < dims.plain(times):
-        if not tried and (isinstance(goes_on, torch.Tensor) or dims.is_dynamic(times)):
+    while True:
+        left = i < dims.plain(times)
+        # Also where there are no rounds here: elsewhere there are some.
+        if not tried and (dims.is_dynamic(times) or (left and isinstance(goes_on, torch.Tensor))):
             tried = True
             found = None if _alone(run, node) else _rounds(run, body, times, i, goes_on, state)
             if found is not None:
@@ -131,7 +133,7 @@ def loop(run: Run, node: Any, times: Any, goes_on: Any, *carried: Any) -> Sequen
             if dims.is_dynamic(times):
                 told = f"a loop of {times.poly} rounds"
                 run.recording.escape("repeat", told, run.place(), [dims.asked(int, times)])
-        if not run.truth(goes_on):
+        if not left or not run.truth(goes_on):
             break
         goes_on, *state = run.block(body, [i, *state])
         i += 1
