@@ -28,10 +28,10 @@ TESTS: dict[str, Callable] = {
 
 UNSET = object()  # what is returned where a script has returned before
 _ENDLESS = 2**63 - 1  # rounds of a loop that a condition ends
-# Nodes that change what they are given: a list, or an attribute.
+# Nodes that change what they are given: a list, or an attribute; of a fork, nobody looks.
 _CHANGES = {"aten::append", "aten::extend", "aten::insert", "aten::pop", "aten::reverse",
             "aten::clear", "aten::_set_item", "aten::Delete", "aten::sort", "aten::remove",
-            "prim::SetAttr"}  # fmt: skip
+            "prim::SetAttr", "prim::fork"}  # fmt: skip
 
 
 # Branches.
