@@ -274,13 +274,18 @@ def scan(
         prepared = prepare(model, args, kwargs, None, dynamic, dynamic_axes.axes, dry=True)
         try:
             captured = capture(prepared, registry, opset, None)
-        except Differentiates:
+        except Differentiates as refused:
             from .recording.derivatives import traced
 
             other = traced(prepared, Choices(registry, opset))
             if other is None:
                 raise
-            captured = capture(other, registry, opset, None)
+            try:
+                captured = capture(other, registry, opset, None)
+            except Exception as problem:
+                if _is_of_the_world(problem):
+                    raise
+                raise refused from None  # what another way leads to hides nothing of it
         prepared.dynamic.of_outputs({name: None for name, _ in captured.outputs})
         captured.recording.let_go()
         return _report(captured, registry, opset)

@@ -100,7 +100,8 @@ def resized(
             shape[axis] = size
             out = out.new_zeros(shape)
         else:
-            more = out[(*[slice(None)] * axis, torch.arange(size) % have)]  # of every dtype
+            places: Any = (*[slice(None)] * axis, torch.arange(size) % have)
+            more = out[places]  # as PyTorch has it of every dtype
             more = _continued(out, more, axis)
             out = _sorted(more, axis) if _rising(out, axis) else more
     key = "mask" if mask else "input"
