@@ -51,6 +51,8 @@ class Op:
     op.contents(x)                        the tensor of a value that is the same at every run
     op.memory_order(x)                    the axes as they lie in memory; None where it has gaps
     op.recorded(size, why, equals=None)   the size in the recording, noted as a branch on it
+    op.rounds(size)                       the same, where so many results are given: noted as a
+                                          loop over it
     op.seen(size)                         the same, noted nowhere: to choose between two ways that
                                           are both right at every size
     op.value(tensor)                      the value of a real tensor: a parameter, or one that the
