@@ -186,7 +186,9 @@ def _pieces(op, x, sizes, axis):
 
 def _as_many(op, count, size, each):
     """A graph has a fixed number of outputs: as many pieces as there were in the recording."""
-    if not op.same(size, each * count):
+    if op.same(each, 1):
+        op.rounds(size)
+    elif not op.same(size, each * count):
         pieces = (size + (each - 1)) // each
         op.recorded(pieces, f"it is cut into {count} piece{'s' if count != 1 else ''}")
 

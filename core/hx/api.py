@@ -121,7 +121,8 @@ def _export(
 
     def write(staged: save.Staged) -> Program:
         program = taken(_recorded(asked, *rest, staged))
-        keep = None if failed else keep_rejected
+        first = not failed or (isinstance(failed[0], Leaves) and asked.yes == heard.FIRST)
+        keep = keep_rejected if first else None
         stages.append(staged)
         program.write(staged, path, verify, tell, keep, check_every_node)
         return program
@@ -139,15 +140,11 @@ def _export(
                 program = taken(_recorded(asked, *rest))
             else:
                 program = inside(save.Staged(path, external_data), write)
-        except HxError as problem:
-            if not asked.given and not _may_be_of_its_way(problem):
-                raise
-            failed.append(problem)
-            continue
         except Exception as problem:
-            if not asked.given:
+            # Once a way has failed, the next are there for its sake alone: whatever they raise, the
+            # model's own errors among it, hides nothing of what is known.
+            if not (failed or _may_be_of_its_way(problem)) or _is_of_the_world(problem):
                 raise
-            # The model's own, at sizes that nobody has asked of it.
             failed.append(problem)
             continue
         for staged in stages:
@@ -230,10 +227,18 @@ def _told(asked: Prepared, prepared: Prepared) -> list[str]:
     ]
 
 
-def _may_be_of_its_way(problem: HxError) -> bool:
+def _may_be_of_its_way(problem: Exception) -> bool:
     """Whether a model that hears something else may do without what failed."""
-    wrong_call = isinstance(problem, (UsageError, PackError))
-    return not wrong_call and type(problem) is not ExportError  # a full disk, sys.exit()
+    if not isinstance(problem, HxError) or isinstance(problem, (UsageError, PackError)):
+        return False
+    return type(problem) is not ExportError  # a full disk, sys.exit()
+
+
+def _is_of_the_world(problem: Exception) -> bool:
+    """A full disk, or a model that could not be put back: to be known, whatever came before."""
+    if isinstance(problem, HxError) and isinstance(problem.__cause__, OSError):
+        return True
+    return type(problem) is ExportError and not isinstance(problem.__cause__, SystemExit)
 
 
 def _recorded(
@@ -295,13 +300,18 @@ def scan(
         prepared = prepare(model, args, kwargs, None, dynamic, dynamic_axes.axes, dry=True)
         try:
             captured = capture(prepared, registry, opset, None)
-        except Differentiates:
+        except Differentiates as refused:
             from .recording.derivatives import traced
 
             other = traced(prepared, Choices(registry, opset))
             if other is None:
                 raise
-            captured = capture(other, registry, opset, None)
+            try:
+                captured = capture(other, registry, opset, None)
+            except Exception as problem:
+                if _is_of_the_world(problem):
+                    raise
+                raise refused from None  # what another way leads to hides nothing of it
         prepared.dynamic.of_outputs({name: None for name, _ in captured.outputs})
         captured.recording.let_go()
         return _report(captured, registry, opset)

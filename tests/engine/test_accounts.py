@@ -409,6 +409,29 @@ def test_an_array_that_comes_back_as_it_was_is_the_tensor(proved, back):
     proved(model, torch.randn(2, 3), dynamic={"x": {0: "n"}}, sizes=[{"n": 1}, {"n": 5}])
 
 
+@pytest.mark.parametrize("out", ["numpy", "data_ptr", "untyped_storage"])
+@pytest.mark.parametrize(
+    "dynamic", [None, {"x": {0: "n"}, "y": {0: "m"}}], ids=["fixed", "dynamic"]
+)
+def test_the_length_of_what_numpy_has(proved, out, dynamic):
+    def model(x, y):
+        getattr(y, out)()
+        return x * len(y) + len(y[1:])
+
+    at = [{"n": 3, "m": 7}] if dynamic else ()
+    proved(model, (torch.randn(2, 3), torch.randn(4)), dynamic=dynamic, sizes=at)
+
+
+def test_the_length_of_what_was_written_to_out_of_sight():
+    def model(x):
+        y = x * 1
+        y.numpy()[0, 0] = 5
+        return x * len(y)
+
+    with pytest.raises(hx.Unaccounted, match="an array over its memory"):
+        hx.export(model, torch.randn(2, 3), verify=False)
+
+
 def test_an_array_that_was_written_to_is_not(line_of):
     def model(x):
         a = (x * 1).numpy()  # made

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
 
 import hx
+from hx.errors import Differentiates
+from hx.recording import derivatives
 
 
 class Forces(nn.Module):
@@ -209,3 +213,13 @@ def test_an_operator_that_others_make_up_of_which_some_are_missing():
     with pytest.raises(hx.MissingConverters) as caught:
         hx.export(function, torch.randn(3, 4))
     assert [(m.target, m.count) for m in caught.value.missing] == [("aten::as_strided_scatter", 1)]
+
+
+@pytest.mark.parametrize("way", [hx.scan, hx.export])
+def test_what_the_trace_of_it_raises_does_not_hide_the_refusal(way, monkeypatch):
+    def broken(prepared, choices):
+        return dataclasses.replace(prepared, recorded=lambda *args, **kwargs: 1 / 0)
+
+    monkeypatch.setattr(derivatives, "traced", broken)
+    with pytest.raises(Differentiates):
+        way(Forces(), torch.randn(4, 3))

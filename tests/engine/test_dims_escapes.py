@@ -66,14 +66,14 @@ def a_loop(x):
 @escaping
 def a_loop_over_rows(x):
     total = x.sum()
-    for row in x:  # here: branch
+    for row in x:  # here: range
         total = total + row.max()
     return total
 
 
 @escaping
 def cut_into_pieces(x):
-    return torch.stack([part.sum() for part in x.split(1, 0)]).sum()  # here: branch
+    return torch.stack([part.sum() for part in x.split(1, 0)]).sum()  # here: range
 
 
 @escaping

@@ -218,6 +218,22 @@ def test_resized():
     ).all()
 
 
+@pytest.mark.parametrize("dtype", [torch.uint16, torch.uint32, torch.uint64], ids=str)
+@pytest.mark.parametrize(
+    "numbers", [[1, 2, 3], [7, 7, 7], [0, 2, 3], [[5, 1], [2, 9], [4, 4]], 3], ids=str
+)
+def test_numbers_of_dtypes_for_which_pytorch_has_few_functions(dtype, numbers):
+    y = torch.tensor(numbers).to(dtype)
+    axes = {axis: f"k{axis}" for axis in range(y.dim())}
+
+    def model(x, y):
+        scale = y.to(torch.float32)
+        return x * (scale.sum() if y.dim() else int(y)), y
+
+    program = hx.export(model, (torch.rand(3), y), None, dynamic={"x": {0: "n"}, "y": axes})
+    assert program.proof.ok and len(program.proof.cases) > 3
+
+
 def test_jitter_moves_floats_by_one_step():
     x, ids = torch.randn(100), torch.arange(5)
     moved, same, number = jitter([x, ids, 3])

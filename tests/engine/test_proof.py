@@ -12,6 +12,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import hx
+from hx.proof.locate import _beside
 
 
 def line_of(thing, text):
@@ -177,6 +178,39 @@ def test_a_loop_over_a_size(tmp_path):
     message = refused(Looped(), torch.randn(2, 3), tmp_path, dynamic={"x": [0]})
     assert line_of(Looped, "x[i]") in message
     assert "different numbers of nodes" in message
+
+
+class Unbound(nn.Module):
+    def forward(self, x):
+        total = 0
+        for row in x:
+            total = total * 0.5 + row
+        return total
+
+
+def test_a_loop_over_rows_is_told_as_one_with_the_size_and_what_to_do(tmp_path):
+    message = refused(Unbound(), torch.randn(7, 3), tmp_path, dynamic={"x": {0: "steps"}})
+    place = line_of(Unbound, "for row in x")
+    assert f"loop at {place} runs as often as in the recording, 7 times, over steps: " in message
+    assert "leave that size out of dynamic=" in message and "scan" in message
+    assert "[1, 1, 1, 1, ...] (7 in all), and needs [1, 1, 1, 1, ...] (8)" in message
+    assert f"at {place} torch.unbind gives 7 results in the recording, and 8 on" in message
+    assert "steps%" not in message
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ([1, 1, 1, 1, 5], [1, 1, 1, 1, 6], ("5 at [4]", "6")),
+        ([[0] * 5], [[0] * 4 + [9]], ("0 at [0][4]", "9")),
+        ([1, 2], [1, 2, 3], ("[1, 2]", "[1, 2, 3]")),
+        ([[7] * 5], [[7] * 6], ("[7, 7, 7, 7, ...] (5 in all) at [0]", "[7, 7, 7, 7, ...] (6)")),
+        (0.33333, 0.33334, ("0.33333", "0.33334")),
+        (0.5, 0.25, ("0.5", "0.25")),
+    ],
+)
+def test_constants_are_told_apart(old, new, told):
+    assert _beside(old, new) == told
 
 
 def test_random_numbers_and_dropout_are_told_and_compared_as_far_as_can_be():

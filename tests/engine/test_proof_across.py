@@ -11,6 +11,7 @@ from torch import nn
 from torch.testing import assert_close
 
 import hx
+from hx.proof import asking
 
 BY_LENGTH = {"x": {0: "b", 1: "s"}}
 
@@ -260,6 +261,29 @@ def test_what_costs_too_much_is_not_tried_and_told():
     assert told.startswith("not tried at s=40001: ") and "times the work of the recorded" in told
     assert "s<=40000 in place of s" in told
     assert not any("40001" in name for name in tried(program))
+
+
+def test_far_more_numbers_than_were_recorded_are_not_compared(monkeypatch):
+    def cubes(x, n):
+        return x.sum() * torch.ones(int(n) ** 3)
+
+    given = torch.randn(2), torch.tensor(4)
+    assert "larger n" in tried(hx.export(cubes, given, None))
+    monkeypatch.setattr(asking, "FEW", 1000)
+    assert "larger n" not in tried(hx.export(cubes, given, None))
+
+
+def test_what_has_other_axes_elsewhere_is_not_recorded_there():
+    sizes = []
+
+    def tiled(x, counts):
+        sizes.append(len(counts))
+        return x.repeat(counts.tolist())
+
+    given = torch.rand(2, 3), torch.tensor([7, 6])
+    with pytest.raises(hx.VerificationError, match="the shape is"):
+        hx.export(tiled, given, None, dynamic={"x": {0: "a", 1: "b"}, "counts": {0: "r"}})
+    assert max(sizes) == 3
 
 
 def test_no_more_than_a_few_sizes_are_tried():

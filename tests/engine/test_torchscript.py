@@ -154,16 +154,67 @@ def test_a_branch_of_a_script_that_raises_is_left_out_and_told():
 
 
 def test_what_hx_does_not_know_of_torchscript_is_named():
-    class Waits(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.fc = nn.Linear(3, 3)
-
+    class Lists(nn.Module):
         def forward(self, x):
-            return torch.jit.wait(torch.jit.fork(self.fc, x))
+            numbers: list[float] = x.tolist()
+            return x * numbers[0]
 
-    with pytest.raises(hx.Unsupported, match=r"Waits is of TorchScript, and has prim::fork"):
-        asked(torch.jit.script(Waits()), torch.randn(2, 3))
+    with pytest.raises(hx.Unsupported, match=r"Lists is of TorchScript, and has prim::tolist"):
+        asked(torch.jit.script(Lists()), torch.randn(3))
+
+
+class Scale(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(3, 3)
+
+    def forward(self, x, by: int):
+        return self.fc(x) * by, x.size(0)
+
+
+class Waits(nn.Module):
+    """Threads that give several results, with names in them that are elsewhere others."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = Scale()
+
+    def forward(self, x):
+        first = torch.jit.fork(self.scale, x, 3)
+        second = torch.jit.fork(scripted, x + 1)
+        x = x * 2
+        y, n = torch.jit.wait(first)
+        return y * n + x + torch.jit.wait(second)
+
+
+class WaitsForAll(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = Scale()
+
+    def forward(self, x):
+        waiting: list[torch.jit.Future[tuple[torch.Tensor, int]]] = []
+        for by in range(3):
+            waiting.append(torch.jit.fork(self.scale, x, by))
+        return torch.stack([torch.jit.wait(each)[0] for each in waiting])
+
+
+class Writes(nn.Module):
+    def forward(self, x):
+        y = x * 1
+        if x.size(0) > 1:
+            torch.jit.wait(torch.jit.fork(torch.relu_, y))
+        return y
+
+
+@pytest.mark.parametrize("kind", [Waits, WaitsForAll, Writes])
+def test_what_another_thread_would_compute_is_in_the_graph(kind):
+    model = torch.jit.script(kind().eval())
+    program = asked(model, torch.randn(2, 3), dynamic={"x": {0: "b"}}, verify=kind is not Writes)
+    for b in (2, 5):
+        x = torch.randn(b, 3)
+        torch.testing.assert_close(program.run(x), model(x))
+    assert all(each.kind == "branch" for each in program.report.escapes)
 
 
 def test_a_scripted_function_runs_as_the_python_that_it_was_made_from():

@@ -152,6 +152,37 @@ def test_a_loop_that_tensors_or_sizes_end_is_a_loop_of_the_graph(kind):
             torch.testing.assert_close(torch.as_tensor(a), torch.as_tensor(b), rtol=1e-4, atol=1e-5)
 
 
+class Stepping(nn.Module):
+    """A range of which all is a value."""
+
+    def forward(self, x):
+        start, stop, step, total = int(x[0]), int(x[1]), int(x[2]), 0
+        for i in range(start, stop, step):
+            total += i
+        return torch.tensor(total)
+
+
+class Filling(nn.Module):
+    """Another number of rounds at each call, and none at some."""
+
+    def forward(self, x):
+        y = torch.zeros(2)
+        for i in range(int(x[0]), int(x[1])):
+            y = y * 0.5 + i
+        return y
+
+
+@pytest.mark.parametrize("recorded", [(32, 1, -2), (1, 32, 1), (5, 1, 1)])
+@pytest.mark.parametrize("kind", [Stepping, Filling])
+def test_a_range_of_values_goes_either_way_and_may_be_empty(kind, recorded):
+    model = torch.jit.script(kind())
+    program = asked(model, torch.tensor(recorded))
+    steps = [(32, 1, -2), (1, 32, 1), (1, 32, -1), (-2, 32, 1), (5, 1, -1), (1, 5, 3), (5, 5, 1)]
+    for given in [*steps, (7, 0, -3), (-7, -1, 2), (-1, -9, -3)]:
+        x = torch.tensor(given)
+        torch.testing.assert_close(torch.as_tensor(program.run(x)), model(x))
+
+
 class Either(nn.Module):
     """Two questions, the second of which is asked where the first has been denied."""
 

@@ -1,5 +1,8 @@
 """Models that ask whether they are being traced."""
 
+import errno
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -7,6 +10,7 @@ from torch import nn
 
 import hx
 from hx.errors import VerificationError
+from hx.program import Program
 
 
 class Cached(nn.Module):
@@ -155,6 +159,9 @@ def test_where_no_answer_helps_the_first_is_what_is_told(tmp_path):
     with pytest.raises(VerificationError, match="left the graph: index"):
         hx.export(always, example, tmp_path / "m.onnx")
     assert not list(tmp_path.iterdir())
+    with pytest.raises(VerificationError):
+        hx.export(always, example, tmp_path / "m.onnx", keep_rejected=tmp_path / "kept.onnx")
+    assert [path.name for path in tmp_path.iterdir()] == ["kept.onnx"]
     program = hx.export(always, example, tmp_path / "m.onnx", verify=False)
     assert [escape.kind for escape in program.report.escapes] == ["index"]
     assert not any("asks how it is run" in note for note in program.report.notes)
@@ -163,3 +170,51 @@ def test_where_no_answer_helps_the_first_is_what_is_told(tmp_path):
 def test_a_tensor_is_itself_whatever_is_in_it():
     program = hx.export(lambda q, k: q + k if torch.equal(q, q) else q, (torch.ones(3),) * 2)
     assert not program.report.escapes
+
+
+class FailsElsewhere(nn.Module):
+    """Has a way for torch.onnx that does not run, and is refused on all others."""
+
+    def __init__(self, how) -> None:
+        super().__init__()
+        self.how = how
+
+    def forward(self, x):
+        if torch.onnx.is_in_onnx_export():
+            self.how()
+        return torch.linalg.eigvals(x)
+
+
+def _raise(problem):
+    raise problem
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        lambda: torch.onnx.symbolic_helper.gone_since,
+        lambda: _raise(hx.UsageError("of its own")),
+        lambda: sys.exit("no"),
+    ],
+    ids=["its own", "a call", "the end"],
+)
+def test_what_another_way_raises_does_not_hide_the_first_refusal(how):
+    with pytest.raises(hx.MissingConverters, match="eigvals"):
+        hx.export(FailsElsewhere(how), torch.randn(3, 3), None)
+
+
+def test_an_interrupt_on_another_way_ends_the_export():
+    def stop():
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        hx.export(FailsElsewhere(stop), torch.randn(3, 3), None)
+
+
+def test_a_full_disk_on_another_way_is_told(monkeypatch, tmp_path):
+    def write(program, *args):
+        raise hx.ExportError("cannot write m.onnx") from OSError(errno.ENOSPC, "no space")
+
+    monkeypatch.setattr(Program, "write", write)
+    with pytest.raises(hx.ExportError, match=r"cannot write m\.onnx"):
+        hx.export(Compiled(), torch.randn(2, 3), tmp_path / "m.onnx")

@@ -51,6 +51,8 @@ class Op:
     op.contents(x)                        the tensor of a value that is the same at every run
     op.memory_order(x)                    the axes as they lie in memory; None where it has gaps
     op.recorded(size, why, equals=None)   the size in the recording, noted as a branch on it
+    op.rounds(size)                       the same, where so many results are given: noted as a
+                                          loop over it
     op.seen(size)                         the same, noted nowhere: to choose between two ways that
                                           are both right at every size
     op.value(tensor)                      the value of a real tensor: a parameter, or one that the
@@ -214,12 +216,20 @@ class Op:
 
         `equals` is the number that decided; without it another size is another way.
         """
+        asked = (int, size) if equals is None else (eq, size, equals)
+        return self._decided("branch", size, why, *asked)
+
+    def rounds(self, size) -> int:
+        """The size in the recording, where each of so many is a result: noted as a loop over it."""
+        told = f"{dims.plain(size)} times, over {dims.spelled(size)}"
+        return self._decided("range", size, told, int, size)
+
+    def _decided(self, kind: str, size, told: str, *asked) -> int:
         replayed = getattr(self._call, "replayed", False)  # a view again: told already
         if dims.is_dynamic(size) and self._recording is not None and not replayed:
             origin = self._builder.origin
-            asked = dims.asked(int, size) if equals is None else dims.asked(eq, size, equals)
             where = None if origin is None or not origin.file else origin.where
-            self._recording.escape("branch", why, where, [asked])
+            self._recording.escape(kind, told, where, [dims.asked(*asked)])
         return dims.plain(size)
 
     @staticmethod

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -34,17 +34,33 @@ def put_back(captured: Capture, function: Callable[[], Any]) -> Any:
     return inside(torchscript.as_it_was(captured.set_by_scripts), lambda _: function())
 
 
+TIMES = 8  # as many numbers as come out of the recording, for a case
+FEW = 1 << 26  # numbers that are compared while one waits
+
+
 def case_of(
     captured: Capture, name: str, tensors: dict[str, torch.Tensor]
 ) -> tuple[list[Case], list[str]]:
-    """The model's own answer as a case; or no case, and a note that the model refuses."""
+    """The model's own answer as a case; or no case, and a note that the model refuses.
+
+    Or that far more comes out than did before, where what is in the inputs says how much that is:
+    to compute and compare it again and again is no proof of anything else.
+    """
     try:
-        return [Case(name, tensors, run(captured, tensors))], []
+        results = run(captured, tensors)
     except HxError:
         raise
     except Exception as e:  # the model's own, at a size that it does not take
         first = str(e).strip().splitlines()[0] if str(e).strip() else type(e).__name__
         return [], [f"the model itself refuses {name} inputs: {first}"]
+    count = _numbers(results)
+    if count > max(TIMES * _numbers(captured.real), FEW):
+        return [], [f"not compared at {name}: {count / 1e6:.0f} million numbers come out"]
+    return [Case(name, tensors, results)], []
+
+
+def _numbers(results: Sequence[Any]) -> int:
+    return sum(x.numel() for x in results if isinstance(x, torch.Tensor))
 
 
 def once(captured: Capture, tensors: dict[str, torch.Tensor]) -> list[Any]:

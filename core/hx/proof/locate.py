@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 MOST = 5  # findings of a kind that are told
 SMALL = 16  # elements of a constant that are compared
+SHOWN = 4  # and of a list of them that are told
 
 
 def locate(
@@ -106,13 +107,35 @@ def apart(parts: Parts, other: Parts, name: str) -> Iterator[str]:
             old, new = _small(weights.get(x)), _small(others.get(y))
             if old is not None and new is not None and repr(old) != repr(new):
                 yield _baked(about, about.get("hx.target", a.op_type), old, new, name)
+        if len(a.output) != len(b.output):
+            what, place = about.get("hx.target", a.op_type), _line(about)
+            yield (
+                f"a loop: at {place} {what} gives {len(a.output)} results in the recording, and "
+                f"{len(b.output)} on {name} inputs"
+            )
+            return
     if len(parts.graph.node) != len(other.graph.node):
         yield "a loop: the two recordings have different numbers of nodes"
 
 
 def _baked(about: dict[str, str], what: str, old: Any, new: Any, name: str) -> str:
-    has, needs = _brief(old), _brief(new)
+    has, needs = _beside(old, new)
     return f"baked in at {_line(about)}: {what} has {has}, and needs {needs} on {name} inputs"
+
+
+def _beside(old: Any, new: Any) -> tuple[str, str]:
+    """Two constants as they are read; where that leaves out what differs, they are told by that."""
+    at = ""
+    while _brief(old) == _brief(new) and isinstance(old, list) and len(old) == len(new):
+        place = next(i for i, (a, b) in enumerate(zip(old, new)) if repr(a) != repr(b))
+        old, new, at = old[place], new[place], f"{at}[{place}]"
+    has, needs = _brief(old), _brief(new)
+    if isinstance(old, list) and isinstance(new, list) and len(old) != len(new):
+        if max(len(old), len(new)) > SHOWN:
+            has, needs = f"{has} ({len(old)} in all)", f"{needs} ({len(new)})"
+    elif has == needs:
+        has, needs = repr(old), repr(new)
+    return has + (f" at {at}" if at else ""), needs
 
 
 def _brief(value: Any) -> str:
@@ -120,8 +143,8 @@ def _brief(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
     if isinstance(value, (list, tuple)):
-        more = ", ..." if len(value) > 4 else ""
-        return f"[{', '.join(map(_brief, value[:4]))}{more}]"
+        more = ", ..." if len(value) > SHOWN else ""
+        return f"[{', '.join(map(_brief, value[:SHOWN]))}{more}]"
     return str(value)
 
 

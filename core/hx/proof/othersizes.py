@@ -43,6 +43,8 @@ def elsewhere(prepared: Prepared, proof: Proof) -> Prepared | None:
         return None
     if not proof.cases or not proof.cases[0].ok or proof.ok:
         return None
+    if any(output.other_rank for case in proof.cases for output in case.outputs):
+        return None  # wherever it is recorded, the graph has one of the two
     more = larger(larger(words, limits), limits)
     if not all(limits.get(word, Limits()).hold(n) for word, n in more.items()):
         return None
@@ -98,11 +100,20 @@ def at_others(captured: Capture) -> list[Case]:
             sizes = dict.fromkeys((more[word], 2 * n, n // 2, n - limits[word].step))
             others = [s for s in sizes if s > 1 and limits[word].hold(s)]
             cases += _first(captured, words, word, others)
+    lost = any(_other_rank(captured, case) for case in cases)
     for word, n in words.items():
         others = [limits[word].least, n // 2, 3 * n] if n != 1 else [more[word] + 1, 4]
         others = [s for s in others if s and s != n and limits[word].hold(s)]
+        if lost:  # no graph is right, and with each axis more there is far more to compute
+            others = [s for s in others if s < n]
         cases += _first(captured, words, word, others)
     return list({case.name: case for case in cases}.values())
+
+
+def _other_rank(captured: Capture, case: Case) -> bool:
+    """Whether a result has more axes than recorded, or fewer."""
+    pairs = zip(captured.real, case.expected)
+    return any(torch.as_tensor(a).dim() != torch.as_tensor(b).dim() for a, b in pairs)
 
 
 def limits_of(prepared: Prepared) -> dict[str, Limits]:

@@ -29,6 +29,7 @@ class OutputCheck:
     as_near: bool = (
         False  # beyond tolerance, and as near to the model in float64 as the model itself
     )
+    other_rank: bool = False  # the model's has more axes, or fewer: a graph has either
 
 
 @dataclass

@@ -53,12 +53,14 @@ def renumbered(tensors: Mapping[str, torch.Tensor]) -> dict[str, dict[str, torch
     stuck = {
         name
         for name, new in fresh(tensors, seed=1).items()
-        if _is_whole(new) and new.equal(tensors[name]) and (new.numel() == 1 or new.max() > 1)
+        if _is_whole(new)
+        and new.equal(tensors[name])
+        and (new.numel() == 1 or new.long().max() > 1)
     }
     ways = {"halved": lambda t: t // 2, "zero": lambda t: t * 0, "larger": lambda t: t * 2 + 8}
     return {
         f"{way} {', '.join(sorted(stuck))}": {
-            name: change(tensor.detach()) if name in stuck else tensor
+            name: change(tensor.detach().long()).to(tensor.dtype) if name in stuck else tensor
             for name, tensor in tensors.items()
         }
         for way, change in ways.items()
@@ -98,7 +100,8 @@ def resized(
             shape[axis] = size
             out = out.new_zeros(shape)
         else:
-            more = out.index_select(axis, torch.arange(size) % have)
+            places: Any = (*[slice(None)] * axis, torch.arange(size) % have)
+            more = out[places]  # as PyTorch has it of every dtype
             more = _continued(out, more, axis)
             out = _sorted(more, axis) if _rising(out, axis) else more
     key = "mask" if mask else "input"
@@ -259,6 +262,7 @@ def end_at(old: torch.Tensor, sizes: Container[int]) -> bool:
     """Whether it says where parts begin, and that the last ends where something of a size does."""
     if not _is_whole(old) or old.dim() == 0 or not old.shape[-1] > 1:
         return False
+    old = old.long()  # PyTorch compares no large numbers without a sign
     end = int(old.reshape(-1)[-1])
     ends = bool((old[..., 0] == 0).all()) and bool((old[..., -1] == end).all())
     return ends and end > 0 and end in sizes and bool((old.diff(dim=-1) >= 0).all())
@@ -269,7 +273,7 @@ def _are_cells(old: torch.Tensor) -> bool:
 
     if old.dim() != 2 or not 1 < old.shape[1] <= FEW or len(old) <= old.shape[1]:
         return False
-    return _is_whole(old) and len(old.unique(dim=0)) == len(old)
+    return _is_whole(old) and len(old.long().unique(dim=0)) == len(old)
 
 
 def _cells(old: torch.Tensor, count: int, rng: torch.Generator) -> torch.Tensor:

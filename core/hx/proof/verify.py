@@ -240,6 +240,7 @@ def _outputs(
             list(got.shape),
             **asdict(found),
             random=declared.name in chance,
+            other_rank=got.dim() != _tensor(want).dim(),
         )
         exact = case.exact[i] if i < len(case.exact) else None
         if check.problem and check.allowed and exact is not None and as_near(got, want, exact):

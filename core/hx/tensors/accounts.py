@@ -186,12 +186,12 @@ def require_filled(
 
 def expose(recording: Recording, tensor: torch.Tensor, how: str) -> None:
     """The address of a tensor's memory was given out: who has it may write there."""
-    if tensor.is_meta or tensor.layout != torch.strided or memory.is_freed(tensor):
-        return
     with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+        if tensor.is_meta or tensor.layout != torch.strided or memory.is_freed(tensor):
+            return
         copy = tensor.detach().clone()
-    known = recording.exposed.setdefault(storage_key(tensor), [])
-    known.append(Exposed(weakref.ref(tensor), copy, tensor._version, recording.where(), how))
+        known = recording.exposed.setdefault(storage_key(tensor), [])
+        known.append(Exposed(weakref.ref(tensor), copy, tensor._version, recording.where(), how))
 
 
 def hand_to_numpy(recording: Recording, tensor: torch.Tensor) -> None:
@@ -237,13 +237,16 @@ def _at(
 
 
 def unwritten(recording: Recording, tensor: torch.Tensor) -> None:
-    """That nobody wrote to a tensor through an address that was given out."""
-    known = recording.exposed.get(storage_key(tensor), [])
-    for i, each in enumerate(known):
-        now = each.tensor()
-        if now is None or memory.is_freed(now):
-            continue
-        with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+    """That nobody wrote to a tensor through an address that was given out.
+
+    To look at memory asks PyTorch for it: seen by a door, that would give out one more address.
+    """
+    with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+        known = recording.exposed.get(storage_key(tensor), [])
+        for i, each in enumerate(list(known)):
+            now = each.tensor()
+            if now is None or memory.is_freed(now):
+                continue
             if now._version != each.version:  # by PyTorch itself, which is seen
                 fresh = now.detach().clone()
                 known[i] = dataclasses.replace(each, copy=fresh, version=now._version)

@@ -73,7 +73,7 @@ def _of_len(recording: Any) -> Wrap:
     def wrap(original):
         def length(x, /):
             if isinstance(x, torch.Tensor) and not recording.busy:
-                sizes = _shape_of(recording, x)
+                sizes = _sizes(recording, x)
                 if sizes:
                     return sizes[0]
             return original(x)
@@ -81,6 +81,16 @@ def _of_len(recording: Any) -> Wrap:
         return length
 
     return wrap
+
+
+def _sizes(recording: Any, tensor: torch.Tensor) -> Any:
+    """What a door would say: nobody is at one here, and to find out is no call of the model's."""
+    recording.busy = True
+    try:
+        with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+            return _shape_of(recording, tensor)
+    finally:
+        recording.busy = False
 
 
 def _of_pick(combine: Callable) -> Wrap:

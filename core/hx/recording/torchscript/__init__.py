@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ...surely import Undone
-from .run import Run, is_known
+from .run import Run, forked, inlined, is_known
 
 if TYPE_CHECKING:
     from ..recording import Recording
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def run(recording: Recording, called: Any, args: tuple, kwargs: Mapping[str, Any]) -> Any:
     """What a ScriptMethod or a ScriptFunction returns."""
-    graph = _inlined(called)
+    graph = inlined(called.graph)
     given = [*_owner(called), *args]
     for argument in called.schema.arguments[len(given) :]:
         given.append(kwargs.get(argument.name, argument.default_value))
@@ -48,7 +48,7 @@ def steers(called: Any) -> bool:
     """Whether what is scripted has what Python would take for good, and all of it is known here."""
     found = _steers.get(called)
     if found is None:
-        kinds = set(_kinds(_inlined(called)))
+        kinds = set(_kinds(inlined(called.graph)))
         found = not _STEERING.isdisjoint(kinds) and all(map(is_known, kinds))
         _steers[called] = found
     return found
@@ -59,17 +59,10 @@ _STEERING = {"prim::If", "prim::Loop", "aten::size", "aten::len", "aten::Int", "
              "aten::item"}  # fmt: skip
 
 
-def _inlined(called: Any) -> Any:
-    with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
-        graph = called.graph.copy()
-        torch._C._jit_pass_inline(graph)
-    return graph
-
-
 def _kinds(block: Any) -> Iterator[str]:
     for node in block.nodes():
         yield node.kind()
-        for inner in node.blocks():
+        for inner in [*node.blocks(), *forked(node)]:
             yield from _kinds(inner)
 
 

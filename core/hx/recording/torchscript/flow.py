@@ -28,10 +28,10 @@ TESTS: dict[str, Callable] = {
 
 UNSET = object()  # what is returned where a script has returned before
 _ENDLESS = 2**63 - 1  # rounds of a loop that a condition ends
-# Nodes that change what they are given: a list, or an attribute.
+# Nodes that change what they are given: a list, or an attribute; of a fork, nobody looks.
 _CHANGES = {"aten::append", "aten::extend", "aten::insert", "aten::pop", "aten::reverse",
             "aten::clear", "aten::_set_item", "aten::Delete", "aten::sort", "aten::remove",
-            "prim::SetAttr"}  # fmt: skip
+            "prim::SetAttr", "prim::fork"}  # fmt: skip
 
 
 # Branches.
@@ -122,8 +122,10 @@ def loop(run: Run, node: Any, times: Any, goes_on: Any, *carried: Any) -> Sequen
     """Round by round; from where the graph has to count them on, it has the loop."""
     (body,) = node.blocks()
     i, state, tried = 0, list(carried), False
-    while i < dims.plain(times):
-        if not tried and (isinstance(goes_on, torch.Tensor) or dims.is_dynamic(times)):
+    while True:
+        left = i < dims.plain(times)
+        # Also where there are no rounds here: elsewhere there are some.
+        if not tried and (dims.is_dynamic(times) or (left and isinstance(goes_on, torch.Tensor))):
             tried = True
             found = None if _alone(run, node) else _rounds(run, body, times, i, goes_on, state)
             if found is not None:
@@ -131,7 +133,7 @@ def loop(run: Run, node: Any, times: Any, goes_on: Any, *carried: Any) -> Sequen
             if dims.is_dynamic(times):
                 told = f"a loop of {times.poly} rounds"
                 run.recording.escape("repeat", told, run.place(), [dims.asked(int, times)])
-        if not run.truth(goes_on):
+        if not left or not run.truth(goes_on):
             break
         goes_on, *state = run.block(body, [i, *state])
         i += 1

@@ -15,6 +15,8 @@ from ...world import spellings
 
 
 def _length(low: int, high: int, step: int) -> int:
+    if dims.is_dynamic(step):  # up or down, as its sign is elsewhere
+        return max(0, -((low - high) // step))
     return max(0, (high - low + step - (1 if step > 0 else -1)) // step)
 
 

@@ -31,12 +31,25 @@ if TYPE_CHECKING:
 
 
 _SAME = {"prim::unchecked_cast", "prim::unchecked_unwrap_optional", "prim::NumToTensor",
-         "aten::_unwrap_optional", "aten::alias"}  # fmt: skip
+         "aten::_unwrap_optional", "aten::alias", "aten::wait"}  # fmt: skip
 _BUILT = {"prim::Constant", "prim::GetAttr", "prim::SetAttr", "prim::If", "prim::Loop",
           "prim::Uninitialized", "prim::ListConstruct", "prim::TupleConstruct",
           "prim::DictConstruct", "prim::ListUnpack", "prim::TupleUnpack", "prim::TupleIndex",
-          "prim::RaiseException", "aten::warn", "prim::Print"}  # fmt: skip
+          "prim::RaiseException", "aten::warn", "prim::Print", "prim::fork"}  # fmt: skip
 _SIGNS = {name: sign for name, ask in COMPARED.items() for sign, s in SIGNS.items() if s is ask}
+
+
+def inlined(graph: Any) -> Any:
+    """A graph with all that it calls in it."""
+    with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+        graph = graph.copy()
+        torch._C._jit_pass_inline(graph)
+    return graph
+
+
+def forked(node: Any) -> list[Any]:
+    """The graph that a node would have another thread run."""
+    return [inlined(node.g("Subgraph"))] if node.kind() == "prim::fork" else []
 
 
 def is_known(kind: str) -> bool:
@@ -98,6 +111,8 @@ class Run:
             return flow.branch(self, node, given[0])
         if kind == "prim::Loop":
             return flow.loop(self, node, *given)
+        if kind == "prim::fork":
+            return self.fork(node, given)
         if kind == "prim::Uninitialized":
             return [flow.UNSET]
         if kind in _SAME:
@@ -117,6 +132,12 @@ class Run:
         if kind in ("aten::warn", "prim::Print"):
             return []
         return self.call(node, kind, given)
+
+    def fork(self, node: Any, given: list[Any]) -> list[Any]:
+        """What another thread would give: here it is there when somebody waits for it."""
+        inner = Run(self.recording, self.called)  # its names are its own
+        inner.known, inner.answers, inner.attributes = self.known, self.answers, self.attributes
+        return [inner.graph(graph, given) for graph in forked(node)]
 
     def constant(self, node: Any) -> Any:
         if node.output().type().kind() == "NoneType":
