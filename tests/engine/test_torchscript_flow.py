@@ -259,3 +259,18 @@ def test_nodes_of_a_script_have_its_lines(line_of):
     program = asked(torch.jit.script(Pair()), SIGNS[0])
     (node,) = [node for node in program.model.graph if node.op_type == "If"]
     assert node.metadata_props["hx.source"].startswith(f"{__file__}:")
+
+
+@torch.jit.script
+def by_builtins(x):
+    if x.size(0) > 3:
+        x = abs(x) * max(x.size(0), 4) + min(abs(-x.size(1)), 3)
+    return abs(x) + round(2.5)
+
+
+def test_builtins_of_python_are_the_same_of_tensors():
+    x = torch.randn(5, 3)
+    program = hx.export(by_builtins, x, None, dynamic={"x": {0: "n>=4"}})
+    for n in (4, 9):
+        x = torch.randn(n, 3)
+        torch.testing.assert_close(program.run(x), by_builtins(x))

@@ -109,6 +109,7 @@ ASKED: dict[str, Callable] = {
     "aten::FloatImplicit": spellings.real,
     "aten::ScalarImplicit": lambda x: _item(x),
     "aten::is_floating_point": lambda x: x.is_floating_point(),
+    "prim::abs": abs,
     "prim::dtype": lambda x: DTYPES.index(x.dtype),
     "prim::device": lambda x: x.device,
     "prim::type": lambda x: x.type,
