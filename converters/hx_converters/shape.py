@@ -274,10 +274,10 @@ def flip(op, input, dims):
     return op.Slice(input, [-1] * len(axes), [-(2**62)] * len(axes), axes, [-1] * len(axes))
 
 
-@converter("torch.roll", cases=[case("float32[n,5]", 2, 1)])
+@converter("torch.roll", cases=[case("float32[n,5]", 2, 1), case("float32[n,5]", 2, None)])
 def roll(op, input, shifts, dims=()):
     shifts = [shifts] if isinstance(shifts, int) else list(shifts)
-    dims = [dims] if isinstance(dims, int) else list(dims)
+    dims = [dims] if isinstance(dims, int) else list(dims or ())
     if not dims:
         return reshaped(op, roll(op, op.Reshape(input, [-1]), shifts, [0]), input.shape)
     x = input
