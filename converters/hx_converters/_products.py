@@ -37,7 +37,9 @@ def product(op, x, axis):
 def _doubled(op, x, axis):
     """From any number on, the product of 1, 2, 4... numbers, until that is all of them."""
     size = x.shape[axis]
-    one = op.Expand(op.constant(1, x.dtype), op.sizes([1 if a == axis else n for a, n in enumerate(x.shape)]))
+    one = op.Expand(
+        op.constant(1, x.dtype), op.sizes([1 if a == axis else n for a, n in enumerate(x.shape)])
+    )
     places, end = counted(op, size + 1), op.constant(size)
 
     def step(_, length, products):
