@@ -158,8 +158,8 @@ def highest(dtype):
 
 
 _SUMS = {"CumSum", "ReduceMean", "ReduceSum"}
-# Nodes that leave a zero its sign.
-_MOVES = {"Expand", "Flatten", "Gather", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"}
+# Nodes that leave numbers as they are.
+MOVES = {"Expand", "Flatten", "Gather", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"}
 
 
 def sign_of_zeros(x):
@@ -171,7 +171,7 @@ def sign_of_zeros(x):
     while node is not None and not node.domain:
         if node.op in _SUMS:
             return sign
-        if node.op not in _MOVES and node.op != "Neg" and not _keeps_small(node):
+        if node.op not in MOVES and node.op != "Neg" and not _keeps_small(node):
             return None
         sign = -sign if node.op == "Neg" else sign
         node = node.inputs[0].node
