@@ -16,11 +16,13 @@ FEW = 8  # up to as many numbers are multiplied one by one
 
 def are_exact(x, count):
     """Whether the product of as many numbers as x has along an axis fits in a float64."""
-    if x.node is not None and x.node.op == "Cast" and not x.node.inputs[0].dtype.is_floating_point:
-        return are_exact(x.node.inputs[0], count)
     if x.dtype == torch.bool:
         return True
-    return type(count) is int and count * torch.iinfo(x.dtype).bits <= EXACT
+    if x.dtype.is_floating_point:
+        return False
+    if type(count) is int and count * torch.iinfo(x.dtype).bits <= EXACT:
+        return True
+    return x.node is not None and x.node.op == "Cast" and are_exact(x.node.inputs[0], count)
 
 
 def product(op, x, axis):

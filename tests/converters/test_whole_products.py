@@ -14,6 +14,8 @@ TAKEN = {
     "in 16 bits": lambda x: x.prod(1, dtype=torch.int16),
     "in bytes": lambda x: x.prod(1, dtype=torch.uint8),
     "of true and false": lambda x: (x > 0).prod(1),
+    "of true and false as numbers": lambda x: (x > 0).long().prod(1),
+    "of fractions": lambda x: (x % 5).float().prod(1, dtype=torch.int32),
     "sum in 32 bits": lambda x: x.sum(1, dtype=torch.int32),
     "sum in bytes": lambda x: x.sum(dtype=torch.uint8),
 }
