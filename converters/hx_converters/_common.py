@@ -157,12 +157,43 @@ def highest(dtype):
     return True if dtype == torch.bool else torch.iinfo(dtype).max
 
 
+_SUMS = {"CumSum", "ReduceMean", "ReduceSum"}
+# Nodes that leave numbers as they are.
+MOVES = {"Expand", "Flatten", "Gather", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"}
+
+
+def sign_of_zeros(x):
+    """1 or -1, where PyTorch gives all zeros of x the same sign; else None.
+
+    It starts a sum at 0, which then is 0 of numbers that all are -0.0, and -0.0 in onnxruntime.
+    """
+    node, sign = x.node, 1
+    while node is not None and not node.domain:
+        if node.op in _SUMS:
+            return sign
+        if node.op not in MOVES and node.op != "Neg" and not _keeps_small(node):
+            return None
+        sign = -sign if node.op == "Neg" else sign
+        node = node.inputs[0].node
+    return None
+
+
+def _keeps_small(node):
+    """Whether a node is a cast of which no number comes out as 0 that was none."""
+    if node.op != "Cast":
+        return False
+    before, after = node.inputs[0], node.outputs[0]
+    wider = torch.promote_types(before.dtype, after.dtype) == after.dtype
+    summed = before.node is not None and before.node.op in _SUMS  # of many: see _sums.py
+    return wider or (summed and after.dtype == torch.float32)
+
+
 def below_zero(op, x):
     """Whether the sign is minus, that of -0.0 too."""
-    negative = op.Less(x, 0)
-    if not x.dtype.is_floating_point:
-        return negative
-    return op.Or(negative, op.Less(op.Reciprocal(x), 0))
+    sign = sign_of_zeros(x) if x.dtype.is_floating_point else 1
+    if sign is not None:
+        return op.Less(x, 0) if sign > 0 else op.LessOrEqual(x, 0)
+    return op.Or(op.Less(x, 0), op.Less(op.Reciprocal(x), 0))
 
 
 def reshaped(op, x, sizes):

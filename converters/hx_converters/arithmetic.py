@@ -8,7 +8,7 @@ import math
 from hx import case, converter
 from hx.lazy import torch
 
-from ._common import as_result, below_zero, loop, promoted
+from ._common import as_result, below_zero, loop, promoted, sign_of_zeros
 from ._halves import number_unrounded, rounded_once
 from .cumulative import log_add
 from .elementwise import NUMBERS, truncated
@@ -282,7 +282,9 @@ def atan2(op, input, other):
 def turned(op, y, x):
     """The angle at which the point (x, y) is seen."""
     here = op.And(op.Equal(x, 0), op.Equal(y, 0))
-    angle = op.Where(here, y, op.Atan(op.Div(y, op.Abs(x))))
+    sign = sign_of_zeros(y)
+    none = y if sign is None else op.constant(math.copysign(0, sign), y.dtype)
+    angle = op.Where(here, none, op.Atan(op.Div(y, op.Abs(x))))
     half = op.Where(below_zero(op, y), op.constant(-math.pi, y.dtype), math.pi)
     return op.Where(below_zero(op, x), op.Sub(half, angle), angle)
 

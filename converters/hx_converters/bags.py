@@ -9,6 +9,7 @@ from hx.lazy import torch
 
 from ._common import counted, loop
 from ._halves import rounded_once
+from .ordering import places
 from .reduction import vector_norm
 
 
@@ -47,6 +48,62 @@ def embedding_bag(op, input, weight, offsets=None, max_norm=None, norm_type=2, s
                    padding_idx)  # fmt: skip
 
 
+_MODES = ("sum", "mean", "max")
+_FLAT = ["float32[5,3]", lambda: torch.tensor([4, 1, 2, 0, 2, 3]), lambda: torch.tensor([0, 2, 2])]
+
+
+@converter("torch.ops.aten._embedding_bag", "torch.ops.aten._embedding_bag_forward_only",
+           cases=[case(*_FLAT, False, mode, False, None, False, padding)
+                  for mode in range(3) for padding in (-1, 2)])  # fmt: skip
+def embedding_bag_operator(op, weight, indices, offsets, scale_grad_by_freq=False, mode=0, sparse=False,
+                           per_sample_weights=None, include_last_offset=False, padding_idx=-1):  # fmt: skip
+    """The bags, and what the way back asks for: the bag of each row, their lengths, the largest rows."""
+    padding_idx = None if padding_idx < 0 else padding_idx
+    y = _bagged(op, indices, weight, offsets, _MODES[mode], per_sample_weights,
+                include_last_offset, padding_idx)  # fmt: skip
+    starts, ends = _bags(op, indices, offsets, include_last_offset)
+    _, bags, lengths, largest = op.result
+    kind, none = offsets.dtype, op.Expand(op.constant(0, offsets.dtype), op.Shape(starts))
+    owners = places(op, ends, counted(op, indices.shape[0]), True, kind)
+    if op.same(bags.shape[0], 0):
+        owners = op.constant([], kind)
+    if mode == 0:
+        if include_last_offset and op.seen(lengths.shape[0]) == op.seen(offsets.shape[0]):
+            none = op.Pad(none, [0, 1])
+        return y, owners, none, none
+    kept = op.Expand(op.constant(True), op.sizes(indices.shape))
+    if padding_idx is not None:
+        kept = op.Not(op.Equal(indices, op.constant(padding_idx, indices.dtype)))
+    count = op.cast(_kept(op, kept, starts, ends), kind)
+    if mode == 1:
+        return y, owners, count, count
+    found = _largest(op, y, op.Gather(weight, indices), owners, kept)
+    found = op.Gather(op.Pad(indices, [0, 1]), found)  # one more: bags may be of no rows
+    found = op.Where(op.Equal(op.Unsqueeze(count, [1]), 0), 0, found)
+    return y, owners, count, op.cast(found, largest.dtype)
+
+
+def _largest(op, y, rows, owners, kept):
+    """Which row of a bag has its largest number: the first of those."""
+    bags = op.Unsqueeze(counted(op, y.shape[0], owners.dtype), [1])
+    here = op.And(op.Equal(bags, owners), kept)
+    same = op.Equal(op.Unsqueeze(rows, [0]), op.Unsqueeze(y, [1]))
+    found = op.cast(op.And(same, op.Unsqueeze(here, [2])), torch.int32)
+    return op.ArgMax(op.Pad(found, [0, 0, 0, 0, 1, 0]), axis=1, keepdims=0)
+
+
+@converter("torch.embedding_bag", cases=[case(*_FLAT), case(*_FLAT, False, 2, False, None, False, -1)])  # fmt: skip
+def embedding_bag_of_any_padding(op, weight, indices, offsets, scale_grad_by_freq=False, mode=0,
+                                 sparse=False, per_sample_weights=None, include_last_offset=False,
+                                 padding_idx=None):  # fmt: skip
+    if padding_idx is None:
+        padding_idx = -1
+    elif padding_idx < 0:
+        padding_idx = weight.shape[0] + padding_idx
+    return embedding_bag_operator(op, weight, indices, offsets, scale_grad_by_freq, mode, sparse,
+                                  per_sample_weights, include_last_offset, padding_idx)  # fmt: skip
+
+
 @rounded_once
 def _bagged(op, input, weight, offsets, mode, per_sample_weights, include_last_offset, padding_idx):
     rows = op.Gather(weight, input)
@@ -59,8 +116,8 @@ def _bagged(op, input, weight, offsets, mode, per_sample_weights, include_last_o
         rows = op.Where(op.Unsqueeze(kept, [-1]), rows, neutral)
     if input.rank == 1:
         starts, ends = _bags(op, input, offsets, include_last_offset)
-        y = _joined(op, rows, starts, ends, op.Max if mode == "max" else op.Add, neutral)
-        count = op.Sub(ends, starts) if kept is None else _between(op, kept, starts, ends)
+        y = joined(op, rows, starts, ends, op.Max if mode == "max" else op.Add, neutral)
+        count = op.Sub(ends, starts) if kept is None else _kept(op, kept, starts, ends)
     else:
         reduce = op.ReduceMax if mode == "max" else op.ReduceSum
         y = reduce(rows, [1], keepdims=0)
@@ -79,29 +136,34 @@ def _bags(op, input, offsets, include_last_offset):
     offsets = op.cast(offsets, torch.int64)
     if not include_last_offset:
         offsets = op.Concat(offsets, op.sizes(input.shape), axis=0)
+    return between(op, offsets)
+
+
+def between(op, offsets):
+    """Where each starts that ends at the next offset, and where it ends."""
     return op.Slice(offsets, [0], [-1], [0]), op.Slice(offsets, [1], [2**62], [0])
 
 
-def _between(op, kept, starts, ends):
+def _kept(op, kept, starts, ends):
     """How many are kept of each bag."""
     passed = op.Pad(op.CumSum(op.cast(kept, torch.int64), op.constant(0)), [1, 0])
     return op.Sub(op.Gather(passed, ends), op.Gather(passed, starts))
 
 
-def _joined(op, rows, starts, ends, join, neutral):
+def joined(op, rows, starts, ends, join, neutral):
     """The rows of each bag as one: from any row on, 1, 2, 4... rows are joined, and a bag takes of
     these what its length is made of. That is as many steps as the longest bag has binary digits.
     """
     size, width = rows.shape
     none = op.Expand(op.constant(neutral, rows.dtype), op.sizes([1, width]))
     runs = op.Concat(rows, none, axis=0)  # one more, where a bag without rows may start
-    places, end = counted(op, size + 1), op.constant(size)
+    steps, end = counted(op, size + 1), op.constant(size)
     bags = op.Expand(none, op.sizes([starts.shape[0], width]))
 
     def step(_, length, at, left, runs, bags):
         odd = op.Mod(left, 2)
         more = op.Where(op.Unsqueeze(op.Equal(odd, 1), [1]), op.Gather(runs, at), neutral)
-        following = op.Gather(runs, op.Min(op.Add(places, length), end))
+        following = op.Gather(runs, op.Min(op.Add(steps, length), end))
         return (op.Mul(length, 2), op.Add(at, op.Mul(odd, length)), op.Div(left, 2),
                 join(runs, following), join(bags, more))  # fmt: skip
 

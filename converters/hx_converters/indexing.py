@@ -5,7 +5,7 @@ from __future__ import annotations
 from hx import case, converter
 from hx.lazy import torch
 
-from ._common import one_axis, scalars_too
+from ._common import MOVES, one_axis, scalars_too
 
 _END = 2**62
 
@@ -372,7 +372,28 @@ def take_along_dim(op, input, indices, dim=None):
         op.Expand(each, op.sizes([*common[:axis], each.shape[axis], *common[axis + 1 :]]))
         for each in (input, indices)
     )
+    size = input.shape[axis]
+    if not _are_inside(op, indices, size):
+        places = op.Mod(places, op.constant(op.larger(size, 1), places.dtype))
     return op.GatherElements(x, places, axis=axis)
+
+
+def _are_inside(op, places, size):
+    """Whether no place lies outside of an axis: PyTorch counts round and round then."""
+    known = op.contents(places)
+    if known is not None:
+        return type(size) is int and not bool(((known < -size) | (known >= size)).any())
+    node = places.node
+    if node is None:
+        return False
+    if node.op in MOVES:
+        return _are_inside(op, node.inputs[0], size)
+    if node.op == "Where":  # as where a NaN stands, or else the largest number
+        return all(_are_inside(op, each, size) for each in node.inputs[1:])
+    if node.op not in ("TopK", "ArgMax", "ArgMin"):
+        return False
+    ordered, axis = node.inputs[0], node.attributes.get("axis", -1 if node.op == "TopK" else 0)
+    return ordered.shape is not None and op.at_most(ordered.shape[axis], size)
 
 
 def _both(op, m, n):

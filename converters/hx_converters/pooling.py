@@ -67,19 +67,40 @@ def _nothing_left(windows):
     return all(n == 1 for n in (*windows["kernel_shape"], *windows["strides"]))
 
 
-def _one_more(x, windows, dilations=None):
-    """Whether rounding up may give a last window more.
+def _steps(op, size, kernel, stride, pad, dilation, up):
+    """How often a window moves on along an axis.
 
-    One that would start in the padding does not count: not to PyTorch, and it does to ONNX.
+    Rounding up lets a last one stand half outside; not one that would start in the padding.
+    """
+    free = size + 2 * pad - dilation * (kernel - 1) - 1
+    if not up:
+        return free // stride
+    most, starts = (free + (stride - 1)) // stride, (size + (pad - 1)) // stride
+    return most if op.at_most(most, starts) else most - op.larger(most - starts, 0)
+
+
+def _rounded_up(op, x, windows, dilations):
+    """x and its windows in a form that ONNX rounds up as PyTorch does, and whether it has to.
+
+    That is said for all axes together, and what starts in the padding counts in ONNX. So an axis
+    of known size ends where its last window does.
     """
     kernel, strides, pads = (windows[k] for k in ("kernel_shape", "strides", "pads"))
-    for n, k, s, p, d in zip(x.shape[2:], kernel, strides, pads, dilations or [1] * len(kernel)):
-        if type(n) is not int:
-            return True
-        free = n + 2 * p - d * (k - 1) - 1
-        if free % s and (free // s + 1) * s < n + p:
-            return True
-    return False
+    up, cut, ends = False, {}, list(pads[len(kernel) :])
+    for i, (n, k, s, p, d) in enumerate(zip(x.shape[2:], kernel, strides, pads, dilations)):
+        if any(type(given) is not int for given in (n, k, s, p)):
+            up = True
+            continue
+        beyond = n + 2 * p - d * (k - 1) - 1 - _steps(op, n, k, s, p, d, True) * s
+        up = up or beyond < 0
+        ends[i] -= max(beyond, 0)
+        if ends[i] < 0:  # some of the axis itself is in no window
+            cut[2 + i], ends[i] = n + ends[i], 0
+    if not up:
+        return x, windows, 0
+    if cut:
+        x = op.Slice(x, [0] * len(cut), list(cut.values()), list(cut))
+    return x, {**windows, "pads": [*pads[: len(kernel)], *ends]}, 1
 
 
 def _plane(x, spatial):
@@ -88,6 +109,18 @@ def _plane(x, spatial):
     for n in x.shape[-spatial:]:
         total = n * total
     return total
+
+
+def _in_plane(op, places, part, whole):
+    """Places that were counted through the front part of a plane, counted through all of it."""
+    if op.same(list(part[1:]), list(whole[1:])):
+        return places
+    found, step = None, 1
+    for size, full in zip(part[::-1], whole[::-1]):
+        here = op.Mul(op.Mod(places, op.constant(size)), op.constant(step))
+        found = here if found is None else op.Add(found, here)
+        places, step = op.Div(places, op.constant(size)), full * step
+    return found
 
 
 def _max_pool(spatial, indices=False):
@@ -100,16 +133,18 @@ def _max_pool(spatial, indices=False):
                 return input
 
         def pool(x):
-            dilations = pair(dilation, spatial)
-            if not (ceil_mode or return_indices or indices):
-                x = _fixed(op, x, windows, lowest(x.dtype))
-            up = int(ceil_mode and _one_more(x, windows, dilations))
-            y = op.MaxPool(x, **windows, dilations=dilations, ceil_mode=up,
+            dilations, around, where, up = pair(dilation, spatial), x, windows, 0
+            if ceil_mode:
+                around, where, up = _rounded_up(op, x, windows, dilations)
+            elif not (return_indices or indices):
+                around = _fixed(op, x, windows, lowest(x.dtype))
+            y = op.MaxPool(around, **where, dilations=dilations, ceil_mode=up,
                            outputs=1 + (return_indices or indices))  # fmt: skip
             if len(y) == 1:
                 return y[0]
             # ONNX counts through the whole tensor, PyTorch through each channel.
-            return y[0], op.Mod(y[1], op.constant(_plane(x, spatial)))
+            places = op.Mod(y[1], op.constant(_plane(around, spatial)))
+            return y[0], _in_plane(op, places, around.shape[2:], x.shape[2:])
 
         return _batched(op, input, spatial, pool)
 
@@ -128,9 +163,11 @@ def avg_pool(spatial):
             return input
 
         def pool(x):
-            how = {"ceil_mode": int(ceil_mode and _one_more(x, windows)),
-                   "count_include_pad": int(count_include_pad)}  # fmt: skip
-            around = x if ceil_mode else _fixed(op, x, windows, 0)
+            how = {"count_include_pad": int(count_include_pad)}
+            if ceil_mode:
+                around, where, how["ceil_mode"] = _rounded_up(op, x, windows, [1] * spatial)
+                return op.AveragePool(around, **where, **how)
+            around = _fixed(op, x, windows, 0)
             y = op.AveragePool(around, **windows, **how)
             if around is x or count_include_pad:
                 return y
@@ -157,8 +194,8 @@ def _summed(op, x, windows, ceil_mode, divisor):
     count, room = 1, []
     for n, k, s, p in zip(x.shape[2:], kernel, strides, pads):
         count = count * k
-        steps = (n + 2 * p - k + (s - 1 if ceil_mode else 0)) // s
-        room.append(max(steps * s + k - n - p, 0))
+        covered = _steps(op, n, k, s, p, 1, ceil_mode) * s + k
+        room.append(op.larger(covered - n - p, 0))
     x = op.Pad(x, op.sizes([0, 0, *pads[: len(kernel)], 0, 0, *room]))
     if not x.dtype.is_floating_point:
         mean = op.AveragePool(op.cast(x, torch.float64), kernel_shape=kernel, strides=strides)

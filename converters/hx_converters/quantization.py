@@ -51,8 +51,8 @@ def _quantized(op, x, parts, low, high, axis):
         stored = _steps(x.tensor, *(n.tensor for n in parts), low, high, axis)
         return op.constant(stored.to(parts[1].dtype))
     if (low, high) != (held.min, held.max):  # QuantizeLinear would go on to the end of the dtype
-        bounds = [_bound(op, n, *parts, axis, x.rank) for n in (low, high)]
-        x = op.Min(op.Max(x, bounds[0]), bounds[1])
+        least, largest = (_beside(op, n, axis, x.rank) for n in _ends(op, low, high, *parts))
+        x = op.Min(op.Max(x, least), largest)
     return op.QuantizeLinear(x, *parts, **_along(axis))
 
 
@@ -70,12 +70,14 @@ def _steps(x, scale, zero_point, low, high, axis):
     return (x * (1 / scale) + zero_point).round().clamp(low, high)
 
 
-def _bound(op, n, scale, zero_point, axis, rank):
+def _ends(op, low, high, scale, zero_point):
+    """What the steps at both ends stand for, the least first: a negative scale turns them around."""
     if all(part.is_constant and not part.tensor.is_meta for part in (scale, zero_point)):
-        bound = op.constant((n - zero_point.tensor.float()) * scale.tensor)
-        return _beside(op, bound, axis, rank)
-    steps = op.Sub(op.constant(float(n)), op.cast(zero_point, torch.float32))
-    return _beside(op, op.Mul(steps, scale), axis, rank)
+        ends = [(n - zero_point.tensor.float()) * scale.tensor for n in (low, high)]
+        return op.constant(torch.minimum(*ends)), op.constant(torch.maximum(*ends))
+    zero = op.cast(zero_point, torch.float32)
+    ends = [op.Mul(op.Sub(op.constant(float(n)), zero), scale) for n in (low, high)]
+    return op.Min(*ends), op.Max(*ends)
 
 
 def _by_hand(op, x, scale, zero_point, low, high, axis):
@@ -94,6 +96,7 @@ def _inside(op, x, scale, zero_point, low, high, axis=None):
            cases=[case("float32[n,3]", 0.1, 3, 0, 255, expect=["QuantizeLinear"]),
                   case("float32[n,3]", 0.1, 0, -127, 127, expect=["QuantizeLinear"]),
                   case("float32[n,3]", 0.001, 5, -3000, 3000),
+                  case("float32[n,3]", -0.1, 2, 0, 100, expect=["QuantizeLinear"]),
                   case("float32[n,3]", lambda: torch.tensor(0.1), lambda: torch.tensor(2),
                        -128, 127)])  # fmt: skip
 def fake_quantize_per_tensor_affine(op, input, scale, zero_point, quant_min, quant_max):
@@ -103,6 +106,9 @@ def fake_quantize_per_tensor_affine(op, input, scale, zero_point, quant_min, qua
 @converter("torch.fake_quantize_per_channel_affine", kept=True,
            cases=[case("float32[n,3]", lambda: torch.rand(3) + 0.1, lambda: torch.arange(3, dtype=torch.int32), 1, 0,
                        255, expect=["QuantizeLinear"]),
+                  case("float32[n,3]", lambda: torch.tensor([0.2, -0.2, -0.1]),
+                       lambda: torch.arange(3, dtype=torch.int32), 1, -7, 6,
+                       expect=["QuantizeLinear"]),
                   case("float32[n,3,2]", lambda: torch.rand(3) + 0.1, lambda: torch.rand(3), 1, -7,
                        7)])  # fmt: skip
 def fake_quantize_per_channel_affine(op, input, scale, zero_point, axis, quant_min, quant_max):
@@ -121,6 +127,49 @@ def fake_quantize_per_tensor_affine_cachemask(op, self, *given):
 def fake_quantize_per_channel_affine_cachemask(op, self, scale, zero_point, axis, low, high):
     given = scale, zero_point, low, high, axis % self.rank
     return _fake(op, self, *given), _inside(op, self, *given)
+
+
+# Of a whole tensor, in tensors of one element.
+ONE_SCALE, ONE_ZERO = (lambda: torch.tensor([0.1])), (lambda: torch.tensor([3]))
+ON, OFF = (lambda: torch.tensor([1])), (lambda: torch.tensor([0]))
+
+
+@converter("torch.ops.aten._fake_quantize_per_tensor_affine_cachemask_tensor_qparams",
+           cases=[case("float32[n,3]", ONE_SCALE, ONE_ZERO, on, 0, 20) for on in (ON, OFF)])  # fmt: skip
+def fake_quantize_per_tensor_affine_cachemask_tensor_qparams(
+    op, self, scale, zero_point, fake_quant_enabled, quant_min, quant_max
+):
+    """Each as it is, and all inside, while the switch is off."""
+    given = _scalar(op, scale), _scalar(op, zero_point), quant_min, quant_max
+    found, inside = _fake(op, self, *given), _inside(op, self, *given)
+    on = op.Greater(_scalar(op, fake_quant_enabled), 0)
+    return op.Where(on, found, self), op.Or(op.Not(on), inside)
+
+
+@converter("torch._fake_quantize_learnable_per_tensor_affine",
+           cases=[case("float32[n,3]", ONE_SCALE, lambda: torch.tensor([2.5]), 0, 31),
+                  case("float32[n,3]", ONE_SCALE, lambda: torch.tensor([-4.0]), 0, 31)])  # fmt: skip
+def fake_quantize_learnable_per_tensor_affine(op, self, scale, zero_point, quant_min, quant_max,
+                                              grad_factor=1.0):  # fmt: skip
+    zero_point = _rounded_zero(op, _scalar(op, zero_point), quant_min, quant_max)
+    return _fake(op, self, _scalar(op, scale), zero_point, quant_min, quant_max)
+
+
+@converter("torch._fake_quantize_learnable_per_channel_affine",
+           cases=[case("float32[n,3]", lambda: torch.rand(3) + 0.1,
+                       lambda: torch.tensor([0.5, 99, 3.7]), 1, 0, 31)])  # fmt: skip
+def fake_quantize_learnable_per_channel_affine(op, self, scale, zero_point, axis, quant_min,
+                                               quant_max, grad_factor=1.0):  # fmt: skip
+    zero_point = _rounded_zero(op, zero_point, quant_min, quant_max)
+    return _fake(op, self, scale, zero_point, quant_min, quant_max, axis % self.rank)
+
+
+def _rounded_zero(op, zero_point, low, high):
+    """A zero point that was learned, as one of the steps."""
+    if zero_point.is_constant and not zero_point.tensor.is_meta:
+        return op.constant(zero_point.tensor.round().clamp(low, high).to(torch.int32))
+    ends = [op.constant(n, zero_point.dtype) for n in (low, high)]
+    return op.cast(op.Clip(op.Round(zero_point), *ends), torch.int32)
 
 
 @converter("torch.fused_moving_avg_obs_fake_quant", kept=True, cases=[])  # its switches are buffers

@@ -9,6 +9,7 @@ from hx.lazy import torch
 
 from ._common import as_result, axes_of, is_value, one_axis, scalars_too
 from ._halves import rounded_once
+from ._products import are_exact, product
 from ._sums import reduction
 
 ALONG = [case("float32[n,3]"), case("float32[n,3]", 1), case("float32[n,3]", [0, 1], True)]
@@ -63,18 +64,35 @@ def _computed(name):
     """A reduction in the dtype of its result."""
 
     def convert(op, input, dim=None, keepdim=False, *, dtype=None):
-        return reduced(op, name, op.cast(input, op.result.dtype), dim, keepdim)
+        x = op.cast(input, op.result.dtype)
+        if not (x.dtype.is_floating_point or x.dtype.is_complex):
+            x = op.cast(x, torch.int64)  # what leaves a smaller one wraps: onnxruntime cuts it off
+        return op.cast(reduced(op, name, x, dim, keepdim), op.result.dtype)
 
     return convert
 
 
 CONVERTERS = [
     converter("torch.sum", cases=ALONG)(_computed("ReduceSum")),
-    converter("torch.prod", cases=ALONG[:2])(_computed("ReduceProd")),
     converter("torch.logsumexp", "torch.special.logsumexp", cases=ALONG[1:])(
         _computed("ReduceLogSumExp")
     ),
 ]
+
+
+@converter("torch.prod",
+           cases=[*ALONG[:2], case("bool[n,3]", 1), case("int64[n,3]<9", 1, True),
+                  case("int32[3,n]<9", 1, dtype=lambda: torch.int32)])  # fmt: skip
+def prod(op, input, dim=None, keepdim=False, *, dtype=None):
+    kind = op.result.dtype
+    if kind.is_floating_point or kind.is_complex or are_exact(input, count_of(input, dim)):
+        return _computed("ReduceProd")(op, input, dim, keepdim)
+    x = op.cast(input, kind)
+    if dim is None or not x.rank:
+        return product(op, op.Reshape(x, [-1]), 0)
+    axis = one_axis(dim, x.rank)
+    y = product(op, x, axis)
+    return op.Unsqueeze(y, [axis]) if keepdim else y
 
 
 @converter("torch.mean", cases=ALONG)

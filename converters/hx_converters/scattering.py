@@ -5,9 +5,10 @@ from __future__ import annotations
 from hx import case, converter
 from hx.lazy import torch
 
-from ._common import along, counted, highest, lowest, one_axis, scalars_too
+from ._common import along, counted, highest, lowest, one_axis, reshaped, scalars_too
 from .arithmetic import floor_divide
 from .indexing import getitem
+from .shape import in_memory, strided_places
 
 ADDS = (16, 20, 26)  # what is scattered can be added since opset 16
 
@@ -30,6 +31,13 @@ def index_put(op, input, indices, values, accumulate=False):
         reduction="add" if accumulate else None,
     )  # fmt: skip
     return op.Reshape(flat, op.sizes(input.shape))
+
+
+@converter("torch.ops.aten._index_put_impl", cases=[
+    case("float32[5,n]", [lambda: torch.tensor([3, 0, 2])], "float32[3,n]"),
+])  # fmt: skip
+def index_put_impl(op, self, indices, values, accumulate=False, unsafe=False):
+    return index_put(op, self, indices, values, accumulate)
 
 
 def _along(op, index, dim, source):
@@ -192,6 +200,18 @@ def slice_scatter(op, input, src, dim=0, start=None, end=None, step=1):
     places = getitem(op, counted(op, input.shape[axis]), index[-1])
     _, at = _along(op, places, axis, src)
     return op.ScatterElements(input, at, op.cast(src, input.dtype), axis=axis)
+
+
+@converter("torch.as_strided_scatter",
+           cases=[case("float32[4,5]", "float32[2,3]", [2, 3], [5, 1], 6),
+                  case("float32[n,5]", "float32[2,3]", [2, 3], [1, 2])])  # fmt: skip
+def as_strided_scatter(op, input, src, size, stride, storage_offset=None):
+    memory, order = in_memory(op, input)
+    at = op.Reshape(strided_places(op, size, stride, storage_offset), [-1])
+    values = op.Reshape(op.cast(src, input.dtype), [-1])
+    memory = op.ScatterElements(memory, at, values, axis=0)
+    y = reshaped(op, memory, [input.shape[a] for a in order])
+    return op.Transpose(y, perm=[order.index(a) for a in range(input.rank)])
 
 
 @converter("torch.ops.aten._unsafe_masked_index",

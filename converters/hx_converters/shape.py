@@ -122,19 +122,42 @@ def as_strided(op, input, size, stride, storage_offset=None):
     size, stride = [list(map(op.size, given)) for given in (size, stride)]
     if all(type(n) is int for n in (*input.shape, *size, *stride)):
         return NotImplemented  # at fixed sizes the engine knows the places
-    order = op.memory_order(input)
+    memory, _ = in_memory(op, input)
+    return op.Gather(memory, strided_places(op, size, stride, storage_offset), axis=0)
+
+
+def in_memory(op, x):
+    """All elements in the order in which they lie in memory, and that of the axes there."""
+    order = op.memory_order(x)
     if order is None:
         op.refuse(
             "as_strided picks elements by where they lie in memory, and sizes here may vary",
             "index, unfold or gather say which elements are meant, or make it .contiguous() first",
         )
-    places = op.constant(0 if storage_offset is None else storage_offset)
+    return op.Reshape(op.Transpose(x, perm=order), [-1]), order
+
+
+def strided_places(op, size, stride, offset):
+    """Where in memory the elements of a strided tensor lie."""
+    places = op.constant(0 if offset is None else offset)
     for i, (n, step) in enumerate(zip(size, stride)):
         along = op.Mul(op.Range(0, op.constant(n), 1), op.constant(step))
         trailing = list(range(1, len(size) - i))
         places = op.Add(places, op.Unsqueeze(along, trailing) if trailing else along)
-    memory = op.Reshape(op.Transpose(input, perm=order), [-1])
-    return op.Gather(memory, places, axis=0)
+    return places
+
+
+@converter("torch.ops.aten._reshape_alias", cases=[])  # as above
+def reshape_alias(op, self, size, stride):
+    """A view whose strides PyTorch has worked out: a reshape, where memory is as it seems."""
+    step = 1
+    for n, given in zip(size[::-1], stride[::-1]):
+        if not op.same(given, step):
+            return as_strided(op, self, size, stride)
+        step = n * step
+    if op.memory_order(self) != list(range(self.rank)):
+        return as_strided(op, self, size, stride)
+    return reshaped(op, self, size)
 
 
 @converter("torch.Tensor.expand", "torch.broadcast_to",
@@ -276,10 +299,10 @@ def flip(op, input, dims):
     return op.Slice(input, [-1] * len(axes), [-(2**62)] * len(axes), axes, [-1] * len(axes))
 
 
-@converter("torch.roll", cases=[case("float32[n,5]", 2, 1)])
+@converter("torch.roll", cases=[case("float32[n,5]", 2, 1), case("float32[n,5]", 2, None)])
 def roll(op, input, shifts, dims=()):
     shifts = [shifts] if isinstance(shifts, int) else list(shifts)
-    dims = [dims] if isinstance(dims, int) else list(dims)
+    dims = [dims] if isinstance(dims, int) else list(dims or ())
     if not dims:
         return reshaped(op, roll(op, op.Reshape(input, [-1]), shifts, [0]), input.shape)
     x = input

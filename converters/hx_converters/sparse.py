@@ -5,6 +5,9 @@ from __future__ import annotations
 from hx import case, converter
 from hx.lazy import torch
 
+from ._common import counted
+from .ordering import places
+
 
 @converter("torch.sparse_coo_tensor")
 def sparse_coo_tensor(op, indices, values=None, size=None, *, dtype=None, device=None,
@@ -45,3 +48,26 @@ def nested(op, *args, **kwargs):
         "the rows of a graph's tensors are all of one length, and those of a nested tensor are not",
         "use a padded tensor and a mask: torch.nn.utils.rnn.pad_sequence makes one of a list",
     )
+
+
+@converter("torch._convert_indices_from_coo_to_csr",
+           cases=[case(lambda: torch.tensor([0, 0, 2, 5]), 6),
+                  case(lambda: torch.tensor([1, 1, 4]), 5, out_int32=True)])  # fmt: skip
+def convert_indices_from_coo_to_csr(op, self, size, *, out_int32=False):
+    """Where each row starts among rows that are in order, and where the last one ends."""
+    return places(op, self, counted(op, size + 1, self.dtype), False, op.result.dtype)
+
+
+@converter("torch._convert_indices_from_csr_to_coo",
+           cases=[case(lambda: torch.tensor([0, 2, 2, 3]), "int64[3]<9"),
+                  case(lambda: torch.tensor([0, 1, 3]), "int64[3]<9", out_int32=True, transpose=True)])  # fmt: skip
+def convert_indices_from_csr_to_coo(op, crow_indices, col_indices, *, out_int32=False,
+                                    transpose=False):  # fmt: skip
+    if crow_indices.rank != 1:
+        return NotImplemented
+    steps = counted(op, col_indices.shape[0], crow_indices.dtype)
+    ends = op.Slice(crow_indices, [1], [2**62], [0])
+    rows = places(op, ends, steps, True, op.result.dtype)
+    columns = op.cast(col_indices, op.result.dtype)
+    pair = (columns, rows) if transpose else (rows, columns)
+    return op.Concat(*(op.Unsqueeze(v, [0]) for v in pair), axis=0)

@@ -95,3 +95,33 @@ def test_bags_of_several_tables_at_once(mode):
     assert program.proof.ok and not program.report.promised
     x, at = torch.randint(0, 20, (3, 14)), torch.tensor([[0, 0], [0, 9], [0, 13]])
     torch.testing.assert_close(program.run(x, at), model(x, at))
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+@pytest.mark.parametrize("name", ["_embedding_bag", "_embedding_bag_forward_only"])
+@pytest.mark.parametrize("padding", [-1, 2])
+@pytest.mark.parametrize("last", [False, True])
+def test_all_that_the_operator_returns(mode, name, padding, last):
+    """What training asks for as well: the bag of each row, how long bags are, the largest rows."""
+    table = torch.randn(11, 4)
+    number = ["sum", "mean", "max"].index(mode)
+
+    def model(x, at):
+        bag = getattr(torch.ops.aten, name)
+        return bag(table, x, at, False, number, False, None, last, padding)
+
+    program = hx.export(model, bags([3, 4, 0, 6], last), None,
+                        dynamic={"x": {0: "n"}, "at": {0: "b"}})  # fmt: skip
+    for lengths in LENGTHS:
+        x = bags(lengths, last)
+        for found, wanted in zip(program.run(*x), model(*x)):
+            torch.testing.assert_close(found, wanted)
+
+
+def test_bags_of_a_program_that_torch_exported():
+    model = torch.nn.EmbeddingBag(11, 4, mode="max").eval()
+    x = bags([3, 4, 0, 6])
+    exported = torch.export.export(model, x)
+    for each in (exported, exported.run_decompositions()):
+        program = hx.export(each.module(), x, None)
+        torch.testing.assert_close(program.run(*x), model(*x))

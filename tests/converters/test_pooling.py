@@ -106,3 +106,38 @@ def test_padding_that_follows_from_a_size(how):
     for shape in ((1, 3, 9, 10), (3, 3, 9, 11), (2, 3, 8, 5), (2, 3, 4, 4)):
         x = torch.randn(shape)
         torch.testing.assert_close(program.run(x), model(x), rtol=1e-4, atol=1e-5)
+
+
+ROUNDED_UP = {
+    "max": lambda x, k, s, p: F.max_pool2d(x, k, s, p, ceil_mode=True),
+    "places": lambda x, k, s, p: F.max_pool2d(x, k, s, p, ceil_mode=True, return_indices=True),
+    "avg": lambda x, k, s, p: F.avg_pool2d(x, k, s, p, True),
+    "avg of what is there": lambda x, k, s, p: F.avg_pool2d(x, k, s, p, True, False),
+    "avg of float64": lambda x, k, s, p: F.avg_pool2d(x.double(), k, s, p, True),
+    "sum": lambda x, k, s, p: F.avg_pool2d(x, k, s, p, True, divisor_override=3),
+    "sum in three dimensions": lambda x, k, s, p: F.avg_pool3d(
+        x[:, :, None], (1, k, k), (1, s, s), (0, p, p), True, divisor_override=3
+    ),
+}
+
+
+@pytest.mark.parametrize("how", ROUNDED_UP)
+@pytest.mark.parametrize(
+    "kernel, stride, pad, size",
+    [(3, 3, 1, (5, 6)), (2, 2, 1, (7, 9)), (4, 3, 2, (7, 8)), (2, 3, 0, (7, 6)), (2, 3, 1, (8, 9))],
+)
+def test_windows_rounded_up_on_one_axis_and_not_on_the_other(how, kernel, stride, pad, size):
+    """One more window stands half outside of one axis, and would start in the padding of another."""
+
+    def forward(x):
+        return ROUNDED_UP[how](x, kernel, stride, pad)
+
+    for shape in (size, size[::-1]):
+        x = torch.randn(2, 3, *shape)
+        assert hx.export(forward, x, None).proof.ok
+    program = hx.export(forward, x, None, dynamic={"x": {2: "h>=4", 3: "w>=4"}})
+    half = hx.export(forward, x, None, dynamic={"x": {3: "w>=4"}})
+    for n in range(5, 11):
+        for each, shape in ((program, (n, 15 - n)), (half, (size[1], n))):
+            x = torch.randn(2, 3, *shape)
+            torch.testing.assert_close(each.run(x), forward(x))

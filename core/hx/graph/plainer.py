@@ -316,10 +316,15 @@ def average_pool(op, inputs, attributes, count):
         return NotImplemented
     strides, dilations, before, after = _extent(attributes, spatial)
     beyond = [0] * spatial
-    if attributes.get("ceil_mode"):  # a last window that reaches beyond the padding
+    if attributes.get("ceil_mode"):
+        # A last window reaches beyond the padding; none starts in that, as in onnxruntime.
         for i, n in enumerate(x.shape[2:]):
             free = n + before[i] + after[i] - dilations[i] * (kernel[i] - 1) - 1
-            beyond[i] = -free % strides[i]
+            last = (free + strides[i] - 1) // strides[i]
+            within = (n + before[i] - 1) // strides[i]
+            if not op.at_most(last, within):
+                last = last - op.larger(last - within, 0)
+            beyond[i] = last * strides[i] - free
 
     def total(x):
         axes = [3 + 2 * i for i in range(spatial)]
