@@ -209,9 +209,8 @@ class Across:
                 for k in (high, high + 1):
                     if differs(k):
                         return found(k)
-                passed.append(
-                    self._answer(asked, sizes(high), True)
-                )  # many sizes may be level, of what is rounded
+                # Level, as many sizes are, where what was asked is rounded.
+                passed.append(self._answer(asked, sizes(high), True))
             low = high
         return []
 
