@@ -222,8 +222,8 @@ def _told(asked: Prepared, prepared: Prepared) -> list[str]:
     if not asked.given:
         return [] if asked.yes == heard.FIRST else [heard.told(asked.yes, prepared.asked)]
     return [
-        "recorded at other sizes than were given: from an earlier run at those the model keeps "
-        "what it would have to compute"
+        "recorded at other sizes than were given: at those the model goes a way that is right for "
+        "them alone, or keeps from an earlier run what it would have to compute"
     ]
 
 

@@ -563,3 +563,19 @@ class Padded(nn.Module):
 def test_lengths_of_two_reckonings_are_one_length():
     message = refused(Padded().eval(), torch.randn(2, 800), {"x": {1: "t"}})
     assert "expected [2, 4, 178]" in message and "%2) == 0: it is taken for good" in message
+
+
+def same(x):
+    """To half the size, rounded up: an odd one is filled up, an even one has nothing to fill."""
+    n = x.shape[1]
+    more = ((n + 1) // 2 - 1) * 2 + 2 - n
+    if more == 0:
+        return nn.functional.max_pool1d(x, 2, 2)
+    return nn.functional.max_pool1d(nn.functional.pad(x, (0, more), value=-torch.inf), 2, 2)
+
+
+@pytest.mark.parametrize("size", [20, 21])
+def test_a_side_that_is_right_for_both_is_recorded(size):
+    program = exported(same, torch.randn(2, size), {"x": {0: "b", 1: "n"}})
+    for n in (8, 9, 33):
+        assert_close(program.run(x := torch.randn(3, n)), same(x))

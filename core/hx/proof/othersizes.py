@@ -36,7 +36,8 @@ def elsewhere(prepared: Prepared, proof: Proof) -> Prepared | None:
     """The same call at other sizes, where a recording was right at its own and wrong at others.
 
     A model that has run before may have kept what it computed then for these sizes: a grid, a mask.
-    At sizes that are new to it, it computes that again, where the graph sees it.
+    At sizes that are new to it, it computes that again, where the graph sees it. And what is right
+    for odd sizes alone where they are even (padding to the same size) may be right for all there.
     """
     words, limits = sizes_of(prepared), prepared.dynamic.limits
     if not words or prepared.slim is not None or prepared.given:
@@ -45,7 +46,10 @@ def elsewhere(prepared: Prepared, proof: Proof) -> Prepared | None:
         return None
     if any(output.other_rank for case in proof.cases for output in case.outputs):
         return None  # wherever it is recorded, the graph has one of the two
-    more = larger(larger(words, limits), limits)
+    more = {
+        word: n + limits.get(word, Limits()).step
+        for word, n in larger(larger(words, limits), limits).items()
+    }
     if not all(limits.get(word, Limits()).hold(n) for word, n in more.items()):
         return None
     return dataclasses.replace(
