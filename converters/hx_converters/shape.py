@@ -10,9 +10,9 @@ from ._common import one_axis, reshaped
 
 @converter("torch.Tensor.view", "torch.reshape", "torch.ops.aten._unsafe_view",
            cases=[case("float32[n,6]", [-1, 2]), case("float32[n,2,3]", [-1, 6])])  # fmt: skip
-def reshape(op, input, shape, dtype=None):
-    if not isinstance(shape, (list, tuple)):
-        return NotImplemented  # view(dtype)
+def reshape(op, input, shape=None, dtype=None):
+    if not isinstance(shape, (list, tuple)):  # view(dtype)
+        return input if op.result.dtype == input.dtype else NotImplemented
     return reshaped(op, input, shape)
 
 
