@@ -22,6 +22,13 @@ class Call(nn.Module):
         return self.function(self, x)
 
 
+class Whole(Call):
+    """The same of a function of whatever it is called with, without the module."""
+
+    def forward(self, *args, **kwargs):
+        return self.function(*args, **kwargs)
+
+
 class Plain(nn.Module):
     """A function of tensors, as a module."""
 
@@ -31,19 +38,6 @@ class Plain(nn.Module):
 
     def forward(self, *xs):
         return self.function(*xs)
-
-
-class Whole(nn.Module):
-    """A function of whatever it is called with, as a module that has these parts."""
-
-    def __init__(self, function, **parts):
-        super().__init__()
-        self.function = function
-        for name, part in parts.items():
-            setattr(self, name, part)
-
-    def forward(self, *args, **kwargs):
-        return self.function(*args, **kwargs)
 
 
 class Single(nn.Module):
