@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import whole
 from .errors import UsageError, VerificationError
+from .inputs.grammar import Limits
 from .packs import containers
 from .packs.kernels import op_runs
+from .proof.across import Move
 from .proof.alike import alike
 from .proof.crossing import ruled_out
 from .proof.nodes import NodeTable, check_nodes
@@ -193,6 +195,13 @@ class Program:
             for n, recorded in zip(sizes.values(), sizes_of(captured.prepared).values())
         )
         within = within if wrong in captured.beyond or smaller else ""
+        # No hint that leaves in what is wrong, too.
+        broken = [
+            sizes_of(captured.prepared, case.feeds)
+            for case, check in zip(captured.cases, proof.cases)
+            if not check.ok
+        ]
+        within = within if move is not None and not any(map(move.holds, broken)) else ""
         right = [case for case, check in zip(captured.cases, proof.cases) if check.ok]
         elsewhere = case is not None and "=" in case.name and proof.cases[0].ok
         if elsewhere and (groups := alike(captured, staged.path, self._kernels)):
@@ -201,14 +210,17 @@ class Program:
         elif within:
             lines.append(f"sizes that never come can be ruled out: {within}")
         elif case is not None and case.name.endswith("=1") and " " not in case.name:
-            word = case.name[:-2]
-            said = ruled_out(captured, case) or f"{word}>=2 in place of {word}"
-            lines.append(f"a size that never comes can be ruled out: {said}")
+            least = Move(sizes, {case.name[:-2]: Limits(2)})
+            for move in (ruled_out(captured, case), least):
+                if move is not None and not any(map(move.holds, broken)):
+                    lines.append(f"a size that never comes can be ruled out: {move.within}")
+                    break
         # A number that is lost is not the right one at multiples of anything either.
         elif (
             case is not None
             and all(each.kind in ANSWERS for each in lost)
             and (steps := steps_between(captured, case, right))
+            and not any(all(n[w] % step == 0 for w, step in steps.items()) for n in broken)
         ):
             said = ", ".join(f"{word}%{step} in place of {word}" for word, step in steps.items())
             lines.append(

@@ -579,3 +579,14 @@ def test_a_side_that_is_right_for_both_is_recorded(size):
     program = exported(same, torch.randn(2, size), {"x": {0: "b", 1: "n"}})
     for n in (8, 9, 33):
         assert_close(program.run(x := torch.randn(3, n)), same(x))
+
+
+def test_no_hint_leaves_in_what_is_wrong():
+    odd = refused(lambda x: x * 2 if x.shape[0] % 2 else x, torch.randn(20, 3), {"x": {0: "n"}})
+    assert "n%2 in place of n" in odd
+
+    def other(x):
+        return x * 2 if x.shape[0] % 2 or x.shape[0] == 36 else x
+
+    message = refused(other, torch.randn(20, 3), {"x": {0: "n"}})
+    assert "n=36" in message and "in place of n" not in message

@@ -42,6 +42,10 @@ class Move:
     sizes: dict[str, int]
     limits: dict[str, Limits] = field(default_factory=dict)
 
+    def holds(self, sizes: Sizes) -> bool:
+        """Whether these are within the limits."""
+        return all(limit.hold(sizes[word]) for word, limit in self.limits.items())
+
     @property
     def within(self) -> str:
         """The same, as it is written in `dynamic=`."""

@@ -101,7 +101,7 @@ class _Crossing:
         for side in across.sides(escapes, []):
             for move in side.moves:
                 for case, sizes in small:
-                    if not all(limit.hold(sizes[word]) for word, limit in move.limits.items()):
+                    if not move.holds(sizes):
                         kept_out = side.escape, Move(sizes, move.limits)
                         self._captured.beyond.setdefault(case.name, kept_out)
 
@@ -147,7 +147,7 @@ class _Crossing:
 
     def _kept_out(self, move: Move, place: _Place) -> Move:
         """The same with limits that the recorded sizes are within: its own, or those of the way."""
-        own = all(limit.hold(self._words[word]) for word, limit in move.limits.items())
+        own = move.holds(self._words)
         return move if own and move.limits else Move(move.sizes, place.limits)
 
     def _listen(self, case: Case) -> list[_Place]:
@@ -191,7 +191,7 @@ def _answer(asked: Asked, sizes: Mapping[str, int]) -> Any:
         return None
 
 
-def ruled_out(captured: Capture, case: Case) -> str:
+def ruled_out(captured: Capture, case: Case) -> Move | None:
     """What leaves out a case where a question of the model has another answer than recorded."""
     recording, words = captured.recording, sizes_of(captured.prepared)
     sizes = sizes_of(captured.prepared, case.feeds)
@@ -199,9 +199,9 @@ def ruled_out(captured: Capture, case: Case) -> str:
     escapes = [each for each in recording.escapes.values() if each.asked]
     for side in Across(recording.builder.nodes, words, limits).sides(escapes, []):
         for move in side.moves:
-            if not all(limit.hold(sizes[word]) for word, limit in move.limits.items()):
-                return move.within
-    return ""
+            if not move.holds(sizes):
+                return move
+    return None
 
 
 def narrow(captured: Capture, proof: Proof) -> None:
