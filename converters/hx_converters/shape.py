@@ -11,9 +11,21 @@ from ._common import one_axis, reshaped
 @converter("torch.Tensor.view", "torch.reshape", "torch.ops.aten._unsafe_view",
            cases=[case("float32[n,6]", [-1, 2]), case("float32[n,2,3]", [-1, 6])])  # fmt: skip
 def reshape(op, input, shape=None, dtype=None):
-    if not isinstance(shape, (list, tuple)):  # view(dtype)
-        return input if op.result.dtype == input.dtype else NotImplemented
+    if not isinstance(shape, (list, tuple)):
+        return _as_dtype(op, input, op.result.dtype)
     return reshaped(op, input, shape)
+
+
+def _as_dtype(op, x, dtype):
+    """view(dtype): the same bits, read as numbers of another kind."""
+    if dtype == x.dtype:
+        return x
+    if dtype.itemsize != x.dtype.itemsize or torch.bool in (dtype, x.dtype) or dtype.is_complex:
+        op.refuse("ONNX reads bits as another dtype where both are numbers of as many bits",
+                  "compute what the bits stand for")  # fmt: skip
+    if op.opset < 26:
+        op.refuse(f"opset {op.opset} does not read bits as another dtype", "export with opset=26")
+    return op.BitCast(x, to=dtype)
 
 
 @converter("torch.Tensor.view_as", "torch.Tensor.reshape_as",

@@ -29,10 +29,3 @@ CALLS = {
 def test_a_call_by_the_names_of_the_schema(name):
     model, x = CALLS[name]
     assert hx.export(model, x).proof.ok
-
-
-def test_a_view_as_the_dtype_that_it_has():
-    program = hx.export(lambda x: x.view(dtype=torch.float32) + 1, torch.randn(2, 3))
-    assert [node.op_type for node in program.model.graph] == ["Add"]
-    with pytest.raises(hx.MissingConverters, match="torch.Tensor.view"):
-        hx.export(lambda x: x.view(dtype=torch.int32), torch.randn(2, 3))

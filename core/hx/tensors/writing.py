@@ -35,6 +35,7 @@ class Declined(Exception):
 
 def read_again(builder: Builder, family: Family, entry: Entry, replay: Replay) -> Value:
     """What a tensor holds after its memory was written to through another one."""
+    _require_one_dtype(family, entry)
     if entry.path is not None:
         value = family.root
         with contextlib.suppress(Declined):
@@ -65,6 +66,7 @@ def write_back(
     root = family.root
     tensor = entry()
     assert tensor is not None and root.shape is not None
+    _require_one_dtype(family, entry)
     _require_apart(geometry(tensor))
     if value.dtype.is_complex != root.dtype.is_complex or tensor.is_conj() or tensor.is_neg():
         return _number_by_number(op, family, entry, value, replay)
@@ -86,6 +88,17 @@ def write_back(
         places = op.Reshape(places, [-1])
     flat = op.ScatterElements(op.Reshape(root, [-1]), places, op.Reshape(value, [-1]), axis=0)
     return op.Reshape(flat, op.sizes(root.shape))
+
+
+def _require_one_dtype(family: Family, entry: Entry) -> None:
+    """That a view has the numbers of its root, and does not read the same bits as others."""
+    one, other = family.root.dtype, entry.value.dtype
+    if one != other and not (one.is_complex or other.is_complex):
+        raise Unsupported(
+            "memory that is read as two dtypes is written to",
+            why=f"what is written as {other} would have to be read as {one}",
+            hint="write to a copy: x.view(dtype).clone()",
+        )
 
 
 def _require_apart(view: Geometry) -> None:
