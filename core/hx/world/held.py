@@ -50,15 +50,23 @@ class Held:
             self.slots = filled_slots(thing)
 
     def inside(self) -> Iterator[tuple[str, Any]]:
+        """What is in it and may hold something itself, each with its path."""
         if self.state is not None:
-            yield from ((f"{self.path}.{name}", x) for name, x in self.items.items())
-            yield from ((f"{self.path}.{slot.__name__}", x) for slot, x in self.slots)
+            named = [(f".{name}", x) for name, x in self.items.items() if type(x) not in _SIMPLE]
+            named += [(f".{slot.__name__}", x) for slot, x in self.slots]
+        elif _SIMPLE.issuperset(map(type, self.items)):
+            return  # as in a vocabulary of a hundred thousand words
         elif isinstance(self.thing, dict):
             half = len(self.items) // 2
-            for name, x in zip(self.items[:half], self.items[half:], strict=True):
-                yield f"{self.path}[{name!r}]" if type(name) in _SIMPLE else self.path, x
+            pairs = zip(self.items[:half], self.items[half:], strict=True)
+            named = [
+                (f"[{name!r}]" if type(name) in _SIMPLE else "[...]", x)
+                for name, x in pairs
+                if type(x) not in _SIMPLE
+            ]
         else:
-            yield from ((f"{self.path}[{n}]", x) for n, x in enumerate(self.items))
+            named = [(f"[{n}]", x) for n, x in enumerate(self.items) if type(x) not in _SIMPLE]
+        yield from ((self.path + name, x) for name, x in named)
 
     def changed(self) -> list[str]:
         """The names of what is another now."""
