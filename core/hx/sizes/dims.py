@@ -18,7 +18,7 @@ from . import floats
 from .asked import SIGNS, Asked
 from .leaving import leaving
 from .polynomials import Atom, Poly, binary, part, settled
-from .scalars import Scalar
+from .scalars import KINDS, Scalar
 
 
 def asked(ask: Any, *of: Any) -> Asked:
@@ -317,7 +317,7 @@ class Dim(Scalar, int):
 
 
 def is_dynamic(x) -> bool:
-    return isinstance(x, Scalar)
+    return type(x) in KINDS
 
 
 def smallest_of(x) -> tuple[Poly, ...]:
@@ -353,8 +353,7 @@ def found(x: Any, source: Any, axis: int, hint: int) -> Dim:
 
 def plain(x):
     """The recorded number, without reporting that it leaves: for hints and messages only."""
-    if type(x) is Dim:
+    kind = type(x)
+    if kind is Dim:
         return x.poly.hint
-    if type(x) is floats.DimFloat:
-        return x.expr.hint
-    return x
+    return x.expr.hint if kind in KINDS else x

@@ -9,11 +9,16 @@ from typing import Any
 
 from .leaving import leaving
 
+KINDS: set[type] = set()  # of numbers that remember: looked up with every argument of every call
+
 
 class Scalar:
     """What numpy asks of a number, and what its own have beside Python's."""
 
     __slots__ = ()
+
+    def __init_subclass__(cls) -> None:
+        KINDS.add(cls)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         from . import dims
