@@ -166,8 +166,7 @@ def _leaves_more(report: Report, asked: Prepared, failed: list[Exception]) -> bo
     left = [e.kind for e in report.escapes if not e.carried and e.kind != "item"]
     if not failed:
         return "index" in left and heard.TRACING in asked.asked
-    leaves = any(isinstance(problem, Leaves) for problem in failed)
-    return leaves and asked.yes != heard.FIRST and bool(left)
+    return isinstance(failed[0], Leaves) and asked.yes != heard.FIRST and bool(left)
 
 
 def _foremost(failed: list[Exception]) -> Exception:
