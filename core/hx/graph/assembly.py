@@ -54,6 +54,7 @@ class Assembly:
         self._sizes: dict[Poly, str | None] = {}  # as they are spelled
         self._namespaces: dict[str, str] = {}  # by scope
         self._origins: dict[int, bytes] = {}  # told, by id
+        self._attributes_said: dict[int, tuple[dict, bytes]] = {}  # by id
         self._said: dict[tuple[str, str], bytes] = {}  # what is told of them, piece by piece
 
     def parts(
@@ -116,8 +117,8 @@ class Assembly:
             if id(value) not in finals and value.dtype is not None:
                 inner.append(self._edge(_VALUE, value, its_name))
         parts += field(_NAME, name.encode()), field(_OP, node.op.encode())
-        for key, value in node.attributes.items():
-            parts.append(field(_ATTRIBUTE, self._attribute(key, value)))
+        if node.attributes:
+            parts.append(self._attributes(node.attributes))
         if node.domain:
             parts.append(field(_DOMAIN, node.domain.encode()))
         parts.append(self._about(node))
@@ -180,6 +181,16 @@ class Assembly:
             path = namespace(scope, self._classes)
             found = self._namespaces[scope] = f"{path}/" if path else ""
         return found
+
+    def _attributes(self, attributes: dict[str, Any]) -> bytes:
+        """Those of a node. Nodes that are alike share them; a body is written once."""
+        known = self._attributes_said.get(id(attributes))
+        if known is None:
+            said = b"".join(
+                field(_ATTRIBUTE, self._attribute(*each)) for each in attributes.items()
+            )
+            known = self._attributes_said[id(attributes)] = attributes, said
+        return known[1]
 
     def _attribute(self, key: str, v: Any) -> bytes:
         if isinstance(v, Body):

@@ -16,7 +16,7 @@ from ..sizes import dims, floats, shape_rules, shapes
 from ..sizes.computed import Sizes
 from ..tensors import dtypes, pairs, sparse
 from ..tensors.values import Absent, Body, Constant, Node, Origin, Value
-from . import lowering, schemas
+from . import forms, lowering, schemas
 from .attributes import coerced, no_dims, plain_attribute
 from .casting import fit
 from .op import Op
@@ -37,6 +37,7 @@ class Builder:
         self.added: Any = lambda node: None  # told of each node
         self.domains: dict[str, int] = {}
         self._constants: dict[Any, Constant] = {}
+        self._forms: dict[tuple, forms.Form] = {}
         self._serial = 0
 
     def let_go(self) -> None:
@@ -103,6 +104,10 @@ class Builder:
         """Adds one operator in its newest form; returns its outputs."""
         if domain not in ("", "ai.onnx"):
             return self._custom(op, domain, inputs, attributes, count, results)
+        given = inputs = [self._of(x, op) if isinstance(x, torch.Tensor) else x for x in inputs]
+        key = forms.key_of(op, given, attributes, count)
+        if key is not None and (form := self._forms.get(key)) is not None:
+            return self._once_more(form, given)
         if pairs.concerned(inputs, attributes):
             return pairs.emit(Op(self), op, inputs, attributes, count)
         while inputs and inputs[-1] is None:
@@ -135,7 +140,24 @@ class Builder:
         around = fit(self, op, schema, values, attributes, count)
         if around is not None:
             return around
-        return self._append(op, schema, values, attributes, count)
+        outputs = self._append(op, schema, values, attributes, count)
+        if key is not None and (form := forms.form_of(self.nodes[-1], given)) is not None:
+            self._forms[key] = form
+        return outputs
+
+    def _once_more(self, form: forms.Form, given: list) -> list[Value]:
+        """A node like one before."""
+        inputs: list[Any] = [given[x] if type(x) is int else x for x in form.inputs]
+        outputs = []
+        for one in form.outputs:
+            self._serial += 1
+            outputs.append(one.like(self._serial))
+        node = Node(form.op, "", inputs, outputs, form.attributes, self.origin)
+        for x in inputs:
+            if isinstance(x, Constant):
+                x.used = True
+        self._enter(node)
+        return outputs
 
     def _simpler_shape(self, values) -> None:
         """Sizes that stay where they were are written as 0 ("as before"): nothing to compute.
@@ -214,6 +236,9 @@ class Builder:
                 f"{node.op} was to be written with complex numbers, and no edge of a graph has any",
                 hint="view_as_real before, and view_as_complex behind",
             )
+        self._enter(node)
+
+    def _enter(self, node: Node) -> None:
         for output in node.outputs:
             output.node = node
         self.nodes.append(node)
@@ -313,11 +338,7 @@ class Builder:
         """Numbers and lists take the dtype of the inputs that share their type parameter."""
         if len(inputs) < schema.min_inputs or len(inputs) > schema.max_inputs:
             self._check(schema, schema.op, inputs, {})
-        values: list[Any] = [
-            x if x is None or isinstance(x, Value)
-            else self._of(x, schema.op) if isinstance(x, torch.Tensor)
-            else _Pending for x in inputs
-        ]  # fmt: skip
+        values: list[Any] = [x if x is None or isinstance(x, Value) else _Pending for x in inputs]
         for i, x in enumerate(inputs):
             if values[i] is _Pending:
                 values[i] = self.number(x, self._dtype_beside(schema, i, values, x))

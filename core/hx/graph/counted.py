@@ -13,6 +13,7 @@ import torch
 from ..tensors import dtypes
 from ..tensors.values import Body, Constant, Node, Value
 
+OPERATORS = frozenset(("Range",))
 _OTHER = {torch.int64: torch.int32, torch.int32: torch.int64}
 
 

@@ -15,6 +15,8 @@ import torch
 
 from ..tensors.values import Body, Constant, Node, Value
 
+OPERATORS = frozenset(("MatMul",))
+
 
 def apart(nodes: list[Node]) -> list[Node]:
     """The nodes, with a change of sign wherever onnxruntime would round a number."""

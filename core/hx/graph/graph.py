@@ -14,6 +14,8 @@ from .assembly import Assembly
 from .batchnorm import Folds
 from .simplify import simpler
 
+# What onnxruntime gets right in another form alone: each with the operators that it is about.
+_APART = (doubles, unjoined, counted, unmoved, undivided)
 _RANDOM = {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli",
            "Multinomial", "Dropout"}  # fmt: skip
 
@@ -48,6 +50,15 @@ def _bodies(node: Node) -> list[Body]:
     return [v for v in node.attributes.values() if type(v) is Body]
 
 
+def _operators(nodes: list[Node]) -> set[str]:
+    """Those of nodes, and of the bodies in them."""
+    found = {node.op for node in nodes}
+    for node in nodes:
+        for body in _bodies(node) if node.attributes else ():
+            found |= _operators(body.nodes)
+    return found
+
+
 class _Merger:
     """Nodes and constants that compute the same thing become one, and pairs of nodes simpler."""
 
@@ -55,6 +66,7 @@ class _Merger:
         self.instead: dict[int, Value] = {}
         self._makers: dict[int, Node] = {}
         self._constants: dict[Any, list[Constant]] = {}
+        self._spelled: dict[int, tuple[dict, tuple]] = {}  # by id: nodes that are alike share them
 
     def now(self, value: Value) -> Value:
         found = self.instead.get(id(value))
@@ -87,8 +99,8 @@ class _Merger:
             if bodies or (node.op in _RANDOM and not node.domain):
                 kept.append(node)
                 continue
-            key = (node.op, node.domain, tuple(map(id, node.inputs)), _spell(node.attributes),
-                   len(node.outputs))  # fmt: skip
+            key = (node.op, node.domain, tuple(map(id, node.inputs)),
+                   self._spell(node.attributes), len(node.outputs))  # fmt: skip
             first = seen.setdefault(key, node)
             if first is node:
                 kept.append(node)
@@ -98,14 +110,17 @@ class _Merger:
                     self.instead[id(old)] = new
         return kept
 
-
-def _spell(attributes: dict) -> tuple:
-    if not attributes:
-        return ()
-    return tuple(
-        (k, v.numpy().tobytes() if isinstance(v, torch.Tensor) else repr(v))
-        for k, v in sorted(attributes.items())
-    )
+    def _spell(self, attributes: dict) -> tuple:
+        if not attributes:
+            return ()
+        known = self._spelled.get(id(attributes))
+        if known is None:
+            spelled = tuple(
+                (k, v.numpy().tobytes() if isinstance(v, torch.Tensor) else repr(v))
+                for k, v in sorted(attributes.items())
+            )
+            known = self._spelled[id(attributes)] = attributes, spelled
+        return known[1]
 
 
 def _alike(value: Constant) -> Any:
@@ -162,8 +177,11 @@ def build(
     nodes = merger.merge(nodes, {})
     outputs = [(n, merger.now(v)) for n, v in outputs]
     wanted = [v for _, v in outputs]
-    nodes = counted.apart(unjoined.apart(doubles.apart(live(nodes, wanted))))
-    nodes = undivided.apart(unmoved.apart(nodes))
+    nodes = live(nodes, wanted)
+    operators = _operators(nodes)
+    for one in _APART:
+        if not one.OPERATORS.isdisjoint(operators):
+            nodes = one.apart(nodes)
     read = list(wanted)
     for node in nodes:
         read += _reads(node)

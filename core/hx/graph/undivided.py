@@ -12,6 +12,8 @@ import torch
 from ..tensors import dtypes
 from ..tensors.values import Body, Constant, Node, Value
 
+OPERATORS = frozenset(("Div",))
+
 
 def apart(nodes: list[Node]) -> list[Node]:
     """The nodes, with another form of such divisions."""

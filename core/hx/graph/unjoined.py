@@ -19,6 +19,7 @@ import torch
 from ..sizes import shapes
 from ..tensors.values import Body, Constant, Node, Value
 
+OPERATORS = frozenset(("MatMul",))
 HALVES = (torch.float16, torch.bfloat16)
 Makers = Mapping[int, Node]  # the id of a value -> the node that makes it
 
@@ -67,10 +68,17 @@ def _transpose(value: Value | None, makers: Makers) -> Node | None:
     """The Transpose that makes a value, whose numbers may be scaled or cast on the way."""
     node = makers.get(id(value))
     while node is not None and not node.domain and node.op in ("Mul", "Div", "Cast"):
-        tensors = [v for v in node.inputs if v is not None and v.shape not in ((), (1,))]
+        tensors = [v for v in node.inputs if v is not None and not _is_number(v)]
         node = makers.get(id(tensors[0])) if len(tensors) == 1 else None
     is_one = node is not None and node.op == "Transpose" and "perm" in node.attributes
     return node if is_one else None
+
+
+def _is_number(value: Value) -> bool:
+    shape = value.shape
+    if not shape:
+        return shape is not None
+    return len(shape) == 1 and type(shape[0]) is int and shape[0] == 1  # not asked of a size
 
 
 def _may_add_nothing(node: Node) -> bool:

@@ -14,6 +14,7 @@ import torch
 
 from ..tensors.values import Body, Constant, Node, Value
 
+OPERATORS = frozenset(("Resize",))
 # What no Transpose is moved through: these go by the order of the axes.
 _HALTS = frozenset(("Conv", "ConvTranspose", "MatMul", "Gemm", "Reshape", "GridSample"))
 

@@ -62,6 +62,14 @@ class Value:
 
     is_constant = False
 
+    def like(self, serial: int = 0) -> Value:
+        """Another value of this dtype and these sizes, of which no more is known."""
+        made = Value.__new__(Value)
+        made.dtype, made.shape, made.dynamic = self.dtype, self.shape, self.dynamic
+        made.fixed, made.name, made._serial = self.fixed, "", serial
+        made._node = made.elements = made.parts = made.pair = made.sparse = None
+        return made
+
     @property
     def node(self) -> Node | None:
         """What writes it; the graph has that, and it has its outputs."""
@@ -179,7 +187,7 @@ def _version(tensor) -> int:
 
 
 class Node:
-    """One ONNX node, before naming."""
+    """One ONNX node, before naming. Its attributes may be another's, too: they are not written to."""
 
     __slots__ = (
         "__weakref__",
