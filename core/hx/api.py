@@ -206,7 +206,12 @@ def _ways(
             yield other
     if isinstance(failed[0], VerificationError):
         from .proof.othersizes import elsewhere
+        from .proof.otherways import ways
 
+        other = ways(prepared, failed[0])
+        if other is not None:
+            other.yes = heard.FIRST
+            yield other
         other = elsewhere(prepared, failed[0].proof)
         if other is not None:
             other.yes = heard.FIRST
@@ -218,6 +223,8 @@ def _told(asked: Prepared, prepared: Prepared) -> list[str]:
         return [
             "the model differentiates as it runs: what PyTorch's own trace of it calls is recorded"
         ]
+    if asked.also:
+        return []
     if not asked.given:
         return [] if asked.yes == heard.FIRST else [heard.told(asked.yes, prepared.asked)]
     return [
@@ -246,15 +253,19 @@ def _recorded(
     started = time.perf_counter()
     tell("record")
     ahead = None
-    if staged is not None and prepared.slim is None and not registry.passes:
+    if staged is not None and not (prepared.slim or prepared.also or registry.passes):
         ahead = staged.ahead_of(prepared.size)
     captured = capture(prepared, registry, opset, outputs, ahead=ahead)
+    if prepared.also:
+        from .recording import both
+
+        both.record(captured)
     report = _report(captured, registry, opset)
     report.timings["record"] = time.perf_counter() - started
     try:
         _require_covered(report)
         # A condition that the graph computes went through Python and lost nothing there.
-        escapes = [e for e in report.escapes if not (e.carried and e.kind == "branch")]
+        escapes = [e for e in report.escapes if not (e.carried and e.kind in ("branch", "bool"))]
         if strict and escapes:
             raise _escaped(escapes)
         return Program(Made(_made(captured, report, output_names, tell), captured), report)

@@ -257,3 +257,26 @@ def test_readers_take_a_length_with_leading_zeros(tmp_path):
     assert again == model
     # Its graph, of less than 2 MiB, has a length of three bytes, which stands there in five.
     assert (tmp_path / "a.onnx").stat().st_size == model.ByteSize() + 2
+
+
+def test_what_is_made_early_reads_what_the_graph_has_in_the_end(tmp_path, monkeypatch):
+    """A thread may fold a normalization before two nodes that say the same become one."""
+
+    class Twice(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.Sequential(nn.Conv2d(3, WIDE, 5), nn.BatchNorm2d(WIDE))
+
+        def forward(self, x):
+            return x.relu(), self.layers(x.relu())
+
+    def at_once(self, constant, name, made):
+        early.append(made())
+        put(self, constant, name, made)
+
+    early, put = [], Ahead.put
+    monkeypatch.setattr(Ahead, "put", at_once)
+    hx.export(Twice().eval(), torch.randn(1, 3, 8, 8), tmp_path / "m.onnx")
+    assert early
+    relu, conv = onnx.load(tmp_path / "m.onnx").graph.node
+    assert (relu.op_type, conv.op_type) == ("Relu", "Conv") and conv.input[0] == relu.output[0]

@@ -166,7 +166,7 @@ def baked_int(x):
 
 
 def baked_branch(x):
-    return x * 2 if x.shape[0] > 2 else x * 3
+    return x * 2 if x.shape[0] > 2 else x.sum()
 
 
 def baked_loop(x):

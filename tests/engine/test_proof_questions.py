@@ -99,7 +99,7 @@ def test_a_size_that_only_the_run_knows_is_tried_far_off():
 
     def model(x):
         y = x[:, torch.arange(x.shape[1])[torch.arange(x.shape[1]) % 4 == 0]]
-        return y * 3 if y.shape[1] > 30 else y
+        return y.sum() if y.shape[1] > 30 else y
 
     assert "s=203 inputs: wrong" in refused(model, torch.randn(2, 101))
 
@@ -121,8 +121,12 @@ class Padded(nn.Module):
 
 
 def test_lengths_of_two_reckonings_are_one_length():
-    message = refused(Padded().eval(), torch.randn(2, 800), {"x": {1: "t"}})
-    assert "expected [2, 4, 178]" in message and "%2) == 0: it is taken for good" in message
+    model = Padded().eval()
+    program = exported(model, torch.randn(2, 800), {"x": {1: "t"}})
+    for length in (300, 301, 305, 890, 895):
+        with torch.no_grad():
+            wanted = model(x := torch.randn(2, length))
+        assert_close(program.run(x), wanted)
 
 
 def same(x):
@@ -142,11 +146,11 @@ def test_a_side_that_is_right_for_both_is_recorded(size):
 
 
 def test_no_hint_leaves_in_what_is_wrong():
-    odd = refused(lambda x: x * 2 if x.shape[0] % 2 else x, torch.randn(20, 3), {"x": {0: "n"}})
+    odd = refused(lambda x: x[0] if x.shape[0] % 2 else x, torch.randn(20, 3), {"x": {0: "n"}})
     assert "n%2 in place of n" in odd
 
     def other(x):
-        return x * 2 if x.shape[0] % 2 or x.shape[0] == 36 else x
+        return x[0] if x.shape[0] % 2 or x.shape[0] == 36 else x
 
     message = refused(other, torch.randn(20, 3), {"x": {0: "n"}})
     assert "n=36" in message and "in place of n" not in message

@@ -67,7 +67,10 @@ class Folds:
         key = (layer, norm, *layer.inputs[1:], *norm.inputs[1:])
         if key not in self._made or weight.frozen:  # frozen: it was written to, and is a copy now
             self._made[key] = _folded(layer, norm)
-        return self._made[key]
+        made = self._made[key]
+        if made is not None:  # what comes in may have become another value since it was made
+            made.inputs[0] = layer.inputs[0]
+        return made
 
 
 def is_layer(node: Node) -> bool:

@@ -134,7 +134,7 @@ def _alike(value: Constant) -> Any:
     return (
         tensor.dtype,
         tuple(tensor.shape),
-        tuple(_raw(flat[:: max(1, flat.numel() // 64)]).tolist()),
+        tuple(raw(flat[:: max(1, flat.numel() // 64)]).tolist()),
     )
 
 
@@ -142,10 +142,10 @@ def _equal(a: Constant, b: Constant) -> bool:
     """By their bits: zeros of either sign differ, and the same NaN is the same."""
     if a.name or isinstance(b, Absent):
         return True  # their keys say so
-    return torch.equal(_raw(a.tensor), _raw(b.tensor))
+    return torch.equal(raw(a.tensor), raw(b.tensor))
 
 
-def _raw(tensor: torch.Tensor) -> torch.Tensor:
+def raw(tensor: torch.Tensor) -> torch.Tensor:
     flat = tensor.detach().reshape(-1)
     if flat.is_complex():
         flat = torch.view_as_real(flat.resolve_conj()).reshape(-1)

@@ -30,7 +30,7 @@ from .halves import Watch, passed
 from .othersizes import at_others, sizes_of
 from .parts import what_decides
 from .room import loading
-from .variations import renumbered
+from .variations import opposite, renumbered, small
 from .verify import Case, CaseCheck, OutputCheck, Proof, fresh, jitter, prove
 
 COPIED = 1 << 29  # bytes of weights that are copied to ask a model what it gives in float64
@@ -54,8 +54,8 @@ def prove_program(captured: Capture, path: Path, target: Path, custom_ops: Any =
     if captured.recording.escapes or captured.compiled:
         # A number or a branch left the graph: other inputs may take another way.
         others += [(f"fresh {n}", fresh(recorded, seed=n)) for n in (2, 3, 4)]
-        others.append(("opposite", {k: _opposite(t) for k, t in recorded.items()}))
-        others.append(("small", {k: _small(t) for k, t in recorded.items()}))
+        others.append(("opposite", {k: opposite(t) for k, t in recorded.items()}))
+        others.append(("small", {k: small(t) for k, t in recorded.items()}))
         extra = renumbered(recorded)
     # Only where it matters: PyTorch's compiler remembers that it was not asked under a mode.
     seen = Watch()
@@ -68,6 +68,8 @@ def prove_program(captured: Capture, path: Path, target: Path, custom_ops: Any =
             cases += case_of(captured, name, tensors)[0]
     elsewhere = at_others(captured)
     cases += elsewhere + beyond(captured, elsewhere)
+    for number, other in enumerate(captured.others, 2):
+        cases += _of_another_way(captured, other, f"way {number}")
     for case in cases:
         case.computed = seen.dtype if prepared.slim is None else prepared.slim.dtype or seen.dtype
     captured.cases = cases
@@ -92,6 +94,23 @@ def prove_program(captured: Capture, path: Path, target: Path, custom_ops: Any =
         captured.notes += _called_again(captured, recorded, proof)
     _tell_unsteady(captured, cases, proof)
     return proof
+
+
+def _of_another_way(captured: Capture, other: Capture, name: str) -> list[Case]:
+    """What one more recording was made on that is in the graph, inputs like these, and the other
+    side of what the model asked there of sizes."""
+    tensors = dict(other.prepared.tensors)
+    cases: list[Case] = []
+    for told, inputs in (
+        (name, tensors),
+        (f"fresh {name}", fresh(tensors, seed=41)),
+        (f"opposite {name}", {key: opposite(tensor) for key, tensor in tensors.items()}),
+    ):
+        cases += case_of(captured, told, inputs)[0]
+    for case in beyond(other, []):
+        case.name = f"{name} at {case.name}"
+        cases.append(case)
+    return cases
 
 
 def _with_its_draws(
@@ -217,15 +236,6 @@ def _called_again(captured: Capture, tensors: dict[str, torch.Tensor], proof: Pr
 def _apart(a: Any, b: Any, depth: int) -> bool:
     a, b = torch.as_tensor(a), torch.as_tensor(b)
     return bool(difference(a, b, Tolerance.for_dtype(b.dtype, depth)).problem)
-
-
-def _opposite(tensor: torch.Tensor) -> torch.Tensor:
-    """The same with the other sign; of what has none, as it is."""
-    return -tensor if tensor.is_floating_point() or tensor.is_complex() else tensor.clone()
-
-
-def _small(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor / 128 if tensor.is_floating_point() or tensor.is_complex() else tensor.clone()
 
 
 def _only_numbers(proof: Proof) -> bool:

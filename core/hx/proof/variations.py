@@ -44,6 +44,15 @@ def fresh(tensors: Tensors, bounds: Bounds | None = None, seed: int = 0) -> Any:
     return out if named else list(out.values())
 
 
+def opposite(tensor: torch.Tensor) -> torch.Tensor:
+    """The same with the other sign; of what has none, as it is."""
+    return -tensor if tensor.is_floating_point() or tensor.is_complex() else tensor.clone()
+
+
+def small(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor / 128 if tensor.is_floating_point() or tensor.is_complex() else tensor.clone()
+
+
 def renumbered(tensors: Mapping[str, torch.Tensor]) -> dict[str, dict[str, torch.Tensor]]:
     """Other numbers in the whole ones that `fresh` leaves as they are, by what was done to them.
 

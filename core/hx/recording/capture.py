@@ -69,6 +69,7 @@ class Capture:
     # By name, the sizes that the file is promised for, where the proof found it wrong at others.
     promised: dict[str, Limits] = field(default_factory=dict)
     compiled: list[foreign.Compiled] = field(default_factory=list)  # called out of sight, maybe
+    others: list[Capture] = field(default_factory=list)  # recordings that it was joined with
     returned: Any = None  # what the model returned, without the contents of its tensors
     _kept_results: bool = False
 
@@ -172,6 +173,8 @@ def _run(
     recording = Recording(Choices(registry, opset), opset, guard, prepared.slim)
     recording.dry = prepared.dry
     recording.yes, recording.asked = prepared.yes, prepared.asked
+    recording.questions.answers = prepared.answers
+    recording.builder.sizes.once = not prepared.one_of
     recording.live.keep = keep
     forecast = None if ahead is None else Forecast(ahead, recording.folds)
     if forecast is not None:

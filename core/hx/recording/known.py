@@ -215,8 +215,10 @@ def item(recording, key, func, args, kwargs, door):
     value = recording.value_of(tensor)
     if value.fixed:
         return result
-    recording.escape("item", f"{key.rpartition('::')[2]} of {list(tensor.shape)}")
-    if isinstance(result, bool) or isinstance(result, complex):
+    where = recording.escape("item", f"{key.rpartition('::')[2]} of {list(tensor.shape)}")
+    if isinstance(result, bool):
+        return recording.questions.value(recording.builder.nodes, where, result, value)
+    if isinstance(result, complex):
         return result
     atom = Atom("item", (value,), result)
     return dims.Dim(Poly.of(atom)) if isinstance(result, int) else floats.DimFloat(atom)
@@ -271,9 +273,14 @@ def reads(recording, key, func, args, kwargs, door):
         found = sized.answer(recording.value_of(tensors[0])) if name == "bool" else None
         if found is None or found.yes is not result:
             shapes = ", ".join(str(list(t.shape)) for t in tensors)
-            recording.escape(name, f"{name} of {shapes}")
+            where = recording.escape(name, f"{name} of {shapes}")
         elif found.asked:
-            recording.escape("branch", found.told, asked=found.asked)
+            where = recording.escape("branch", found.told, asked=found.asked)
+        else:
+            return result
+        if name in ("bool", "nonzero", "is_nonzero"):
+            value = recording.value_of(tensors[0])
+            return recording.questions.value(recording.builder.nodes, where, result, value)
     return result
 
 

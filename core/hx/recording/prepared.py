@@ -35,6 +35,11 @@ class Prepared:
     # Where `tensors` are others: by name, what it was called with, and where other ways failed.
     given: dict[str, dict[str, torch.Tensor]] = field(default_factory=dict)
     failed: dict[str, dict[str, torch.Tensor]] = field(default_factory=dict)  # in a proof, so far
+    # See `both`: the other inputs that it is recorded on, whether it is one of several recordings
+    # that become one, and what it hears at its first questions whatever is true.
+    also: list[dict[str, torch.Tensor]] = field(default_factory=list)
+    one_of: bool = False
+    answers: tuple[bool, ...] = ()
     recorded: Callable | None = None  # what is recorded in the model's place: see `derivatives`
     yes: heard.Yes = heard.FIRST  # the questions of the model that are answered with yes
     asked: set[str] = field(default_factory=set)  # those that it asked in any recording

@@ -44,6 +44,7 @@ from .call import Arguments, tensors_in
 from .choices import Choices
 from .copies import Copies
 from .origins import Frames
+from .questions import Questions
 
 _local = threading.local()
 # Where sizes are reckoned with on behalf of whoever called.
@@ -75,6 +76,7 @@ class Recording:
         self.names: dict[int, str] = {}  # id of a parameter, buffer or attribute -> its name
         self.named: list[torch.Tensor] = []  # keeps those ids from being reused
         self.escapes: dict[tuple, Escape] = {}
+        self.questions = Questions(self.builder.nodes)
         self.missing: dict[str, Missing] = {}
         self.declined: dict[str, int] = {}
         self.converted: dict[str, int] = {}  # calls by target
@@ -245,7 +247,7 @@ class Recording:
 
     def escape(
         self, kind: str, detail: str, where: Where | None = None, asked: Iterable[Asked] = ()
-    ) -> None:
+    ) -> Where:
         """A traced value left the graph; `asked` is what that decided, where it was a size."""
         where = where or self.where()
         key = (kind, where.file, where.line)
@@ -258,6 +260,7 @@ class Recording:
         else:
             found.count += 1
         found.asked.update(dict.fromkeys(asked))
+        return where
 
     def size_left(self, kind: str, detail: str, *asked: Asked) -> None:
         # PyTorch's own checks compare sizes all the time; a branch is one in the model's code. But
@@ -271,7 +274,9 @@ class Recording:
         spoken = kind in ("branch", "lookup") or self.busy
         if frame is None or (spoken and self.frames._machinery(frame.f_code)):
             return
-        self.escape(kind, detail, asked=asked)
+        where = self.escape(kind, detail, asked=asked)
+        if kind == "branch" and len(asked) == 1:
+            self.questions.sizes(self.builder.nodes, where, asked[0])
 
     # Calls.
 

@@ -17,13 +17,16 @@ if TYPE_CHECKING:
 
 
 class Sizes:
-    """Writes the nodes that compute sizes, each once. A size is a one-element int64 vector."""
+    """Writes the nodes that compute sizes, mostly each once. A size is a one-element int64 vector."""
 
     def __init__(self, builder: Builder) -> None:
         self.builder = builder
         self.named: dict[str, tuple[Value, int]] = {}  # "batch" -> (input, axis)
         self._known: dict[Any, Value] = {}
         self._log: list[Any] = []
+        self.once = (
+            True  # else anew for whoever reads it: what is written twice is merged in the end
+        )
 
     def mark(self) -> int:
         return len(self._log)
@@ -35,14 +38,16 @@ class Sizes:
         del self._log[mark:]
 
     def _keep(self, key, value: Value) -> Value:
+        if not self.once:
+            return value
         self._known[key] = value
         self._log.append(key)
         return value
 
-    def scope(self) -> dict:
-        """Enters a subgraph: what it computes is not seen outside."""
+    def scope(self, empty: bool = False) -> dict:
+        """Enters a subgraph: what it computes is not seen outside; nor in it what is, if `empty`."""
         kept = self._known
-        self._known = dict(kept)
+        self._known = {} if empty else dict(kept)
         return kept
 
     def restore(self, kept: dict) -> None:
