@@ -206,13 +206,15 @@ def _ways(
             yield other
     if isinstance(failed[0], VerificationError):
         from .proof.othersizes import elsewhere
-        from .proof.otherways import ways
 
-        other = ways(prepared, failed[0])
+        other = elsewhere(prepared, failed[0].proof)
         if other is not None:
             other.yes = heard.FIRST
             yield other
-        other = elsewhere(prepared, failed[0].proof)
+    if isinstance(failed[0], (VerificationError, EscapeError)):
+        from .proof.otherways import ways
+
+        other = ways(prepared, failed[0])
         if other is not None:
             other.yes = heard.FIRST
             yield other
@@ -223,7 +225,7 @@ def _told(asked: Prepared, prepared: Prepared) -> list[str]:
         return [
             "the model differentiates as it runs: what PyTorch's own trace of it calls is recorded"
         ]
-    if asked.also:
+    if asked.one_of:
         return []
     if not asked.given:
         return [] if asked.yes == heard.FIRST else [heard.told(asked.yes, prepared.asked)]
@@ -253,10 +255,10 @@ def _recorded(
     started = time.perf_counter()
     tell("record")
     ahead = None
-    if staged is not None and not (prepared.slim or prepared.also or registry.passes):
+    if staged is not None and not (prepared.slim or prepared.one_of or registry.passes):
         ahead = staged.ahead_of(prepared.size)
     captured = capture(prepared, registry, opset, outputs, ahead=ahead)
-    if prepared.also:
+    if prepared.one_of:
         from .recording import both
 
         both.record(captured)

@@ -31,7 +31,7 @@ def by_an_item(x):
 
 
 def by_values(x):
-    return noisy(x) * 2 if x.mean() > 0 else noisy(x) * 3
+    return noisy(x) * 2 if x.mean() > 0 else noisy(x).double()
 
 
 def by_a_table(x):
@@ -39,7 +39,7 @@ def by_a_table(x):
 
 
 def by_a_branch(x):
-    return noisy(x) * 2 if x.shape[0] == 6 else noisy(x)
+    return noisy(x) * 2 if x.shape[0] == 6 else noisy(x).double()
 
 
 def by_a_sine(x):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from ..errors import VerificationError
+from ..errors import HxError
 from ..recording.prepared import Prepared
 from .variations import fresh, opposite, small
 
@@ -12,7 +12,7 @@ ASKING = {"bool", "branch", "item"}  # kinds of escapes with which a model may g
 MOST = 24  # inputs that it is recorded on
 
 
-def ways(prepared: Prepared, failed: VerificationError) -> Prepared | None:
+def ways(prepared: Prepared, failed: HxError) -> Prepared | None:
     """The same call, to be recorded at what the proof has failed on, too.
 
     And at variations of that: a model with two branches goes four ways.

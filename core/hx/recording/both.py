@@ -79,6 +79,7 @@ class Row:
     items: Items
     outputs: list[Value]
     inputs: dict[str, Value]
+    answers: Answers
 
 
 def record(first: Capture) -> None:
@@ -106,6 +107,7 @@ class _All:
         self._tried: set[Answers] = set()
         self._row = _row(first)
         self._as_recorded = [_row(first)]
+        self._joined = [self._row.answers]
         self._waiting: list[Row] = []
         asked = first.recording.questions.each
         self._of_values = {question.line for question in asked if question.value is not None}
@@ -128,16 +130,36 @@ class _All:
         self._waiting.append(_row(found))
 
     def join(self) -> None:
-        """Those that part late come first: what they have in common is in one piece then."""
-        self._waiting.sort(key=lambda other: -_common(self._row, other))
+        """Those that part late come first: what they have in common is in one piece then.
+
+        Of one that parts, and parts again, nobody can tell what comes of which answer: what is the
+        same but for the first of them is recorded before it.
+        """
         for _ in range(2):  # what did not fit may fit when others are there
             left = []
-            for other in self._waiting:
+            while self._waiting:
+                at = max(
+                    range(len(self._waiting)), key=lambda i: self._nearest(self._waiting[i])[0]
+                )
+                other = self._waiting.pop(at)
+                common, way = self._nearest(other)
+                answers = (*other.answers[: common + 1], *way[common + 1 :])
+                if answers not in self._heard and answers not in self._tried:
+                    self._waiting.append(other)
+                    self._tried.add(answers)
+                    self.record(self._first.prepared.tensors, [yes for _, yes in answers])
+                    self._waiting.insert(0, self._waiting.pop())
+                    continue
                 try:
                     self._row = _Joining(self._row, other).row()
+                    self._joined.append(other.answers)
                 except NotAlike:
                     left.append(other)
             self._waiting = left
+
+    def _nearest(self, other: Row) -> tuple[int, Answers]:
+        """How many answers it has in common with what it is to be joined with, at the most."""
+        return max((_common(way, other.answers), way) for way in self._joined)
 
     def unheard(self) -> Answers | None:
         """The answers along a way of the graph that nobody has recorded; None if there is none.
@@ -241,21 +263,17 @@ def _row(captured: Capture) -> Row:
         items += nodes[at : question.at]
         at = question.at
         items.append(dataclasses.replace(question))
-    return Row([*items, *nodes[at:]], outputs, dict(captured.inputs))
+    items += nodes[at:]
+    return Row(items, outputs, dict(captured.inputs), _answers(captured))
 
 
 def _like(node: Node) -> Node:
     return Node(node.op, node.domain, list(node.inputs), node.outputs, node.attributes, node.origin)
 
 
-def _common(row: Row, other: Row) -> int:
-    """How many questions in a row have the same answer."""
-    count = 0
-    for a, b in zip(_questions(row.items), _questions(other.items)):
-        if a.line != b.line or a.yes is not b.yes:
-            break
-        count += 1
-    return count
+def _common(one: Answers, other: Answers) -> int:
+    """How many answers they begin with."""
+    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(one, other)))
 
 
 def _questions(items: Items) -> Iterator[Question]:
@@ -338,7 +356,7 @@ class _Joining:
                 held[where] = value
             else:
                 setattr(held, where, value)
-        return Row(items, self._first.outputs, self._first.inputs)
+        return Row(items, self._first.outputs, self._first.inputs, self._first.answers)
 
     def _follow(
         self, xs: Items, ys: Items, state: _State, results: Results | None
@@ -473,8 +491,12 @@ class _Joining:
         y: Value | None,
         place: Place | _Around,
         result: bool = False,
+        seen: int | None = None,
     ) -> Value | None:
-        """What is to be read for two values: that they are one and the same, or what gives either."""
+        """What is to be read for two values: that they are one and the same, or what gives either.
+
+        `seen` is how many of the joins on the way can be seen there, if not all of them.
+        """
         if x is None or y is None:
             if x is not y:
                 raise NotAlike
@@ -488,16 +510,14 @@ class _Joining:
             # What came from this side is the same; or that came from either side of one before.
             join, yes = state.passed[id(x)]
             side = state.given.get((id(join), yes), join.of[yes])
-            now = self._same(state, side, y, (join.of, yes), result)
+            order = list(state.passed).index(id(x))
+            now = self._same(state, side, y, (join.of, yes), result, order)
             if now is not side and now is not None:
                 state.given[id(join), yes] = now
             return x
-        elif (before := state.hidden.get(id(there))) is not None and _gives(state, before, x):
+        elif (before := self._either(state, x, there, place, seen)) is not None:
             instead = before
-            if isinstance(place, _Around):
-                if list(state.passed).index(id(before)) >= place.passed:
-                    raise NotAlike
-                place = place.place
+            place = place.place if isinstance(place, _Around) else place
         else:
             found = state.joins[id(x), id(y)] = self._join(state, x, y, result)
             instead = found[1].value
@@ -505,6 +525,19 @@ class _Joining:
             raise NotAlike
         state.put.append((place, instead))
         return instead
+
+    @staticmethod
+    def _either(
+        state: _State, x: Value, there: Value | None, place: Any, seen: int | None
+    ) -> Value | None:
+        """The last join that can be seen which is one value on the other row's way, and may be `x`."""
+        passed = [join for join, _ in state.passed.values()]
+        seen = place.passed if isinstance(place, _Around) else seen
+        for join in reversed(passed if seen is None else passed[:seen]):
+            if there is not None and _stands(state, join.value) is there:
+                if _gives(state, join.value, x):
+                    return join.value
+        return None
 
     def _join(self, state: _State, x: Value, y: Value, result: bool) -> tuple[Split, Join]:
         makers = {id(s): s for v in (x, y) if (s := state.made_in.get(id(v))) is not None}
@@ -539,6 +572,14 @@ def _inside(
         if join.value is value:
             return join.of[yes], (join.of, yes)
     return value, place if isinstance(place, _Around) else _Around(place, passed)
+
+
+def _stands(state: _State, value: Value) -> Value:
+    """What a value is on the other row's way."""
+    while id(value) in state.passed:
+        join, yes = state.passed[id(value)]
+        value = state.given.get((id(join), yes), join.of[yes])
+    return value
 
 
 def _gives(state: _State, value: Value, wanted: Value) -> bool:

@@ -1,0 +1,235 @@
+"""Branches that the proof finds to go both ways: both are in the file then, with If."""
+
+from __future__ import annotations
+
+import onnx
+import pytest
+import torch
+from torch import nn
+from torch.testing import assert_close
+
+import hx
+
+
+class Normalized(nn.Module):
+    """As metrics take probabilities, or what a sigmoid makes them of."""
+
+    def forward(self, x):
+        if not torch.all((x >= 0) * (x <= 1)):
+            x = x.sigmoid()
+        return (x * 3).sum(-1)
+
+
+class Layers(nn.Module):
+    """Each way has layers of its own, and they go on alike behind that."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.one = nn.Linear(4, 4), nn.Linear(4, 4)
+        self.other = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 4))
+
+    def forward(self, x):
+        y = self.first(x)
+        z = self.one(y) if y.mean() > 0.05 else self.other(y) + y
+        return z.softmax(-1), self.first(z)
+
+
+class Experts(nn.Module):
+    """A loop of branches at one line, and writes to what all of them share."""
+
+    def __init__(self):
+        super().__init__()
+        self.gate = nn.Linear(4, 3)
+        self.experts = nn.ModuleList(nn.Linear(4, 4) for _ in range(3))
+
+    def forward(self, x):
+        chosen, out = self.gate(x).argmax(-1), torch.zeros_like(x)
+        for i, expert in enumerate(self.experts):
+            if (chosen == i).any():
+                out[chosen == i] = expert(x[chosen == i])
+        return out
+
+
+class SizesAndValues(nn.Module):
+    """One branch on a size, and on each side of it one on a value; each returns."""
+
+    def forward(self, x):
+        if x.shape[1] > 6:
+            x = x[:, :6]
+        if x.sum().item() > 0:
+            return x.mean(1)
+        return x.amax(1)
+
+
+class Filled(nn.Module):
+    def forward(self, x):
+        if x.shape[-1] % 4:
+            x = nn.functional.pad(x, (0, 4 - x.shape[-1] % 4))
+        return x.reshape(x.shape[0], -1, 4).sum(1)
+
+
+class Picked(nn.Module):
+    """Nothing is computed on either side: another value, or number, is read behind it."""
+
+    def forward(self, x):
+        y = x.cumsum(0)
+        z = x if x.sum() > y.sum() else y
+        k = 2.0 if x[0, 0] > 0 else 3.0
+        return torch.cat([z * k, y], 1)
+
+
+class Within(nn.Module):
+    """No input that is tried is so large that it goes the third way."""
+
+    def forward(self, x):
+        if x.sum() > 0:
+            if x.max() > 50:
+                return x * 2
+            return x * 3
+        return x * 4
+
+
+class InTurn(nn.Module):
+    """What each of them reads, those before it have changed, or not."""
+
+    def forward(self, x):
+        for i in range(2):
+            if x[i].sum() > 0.5:
+                x = x * 0.9 + 0.01 * i
+        return x, x.sum()
+
+
+def inputs(shape):
+    yield torch.rand(shape)
+    for scale in (1.0, 0.1, 30.0, 100.0):
+        for shift in (-0.7, 0.0, 0.7):
+            yield (torch.randn(shape) + shift) * scale
+
+
+CASES = [
+    (Normalized, (3, 4), {0: "b"}),
+    (Layers, (3, 4), {0: "b"}),
+    (Experts, (6, 4), {0: "b"}),
+    (SizesAndValues, (3, 5), {0: "b", 1: "n"}),
+    (Filled, (2, 8), {1: "n"}),
+    (Picked, (3, 4), {0: "b"}),
+    (Within, (3, 4), {0: "b"}),
+    (InTurn, (3, 4), {1: "n"}),
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "shape", "axes"), CASES, ids=lambda case: getattr(case, "__name__", "")
+)
+def test_every_way_is_in_the_file(kind, shape, axes, line_of):
+    torch.manual_seed(0)
+    model = kind().eval()
+    program = hx.export(model, torch.rand(shape), dynamic={"x": axes})
+    (note,) = [note for note in program.report.notes if "both ways" in note]
+    assert f"{__file__}:{line_of(kind, ' if ')}" in note
+    assert all(escape.carried for escape in program.report.escapes)
+    assert not program.report.promised
+    for more in (0, 1, 5):
+        sizes = [n + more if axis in axes else n for axis, n in enumerate(shape)]
+        for x in inputs(sizes):
+            with torch.no_grad():
+                assert_close(program.run(x), model(x), rtol=1e-4, atol=1e-4)
+
+
+def test_weights_are_stored_once_and_what_is_alike_behind_is_there_once(tmp_path):
+    torch.manual_seed(0)
+    model = Layers().eval()
+    hx.export(model, torch.rand(3, 4), tmp_path / "m.onnx")
+    graph = onnx.load(tmp_path / "m.onnx").graph
+    assert sorted(i.name for i in graph.initializer if i.name) == sorted(
+        {i.name for i in graph.initializer}
+    )
+    assert [node.op_type for node in graph.node].count("If") == 1
+    assert [node.op_type for node in graph.node][-2:] == ["Softmax", "Gemm"]
+    branches = [node for node in graph.node if node.op_type == "If"]
+    inside = {attribute.name: len(attribute.g.node) for attribute in branches[0].attribute}
+    assert inside == {"then_branch": 1, "else_branch": 4}
+
+
+def test_it_is_no_escape_in_a_strict_export():
+    program = hx.export(Normalized(), torch.rand(3, 4), strict=True)
+    assert program.proof.ok
+    assert any("both ways" in note for note in program.report.notes)
+
+
+def test_the_same_file_each_time(tmp_path):
+    torch.manual_seed(0)
+    model, x = Experts().eval(), torch.rand(6, 4)
+    for name in ("one.onnx", "other.onnx"):
+        hx.export(model, x, tmp_path / name, dynamic={"x": {0: "b"}})
+    assert (tmp_path / "one.onnx").read_bytes() == (tmp_path / "other.onnx").read_bytes()
+
+
+def other_rank(x):
+    return x if x.sum() > 0 else x.sum()
+
+
+def other_dtype(x):
+    return x * 2 if x.sum() > 0 else x.double()
+
+
+def other_results(x):
+    return (x, x + 1) if x.sum() > 0 else (x,)
+
+
+def as_often_as_values_say(x):
+    while x.abs().max() > 0.3:
+        x = x / 2
+    return x
+
+
+def of_too_many(x):
+    for i in range(8):
+        if x[i].sum() > 0:
+            x = x + 0.1 * i
+    return x
+
+
+@pytest.mark.parametrize(
+    "model", [other_rank, other_dtype, other_results, as_often_as_values_say, of_too_many]
+)
+def test_what_no_graph_has_is_refused_as_before(model, line_of):
+    with pytest.raises(hx.VerificationError) as refused:
+        hx.export(model, torch.rand(8, 3))
+    assert "inputs: wrong" in str(refused.value)
+    assert f"{__file__}:" in str(refused.value)
+
+
+def test_a_way_that_the_model_cannot_go_is_left_out():
+    """What it hears is not true: there is nothing to take the largest of."""
+
+    def model(x):
+        y = x * 2 if x.sum() > 0 else x - 1
+        if (x > 40).any():
+            y = y + x[x > 40].max()
+        return y
+
+    program = hx.export(model, torch.rand(3, 4))
+    for x in (torch.rand(3, 4), -torch.rand(3, 4), torch.randn(3, 4)):
+        assert_close(program.run(x), model(x))
+
+
+class Counting(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(()))
+        self.seen = []
+
+    def forward(self, x):
+        self.calls += 1
+        self.seen.append(len(self.seen))
+        return x.sigmoid() if x.min() < 0 else x * 2
+
+
+def test_the_model_is_left_as_it_was_however_often_it_ran():
+    model, x = Counting(), torch.rand(2, 3)
+    state = torch.get_rng_state()
+    program = hx.export(model, x)
+    assert model.calls == 0 and model.seen == [] and torch.equal(torch.get_rng_state(), state)
+    for x in (torch.rand(2, 3), -torch.rand(2, 3)):
+        assert_close(program.run(x), x.sigmoid() if x.min() < 0 else x * 2)
