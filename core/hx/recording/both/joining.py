@@ -1,64 +1,29 @@
-"""Both ways of a branch: recordings of one model, which went different ways, become one graph.
-
-A recording is a row of nodes, with the questions of the model between them (see `questions`). Two
-of them are laid side by side. They are the same up to a question that had another answer in each:
-there they part, until they go on alike. What lies between becomes the two sides of an `If`, and what
-is read behind it, and came from either side, the results of that. What was asked in one recording
-alone stays answered as it was there.
-"""
+"""Two rows side by side: where they are the same, where they part, and where they go on alike."""
 
 from __future__ import annotations
 
 import copy
-import dataclasses
 import itertools
 from builtins import len  # its own: `world` hooks that of the model
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from ..errors import Unsupported
-from ..graph.graph import raw
-from ..graph.op import Op
-from ..sizes import dims, shapes
-from ..sizes.asked import Asked
-from ..sizes.polynomials import Atom, Poly
-from ..tensors.values import Absent, Body, Constant, Node, Origin, Value
-from .capture import Capture, capture
-from .questions import Question
+from ...graph.graph import raw
+from ...sizes import dims, shapes
+from ...sizes.asked import Asked
+from ...sizes.polynomials import Atom, Poly
+from ...tensors.values import Absent, Body, Constant, Node, Value
+from ..questions import Question
+from .rows import Items, Join, Place, Row, Split, nodes_of, questions_of
 
-FEW = 4  # questions
-MOST = 32  # recordings that become one graph
 TRIED = 200  # places where two recordings may go on alike
 
 
 class NotAlike(Exception):
     """Two recordings cannot be laid side by side in this way."""
-
-
-@dataclass(eq=False)
-class Join:
-    """A value that came from either side."""
-
-    value: Value
-    of: dict[bool, Value]
-
-
-@dataclass(eq=False)
-class Split:
-    """A question that was answered both ways, and what follows from each answer."""
-
-    question: Question
-    sides: dict[bool, list[Any]]  # Nodes, Questions and Splits
-    joins: list[Join] = field(default_factory=list)
-
-
-Line = tuple[str, int]
-Answers = tuple[tuple[Line, bool], ...]
-Items = list[Any]  # Nodes, Questions, Splits
-Place = tuple[Any, Any]  # a list or dict and what is in it, or an object and an attribute of it
 
 
 @dataclass(frozen=True)
@@ -70,237 +35,6 @@ class _Around:
 
 
 Results = list[tuple[Value, Place | _Around]]
-
-
-@dataclass
-class Row:
-    """One recording, or several that were joined."""
-
-    items: Items
-    outputs: list[Value]
-    inputs: dict[str, Value]
-    answers: Answers
-
-
-def record(first: Capture) -> None:
-    """Makes a recording one of all ways that the model goes on the other inputs, too.
-
-    Each way through that graph has been recorded, and is the same there: where no input is known
-    that leads along it, the model hears the answers that do, whatever is true.
-    """
-    every = _All(first)
-    for tensors in first.prepared.also:
-        every.record(tensors)
-    every.join()
-    while (answers := every.unheard()) is not None:
-        every.hear(answers)
-    every.write()
-
-
-class _All:
-    """Recordings of one model, and the row that they make."""
-
-    def __init__(self, first: Capture) -> None:
-        self._first = first
-        self._captures = [first]
-        self._heard = {_answers(first)}
-        self._tried: set[Answers] = set()
-        self._row = _row(first)
-        self._as_recorded = [_row(first)]
-        self._joined = [self._row.answers]
-        self._waiting: list[Row] = []
-        asked = first.recording.questions.each
-        self._of_values = {question.line for question in asked if question.value is not None}
-
-    def record(self, tensors: dict[str, torch.Tensor], answers: Sequence[bool] = ()) -> None:
-        """Records the model on other inputs, or with the first of its questions answered so."""
-        first = self._first
-        again = dataclasses.replace(first.prepared, tensors=tensors, answers=tuple(answers))
-        try:
-            found = capture(again, first.registry, first.opset, first.wanted)
-        except Exception:
-            # The model's own, or that of a converter which this way alone would need: without it,
-            # the proof fails there as it did before.
-            return
-        if found.recording.missing or _answers(found) in self._heard:
-            return
-        self._heard.add(_answers(found))
-        self._captures.append(found)
-        self._as_recorded.append(_row(found))
-        self._waiting.append(_row(found))
-
-    def join(self) -> None:
-        """Those that part late come first: what they have in common is in one piece then.
-
-        Of one that parts, and parts again, nobody can tell what comes of which answer: what is the
-        same but for the first of them is recorded before it.
-        """
-        for _ in range(2):  # what did not fit may fit when others are there
-            left = []
-            while self._waiting:
-                at = max(
-                    range(len(self._waiting)), key=lambda i: self._nearest(self._waiting[i])[0]
-                )
-                other = self._waiting.pop(at)
-                common, way = self._nearest(other)
-                answers = (*other.answers[: common + 1], *way[common + 1 :])
-                if answers not in self._heard and answers not in self._tried:
-                    self._waiting.append(other)
-                    self._tried.add(answers)
-                    self.record(self._first.prepared.tensors, [yes for _, yes in answers])
-                    self._waiting.insert(0, self._waiting.pop())
-                    continue
-                try:
-                    self._row = _Joining(self._row, other).row()
-                    self._joined.append(other.answers)
-                except NotAlike:
-                    left.append(other)
-            self._waiting = left
-
-    def _nearest(self, other: Row) -> tuple[int, Answers]:
-        """How many answers it has in common with what it is to be joined with, at the most."""
-        return max((_common(way, other.answers), way) for way in self._joined)
-
-    def unheard(self) -> Answers | None:
-        """The answers along a way of the graph that nobody has recorded; None if there is none.
-
-        A line that goes both ways does so wherever it is asked. Where few questions are about what
-        is in a tensor, so does each of these.
-        """
-        if len(self._captures) > MOST:
-            return None
-        both = self._both()
-        if len(self._of_values) <= FEW:
-            both |= self._of_values
-        for way in _ways(self._row.items):
-            for at, (line, yes) in enumerate(way):
-                other = (*way[:at], (line, not yes))
-                known = {heard[: at + 1] for heard in self._heard}
-                if line in both and other not in known and other not in self._tried:
-                    return other
-            if way not in self._heard and way not in self._tried:
-                return way
-        return None
-
-    def hear(self, answers: Answers) -> None:
-        """Records a way, on inputs on which the model goes along it when it hears these answers."""
-        self._tried.add(answers)
-        sizes: set[Any] = set()
-        for captured in list(self._captures):
-            tensors = captured.prepared.tensors
-            shapes_of = tuple(tuple(tensor.shape) for tensor in tensors.values())
-            if shapes_of not in sizes:
-                sizes.add(shapes_of)
-                self.record(tensors, [yes for _, yes in answers])
-        self.join()
-
-    def write(self) -> None:
-        """The graph of the first recording is that of all then."""
-        first, (_, *others) = self._first, self._captures
-        both = self._both()
-        ways = set(_ways(self._row.items))
-        left = any(question.line in both for question in _questions(self._row.items))
-        if not both or self._waiting or not ways <= self._heard or left:
-            raise _apart()
-        if not all(_Joining(self._row, row).agrees() for row in self._as_recorded):
-            raise _apart()
-        _write(first, self._row)
-        for other in others:
-            for domain, version in other.recording.builder.domains.items():
-                first.recording.builder.domains.setdefault(domain, version)
-            for key, escape in other.recording.escapes.items():
-                first.recording.escapes.setdefault(key, escape)
-        for (_, file, line), escape in first.recording.escapes.items():
-            escape.carried |= (file, line) in both
-        lines = [f"{file}:{line}" for file, line in sorted(both)]
-        more = f" and {len(lines) - 3} more" if len(lines) > 3 else ""
-        first.notes.append(
-            f"recorded {len(self._captures)} times: both ways of the branch at "
-            f"{', '.join(lines[:3])}{more} are in the graph"
-        )
-        for other in others:
-            other.recording.let_go()
-        first.others = [each for each in others if not each.prepared.answers]
-
-    def _both(self) -> set[Line]:
-        """The lines that go both ways."""
-        return {split.question.line for split in _splits(self._row.items)}
-
-
-def _apart() -> Unsupported:
-    return Unsupported("the ways that the model goes do not become one graph")
-
-
-def _answers(captured: Capture) -> Answers:
-    return tuple((q.line, q.yes) for q in captured.recording.questions.each)
-
-
-def _ways(items: Items) -> list[Answers]:
-    """The answers along each way through a row."""
-    ways: list[Answers] = [()]
-    for item in items:
-        if isinstance(item, Question):
-            ways = [(*way, (item.line, item.yes)) for way in ways]
-        elif isinstance(item, Split):
-            ways = [
-                (*way, (item.question.line, yes), *rest)
-                for way in ways
-                for yes, side in item.sides.items()
-                for rest in _ways(side)
-            ]
-            if len(ways) > MOST:
-                raise _apart()
-    return ways
-
-
-def _row(captured: Capture) -> Row:
-    recording = captured.recording
-    outputs = [recording.as_output(value) for _, value in captured.outputs]
-    # Of its own: rows are changed as they are joined.
-    nodes = [_like(node) for node in recording.builder.nodes]
-    items, at = list[Any](), 0
-    for question in recording.questions.each:
-        items += nodes[at : question.at]
-        at = question.at
-        items.append(dataclasses.replace(question))
-    items += nodes[at:]
-    return Row(items, outputs, dict(captured.inputs), _answers(captured))
-
-
-def _like(node: Node) -> Node:
-    return Node(node.op, node.domain, list(node.inputs), node.outputs, node.attributes, node.origin)
-
-
-def _common(one: Answers, other: Answers) -> int:
-    """How many answers they begin with."""
-    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(one, other)))
-
-
-def _questions(items: Items) -> Iterator[Question]:
-    """Those that were answered in one way."""
-    for item in items:
-        if isinstance(item, Question):
-            yield item
-        elif isinstance(item, Split):
-            for side in item.sides.values():
-                yield from _questions(side)
-
-
-def _splits(items: Items) -> Iterator[Split]:
-    for item in items:
-        if isinstance(item, Split):
-            yield item
-            for side in item.sides.values():
-                yield from _splits(side)
-
-
-def _nodes(items: Items) -> Iterator[Node]:
-    for item in items:
-        if isinstance(item, Node):
-            yield item
-        elif isinstance(item, Split):
-            for side in item.sides.values():
-                yield from _nodes(side)
 
 
 class _State:
@@ -326,7 +60,7 @@ class _State:
         return made
 
 
-class _Joining:
+class Joining:
     def __init__(self, first: Row, other: Row) -> None:
         self._first, self._other = first, other
 
@@ -384,7 +118,7 @@ class _Joining:
                 if inner is not None:
                     made.append(Split(question, {**x.sides, y.yes: side}, x.joins))
                     return made, len(ys), state
-                state.hidden.update((id(v), None) for n in _nodes(side) for v in n.outputs)
+                state.hidden.update((id(v), None) for n in nodes_of(side) for v in n.outputs)
                 for join in x.joins:
                     state.passed[id(join.value)] = join, y.yes
                     state.hidden[id(join.of[y.yes])] = join.value
@@ -421,17 +155,17 @@ class _Joining:
     def _open(self, state: _State, split: Split, yes: bool) -> None:
         mine, theirs = split.sides[yes], split.sides[not yes]
         for side in (mine, theirs):
-            for node in _nodes(side):
+            for node in nodes_of(side):
                 state.made_in.update((id(value), split) for value in node.outputs)
-        for node in _nodes(mine):
+        for node in nodes_of(mine):
             for place, value in _reads(node):
                 if state.made_in.get(id(value), split) is not split:
                     state.put.append((place, _behind(state, value, yes_of_first=True)))
-        for node in _nodes(theirs):
+        for node in nodes_of(theirs):
             for place, value in _reads(node):
                 if state.made_in.get(id(value)) is not split and not isinstance(value, Constant):
                     state.put.append((place, _of_other(state, value)))
-        for question in _questions(theirs):
+        for question in questions_of(theirs):
             if question.value is not None and id(question.value) in state.here:
                 state.put.append(((question, "value"), state.here[id(question.value)]))
         state.splits.append(split)
@@ -674,37 +408,3 @@ def _kind(item: Any) -> Any:
 
 
 # The graph.
-
-
-def _write(captured: Capture, row: Row) -> None:
-    builder = captured.recording.builder
-    builder.nodes = _written(builder, row.items)
-    captured.outputs = [(name, value) for (name, _), value in zip(captured.outputs, row.outputs)]
-
-
-def _written(builder: Any, items: Items) -> list[Node]:
-    nodes: list[Node] = []
-    for item in items:
-        if isinstance(item, Node):
-            nodes.append(item)
-        elif isinstance(item, Split) and item.joins:
-            sides = {
-                yes: Body([], [join.of[yes] for join in item.joins], _written(builder, side))
-                for yes, side in item.sides.items()
-            }
-            where = item.question.where
-            builder.nodes, outer = nodes, builder.origin
-            builder.origin = Origin("if", "hx", where.scope, "", where.file, where.line)
-            kept = builder.sizes.scope(empty=True)
-            try:
-                test = item.question.computed(Op(builder))
-                bodies = {"then_branch": sides[True], "else_branch": sides[False]}
-                builder.emit("If", [test], bodies, len(item.joins))
-            finally:
-                builder.origin = outer
-                builder.sizes.restore(kept)
-            node = nodes[-1]
-            node.outputs = [join.value for join in item.joins]
-            for value in node.outputs:
-                value.node = node
-    return nodes

@@ -1,0 +1,175 @@
+"""Every way that a model goes, recorded and joined."""
+
+from __future__ import annotations
+
+import dataclasses
+from builtins import len  # its own: `world` hooks that of the model
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from ..capture import Capture, capture
+from .joining import Joining, NotAlike
+from .rows import (
+    MOST,
+    Answers,
+    Line,
+    Row,
+    answers_of,
+    apart,
+    common,
+    questions_of,
+    row_of,
+    splits_of,
+    ways_of,
+)
+from .written import write_graph
+
+FEW = 4  # questions
+
+
+def record(first: Capture) -> None:
+    """Makes a recording one of all ways that the model goes on the other inputs, too.
+
+    Each way through that graph has been recorded, and is the same there: where no input is known
+    that leads along it, the model hears the answers that do, whatever is true.
+    """
+    every = Every(first)
+    for tensors in first.prepared.also:
+        every.record(tensors)
+    every.join()
+    while (answers := every.unheard()) is not None:
+        every.hear(answers)
+    every.write()
+
+
+class Every:
+    """Recordings of one model, and the row that they make."""
+
+    def __init__(self, first: Capture) -> None:
+        self._first = first
+        self._captures = [first]
+        self._heard = {answers_of(first)}
+        self._tried: set[Answers] = set()
+        self._row = row_of(first)
+        self._as_recorded = [self._row.as_recorded()]
+        self._joined = [self._row.answers]
+        self._waiting: list[Row] = []
+        asked = first.recording.questions.each
+        self._of_values = {question.line for question in asked if question.value is not None}
+
+    def record(self, tensors: dict[str, torch.Tensor], answers: Sequence[bool] = ()) -> None:
+        """Records the model on other inputs, or with the first of its questions answered so."""
+        first = self._first
+        again = dataclasses.replace(first.prepared, tensors=tensors, answers=tuple(answers))
+        try:
+            found = capture(again, first.registry, first.opset, first.wanted)
+        except Exception:
+            # The model's own, or that of a converter which this way alone would need: without it,
+            # the proof fails there as it did before.
+            return
+        if found.recording.missing or answers_of(found) in self._heard:
+            return
+        self._heard.add(answers_of(found))
+        self._captures.append(found)
+        row = row_of(found)
+        self._as_recorded.append(row.as_recorded())
+        self._waiting.append(row)
+
+    def join(self) -> None:
+        """Those that part late come first: what they have in common is in one piece then.
+
+        Of one that parts, and parts again, nobody can tell what comes of which answer: what is the
+        same but for the first of them is recorded before it.
+        """
+        for _ in range(2):  # what did not fit may fit when others are there
+            left = []
+            while self._waiting:
+                at = max(
+                    range(len(self._waiting)), key=lambda i: self._nearest(self._waiting[i])[0]
+                )
+                other = self._waiting.pop(at)
+                common, way = self._nearest(other)
+                answers = (*other.answers[: common + 1], *way[common + 1 :])
+                if answers not in self._heard and answers not in self._tried:
+                    self._waiting.append(other)
+                    self._tried.add(answers)
+                    self.record(self._first.prepared.tensors, [yes for _, yes in answers])
+                    self._waiting.insert(0, self._waiting.pop())
+                    continue
+                try:
+                    self._row = Joining(self._row, other).row()
+                    self._joined.append(other.answers)
+                except NotAlike:
+                    left.append(other)
+            self._waiting = left
+
+    def _nearest(self, other: Row) -> tuple[int, Answers]:
+        """How many answers it has in common with what it is to be joined with, at the most."""
+        return max((common(way, other.answers), way) for way in self._joined)
+
+    def unheard(self) -> Answers | None:
+        """The answers along a way of the graph that nobody has recorded; None if there is none.
+
+        A line that goes both ways does so wherever it is asked. Where few questions are about what
+        is in a tensor, so does each of these.
+        """
+        if len(self._captures) > MOST:
+            return None
+        both = self._both()
+        if len(self._of_values) <= FEW:
+            both |= self._of_values
+        for way in ways_of(self._row.items):
+            for at, (line, yes) in enumerate(way):
+                other = (*way[:at], (line, not yes))
+                known = {heard[: at + 1] for heard in self._heard}
+                if line in both and other not in known and other not in self._tried:
+                    return other
+            if way not in self._heard and way not in self._tried:
+                return way
+        return None
+
+    def hear(self, answers: Answers) -> None:
+        """Records a way, on inputs on which the model goes along it when it hears these answers."""
+        self._tried.add(answers)
+        sizes: set[Any] = set()
+        for captured in list(self._captures):
+            tensors = captured.prepared.tensors
+            shapes_of = tuple(tuple(tensor.shape) for tensor in tensors.values())
+            if shapes_of not in sizes:
+                sizes.add(shapes_of)
+                self.record(tensors, [yes for _, yes in answers])
+        self.join()
+
+    def write(self) -> None:
+        """The graph of the first recording is that of all then."""
+        first, (_, *others) = self._first, self._captures
+        both = self._both()
+        ways = set(ways_of(self._row.items))
+        left = any(question.line in both for question in questions_of(self._row.items))
+        if not both or self._waiting or not ways <= self._heard or left:
+            raise apart()
+        if not all(Joining(self._row, row).agrees() for row in self._as_recorded):
+            raise apart()
+        write_graph(first, self._row)
+        for other in others:
+            for domain, version in other.recording.builder.domains.items():
+                first.recording.builder.domains.setdefault(domain, version)
+            for key, escape in other.recording.escapes.items():
+                first.recording.escapes.setdefault(key, escape)
+        for (_, file, line), escape in first.recording.escapes.items():
+            escape.carried |= (file, line) in both
+        lines = [f"{file}:{line}" for file, line in sorted(both)]
+        more = f" and {len(lines) - 3} more" if len(lines) > 3 else ""
+        first.notes.append(
+            f"recorded {len(self._captures)} times: both ways of the branch at "
+            f"{', '.join(lines[:3])}{more} are in the graph"
+        )
+        for other in others:
+            other.recording.let_go()
+        first.others = [each for each in others if not each.prepared.answers]
+
+    def _both(self) -> set[Line]:
+        """The lines that go both ways."""
+        return {split.question.line for split in splits_of(self._row.items)}
