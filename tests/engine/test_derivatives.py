@@ -8,6 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.autograd import forward_ad
 
 import hx
 from hx.errors import Differentiates
@@ -222,3 +223,24 @@ def test_what_the_trace_of_it_raises_does_not_hide_the_refusal(way, monkeypatch)
     monkeypatch.setattr(derivatives, "traced", broken)
     with pytest.raises(Differentiates):
         way(Forces(), torch.randn(4, 3))
+
+
+def along(x):
+    with forward_ad.dual_level():
+        y = torch.sin(forward_ad.make_dual(x, torch.ones_like(x))) * 2
+        return forward_ad.unpack_dual(y).tangent
+
+
+def curved(x):
+    with torch.enable_grad():
+        x = x.clone().requires_grad_()
+        (slope,) = torch.autograd.grad(torch.lgamma(x.abs() + 1).sum(), x, create_graph=True)
+        return torch.autograd.grad(slope.sum(), x)[0]
+
+
+@pytest.mark.parametrize("model", [along, curved])
+def test_what_a_trace_asks_of_shapes_is_no_part_of_it(model):
+    for _ in range(2):  # nor what PyTorch imports at the first time
+        program = hx.export(model, torch.randn(4, 5))
+        x = torch.randn(4, 5)
+        torch.testing.assert_close(program.run(x), model(x).detach(), rtol=1e-4, atol=1e-5)

@@ -73,7 +73,10 @@ def _traced(prepared: Prepared, choices: Choices, examples: Callable, _: Any) ->
         # Python says more operators in sizes that stay open, and C++ has fewer of them.
         is_open = any(isinstance(n, torch.SymInt) for tensor in given for n in tensor.shape)
         with enable_python_dispatcher() if is_open else contextlib.nullcontext():
-            return trace(*given)
+            graph = trace(*given)
+        graph.graph.eliminate_dead_code()  # what derivatives ask of shapes alone is traced, too
+        graph.recompile()
+        return graph
     finally:
         log.setLevel(level)
 
