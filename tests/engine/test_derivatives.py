@@ -238,7 +238,14 @@ def curved(x):
         return torch.autograd.grad(slope.sum(), x)[0]
 
 
-@pytest.mark.parametrize("model", [along, curved])
+LINEAR = nn.Linear(5, 2)
+
+
+def slanted(x):
+    return torch.func.jacfwd(lambda row: LINEAR(row).exp())(x[0])
+
+
+@pytest.mark.parametrize("model", [along, curved, slanted])
 def test_what_a_trace_asks_of_shapes_is_no_part_of_it(model):
     for _ in range(2):  # nor what PyTorch imports at the first time
         program = hx.export(model, torch.randn(4, 5))
