@@ -276,6 +276,27 @@ def test_scores_of_as_many_rows_as_there_are(scores):
         torch.testing.assert_close(program.run(x), model(x), rtol=1e-4, atol=1e-5)
 
 
+def likelihood(x):
+    return torch.linalg.slogdet(x.mT @ x + torch.eye(5)).logabsdet
+
+
+def turned(x):
+    return torch.det((x.mT @ x + torch.eye(5) * x[0] + 9).mT)
+
+
+@pytest.mark.parametrize("scores", [likelihood, turned])
+def test_determinants_by_the_factors_that_pytorch_solves_by(scores):
+    def model(x):
+        with torch.enable_grad():
+            x = x.clone().requires_grad_()
+            return torch.autograd.grad(scores(x), x)[0]
+
+    program = hx.export(model, torch.rand(3, 5) + 0.1, dynamic=[{0: "n"}])
+    for n in (4, 7):
+        x = torch.rand(n, 5)
+        torch.testing.assert_close(program.run(x), model(x), rtol=1e-3, atol=1e-3)
+
+
 LINEAR = nn.Linear(5, 2)
 
 
