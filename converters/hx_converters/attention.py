@@ -191,7 +191,7 @@ _FIRST = {"batch_first": True}
 def multi_head_attention(op, self, query, key, value, key_padding_mask=None, need_weights=True,
                          attn_mask=None, average_attn_weights=True, is_causal=False):  # fmt: skip
     plain = self.bias_k is None and not self.add_zero_attn and not (self.training and self.dropout)
-    if query.rank != 3 or not plain:
+    if query.rank != 3 or not plain or _computes_weights(self):
         return NotImplemented
     batch, length = (0, 1) if self.batch_first else (1, 0)
     heads, width = self.num_heads, self.head_dim
@@ -212,6 +212,12 @@ def multi_head_attention(op, self, query, key, value, key_padding_mask=None, nee
     y = op.Transpose(y, perm=[0, 2, 1, 3] if self.batch_first else [2, 0, 1, 3])
     y = reshaped(op, y, [*query.shape[:2], heads * width])
     return linear(op, y, op.value(self.out_proj.weight), _value(op, self.out_proj.bias)), weights
+
+
+def _computes_weights(self):
+    """Whether they are properties, computed as they are read: what for, its own code has to show."""
+    asks = torch.nn.utils.parametrize.is_parametrized
+    return asks(self) or asks(self.out_proj)
 
 
 def _value(op, x):

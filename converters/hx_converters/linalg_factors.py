@@ -91,6 +91,24 @@ def lu_factor(op, A, *, pivot=True):
     return found if found is NotImplemented else found[:2]
 
 
+# Determinants as derivatives see them: with the factors, that they are then solved by.
+
+
+@converter("torch.ops.aten._linalg_det", cases=[case(_square)])
+def det_and_factors(op, A):
+    return op.instead(lambda A: (torch.linalg.det(A), *_as_pytorch_factors(A)))
+
+
+@converter("torch.ops.aten._linalg_slogdet", cases=[case(_square)])
+def slogdet_and_factors(op, A):
+    return op.instead(lambda A: (*torch.linalg.slogdet(A), *_as_pytorch_factors(A)))
+
+
+def _as_pytorch_factors(A):
+    """Of a matrix whose rows lie one after the other it factors what needs no copy."""
+    return torch.linalg.lu_factor(A.mT if A.is_contiguous() and not A.is_complex() else A)
+
+
 def _unpacked(op, lu, pivots):
     rows, columns = lu.shape[-2:]
     count = min(rows, columns)

@@ -172,7 +172,12 @@ def _leaves_more(report: Report, asked: Prepared, failed: list[Exception]) -> bo
 def _foremost(failed: list[Exception]) -> Exception:
     """What to tell of the ways that failed: the first, and what the last one would need for it."""
     first, last = failed[0], failed[-1]
-    if not isinstance(first, Differentiates) or not isinstance(last, MissingConverters):
+    if not isinstance(first, Differentiates) or last is first:
+        return first
+    if not isinstance(last, MissingConverters):
+        if isinstance(last, HxError) and not isinstance(last, Differentiates):
+            first.why = f"what PyTorch traces of it fails, too: {last.what}"
+            first.why += f"; {last.why}" if last.why else ""
         return first
     names = [each.target for each in last.missing]
     have = "has" if len(names) == 1 else "have"
@@ -200,7 +205,7 @@ def _ways(
     if isinstance(failed[0], Differentiates):
         from .recording.derivatives import traced
 
-        other = traced(prepared, Choices(registry, opset))
+        other = traced(prepared, Choices(registry, opset), failed[0])
         if other is not None:
             other.yes = heard.FIRST
             yield other
@@ -315,7 +320,7 @@ def scan(
         except Differentiates as refused:
             from .recording.derivatives import traced
 
-            other = traced(prepared, Choices(registry, opset))
+            other = traced(prepared, Choices(registry, opset), refused)
             if other is None:
                 raise
             try:

@@ -90,3 +90,16 @@ def test_masks_that_pytorch_keeps_as_two_numbers(bias):
     assert program.proof.ok and not program.report.escapes
     for each in (given(2, 9), given(5, 5)):
         torch.testing.assert_close(program.run(*each), model(*each))
+
+
+@pytest.mark.parametrize("which", ["in_proj_weight", "out_proj"])
+def test_weights_that_are_computed_as_they_are_read(which):
+    model = nn.MultiheadAttention(8, 2, batch_first=True)
+    if which == "out_proj":
+        nn.utils.parametrizations.weight_norm(model.out_proj)
+    else:
+        nn.utils.parametrizations.weight_norm(model, which)
+    model.eval()
+    program = hx.export(model, (torch.randn(2, 6, 8),) * 3, dynamic=[{0: "n", 1: "s"}] * 3)
+    x = torch.randn(3, 5, 8)
+    torch.testing.assert_close(program.run(x, x, x)[0], model(x, x, x)[0], rtol=1e-4, atol=1e-5)

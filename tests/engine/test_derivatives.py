@@ -8,6 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.autograd import forward_ad
 
 import hx
 from hx.errors import Differentiates
@@ -176,8 +177,21 @@ def test_what_pytorch_does_not_trace_stays_refused():
                 (slope,) = torch.autograd.grad(y, x)
             return slope if float(slope.sum()) > 0 else -slope
 
-    with pytest.raises(hx.Unsupported, match="differentiates"):
+    with pytest.raises(hx.Unsupported, match="differentiates") as caught:
         hx.export(Asking(), torch.randn(3), dynamic=[{0: "n"}])
+    assert "GuardOnDataDependentSymNode" in caught.value.why
+
+
+def test_why_what_is_traced_is_not_right_is_told():
+    def model(x):
+        with torch.enable_grad():
+            x = x.clone().requires_grad_()
+            parts = [row.sum() * i for i, row in enumerate(x.exp())]
+            return torch.autograd.grad(sum(parts), x)[0]
+
+    with pytest.raises(hx.Unsupported, match="differentiates") as caught:
+        hx.export(model, torch.randn(3, 2), dynamic=[{0: "n"}])
+    assert "runs as often as in the recording" in caught.value.why
 
 
 # Operators of derivatives, and others, that PyTorch says by operators that are known.
@@ -216,9 +230,83 @@ def test_an_operator_that_others_make_up_of_which_some_are_missing():
 
 @pytest.mark.parametrize("way", [hx.scan, hx.export])
 def test_what_the_trace_of_it_raises_does_not_hide_the_refusal(way, monkeypatch):
-    def broken(prepared, choices):
+    def broken(prepared, choices, refused):
         return dataclasses.replace(prepared, recorded=lambda *args, **kwargs: 1 / 0)
 
     monkeypatch.setattr(derivatives, "traced", broken)
     with pytest.raises(Differentiates):
         way(Forces(), torch.randn(4, 3))
+
+
+def along(x):
+    with forward_ad.dual_level():
+        y = torch.sin(forward_ad.make_dual(x, torch.ones_like(x))) * 2
+        return forward_ad.unpack_dual(y).tangent
+
+
+def curved(x):
+    with torch.enable_grad():
+        x = x.clone().requires_grad_()
+        (slope,) = torch.autograd.grad(torch.lgamma(x.abs() + 1).sum(), x, create_graph=True)
+        return torch.autograd.grad(slope.sum(), x)[0]
+
+
+NET = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 3)).eval()
+WEIGHT = torch.randn(5, 5)
+
+
+def by_parts(x):
+    return torch.unbind(NET(x)[:, 1])
+
+
+def quadratic(x):
+    return torch.einsum("bi,ij,bj->b", x, WEIGHT, x).sum()
+
+
+@pytest.mark.parametrize("scores", [by_parts, quadratic])
+def test_scores_of_as_many_rows_as_there_are(scores):
+    def model(x):
+        with torch.enable_grad():
+            x = x.clone().requires_grad_()
+            return torch.autograd.grad(scores(x), x)[0]
+
+    program = hx.export(model, torch.randn(4, 5), dynamic=[{0: "n"}])
+    for n in (1, 7):
+        x = torch.randn(n, 5)
+        torch.testing.assert_close(program.run(x), model(x), rtol=1e-4, atol=1e-5)
+
+
+def likelihood(x):
+    return torch.linalg.slogdet(x.mT @ x + torch.eye(5)).logabsdet
+
+
+def turned(x):
+    return torch.det((x.mT @ x + torch.eye(5) * x[0] + 9).mT)
+
+
+@pytest.mark.parametrize("scores", [likelihood, turned])
+def test_determinants_by_the_factors_that_pytorch_solves_by(scores):
+    def model(x):
+        with torch.enable_grad():
+            x = x.clone().requires_grad_()
+            return torch.autograd.grad(scores(x), x)[0]
+
+    program = hx.export(model, torch.rand(3, 5) + 0.1, dynamic=[{0: "n"}])
+    for n in (4, 7):
+        x = torch.rand(n, 5)
+        torch.testing.assert_close(program.run(x), model(x), rtol=1e-3, atol=1e-3)
+
+
+LINEAR = nn.Linear(5, 2)
+
+
+def slanted(x):
+    return torch.func.jacfwd(lambda row: LINEAR(row).exp())(x[0])
+
+
+@pytest.mark.parametrize("model", [along, curved, slanted])
+def test_what_a_trace_asks_of_shapes_is_no_part_of_it(model):
+    for _ in range(2):  # nor what PyTorch imports at the first time
+        program = hx.export(model, torch.randn(4, 5))
+        x = torch.randn(4, 5)
+        torch.testing.assert_close(program.run(x), model(x).detach(), rtol=1e-4, atol=1e-5)

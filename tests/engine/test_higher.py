@@ -297,6 +297,39 @@ def test_vmap_is_its_function_slice_by_slice(tmp_path):
         same(run(x, y), model(x, y))
 
 
+def test_vmap_that_allows_random_numbers_and_draws_none(tmp_path):
+    weights = torch.randn(3, 5, 5)
+
+    def model(x):
+        return torch.vmap(lambda w: x @ w, randomness="different")(weights)
+
+    _, run = exported(model, torch.randn(4, 5), tmp_path=tmp_path, dynamic={"x": {0: "n"}})
+    x = torch.randn(6, 5)
+    same(run(x), model(x))
+
+
+def test_random_numbers_of_its_own_for_every_slice(tmp_path):
+    def model(x):
+        return torch.vmap(lambda row: row + torch.rand(4), randomness="different")(x)
+
+    _, run = exported(model, torch.zeros(3, 4), tmp_path=tmp_path)
+    (found,) = run(torch.zeros(3, 4))
+    assert len(set(found.flatten().tolist())) == 12
+
+
+def seeded(row):
+    torch.manual_seed(0)
+    return row + torch.rand(4)
+
+
+@pytest.mark.parametrize(
+    ("function", "how"), [(lambda row: row + torch.rand(4), "same"), (seeded, "different")]
+)
+def test_random_numbers_that_scan_would_draw_otherwise_are_refused(function, how):
+    with pytest.raises(hx.Unsupported, match="for every slice"):
+        hx.export(lambda x: torch.vmap(function, randomness=how)(x), torch.randn(3, 4))
+
+
 def test_a_module_called_with_tensors_in_place_of_its_parameters(tmp_path):
     linear = nn.Linear(3, 2)
 
@@ -323,7 +356,7 @@ def test_a_module_that_torch_export_made_keeps_its_branches(tmp_path):
 @pytest.mark.parametrize(
     "model, name",
     [
-        (lambda x: torch.func.jacfwd(torch.nn.Linear(3, 2))(x), "torch.func.jvp"),
+        (lambda x: torch.func.grad(lambda y: y)(x), "torch.func.grad"),
         (lambda x: torch.autograd.grad((x * 2).sum(), x), "torch.autograd.grad"),
     ],
 )  # fmt: skip

@@ -171,6 +171,45 @@ def test_a_generator_that_the_model_only_draws_from_draws_in_the_graph():
     assert not torch.equal(program.run(x), program.run(x))
 
 
+def seeded_noise():
+    generator = torch.Generator()
+    generator.manual_seed(3)
+    return generator
+
+
+def sobol(x):
+    return x[:, None] + torch.quasirandom.SobolEngine(2, scramble=True, seed=1).draw(4)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        lambda x: x + torch.rand(2, generator=seeded_noise()),
+        lambda x: (
+            x + torch.rand(2, generator=torch.Generator())
+        ),  # its first seed is always the same
+        sobol,
+    ],
+)
+def test_a_generator_that_a_helper_makes_and_seeds_gives_constants(model):
+    program = hx.export(model, torch.zeros(1, 2), dynamic={"x": {0: "n"}})
+    assert program.proof.ok and not program.report.notes
+    x = torch.randn(3, 2)
+    torch.testing.assert_close(program.run(x), model(x))
+    assert torch.Generator is type(torch.Generator())
+
+
+def taken_noise():
+    generator = torch.Generator()
+    generator.seed()
+    return generator
+
+
+def test_a_generator_that_a_helper_seeds_from_the_system_draws_in_the_graph():
+    program = hx.export(lambda x: x + torch.rand(2, generator=taken_noise()), torch.zeros(2))
+    assert "draws random numbers" in program.report.notes[0]
+
+
 def test_complex_numbers_vary_as_those_of_pytorch_do(tmp_path):
     def model(x):
         plane = torch.randn(200, 300, dtype=torch.complex64), torch.randn_like(x + 0j)

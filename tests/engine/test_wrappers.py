@@ -112,3 +112,45 @@ def test_a_weight_that_is_packed_while_the_model_runs():
     program = hx.export(model, torch.randn(2, 8), dynamic={"x": {0: "n"}})
     x = torch.randn(5, 8)
     torch.testing.assert_close(program.run(x), model(x), atol=1e-5, rtol=1e-5)
+
+
+class Pair:
+    """No tensor, and it says what functions of torch do with it, as a dict of tensors may."""
+
+    def __init__(self, a, b):
+        self.a, self.b = a, b
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        if func is torch.stack:
+            parts = zip(*((pair.a, pair.b) for pair in args[0]))
+            return cls(*(torch.stack(part, *args[1:]) for part in parts))
+        if func is torch.add:
+            return cls(args[0].a + args[1], args[0].b + args[1])
+        return NotImplemented
+
+
+class Foreign(Pair):
+    """It leaves all to the other."""
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        return NotImplemented
+
+
+@pytest.mark.parametrize("kind", [Pair, Foreign])
+def test_what_is_no_tensor_says_itself_what_a_function_does(kind):
+    def model(x):
+        both = torch.stack([Pair(x, x * 2), kind(x + 1, x * 3)], 1)
+        moved = torch.add(both, x[:, None])
+        return moved.a, moved.b
+
+    program = hx.export(model, torch.randn(4, 3), dynamic={"x": {0: "n"}})
+    x = torch.randn(6, 3)
+    for got, want in zip(program.run(x), model(x)):
+        torch.testing.assert_close(got, want)
+
+
+def test_what_no_class_can_say_is_the_models_own_error():
+    with pytest.raises(TypeError, match="torch.sub"):
+        hx.export(lambda x: torch.sub(Pair(x, x), x), torch.randn(3))

@@ -16,7 +16,7 @@ from .simplify import simpler
 
 # What onnxruntime gets right in another form alone: each with the operators that it is about.
 _APART = (doubles, unjoined, counted, unmoved, undivided)
-_RANDOM = {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli",
+RANDOM = {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli",
            "Multinomial", "Dropout"}  # fmt: skip
 
 
@@ -96,7 +96,7 @@ class _Merger:
             for body in bodies:
                 body.nodes = self.merge(body.nodes, dict(seen))
                 body.outputs = [self.now(v) for v in body.outputs]
-            if bodies or (node.op in _RANDOM and not node.domain):
+            if bodies or (node.op in RANDOM and not node.domain):
                 kept.append(node)
                 continue
             key = (node.op, node.domain, tuple(map(id, node.inputs)),

@@ -11,32 +11,38 @@ import contextlib
 import dataclasses
 import functools
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
 
+from ..errors import Differentiates
 from ..surely import inside
+from ..world import patching
 from ..world.modelstate import preserved
 from .choices import Choices
 from .prepared import Prepared, flat_inputs
 
 
-def traced(prepared: Prepared, choices: Choices) -> Prepared | None:
-    """The same call of what PyTorch makes of the model; None where it makes nothing of it."""
+def traced(prepared: Prepared, choices: Choices, refused: Differentiates) -> Prepared | None:
+    """The same call of what PyTorch makes of the model; where it makes nothing of it, None, and
+    the refusal says why."""
     if prepared.slim is not None or prepared.recorded is not None:
         return None
+    why = ""
     for examples in (_open, _closed):
         try:
             trace = functools.partial(_traced, prepared, choices, examples)
             graph = inside(preserved(prepared.root), trace)
             break
-        except Exception:
+        except Exception as problem:
             # The tracer's or the model's own, of code that PyTorch does not trace so: the model
             # stays refused for what it was refused for.
-            continue
+            said = next(iter(str(problem).splitlines()), "")
+            why = f"{type(problem).__name__}: {said}"
     else:
+        refused.why = f"PyTorch does not trace this model with its derivatives: {why}"
         return None
 
     def recorded(*args: Any, **kwargs: Any) -> Any:
@@ -55,7 +61,11 @@ def _traced(prepared: Prepared, choices: Choices, examples: Callable, _: Any) ->
     def call(*tensors: torch.Tensor) -> Any:
         args, kwargs = prepared.with_tensors(dict(zip(prepared.names, tensors)))
         # Of the kernels for attention, this one is made of operators that have derivatives.
-        with sdpa_kernel(SDPBackend.MATH), _Plainer():
+        with (
+            sdpa_kernel(SDPBackend.MATH),
+            patching.hooks({torch.autograd.grad: _of_whole}),
+            _Plainer(),
+        ):
             return prepared.model(*args, **kwargs)
 
     # What is differentiated has operators of its own, which others make up.
@@ -73,7 +83,10 @@ def _traced(prepared: Prepared, choices: Choices, examples: Callable, _: Any) ->
         # Python says more operators in sizes that stay open, and C++ has fewer of them.
         is_open = any(isinstance(n, torch.SymInt) for tensor in given for n in tensor.shape)
         with enable_python_dispatcher() if is_open else contextlib.nullcontext():
-            return trace(*given)
+            graph = trace(*given)
+        graph.graph.eliminate_dead_code()  # what derivatives ask of shapes alone is traced, too
+        graph.recompile()
+        return graph
     finally:
         log.setLevel(level)
 
@@ -86,7 +99,40 @@ class _Plainer(TorchFunctionMode):
             sampled = _sampled(*args, **(kwargs or {}))
             if sampled is not None:
                 return sampled
+        if func in (torch.unbind, torch.Tensor.unbind):
+            parts = _parts(*args, **(kwargs or {}))
+            if parts is not None:
+                return parts
         return func(*args, **(kwargs or {}))
+
+
+class _Parts(Sequence):
+    """The numbers of a vector, as many as a size says: to count them would be to fix it."""
+
+    def __init__(self, whole: torch.Tensor) -> None:
+        self.whole = whole
+
+    def __getitem__(self, i: Any) -> Any:
+        return tuple(self)[i]
+
+    def __len__(self) -> int:
+        return len(tuple(self))
+
+    def __iter__(self) -> Iterator[torch.Tensor]:
+        return iter(torch.ops.aten.unbind(self.whole))
+
+
+def _parts(input: torch.Tensor, dim: int = 0) -> _Parts | None:
+    one = input.dim() == 1 and isinstance(input.shape[0], torch.SymInt)
+    return _Parts(input) if one else None
+
+
+def _of_whole(original: Callable, args: tuple, kwargs: dict) -> Any:
+    """The derivative of each number of a vector is that of their sum."""
+    outputs, inputs, given, *rest = args
+    if isinstance(outputs, _Parts) and given is None:
+        outputs = outputs.whole.sum()
+    return original(outputs, inputs, given, *rest, **kwargs)
 
 
 def _sampled(

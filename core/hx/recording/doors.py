@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -67,7 +68,21 @@ class FunctionDoor(Door, TorchFunctionMode):
         self._keys = {}
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
+        if not self.recording.busy:
+            for kind in types:
+                if not issubclass(kind, torch.Tensor):
+                    return self._theirs(func, types, args, kwargs or {})
         return self.arrived(func, args, kwargs or {})
+
+    def _theirs(self, func, types, args: tuple, kwargs: dict) -> Any:
+        """Of objects that are no tensors, their class says what a function does: a dict of tensors
+        is stacked by stacking what is in it. What it calls for that arrives here."""
+        with self:
+            for kind in types:
+                result = kind.__torch_function__(func, types, args, kwargs)
+                if result is not NotImplemented:
+                    return result
+        return func(*args, **kwargs)  # PyTorch tells that nobody knows how
 
 
 class OperatorDoor(Door, TorchDispatchMode):

@@ -105,6 +105,7 @@ class Recording:
         self.arrays: list[torch.Tensor] = []  # those whose memory numpy has
         self.seeded = False  # the model has seeded PyTorch's generator by itself
         self.generators: dict[int, Any] = {}  # its own that it has seeded: see `seeds`
+        self.made: list[torch.Generator] = []  # those that it made in this run
         self.unfilled = False  # compiled code got memory that it fills by itself
         self.actions: dict[Any, Callable] = {}
         self.opening: list[Any] = []

@@ -2,12 +2,13 @@
 
 `torch.manual_seed(0)` arrives at a hook. A generator of the model's own is seeded in C, where nobody
 sees it. But one that holds what its seed gives, and nothing drawn from that, was seeded just now if
-the code that ran speaks of seeding: one of the model's that it only draws from has moved on, at the
-latest when the model runs next.
+it was made in this run, or if the code that ran speaks of seeding: one of the model's that it only
+draws from has moved on, at the latest when the model runs next.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -17,6 +18,24 @@ from .call import Arguments
 
 if TYPE_CHECKING:
     from .recording import Recording
+
+_Generator = torch.Generator  # there is another in its place while a model is recorded
+_SMALL = 1 << 32  # `generator.seed()` takes a number from the system: hardly ever one so small
+
+
+def places(recording: Recording) -> list[tuple[Any, str, Callable]]:
+    """What to hook to see generators made: owner, name, maker of the stand-in."""
+
+    def wrapper(original: Callable) -> Callable:
+        def make(*args: Any, **kwargs: Any) -> Any:
+            made = original(*args, **kwargs)
+            if not recording.busy:
+                recording.made.append(made)
+            return made
+
+        return make
+
+    return [(torch, "Generator", wrapper)]
 
 
 def same(recording: Recording, key: Any, given: Arguments) -> bool:
@@ -32,11 +51,17 @@ def same(recording: Recording, key: Any, given: Arguments) -> bool:
 def _seeded(recording: Recording, generator: torch.Generator) -> bool:
     if recording.generators.get(id(generator)) is generator:
         return True
-    fresh = torch.Generator(generator.device).manual_seed(generator.initial_seed())
-    if not torch.equal(fresh.get_state(), generator.get_state()):
+    fresh = _Generator(generator.device)
+    unset, seed = fresh.initial_seed(), generator.initial_seed()
+    if not torch.equal(fresh.manual_seed(seed).get_state(), generator.get_state()):
         return False
-    recording.where()  # whose frame is seen with that
-    if not any("manual_seed" in code.co_names for code, _ in recording.frames.visited):
+    made = any(generator is one for one in recording.made)
+    if not (made and (seed == unset or seed < _SMALL)) and not _speaks_of_seeds(recording):
         return False
     recording.generators[id(generator)] = generator
     return True
+
+
+def _speaks_of_seeds(recording: Recording) -> bool:
+    recording.where()  # whose frame is seen with that
+    return any("manual_seed" in code.co_names for code, _ in recording.frames.visited)

@@ -45,6 +45,8 @@ def places(recording: Any) -> list[Place]:
         (torch, name, _of_rounding(patching.behind(getattr(math, name))))
         for name in ("ceil", "floor")
     ]
+    if hasattr(torch._C, "_infer_size"):
+        found.append((torch._C, "_infer_size", _of_broadcast))
     for module in _modules(recording):
         for name, value in list(vars(module).items()):
             known_wrap = wanted.get(id(patching.behind(value)))
@@ -181,6 +183,17 @@ def _of_rounding(whole: Callable) -> Wrap:
         return rounded
 
     return wrap
+
+
+def _of_broadcast(original: Callable) -> Callable:
+    """The common shape of two, as distributions ask for it."""
+
+    def common(a, b):
+        if _sized((*a, *b)):
+            return torch.Size(torch.broadcast_shapes(a, b))
+        return original(a, b)
+
+    return common
 
 
 math_log = math.log  # as it is outside of a recording

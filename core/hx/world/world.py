@@ -20,7 +20,7 @@ from torch._C import _push_on_torch_dispatch_stack as push_operators
 from torch._C import _push_on_torch_function_stack as push_functions
 
 from ..hooks import stage
-from ..recording import callables, copying, fused, heard, higher
+from ..recording import callables, copying, fused, heard, higher, seeds
 from ..recording.doors import FunctionDoor, OperatorDoor
 from ..recording.recording import Recording, _local, current
 from ..sizes import dims
@@ -48,9 +48,8 @@ class recorded(Undone):
         later(stage.as_now())
         later(_modes_as_now())
         hooked = patching.hooks(_hooks(recording, self._watch))
-        stored = patching.attributes(
-            [*carriers.places(recording), *callables.places(recording), *caches.places(recording)]
-        )
+        rooms = carriers, callables, caches, seeds
+        stored = patching.attributes([p for room in rooms for p in room.places(recording)])
         respelled = patching.hooks(respelling.hooks(recording), beneath=True)
         for patches in (hooked, stored, respelled):
             later(functools.partial(patches.__exit__, None, None, None))
@@ -131,8 +130,8 @@ def _hooks(recording: Recording, watch: Callable | None) -> dict:
     hooks[torch.nn.Module._call_impl] = _scopes(recording, watch)
     for function, question in heard.questions().items():
         hooks[function] = _answers(recording, question)
-    for seeds in (torch.random.manual_seed, torch.random.seed, torch.random.set_rng_state):
-        hooks[seeds] = _draws(recording, seeds is torch.random.manual_seed)
+    for sets in (torch.random.manual_seed, torch.random.seed, torch.random.set_rng_state):
+        hooks[sets] = _draws(recording, sets is torch.random.manual_seed)
     hooks[torch.jit.script] = _as_written
     hooks[torch.sym_int] = _whole
     # What torch.compile compiled runs as it was written. Its own switch is for all threads.

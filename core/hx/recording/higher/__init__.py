@@ -25,6 +25,7 @@ def _table() -> dict[Any, Callable]:
     from torch import _higher_order_ops as higher
     from torch._functorch import eager_transforms
     from torch._functorch import vmap as functorch
+    from torch.autograd import forward_ad
     from torch.nn.utils import stateless
 
     wanted = [
@@ -40,6 +41,7 @@ def _table() -> dict[Any, Callable]:
         (eager_transforms, "_jvp_with_argnums", refused("torch.func.jvp")),
         (torch.autograd, "grad", refused("torch.autograd.grad")),
         (torch.autograd, "backward", refused("torch.Tensor.backward")),
+        (forward_ad, "make_dual", refused("torch.autograd.forward_ad")),
     ]
     # Not every version of PyTorch has them all.
     found = ((getattr(owner, name, None), do) for owner, name, do in wanted)

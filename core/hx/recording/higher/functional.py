@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from builtins import len  # their own: `world` hooks those of the model
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from torch.utils import _pytree as pytree
 
 from ...errors import Differentiates
+from ...graph.graph import RANDOM
+from ...tensors.values import Body, Node
 from ..recording import Recording
 from .part import Higher, named
 from .scan import each
@@ -19,8 +21,6 @@ def vmap(recording: Recording, original, args, kwargs):
 
     func, in_dims, out_dims, randomness, _, *given = args
     call = Higher(recording, "torch.vmap")
-    if randomness == "different":
-        call.refuse("random numbers of its own for every slice")
     _, places, flat, form = functorch._process_batched_inputs(in_dims, tuple(given), func)
     moving = [i for i, axis in enumerate(places) if axis is not None]
     xs = [flat[i] if places[i] == 0 else flat[i].movedim(places[i], 0) for i in moving]
@@ -29,7 +29,14 @@ def vmap(recording: Recording, original, args, kwargs):
         own = list(flat)
         for i, tensor in zip(moving, slices):
             own[i] = tensor
-        return func(*pytree.tree_unflatten(own, form), **kwargs)
+        before = len(recording.builder.nodes)
+        drawn = func(*pytree.tree_unflatten(own, form), **kwargs)
+        # Scan draws anew for every slice, and what is drawn behind a seed is there once.
+        if randomness == "same" and draws(recording.builder.nodes[before:]):
+            call.refuse("the same random numbers for every slice")
+        if randomness == "different" and recording.seeded:
+            call.refuse("random numbers of its own for every slice, behind a seed")
+        return drawn
 
     result = each(call, function, xs)
     leaves, spec = pytree.tree_flatten(result)
@@ -41,6 +48,15 @@ def vmap(recording: Recording, original, args, kwargs):
         call.refuse("out_dims has to name an axis for every output")
     moved = [t if axis == 0 else t.movedim(0, axis) for t, axis in zip(leaves, axes)]
     return pytree.tree_unflatten(moved, spec)
+
+
+def draws(nodes: Iterable[Node]) -> bool:
+    """Whether some of them, or of those within them, draw random numbers."""
+    return any(
+        node.op in RANDOM
+        or any(draws(x.nodes) for x in node.attributes.values() if isinstance(x, Body))
+        for node in nodes
+    )
 
 
 def functional_call(recording: Recording, original, args, kwargs):
