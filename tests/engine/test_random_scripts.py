@@ -32,6 +32,12 @@ def test_ten_scripts(drawn, first, tmp_path):
         assert not what.startswith("wrong"), f"{what}\n{drawn.Drawn(seed).source}"
 
 
+def test_ten_that_python_runs(drawn, tmp_path):
+    for seed in range(10):
+        what = drawn.outcome(drawn.plain(seed, tmp_path), seed)
+        assert not what.startswith("wrong"), f"{what}\n{drawn.Drawn(seed).source}"
+
+
 def test_a_file_of_another_script_is_wrong(drawn, tmp_path):
     one, other = drawn.scripted(5, tmp_path), drawn.scripted(6, tmp_path)
     program = hx.export(one, torch.randn(4), None, dynamic={"x": {0: "t"}})
