@@ -47,7 +47,8 @@ class Escape:
                 f"the branch at {self.where} depends on {what}, {self.detail}: it is taken for good"
             )
         if self.kind == "bool":
-            return f"a branch depends on a value, {self}: it is taken for good"
+            what = "sizes, in a way that is not known" if self.asked else "a value"
+            return f"a branch depends on {what}, {self}: it is taken for good"
         if self.kind == "draw":
             return f"at {self.where} {self.detail}; torch's own would be drawn by the graph"
         if self.kind == "range":

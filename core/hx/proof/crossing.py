@@ -72,12 +72,13 @@ class _Crossing:
         return self._found
 
     def _far_off(self, across: Across) -> None:
-        """Goes to about twice and half of each size: nobody can say where an answer is another.
+        """Goes to about twice, four times and half of each size: where is an answer another one?
 
-        What was asked is a size that only the run knows, as of what a mask picks.
+        Nobody can say. What was asked is a size that only the run knows, as of what a mask picks,
+        or what a tensor says that follows from sizes in a way that is not known.
         """
         for word, n in self._words.items():
-            for size in (2 * n + 1, n // 2):
+            for size in (2 * n + 1, 4 * n + 3, n // 2):
                 sizes = {**self._words, word: size}
                 held = size > 1 and self._limits[word].hold(size) and sizes not in self._sizes
                 if held and not across.refused(Move(sizes), 0):

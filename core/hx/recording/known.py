@@ -215,8 +215,14 @@ def item(recording, key, func, args, kwargs, door):
     value = recording.value_of(tensor)
     if value.fixed:
         return result
+    if isinstance(result, bool):
+        tell_read(recording, "item", [tensor], result)
+        return result
+    known = sized.counted(value, result)
+    if known is not None:
+        return known
     recording.escape("item", f"{key.rpartition('::')[2]} of {list(tensor.shape)}")
-    if isinstance(result, bool) or isinstance(result, complex):
+    if isinstance(result, complex):
         return result
     atom = Atom("item", (value,), result)
     return dims.Dim(Poly.of(atom)) if isinstance(result, int) else floats.DimFloat(atom)
@@ -268,13 +274,22 @@ def reads(recording, key, func, args, kwargs, door):
     if name == "equal" and tensors[0] is tensors[-1]:
         return result  # whatever is in it
     if any(not recording.value_of(t).fixed for t in tensors):
-        found = sized.answer(recording.value_of(tensors[0])) if name == "bool" else None
-        if found is None or found.yes is not result:
-            shapes = ", ".join(str(list(t.shape)) for t in tensors)
-            recording.escape(name, f"{name} of {shapes}")
-        elif found.asked:
-            recording.escape("branch", found.told, asked=found.asked)
+        tell_read(recording, name, tensors, result)
     return result
+
+
+def tell_read(recording, name, tensors, result):
+    """Notes what leaves; of a truth value of sizes, what it depends on, and of others, that it does."""
+    values = [recording.value_of(t) for t in tensors]
+    truth = name in ("bool", "item", "is_nonzero")
+    found = sized.answer(values[0]) if truth else None
+    if found is not None and found.yes is result:
+        if found.asked:
+            recording.escape("branch", found.told, asked=found.asked)
+        return
+    shapes = ", ".join(str(list(t.shape)) for t in tensors)
+    asked = [sized.unforeseen(v, result) for v in values] if all(map(sized.alone, values)) else []
+    recording.escape(name, f"{name} of {shapes}", asked=asked)
 
 
 def fresh(recording, key, func, args, kwargs, door):
