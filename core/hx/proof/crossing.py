@@ -16,8 +16,7 @@ from ..inputs.grammar import Limits
 from ..recording.capture import Capture, capture
 from ..sizes.asked import Asked, At, Unforeseen
 from .across import MOST, Across, Move, tell
-from .asking import case_of
-from .othersizes import Sizes, at, limits_of, sizes_of, told
+from .othersizes import Sizes, case_at, limits_of, sizes_of, told
 from .proof import Proof
 from .verify import Case
 
@@ -83,8 +82,7 @@ class _Crossing:
                 held = size > 1 and self._limits[word].hold(size) and sizes not in self._sizes
                 if held and not across.refused(Move(sizes), 0):
                     self._sizes.append(sizes)
-                    there = at(self._prepared, sizes)
-                    self._found += case_of(self._captured, told({word: size}), there)[0]
+                    self._found += case_at(self._captured, sizes, told({word: size}))[0]
 
     def _across(self, sizes: Sizes) -> Across:
         return Across(self._captured.recording.builder.nodes, sizes, self._limits)
@@ -131,7 +129,7 @@ class _Crossing:
                 if why:
                     said.append(f"not tried at {name}: {why}")
                     continue
-                case, refused = case_of(self._captured, name, at(self._prepared, move.sizes))
+                case, refused = case_at(self._captured, move.sizes, name)
                 said += refused
                 if case:
                     said, tried = [f"tried at {name}"], tried + 1
