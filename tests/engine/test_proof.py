@@ -198,6 +198,18 @@ def test_a_loop_over_rows_is_told_as_one_with_the_size_and_what_to_do(tmp_path):
     assert "steps%" not in message
 
 
+@pytest.mark.parametrize("dynamic", [None, {"x": {0: "n"}}])
+def test_a_loop_over_what_values_count_is_told_as_such(dynamic, tmp_path):
+    def experts(x):
+        total = torch.zeros(x.shape[0])
+        for each in (x.sum(0) > 0).nonzero():
+            total = total + x[:, each].sum(1)
+        return total
+
+    message = refused(experts, torch.randn(6, 4), tmp_path, dynamic=dynamic)
+    assert "values decide how often that is" in message and "out of dynamic=" not in message
+
+
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
