@@ -88,7 +88,7 @@ def prove_program(captured: Capture, path: Path, target: Path, custom_ops: Any =
     for case, check in zip(cases, proof.cases):
         if not check.ok:
             prepared.failed[f"given {case.name}"] = dict(case.feeds)
-    if captured.keeps and not captured.drew:
+    if captured.keeps and not captured.drew_outside:
         captured.notes += _called_again(captured, recorded, proof)
     _tell_unsteady(captured, cases, proof)
     return proof
@@ -193,14 +193,36 @@ def _called_again(captured: Capture, tensors: dict[str, torch.Tensor], proof: Pr
     guard = preserved(captured.prepared.root, captured.touched)
     guard.draws.seen = captured.drew
 
-    def twice() -> bool:
-        first, second = once(captured, tensors), once(captured, tensors)
-        return any(_apart(a, b, proof.depth) for a, b in zip(first, second, strict=True))
+    def differs() -> bool:
+        first = call(tensors)
+        if apart(first, call(tensors)):
+            return True
+        # Attention sees no more in what is there twice: it has to come from something else.
+        try:
+            other = call(fresh(tensors, seed=1))
+        except HxError:
+            raise
+        except Exception:  # the model's own: it refuses these
+            return False
+        alone = [case.expected for case in captured.cases if case.name == "fresh"]
+        if alone and not captured.drew and apart(alone[0], other):
+            return True
+        return apart(first, call(tensors))
+
+    drawn = torch.get_rng_state()
+
+    def call(given: dict[str, torch.Tensor]) -> list[Any]:
+        if captured.drew:  # or may have: each call draws the same
+            torch.set_rng_state(drawn)
+        return once(captured, given)
+
+    def apart(first: list[Any], then: list[Any]) -> bool:
+        return any(_apart(a, b, proof.depth) for a, b in zip(first, then, strict=True))
 
     try:
         other = inside(
             without_weights(captured.prepared),
-            lambda _: inside(guard, lambda _: put_back(captured, twice)),
+            lambda _: inside(guard, lambda _: put_back(captured, differs)),
         )
     except HxError:
         raise
