@@ -187,6 +187,7 @@ class Program:
         beyond, move = next(known, (None, None))
         within = move.within if move is not None else ""
         lost.sort(key=lambda each: each is not beyond)
+        lines = [captured.otherwise, *lines] if captured.otherwise else lines
         lines += [each.told() for each in lost[:5]]
         lines += [f"and {len(lost) - 5} more values left the graph"] if len(lost) > 5 else []
         sizes = sizes_of(captured.prepared, case.feeds if case is not None else None)

@@ -69,6 +69,7 @@ class Capture:
     # By name, the sizes that the file is promised for, where the proof found it wrong at others.
     promised: dict[str, Limits] = field(default_factory=dict)
     compiled: list[foreign.Compiled] = field(default_factory=list)  # called out of sight, maybe
+    otherwise: str = ""  # said where the model computes otherwise when it is not recorded
     returned: Any = None  # what the model returned, without the contents of its tensors
     _kept_results: bool = False
 
