@@ -209,6 +209,9 @@ class Program:
             said = "; ".join(" and ".join(group) for group in groups)
             lines.append(f"sizes that have to be the same want one name: {said}")
         elif within:
+            if move is not None and beyond is not None and len(move.limits) > 1:
+                # Limits are of one name each, and the question is of several.
+                within += f" (less would do: all that has to stay as recorded is {beyond.detail})"
             lines.append(f"sizes that never come can be ruled out: {within}")
         elif case is not None and case.name.endswith("=1") and " " not in case.name:
             least = Move(sizes, {case.name[:-2]: Limits(2)})
