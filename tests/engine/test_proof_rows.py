@@ -56,6 +56,17 @@ class Dynamic(nn.Module):
         return x * torch.cos(places[:, None] * turns)
 
 
+def test_numbers_without_a_sign_that_fall_are_no_row_that_rises():
+    steps = torch.arange(100, 0, -1).to(torch.uint8)
+
+    def model(x):
+        return x * 3 if steps[: x.shape[1]].max() > 110 else x
+
+    program = exported(model, torch.randn(2, 9))
+    assert not program.report.promised
+    assert_close(program.run(x := torch.randn(3, 70)), x)
+
+
 def test_positions_beyond_those_of_the_training():
     model = Dynamic()
     program = exported(model, torch.randn(2, 9, 4))

@@ -89,7 +89,8 @@ def _of_constant(value: Constant) -> Row | None:
         return None
     with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
         held = value.tensor.detach().reshape(-1)
-        steps = (held[1:] - held[:-1]) if held.dtype is not torch.bool else held[:0]
+        few = held.dtype in (torch.bool, torch.uint8)  # in which there are no steps down
+        steps = held[:0] if few else held[1:] - held[:-1]
         if not steps.numel() or not bool((steps == steps[0]).all()):
             return None
         first, step = _whole(held[0].item()), _whole(steps[0].item())
