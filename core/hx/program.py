@@ -187,6 +187,7 @@ class Program:
         beyond, move = next(known, (None, None))
         within = move.within if move is not None else ""
         lost.sort(key=lambda each: each is not beyond)
+        lines = [captured.otherwise, *lines] if captured.otherwise else lines
         lines += [each.told() for each in lost[:5]]
         lines += [f"and {len(lost) - 5} more values left the graph"] if len(lost) > 5 else []
         sizes = sizes_of(captured.prepared, case.feeds if case is not None else None)
@@ -208,6 +209,9 @@ class Program:
             said = "; ".join(" and ".join(group) for group in groups)
             lines.append(f"sizes that have to be the same want one name: {said}")
         elif within:
+            if move is not None and beyond is not None and len(move.limits) > 1:
+                # Limits are of one name each, and the question is of several.
+                within += f" (less would do: all that has to stay as recorded is {beyond.detail})"
             lines.append(f"sizes that never come can be ruled out: {within}")
         elif case is not None and case.name.endswith("=1") and " " not in case.name:
             least = Move(sizes, {case.name[:-2]: Limits(2)})

@@ -42,19 +42,23 @@ class Escape:
     def told(self) -> str:
         """A sentence, for when it did harm."""
         if self.kind == "branch":
-            what = "a value" if "item(" in self.detail else "a size"
+            what = "a value" if self._of_values() else "a size"
             return (
                 f"the branch at {self.where} depends on {what}, {self.detail}: it is taken for good"
             )
         if self.kind == "bool":
-            return f"a branch depends on a value, {self}: it is taken for good"
+            what = "sizes, in a way that is not known" if self.asked else "a value"
+            return f"a branch depends on {what}, {self}: it is taken for good"
         if self.kind == "draw":
             return f"at {self.where} {self.detail}; torch's own would be drawn by the graph"
         if self.kind == "range":
+            instead = "leave that size out of dynamic=, or write it"
+            if self._of_values():
+                instead = "values decide how often that is: compute it for all at once, or write it"
             return (
-                f"the loop at {self.where} runs as often as in the recording, {self.detail}: leave "
-                "that size out of dynamic=, or write it as torch._higher_order_ops.while_loop or "
-                "scan, which become Loop and Scan"
+                f"the loop at {self.where} runs as often as in the recording, {self.detail}: "
+                f"{instead} as torch._higher_order_ops.while_loop or scan, which become Loop and "
+                "Scan"
             )
         if self.kind == "layout":
             return (
@@ -62,6 +66,9 @@ class Escape:
                 "sizes have it: it stays what it was in the recording"
             )
         return f"left the graph: {self}"
+
+    def _of_values(self) -> bool:
+        return "item(" in self.detail or any(asked.of_values() for asked in self.asked)
 
 
 @dataclass

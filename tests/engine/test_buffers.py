@@ -147,6 +147,28 @@ def test_a_buffer_that_does_not_change_is_not_told(proved):
     assert proved(Same(), torch.randn(3)).report.changed_buffers == []
 
 
+class Cached(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("cache", torch.zeros(1, 8, 4))
+        self.register_buffer("last", torch.zeros(1, 1, 4))
+        self.register_buffer("places", torch.arange(8.0))
+
+    def forward(self, x, at):
+        self.cache[:, at] = x
+        self.last = x * 2
+        self.places[:] = torch.arange(8)
+        return self.cache.sum(1) + self.last + self.places[: x.shape[2]]
+
+
+@pytest.mark.parametrize("ran", [True, False])
+def test_a_buffer_that_is_written_with_what_it_held_is_told(ran):
+    model, args = Cached(), (torch.randn(1, 1, 4), torch.tensor([0]))
+    if ran:
+        model(*args)
+    assert hx.export(model, args).report.changed_buffers == ["cache", "last"]
+
+
 def test_a_weight_scaled_in_forward_keeps_its_name_and_what_each_reader_saw(proved):
     class Scaled(nn.Module):
         def __init__(self):

@@ -218,6 +218,22 @@ def test_resized():
     ).all()
 
 
+def test_two_whole_numbers_are_no_positions_unless_one_follows_the_other():
+    tokens = torch.tensor([[49], [6]])
+    assert set(resized(tokens, {0: 40}).flatten().tolist()) <= set(range(6, 50))
+    assert not torch.equal(fresh([tokens.mT])[0], tokens.mT)
+    assert torch.equal(resized(torch.tensor([7, 8]), {0: 4}), torch.arange(7, 11))
+    assert torch.equal(fresh([torch.tensor([7, 8])])[0], torch.tensor([7, 8]))
+
+
+@pytest.mark.parametrize("ids", [[[49], [6]], [[62], [63]], [[61], [62], [63]]], ids=str)
+def test_tokens_that_look_like_positions_are_tried_in_a_larger_batch(ids):
+    program = hx.export(torch.nn.Embedding(64, 4), torch.tensor(ids), dynamic={"input": {0: "b"}})
+    assert not program.report.notes
+    sizes = [len(case.feeds["input"]) for case in program.report.made.captured.cases]
+    assert max(sizes) > len(ids)
+
+
 @pytest.mark.parametrize("dtype", [torch.uint16, torch.uint32, torch.uint64], ids=str)
 @pytest.mark.parametrize(
     "numbers", [[1, 2, 3], [7, 7, 7], [0, 2, 3], [[5, 1], [2, 9], [4, 4]], 3], ids=str

@@ -100,6 +100,52 @@ class Caches(nn.Module):
         return x + self.table
 
 
+class Attends(nn.Module):
+    """Over the keys of all its calls: those of equal inputs change nothing, and so does their mean."""
+
+    def __init__(self, mean):
+        super().__init__()
+        self.mean, self.past = mean, None
+
+    def forward(self, x):
+        self.past = x if self.past is None else torch.cat((self.past, x), 1)
+        if self.mean:
+            return x + self.past.mean(1, keepdim=True)
+        return nn.functional.scaled_dot_product_attention(x, self.past, self.past)
+
+
+@pytest.mark.parametrize("mean", [True, False])
+@pytest.mark.parametrize("ran", [True, False])
+def test_a_cache_that_grows_is_told_though_the_same_is_in_it_twice(mean, ran):
+    model = Attends(mean)
+    if ran:
+        model(torch.randn(1, 3, 8))
+    (note,) = hx.export(model, torch.randn(1, 3, 8)).report.notes
+    assert "answers its next call otherwise" in note and "(past)" in note
+
+
+class First(nn.Module):
+    """What it keeps of its first call decides all others."""
+
+    kept = None
+
+    def forward(self, x):
+        self.kept = x.mean() if self.kept is None else self.kept
+        return x - self.kept
+
+
+def test_what_is_kept_of_the_first_call_is_told():
+    (note,) = hx.export(First(), torch.randn(3, 4)).report.notes
+    assert "answers its next call otherwise" in note and "(kept)" in note
+
+
+@pytest.mark.parametrize("size", [{}, {"x": {0: "b"}}])
+def test_what_is_kept_of_sizes_alone_is_not_told(size):
+    model = Caches()
+    model(torch.randn(2, 4))
+    assert not hx.export(model, torch.randn(2, 4), dynamic=size).report.notes
+
+
 @pytest.mark.parametrize("kept", [0, [], torch.ones(4)], ids=["number", "list", "tensor"])
 def test_a_model_that_counts_its_calls_is_told(kept):
     before = str(kept)

@@ -200,6 +200,43 @@ def test_a_loop_over_rows_is_told_as_one_with_the_size_and_what_to_do(tmp_path):
     assert "steps%" not in message
 
 
+class Adapted(nn.Module):
+    """Around an attention, with the weights of that as its own, as adapters have it."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner, self.more = inner, nn.Linear(16, 16)
+
+    def __getattr__(self, name):
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(self.inner, name)
+
+    def forward(self, x, *args, **kwargs):
+        return self.inner(x, *args, **kwargs)[0] + self.more(x), None
+
+
+def test_a_model_that_computes_otherwise_when_it_is_not_recorded_is_told_as_such(tmp_path):
+    layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True).eval()
+    layer.self_attn = Adapted(layer.self_attn).eval()
+    message = refused(layer, torch.randn(2, 5, 16), tmp_path)
+    assert "gives something else when it is not recorded: there it takes" in message
+    assert "set_fastpath_enabled(False)" in message
+
+
+@pytest.mark.parametrize("dynamic", [None, {"x": {0: "n"}}])
+def test_a_loop_over_what_values_count_is_told_as_such(dynamic, tmp_path):
+    def experts(x):
+        total = torch.zeros(x.shape[0])
+        for each in (x.sum(0) > 0).nonzero():
+            total = total + x[:, each].sum(1)
+        return total
+
+    message = refused(experts, torch.randn(6, 4), tmp_path, dynamic=dynamic)
+    assert "values decide how often that is" in message and "out of dynamic=" not in message
+
+
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [

@@ -247,6 +247,19 @@ def test_what_a_size_has_to_be_divided_by_is_kept():
     assert wrong(exported(folded, torch.randn(2, 16))) == ["s=64"]
 
 
+def test_what_is_asked_of_a_sum_is_told_as_it_is():
+    """Limits are of one name each: those that keep the answer rule out more than they have to."""
+
+    def model(past, x):
+        k = torch.cat((past, x), 1)
+        return torch.cat((k[:, :2], k[:, -10:]), 1) if k.shape[1] > 12 else k.sum()
+
+    inputs = torch.randn(2, 10), torch.randn(2, 4)
+    message = refused(model, inputs, {"past": {1: "m"}, "x": {1: "n"}})
+    assert "m>=10 in place of m, n>=4 in place of n" in message
+    assert "(less would do: all that has to stay as recorded is m + n > 12)" in message
+
+
 def test_two_sizes_that_have_to_stay_equal():
     def added(x, y):
         x = x * 2 if x.shape[1] > 50 else x

@@ -27,10 +27,13 @@ def no_dims(op: str, name: str, v) -> None:
             )
         if isinstance(n, (dims.Dim, floats.DimFloat)):
             text = n.poly if isinstance(n, dims.Dim) else n.expr
+            values = dims.asked(int, n).of_values()
+            what = "values" if values else "a size"
+            static = "" if values else "make that size static (leave it out of dynamic=), or "
             raise Unsupported(
-                f"{op} needs {name} as a fixed number, and here it depends on a size: {text}",
+                f"{op} needs {name} as a fixed number, and here it depends on {what}: {text}",
                 why=f"ONNX takes {name} of {op} as an attribute, written into the file",
-                hint="make that size static (leave it out of dynamic=), or compute it otherwise",
+                hint=f"{static}compute it otherwise",
             )
 
 

@@ -16,8 +16,7 @@ from ..inputs.grammar import Limits
 from ..recording.capture import Capture, capture
 from ..sizes.asked import Asked, At, Unforeseen
 from .across import MOST, Across, Move, tell
-from .asking import case_of
-from .othersizes import Sizes, at, limits_of, sizes_of, told
+from .othersizes import Sizes, case_at, limits_of, sizes_of, told
 from .proof import Proof
 from .verify import Case
 
@@ -72,18 +71,18 @@ class _Crossing:
         return self._found
 
     def _far_off(self, across: Across) -> None:
-        """Goes to about twice and half of each size: nobody can say where an answer is another.
+        """Goes to about twice, four times and half of each size: where is an answer another one?
 
-        What was asked is a size that only the run knows, as of what a mask picks.
+        Nobody can say. What was asked is a size that only the run knows, as of what a mask picks,
+        or what a tensor says that follows from sizes in a way that is not known.
         """
         for word, n in self._words.items():
-            for size in (2 * n + 1, n // 2):
+            for size in (2 * n + 1, 4 * n + 3, n // 2):
                 sizes = {**self._words, word: size}
                 held = size > 1 and self._limits[word].hold(size) and sizes not in self._sizes
                 if held and not across.refused(Move(sizes), 0):
                     self._sizes.append(sizes)
-                    there = at(self._prepared, sizes)
-                    self._found += case_of(self._captured, told({word: size}), there)[0]
+                    self._found += case_at(self._captured, sizes, told({word: size}))[0]
 
     def _across(self, sizes: Sizes) -> Across:
         return Across(self._captured.recording.builder.nodes, sizes, self._limits)
@@ -130,7 +129,7 @@ class _Crossing:
                 if why:
                     said.append(f"not tried at {name}: {why}")
                     continue
-                case, refused = case_of(self._captured, name, at(self._prepared, move.sizes))
+                case, refused = case_at(self._captured, move.sizes, name)
                 said += refused
                 if case:
                     said, tried = [f"tried at {name}"], tried + 1

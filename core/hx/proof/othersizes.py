@@ -70,8 +70,8 @@ def larger(words: Sizes, limits: Mapping[str, Limits]) -> Sizes:
     }
 
 
-def at(prepared: Prepared, sizes: Sizes) -> dict[str, torch.Tensor]:
-    """The recorded inputs at other sizes, with other values."""
+def at(prepared: Prepared, sizes: Sizes, counted: bool = True) -> dict[str, torch.Tensor]:
+    """The recorded inputs at other sizes, with other values; positions are `counted` on."""
     ends: dict[int, int] = {}  # recorded sizes, and what they are now: the smallest where they met
     for word, n in sizes_of(prepared).items():
         ends[n] = min(ends.get(n, sizes[word]), sizes[word])
@@ -79,9 +79,30 @@ def at(prepared: Prepared, sizes: Sizes) -> dict[str, torch.Tensor]:
     for key, tensor in prepared.tensors.items():
         axes = prepared.dynamic.get(key, {})
         seed = zlib.crc32(key.encode())  # each its own: what is alike hides what is exchanged
-        new = resized(tensor, {a: dynamic.total(w, sizes) for a, w in axes.items()}, seed)
+        wanted = {a: dynamic.total(w, sizes) for a, w in axes.items()}
+        new = resized(tensor, wanted, seed, counted=counted)
         made[key] = ending(new, tensor, ends)
     return made
+
+
+def case_at(captured: Capture, sizes: Sizes, name: str) -> tuple[list[Case], list[str]]:
+    """The model's own answer at other sizes, or a note that it refuses them.
+
+    What looked like positions may be tokens or classes, of which there are no more: before it is
+    said that a model refuses a size, these are repeated.
+    """
+    tensors = at(captured.prepared, sizes)
+    case, refused = case_of(captured, name, tensors)
+    if refused:
+        others = at(captured.prepared, sizes, counted=False)
+        if any(_differ(tensors[key], other) for key, other in others.items()):
+            case, again = case_of(captured, name, others)
+            refused = refused if again else []
+    return case, refused
+
+
+def _differ(a: torch.Tensor, b: torch.Tensor) -> bool:
+    return not a.is_complex() and bool((a.double() != b.double()).any())
 
 
 def at_others(captured: Capture) -> list[Case]:
@@ -98,7 +119,7 @@ def at_others(captured: Capture) -> list[Case]:
     captured.notes += [
         f"{limit.told(word)}: no other size was tried" for word, limit in given.items()
     ]
-    cases, refused = case_of(captured, told(more), at(captured.prepared, more))
+    cases, refused = case_at(captured, more, told(more))
     if refused:
         for word, n in words.items():
             sizes = dict.fromkeys((more[word], 2 * n, n // 2, n - limits[word].step))
@@ -145,9 +166,7 @@ def _first(captured: Capture, words: Sizes, word: str, sizes: list[int]) -> list
     notes: list[str] = []
     case: list[Case] = []
     for size in sizes:
-        case, refused = case_of(
-            captured, told({word: size}), at(captured.prepared, {**words, word: size})
-        )
+        case, refused = case_at(captured, {**words, word: size}, told({word: size}))
         if case:
             break
         notes += refused

@@ -6,6 +6,7 @@ import contextlib
 import copy
 import dataclasses
 import functools
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -90,9 +91,11 @@ def prove_program(captured: Capture, path: Path, target: Path, custom_ops: Any =
     for case, check in zip(cases, proof.cases):
         if not check.ok:
             prepared.failed[f"given {case.name}"] = dict(case.feeds)
-    if captured.keeps and not captured.drew:
+    if captured.keeps and not captured.drew_outside:
         captured.notes += _called_again(captured, recorded, proof)
     _tell_unsteady(captured, cases, proof)
+    if not proof.ok and proof.cases and proof.cases[0].ok and not prepared.hollow:
+        captured.otherwise = _otherwise(captured, proof.depth)
     return proof
 
 
@@ -207,19 +210,62 @@ def _tell_unsteady(captured: Capture, cases: list[Case], proof: Proof) -> None:
                 break
 
 
+def _otherwise(captured: Capture, depth: int) -> str:
+    """What is to be said where the model, on the recorded inputs, gives what the recording did not."""
+    recorded = dict(captured.prepared.tensors)
+    asked, again = run(captured, recorded), run(captured, recorded)
+    if len({len(asked), len(again), len(captured.real)}) > 1:
+        return ""  # it leaves something out for a tracer, and is recorded once more
+    if not _differ(asked, captured.real, depth) or _differ(asked, again, depth):
+        return ""
+    fused = (torch.nn.MultiheadAttention, torch.nn.TransformerEncoderLayer)
+    attends = any(isinstance(module, fused) for _, module in captured.recording.modules)
+    why = (
+        ": there it takes PyTorch's fast path of attention, which passes by what is put around its "
+        "layers; torch.backends.mha.set_fastpath_enabled(False) turns that off"
+    )
+    return (
+        "on the recorded inputs as well, the model gives something else when it is not recorded"
+        f"{why if attends and torch.backends.mha.get_fastpath_enabled() else ''}"
+    )
+
+
+def _differ(some: Sequence[Any], others: Sequence[Any], depth: int) -> bool:
+    return any(_apart(a, b, depth) for a, b in zip(some, others, strict=True))
+
+
 def _called_again(captured: Capture, tensors: dict[str, torch.Tensor], proof: Proof) -> list[str]:
     """What is to be told where a model answers a second call otherwise, by what it has kept."""
     guard = preserved(captured.prepared.root, captured.touched)
     guard.draws.seen = captured.drew
 
-    def twice() -> bool:
-        first, second = once(captured, tensors), once(captured, tensors)
-        return any(_apart(a, b, proof.depth) for a, b in zip(first, second, strict=True))
+    def differs() -> bool:
+        first = call(tensors)
+        if _differ(first, call(tensors), proof.depth):
+            return True
+        # Attention sees no more in what is there twice: it has to come from something else.
+        try:
+            other = call(fresh(tensors, seed=1))
+        except HxError:
+            raise
+        except Exception:  # the model's own: it refuses these
+            return False
+        alone = [case.expected for case in captured.cases if case.name == "fresh"]
+        if alone and not captured.drew and _differ(alone[0], other, proof.depth):
+            return True
+        return _differ(first, call(tensors), proof.depth)
+
+    drawn = torch.get_rng_state()
+
+    def call(given: dict[str, torch.Tensor]) -> list[Any]:
+        if captured.drew:  # or may have: each call draws the same
+            torch.set_rng_state(drawn)
+        return once(captured, given)
 
     try:
         other = inside(
             without_weights(captured.prepared),
-            lambda _: inside(guard, lambda _: put_back(captured, twice)),
+            lambda _: inside(guard, lambda _: put_back(captured, differs)),
         )
     except HxError:
         raise

@@ -92,8 +92,12 @@ def resized(
     seed: int = 0,
     bounds: tuple[float, float] | None = None,
     mask: bool = False,
+    counted: bool = True,
 ) -> torch.Tensor:
-    """The tensor cut or repeated to other sizes by axis, with fresh values."""
+    """The tensor cut or repeated to other sizes by axis, with fresh values.
+
+    Where it holds positions these are counted on, if they are to be `counted`.
+    """
     import torch
 
     out = tensor.detach().cpu()
@@ -111,7 +115,7 @@ def resized(
         else:
             places: Any = (*[slice(None)] * axis, torch.arange(size) % have)
             more = out[places]  # as PyTorch has it of every dtype
-            more = _continued(out, more, axis)
+            more = _continued(out, more, axis) if counted else more
             out = _sorted(more, axis) if _rising(out, axis) else more
     key = "mask" if mask else "input"
     made = fresh({key: out.contiguous()}, {key: bounds} if bounds else None, seed)[key]
@@ -215,7 +219,7 @@ def _ints(
         return _mask(old.bool(), rng).long()
     rows = old.reshape(-1, length)
     steps = rows[:, 1:] - rows[:, :-1]
-    if length > 1 and bool((steps == steps[:1, :1]).all()) and bool((steps != 0).all()):
+    if _even(steps, -1):
         return old.clone()  # positions
     if bounds is None and _are_cells(old):
         return _cells(old, len(old), rng)
@@ -414,16 +418,24 @@ def _continued(old: torch.Tensor, more: torch.Tensor, axis: int) -> torch.Tensor
     """Positions that are repeated to a larger size are counted on instead."""
     import torch
 
-    enough = 3 if old.dtype.is_floating_point else 2  # any two floats are "equally spaced"
-    if old.dtype.is_complex or old.dtype is torch.bool or old.shape[axis] < enough:
+    if old.dtype.is_complex or old.dtype is torch.bool or old.shape[axis] < 2:
         return more
     steps = old.double().diff(dim=axis)
-    if steps.numel() == 0:
+    if not _even(steps, axis, old.dtype.is_floating_point):
         return more
     step = steps.reshape(-1)[0]
-    if step == 0 or not bool((steps == step).all()):
-        return more
     shape = [1] * old.dim()
     shape[axis] = -1
     count = torch.arange(more.shape[axis], dtype=torch.float64).reshape(shape)
     return (old.double().narrow(axis, 0, 1) + step * count).to(old.dtype)
+
+
+def _even(steps: torch.Tensor, axis: int, floats: bool = False) -> bool:
+    """Whether numbers rise or fall evenly, as positions do.
+
+    Any two do. Two tokens are no row to be counted on, unless the second comes next to the first.
+    """
+    if not steps.numel() or not bool((steps == steps.reshape(-1)[0]).all()):
+        return False
+    step, count = steps.reshape(-1)[0].item(), steps.shape[axis]
+    return step != 0 and (count > 1 or (step == 1 and not floats))

@@ -24,12 +24,12 @@ from ..surely import inside
 from ..tensors import accounts, dtypes, pairs, quantized, sparse, structures, wrappers
 from ..tensors.liveness import storage_key
 from ..tensors.memory import is_wrapper
-from ..tensors.values import Value
+from ..tensors.values import Constant, Value
 from ..words import a
 from ..world import shallow
 from ..world.modelstate import preserved
 from ..world.world import recorded
-from . import foreign, layers, outside
+from . import foreign, layers, outside, sized
 from .choices import Choices
 from .prepared import Prepared
 from .recording import Recording
@@ -70,6 +70,7 @@ class Capture:
     promised: dict[str, Limits] = field(default_factory=dict)
     compiled: list[foreign.Compiled] = field(default_factory=list)  # called out of sight, maybe
     others: list[Capture] = field(default_factory=list)  # recordings that it was joined with
+    otherwise: str = ""  # said where the model computes otherwise when it is not recorded
     returned: Any = None  # what the model returned, without the contents of its tensors
     _kept_results: bool = False
 
@@ -219,6 +220,7 @@ def _run(
     found.notes += [] if prepared.slim is None else prepared.slim.notes
     _require_apart(found)
     found.changed_buffers, found.changed_parameters = guard.changed()
+    found.changed_buffers = sorted({*found.changed_buffers, *_traced_buffers(recording)})
     found.touched, found.keeps = guard.touched(), guard.kept()
     found.set_by_scripts = recording.set_by_scripts
     found.keeps += sorted({name for _, name in found.set_by_scripts})
@@ -334,6 +336,21 @@ def _require_built(root: torch.nn.Module, recording: Recording) -> None:
                 why="an export leaves the model as it was: the file would draw others, each time",
                 hint="run the model once on an example before exporting it",
             )
+
+
+def _traced_buffers(recording: Recording) -> list[str]:
+    """The names of buffers that hold what follows from inputs when the model has run.
+
+    What they hold may be what they held before, as when it ran on the same inputs.
+    """
+    found = []
+    for path, module in recording.modules:
+        for name, tensor in shallow.buffers(module).items():
+            entry = recording.live.find(tensor)
+            whole = None if entry is None else entry.family.root
+            if whole is not None and not isinstance(whole, Constant) and not sized.alone(whole):
+                found.append(f"{path}.{name}" if path else name)
+    return found
 
 
 def _may_hold_tensors(thing: Any) -> bool:

@@ -215,9 +215,12 @@ def item(recording, key, func, args, kwargs, door):
     value = recording.value_of(tensor)
     if value.fixed:
         return result
-    where = recording.escape("item", f"{key.rpartition('::')[2]} of {list(tensor.shape)}")
     if isinstance(result, bool):
-        return recording.questions.value(recording.builder.nodes, where, result, value)
+        return tell_read(recording, "item", [tensor], result)
+    known = sized.counted(value, result)
+    if known is not None:
+        return known
+    recording.escape("item", f"{key.rpartition('::')[2]} of {list(tensor.shape)}")
     if isinstance(result, complex):
         return result
     atom = Atom("item", (value,), result)
@@ -270,17 +273,29 @@ def reads(recording, key, func, args, kwargs, door):
     if name == "equal" and tensors[0] is tensors[-1]:
         return result  # whatever is in it
     if any(not recording.value_of(t).fixed for t in tensors):
-        found = sized.answer(recording.value_of(tensors[0])) if name == "bool" else None
-        if found is None or found.yes is not result:
-            shapes = ", ".join(str(list(t.shape)) for t in tensors)
-            where = recording.escape(name, f"{name} of {shapes}")
-        elif found.asked:
-            where = recording.escape("branch", found.told, asked=found.asked)
-        else:
+        return tell_read(recording, name, tensors, result)
+    return result
+
+
+def tell_read(recording, name, tensors, result):
+    """Notes what leaves; of a truth value of sizes, what it depends on, and of others, that it does.
+
+    Gives what the model hears.
+    """
+    values = [recording.value_of(t) for t in tensors]
+    truth = name in ("bool", "item", "is_nonzero", "nonzero")
+    found = sized.answer(values[0]) if truth else None
+    if found is not None and found.yes is result:
+        if not found.asked:
             return result
-        if name in ("bool", "nonzero", "is_nonzero"):
-            value = recording.value_of(tensors[0])
-            return recording.questions.value(recording.builder.nodes, where, result, value)
+        where = recording.escape("branch", found.told, asked=found.asked)
+    else:
+        shapes = ", ".join(str(list(t.shape)) for t in tensors)
+        sizes = all(map(sized.alone, values))
+        asked = [sized.unforeseen(value, result) for value in values] if sizes else []
+        where = recording.escape(name, f"{name} of {shapes}", asked=asked)
+    if truth and isinstance(result, bool):
+        return recording.questions.value(recording.builder.nodes, where, result, values[0])
     return result
 
 

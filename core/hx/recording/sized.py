@@ -6,15 +6,14 @@ numbers, and told like one: the proof then knows at which sizes it has another a
 
 from __future__ import annotations
 
-from builtins import len  # its own: `world` hooks that of the model
 from dataclasses import dataclass
 from typing import Any
 
 from ..sizes import dims
 from ..sizes.asked import SIGNS, Asked
-from ..sizes.polynomials import Poly, settled
-from ..sizes.shapes import Unknown, elements
-from ..tensors.values import Value
+from ..sizes.polynomials import Atom, Poly, settled
+from ..tensors.values import Body, Node, Value
+from .rows import extremes, number, row_of
 
 _COMPARES = {
     "Less": "<",
@@ -23,6 +22,9 @@ _COMPARES = {
     "GreaterOrEqual": ">=",
     "Equal": "==",
 }
+# What nobody knows, though it reads nothing.
+_OTHERWISE = frozenset(("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike",
+                        "Bernoulli", "Multinomial"))  # fmt: skip
 _SAME = frozenset(("Cast", "Squeeze", "Unsqueeze", "Reshape"))  # of one element
 
 
@@ -41,7 +43,7 @@ def answer(value: Value | None) -> Answer | None:
     if node is None or node.domain:
         return None
     if node.op in _COMPARES:
-        return _compared(_COMPARES[node.op], *map(_number, node.inputs))
+        return _compared(_COMPARES[node.op], *map(number, node.inputs))
     if node.op == "Not" or node.op in _SAME:
         inside = answer(node.inputs[0])
         if inside is None or node.op in _SAME:
@@ -53,7 +55,60 @@ def answer(value: Value | None) -> Answer | None:
             return None
         yes = one.yes and other.yes if node.op == "And" else one.yes or other.yes
         return Answer(yes, f"{one.told} {node.op.lower()} {other.told}", one.asked + other.asked)
+    if node.op in ("ReduceMax", "ReduceMin"):
+        return _of_all(node, any_of_them=node.op == "ReduceMax")
     return None
+
+
+def _of_all(node: Node, any_of_them: bool) -> Answer | None:
+    """Whether any of a row of numbers is above another, or all are: that is said of its ends."""
+    inner = node.inputs[0]
+    while inner is not None and inner.node is not None and inner.node.op == "Cast":
+        inner = inner.node.inputs[0]
+    compare = None if inner is None else inner.node
+    sign = "" if compare is None or compare.domain else _COMPARES.get(compare.op, "")
+    if compare is None or sign in ("", "==") or node.outputs[0].numel() != 1:
+        return None
+    one, other = compare.inputs
+    a, b = row_of(one), row_of(other)
+    if one is None or other is None or a is None or b is None or not (a.alike or b.alike):
+        return None
+    ends, others = extremes(a, one.shape or ()), extremes(b, other.shape or ())
+    if ends is None or others is None:
+        return None
+    which = int((sign[0] == ">") == any_of_them)  # of all that may be above, the highest is
+    return _compared(sign, ends[which], others[1 - which])
+
+
+def counted(value: Value, result: Any) -> Any:
+    """The number in it, as a size that goes on to be one."""
+    found = number(value)
+    if type(found) is dims.Dim and type(result) is float:
+        found = found * 1.0
+    return found if dims.is_dynamic(found) and dims.plain(found) == result else None
+
+
+def unforeseen(value: Value, result: Any) -> Asked:
+    """What was asked of it: of sizes, and nobody can say at which there is another answer."""
+    return Asked(bool, (Atom("item", (value,), result),))
+
+
+def alone(value: Value) -> bool:
+    """Whether what it says follows from sizes, though nobody here can say how: it reads no input."""
+    waiting, seen = [value], set()
+    while waiting:
+        value = waiting.pop()
+        if value in seen or value.fixed or value.elements is not None:
+            continue
+        seen.add(value)
+        node = value.node
+        if node is None or node.domain or node.op in _OTHERWISE:
+            return False
+        if any(isinstance(held, Body) for held in node.attributes.values()):
+            return False
+        if node.op not in ("Shape", "Size"):
+            waiting += [each for each in node.inputs if each is not None]
+    return True
 
 
 def _compared(sign: str, a: Any, b: Any) -> Answer | None:
@@ -61,20 +116,8 @@ def _compared(sign: str, a: Any, b: Any) -> Answer | None:
         return None
     yes = SIGNS[sign](dims.plain(a), dims.plain(b))
     told = f"{dims.spelled(a)} {sign} {dims.spelled(b)}"
-    known = type(a) is not float and type(b) is not float and (
-        settled(sign, Poly.of(a), Poly.of(b)) or Poly.of(a) == Poly.of(b)
-    )  # fmt: skip
+    whole = {type(a), type(b)} <= {int, dims.Dim}
+    known = not (dims.is_dynamic(a) or dims.is_dynamic(b)) or (
+        whole and (settled(sign, Poly.of(a), Poly.of(b)) or Poly.of(a) == Poly.of(b))
+    )
     return Answer(yes, told, () if known else (dims.asked(SIGNS[sign], a, b),))
-
-
-def _number(value: Value | None) -> Any:
-    """The size, or the plain number, that is all there is in it."""
-    try:
-        found = elements(value)
-    except Unknown:
-        node = None if value is None else value.node
-        alone = node is not None and not node.domain and len(node.inputs) == 1
-        if node is not None and (node.op in _SAME or (alone and node.op == "Concat")):
-            return _number(node.inputs[0])
-        return None
-    return found[0] if len(found) == 1 and type(found[0]) in (int, float, dims.Dim) else None

@@ -54,6 +54,13 @@ class Asked:
         sources = (atom.args[0] for atom in self._atoms() if atom.kind == "size")
         return {source for source in sources if isinstance(source, str)}
 
+    def of_values(self) -> bool:
+        """Whether values decide what is asked of: a number in a tensor, or how many a mask picks."""
+        return any(
+            atom.kind == "item" or (atom.kind == "size" and not isinstance(atom.args[0], str))
+            for atom in self._atoms()
+        )
+
     def period(self) -> int:
         """After how many sizes what is left over in it is the same again; 1 where nothing is."""
         divided = (atom.args[1].constant for atom in self._atoms() if atom.kind == "mod")

@@ -1,0 +1,304 @@
+"""What is in tensors that sizes alone fill: one number throughout, or an even row of them.
+
+`torch.arange(n).max() + 1` is the size n, asked through tensors: what it comes to is known here, so
+that it is a number with a past to whoever asks it. Whole numbers only, beside those of constants:
+others are rounded on the way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from builtins import len, range  # their own: `world` hooks those of the model
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ..sizes import dims
+from ..sizes.polynomials import Poly, sure_sign
+from ..sizes.shapes import Unknown, axis_of, elements, product, same
+from ..tensors.values import Constant, Node, Value
+
+MOST = 64  # nodes between a number and the sizes that it is made of
+LONG = 1 << 16  # numbers of a constant that are looked at
+_KINDS = (torch.int64, torch.int32, torch.float32, torch.float64, torch.bool, torch.uint8)
+
+
+@dataclass(frozen=True)
+class Row:
+    """The first number along an axis and how much each is more than the one before.
+
+    Along all other axes they are alike, and where there is no step, altogether.
+    """
+
+    first: Any
+    step: Any = 0
+    axis: int = 0
+
+    @property
+    def alike(self) -> bool:
+        return type(self.step) is int and self.step == 0
+
+    def at(self, place: Any) -> Any:
+        return self.first + self.step * place
+
+    def along(self, axis: int) -> Row:
+        return Row(self.first, self.step, axis)
+
+
+def number(value: Value | None) -> Any:
+    """The size, or the plain number, that is all there is in it; None where nobody can say."""
+    row = row_of(value)
+    return row.first if row is not None and row.alike else None
+
+
+def row_of(value: Value | None, seen: dict[Value, Row | None] | None = None) -> Row | None:
+    """What is in it, if it is such a row."""
+    if value is None or value.shape is None or value.dtype not in _KINDS:
+        return None
+    if not {type(n) for n in value.shape} <= {int, dims.Dim}:
+        return None
+    try:
+        return _listed(elements(value))
+    except Unknown:
+        if isinstance(value, Constant):
+            return _of_constant(value)
+    seen, node = {} if seen is None else seen, value.node
+    rule = None if node is None or node.domain else _RULES.get(node.op)
+    if rule is not None and node is not None and value not in seen and len(seen) < MOST:
+        seen[value] = None
+        with contextlib.suppress(Unknown):
+            seen[value] = rule(node, lambda i: row_of(node.inputs[i], seen))
+    return seen.get(value)
+
+
+def _listed(given: tuple) -> Row | None:
+    """The row of numbers that are all there: of one, or of the same over and over."""
+    found = [_whole(n) for n in given]
+    if not found or any(type(n) not in (int, float, dims.Dim) for n in found):
+        return None
+    return Row(found[0]) if all(same(n, found[0]) for n in found) else None
+
+
+def _of_constant(value: Constant) -> Row | None:
+    """A buffer of positions, of which a model takes as many as there are."""
+    shape = value.shape or ()
+    long = [axis for axis, n in enumerate(shape) if n > 1]
+    if not value.is_constant or len(long) != 1 or value.numel() > LONG:
+        return None
+    with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+        held = value.tensor.detach().reshape(-1)
+        few = held.dtype in (torch.bool, torch.uint8)  # in which there are no steps down
+        steps = held[:0] if few else held[1:] - held[:-1]
+        if not steps.numel() or not bool((steps == steps[0]).all()):
+            return None
+        first, step = _whole(held[0].item()), _whole(steps[0].item())
+    return None if type(first) is not int or type(step) is not int else Row(first, step, long[0])
+
+
+def extremes(row: Row, shape: tuple) -> tuple[Any, Any] | None:
+    """The smallest and the largest number in it."""
+    if row.alike:
+        return row.first, row.first
+    sign, last = sure_sign(Poly.of(row.step)), row.at(shape[row.axis] - 1)
+    return (row.first, last) if sign > 0 else (last, row.first) if sign else None
+
+
+def axes_of(node: Node) -> list[int]:
+    """The axes that it reduces, counted from the front."""
+    given = node.attributes.get("axes")
+    if given is None and len(node.inputs) > 1 and node.inputs[1] is not None:
+        given = elements(node.inputs[1])
+    rank = len(_shape(node))
+    found = [axis_of(axis, rank) for axis in given or ()]
+    return found or ([] if node.attributes.get("noop_with_empty_axes") else list(range(rank)))
+
+
+_Ask = Callable[[int], Row | None]
+
+
+def _whole(x: Any) -> Any:
+    return int(x) if type(x) is bool or (type(x) is float and x.is_integer()) else x
+
+
+def _shape(node: Node, place: int = 0) -> tuple:
+    value = node.inputs[place]
+    assert value is not None and value.shape is not None
+    return value.shape
+
+
+def _range(node: Node, ask: _Ask) -> Row | None:
+    first, step = ask(0), ask(2)
+    if first is None or step is None or type(first.first) is float or type(step.first) is float:
+        return None
+    return Row(first.first, step.first)
+
+
+def _expand(node: Node, ask: _Ask) -> Row | None:
+    row, old, new = ask(0), _shape(node), node.outputs[0].shape
+    if row is None or row.alike or new is None:
+        return row
+    return None if _is_one(old[row.axis]) else row.along(row.axis + len(new) - len(old))
+
+
+def _again(node: Node, ask: _Ask) -> Row | None:
+    """The same elements, where axes of one element come or go."""
+    row, old, new = ask(0), _shape(node), node.outputs[0].shape
+    if row is None or row.alike or new is None:
+        return row
+    there = [axis for axis, n in enumerate(old) if not _is_one(n)]
+    here = [axis for axis, n in enumerate(new) if not _is_one(n)]
+    if len(there) != len(here) or not all(same(old[i], new[j]) for i, j in zip(there, here)):
+        return None
+    return row.along(here[there.index(row.axis)]) if row.axis in there else Row(row.first)
+
+
+def _joined(node: Node, ask: _Ask) -> Row | None:
+    return _again(node, ask) if len(node.inputs) == 1 else None
+
+
+def _is_one(n: Any) -> bool:
+    return type(n) is int and n == 1
+
+
+def _transpose(node: Node, ask: _Ask) -> Row | None:
+    row, order = ask(0), node.attributes.get("perm")
+    if row is None or row.alike:
+        return row
+    return None if order is None else row.along(list(order).index(row.axis))
+
+
+def _cast(node: Node, ask: _Ask) -> Row | None:
+    row = ask(0)
+    if node.outputs[0].dtype in (torch.bool, torch.uint8):
+        few = row is not None and row.alike and type(row.first) is int and row.first in (0, 1)
+        return row if few else None
+    return None if row is None or type(row.first) is float else row
+
+
+def _gather(node: Node, ask: _Ask) -> Row | None:
+    row, place = ask(0), ask(1)
+    axis = axis_of(node.attributes.get("axis", 0), len(_shape(node)))
+    if row is None or row.alike:
+        return row
+    if place is None or not place.alike or type(place.first) not in (int, dims.Dim):
+        return None
+    if axis == row.axis:
+        behind = dims.plain(place.first) < 0
+        return Row(row.at(_shape(node)[axis] + place.first if behind else place.first))
+    return row.along(row.axis - (axis < row.axis) + len(_shape(node, 1)) * (axis < row.axis))
+
+
+def _slice(node: Node, ask: _Ask) -> Row | None:
+    row = ask(0)
+    if row is None or row.alike:
+        return row
+    starts = elements(node.inputs[1])
+    given = [*node.inputs[3:], None, None]
+    axes = range(len(starts)) if given[0] is None else elements(given[0])
+    steps = (1,) * len(starts) if given[1] is None else elements(given[1])
+    for start, axis, by in zip(starts, axes, steps):
+        n = _shape(node)[row.axis]
+        if axis_of(axis, len(_shape(node))) == row.axis:
+            if type(by) is not int or by < 1:
+                return None
+            first = dims.larger(n + start, 0) if dims.plain(start) < 0 else start
+            row = Row(row.at(first), row.step * by, row.axis)
+    return row
+
+
+def _add(node: Node, ask: _Ask) -> Row | None:
+    return _both(node, ask(0), ask(1), 1)
+
+
+def _subtract(node: Node, ask: _Ask) -> Row | None:
+    return _both(node, ask(0), ask(1), -1)
+
+
+def _both(node: Node, a: Row | None, b: Row | None, sign: int) -> Row | None:
+    if a is None or b is None or not (a.alike or b.alike or _axis(node, 0, a) == _axis(node, 1, b)):
+        return None
+    axis = _axis(node, 0, a) if b.alike else _axis(node, 1, b)
+    return Row(a.first + b.first * sign, a.step + b.step * sign, axis)
+
+
+def _axis(node: Node, place: int, row: Row) -> int:
+    """Where its axis is in what comes out: shapes are aligned at their ends."""
+    return row.axis + len(node.outputs[0].shape or ()) - len(_shape(node, place))
+
+
+def _times(node: Node, ask: _Ask) -> Row | None:
+    a, b, place = ask(0), ask(1), 0
+    if a is None or b is None or float in (type(a.first), type(b.first)):
+        return None
+    if not b.alike:
+        a, b, place = b, a, 1
+    if not b.alike:
+        return None
+    return Row(a.first * b.first, a.step * b.first, _axis(node, place, a))
+
+
+def _cumsum(node: Node, ask: _Ask) -> Row | None:
+    row, axis = ask(0), ask(1)
+    turned = node.attributes.get("exclusive") or node.attributes.get("reverse")
+    if row is None or axis is None or not row.alike or type(row.first) is float or turned:
+        return None
+    return Row(row.first, row.first, axis_of(axis.first, len(_shape(node))))
+
+
+def _largest(node: Node, ask: _Ask) -> Row | None:
+    return _reduced(node, ask(0), 1)
+
+
+def _smallest(node: Node, ask: _Ask) -> Row | None:
+    return _reduced(node, ask(0), 0)
+
+
+def _reduced(node: Node, row: Row | None, which: int) -> Row | None:
+    axes = axes_of(node)
+    if row is None or row.alike or row.axis not in axes:
+        return row if row is None or row.alike else row.along(_left(node, row.axis, axes))
+    found = extremes(row, _shape(node))
+    return None if found is None else Row(found[which])
+
+
+def _total(node: Node, ask: _Ask) -> Row | None:
+    row, axes, shape = ask(0), axes_of(node), _shape(node)
+    if row is None or type(row.first) is float:
+        return None
+    others = product(shape[axis] for axis in axes if row.alike or axis != row.axis)
+    if row.alike or row.axis not in axes:
+        axis = 0 if row.alike else _left(node, row.axis, axes)
+        return Row(row.first * others, row.step * others, axis)
+    n = shape[row.axis]
+    return Row((row.first * n + row.step * (n * (n - 1) // 2)) * others)
+
+
+def _left(node: Node, axis: int, gone: list[int]) -> int:
+    """Where an axis is when others are reduced."""
+    kept = node.attributes.get("keepdims", 1)
+    return axis if kept else axis - len([each for each in gone if each < axis])
+
+
+def _is_number(node: Node, ask: _Ask) -> Row | None:
+    return None if ask(0) is None else Row(0)
+
+
+def _picked(node: Node, ask: _Ask) -> Row | None:
+    """One side of what a condition picks, if that is the same throughout, as of what is no NaN."""
+    which = ask(0)
+    if which is None or not which.alike or type(which.first) is not int:
+        return None
+    place = 1 if which.first else 2
+    row = ask(place)
+    return row if row is None or row.alike else row.along(_axis(node, place, row))
+
+
+_RULES: dict[str, Callable[[Node, _Ask], Row | None]] = {
+    "Range": _range, "Concat": _joined, "Expand": _expand, "Cast": _cast,
+    "Reshape": _again, "Squeeze": _again, "Unsqueeze": _again, "Flatten": _again,
+    "Identity": _again, "Transpose": _transpose, "Gather": _gather, "Slice": _slice,
+    "Add": _add, "Sub": _subtract, "Mul": _times, "CumSum": _cumsum, "ReduceMax": _largest,
+    "ReduceMin": _smallest, "ReduceSum": _total, "IsNaN": _is_number, "Where": _picked,
+}  # fmt: skip
