@@ -50,6 +50,10 @@ VIEWS = {
 # In place, these change how a tensor looks at its memory, and nothing in it.
 TURNS = {f"aten::{n}" for n in "t transpose squeeze unsqueeze swapaxes swapdims detach".split()}
 
+# What takes a list of numbers for a tensor.
+TAKE_LISTS = {"aten::tensor", "aten::as_tensor", "aten::asarray", "aten::new_tensor",
+              "Tensor.__getitem__", "Tensor.__setitem__"}  # fmt: skip
+
 
 @functools.cache
 def is_random(key: Any) -> bool:

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from ..recording.known import _shape_of
-from ..sizes import dims, floats
+from ..sizes import dims, floats, lists
 from ..sizes.leaving import leaving
 from . import patching
 
@@ -72,6 +72,8 @@ def _sized(items: Iterable[Any]) -> bool:
 def _of_len(recording: Any) -> Wrap:
     def wrap(original):
         def length(x, /):
+            if type(x) is lists.Whole and x.length is not None and x.same():
+                return x.length
             if isinstance(x, torch.Tensor) and not recording.busy:
                 sizes = _sizes(recording, x)
                 if sizes:
@@ -114,10 +116,7 @@ def _of_pick(combine: Callable) -> Wrap:
 
 def _of_range(original: Callable) -> Callable:
     def counted(*args):
-        if _sized(args):
-            # A loop runs as often as it ran in the recording.
-            leaving("range", f"range({_told(args)})", dims.asked(range, *args))
-        return original(*args)
+        return lists.counted(*args) if _sized(args) else original(*args)
 
     return counted
 
