@@ -96,3 +96,38 @@ def test_lists_whose_items_are_used_are_told_of_and_refused(model, told):
     with pytest.raises(hx.VerificationError) as e:
         hx.export(model, (torch.randn(2, 6, 4),), dynamic=DYNAMIC, input_names=["x"])
     assert told in str(e.value)
+
+
+def of_experts(x):
+    y = torch.zeros_like(x)
+    mask = torch.nn.functional.one_hot(x[:, :3].argmax(-1), 3).T
+    for e in range(3):
+        top = torch.where(mask[e])[0]
+        tokens = top.tolist()
+        y.index_add_(
+            0, torch.tensor(tokens, dtype=torch.int64), x[None, tokens].squeeze(0) * (e + 1)
+        )
+    return y
+
+
+FOUND = {
+    "index": lambda x: x[torch.where(x[:, 0] > 0)[0].tolist()] * 2,
+    "experts": of_experts,
+}
+
+
+@pytest.mark.parametrize("model", FOUND.values(), ids=FOUND)
+@pytest.mark.parametrize("dynamic", [None, {"x": {0: "n"}}], ids=["static", "dynamic"])
+def test_lists_of_what_was_found_are_the_tensors_that_they_came_from(proved, model, dynamic):
+    sizes = [{"n": 1}, {"n": 30}] if dynamic else []
+    program = proved(model, torch.randn(12, 4), dynamic=dynamic, sizes=sizes)
+    assert not program.report.escapes
+
+
+def test_a_number_in_such_a_list_is_that_of_its_place(proved):
+    def model(x):
+        found = torch.where(x[:, 0] > -9)[0].tolist()
+        return x[found[0] :] * len(found)
+
+    program = proved(model, torch.randn(12, 4))
+    assert [e.kind for e in program.report.escapes] == ["tolist"]

@@ -2,6 +2,8 @@
 
     range(n)       [c] * n       list(reversed(range(n)))       [0] * n + [1] * m
 
+So does what `tolist()` gives of a tensor that is as long as values say.
+
 Given to torch as a whole, as an index or to make a tensor, such a list is that tensor. Whoever
 takes items out of it goes as often as the recording did, and that is told.
 """
@@ -31,7 +33,7 @@ _WIDE = (torch.bool, torch.int64, torch.float64)  # what Python's numbers are, n
 class Whole(list):
     """A list with what it is in the graph, as long as nobody changes it."""
 
-    __slots__ = ("_was", "formula", "left", "length", "taken")
+    __slots__ = ("_was", "each", "formula", "left", "length", "taken")
 
     def __init__(
         self,
@@ -39,8 +41,10 @@ class Whole(list):
         formula: Formula | None = None,
         length: Any = None,
         left: tuple[str, str, tuple[Asked, ...]] | None = None,
+        each: Callable[[int], Any] | None = None,
     ) -> None:
         super().__init__(items)
+        self.each = each  # what remembers where one of its items came from
         self.formula, self.length, self.left = formula, length, left
         # Where items were last taken out of it, and how many. PyTorch does that to every index, on
         # the way to its doors: these are not told of when the list turns out to be an index.
@@ -62,7 +66,7 @@ class Whole(list):
         if not self.same():
             self.tell()
             return [*list.__iter__(self)]
-        return Whole(self._was, self.formula, self.length, self.left)
+        return Whole(self._was, self.formula, self.length, self.left, self.each)
 
     def __copy__(self) -> Any:
         return self.copy()
@@ -90,7 +94,17 @@ class Whole(list):
         place = frame.f_code, frame.f_lasti
         self.taken = (*place, self.taken[2] + 1 if self.taken[:2] == place else 1)
         self.tell()
-        return list.__getitem__(self, index)
+        found = list.__getitem__(self, index)
+        if self.each is None or not self.same():
+            return found
+        places = range(len(self._was))[index]
+        return self.each(places) if isinstance(places, int) else [*map(self.each, places)]
+
+    def __iter__(self) -> Any:
+        self.tell()
+        if self.each is None or not self.same():
+            return list.__iter__(self)
+        return map(self.each, range(len(self._was)))
 
     def __add__(self, other: Any) -> Any:
         return _joined(self, other)
@@ -114,7 +128,7 @@ def _told(name: str) -> Callable:
 
 
 for _name in (
-    "__iter__ __reversed__ __contains__ __bool__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__ __mul__ "
+    "__reversed__ __contains__ __bool__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__ __mul__ "
     "__rmul__ __iadd__ __repr__ __str__ count index pop sort".split()
 ):
     setattr(Whole, _name, _told(_name))
