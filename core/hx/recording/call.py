@@ -115,7 +115,7 @@ def _lifted(x: Any, found: Arguments, value_of: Callable) -> Any:
     if kind is slice:
         parts = (_lifted(v, found, value_of) for v in (x.start, x.stop, x.step))
         return slice(*parts)
-    if kind.__module__ == "numpy":
+    if kind.__module__ == "numpy" or hasattr(kind, "__array_function__"):
         return _of_numpy(x, found)
     container = containers.of(x)
     if container is not None:

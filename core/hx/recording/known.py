@@ -287,6 +287,10 @@ def reads(recording, key, func, args, kwargs, door):
             recording.escape(name, f"{name} of {shapes}")
         elif found.asked:
             recording.escape("branch", found.told, asked=found.asked)
+    if name == "numpy" and result.base is not None and not recording.value_of(tensors[0]).fixed:
+        from ..tensors import arrays
+
+        return arrays.follow(recording, tensors[0], result)
     return result
 
 

@@ -41,6 +41,10 @@ def places(recording: Any) -> list[Place]:
     if numpy is not None:
         wanted[id(patching.behind(numpy.prod))] = _of_prod
         found.append((numpy, "prod", _of_prod))
+        for name, maker in _MAKERS.items():
+            wrap = _of_maker(recording, maker)
+            wanted[id(patching.behind(getattr(numpy, name)))] = wrap
+            found.append((numpy, name, wrap))
     found += [
         (torch, name, _of_rounding(patching.behind(getattr(math, name))))
         for name in ("ceil", "floor")
@@ -170,6 +174,27 @@ def _of_prod(original: Callable) -> Callable:
     return product
 
 
+def _of_maker(recording: Any, maker: Callable) -> Wrap:
+    """An array of NumPy's as long as a size says is followed as one over a tensor is."""
+
+    def wrap(original):
+        def make(*args, **kwargs):
+            shape = args[0] if args and isinstance(args[0], (tuple, list)) else args
+            if kwargs or recording.busy or not _sized(shape):
+                return original(*args, **kwargs)
+            from ..tensors import arrays
+
+            plain = [
+                [*map(dims.plain, x)] if isinstance(x, (tuple, list)) else dims.plain(x)
+                for x in args
+            ]
+            return arrays.made(recording, lambda: original(*plain), lambda: maker(*args))
+
+        return make
+
+    return wrap
+
+
 def _of_rounding(whole: Callable) -> Wrap:
     """Traced by PyTorch a size would be a tensor, and libraries that ask round it as one."""
 
@@ -182,6 +207,15 @@ def _of_rounding(whole: Callable) -> Wrap:
     return wrap
 
 
+_MAKERS: dict[str, Callable] = {
+    "arange": torch.arange,
+    "ones": lambda shape: torch.ones(shape, dtype=torch.float64),
+    "zeros": lambda shape: torch.zeros(shape, dtype=torch.float64),
+    "eye": lambda n: torch.eye(n, dtype=torch.float64),
+    "full": lambda shape, x: torch.full(
+        shape, x, dtype=torch.int64 if isinstance(x, int) else torch.float64
+    ),
+}
 math_log = math.log  # as it is outside of a recording
 _MATH: dict[str, Wrap] = {
     "sqrt": _carried(lambda original, x: x**0.5),
