@@ -131,3 +131,17 @@ def test_a_number_in_such_a_list_is_that_of_its_place(proved):
 
     program = proved(model, torch.randn(12, 4))
     assert [e.kind for e in program.report.escapes] == ["tolist"]
+
+
+def test_a_loop_over_what_was_found_is_told_in_words():
+    def model(x):
+        y = torch.zeros_like(x)
+        for place in (x[:, 0] > 0).nonzero():
+            y = y + x[place]
+        return y
+
+    with pytest.raises(
+        hx.VerificationError, match="once for each that was found: other values"
+    ) as e:
+        hx.export(model, (torch.randn(12, 4),))
+    assert "leave that size out" not in str(e.value)
