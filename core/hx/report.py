@@ -60,6 +60,12 @@ class Escape:
                 f"{instead} as torch._higher_order_ops.while_loop or scan, which become Loop and "
                 "Scan"
             )
+        if self.kind == "rounds":
+            return (
+                f"the loop at {self.where} runs as often as in the recording, {self.detail}: "
+                "other values may have more or fewer; go over all there may be (every expert, hit or not), or write it "
+                "as torch._higher_order_ops.while_loop, which becomes Loop"
+            )
         if self.kind == "layout":
             return (
                 f"at {self.where} a tensor is written to that is a view or a copy of another, as "

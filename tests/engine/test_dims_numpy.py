@@ -125,3 +125,79 @@ def test_factors_that_follow_from_a_size(proved, model):
     """At the size of the recording, some of them are 1."""
     program = proved(model, torch.randn(3, 4), dynamic={"x": {0: "n"}}, sizes=SIZES)
     assert not program.report.escapes
+
+
+def of_ends(x):
+    experts = (x.sum(-1) > 0).long()
+    ends = experts.bincount(minlength=2).cpu().numpy().cumsum(0)
+    rows = x[experts.argsort(stable=True)]
+    return torch.cat([rows[: ends[0]] * 2, rows[ends[0] : ends[1]] * 3])
+
+
+def of_counts(x):
+    experts = (x.sum(-1) > 0).long()
+    rows, parts, start = x[experts.argsort(stable=True)], [], 0
+    for i, n in enumerate(experts.bincount(minlength=2).numpy()):
+        parts.append(rows[start : start + n] * (i + 2))
+        start = start + n
+    return torch.cat(parts)
+
+
+def causal(x):
+    n = x.size(0)
+    mask = np.triu(np.ones((1, n, n)), k=1).astype("uint8")
+    return x.sum(1) * (torch.from_numpy(mask) == 0)
+
+
+def written(x):
+    weights = np.zeros(x.size(0))
+    weights[0] = 3.0
+    return x * torch.from_numpy(weights)[:, None]
+
+
+def other_dtype(x):
+    return x * torch.from_numpy((np.arange(x.size(0)) + 1) * 2)[:, None]
+
+
+@pytest.mark.parametrize("dynamic", [None, {"x": {0: "n"}}], ids=["static", "dynamic"])
+@pytest.mark.parametrize(
+    "model",
+    [
+        of_ends,
+        of_counts,
+        causal,
+        written,
+        other_dtype,
+        lambda x: x * torch.tensor(np.arange(x.size(0)))[:, None],
+        lambda x: x * torch.from_numpy(np.full((x.size(0), 4), 7)),
+        lambda x: x * torch.as_tensor(np.arange(x.size(0)).astype("float32"))[:, None],
+    ],
+    ids=["ends", "counts", "causal", "written", "other dtype", "tensor", "full", "astype"],
+)
+def test_arrays_that_torch_makes_as_well_are_followed(proved, model, dynamic):
+    sizes = [{"n": 5}, {"n": 17}] if dynamic else []
+    program = proved(model, torch.randn(12, 4), dynamic=dynamic, sizes=sizes)
+    assert not {e.kind for e in program.report.escapes} & {"from_numpy", "branch", "int"}
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        lambda x: x * torch.from_numpy(np.arange(x.size(0)) / 3.0)[:, None],
+        lambda x: x * torch.from_numpy(np.sin(np.arange(x.size(0))))[:, None],
+        lambda x: x * torch.from_numpy(np.roll(np.arange(x.size(0)), 1))[:, None],
+    ],
+    ids=["divided", "sine", "rolled"],
+)
+def test_arrays_of_other_operations_are_told_of_and_refused(model):
+    with pytest.raises(hx.VerificationError, match="from_numpy"):
+        hx.export(model, (torch.randn(12, 4),), dynamic={"x": {0: "n"}}, input_names=["x"])
+
+
+def test_a_number_that_is_written_through_an_array_is_written_to_the_tensor(proved):
+    def model(x):
+        y = x * 1
+        y.numpy()[0, 1] = 5
+        return y + 1
+
+    proved(model, torch.randn(12, 4), dynamic={"x": {0: "n"}}, sizes=[{"n": 5}])

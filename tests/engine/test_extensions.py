@@ -390,12 +390,12 @@ def _there(x):
     return x.numpy()
 
 def swirl(x):
-    return torch.from_numpy(_there(x) * 2.0)
+    return torch.from_numpy(_there(x).clip(-1, 1))
 
 class Spun(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):
-        return torch.from_numpy(_there(x) * 3)
+        return torch.from_numpy(_there(x).clip(-1, 1))
 
 class Model(torch.nn.Module):
     def __init__(self, called):

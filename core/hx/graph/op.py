@@ -221,6 +221,9 @@ class Op:
 
     def rounds(self, size) -> int:
         """The size in the recording, where each of so many is a result: noted as a loop over it."""
+        if type(size) is dims.Dim and not size.poly.named():  # what was found decides
+            told = f"{dims.plain(size)} times, once for each that was found"
+            return self._decided("rounds", size, told, int, size)
         told = f"{dims.plain(size)} times, over {dims.spelled(size)}"
         return self._decided("range", size, told, int, size)
 

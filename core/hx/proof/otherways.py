@@ -8,7 +8,12 @@ from ..errors import HxError
 from ..recording.prepared import Prepared
 from .variations import fresh, opposite, small
 
-ASKING = {"bool", "branch", "item", "is_nonzero"}  # kinds of escapes with which a model may go another way
+ASKING = {
+    "bool",
+    "branch",
+    "item",
+    "is_nonzero",
+}  # kinds of escapes with which a model may go another way
 MOST = 24  # inputs that it is recorded on
 
 

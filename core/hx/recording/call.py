@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from builtins import len  # their own: `world` hooks those of the model
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ import torch
 
 from ..errors import ConverterError, HxError, Where
 from ..packs import containers
-from ..sizes import dims, floats
+from ..sizes import dims, floats, lists
 from ..sizes.polynomials import Atom, Poly
 from ..tensors.values import Constant, Value
 
@@ -38,6 +39,8 @@ class Arguments:
     complex: bool = False  # a complex number, or a tensor of them
     of_array: Any = None  # array -> the tensor whose memory it is, if it is one's, and its Value
 
+    of_list: Any = None  # a list as long as a size -> its Value, if it is taken as a whole
+
     def number(self, value: Value) -> Any:
         """What came as a tensor with one number in it that no input changes; None for another."""
         for tensor, of in zip(self.tensors, self.values):
@@ -54,13 +57,14 @@ class Arguments:
         return None
 
 
-def lift(recording: Recording, args, kwargs) -> Arguments:
-    """The arguments with values in place of tensors.
+def lift(recording: Recording, args, kwargs, whole: bool = False) -> Arguments:
+    """The arguments with values in place of tensors, and of lists that are taken as a whole.
 
     No closure that calls itself: such a cycle would keep every argument of the model alive until
     the next garbage collection.
     """
     found = Arguments((), {}, [], [], False, of_array=recording.of_array)
+    found.of_list = functools.partial(recording.of_list, whole=whole)
     value_of = recording.value_of if recording.live.keep is None else _looked(recording)
     found.args = tuple([_lifted(a, found, value_of) for a in args])
     if kwargs:
@@ -103,12 +107,15 @@ def _lifted(x: Any, found: Arguments, value_of: Callable) -> Any:
         return {k: _lifted(v, found, value_of) for k, v in x.items()}
     if isinstance(x, tuple) and hasattr(x, "_fields"):
         return kind(*[_lifted(v, found, value_of) for v in x])
+    if kind is lists.Whole and (value := found.of_list(x)) is not None:
+        found.traced = True
+        return value
     if isinstance(x, (list, tuple)):
         return [_lifted(v, found, value_of) for v in x]
     if kind is slice:
         parts = (_lifted(v, found, value_of) for v in (x.start, x.stop, x.step))
         return slice(*parts)
-    if kind.__module__ == "numpy":
+    if kind.__module__ == "numpy" or hasattr(kind, "__array_function__"):
         return _of_numpy(x, found)
     container = containers.of(x)
     if container is not None:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from ..errors import Unsupported
-from ..sizes import dims, floats
+from ..sizes import dims, floats, lists
 from ..sizes.polynomials import Atom, Poly
 from . import sized
 from .call import Arguments, tensors_in
@@ -49,6 +49,10 @@ VIEWS = {
 
 # In place, these change how a tensor looks at its memory, and nothing in it.
 TURNS = {f"aten::{n}" for n in "t transpose squeeze unsqueeze swapaxes swapdims detach".split()}
+
+# What takes a list of numbers for a tensor.
+TAKE_LISTS = {"aten::tensor", "aten::as_tensor", "aten::asarray", "aten::new_tensor",
+              "Tensor.__getitem__", "Tensor.__setitem__"}  # fmt: skip
 
 
 @functools.cache
@@ -245,14 +249,23 @@ def listed(recording, key, func, args, kwargs, door):
     """The numbers in a vector: how many go to each expert comes back as the sizes of a split."""
     tensor = args[0]
     value = recording.value_of(tensor)
-    whole = tensor.dim() == 1 and tensor.numel() <= MOST
+    few = tensor.numel() <= MOST
+    varies = value.shape is not None and any(map(dims.is_dynamic, value.shape))
     counts = not tensor.is_floating_point() and tensor.dtype not in (torch.bool, torch.complex64)
-    if value.fixed or not (whole and counts):
+    if value.fixed or tensor.dim() != 1 or not counts or not (few or varies):
         return reads(recording, key, func, args, kwargs, door)
-    recording.escape("tolist", f"tolist of {list(tensor.shape)}")
+    told = f"tolist of {list(tensor.shape)}"
     result, builder = _real(recording, func, args, kwargs), recording.builder
-    parts = [builder.emit("Gather", [value, i], {"axis": 0})[0] for i in range(tensor.numel())]
-    return [dims.Dim(Poly.of(Atom("item", (part,), n))) for part, n in zip(parts, result)]
+
+    def each(i: int) -> dims.Dim:
+        part = builder.emit("Gather", [value, i], {"axis": 0})[0]
+        return dims.Dim(Poly.of(Atom("item", (part,), result[i])))
+
+    if varies:  # a list of where something is, more often than one of numbers
+        left = ("tolist", told, ())
+        return lists.Whole(result, lambda op: value, value.shape[0], left, each if few else None)
+    recording.escape("tolist", told)
+    return [each(i) for i in range(tensor.numel())]
 
 
 def reads(recording, key, func, args, kwargs, door):
@@ -273,7 +286,11 @@ def reads(recording, key, func, args, kwargs, door):
     if name == "equal" and tensors[0] is tensors[-1]:
         return result  # whatever is in it
     if any(not recording.value_of(t).fixed for t in tensors):
-        return tell_read(recording, name, tensors, result)
+        result = tell_read(recording, name, tensors, result)
+    if name == "numpy" and result.base is not None and not recording.value_of(tensors[0]).fixed:
+        from ..tensors import arrays
+
+        return arrays.follow(recording, tensors[0], result)
     return result
 
 

@@ -29,7 +29,7 @@ from ..graph.builder import Builder
 from ..graph.op import Op
 from ..registration import Registration
 from ..report import DETOURS, Escape, Missing
-from ..sizes import dims, floats, leaving
+from ..sizes import dims, floats, leaving, lists
 from ..sizes.asked import Asked
 from ..tensors import accounts, dtypes, pairs, sparse
 from ..tensors.holders import Holders
@@ -48,7 +48,9 @@ from .questions import Questions
 
 _local = threading.local()
 # Where sizes are reckoned with on behalf of whoever called.
-_CARRIERS = {module.__file__ for module in (carriers, dims, floats, leaving, patching, spellings)}
+_CARRIERS = {
+    module.__file__ for module in (carriers, dims, floats, leaving, lists, patching, spellings)
+}
 
 
 def current() -> Recording | None:
@@ -172,6 +174,30 @@ class Recording:
         """The value of an array of numpy's among arguments."""
         with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
             return accounts.of_array(self, array)
+
+    def of_list(self, items: lists.Whole, whole: bool) -> Value | None:
+        """The value of a list that is used as one tensor; one used otherwise is told of."""
+        value = None
+        if whole and items.formula is not None and items.same():
+            self._not_taken(items)
+            value = items.formula(Op(self.builder))
+        elif items.left is not None:
+            kind, detail, asked = items.left
+            self.escape(kind, detail, asked=asked)
+        return value
+
+    def _not_taken(self, items: lists.Whole) -> None:
+        """Takes back what was told as the call that runs, on its way here, looked at a list."""
+        code, step, count = items.taken
+        frame, where = self.frames.user(), self.where()
+        if items.left is None or frame is None or (frame.f_code, frame.f_lasti) != (code, step):
+            return
+        key = (items.left[0], where.file, where.line)
+        found = self.escapes.get(key)
+        if found is not None:
+            found.count -= count
+            if found.count <= 0:
+                del self.escapes[key]
 
     def _elsewhere(self, tensor: torch.Tensor, name: str) -> Constant:
         """A tensor without contents: they are elsewhere, or the graph cannot have it."""

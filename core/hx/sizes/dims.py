@@ -133,7 +133,11 @@ class Dim(Scalar, int):
     def __mul__(self, other):
         if _plain_int(other):
             return dim(self.poly * Poly.of(other))
-        if isinstance(other, (list, tuple, str, bytes)):
+        if isinstance(other, list):
+            from .lists import repeated  # which are of sizes
+
+            return repeated(other, self)
+        if isinstance(other, (tuple, str, bytes)):
             leaving("repeat", "a sequence was repeated by a size", asked(int, self))
             return other * int.__int__(self)
         return floats.compute("fmul", self, other)

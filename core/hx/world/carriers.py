@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from ..recording.known import _shape_of
-from ..sizes import dims, floats
+from ..sizes import dims, floats, lists
 from ..sizes.leaving import leaving
 from . import patching
 
@@ -41,6 +41,10 @@ def places(recording: Any) -> list[Place]:
     if numpy is not None:
         wanted[id(patching.behind(numpy.prod))] = _of_prod
         found.append((numpy, "prod", _of_prod))
+        for name, maker in _MAKERS.items():
+            wrap = _of_maker(recording, maker)
+            wanted[id(patching.behind(getattr(numpy, name)))] = wrap
+            found.append((numpy, name, wrap))
     found += [
         (torch, name, _of_rounding(patching.behind(getattr(math, name))))
         for name in ("ceil", "floor")
@@ -74,6 +78,8 @@ def _sized(items: Iterable[Any]) -> bool:
 def _of_len(recording: Any) -> Wrap:
     def wrap(original):
         def length(x, /):
+            if type(x) is lists.Whole and x.length is not None and x.same():
+                return x.length
             if isinstance(x, torch.Tensor) and not recording.busy:
                 sizes = _sizes(recording, x)
                 if sizes:
@@ -116,10 +122,7 @@ def _of_pick(combine: Callable) -> Wrap:
 
 def _of_range(original: Callable) -> Callable:
     def counted(*args):
-        if _sized(args):
-            # A loop runs as often as it ran in the recording.
-            leaving("range", f"range({_told(args)})", dims.asked(range, *args))
-        return original(*args)
+        return lists.counted(*args) if _sized(args) else original(*args)
 
     return counted
 
@@ -173,6 +176,27 @@ def _of_prod(original: Callable) -> Callable:
     return product
 
 
+def _of_maker(recording: Any, maker: Callable) -> Wrap:
+    """An array of NumPy's as long as a size says is followed as one over a tensor is."""
+
+    def wrap(original):
+        def make(*args, **kwargs):
+            shape = args[0] if args and isinstance(args[0], (tuple, list)) else args
+            if kwargs or recording.busy or not _sized(shape):
+                return original(*args, **kwargs)
+            from ..tensors import arrays
+
+            plain = [
+                [*map(dims.plain, x)] if isinstance(x, (tuple, list)) else dims.plain(x)
+                for x in args
+            ]
+            return arrays.made(recording, lambda: original(*plain), lambda: maker(*args))
+
+        return make
+
+    return wrap
+
+
 def _of_rounding(whole: Callable) -> Wrap:
     """Traced by PyTorch a size would be a tensor, and libraries that ask round it as one."""
 
@@ -196,6 +220,15 @@ def _of_broadcast(original: Callable) -> Callable:
     return common
 
 
+_MAKERS: dict[str, Callable] = {
+    "arange": torch.arange,
+    "ones": lambda shape: torch.ones(shape, dtype=torch.float64),
+    "zeros": lambda shape: torch.zeros(shape, dtype=torch.float64),
+    "eye": lambda n: torch.eye(n, dtype=torch.float64),
+    "full": lambda shape, x: torch.full(
+        shape, x, dtype=torch.int64 if isinstance(x, int) else torch.float64
+    ),
+}
 math_log = math.log  # as it is outside of a recording
 _MATH: dict[str, Wrap] = {
     "sqrt": _carried(lambda original, x: x**0.5),

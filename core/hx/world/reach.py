@@ -13,7 +13,7 @@ from . import shallow
 _BOUND = (types.MethodType, staticmethod, classmethod)
 # Other objects are asked for nothing: one that stands for a library loads it when it is asked.
 _OF_CODE = (types.FunctionType, type, *_BOUND)
-_SKIPPED = ("torch", "numpy", "math", "typing", "builtins", "functools", "collections")
+_SKIPPED = ("torch", "numpy", "math", "typing", "builtins", "functools", "collections", "copy")
 
 
 def reachable(recording: Any) -> Iterator[types.FunctionType]:

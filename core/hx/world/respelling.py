@@ -21,12 +21,13 @@ import linecache
 import types
 from builtins import len, max, range  # their own: `world` hooks those of the model
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeGuard
 
 from . import patching, reach
 from .spellings import HELPERS, KINDS, OPERATORS
 
-_BUILTINS = {"int": "whole", "float": "real", "type": "kind"}  # and who is called in their place
+# And who is called in their place.
+_BUILTINS = {"int": "whole", "float": "real", "type": "kind", "list": "listed"}
 _RUNS_LATER = (
     inspect.CO_GENERATOR
     | inspect.CO_COROUTINE
@@ -102,9 +103,8 @@ def _may_lose(code: types.CodeType) -> bool:
     if code.co_flags & _RUNS_LATER or code.co_name.strip("<>") not in (code.co_name, "lambda"):
         return False
     words = set(reach.names(code))
-    return bool(words & {*_BUILTINS, "shape", "size", "numel", *KINDS}) or any(
-        type(c) is float for c in code.co_consts
-    )
+    sizes = {"int", "float", "type", "shape", "size", "numel", *KINDS}
+    return bool(words & sizes) or "range" in words or any(type(c) is float for c in code.co_consts)
 
 
 def _respelled(code: types.CodeType, owner: str) -> types.CodeType | None:
@@ -298,7 +298,20 @@ class _Speller(ast.NodeTransformer):
         )
         if helper is None or not plain or name in self.local:
             return node
-        return self._called(node, helper, node.args[0])
+        (given,) = node.args
+        if name == "list" and "reversed" not in self.local and _is_reversed(given):
+            return self._called(node, "backwards", *given.args)
+        return self._called(node, helper, given)
+
+    def visit_ListComp(self, node: ast.ListComp) -> Any:
+        """[i for i in x] is list(x)."""
+        self.generic_visit(node)
+        each, *more = node.generators
+        name = node.elt.id if isinstance(node.elt, ast.Name) else ""
+        same = isinstance(each.target, ast.Name) and each.target.id == name
+        if more or each.ifs or each.is_async or not same:
+            return node
+        return self._called(node, "listed", each.iter)
 
     def visit_Subscript(self, node: ast.Subscript) -> Any:
         self.generic_visit(node)
@@ -315,6 +328,12 @@ class _Speller(ast.NodeTransformer):
         if isinstance(index, ast.Tuple) or not _maybe_size(index):
             return node
         return self._called(node, "at", node.value, index)
+
+
+def _is_reversed(node: ast.expr) -> TypeGuard[ast.Call]:
+    if not isinstance(node, ast.Call) or node.keywords or len(node.args) != 1:
+        return False
+    return isinstance(node.func, ast.Name) and node.func.id == "reversed"
 
 
 def _maybe_float(node: ast.expr) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from ..sizes import dims, floats
+from ..sizes import dims, floats, lists
 from ..sizes.leaving import leaving
 
 
@@ -36,7 +36,18 @@ def _number(x: Any) -> Any:
 
 def kind(x: Any) -> type:
     """type(x), by which libraries look numbers up: that of a size is int"""
-    return {dims.Dim: int, floats.DimFloat: float}.get(type(x), type(x))
+    plain = {dims.Dim: int, floats.DimFloat: float, lists.Whole: list}
+    return plain.get(type(x), type(x))
+
+
+def listed(x: Any) -> list:
+    """list(x)"""
+    return x.copy() if type(x) is lists.Whole else [*x]
+
+
+def backwards(x: Any) -> list:
+    """list(reversed(x))"""
+    return x.flipped() if type(x) is lists.Whole else [*reversed(x)]
 
 
 def count(x: Any) -> Any:
@@ -76,6 +87,8 @@ def made(maker: Any, *given: Any) -> Any:
 
 
 def _has_size(numbers: Any) -> bool:
+    if type(numbers) is lists.Whole:
+        return True
     if isinstance(numbers, (list, tuple)):
         return any(map(_has_size, numbers))
     return dims.is_dynamic(numbers)
@@ -125,6 +138,8 @@ HELPERS: dict[str, Callable] = {
     "kind": kind,
     "count": count,
     "made": made,
+    "listed": listed,
+    "backwards": backwards,
     "at": at,
     "part": part,
 }

@@ -20,7 +20,7 @@ from torch._C import _push_on_torch_dispatch_stack as push_operators
 from torch._C import _push_on_torch_function_stack as push_functions
 
 from ..hooks import stage
-from ..recording import callables, copying, fused, heard, higher, seeds
+from ..recording import callables, copying, fused, heard, higher, seeds, written_code
 from ..recording.doors import FunctionDoor, OperatorDoor
 from ..recording.recording import Recording, _local, current
 from ..sizes import dims
@@ -126,6 +126,7 @@ def _hooks(recording: Recording, watch: Callable | None) -> dict:
         **copying.hooks(recording),
         **fused.hooks(recording),
         **callables.hooks(recording),
+        **written_code.hooks(recording),
     }
     hooks[torch.nn.Module._call_impl] = _scopes(recording, watch)
     for function, question in heard.questions().items():

@@ -1,0 +1,231 @@
+"""Lists that are as long as a size says: they remember which tensor holds the same numbers.
+
+    range(n)       [c] * n       list(reversed(range(n)))       [0] * n + [1] * m
+
+So does what `tolist()` gives of a tensor that is as long as values say.
+
+Given to torch as a whole, as an index or to make a tensor, such a list is that tensor. Whoever
+takes items out of it goes as often as the recording did, and that is told.
+"""
+
+from __future__ import annotations
+
+import sys
+from builtins import len, range  # their own: `world` hooks those of the model
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from . import dims
+from .asked import Asked
+from .leaving import leaving
+from .polynomials import never_negative
+
+if TYPE_CHECKING:
+    from ..graph.op import Op
+    from ..tensors.values import Value
+
+Formula = Callable[["Op"], "Value"]
+_WIDE = (torch.bool, torch.int64, torch.float64)  # what Python's numbers are, narrowest first
+
+
+class Whole(list):
+    """A list with what it is in the graph, as long as nobody changes it."""
+
+    __slots__ = ("_was", "each", "formula", "left", "length", "taken")
+
+    def __init__(
+        self,
+        items: Any = (),
+        formula: Formula | None = None,
+        length: Any = None,
+        left: tuple[str, str, tuple[Asked, ...]] | None = None,
+        each: Callable[[int], Any] | None = None,
+    ) -> None:
+        super().__init__(items)
+        self.each = each  # what remembers where one of its items came from
+        self.formula, self.length, self.left = formula, length, left
+        # Where items were last taken out of it, and how many. PyTorch does that to every index, on
+        # the way to its doors: these are not told of when the list turns out to be an index.
+        self.taken: tuple[Any, int, int] = (None, 0, 0)
+        self._was = tuple(list.__iter__(self))
+
+    def same(self) -> bool:
+        """Whether it holds what it was made of."""
+        now = list.__iter__(self)
+        return len(self._was) == list.__len__(self) and all(a is b for a, b in zip(self._was, now))
+
+    def tell(self) -> None:
+        """It is used as a plain list."""
+        if self.left is not None:
+            kind, detail, asked = self.left
+            leaving(kind, detail, *asked)
+
+    def copy(self) -> Any:
+        if not self.same():
+            self.tell()
+            return [*list.__iter__(self)]
+        return Whole(self._was, self.formula, self.length, self.left, self.each)
+
+    def __copy__(self) -> Any:
+        return self.copy()
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self.copy()  # of numbers
+
+    def flipped(self) -> Any:
+        formula, backwards = self.formula, list.__getitem__(self, slice(None, None, -1))
+        if formula is None or not self.same():
+            self.tell()
+            return backwards
+
+        def turned(op: Op) -> Value:
+            return op.Slice(formula(op), [-1], [-(2**63)], [0], [-1])
+
+        return Whole(backwards, turned, self.length, self.left)
+
+    def __getitem__(self, index: Any) -> Any:
+        if type(index) is slice and (index.start, index.stop, index.step) == (None, None, -1):
+            return self.flipped()
+        frame = sys._getframe(1)
+        if frame.f_globals.get("__name__", "").startswith("hx."):  # how x[i] is respelled
+            frame = frame.f_back or frame
+        place = frame.f_code, frame.f_lasti
+        self.taken = (*place, self.taken[2] + 1 if self.taken[:2] == place else 1)
+        self.tell()
+        found = list.__getitem__(self, index)
+        if self.each is None or not self.same():
+            return found
+        places = range(len(self._was))[index]
+        return self.each(places) if isinstance(places, int) else [*map(self.each, places)]
+
+    def __iter__(self) -> Any:
+        self.tell()
+        if self.each is None or not self.same():
+            return list.__iter__(self)
+        return map(self.each, range(len(self._was)))
+
+    def __add__(self, other: Any) -> Any:
+        return _joined(self, other)
+
+    def __radd__(self, other: Any) -> Any:
+        return _joined(other, self)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        self.tell()
+        return list, ([*list.__iter__(self)],)
+
+
+def _told(name: str) -> Callable:
+    plain = getattr(list, name, None) or (lambda self: list.__len__(self) > 0)
+
+    def method(self: Whole, *args: Any, **kwargs: Any) -> Any:
+        self.tell()
+        return plain(self, *args, **kwargs)
+
+    return method
+
+
+for _name in (
+    "__reversed__ __contains__ __bool__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__ __mul__ "
+    "__rmul__ __iadd__ __repr__ __str__ count index pop sort".split()
+):
+    setattr(Whole, _name, _told(_name))
+
+
+def counted(*args: Any) -> Whole:
+    """range(*args), with sizes among these."""
+    start, stop, step = args if len(args) == 3 else (*args, 1) if len(args) == 2 else (0, *args, 1)
+    items = range(*map(dims.plain, (start, stop, step)))
+    told = f"range({', '.join(str(dims.spelled(n)) for n in args)})"
+    left = ("range", told, (dims.asked(range, *args),))
+    if dims.is_dynamic(step):
+        return Whole(items, left=left)  # it may go the other way
+
+    ends = (stop - start, step) if step > 0 else (start - stop, -step)
+    length = _no_less(dims.ceil_div(*ends))
+
+    def formula(op: Op) -> Value:
+        bounds = (start, start + length * step, step)
+        return op.Range(*(op.cast(n, torch.int64) for n in bounds))
+
+    return Whole(items, formula, length, left)
+
+
+def repeated(items: list, times: dims.Dim) -> list:
+    """items * times"""
+    left = ("repeat", "a sequence was repeated by a size", (dims.asked(int, times),))
+    plain = [*list.__iter__(items)] * dims.plain(times)
+    if _kind(items) is None:
+        leaving(left[0], left[1], *left[2])
+        return plain
+    held, times = [*list.__iter__(items)], _no_less(times)
+
+    def formula(op: Op) -> Value:
+        row = _value(op, held)
+        return op.Tile(row, op.sizes([times, *[1] * (row.rank - 1)]))
+
+    length = len(held) * times
+    return Whole(plain, formula, length, left)
+
+
+def _joined(one: list, other: Any) -> Any:
+    parts = [one, other]
+    if not isinstance(one, list) or not isinstance(other, list):
+        return NotImplemented
+    plain = [*list.__iter__(one), *list.__iter__(other)]
+    left = next(x.left for x in parts if type(x) is Whole)
+    held = [_kept(x) for x in parts]
+    if any(_kind(x) is None or not len(x) for x in held):
+        for x in parts:
+            if type(x) is Whole:
+                x.tell()
+        return plain
+
+    def formula(op: Op) -> Value:
+        return _side_by_side(op, [_value(op, x) for x in held])
+
+    lengths = [x.length if type(x) is Whole else len(x) for x in held]
+    return Whole(plain, formula, lengths[0] + lengths[1], left)
+
+
+def _kept(x: list) -> list:
+    """As it is now, whatever becomes of it."""
+    return x.copy() if type(x) is Whole else [*x]
+
+
+def _no_less(n: Any) -> Any:
+    """A length: what is less than nothing is nothing."""
+    known = never_negative(n.poly) if type(n) is dims.Dim else n >= 0
+    return n if known else dims.larger(n, 0)
+
+
+def _kind(x: Any) -> torch.dtype | None:
+    """What numbers are in it, all the way down; None where something else is."""
+    if type(x) is Whole:
+        return None if x.formula is None or not x.same() else _kind([*list.__iter__(x)] or [0])
+    if type(x) is list:
+        kinds = [_kind(part) for part in x]
+        return max(kinds, key=_WIDE.index) if kinds and None not in kinds else None
+    if dims.is_dynamic(x):
+        return torch.int64 if type(x) is dims.Dim else torch.float64
+    return {bool: torch.bool, int: torch.int64, float: torch.float64}.get(type(x))
+
+
+def _value(op: Op, x: Any) -> Value:
+    if type(x) is Whole:
+        assert x.formula is not None
+        return x.formula(op)
+    if type(x) is list:
+        return _side_by_side(op, [op.Unsqueeze(_value(op, part), [0]) for part in x])
+    kind = _kind(x)
+    assert kind is not None
+    return op.cast(x, kind) if dims.is_dynamic(x) else op.constant(x, kind)
+
+
+def _side_by_side(op: Op, parts: list[Value]) -> Value:
+    if len(parts) == 1:
+        return parts[0]
+    wide = max((part.dtype for part in parts), key=_WIDE.index)
+    return op.Concat(*(op.cast(part, wide) for part in parts), axis=0)

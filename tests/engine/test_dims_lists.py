@@ -1,0 +1,147 @@
+"""Lists as long as a size: range(n), [c] * n and what is made of them, taken as a whole."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+
+import hx
+
+SIZES = [{"b": 1}, {"n": 1}, {"b": 5, "n": 9}]
+DYNAMIC = {"x": {0: "b", 1: "n"}}
+
+
+def segments(x):
+    n = x.size(1)
+    ids = [0] * (n // 2) + [1] * (n - n // 2)
+    return x * torch.LongTensor(ids)[:, None]
+
+
+def written(x):
+    y = torch.zeros_like(x)
+    y[range(x.size(0)), 0] = 1.0
+    return x + y
+
+
+def packed(x):
+    lengths = [x.size(1)] * x.size(0)
+    p = torch.nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True)
+    return torch.nn.utils.rnn.pad_packed_sequence(p, batch_first=True)[0] * 2
+
+
+def used_twice(x):
+    places = list(range(x.size(1)))
+    again = [i for i in range(x.size(1))]  # noqa: C416
+    return x[:, places[::-1]] + x[:, again] * len(places)
+
+
+WHOLE = {
+    "tensor": lambda x: x * torch.tensor(range(x.shape[1]))[:, None],
+    "new_tensor": lambda x: x * x.new_tensor(range(x.shape[1]))[:, None],
+    "LongTensor": lambda x: x * torch.LongTensor(range(x.shape[1]))[:, None],
+    "as_tensor": lambda x: x * torch.as_tensor(list(range(1, x.shape[1] + 1)))[:, None],
+    "index": lambda x: x[range(x.size(0)), 0],
+    "alone": lambda x: x[list(range(x.size(0)))],
+    "two": lambda x: x[list(range(x.size(0))), [0] * x.size(0)],
+    "reversed": lambda x: x[:, list(reversed(range(x.size(1))))],
+    "downwards": lambda x: x[:, list(range(x.size(1) - 1, -1, -1))],
+    "steps": lambda x: x[:, list(range(0, x.size(1), 2))],
+    "none": lambda x: x[:, list(range(x.size(1) - 6))],
+    "mask": lambda x: x[:, [True] * x.size(1)],
+    "rows": lambda x: torch.cat((torch.tensor([[7.0] * 4] * x.size(0)), x[:, 0]), 1),
+    "nested": lambda x: x.mean(-1) * torch.tensor([[2.5, 1] * x.size(1)] * x.size(0))[:, ::2],
+    "sizes": lambda x: x[:, :, 0].sum(1) / torch.tensor([x.size(1)] * x.size(0)),
+    "double": lambda x: x.double() * torch.tensor([0.1] * x.size(1), dtype=torch.float64)[:, None],
+    "copies": lambda x: x * torch.tensor(copy.copy(copy.deepcopy([3] * x.size(1))))[:, None],
+    "segments": segments,
+    "written": written,
+    "packed": packed,
+    "used twice": used_twice,
+}
+
+
+@pytest.mark.parametrize("model", WHOLE.values(), ids=WHOLE)
+def test_lists_that_are_taken_as_a_whole_are_tensors(proved, model):
+    program = proved(model, torch.randn(2, 6, 4), dynamic=DYNAMIC, sizes=SIZES)
+    assert not program.report.escapes
+
+
+def changed(x):
+    weights = [0.0] * x.size(1)
+    weights[0] = 1.0
+    return x * torch.tensor(weights)[:, None]
+
+
+def shuffled(x):
+    places = list(range(x.size(1)))
+    places.sort(key=lambda i: -i)
+    return x[:, places]
+
+
+LEFT = {
+    "loop": (lambda x: torch.stack([x[:, i] for i in range(x.size(1))], 1), "range(n)"),
+    "item": (lambda x: x * range(x.size(1))[-1], "range(n)"),
+    "tuple": (lambda x: x * torch.tensor(tuple([1] * x.size(1)))[:, None], "repeated"),
+    "others": (lambda x: torch.stack([x[:, 0]] * x.size(1), 1), "repeated"),
+    "changed": (changed, "repeated"),
+    "shuffled": (shuffled, "range(n)"),
+    "sum": (lambda x: x * sum([2] * x.size(1)), "repeated"),
+}
+
+
+@pytest.mark.parametrize(("model", "told"), LEFT.values(), ids=LEFT)
+def test_lists_whose_items_are_used_are_told_of_and_refused(model, told):
+    with pytest.raises(hx.VerificationError) as e:
+        hx.export(model, (torch.randn(2, 6, 4),), dynamic=DYNAMIC, input_names=["x"])
+    assert told in str(e.value)
+
+
+def of_experts(x):
+    y = torch.zeros_like(x)
+    mask = torch.nn.functional.one_hot(x[:, :3].argmax(-1), 3).T
+    for e in range(3):
+        top = torch.where(mask[e])[0]
+        tokens = top.tolist()
+        y.index_add_(
+            0, torch.tensor(tokens, dtype=torch.int64), x[None, tokens].squeeze(0) * (e + 1)
+        )
+    return y
+
+
+FOUND = {
+    "index": lambda x: x[torch.where(x[:, 0] > 0)[0].tolist()] * 2,
+    "experts": of_experts,
+}
+
+
+@pytest.mark.parametrize("model", FOUND.values(), ids=FOUND)
+@pytest.mark.parametrize("dynamic", [None, {"x": {0: "n"}}], ids=["static", "dynamic"])
+def test_lists_of_what_was_found_are_the_tensors_that_they_came_from(proved, model, dynamic):
+    sizes = [{"n": 1}, {"n": 30}] if dynamic else []
+    program = proved(model, torch.randn(12, 4), dynamic=dynamic, sizes=sizes)
+    assert not program.report.escapes
+
+
+def test_a_number_in_such_a_list_is_that_of_its_place(proved):
+    def model(x):
+        found = torch.where(x[:, 0] > -9)[0].tolist()
+        return x[found[0] :] * len(found)
+
+    program = proved(model, torch.randn(12, 4))
+    assert [e.kind for e in program.report.escapes] == ["tolist"]
+
+
+def test_a_loop_over_what_was_found_is_told_in_words():
+    def model(x):
+        y = torch.zeros_like(x)
+        for place in (x[:, 0] > 0).nonzero():
+            y = y + x[place]
+        return y
+
+    with pytest.raises(
+        hx.VerificationError, match="once for each that was found: other values"
+    ) as e:
+        hx.export(model, (torch.randn(12, 4),))
+    assert "leave that size out" not in str(e.value)
