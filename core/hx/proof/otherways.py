@@ -8,13 +8,10 @@ from ..errors import HxError
 from ..recording.prepared import Prepared
 from .variations import fresh, opposite, small
 
-ASKING = {
-    "bool",
-    "branch",
-    "item",
-    "is_nonzero",
-}  # kinds of escapes with which a model may go another way
+# Kinds of escapes with which a model may go another way.
+ASKING = {"bool", "branch", "item", "is_nonzero"}
 MOST = 24  # inputs that it is recorded on
+LARGE = 1 << 28  # bytes of weights of a model that is not run so often
 
 
 def ways(prepared: Prepared, failed: HxError) -> Prepared | None:
@@ -25,10 +22,12 @@ def ways(prepared: Prepared, failed: HxError) -> Prepared | None:
     kinds = {escape.kind for escape in failed.report.escapes} if failed.report else set()
     if not kinds & ASKING or prepared.slim is not None or prepared.given:
         return None
-    wrong = list(prepared.failed.values())[: MOST // 3]
-    also = list(wrong)
+    most = MOST if prepared.size < LARGE else MOST // 4
+    wrong = list(prepared.failed.values())[: most // 3]
+    alike = []
     for inputs in wrong:
-        also.append({name: opposite(tensor) for name, tensor in inputs.items()})
-        also += [fresh(inputs, seed=seed) for seed in (21, 22)]
-        also.append({name: small(tensor) for name, tensor in inputs.items()})
-    return dataclasses.replace(prepared, also=also[:MOST], one_of=True)
+        alike.append({name: opposite(tensor) for name, tensor in inputs.items()})
+        alike += [fresh(inputs, seed=seed) for seed in (21, 22)]
+        alike.append({name: small(tensor) for name, tensor in inputs.items()})
+    left = most - len(wrong)
+    return dataclasses.replace(prepared, also=wrong, alike=alike[:left], one_of=True)

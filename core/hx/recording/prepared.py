@@ -35,9 +35,10 @@ class Prepared:
     # Where `tensors` are others: by name, what it was called with, and where other ways failed.
     given: dict[str, dict[str, torch.Tensor]] = field(default_factory=dict)
     failed: dict[str, dict[str, torch.Tensor]] = field(default_factory=dict)  # in a proof, so far
-    # See `both`: the other inputs that it is recorded on, whether it is one of several recordings
-    # that become one, and what it hears at its first questions whatever is true.
+    # See `both`: the other inputs that it is recorded on, and more like these; whether it is one of
+    # several recordings that become one, and what it hears at its first questions whatever is true.
     also: list[dict[str, torch.Tensor]] = field(default_factory=list)
+    alike: list[dict[str, torch.Tensor]] = field(default_factory=list)
     one_of: bool = False
     answers: tuple[bool, ...] = ()
     recorded: Callable | None = None  # what is recorded in the model's place: see `derivatives`

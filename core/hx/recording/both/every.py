@@ -38,6 +38,10 @@ def record(first: Capture) -> None:
     every = Every(first)
     for tensors in first.prepared.also:
         every.record(tensors)
+    if first.prepared.also and every.alone:
+        raise apart()  # what is wrong there is no other way
+    for tensors in first.prepared.alike:
+        every.record(tensors)
     every.join()
     while (answers := every.unheard()) is not None:
         every.hear(answers)
@@ -58,6 +62,11 @@ class Every:
         self._waiting: list[Row] = []
         asked = first.recording.questions.each
         self._of_values = {question.line for question in asked if question.value is not None}
+
+    @property
+    def alone(self) -> bool:
+        """Whether no other recording went another way."""
+        return len(self._captures) == 1
 
     def record(self, tensors: dict[str, torch.Tensor], answers: Sequence[bool] = ()) -> None:
         """Records the model on other inputs, or with the first of its questions answered so."""
