@@ -13,7 +13,7 @@ from ..sizes import dims
 from ..sizes.asked import SIGNS, Asked
 from ..sizes.polynomials import Atom, Poly, settled
 from ..tensors.values import Body, Node, Value
-from .rows import extremes, number, row_of
+from .positions import extremes, number, positions_of
 
 _COMPARES = {
     "Less": "<",
@@ -70,7 +70,7 @@ def _of_all(node: Node, any_of_them: bool) -> Answer | None:
     if compare is None or sign in ("", "==") or node.outputs[0].numel() != 1:
         return None
     one, other = compare.inputs
-    a, b = row_of(one), row_of(other)
+    a, b = positions_of(one), positions_of(other)
     if one is None or other is None or a is None or b is None or not (a.alike or b.alike):
         return None
     ends, others = extremes(a, one.shape or ()), extremes(b, other.shape or ())

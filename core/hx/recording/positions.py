@@ -1,4 +1,4 @@
-"""What is in tensors that sizes alone fill: one number throughout, or an even row of them.
+"""What is in tensors that sizes alone fill: one number throughout, or positions that rise evenly.
 
 `torch.arange(n).max() + 1` is the size n, asked through tensors: what it comes to is known here, so
 that it is a number with a past to whoever asks it. Whole numbers only, beside those of constants:
@@ -26,7 +26,7 @@ _KINDS = (torch.int64, torch.int32, torch.float32, torch.float64, torch.bool, to
 
 
 @dataclass(frozen=True)
-class Row:
+class Positions:
     """The first number along an axis and how much each is more than the one before.
 
     Along all other axes they are alike, and where there is no step, altogether.
@@ -43,17 +43,19 @@ class Row:
     def at(self, place: Any) -> Any:
         return self.first + self.step * place
 
-    def along(self, axis: int) -> Row:
-        return Row(self.first, self.step, axis)
+    def along(self, axis: int) -> Positions:
+        return Positions(self.first, self.step, axis)
 
 
 def number(value: Value | None) -> Any:
     """The size, or the plain number, that is all there is in it; None where nobody can say."""
-    row = row_of(value)
+    row = positions_of(value)
     return row.first if row is not None and row.alike else None
 
 
-def row_of(value: Value | None, seen: dict[Value, Row | None] | None = None) -> Row | None:
+def positions_of(
+    value: Value | None, seen: dict[Value, Positions | None] | None = None
+) -> Positions | None:
     """What is in it, if it is such a row."""
     if value is None or value.shape is None or value.dtype not in _KINDS:
         return None
@@ -69,19 +71,19 @@ def row_of(value: Value | None, seen: dict[Value, Row | None] | None = None) -> 
     if rule is not None and node is not None and value not in seen and len(seen) < MOST:
         seen[value] = None
         with contextlib.suppress(Unknown):
-            seen[value] = rule(node, lambda i: row_of(node.inputs[i], seen))
+            seen[value] = rule(node, lambda i: positions_of(node.inputs[i], seen))
     return seen.get(value)
 
 
-def _listed(given: tuple) -> Row | None:
+def _listed(given: tuple) -> Positions | None:
     """The row of numbers that are all there: of one, or of the same over and over."""
     found = [_whole(n) for n in given]
     if not found or any(type(n) not in (int, float, dims.Dim) for n in found):
         return None
-    return Row(found[0]) if all(same(n, found[0]) for n in found) else None
+    return Positions(found[0]) if all(same(n, found[0]) for n in found) else None
 
 
-def _of_constant(value: Constant) -> Row | None:
+def _of_constant(value: Constant) -> Positions | None:
     """A buffer of positions, of which a model takes as many as there are."""
     shape = value.shape or ()
     long = [axis for axis, n in enumerate(shape) if n > 1]
@@ -94,10 +96,12 @@ def _of_constant(value: Constant) -> Row | None:
         if not steps.numel() or not bool((steps == steps[0]).all()):
             return None
         first, step = _whole(held[0].item()), _whole(steps[0].item())
-    return None if type(first) is not int or type(step) is not int else Row(first, step, long[0])
+    return (
+        None if type(first) is not int or type(step) is not int else Positions(first, step, long[0])
+    )
 
 
-def extremes(row: Row, shape: tuple) -> tuple[Any, Any] | None:
+def extremes(row: Positions, shape: tuple) -> tuple[Any, Any] | None:
     """The smallest and the largest number in it."""
     if row.alike:
         return row.first, row.first
@@ -115,7 +119,7 @@ def axes_of(node: Node) -> list[int]:
     return found or ([] if node.attributes.get("noop_with_empty_axes") else list(range(rank)))
 
 
-_Ask = Callable[[int], Row | None]
+_Ask = Callable[[int], Positions | None]
 
 
 def _whole(x: Any) -> Any:
@@ -128,21 +132,21 @@ def _shape(node: Node, place: int = 0) -> tuple:
     return value.shape
 
 
-def _range(node: Node, ask: _Ask) -> Row | None:
+def _range(node: Node, ask: _Ask) -> Positions | None:
     first, step = ask(0), ask(2)
     if first is None or step is None or type(first.first) is float or type(step.first) is float:
         return None
-    return Row(first.first, step.first)
+    return Positions(first.first, step.first)
 
 
-def _expand(node: Node, ask: _Ask) -> Row | None:
+def _expand(node: Node, ask: _Ask) -> Positions | None:
     row, old, new = ask(0), _shape(node), node.outputs[0].shape
     if row is None or row.alike or new is None:
         return row
     return None if _is_one(old[row.axis]) else row.along(row.axis + len(new) - len(old))
 
 
-def _again(node: Node, ask: _Ask) -> Row | None:
+def _again(node: Node, ask: _Ask) -> Positions | None:
     """The same elements, where axes of one element come or go."""
     row, old, new = ask(0), _shape(node), node.outputs[0].shape
     if row is None or row.alike or new is None:
@@ -151,10 +155,10 @@ def _again(node: Node, ask: _Ask) -> Row | None:
     here = [axis for axis, n in enumerate(new) if not _is_one(n)]
     if len(there) != len(here) or not all(same(old[i], new[j]) for i, j in zip(there, here)):
         return None
-    return row.along(here[there.index(row.axis)]) if row.axis in there else Row(row.first)
+    return row.along(here[there.index(row.axis)]) if row.axis in there else Positions(row.first)
 
 
-def _joined(node: Node, ask: _Ask) -> Row | None:
+def _joined(node: Node, ask: _Ask) -> Positions | None:
     return _again(node, ask) if len(node.inputs) == 1 else None
 
 
@@ -162,14 +166,14 @@ def _is_one(n: Any) -> bool:
     return type(n) is int and n == 1
 
 
-def _transpose(node: Node, ask: _Ask) -> Row | None:
+def _transpose(node: Node, ask: _Ask) -> Positions | None:
     row, order = ask(0), node.attributes.get("perm")
     if row is None or row.alike:
         return row
     return None if order is None else row.along(list(order).index(row.axis))
 
 
-def _cast(node: Node, ask: _Ask) -> Row | None:
+def _cast(node: Node, ask: _Ask) -> Positions | None:
     row = ask(0)
     if node.outputs[0].dtype in (torch.bool, torch.uint8):
         few = row is not None and row.alike and type(row.first) is int and row.first in (0, 1)
@@ -177,7 +181,7 @@ def _cast(node: Node, ask: _Ask) -> Row | None:
     return None if row is None or type(row.first) is float else row
 
 
-def _gather(node: Node, ask: _Ask) -> Row | None:
+def _gather(node: Node, ask: _Ask) -> Positions | None:
     row, place = ask(0), ask(1)
     axis = axis_of(node.attributes.get("axis", 0), len(_shape(node)))
     if row is None or row.alike:
@@ -186,11 +190,11 @@ def _gather(node: Node, ask: _Ask) -> Row | None:
         return None
     if axis == row.axis:
         behind = dims.plain(place.first) < 0
-        return Row(row.at(_shape(node)[axis] + place.first if behind else place.first))
+        return Positions(row.at(_shape(node)[axis] + place.first if behind else place.first))
     return row.along(row.axis - (axis < row.axis) + len(_shape(node, 1)) * (axis < row.axis))
 
 
-def _slice(node: Node, ask: _Ask) -> Row | None:
+def _slice(node: Node, ask: _Ask) -> Positions | None:
     row = ask(0)
     if row is None or row.alike:
         return row
@@ -204,31 +208,31 @@ def _slice(node: Node, ask: _Ask) -> Row | None:
             if type(by) is not int or by < 1:
                 return None
             first = dims.larger(n + start, 0) if dims.plain(start) < 0 else start
-            row = Row(row.at(first), row.step * by, row.axis)
+            row = Positions(row.at(first), row.step * by, row.axis)
     return row
 
 
-def _add(node: Node, ask: _Ask) -> Row | None:
+def _add(node: Node, ask: _Ask) -> Positions | None:
     return _both(node, ask(0), ask(1), 1)
 
 
-def _subtract(node: Node, ask: _Ask) -> Row | None:
+def _subtract(node: Node, ask: _Ask) -> Positions | None:
     return _both(node, ask(0), ask(1), -1)
 
 
-def _both(node: Node, a: Row | None, b: Row | None, sign: int) -> Row | None:
+def _both(node: Node, a: Positions | None, b: Positions | None, sign: int) -> Positions | None:
     if a is None or b is None or not (a.alike or b.alike or _axis(node, 0, a) == _axis(node, 1, b)):
         return None
     axis = _axis(node, 0, a) if b.alike else _axis(node, 1, b)
-    return Row(a.first + b.first * sign, a.step + b.step * sign, axis)
+    return Positions(a.first + b.first * sign, a.step + b.step * sign, axis)
 
 
-def _axis(node: Node, place: int, row: Row) -> int:
+def _axis(node: Node, place: int, row: Positions) -> int:
     """Where its axis is in what comes out: shapes are aligned at their ends."""
     return row.axis + len(node.outputs[0].shape or ()) - len(_shape(node, place))
 
 
-def _times(node: Node, ask: _Ask) -> Row | None:
+def _times(node: Node, ask: _Ask) -> Positions | None:
     a, b, place = ask(0), ask(1), 0
     if a is None or b is None or float in (type(a.first), type(b.first)):
         return None
@@ -236,43 +240,43 @@ def _times(node: Node, ask: _Ask) -> Row | None:
         a, b, place = b, a, 1
     if not b.alike:
         return None
-    return Row(a.first * b.first, a.step * b.first, _axis(node, place, a))
+    return Positions(a.first * b.first, a.step * b.first, _axis(node, place, a))
 
 
-def _cumsum(node: Node, ask: _Ask) -> Row | None:
+def _cumsum(node: Node, ask: _Ask) -> Positions | None:
     row, axis = ask(0), ask(1)
     turned = node.attributes.get("exclusive") or node.attributes.get("reverse")
     if row is None or axis is None or not row.alike or type(row.first) is float or turned:
         return None
-    return Row(row.first, row.first, axis_of(axis.first, len(_shape(node))))
+    return Positions(row.first, row.first, axis_of(axis.first, len(_shape(node))))
 
 
-def _largest(node: Node, ask: _Ask) -> Row | None:
+def _largest(node: Node, ask: _Ask) -> Positions | None:
     return _reduced(node, ask(0), 1)
 
 
-def _smallest(node: Node, ask: _Ask) -> Row | None:
+def _smallest(node: Node, ask: _Ask) -> Positions | None:
     return _reduced(node, ask(0), 0)
 
 
-def _reduced(node: Node, row: Row | None, which: int) -> Row | None:
+def _reduced(node: Node, row: Positions | None, which: int) -> Positions | None:
     axes = axes_of(node)
     if row is None or row.alike or row.axis not in axes:
         return row if row is None or row.alike else row.along(_left(node, row.axis, axes))
     found = extremes(row, _shape(node))
-    return None if found is None else Row(found[which])
+    return None if found is None else Positions(found[which])
 
 
-def _total(node: Node, ask: _Ask) -> Row | None:
+def _total(node: Node, ask: _Ask) -> Positions | None:
     row, axes, shape = ask(0), axes_of(node), _shape(node)
     if row is None or type(row.first) is float:
         return None
     others = product(shape[axis] for axis in axes if row.alike or axis != row.axis)
     if row.alike or row.axis not in axes:
         axis = 0 if row.alike else _left(node, row.axis, axes)
-        return Row(row.first * others, row.step * others, axis)
+        return Positions(row.first * others, row.step * others, axis)
     n = shape[row.axis]
-    return Row((row.first * n + row.step * (n * (n - 1) // 2)) * others)
+    return Positions((row.first * n + row.step * (n * (n - 1) // 2)) * others)
 
 
 def _left(node: Node, axis: int, gone: list[int]) -> int:
@@ -281,11 +285,11 @@ def _left(node: Node, axis: int, gone: list[int]) -> int:
     return axis if kept else axis - len([each for each in gone if each < axis])
 
 
-def _is_number(node: Node, ask: _Ask) -> Row | None:
-    return None if ask(0) is None else Row(0)
+def _is_number(node: Node, ask: _Ask) -> Positions | None:
+    return None if ask(0) is None else Positions(0)
 
 
-def _picked(node: Node, ask: _Ask) -> Row | None:
+def _picked(node: Node, ask: _Ask) -> Positions | None:
     """One side of what a condition picks, if that is the same throughout, as of what is no NaN."""
     which = ask(0)
     if which is None or not which.alike or type(which.first) is not int:
@@ -295,7 +299,7 @@ def _picked(node: Node, ask: _Ask) -> Row | None:
     return row if row is None or row.alike else row.along(_axis(node, place, row))
 
 
-_RULES: dict[str, Callable[[Node, _Ask], Row | None]] = {
+_RULES: dict[str, Callable[[Node, _Ask], Positions | None]] = {
     "Range": _range, "Concat": _joined, "Expand": _expand, "Cast": _cast,
     "Reshape": _again, "Squeeze": _again, "Unsqueeze": _again, "Flatten": _again,
     "Identity": _again, "Transpose": _transpose, "Gather": _gather, "Slice": _slice,
