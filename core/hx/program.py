@@ -118,7 +118,8 @@ class Program:
         if self._captured.promised:
             self._promise(staged)
         prepared = self._captured.prepared
-        if report.proof is not None and prepared.dynamic and not prepared.hollow:
+        alone = not prepared.one_of  # several recordings are not one that goes another way
+        if report.proof is not None and prepared.dynamic and alone and not prepared.hollow:
             from .proof.locate import baked_sizes
 
             tell("lay beside another size")
