@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
+SEVERAL = "they are those of several recordings, of which any input has a part alone"
 
 
 class Made:
@@ -126,9 +127,11 @@ class Program:
             start = time.perf_counter()
             report.baked = baked_sizes(self._captured, self.parts)
             report.timings["sizes"] = time.perf_counter() - start
-        if every_node:
+        if every_node and alone:
             tell("check every node")
             self._check_nodes(staged)
+        elif every_node:
+            report.notes.append(f"the nodes were not compared one by one: {SEVERAL}")
         if path is not None:
             start = time.perf_counter()
             saved = staged.commit()
@@ -282,6 +285,8 @@ class Program:
                 "weights that were not there",
                 hint="export the model with its weights in memory, and without dtype",
             )
+        if captured.prepared.one_of:
+            raise UsageError(f"the nodes cannot be compared one by one: {SEVERAL}")
         captured.keep_results()
         case = Case("recorded", dict(captured.prepared.tensors), captured.real)
         try:

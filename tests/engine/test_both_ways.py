@@ -149,6 +149,14 @@ def test_it_is_no_escape_in_a_strict_export():
     assert any("both ways" in note for note in program.report.notes)
 
 
+def test_its_nodes_are_not_compared_one_by_one_and_that_is_told():
+    program = hx.export(Normalized(), torch.rand(3, 4), check_every_node=True)
+    assert program.report.node_table is None
+    assert "not compared one by one" in str(program.report)
+    with pytest.raises(hx.UsageError, match="of several recordings"):
+        program.check_nodes()
+
+
 def test_the_same_file_each_time(tmp_path):
     torch.manual_seed(0)
     model, x = Experts().eval(), torch.rand(6, 4)
@@ -203,6 +211,19 @@ def test_a_way_that_the_model_cannot_go_is_left_out():
 
     program = hx.export(model, torch.rand(3, 4))
     for x in (torch.rand(3, 4), -torch.rand(3, 4), torch.randn(3, 4)):
+        assert_close(program.run(x), model(x))
+
+
+def test_a_loop_that_never_ends_when_it_hears_what_is_not_true():
+    def model(x):
+        y = x * 2 if x.sum() > 0 else x - 1
+        if (x > 1000).any():
+            while (x < 1000).any():
+                x = x.clamp(max=5)
+        return y + x
+
+    program = hx.export(model, torch.rand(3, 4))
+    for x in (torch.rand(3, 4), -torch.rand(3, 4)):
         assert_close(program.run(x), model(x))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from ..errors import Where
+from ..errors import Unsupported, Where
 from ..graph.op import Op
 from ..sizes import dims, floats
 from ..sizes.asked import Asked
@@ -18,6 +18,7 @@ from ..tensors.values import Node, Value
 
 _COMPARES = {operator.lt: "Less", operator.le: "LessOrEqual", operator.gt: "Greater",
              operator.ge: "GreaterOrEqual", operator.eq: "Equal", operator.ne: "Equal"}  # fmt: skip
+LONG = 1000  # questions
 
 
 @dataclass(eq=False)
@@ -57,6 +58,8 @@ class Questions:
         if nodes is self._nodes:
             if len(self.each) < len(self.answers):
                 yes = self.answers[len(self.each)]
+            elif self.answers and len(self.each) > LONG:
+                raise Unsupported("a loop that does not end where what it hears is not true")
             self.each.append(Question(yes, where, len(nodes), value=value))
         return yes
 
