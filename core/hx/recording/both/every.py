@@ -27,6 +27,7 @@ from .rows import (
 from .written import write_graph
 
 FEW = 4  # questions
+RUNS = 48  # recordings that are tried
 
 
 def record(first: Capture) -> None:
@@ -58,6 +59,7 @@ class Every:
         self._tried: set[Answers] = set()
         self._row = row_of(first)
         self._as_recorded = [self._row.as_recorded()]
+        self._runs = 0
         self._joined = [self._row.answers]
         self._waiting: list[Row] = []
         asked = first.recording.questions.each
@@ -71,6 +73,9 @@ class Every:
     def record(self, tensors: dict[str, torch.Tensor], answers: Sequence[bool] = ()) -> None:
         """Records the model on other inputs, or with the first of its questions answered so."""
         first = self._first
+        if self._runs == RUNS:
+            return
+        self._runs += 1
         again = dataclasses.replace(first.prepared, tensors=tensors, answers=tuple(answers))
         try:
             found = capture(again, first.registry, first.opset, first.wanted)
@@ -124,7 +129,7 @@ class Every:
         A line that goes both ways does so wherever it is asked. Where few questions are about what
         is in a tensor, so does each of these.
         """
-        if len(self._captures) > MOST:
+        if len(self._captures) > MOST or self._runs == RUNS:
             return None
         both = self._both()
         if len(self._of_values) <= FEW:

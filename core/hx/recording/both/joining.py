@@ -63,6 +63,7 @@ class _State:
 class Joining:
     def __init__(self, first: Row, other: Row) -> None:
         self._first, self._other = first, other
+        self._left = TRIED  # of all questions together: one place stands behind the other
 
     def agrees(self) -> bool:
         """Whether the other row is a way through the first one as it is."""
@@ -142,6 +143,9 @@ class Joining:
     ) -> tuple[Items, int, _State]:
         """The two ways from a question to where they go on alike, and all that follows."""
         for p, q in _meetings(xs, ys, results is not None):
+            if not self._left:
+                break
+            self._left -= 1
             trial = state.copy()
             split = Split(x, {x.yes: xs[:p], y.yes: ys[:q]})
             try:
