@@ -63,8 +63,8 @@ class Escape:
         if self.kind == "rounds":
             return (
                 f"the loop at {self.where} runs as often as in the recording, {self.detail}: "
-                "other values may have more or fewer; go over all there may be (every expert, hit or not), or write it "
-                "as torch._higher_order_ops.while_loop, which becomes Loop"
+                "other values may have more or fewer; go over all there may be (every expert, hit or "
+                "not), or write it as torch._higher_order_ops.while_loop, which becomes Loop"
             )
         if self.kind == "layout":
             return (

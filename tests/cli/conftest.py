@@ -40,7 +40,7 @@ class Branches(nn.Module):
     def forward(self, x):
         if x.sum() > 0:
             return x + 1
-        return x - 1
+        return x.sum()  # with an axis less: no graph has both ways
 
 
 class Wrong(nn.Module):

@@ -219,8 +219,8 @@ def _ints(
         return _mask(old.bool(), rng).long()
     rows = old.reshape(-1, length)
     steps = rows[:, 1:] - rows[:, :-1]
-    if _even(steps, -1):
-        return old.clone()  # positions
+    if _even(steps, -1) or (old.dim() == 1 and length == 2 and bool((steps > 0).all())):
+        return old.clone()  # positions, or where two parts end
     if bounds is None and _are_cells(old):
         return _cells(old, len(old), rng)
     if bounds is not None:
