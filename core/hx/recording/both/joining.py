@@ -19,7 +19,8 @@ from ...tensors.values import Absent, Body, Constant, Node, Value
 from ..questions import Question
 from .rows import Items, Join, Place, Row, Split, nodes_of, questions_of
 
-TRIED = 200  # places where two recordings may go on alike
+TRIED = 200  # places where two recordings may go on alike, behind one question
+MOST = 1000  # and behind all of them: one place is tried with each that comes behind it
 
 
 class NotAlike(Exception):
@@ -63,7 +64,7 @@ class _State:
 class Joining:
     def __init__(self, first: Row, other: Row) -> None:
         self._first, self._other = first, other
-        self._left = TRIED  # of all questions together: one place stands behind the other
+        self._left = MOST
 
     def agrees(self) -> bool:
         """Whether the other row is a way through the first one as it is."""
