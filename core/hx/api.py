@@ -18,6 +18,7 @@ from .errors import (
     PackError,
     UsageError,
     VerificationError,
+    is_of_the_world,
 )
 from .graph import graph
 from .packs import containers, passes, symbolic
@@ -143,7 +144,7 @@ def _export(
         except Exception as problem:
             # Once a way has failed, the next are there for its sake alone: whatever they raise, the
             # model's own errors among it, hides nothing of what is known.
-            if not (failed or _may_be_of_its_way(problem)) or _is_of_the_world(problem):
+            if not (failed or _may_be_of_its_way(problem)) or is_of_the_world(problem):
                 raise
             failed.append(problem)
             continue
@@ -247,13 +248,6 @@ def _may_be_of_its_way(problem: Exception) -> bool:
     return type(problem) is not ExportError  # a full disk, sys.exit()
 
 
-def _is_of_the_world(problem: Exception) -> bool:
-    """A full disk, or a model that could not be put back: to be known, whatever came before."""
-    if isinstance(problem, HxError) and isinstance(problem.__cause__, OSError):
-        return True
-    return type(problem) is ExportError and not isinstance(problem.__cause__, SystemExit)
-
-
 def _recorded(
     prepared, registry, opset, outputs, output_names, strict, tell, staged=None
 ) -> Program:
@@ -326,7 +320,7 @@ def scan(
             try:
                 captured = capture(other, registry, opset, None)
             except Exception as problem:
-                if _is_of_the_world(problem):
+                if is_of_the_world(problem):
                     raise
                 raise refused from None  # what another way leads to hides nothing of it
         prepared.dynamic.of_outputs({name: None for name, _ in captured.outputs})

@@ -123,3 +123,10 @@ class VerificationError(HxError):
 
 class PackError(HxError):
     exit_code = 3
+
+
+def is_of_the_world(problem: Exception) -> bool:
+    """A full disk, or a model that could not be put back: to be known, whatever came before."""
+    if isinstance(problem, HxError) and isinstance(problem.__cause__, OSError):
+        return True
+    return type(problem) is ExportError and not isinstance(problem.__cause__, SystemExit)

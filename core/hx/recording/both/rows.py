@@ -107,26 +107,21 @@ def apart() -> Unsupported:
 
 def questions_of(items: Items) -> Iterator[Question]:
     """Those that were answered in one way."""
-    for item in items:
-        if isinstance(item, Question):
-            yield item
-        elif isinstance(item, Split):
-            for side in item.sides.values():
-                yield from questions_of(side)
+    return (item for item in _all_of(items) if isinstance(item, Question))
 
 
 def splits_of(items: Items) -> Iterator[Split]:
-    for item in items:
-        if isinstance(item, Split):
-            yield item
-            for side in item.sides.values():
-                yield from splits_of(side)
+    return (item for item in _all_of(items) if isinstance(item, Split))
 
 
 def nodes_of(items: Items) -> Iterator[Node]:
+    return (item for item in _all_of(items) if isinstance(item, Node))
+
+
+def _all_of(items: Items) -> Iterator[Any]:
+    """What is in a row, and in the sides of what is in it."""
     for item in items:
-        if isinstance(item, Node):
-            yield item
-        elif isinstance(item, Split):
+        yield item
+        if isinstance(item, Split):
             for side in item.sides.values():
-                yield from nodes_of(side)
+                yield from _all_of(side)
