@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import whole
 from .errors import (
+    Asks,
     Differentiates,
     EscapeError,
     ExportError,
@@ -24,7 +26,7 @@ from .graph import graph
 from .packs import containers, passes, symbolic
 from .packs.registry import Registry
 from .program import Made, Program
-from .proof import randomness
+from .proof import otherways, randomness
 from .quiet import fewer_collections
 from .recording import heard
 from .recording.capture import Capture, capture
@@ -121,24 +123,25 @@ def _export(
     rest = (registry, opset, outputs, output_names, strict, tell)
 
     def write(staged: save.Staged) -> Program:
-        program = taken(_recorded(asked, *rest, staged))
+        program = _recorded(asked, *rest, require_best, staged)
         first = not failed or (isinstance(failed[0], Leaves) and asked.yes == heard.FIRST)
         keep = keep_rejected if first else None
         stages.append(staged)
         program.write(staged, path, verify, tell, keep, check_every_node)
         return program
 
-    def taken(program: Program) -> Program:
-        if _leaves_more(program.report, asked, failed):
+    def require_best(captured: Capture, report: Report) -> None:
+        if _leaves_more(report, asked, failed):
             raise Leaves("a number in a tensor became a plain one")
-        return program
+        if asked is prepared and not check_every_node and otherways.may_be_joined(captured):
+            raise Asks("what is in a tensor decides which way the model goes")
 
     failed: list[Exception] = []
     stages: list[save.Staged] = []
     for asked in _ways(prepared, failed, registry, opset):
         try:
             if path is None and not verify and not check_every_node:
-                program = taken(_recorded(asked, *rest))
+                program = _recorded(asked, *rest, require_best)
             else:
                 program = inside(save.Staged(path, external_data), write)
         except Exception as problem:
@@ -198,10 +201,10 @@ def _ways(
     """How to record, one after the other, as long as what came before has `failed`."""
     for yes in heard.ways(prepared.asked):
         prepared.yes = yes
-        yield prepared
+        yield from _with_both_ways(prepared, failed)
     if isinstance(failed[0], Leaves):
         prepared.yes = heard.FIRST
-        yield prepared
+        yield from _with_both_ways(prepared, failed)
         failed[:] = failed[-1:]  # what it really led to
     if isinstance(failed[0], Differentiates):
         from .recording.derivatives import traced
@@ -218,12 +221,21 @@ def _ways(
             other.yes = heard.FIRST
             yield other
     if isinstance(failed[0], (VerificationError, EscapeError)):
-        from .proof.otherways import ways
-
-        other = ways(prepared, failed[0])
+        other = otherways.ways(prepared, failed[0])
         if other is not None:
             other.yes = heard.FIRST
             yield other
+
+
+def _with_both_ways(prepared: Prepared, failed: list[Exception]) -> Iterator[Prepared]:
+    """Where a model asks what is in its tensors, it is recorded with either answer, and if that makes
+    no graph, as it went."""
+    before = len(failed)
+    yield prepared
+    if isinstance(failed[-1], Asks):
+        yield otherways.unasked(prepared)
+        del failed[before:]  # nobody has to know
+        yield dataclasses.replace(prepared)
 
 
 def _told(asked: Prepared, prepared: Prepared) -> list[str]:
@@ -231,8 +243,6 @@ def _told(asked: Prepared, prepared: Prepared) -> list[str]:
         return [
             "the model differentiates as it runs: what PyTorch's own trace of it calls is recorded"
         ]
-    if asked.one_of:
-        return []
     if not asked.given:
         return [] if asked.yes == heard.FIRST else [heard.told(asked.yes, prepared.asked)]
     return [
@@ -249,7 +259,7 @@ def _may_be_of_its_way(problem: Exception) -> bool:
 
 
 def _recorded(
-    prepared, registry, opset, outputs, output_names, strict, tell, staged=None
+    prepared, registry, opset, outputs, output_names, strict, tell, require_best, staged=None
 ) -> Program:
     started = time.perf_counter()
     tell("record")
@@ -265,6 +275,7 @@ def _recorded(
     report.timings["record"] = time.perf_counter() - started
     try:
         _require_covered(report)
+        require_best(captured, report)
         # A condition that the graph computes went through Python and lost nothing there.
         escapes = [e for e in report.escapes if not (e.carried and e.kind in ("branch", "bool"))]
         if strict and escapes:

@@ -95,6 +95,10 @@ class Leaves(Unsupported):
     """Something left the graph that may stay in it where the model hears that it is not traced."""
 
 
+class Asks(Unsupported):
+    """The model asks what is in a tensor: both of what follows may become one graph."""
+
+
 class Unaccounted(ExportError):
     pass
 

@@ -1,4 +1,4 @@
-"""Branches that the proof finds to go both ways: both are in the file then, with If."""
+"""Branches that go both ways: both are in the file then, with If."""
 
 from __future__ import annotations
 
@@ -258,3 +258,69 @@ def test_complex_results_and_plain_numbers_are_results_of_either_way():
         found = program.run(x)
         assert_close(found[0], model(x)[0], rtol=1e-4, atol=1e-4)
         assert found[1] == 3
+
+
+def scaled(x):
+    if x.max() > 300:
+        x = x / 255
+    return x * 2
+
+
+def clipped(x):
+    return x[:, :1] if x.max().item() > 300 else x * 2
+
+
+def without_nans(x):
+    if torch.isnan(x).any():
+        x = torch.nan_to_num(x)
+    return x.softmax(-1)
+
+
+def warned(x):
+    if (x > 300).any():
+        print("large")
+    return x * 2
+
+
+@pytest.mark.parametrize("model", [scaled, clipped, without_nans, warned])
+@pytest.mark.parametrize("verify", [True, False])
+def test_what_no_tried_input_leads_to_is_in_the_file_too(model, verify, tmp_path):
+    program = hx.export(
+        model, torch.rand(3, 4), tmp_path / "m.onnx", dynamic={"x": {0: "b"}}, verify=verify
+    )
+    assert all(escape.carried for escape in program.report.escapes)
+    for x in (torch.rand(5, 4), torch.rand(2, 4) * 1000, torch.tensor([[1.0, float("nan"), 2, 3]])):
+        assert_close(program.run(x), model(x), equal_nan=True)
+
+
+def test_of_a_check_it_is_told_what_the_model_raises(line_of):
+    def model(x):
+        if (x > 1000).any():
+            raise ValueError("it is to be small")
+        if x.mean() > 500:
+            x = x + 1
+        return x * 2
+
+    program = hx.export(model, torch.rand(3, 4))
+    (left,) = [escape for escape in program.report.escapes if not escape.carried]
+    assert "raises ValueError: it is to be small" in str(left)
+    for x in (torch.rand(3, 4), torch.rand(3, 4) + 600):
+        assert_close(program.run(x), model(x))
+    with pytest.raises(hx.EscapeError):
+        hx.export(model, torch.rand(3, 4), strict=True)
+
+
+def test_ways_that_are_no_one_graph_are_told_as_before(line_of):
+    def model(x):
+        return x.sum() if (x > 1000).any() else x * 2
+
+    program = hx.export(model, torch.rand(3, 4))
+    (left,) = program.report.escapes
+    assert left.where.line == line_of(model, " if ") and not left.carried
+    assert "If" not in {node.op_type for node in program.model.graph}
+
+
+def test_a_check_of_every_node_has_one_recording_to_compare_with():
+    program = hx.export(scaled, torch.rand(3, 4), check_every_node=True)
+    assert program.report.node_table.rows
+    assert [escape.carried for escape in program.report.escapes] == [False]

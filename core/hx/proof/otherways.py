@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from ..errors import HxError
+from ..recording.capture import Capture
 from ..recording.prepared import Prepared
 from .variations import fresh, opposite, small
 
@@ -12,6 +13,22 @@ from .variations import fresh, opposite, small
 ASKING = {"bool", "branch", "item", "is_nonzero"}
 MOST = 24  # inputs that it is recorded on
 LARGE = 1 << 28  # bytes of weights of a model that is not run so often
+FEW = 5  # questions, each of which may double the ways
+
+
+def may_be_joined(captured: Capture) -> bool:
+    """Whether the model asks what is in its tensors, and not so often that nobody can follow it."""
+    prepared = captured.prepared
+    asked = [q for q in captured.recording.questions.each if q.of_values]
+    return 0 < len(asked) <= FEW and prepared.slim is None
+
+
+def unasked(prepared: Prepared) -> Prepared:
+    """The same call, to be recorded with either answer to what it asks."""
+    given = prepared.tensors
+    alike = [{name: way(tensor) for name, tensor in given.items()} for way in (opposite, small)]
+    alike.append(fresh(given, seed=21))
+    return dataclasses.replace(prepared, alike=alike, failed={}, one_of=True)
 
 
 def ways(prepared: Prepared, failed: HxError) -> Prepared | None:

@@ -306,13 +306,15 @@ def tell_read(recording, name, tensors, result):
         if not found.asked:
             return result
         where = recording.escape("branch", found.told, asked=found.asked)
+        sizes = True
     else:
         shapes = ", ".join(str(list(t.shape)) for t in tensors)
         sizes = all(map(sized.alone, values))
         asked = [sized.unforeseen(value, result) for value in values] if sizes else []
         where = recording.escape(name, f"{name} of {shapes}", asked=asked)
     if truth and isinstance(result, bool):
-        return recording.questions.value(recording.builder.nodes, where, result, values[0])
+        nodes = recording.builder.nodes
+        return recording.questions.value(nodes, where, result, values[0], not sizes)
     return result
 
 

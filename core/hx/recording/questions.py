@@ -30,6 +30,7 @@ class Question:
     at: int  # how many nodes were there before
     value: Value | None = None
     asked: Asked | None = None
+    of_values: bool = True  # what is in a tensor decides it, and not the sizes of inputs alone
 
     @property
     def line(self) -> tuple[str, int]:
@@ -53,20 +54,32 @@ class Questions:
         # What the model hears at the first of them, whatever is true: to see where that leads.
         self.answers: tuple[bool, ...] = ()
 
-    def value(self, nodes: list[Node], where: Where, yes: bool, value: Value) -> bool:
+    def value(
+        self, nodes: list[Node], where: Where, yes: bool, value: Value, of_values: bool
+    ) -> bool:
         """What the model hears."""
         if nodes is self._nodes:
-            if len(self.each) < len(self.answers):
-                yes = self.answers[len(self.each)]
-            elif self.answers and len(self.each) > LONG:
-                raise Unsupported("a loop that does not end where what it hears is not true")
-            self.each.append(Question(yes, where, len(nodes), value=value))
+            yes = self._heard(yes) if of_values else yes
+            self.each.append(Question(yes, where, len(nodes), value=value, of_values=of_values))
         return yes
 
-    def sizes(self, nodes: list[Node], where: Where, asked: Asked) -> None:
-        if nodes is self._nodes and asked.compares:
-            yes = bool(asked.ask(*map(_recorded, asked.of)))
-            self.each.append(Question(yes, where, len(nodes), asked=asked))
+    def sizes(self, nodes: list[Node], where: Where, asked: Asked) -> bool | None:
+        """What it hears, if that is to be decided here: what sizes of inputs are is always true."""
+        if nodes is not self._nodes or not asked.compares:
+            return None
+        yes = bool(asked.ask(*map(_recorded, asked.of)))
+        of_values = asked.of_values()
+        if of_values:
+            yes = self._heard(yes)
+        self.each.append(Question(yes, where, len(nodes), asked=asked, of_values=of_values))
+        return yes if of_values else None
+
+    def _heard(self, yes: bool) -> bool:
+        if len(self.each) < len(self.answers):
+            return self.answers[len(self.each)]
+        if self.answers and len(self.each) > LONG:
+            raise Unsupported("a loop that does not end where what it hears is not true")
+        return yes
 
 
 def _recorded(x: Any) -> Any:

@@ -289,21 +289,23 @@ class Recording:
         found.asked.update(dict.fromkeys(asked))
         return where
 
-    def size_left(self, kind: str, detail: str, *asked: Asked) -> None:
+    def size_left(self, kind: str, detail: str, *asked: Asked) -> bool | None:
+        """Notes it; gives what the model hears, if that is another answer than is true."""
         # PyTorch's own checks compare sizes all the time; a branch is one in the model's code. But
         # a plain number that it makes of a size is as lost as the model's, unless a converter
         # speaks for the call.
         if self.aside:
-            return  # in a body that a converter speaks for: what it asks changes no graph
+            return None  # in a body that a converter speaks for: what it asks changes no graph
         frame = sys._getframe(1)
         while frame is not None and frame.f_code.co_filename in _CARRIERS:
             frame = frame.f_back  # type: ignore[assignment]
         spoken = kind in ("branch", "lookup") or self.busy
         if frame is None or (spoken and self.frames._machinery(frame.f_code)):
-            return
+            return None
         where = self.escape(kind, detail, asked=asked)
         if kind == "branch" and len(asked) == 1:
-            self.questions.sizes(self.builder.nodes, where, asked[0])
+            return self.questions.sizes(self.builder.nodes, where, asked[0])
+        return None
 
     # Calls.
 

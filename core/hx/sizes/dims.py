@@ -16,7 +16,7 @@ from typing import Any
 
 from . import floats
 from .asked import SIGNS, Asked
-from .leaving import leaving
+from .leaving import decides, leaving
 from .polynomials import Atom, Poly, binary, part, settled
 from .scalars import KINDS, Scalar
 
@@ -263,11 +263,8 @@ class Dim(Scalar, int):
     def _compare(self, other, sign: str, outcome: bool) -> bool:
         if _plain_int(other) and self.poly != Poly.of(other):
             if not settled(sign, self.poly, Poly.of(other)):
-                leaving(
-                    "branch",
-                    f"{self.poly} {sign} {other.poly if isinstance(other, Dim) else other}",
-                    asked(SIGNS[sign], self, other),
-                )
+                told = f"{self.poly} {sign} {other.poly if isinstance(other, Dim) else other}"
+                return decides(told, asked(SIGNS[sign], self, other), outcome)
         return outcome
 
     def _is_size(self) -> bool:
@@ -304,8 +301,7 @@ class Dim(Scalar, int):
         return int.__hash__(self)
 
     def __bool__(self):
-        leaving("branch", f"bool({self.poly})", asked(SIGNS["!="], self, 0))
-        return int.__bool__(self)
+        return decides(f"bool({self.poly})", asked(SIGNS["!="], self, 0), int.__bool__(self))
 
     def __int__(self):
         leaving("int", f"int({self.poly})", *goes_on(self))

@@ -10,7 +10,7 @@ from typing import Any
 
 from . import dims
 from .asked import SIGNS, Asked
-from .leaving import leaving
+from .leaving import decides, leaving
 from .polynomials import Atom, Poly, settled
 from .scalars import Scalar
 
@@ -141,8 +141,8 @@ class DimFloat(Scalar, float):
         return self
 
     def __bool__(self):
-        leaving("branch", f"bool({self.expr})", dims.asked(SIGNS["!="], self, 0))
-        return float.__bool__(self)
+        asked = dims.asked(SIGNS["!="], self, 0)
+        return decides(f"bool({self.expr})", asked, float.__bool__(self))
 
     def __eq__(self, other):
         return self._compare(other, "==", float.__eq__(self, other))
@@ -167,7 +167,7 @@ class DimFloat(Scalar, float):
             a, b = _whole_number(self.expr), _whole_number(expression(other))
             if a is None or b is None or not (a == b or settled(sign, a, b)):
                 told = f"{self.expr} {sign} {other}"
-                leaving("branch", told, dims.asked(SIGNS[sign], self, other))
+                return decides(told, dims.asked(SIGNS[sign], self, other), outcome)
         return outcome
 
     def __hash__(self):

@@ -27,3 +27,10 @@ def leaving(kind: str, detail: str, *asked: Asked) -> None:
     callback = getattr(_local, "leaving", None)
     if callback is not None:
         callback(kind, detail, *asked)
+
+
+def decides(detail: str, asked: Asked, answer: bool) -> bool:
+    """A size decides which way the model goes; what it hears, which may be another answer."""
+    callback = getattr(_local, "leaving", None)
+    heard = None if callback is None else callback("branch", detail, asked)
+    return answer if heard is None else heard

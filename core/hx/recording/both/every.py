@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 from builtins import len  # its own: `world` hooks that of the model
 from collections.abc import Sequence
+from types import NoneType
 from typing import Any
 
 import torch
 
-from ...errors import is_of_the_world
+from ...errors import HxError, is_of_the_world
 from ..capture import Capture, capture
 from .joining import Joining, NotAlike
 from .rows import (
@@ -47,7 +48,11 @@ def record(first: Capture) -> None:
     every.join()
     while (answers := every.unheard()) is not None:
         every.hear(answers)
-    every.write()
+    every.tell_refused()
+    if first.prepared.also or not every.alone:
+        every.write()
+    else:
+        first.prepared.one_of = False
 
 
 class Every:
@@ -63,8 +68,9 @@ class Every:
         self._runs = 0
         self._joined = [self._row.answers]
         self._waiting: list[Row] = []
+        self._refused: dict[tuple[bool, ...], Exception] = {}  # by the first answers
         asked = first.recording.questions.each
-        self._of_values = {question.line for question in asked if question.value is not None}
+        self._of_values = {question.line for question in asked if question.of_values}
 
     @property
     def alone(self) -> bool:
@@ -85,6 +91,7 @@ class Every:
             # the proof fails there as it did before.
             if is_of_the_world(problem):
                 raise
+            self._refused[tuple(answers)] = problem
             return
         if found.recording.missing or answers_of(found) in self._heard:
             return
@@ -158,6 +165,20 @@ class Every:
                 sizes.add(shapes_of)
                 self.record(tensors, [yes for _, yes in answers])
         self.join()
+
+    def tell_refused(self) -> None:
+        """What the model raises where it hears another answer: a check of its inputs, it may be."""
+        first = self._first.recording
+        went = [question.yes for question in first.questions.each]
+        for (_, file, line), escape in first.escapes.items():
+            for at, question in enumerate(first.questions.each):
+                problem = self._refused.get((*went[:at], not went[at]))
+                if question.line == (file, line) and not isinstance(problem, (HxError, NoneType)):
+                    said = str(problem).strip().partition("\n")[0][:100]
+                    escape.beyond = (
+                        f"with the other answer, the model raises {type(problem).__name__}"
+                    )
+                    escape.beyond += f": {said}" if said else ""
 
     def write(self) -> None:
         """The graph of the first recording is that of all then."""
