@@ -214,12 +214,12 @@ def _ways(
             other.yes = heard.FIRST
             yield other
     if isinstance(failed[0], VerificationError):
-        from .proof.othersizes import elsewhere
+        from .proof.othersizes import elsewhere, in_rounds
 
-        other = elsewhere(prepared, failed[0].proof)
-        if other is not None:
-            other.yes = heard.FIRST
-            yield other
+        for other in (in_rounds(prepared, failed[0]), elsewhere(prepared, failed[0].proof)):
+            if other is not None:
+                other.yes = heard.FIRST
+                yield other
     if isinstance(failed[0], (VerificationError, EscapeError)):
         other = otherways.ways(prepared, failed[0])
         if other is not None:
@@ -264,13 +264,17 @@ def _recorded(
     started = time.perf_counter()
     tell("record")
     ahead = None
-    if staged is not None and not (prepared.slim or prepared.one_of or registry.passes):
+    if staged is not None and not (prepared.slim or prepared.laid_out or registry.passes):
         ahead = staged.ahead_of(prepared.size)
     captured = capture(prepared, registry, opset, outputs, ahead=ahead)
     if prepared.one_of:
         from .recording import both
 
         both.record(captured)
+    elif prepared.rolls:
+        from .recording import rolled
+
+        rolled.record(captured)
     report = _report(captured, registry, opset)
     report.timings["record"] = time.perf_counter() - started
     try:

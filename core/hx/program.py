@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-SEVERAL = "they are those of several recordings, of which any input has a part alone"
+SEVERAL = "a branch or a loop of them stands for what several recordings, or rounds, had there"
 
 
 class Made:
@@ -119,7 +119,7 @@ class Program:
         if self._captured.promised:
             self._promise(staged)
         prepared = self._captured.prepared
-        alone = not prepared.one_of  # several recordings are not one that goes another way
+        alone = not prepared.laid_out  # else another recording has other nodes
         if report.proof is not None and prepared.dynamic and alone and not prepared.hollow:
             from .proof.locate import baked_sizes
 
@@ -285,7 +285,7 @@ class Program:
                 "weights that were not there",
                 hint="export the model with its weights in memory, and without dtype",
             )
-        if captured.prepared.one_of:
+        if captured.prepared.laid_out:
             raise UsageError(f"the nodes cannot be compared one by one: {SEVERAL}")
         captured.keep_results()
         case = Case("recorded", dict(captured.prepared.tensors), captured.real)

@@ -35,6 +35,7 @@ class Builder:
         self.value_of: Any = None  # torch.Tensor -> Value, set by the recording
         self.kept: Any = self.constant  # a constant over memory that may be written to, likewise
         self.added: Any = lambda node: None  # told of each node
+        self.lengths: Any = None  # knows what is as long as a loop: see `rolled`
         self.domains: dict[str, int] = {}
         self._constants: dict[Any, Constant] = {}
         self._forms: dict[tuple, forms.Form] = {}
@@ -141,7 +142,9 @@ class Builder:
         if around is not None:
             return around
         outputs = self._append(op, schema, values, attributes, count)
-        if key is not None and (form := forms.form_of(self.nodes[-1], given)) is not None:
+        if self.lengths is not None and op == "Concat":
+            self.lengths.joined(values, attributes["axis"], outputs[0])
+        elif key is not None and (form := forms.form_of(self.nodes[-1], given)) is not None:
             self._forms[key] = form
         return outputs
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 
 import torch
 
+from ..errors import HxError
 from ..inputs.grammar import Limits
 from ..recording.capture import Capture
 from ..recording.prepared import Prepared
@@ -55,6 +56,23 @@ def elsewhere(prepared: Prepared, proof: Proof) -> Prepared | None:
     return dataclasses.replace(
         prepared, tensors=at(prepared, more), given={"given": prepared.tensors, **prepared.failed}
     )
+
+
+def in_rounds(prepared: Prepared, failed: HxError) -> Prepared | None:
+    """The same call, recorded with enough rounds to see what goes round, where sizes say how many."""
+    from ..recording.rolled import at_enough_rounds, rounds_of
+
+    asked = [*rounds_of(failed.report.escapes if failed.report else ())]
+    words = sizes_of(prepared)
+    if not asked or prepared.slim is not None or prepared.given:
+        return None
+    sizes = at_enough_rounds(asked, words, prepared.dynamic.limits)
+    if sizes is None:
+        return None
+    if sizes == words:
+        return dataclasses.replace(prepared, rolls=True)
+    given = {"given": prepared.tensors, **prepared.failed}
+    return dataclasses.replace(prepared, tensors=at(prepared, sizes), given=given, rolls=True)
 
 
 def larger(words: Sizes, limits: Mapping[str, Limits]) -> Sizes:

@@ -175,7 +175,11 @@ def _run(
     recording.dry = prepared.dry
     recording.yes, recording.asked = prepared.yes, prepared.asked
     recording.questions.answers = prepared.answers
-    recording.builder.sizes.once = not prepared.one_of
+    recording.builder.sizes.once = not prepared.laid_out
+    if prepared.rolls:
+        from .rolled import Lengths
+
+        recording.builder.lengths = Lengths(recording)
     recording.live.keep = keep
     forecast = None if ahead is None else Forecast(ahead, recording.folds)
     if forecast is not None:

@@ -41,6 +41,9 @@ class Prepared:
     alike: list[dict[str, torch.Tensor]] = field(default_factory=list)
     one_of: bool = False
     answers: tuple[bool, ...] = ()
+    rolls: bool = (
+        False  # what it does in rounds, as many as sizes say, is to be a loop: see `rolled`
+    )
     recorded: Callable | None = None  # what is recorded in the model's place: see `derivatives`
     yes: heard.Yes = heard.FIRST  # the questions of the model that are answered with yes
     asked: set[str] = field(default_factory=set)  # those that it asked in any recording
@@ -49,6 +52,11 @@ class Prepared:
     def hollow(self) -> bool:
         """Whether some of its weights are elsewhere while it is recorded."""
         return self.slim is not None and self.slim.hollow
+
+    @property
+    def laid_out(self) -> bool:
+        """Whether the nodes of the graph are put in another order than they were recorded in."""
+        return self.one_of or self.rolls
 
     @property
     def size(self) -> int:

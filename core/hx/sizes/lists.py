@@ -136,21 +136,31 @@ for _name in (
 
 def counted(*args: Any) -> Whole:
     """range(*args), with sizes among these."""
-    start, stop, step = args if len(args) == 3 else (*args, 1) if len(args) == 2 else (0, *args, 1)
+    start, stop, step = _ends(args)
     items = range(*map(dims.plain, (start, stop, step)))
     told = f"range({', '.join(str(dims.spelled(n)) for n in args)})"
     left = ("range", told, (dims.asked(range, *args),))
     if dims.is_dynamic(step):
         return Whole(items, left=left)  # it may go the other way
 
-    ends = (stop - start, step) if step > 0 else (start - stop, -step)
-    length = _no_less(dims.ceil_div(*ends))
+    length = length_of(*args)
 
     def formula(op: Op) -> Value:
         bounds = (start, start + length * step, step)
         return op.Range(*(op.cast(n, torch.int64) for n in bounds))
 
     return Whole(items, formula, length, left)
+
+
+def length_of(*args: Any) -> Any:
+    """That of range(*args)."""
+    start, stop, step = _ends(args)
+    ends = (stop - start, step) if step > 0 else (start - stop, -step)
+    return _no_less(dims.ceil_div(*ends))
+
+
+def _ends(args: tuple) -> tuple:
+    return args if len(args) == 3 else (*args, 1) if len(args) == 2 else (0, *args, 1)
 
 
 def repeated(items: list, times: dims.Dim) -> list:

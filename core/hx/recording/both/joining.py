@@ -163,11 +163,11 @@ class Joining:
             for node in nodes_of(side):
                 state.made_in.update((id(value), split) for value in node.outputs)
         for node in nodes_of(mine):
-            for place, value in _reads(node):
+            for place, value in reads(node):
                 if state.made_in.get(id(value), split) is not split:
                     state.put.append((place, _behind(state, value, yes_of_first=True)))
         for node in nodes_of(theirs):
-            for place, value in _reads(node):
+            for place, value in reads(node):
                 if state.made_in.get(id(value)) is not split and not isinstance(value, Constant):
                     state.put.append((place, _of_other(state, value)))
         for question in questions_of(theirs):
@@ -354,7 +354,7 @@ def _behind(state: _State, value: Value, yes_of_first: bool) -> Value:
     raise NotAlike
 
 
-def _reads(node: Node) -> Iterator[tuple[Place, Value]]:
+def reads(node: Node) -> Iterator[tuple[Place, Value]]:
     """The values that a node reads, each with its place; of its bodies, those from around them."""
     for i, read in enumerate(node.inputs):
         if read is not None:
@@ -363,7 +363,7 @@ def _reads(node: Node) -> Iterator[tuple[Place, Value]]:
         if isinstance(body, Body):
             inside = {id(v) for n in body.nodes for v in n.outputs} | set(map(id, body.inputs))
             results = (((body.outputs, i), value) for i, value in enumerate(body.outputs))
-            for place, value in (*itertools.chain(*map(_reads, body.nodes)), *results):
+            for place, value in (*itertools.chain(*map(reads, body.nodes)), *results):
                 if id(value) not in inside:
                     yield place, value
 

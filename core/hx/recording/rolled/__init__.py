@@ -1,0 +1,12 @@
+"""Loops over sizes: what a recording has as often as a size said becomes a Loop.
+
+`for t in range(x.shape[1])` is recorded round by round. Where the rounds are alike but for what the
+last one made and for numbers that count them, they are written once: what goes from round to round
+is carried, what is read behind it of each round is stacked. A list of what each round made, given to
+`torch.stack` or `torch.cat`, is as long as the loop.
+"""
+
+from .lengths import Lengths, at_enough_rounds, rounds_of
+from .rolling import record
+
+__all__ = ["Lengths", "at_enough_rounds", "record", "rounds_of"]

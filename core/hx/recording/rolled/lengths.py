@@ -1,0 +1,111 @@
+"""How often the model went round, where a size said so, and what is as long as that."""
+
+from __future__ import annotations
+
+from builtins import len, min, range  # their own: `world` hooks those of the model
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ...sizes import dims, lists
+from ...sizes.asked import Asked, At, Unforeseen
+from ...sizes.polynomials import Poly
+from ...tensors.values import Node, Value
+
+if TYPE_CHECKING:
+    from ...inputs.grammar import Limits
+    from ...report import Escape
+    from ..recording import Recording
+
+LEAST = 5  # rounds that are recorded
+MOST = 4096  # the size at which there are so many
+OFF = 2  # rounds that may be unlike the others: the first, the last
+
+
+class Lengths:
+    """Of one recording: by how many rounds there were, the size that said so."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+        self._places: dict[int, int] = {}  # by id of a node, where it is
+        self._seen = 0
+
+    def known(self) -> dict[int, int]:
+        found: dict[int, int] = {}
+        for asked in rounds_of(self._recording.escapes.values()):
+            length = _length(asked)
+            if dims.is_dynamic(length) and dims.plain(length) >= LEAST:
+                found.setdefault(dims.plain(length), length)
+        return found
+
+    def joined(self, parts: list[Value | None], axis: int, made: Value) -> None:
+        """A Concat of what the rounds made is as long as they are many."""
+        known, count = self.known(), len(parts)
+        if made.shape is None or not known or not self._evenly_made(parts):
+            return
+        for off in sorted(range(-OFF, OFF + 1), key=abs):
+            length = known.get(count - off)
+            each = parts[0].shape[axis] if parts[0] is not None and parts[0].shape else None
+            if length is not None and each is not None:
+                sizes = list(made.shape)
+                sizes[axis] = (length + off) * each
+                return made.sized(sizes)
+
+    def _evenly_made(self, parts: list[Value | None]) -> bool:
+        nodes = self._recording.builder.nodes
+        for at in range(self._seen, len(nodes)):
+            self._places[id(nodes[at])] = at
+        self._seen = len(nodes)
+        made = [self._places.get(id(v.node)) if v is not None and v.node else None for v in parts]
+        if len(made) < LEAST or None in made:
+            return False
+        steps = {b - a for a, b in zip(made[1:], made[2:])}  # type: ignore[operator]
+        return len(steps) == 1 and min(steps) > 0
+
+
+def rounds_of(escapes: Iterable[Escape]) -> Iterator[Asked]:
+    for escape in escapes:
+        if escape.kind == "range":
+            yield from escape.asked
+
+
+def _length(asked: Asked) -> Any:
+    args = [dims.dim(x) if isinstance(x, Poly) else x for x in asked.of]
+    if asked.ask is range:
+        return lists.length_of(*args)
+    return args[0] if asked.ask is int else None
+
+
+def at_enough_rounds(
+    asked: list[Asked], sizes: Mapping[str, int], limits: Mapping[str, Limits]
+) -> dict[str, int] | None:
+    """The nearest sizes at which there are so many rounds that it is seen what goes round."""
+    words = sorted({word for each in asked for word in each.names() if word in sizes})
+    wanted = dict(sizes)
+    for word in words:
+        limit = limits.get(word)
+        mine = [each for each in asked if word in each.names()]
+        for n in (*range(sizes[word], 4 * sizes[word]), *range(4 * sizes[word], MOST, sizes[word])):
+            if limit is not None and not limit.hold(n):
+                continue
+            wanted[word] = n
+            try:
+                counts = [_count(each, wanted) for each in mine]
+            except Unforeseen:
+                return None
+            if min(counts) >= LEAST:
+                break
+        else:
+            return None
+    return wanted if words else None
+
+
+def _count(asked: Asked, sizes: Mapping[str, int]) -> int:
+    found = asked.answer(At(sizes))
+    return len(found) if isinstance(found, range) else int(found)
+
+
+def nodes_key(node: Node) -> Any:
+    """What is the same for nodes of one line of the model."""
+    origin = node.origin
+    line = None if origin is None else (origin.target, origin.file, origin.line, origin.scope)
+    return node.op, node.domain, line, len(node.inputs), len(node.outputs)

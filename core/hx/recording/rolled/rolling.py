@@ -1,0 +1,296 @@
+"""A recording with its repeats written as loops."""
+
+from __future__ import annotations
+
+from builtins import len, range  # their own: `world` hooks those of the model
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+from ...errors import Unsupported
+from ...graph.op import Op
+from ...sizes import dims
+from ...tensors.values import Body, Node, Origin, Value
+from ..both.joining import reads
+from ..capture import Capture
+from .repeats import repeats
+from .rounds import Carried, Counting, Element, Local, Rounds, Same, Unlike
+from .sources import Mapped, Pieces, Source, Stacked, maps, moved
+
+
+def record(captured: Capture) -> None:
+    """Makes the graph of a recording one that goes round as often as sizes say."""
+    lengths = captured.recording.builder.lengths
+    known = {} if lengths is None else lengths.known()
+    rolling = Rolling(captured, known)
+    try:
+        if not known or not rolling.roll():
+            raise Unlike
+    except Unlike:
+        raise Unsupported("what the model does in each round does not become one loop") from None
+
+
+class Rolling:
+    def __init__(self, captured: Capture, known: dict[int, Any]) -> None:
+        self._captured, self._known = captured, known
+        self._builder = captured.recording.builder
+        self._op = Op(self._builder)
+        self._elements: dict[int, tuple[Source, int]] = {}
+        self._instead: dict[int, Value] = {}
+        self._held: list[Any] = []  # what is known by its id stays
+        self._loops: list[tuple[str, int]] = []
+
+    def roll(self) -> bool:
+        """Whether there is a loop now."""
+        nodes = self._builder.nodes
+        kept = self._builder.sizes.scope(empty=True)
+        outer, self._builder.nodes = self._builder.origin, []
+        try:
+            at = 0
+            for repeat in repeats(nodes, self._known):
+                self._pass(nodes[at : repeat.start])
+                at = repeat.start
+                for offset in range(repeat.slack + 1):
+                    try:
+                        rounds = Rounds(nodes, repeat, offset, self._elements)
+                    except Unlike:
+                        continue
+                    self._pass(nodes[at : rounds.start])
+                    self._written(rounds, nodes)
+                    at = rounds.end
+                    break
+            self._pass(nodes[at:])
+            outputs = [(name, self._read(value)) for name, value in self._captured.outputs]
+        finally:
+            self._builder.origin = outer
+            self._builder.sizes.restore(kept)
+        self._captured.outputs = outputs
+        self._tell()
+        return bool(self._loops)
+
+    def _tell(self) -> None:
+        where = dict.fromkeys(f"{file}:{line}" for file, line in self._loops)
+        if where:
+            self._captured.notes.append(
+                f"the rounds at {', '.join(where)} are a loop in the graph: as many as sizes say"
+            )
+        for escape in self._captured.recording.escapes.values():
+            escape.carried |= escape.kind == "range"
+
+    def _pass(self, nodes: Iterable[Node]) -> None:
+        """Nodes that stay as they are, but for what they read."""
+        for node in nodes:
+            if node.op == "Split" and self._cuts(node):
+                continue
+            self._builder.origin = node.origin
+            if node.op == "Concat" and self._joins(node):
+                continue
+            for (held, place), value in list(reads(node)):
+                held[place] = self._read(value)
+            self._builder.nodes.append(node)
+
+    def _cuts(self, node: Node) -> bool:
+        """Whether a Split gives a piece for each round."""
+        whole, axis = node.inputs[0], node.attributes.get("axis", 0)
+        shapes = {
+            None if v.shape is None else tuple(map(dims.spelled, v.shape)) for v in node.outputs
+        }
+        if len(shapes) != 1 or whole is None or whole.shape is None or None in shapes:
+            return False
+        axis %= len(whole.shape)
+        shape = node.outputs[0].shape
+        assert shape is not None
+        if not dims.is_dynamic(whole.shape[axis]) or dims.is_dynamic(shape[axis]):
+            return False
+        if len(node.outputs) not in self._known:
+            return False
+        self._stacks(Pieces(len(node.outputs), shape, self._read(whole), axis), node.outputs)
+        return True
+
+    def _stacks(self, source: Source, values: list[Value]) -> None:
+        self._held += values
+        self._elements.update((id(value), (source, k)) for k, value in enumerate(values))
+
+    def _joins(self, node: Node) -> bool:
+        """Whether a Concat joins what there is one of for each round."""
+        found = [self._elements.get(id(value)) for value in node.inputs]
+        parts: list[Any] = []
+        at = 0
+        while at < len(found):
+            run = self._run(found, at)
+            if run:
+                parts.append((found[at], run))
+                at += abs(run)
+            else:
+                parts.append(node.inputs[at])
+                at += 1
+        if len(parts) == len(found):
+            return False
+        axis = node.attributes.get("axis", 0)
+        op, values = self._op, []
+        for part in parts:
+            if isinstance(part, tuple):
+                (source, _), run = part
+                values.append(self._joined(source, run, axis % len(source.shape)))
+            else:
+                values.append(self._read(part))
+        made = op.Concat(*values, axis=axis) if len(values) > 1 else values[0]
+        self._instead[id(node.outputs[0])] = made
+        self._held.append(node.outputs[0])
+        return True
+
+    def _run(self, found: list[Any], at: int) -> int:
+        """How many of one source there are from there on, if they are all; less than 0 backwards."""
+        if found[at] is None:
+            return 0
+        source, first = found[at]
+        many = source.many
+        for step in (1, -1):
+            begin = 0 if step == 1 else many - 1
+            wanted = [(source, begin + step * k) for k in range(many)]
+            if first == begin and found[at : at + many] == wanted:
+                return step * many
+        return 0
+
+    def _joined(self, source: Source, run: int, axis: int) -> Value:
+        op, shape = self._op, source.shape
+        stacked = source.stacked(op)
+        if run < 0:
+            stacked = op.Slice(stacked, [-1], [-(2**62)], [0], [-1])
+        turned = moved(op, stacked, 0, axis, len(shape) + 1)
+        if shape[axis] == 1:
+            return op.Squeeze(turned, [axis + 1])
+        return op.Reshape(turned, op.sizes([*shape[:axis], -1, *shape[axis + 1 :]]))
+
+    def _read(self, value: Value) -> Value:
+        """What is to be read for a value that a node made which is no longer there."""
+        if id(value) in self._instead:
+            return self._instead[id(value)]
+        found = self._elements.get(id(value))
+        if found is None:
+            return value
+        source, k = found
+        if 2 <= k < source.many - 2:
+            raise Unlike  # of those in the middle nobody knows from where they are counted
+        index = k if k < 2 else k - source.many
+        return source.at(self._op, self._op.constant(index, torch.int64))
+
+    def _written(self, rounds: Rounds, nodes: list[Node]) -> None:
+        """A Loop in place of the rounds; or nothing, where each only moves the axes of something."""
+        first = rounds.reads[0][0] if rounds.reads[0] else None
+        if len(rounds.body) == 1 and maps(rounds.body[0]) and isinstance(first, Element):
+            made = [round_[0].outputs[0] for round_ in rounds.each]
+            source = Mapped(first.source.many, made[0].shape or (), first.source, rounds.body[0])
+            self._held += made
+            for turn, value in enumerate(made):
+                self._elements[id(value)] = source, first.first + turn * first.step
+        else:
+            self._looped(rounds, nodes)
+
+    def _looped(self, rounds: Rounds, nodes: list[Node]) -> None:
+        op, builder, repeat = self._op, self._builder, rounds.repeat
+        node = rounds.body[0]
+        where = node.origin
+        origin = Origin("range", "hx", where.scope if where else "", "", where.file if where else "",
+                        where.line if where else 0)  # fmt: skip
+        if where is not None:
+            self._loops.append((where.file, where.line))
+        builder.origin = origin
+        begins = {each: self._read(value) for each, value in rounds.begins.items()}
+        carried = {each: builder.value(v.dtype, v.shape) for each, v in rounds.begins.items()}
+        stacked = self._behind(rounds, nodes)
+        turn, on = builder.value(torch.int64, []), builder.value(torch.bool, [])
+        for held in rounds.reads:
+            for place, read in enumerate(held):
+                if isinstance(read, Same):
+                    held[place] = Same(self._read(read.value))
+        times = op.cast(repeat.length, torch.int64)
+        going = op.constant(True, torch.bool)
+        outer, builder.nodes = builder.nodes, []
+        try:
+            made = _body(op, rounds, turn, carried)
+            ends = [op.Identity(on)]
+            ends += [op.Identity(made[each.made]) for each in carried]
+            ends += [op.Identity(made[place]) for place in stacked]
+            body = Body([turn, on, *carried.values()], ends, builder.nodes)
+        finally:
+            builder.nodes = outer
+        builder.origin = origin
+        results = builder.emit(
+            "Loop", [times, going, *begins.values()], {"body": body}, len(ends) - 1
+        )
+        for (each, inside), value in zip(carried.items(), results):
+            value.sized(inside.shape or ())
+            self._instead.setdefault(id(rounds.last(each.made)), value)
+            self._held.append(rounds.last(each.made))
+        for (at, place), value in zip(stacked, results[len(carried) :]):
+            shape = rounds.body[at].outputs[place].shape or ()
+            value.sized((repeat.length, *shape))
+            made_there = [round_[at].outputs[place] for round_ in rounds.each]
+            self._stacks(Stacked(len(made_there), shape, value), made_there)
+
+    def _behind(self, rounds: Rounds, nodes: list[Node]) -> list[tuple[int, int]]:
+        """What is read behind it of other rounds than the last, or of that and not carried on."""
+        carried = {each.made for each in rounds.begins}
+        found: dict[tuple[int, int], None] = {}
+        results = [value for _, value in self._captured.outputs]
+        later = (value for node in nodes[rounds.end :] for _, value in reads(node))
+        for value in (*later, *results):
+            where = rounds.made.get(id(value))
+            if where is not None:
+                turn, *place = where
+                if turn != len(rounds.each) - 1 or tuple(place) not in carried:
+                    found[tuple(place)] = None  # type: ignore[index]
+        return list(found)
+
+
+def _body(op: Op, rounds: Rounds, turn: Value, carried: dict[Carried, Value]) -> dict:
+    """Writes one round; gives what each of its nodes makes."""
+    builder = op._builder
+    made: dict[tuple[int, int], Value] = {}
+    known: dict[Any, Value] = {}
+
+    def given(read: Any) -> Value | None:
+        if read is None:
+            return None
+        if isinstance(read, Same):
+            return read.value
+        if isinstance(read, Local):
+            return made[read.made]
+        if isinstance(read, Carried):
+            return carried[read]
+        key = _key(read)
+        if key not in known:
+            known[key] = _counted(op, read, turn)
+        return known[key]
+
+    for at, (node, reads_) in enumerate(zip(rounds.body, rounds.reads)):
+        builder.origin = node.origin
+        inputs = [given(read) for read in reads_]
+        outputs = [builder.value(value.dtype, value.shape) for value in node.outputs]
+        builder._enter(Node(node.op, node.domain, inputs, outputs, node.attributes, node.origin))
+        made.update(((at, place), value) for place, value in enumerate(outputs))
+    return made
+
+
+def _key(read: Counting | Element) -> Any:
+    if isinstance(read, Counting):
+        first = read.value.tensor
+        return first.dtype, str(first.tolist()), str(read.step.tolist())
+    return id(read.source), read.first, read.step
+
+
+def _counted(op: Op, read: Counting | Element, turn: Value) -> Value:
+    if isinstance(read, Element):
+        first = read.first
+        index = turn if read.step > 0 else op.Neg(turn)
+        if read.step < 0:
+            first -= read.source.many  # counted from the end
+        return read.source.at(
+            op, op.Add(index, op.constant(first, torch.int64)) if first else index
+        )
+    wide = read.step.dtype
+    begin = op.constant(read.value.tensor.detach().to(wide).tolist(), wide)
+    step = op.constant(read.step.tolist(), wide)
+    return op.cast(op.Add(begin, op.Mul(op.cast(turn, wide), step)), read.value.dtype)

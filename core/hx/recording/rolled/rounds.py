@@ -1,0 +1,189 @@
+"""One repeat: what each of its nodes reads, by where it comes from in every round."""
+
+from __future__ import annotations
+
+from builtins import len, range  # their own: `world` hooks those of the model
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from ...graph.graph import raw
+from ...sizes import shapes
+from ...tensors.values import Body, Constant, Node, Value
+from .repeats import Repeat
+from .sources import Source
+
+FAR = 1e-9  # how far a number that counts rounds may be beside the line, for its size
+
+
+class Unlike(Exception):
+    """The rounds are not alike."""
+
+
+@dataclass(frozen=True)
+class Local:
+    """What a node of the same round made."""
+
+    made: tuple[int, int]  # which node, and which of its outputs
+
+
+@dataclass(frozen=True)
+class Carried:
+    """What a node of the round before made; in the first one, what was there before."""
+
+    made: tuple[int, int]
+    first: int  # id of a value
+
+
+@dataclass(frozen=True, eq=False)
+class Same:
+    """The same in each round, and from outside."""
+
+    value: Value
+
+
+@dataclass(frozen=True, eq=False)
+class Counting:
+    """Numbers that rise by the same step in each round."""
+
+    value: Constant
+    step: torch.Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Element:
+    """In each round the next one, or the one before."""
+
+    source: Source
+    first: int
+    step: int
+
+
+Read = Local | Carried | Same | Counting | Element | None
+
+
+class Rounds:
+    """The nodes of a repeat, and what they read."""
+
+    def __init__(
+        self,
+        nodes: list[Node],
+        repeat: Repeat,
+        offset: int,
+        elements: dict[int, tuple[Source, int]],
+    ) -> None:
+        start, period = repeat.start + offset, repeat.period
+        self.start, self.end = start, start + period * repeat.times
+        self.repeat = repeat
+        self.each = [nodes[at : at + period] for at in range(start, self.end, period)]
+        self._elements = elements
+        self.made = {
+            id(value): (turn, at, place)
+            for turn, round_ in enumerate(self.each)
+            for at, node in enumerate(round_)
+            for place, value in enumerate(node.outputs)
+        }
+        self.begins: dict[Carried, Value] = {}
+        for alike in zip(*self.each):
+            _require_alike(alike)
+        self.reads = [
+            [self._read([n.inputs[slot] for n in alike]) for slot in range(len(alike[0].inputs))]
+            for alike in zip(*self.each)
+        ]
+
+    @property
+    def body(self) -> list[Node]:
+        return self.each[0]
+
+    def last(self, made: tuple[int, int]) -> Value:
+        return self.each[-1][made[0]].outputs[made[1]]
+
+    def _read(self, values: list[Value | None]) -> Read:
+        if any(value is None for value in values):
+            if any(value is not None for value in values):
+                raise Unlike
+            return None
+        read: list[Value] = values  # type: ignore[assignment]
+        made = [self.made.get(id(value)) for value in read]
+        where = made[-1]
+        if where is not None:
+            place = where[1:]
+            if all(m == (turn, *place) for turn, m in enumerate(made)):
+                return Local(place)
+            if made[0] is None and all(m == (turn, *place) for turn, m in enumerate(made[1:])):
+                return self._carried(read, place)
+            raise Unlike
+        if any(m is not None for m in made):
+            raise Unlike
+        first = read[0]
+        if all(value is first for value in read):
+            return Same(first)
+        known = [self._elements.get(id(value)) for value in read]
+        if None not in known:
+            return _element(known)  # type: ignore[arg-type]
+        if all(isinstance(value, Constant) for value in read):
+            return _counting(read)  # type: ignore[arg-type]
+        raise Unlike
+
+    def _carried(self, read: list[Value], place: tuple[int, int]) -> Carried:
+        first, later = read[0], read[1]
+        if first.dtype != later.dtype or not _same_shape(first, later):
+            raise Unlike
+        found = Carried(place, id(first))
+        self.begins[found] = first
+        return found
+
+
+def _element(known: Sequence[tuple[Source, int]]) -> Element:
+    (source, first), (_, second) = known[:2]
+    step = second - first
+    if any(k != (source, first + turn * step) for turn, k in enumerate(known)) or abs(step) != 1:
+        raise Unlike
+    return Element(source, first, step)
+
+
+def _counting(read: list[Constant]) -> Same | Counting:
+    first, tensors = read[0], [value.tensor for value in read]
+    if any(t.dtype != first.dtype or t.shape != tensors[0].shape for t in tensors):
+        raise Unlike
+    if all(torch.equal(raw(t), raw(tensors[0])) for t in tensors):
+        return Same(first)
+    if first.dtype not in (torch.int64, torch.int32, torch.float32, torch.float64):
+        raise Unlike
+    wide = torch.int64 if not first.dtype.is_floating_point else torch.float64
+    begin, *others = (t.detach().to(wide) for t in tensors)
+    step = (others[-1] - begin) / len(others) if wide.is_floating_point else others[0] - begin
+    for turn, now in enumerate(others, 1):
+        off = (now - (begin + turn * step)).abs()
+        near = (off <= FAR * now.abs().clamp(1)) if first.dtype != torch.float32 else (
+            off <= torch.finfo(torch.float32).eps * now.abs().clamp(1e-30)
+        )  # fmt: skip
+        if not bool(near.all() if wide.is_floating_point else (off == 0).all()):
+            raise Unlike
+    return Counting(first, step)
+
+
+def _require_alike(nodes: Sequence[Node]) -> None:
+    first = nodes[0]
+    for other in nodes[1:]:
+        if first.attributes.keys() != other.attributes.keys():
+            raise Unlike
+        for name, a in first.attributes.items():
+            b = other.attributes[name]
+            if isinstance(a, Body) or type(a) is not type(b):
+                raise Unlike
+            if isinstance(a, torch.Tensor):
+                if a.dtype != b.dtype or a.shape != b.shape or not torch.equal(raw(a), raw(b)):
+                    raise Unlike
+            elif a is not b and repr(a) != repr(b):
+                raise Unlike
+        for a, b in zip(first.outputs, other.outputs):
+            if a.dtype != b.dtype or not _same_shape(a, b):
+                raise Unlike
+
+
+def _same_shape(a: Value, b: Value) -> bool:
+    if a.shape is None or b.shape is None or len(a.shape) != len(b.shape):
+        return False
+    return all(map(shapes.same, a.shape, b.shape))
