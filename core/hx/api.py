@@ -243,7 +243,7 @@ def _told(asked: Prepared, prepared: Prepared) -> list[str]:
         return [
             "the model differentiates as it runs: what PyTorch's own trace of it calls is recorded"
         ]
-    if not asked.given:
+    if not asked.given or asked.rolls:
         return [] if asked.yes == heard.FIRST else [heard.told(asked.yes, prepared.asked)]
     return [
         "recorded at other sizes than were given: at those the model goes a way that is right for "

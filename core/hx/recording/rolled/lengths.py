@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from ...report import Escape
     from ..recording import Recording
 
-LEAST = 5  # rounds that are recorded
+# Rounds that are recorded: few models have so many layers, heads or steps for another reason.
+LEAST = 11
 MOST = 4096  # the size at which there are so many
 OFF = 2  # rounds that may be unlike the others: the first, the last
 

@@ -12,6 +12,8 @@ import numpy as np
 from ...tensors.values import Node
 from .lengths import OFF, nodes_key
 
+LEAST_ALIKE = 3  # rounds: of two, nobody can tell what counts them
+
 
 @dataclass(frozen=True)
 class Repeat:
@@ -21,18 +23,26 @@ class Repeat:
     period: int
     times: int
     length: Any  # in the graph: a size
-    slack: int  # how much further on it may begin as well
+    slack: int = 0  # how much further on it may begin as well
 
     @property
     def end(self) -> int:
         return self.start + self.period * self.times
 
+    def others(self) -> Iterator[Repeat]:
+        """The same, and those that leave out a round or two: the first, the last."""
+        for fewer in range(min(OFF, self.times - LEAST_ALIKE) + 1):
+            for offset in range(self.slack + fewer * self.period + 1):
+                if fewer == 0 or offset % self.period in (0, self.slack % self.period):
+                    start, times = self.start + offset, self.times - fewer
+                    yield Repeat(start, self.period, times, self.length - fewer)
+
 
 def repeats(nodes: list[Node], known: Mapping[int, int]) -> list[Repeat]:
-    """Those that are as many as one of the `known` sizes, largest first; in the order of the nodes."""
+    """Those that are as many as one of the `known` sizes, the largest; in the order of the nodes."""
     kinds: dict[Any, int] = {}
     keys = np.array([kinds.setdefault(nodes_key(node), len(kinds)) for node in nodes])
-    found: list[Repeat] = []
+    found: list[tuple[bool, int, int, Repeat]] = []
     most = len(nodes) // max(1, min(known, default=1) - OFF)
     for period in range(1, most + 1):
         for start, end in _runs(keys[:-period] == keys[period:]):
@@ -42,13 +52,12 @@ def repeats(nodes: list[Node], known: Mapping[int, int]) -> list[Repeat]:
                     (t for t in range(count, count - OFF - 1, -1) if t * period <= length), 0
                 )
                 slack = length - times * period
-                if times > 2 and slack <= (OFF + 1) * period:
-                    off = size + (times - count)
-                    found.append(Repeat(start, period, times, off, slack))
+                if times >= LEAST_ALIKE and slack <= (OFF + 1) * period:
+                    repeat = Repeat(start, period, times, size + (times - count), slack)
+                    found.append((times != count, -period * times, period, repeat))
                     break
-    found.sort(key=lambda each: (-each.period * each.times, each.period))
     chosen: list[Repeat] = []
-    for each in found:
+    for *_, each in sorted(found, key=lambda one: one[:3]):
         if not any(each.start < other.end and other.start < each.end for other in chosen):
             chosen.append(each)
     return sorted(chosen, key=lambda each: each.start)

@@ -15,7 +15,7 @@ from ...tensors.values import Body, Node, Origin, Value
 from ..both.joining import reads
 from ..capture import Capture
 from .repeats import repeats
-from .rounds import Carried, Counting, Element, Local, Rounds, Same, Unlike
+from .rounds import Carried, Counting, Element, Local, Rounds, Same, Unlike, shared
 from .sources import Mapped, Pieces, Source, Stacked, maps, moved
 
 
@@ -51,14 +51,14 @@ class Rolling:
             for repeat in repeats(nodes, self._known):
                 self._pass(nodes[at : repeat.start])
                 at = repeat.start
-                for offset in range(repeat.slack + 1):
+                for some in repeat.others():
                     try:
-                        rounds = Rounds(nodes, repeat, offset, self._elements)
+                        rounds = Rounds(nodes, some, self._elements)
                     except Unlike:
                         continue
-                    self._pass(nodes[at : rounds.start])
+                    self._pass(nodes[at : some.start])
                     self._written(rounds, nodes)
-                    at = rounds.end
+                    at = some.end
                     break
             self._pass(nodes[at:])
             outputs = [(name, self._read(value)) for name, value in self._captured.outputs]
@@ -197,8 +197,15 @@ class Rolling:
         if where is not None:
             self._loops.append((where.file, where.line))
         builder.origin = origin
-        begins = {each: self._read(value) for each, value in rounds.begins.items()}
-        carried = {each: builder.value(v.dtype, v.shape) for each, v in rounds.begins.items()}
+        begins, carried = {}, {}
+        for each, value in rounds.begins.items():
+            later, begin = rounds.all_of(each.made), self._read(value)
+            if value.shape == () and later[0].shape:
+                begin = op.Expand(begin, op.sizes(later[0].shape))
+                value = later[0]
+            begins[each] = begin
+            carried[each] = builder.value(value.dtype, None)
+            shared(carried[each], [value, *later])
         stacked = self._behind(rounds, nodes)
         turn, on = builder.value(torch.int64, []), builder.value(torch.bool, [])
         for held in rounds.reads:
@@ -209,7 +216,7 @@ class Rolling:
         going = op.constant(True, torch.bool)
         outer, builder.nodes = builder.nodes, []
         try:
-            made = _body(op, rounds, turn, carried)
+            made = _body(op, rounds, turn, carried, times)
             ends = [op.Identity(on)]
             ends += [op.Identity(made[each.made]) for each in carried]
             ends += [op.Identity(made[place]) for place in stacked]
@@ -220,22 +227,23 @@ class Rolling:
         results = builder.emit(
             "Loop", [times, going, *begins.values()], {"body": body}, len(ends) - 1
         )
-        for (each, inside), value in zip(carried.items(), results):
-            value.sized(inside.shape or ())
+        for each, value in zip(carried, results):
+            shared(value, [carried[each], rounds.last(each.made)])
             self._instead.setdefault(id(rounds.last(each.made)), value)
             self._held.append(rounds.last(each.made))
         for (at, place), value in zip(stacked, results[len(carried) :]):
-            shape = rounds.body[at].outputs[place].shape or ()
+            each_made = rounds.all_of((at, place))
+            shared(value, each_made)
+            shape = value.shape or ()
             value.sized((repeat.length, *shape))
-            made_there = [round_[at].outputs[place] for round_ in rounds.each]
-            self._stacks(Stacked(len(made_there), shape, value), made_there)
+            self._stacks(Stacked(len(each_made), shape, value), each_made)
 
     def _behind(self, rounds: Rounds, nodes: list[Node]) -> list[tuple[int, int]]:
         """What is read behind it of other rounds than the last, or of that and not carried on."""
         carried = {each.made for each in rounds.begins}
         found: dict[tuple[int, int], None] = {}
         results = [value for _, value in self._captured.outputs]
-        later = (value for node in nodes[rounds.end :] for _, value in reads(node))
+        later = (value for node in nodes[rounds.repeat.end :] for _, value in reads(node))
         for value in (*later, *results):
             where = rounds.made.get(id(value))
             if where is not None:
@@ -245,7 +253,9 @@ class Rolling:
         return list(found)
 
 
-def _body(op: Op, rounds: Rounds, turn: Value, carried: dict[Carried, Value]) -> dict:
+def _body(
+    op: Op, rounds: Rounds, turn: Value, carried: dict[Carried, Value], times: Value
+) -> dict[tuple[int, int], Value]:
     """Writes one round; gives what each of its nodes makes."""
     builder = op._builder
     made: dict[tuple[int, int], Value] = {}
@@ -262,13 +272,15 @@ def _body(op: Op, rounds: Rounds, turn: Value, carried: dict[Carried, Value]) ->
             return carried[read]
         key = _key(read)
         if key not in known:
-            known[key] = _counted(op, read, turn)
+            known[key] = _counted(op, read, turn, times)
         return known[key]
 
     for at, (node, reads_) in enumerate(zip(rounds.body, rounds.reads)):
         builder.origin = node.origin
         inputs = [given(read) for read in reads_]
-        outputs = [builder.value(value.dtype, value.shape) for value in node.outputs]
+        outputs = [builder.value(value.dtype, None) for value in node.outputs]
+        for place, value in enumerate(outputs):
+            shared(value, rounds.all_of((at, place)))
         builder._enter(Node(node.op, node.domain, inputs, outputs, node.attributes, node.origin))
         made.update(((at, place), value) for place, value in enumerate(outputs))
     return made
@@ -277,11 +289,11 @@ def _body(op: Op, rounds: Rounds, turn: Value, carried: dict[Carried, Value]) ->
 def _key(read: Counting | Element) -> Any:
     if isinstance(read, Counting):
         first = read.value.tensor
-        return first.dtype, str(first.tolist()), str(read.step.tolist())
+        return first.dtype, str(first.tolist()), str(read.step.tolist()), read.falls
     return id(read.source), read.first, read.step
 
 
-def _counted(op: Op, read: Counting | Element, turn: Value) -> Value:
+def _counted(op: Op, read: Counting | Element, turn: Value, times: Value) -> Value:
     if isinstance(read, Element):
         first = read.first
         index = turn if read.step > 0 else op.Neg(turn)
@@ -293,4 +305,6 @@ def _counted(op: Op, read: Counting | Element, turn: Value) -> Value:
     wide = read.step.dtype
     begin = op.constant(read.value.tensor.detach().to(wide).tolist(), wide)
     step = op.constant(read.step.tolist(), wide)
+    if read.falls:
+        turn = op.Add(op.Sub(turn, times), op.constant(1, torch.int64))
     return op.cast(op.Add(begin, op.Mul(op.cast(turn, wide), step)), read.value.dtype)

@@ -9,11 +9,13 @@ from dataclasses import dataclass
 import torch
 
 from ...graph.graph import raw
-from ...sizes import shapes
+from ...sizes import dims, shapes
 from ...tensors.values import Body, Constant, Node, Value
 from .repeats import Repeat
 from .sources import Source
 
+# A number beside the tensors that the other rounds have there is one of them all over.
+_BROADCAST = {"Add", "Sub", "Mul", "Div", "Max", "Min", "Where", "Pow", "Or", "And"}
 FAR = 1e-9  # how far a number that counts rounds may be beside the line, for its size
 
 
@@ -45,10 +47,11 @@ class Same:
 
 @dataclass(frozen=True, eq=False)
 class Counting:
-    """Numbers that rise by the same step in each round."""
+    """Numbers that rise by the same step in each round, or fall to what they are in the last."""
 
-    value: Constant
+    value: Constant  # in the first, or in the last
     step: torch.Tensor
+    falls: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,16 +70,10 @@ class Rounds:
     """The nodes of a repeat, and what they read."""
 
     def __init__(
-        self,
-        nodes: list[Node],
-        repeat: Repeat,
-        offset: int,
-        elements: dict[int, tuple[Source, int]],
+        self, nodes: list[Node], repeat: Repeat, elements: dict[int, tuple[Source, int]]
     ) -> None:
-        start, period = repeat.start + offset, repeat.period
-        self.start, self.end = start, start + period * repeat.times
-        self.repeat = repeat
-        self.each = [nodes[at : at + period] for at in range(start, self.end, period)]
+        self.repeat, period = repeat, repeat.period
+        self.each = [nodes[at : at + period] for at in range(repeat.start, repeat.end, period)]
         self._elements = elements
         self.made = {
             id(value): (turn, at, place)
@@ -88,18 +85,28 @@ class Rounds:
         for alike in zip(*self.each):
             _require_alike(alike)
         self.reads = [
-            [self._read([n.inputs[slot] for n in alike]) for slot in range(len(alike[0].inputs))]
+            [self._read(alike, slot) for slot in range(len(alike[0].inputs))]
             for alike in zip(*self.each)
         ]
+
+        varying = (
+            each for held in self.reads for each in held if not isinstance(each, Local | Same)
+        )
+        if not any(each is not None for each in varying):
+            raise Unlike  # the same again, and no round of anything
 
     @property
     def body(self) -> list[Node]:
         return self.each[0]
 
+    def all_of(self, made: tuple[int, int]) -> list[Value]:
+        return [round_[made[0]].outputs[made[1]] for round_ in self.each]
+
     def last(self, made: tuple[int, int]) -> Value:
         return self.each[-1][made[0]].outputs[made[1]]
 
-    def _read(self, values: list[Value | None]) -> Read:
+    def _read(self, nodes: Sequence[Node], slot: int) -> Read:
+        values = [node.inputs[slot] for node in nodes]
         if any(value is None for value in values):
             if any(value is not None for value in values):
                 raise Unlike
@@ -112,7 +119,7 @@ class Rounds:
             if all(m == (turn, *place) for turn, m in enumerate(made)):
                 return Local(place)
             if made[0] is None and all(m == (turn, *place) for turn, m in enumerate(made[1:])):
-                return self._carried(read, place)
+                return self._carried(read, place, nodes[0].op in _BROADCAST)
             raise Unlike
         if any(m is not None for m in made):
             raise Unlike
@@ -126,9 +133,11 @@ class Rounds:
             return _counting(read)  # type: ignore[arg-type]
         raise Unlike
 
-    def _carried(self, read: list[Value], place: tuple[int, int]) -> Carried:
+    def _carried(self, read: list[Value], place: tuple[int, int], broadcast: bool) -> Carried:
         first, later = read[0], read[1]
-        if first.dtype != later.dtype or not _same_shape(first, later):
+        if first.dtype != later.dtype or first.shape is None or later.shape is None:
+            raise Unlike
+        if len(first.shape) != len(later.shape) and not (broadcast and first.shape == ()):
             raise Unlike
         found = Carried(place, id(first))
         self.begins[found] = first
@@ -161,7 +170,8 @@ def _counting(read: list[Constant]) -> Same | Counting:
         )  # fmt: skip
         if not bool(near.all() if wide.is_floating_point else (off == 0).all()):
             raise Unlike
-    return Counting(first, step)
+    falls = bool((step < 0).all())
+    return Counting(read[-1] if falls else first, step, falls)
 
 
 def _require_alike(nodes: Sequence[Node]) -> None:
@@ -179,11 +189,19 @@ def _require_alike(nodes: Sequence[Node]) -> None:
             elif a is not b and repr(a) != repr(b):
                 raise Unlike
         for a, b in zip(first.outputs, other.outputs):
-            if a.dtype != b.dtype or not _same_shape(a, b):
+            if a.dtype != b.dtype or a.shape is None or b.shape is None:
+                raise Unlike
+            if len(a.shape) != len(b.shape):
                 raise Unlike
 
 
-def _same_shape(a: Value, b: Value) -> bool:
-    if a.shape is None or b.shape is None or len(a.shape) != len(b.shape):
-        return False
-    return all(map(shapes.same, a.shape, b.shape))
+def shared(made: Value, values: Sequence[Value]) -> None:
+    """Says of a value what is known of the sizes of all of these, which it may be any of."""
+    first = values[0].shape or ()
+    sizes = zip(*(value.shape or () for value in values))
+    made.sized(
+        n
+        if all(shapes.same(n, other) for other in each)
+        else dims.Dim.leaf(made, axis, dims.plain(n))
+        for axis, (n, each) in enumerate(zip(first, sizes))
+    )

@@ -1,0 +1,208 @@
+"""Loops as long as a size says: each round is recorded, and the file has a Loop."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.testing import assert_close
+
+import hx
+
+
+class Cells(nn.Module):
+    """Two layers of LSTM cells, step by step."""
+
+    def __init__(self):
+        super().__init__()
+        self.cells = nn.ModuleList([nn.LSTMCell(4, 5), nn.LSTMCell(5, 5)])
+        self.out = nn.Linear(5, 3)
+
+    def forward(self, x):
+        states = [(x.new_zeros(len(x), 5), x.new_zeros(len(x), 5)) for _ in self.cells]
+        outs = []
+        for t in range(x.shape[1]):
+            y = x[:, t]
+            for i, cell in enumerate(self.cells):
+                states[i] = cell(y, states[i])
+                y = states[i][0]
+            outs.append(self.out(y))
+        return torch.stack(outs, dim=1), states[0][1]
+
+
+def begun_with_the_first(x):
+    outs = [x[:, 0]]
+    for t in range(1, x.shape[1]):
+        outs.append(0.9 * outs[-1] + 0.1 * x[:, t])
+    return torch.stack(outs, 1)
+
+
+def begun_with_nothing(x):
+    h, outs = None, []
+    for t in range(x.shape[1]):
+        h = x[:, t] * 2 if h is None else h * 0.5 + x[:, t]
+        outs.append(h)
+    return torch.stack(outs, 1)
+
+
+def both_directions(x):
+    ahead, back = [], []
+    h = torch.zeros(x.shape[0], x.shape[2])
+    for t in range(x.shape[1]):
+        h = torch.tanh(h + x[:, t])
+        ahead.append(h)
+    h = torch.zeros(x.shape[0], x.shape[2])
+    for t in range(x.shape[1] - 1, -1, -1):
+        h = torch.tanh(h - x[:, t])
+        back.append(h)
+    back.reverse()
+    return torch.cat([torch.stack(ahead, 1), torch.stack(back, 1)], -1)
+
+
+def unbound(x):
+    h, outs = torch.zeros(x.shape[0], x.shape[2]), []
+    for step in x.unbind(1):
+        h = torch.sigmoid(h - step)
+        outs.append(h)
+    return torch.stack(outs, 1).flatten(1)
+
+
+def numbered(x):
+    total = 0
+    for i, step in enumerate(x.unbind(1)):
+        total = total + step * (i + 1)
+    return total
+
+
+def written_to(x):
+    out = torch.empty_like(x)
+    h = torch.zeros_like(x[:, 0])
+    for i in range(x.shape[1]):
+        h = h * 0.3 + x[:, i, :]
+        out[:, i, :] = h
+    return out
+
+
+def chunks(x):
+    """Linear attention, two steps at a time."""
+    state, outs = x.new_zeros(x.shape[0], 4, 4), []
+    for i in range(x.shape[1] // 2):
+        part = x[:, i * 2 : (i + 1) * 2]
+        outs.append(part @ state + part)
+        state = state * 0.5 + part.transpose(1, 2) @ part
+    return torch.cat(outs, 1)
+
+
+def state_space(x):
+    h, ys = torch.zeros(x.shape[0], x.shape[2]), []
+    decay, driven = torch.exp(-F.softplus(x)), x * 0.1
+    for i in range(x.shape[1]):
+        h = decay[:, i] * h + driven[:, i]
+        ys.append(torch.einsum("bd,bd->b", h, x[:, i]))
+    return torch.stack(ys, dim=1)
+
+
+def steps_of_euler(x):
+    t, y = torch.linspace(0, 1, x.shape[1]), x[:, 0]
+    for i in range(x.shape[1] - 1):
+        y = y + (t[i + 1] - t[i]) * torch.sin(y)
+    return y
+
+
+def longer_each_time(x):
+    return torch.stack([x[:, : i + 1].mean(1) for i in range(x.shape[1])], 1)
+
+
+def loops_within_rounds(x):
+    h = torch.zeros_like(x[:, 0])
+    for i in range(x.shape[1]):
+        for k in range(3):
+            h = torch.tanh(h + x[:, i] * k)
+    return h
+
+
+def best_path(x):
+    """Viterbi: there, and back through what was kept of each step."""
+    moves = torch.arange(16.0).reshape(4, 4) / 7
+    score, kept = x[:, 0], []
+    for i in range(1, x.shape[1]):
+        score, places = (score.unsqueeze(2) + x[:, i].unsqueeze(1) + moves).max(1)
+        kept.append(places)
+    at = score.max(1)[1]
+    path = [at]
+    for places in reversed(kept):
+        at = places.gather(1, at.unsqueeze(1)).squeeze(1)
+        path.append(at)
+    path.reverse()
+    return torch.stack(path, 1)
+
+
+def masked(x):
+    there, score = x.sum(-1) > 0, x[:, 0]
+    for i in range(1, x.shape[1]):
+        score = torch.where(there[:, i].unsqueeze(1), score * 0.5 + x[:, i], score)
+    return score
+
+
+MODELS = [
+    Cells, begun_with_the_first, begun_with_nothing, both_directions, unbound, numbered, written_to,
+    chunks, state_space, steps_of_euler, longer_each_time, loops_within_rounds, best_path, masked,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", MODELS, ids=lambda kind: kind.__name__)
+def test_as_many_rounds_as_a_size_says(kind, tmp_path):
+    torch.manual_seed(0)
+    model = kind().eval() if isinstance(kind, type) else kind
+    program = hx.export(
+        model, torch.randn(3, 6, 4), tmp_path / "m.onnx", dynamic={"x": {0: "b", 1: "n"}}
+    )
+    assert any("a loop in the graph" in note for note in program.report.notes)
+    assert all(escape.carried for escape in program.report.escapes) and not program.report.promised
+    assert "Loop" in {node.op_type for node in program.model.graph}
+    for size in ((3, 6), (2, 9), (1, 4), (4, 17), (5, 2), (2, 3), (1, 40)):
+        x = torch.randn(*size, 4)
+        with torch.no_grad():
+            assert_close(program.run(x), model(x), rtol=1e-4, atol=1e-5)
+
+
+def test_a_loop_of_a_fixed_number_of_rounds_stays_as_it_was_recorded():
+    program = hx.export(begun_with_the_first, torch.randn(3, 6, 4), dynamic={"x": {0: "b"}})
+    assert "Loop" not in {node.op_type for node in program.model.graph}
+
+
+def test_the_same_file_each_time(tmp_path):
+    for name in ("one.onnx", "other.onnx"):
+        hx.export(both_directions, torch.ones(3, 6, 4), tmp_path / name, dynamic={"x": {1: "n"}})
+    assert (tmp_path / "one.onnx").read_bytes() == (tmp_path / "other.onnx").read_bytes()
+
+
+def test_its_nodes_are_not_compared_one_by_one():
+    x = torch.randn(3, 6, 4)
+    program = hx.export(masked, x, dynamic={"x": {1: "n"}}, check_every_node=True)
+    assert program.report.node_table is None
+    assert "not compared one by one" in str(program.report)
+
+
+def a_list(x):
+    return [x[:, i] for i in range(x.shape[1])]
+
+
+def other_each_time(x):
+    h = x[:, 0]
+    for i in range(1, x.shape[1]):
+        h = h * (1.0 / (i * i + 1)) + x[:, i]
+    return h
+
+
+def from_the_middle(x):
+    seen = [x[:, i] * 2 for i in range(x.shape[1])]
+    return seen[len(seen) // 2]
+
+
+@pytest.mark.parametrize("model", [a_list, other_each_time, from_the_middle])
+def test_what_is_no_loop_is_refused_as_before(model, line_of):
+    with pytest.raises(hx.VerificationError) as refused:
+        hx.export(model, torch.randn(3, 6, 4), dynamic={"x": {1: "n"}})
+    assert f"{__file__}:{line_of(model, 'range')}" in str(refused.value)
