@@ -10,6 +10,9 @@ from .asked import Asked
 _local = threading.local()
 
 
+ROUND = "round"  # of what is told, what does not leave
+
+
 def listen(callback) -> Any:
     """Sends this thread's leaving sizes to `callback(kind, detail, *asked)`; returns the one before."""
     before = getattr(_local, "leaving", None)
@@ -34,3 +37,10 @@ def decides(detail: str, asked: Asked, answer: bool) -> bool:
     callback = getattr(_local, "leaving", None)
     heard = None if callback is None else callback("branch", detail, asked)
     return answer if heard is None else heard
+
+
+def begins() -> None:
+    """Another round of a loop that is as long as a size begins."""
+    callback = getattr(_local, "leaving", None)
+    if callback is not None:
+        callback(ROUND, "")

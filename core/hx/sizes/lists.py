@@ -10,6 +10,7 @@ takes items out of it goes as often as the recording did, and that is told.
 
 from __future__ import annotations
 
+import functools
 import sys
 from builtins import len, range  # their own: `world` hooks those of the model
 from collections.abc import Callable
@@ -19,7 +20,7 @@ import torch
 
 from . import dims
 from .asked import Asked
-from .leaving import leaving
+from .leaving import begins, leaving
 from .polynomials import never_negative
 
 if TYPE_CHECKING:
@@ -83,7 +84,15 @@ class Whole(list):
         def turned(op: Op) -> Value:
             return op.Slice(formula(op), [-1], [-(2**63)], [0], [-1])
 
-        return Whole(backwards, turned, self.length, self.left)
+        each, last = self.each, len(backwards) - 1
+        other = None if each is None else lambda place: each(last - place)
+        return Whole(backwards, turned, self.length, self.left, other)
+
+    def __reversed__(self) -> Any:
+        self.tell()
+        if self.each is None or not self.same():
+            return list.__reversed__(self)
+        return map(self.each, range(len(self._was) - 1, -1, -1))
 
     def __getitem__(self, index: Any) -> Any:
         if type(index) is slice and (index.start, index.stop, index.step) == (None, None, -1):
@@ -128,7 +137,7 @@ def _told(name: str) -> Callable:
 
 
 for _name in (
-    "__reversed__ __contains__ __bool__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__ __mul__ "
+    "__contains__ __bool__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__ __mul__ "
     "__rmul__ __iadd__ __repr__ __str__ count index pop sort".split()
 ):
     setattr(Whole, _name, _told(_name))
@@ -149,7 +158,13 @@ def counted(*args: Any) -> Whole:
         bounds = (start, start + length * step, step)
         return op.Range(*(op.cast(n, torch.int64) for n in bounds))
 
-    return Whole(items, formula, length, left)
+    return Whole(items, formula, length, left, functools.partial(_round, items))
+
+
+def _round(items: range, place: int) -> int:
+    """One of them; whoever goes over them begins another round."""
+    begins()
+    return items[place]
 
 
 def length_of(*args: Any) -> Any:

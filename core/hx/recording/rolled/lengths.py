@@ -29,6 +29,10 @@ class Lengths:
         self._recording = recording
         self._places: dict[int, int] = {}  # by id of a node, where it is
         self._seen = 0
+        self.begins: set[int] = set()  # where rounds begin, as far as known
+
+    def begin(self) -> None:
+        self.begins.add(len(self._recording.builder.nodes))
 
     def known(self) -> dict[int, int]:
         found: dict[int, int] = {}

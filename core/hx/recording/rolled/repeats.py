@@ -29,13 +29,19 @@ class Repeat:
     def end(self) -> int:
         return self.start + self.period * self.times
 
-    def others(self) -> Iterator[Repeat]:
-        """The same, and those that leave out a round or two: the first, the last."""
+    def others(self, begins: set[int]) -> Iterator[Repeat]:
+        """The same, and those that leave out a round or two: the first, the last.
+
+        Best where a round `begins`. Else, what is left over is more likely of a first one that is
+        unlike the others.
+        """
         for fewer in range(min(OFF, self.times - LEAST_ALIKE) + 1):
-            for offset in range(self.slack + fewer * self.period + 1):
-                if fewer == 0 or offset % self.period in (0, self.slack % self.period):
-                    start, times = self.start + offset, self.times - fewer
-                    yield Repeat(start, self.period, times, self.length - fewer)
+            late = [self.slack + turn * self.period for turn in range(fewer, -1, -1)]
+            early = [turn * self.period for turn in range(fewer + 1 + self.slack // self.period)]
+            begun = [at for at in range(max(late) + 1) if self.start + at in begins]
+            for offset in dict.fromkeys((*begun, *late, *early)):
+                times = self.times - fewer
+                yield Repeat(self.start + offset, self.period, times, self.length - fewer)
 
 
 def repeats(nodes: list[Node], known: Mapping[int, int]) -> list[Repeat]:

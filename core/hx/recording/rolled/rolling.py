@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from builtins import len, range  # their own: `world` hooks those of the model
+from builtins import len  # their own: `world` hooks those of the model
 from collections.abc import Iterable
 from typing import Any
 
@@ -14,36 +14,39 @@ from ...sizes import dims
 from ...tensors.values import Body, Node, Origin, Value
 from ..both.joining import reads
 from ..capture import Capture
-from .repeats import repeats
-from .rounds import Carried, Counting, Element, Local, Rounds, Same, Unlike, shared
+from .lengths import OFF
+from .repeats import LEAST_ALIKE, repeats
+from .rounds import Carried, Counting, Element, Local, Made, Rounds, Same, Unlike, shared
 from .sources import Mapped, Pieces, Source, Stacked, maps, moved
 
 
 def record(captured: Capture) -> None:
     """Makes the graph of a recording one that goes round as often as sizes say."""
     lengths = captured.recording.builder.lengths
-    known = {} if lengths is None else lengths.known()
-    rolling = Rolling(captured, known)
+    known = lengths.known()
     try:
-        if not known or not rolling.roll():
+        if not known or not Rolling(captured, known, lengths.begins).roll():
             raise Unlike
     except Unlike:
         raise Unsupported("what the model does in each round does not become one loop") from None
 
 
 class Rolling:
-    def __init__(self, captured: Capture, known: dict[int, Any]) -> None:
-        self._captured, self._known = captured, known
+    def __init__(self, captured: Capture, known: dict[int, Any], begins: set[int]) -> None:
+        self._captured, self._known, self._begins = captured, known, begins
         self._builder = captured.recording.builder
         self._op = Op(self._builder)
         self._elements: dict[int, tuple[Source, int]] = {}
         self._instead: dict[int, Value] = {}
         self._held: list[Any] = []  # what is known by its id stays
         self._loops: list[tuple[str, int]] = []
+        self._needed: set[Node] = set()  # what the results follow from
+        self._gone: set[int] = set()  # ids of values that nothing follows from
 
     def roll(self) -> bool:
         """Whether there is a loop now."""
         nodes = self._builder.nodes
+        self._needed = _needed(nodes, [value for _, value in self._captured.outputs])
         kept = self._builder.sizes.scope(empty=True)
         outer, self._builder.nodes = self._builder.origin, []
         try:
@@ -51,7 +54,7 @@ class Rolling:
             for repeat in repeats(nodes, self._known):
                 self._pass(nodes[at : repeat.start])
                 at = repeat.start
-                for some in repeat.others():
+                for some in repeat.others(self._begins):
                     try:
                         rounds = Rounds(nodes, some, self._elements)
                     except Unlike:
@@ -81,14 +84,20 @@ class Rolling:
     def _pass(self, nodes: Iterable[Node]) -> None:
         """Nodes that stay as they are, but for what they read."""
         for node in nodes:
-            if node.op == "Split" and self._cuts(node):
-                continue
             self._builder.origin = node.origin
-            if node.op == "Concat" and self._joins(node):
-                continue
-            for (held, place), value in list(reads(node)):
-                held[place] = self._read(value)
-            self._builder.nodes.append(node)
+            try:
+                if (node.op == "Split" and self._cuts(node)) or (
+                    node.op == "Concat" and self._joins(node)
+                ):
+                    continue
+                for (held, place), value in list(reads(node)):
+                    held[place] = self._read(value)
+            except Unlike:
+                if node in self._needed:
+                    raise
+                self._gone.update(map(id, node.outputs))
+            else:
+                self._builder.nodes.append(node)
 
     def _cuts(self, node: Node) -> bool:
         """Whether a Split gives a piece for each round."""
@@ -119,9 +128,9 @@ class Rolling:
         at = 0
         while at < len(found):
             run = self._run(found, at)
-            if run:
-                parts.append((found[at], run))
-                at += abs(run)
+            if run is not None:
+                parts.append(run)
+                at += run[-1]
             else:
                 parts.append(node.inputs[at])
                 at += 1
@@ -131,8 +140,7 @@ class Rolling:
         op, values = self._op, []
         for part in parts:
             if isinstance(part, tuple):
-                (source, _), run = part
-                values.append(self._joined(source, run, axis % len(source.shape)))
+                values.append(self._joined(part, axis % len(part[0].shape)))
             else:
                 values.append(self._read(part))
         made = op.Concat(*values, axis=axis) if len(values) > 1 else values[0]
@@ -140,24 +148,32 @@ class Rolling:
         self._held.append(node.outputs[0])
         return True
 
-    def _run(self, found: list[Any], at: int) -> int:
-        """How many of one source there are from there on, if they are all; less than 0 backwards."""
+    @staticmethod
+    def _run(found: list[Any], at: int) -> tuple[Source, int, int, int] | None:
+        """Those of one source from there on, if they are nearly all of it: which is the first, which
+        the last, and how many they are."""
         if found[at] is None:
-            return 0
+            return None
         source, first = found[at]
-        many = source.many
         for step in (1, -1):
-            begin = 0 if step == 1 else many - 1
-            wanted = [(source, begin + step * k) for k in range(many)]
-            if first == begin and found[at : at + many] == wanted:
-                return step * many
-        return 0
+            count = 1
+            while at + count < len(found) and found[at + count] == (source, first + step * count):
+                count += 1
+            if count >= max(LEAST_ALIKE, source.many - 2 * OFF):
+                return source, first, step, count
+        return None
 
-    def _joined(self, source: Source, run: int, axis: int) -> Value:
-        op, shape = self._op, source.shape
+    def _joined(self, run: tuple[Source, int, int, int], axis: int) -> Value:
+        op, (source, first, step, count) = self._op, run
+        shape, last = source.shape, first + step * (count - 1)
         stacked = source.stacked(op)
-        if run < 0:
-            stacked = op.Slice(stacked, [-1], [-(2**62)], [0], [-1])
+        if step < 0:
+            begin, end = first - source.many, last - source.many - 1 if last else -(2**62)
+            end = last - 1 if 0 < last <= OFF else end
+            stacked = op.Slice(stacked, [begin], [end], [0], [-1])
+        elif count < source.many:
+            end = last + 1 - source.many
+            stacked = op.Slice(stacked, [first], [end or 2**62], [0])
         turned = moved(op, stacked, 0, axis, len(shape) + 1)
         if shape[axis] == 1:
             return op.Squeeze(turned, [axis + 1])
@@ -165,6 +181,8 @@ class Rolling:
 
     def _read(self, value: Value) -> Value:
         """What is to be read for a value that a node made which is no longer there."""
+        if id(value) in self._gone:
+            raise Unlike
         if id(value) in self._instead:
             return self._instead[id(value)]
         found = self._elements.get(id(value))
@@ -197,8 +215,12 @@ class Rolling:
         if where is not None:
             self._loops.append((where.file, where.line))
         builder.origin = origin
+        last, stacked = self._behind(rounds, nodes)
+        needed = rounds.needed((*last, *stacked))
         begins, carried = {}, {}
         for each, value in rounds.begins.items():
+            if each.made not in last and not any(each in rounds.reads[at] for at in needed):
+                continue
             later, begin = rounds.all_of(each.made), self._read(value)
             if value.shape == () and later[0].shape:
                 begin = op.Expand(begin, op.sizes(later[0].shape))
@@ -206,17 +228,15 @@ class Rolling:
             begins[each] = begin
             carried[each] = builder.value(value.dtype, None)
             shared(carried[each], [value, *later])
-        stacked = self._behind(rounds, nodes)
         turn, on = builder.value(torch.int64, []), builder.value(torch.bool, [])
-        for held in rounds.reads:
-            for place, read in enumerate(held):
-                if isinstance(read, Same):
-                    held[place] = Same(self._read(read.value))
+        for at in needed:
+            held = rounds.reads[at]
+            held[:] = [Same(self._read(x.value)) if isinstance(x, Same) else x for x in held]
         times = op.cast(repeat.length, torch.int64)
         going = op.constant(True, torch.bool)
         outer, builder.nodes = builder.nodes, []
         try:
-            made = _body(op, rounds, turn, carried, times)
+            made = _body(op, rounds, needed, turn, carried, times)
             ends = [op.Identity(on)]
             ends += [op.Identity(made[each.made]) for each in carried]
             ends += [op.Identity(made[place]) for place in stacked]
@@ -238,27 +258,44 @@ class Rolling:
             value.sized((repeat.length, *shape))
             self._stacks(Stacked(len(each_made), shape, value), each_made)
 
-    def _behind(self, rounds: Rounds, nodes: list[Node]) -> list[tuple[int, int]]:
-        """What is read behind it of other rounds than the last, or of that and not carried on."""
+    def _behind(self, rounds: Rounds, nodes: list[Node]) -> tuple[list[Made], list[Made]]:
+        """What is read behind it: of the last round, where it is carried on, and of any."""
         carried = {each.made for each in rounds.begins}
-        found: dict[tuple[int, int], None] = {}
+        found: tuple[dict[Made, None], dict[Made, None]] = ({}, {})
         results = [value for _, value in self._captured.outputs]
-        later = (value for node in nodes[rounds.repeat.end :] for _, value in reads(node))
-        for value in (*later, *results):
+        behind = (node for node in nodes[rounds.repeat.end :] if node in self._needed)
+        for value in (*(value for node in behind for _, value in reads(node)), *results):
             where = rounds.made.get(id(value))
             if where is not None:
-                turn, *place = where
-                if turn != len(rounds.each) - 1 or tuple(place) not in carried:
-                    found[tuple(place)] = None  # type: ignore[index]
-        return list(found)
+                turn, at, place = where
+                last = turn == len(rounds.each) - 1 and (at, place) in carried
+                found[not last][at, place] = None
+        ends, stacked = found
+        return list(ends), list(stacked)
+
+
+def _needed(nodes: list[Node], results: list[Value]) -> set[Node]:
+    """Those that something follows from: what nobody reads may come from any round."""
+    read = set(map(id, results))
+    found = set()
+    for node in reversed(nodes):
+        if any(id(value) in read for value in node.outputs):
+            found.add(node)
+            read.update(id(value) for _, value in reads(node))
+    return found
 
 
 def _body(
-    op: Op, rounds: Rounds, turn: Value, carried: dict[Carried, Value], times: Value
-) -> dict[tuple[int, int], Value]:
+    op: Op,
+    rounds: Rounds,
+    needed: set[int],
+    turn: Value,
+    carried: dict[Carried, Value],
+    times: Value,
+) -> dict[Made, Value]:
     """Writes one round; gives what each of its nodes makes."""
     builder = op._builder
-    made: dict[tuple[int, int], Value] = {}
+    made: dict[Made, Value] = {}
     known: dict[Any, Value] = {}
 
     def given(read: Any) -> Value | None:
@@ -275,9 +312,10 @@ def _body(
             known[key] = _counted(op, read, turn, times)
         return known[key]
 
-    for at, (node, reads_) in enumerate(zip(rounds.body, rounds.reads)):
+    for at in sorted(needed):
+        node = rounds.body[at]
         builder.origin = node.origin
-        inputs = [given(read) for read in reads_]
+        inputs = [given(read) for read in rounds.reads[at]]
         outputs = [builder.value(value.dtype, None) for value in node.outputs]
         for place, value in enumerate(outputs):
             shared(value, rounds.all_of((at, place)))

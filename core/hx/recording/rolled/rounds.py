@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from builtins import len, range  # their own: `world` hooks those of the model
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -23,18 +23,21 @@ class Unlike(Exception):
     """The rounds are not alike."""
 
 
+Made = tuple[int, int]  # which node of a round, and which of its outputs
+
+
 @dataclass(frozen=True)
 class Local:
     """What a node of the same round made."""
 
-    made: tuple[int, int]  # which node, and which of its outputs
+    made: Made
 
 
 @dataclass(frozen=True)
 class Carried:
     """What a node of the round before made; in the first one, what was there before."""
 
-    made: tuple[int, int]
+    made: Made
     first: int  # id of a value
 
 
@@ -99,10 +102,22 @@ class Rounds:
     def body(self) -> list[Node]:
         return self.each[0]
 
-    def all_of(self, made: tuple[int, int]) -> list[Value]:
+    def needed(self, wanted: Iterable[Made]) -> set[int]:
+        """The nodes of a round that these follow from, in this one and in those before it."""
+        found: set[int] = set()
+        waiting = [at for at, _ in wanted]
+        while waiting:
+            at = waiting.pop()
+            if at not in found:
+                found.add(at)
+                read = (x for x in self.reads[at] if isinstance(x, Local | Carried))
+                waiting += [x.made[0] for x in read]
+        return found
+
+    def all_of(self, made: Made) -> list[Value]:
         return [round_[made[0]].outputs[made[1]] for round_ in self.each]
 
-    def last(self, made: tuple[int, int]) -> Value:
+    def last(self, made: Made) -> Value:
         return self.each[-1][made[0]].outputs[made[1]]
 
     def _read(self, nodes: Sequence[Node], slot: int) -> Read:
@@ -133,7 +148,7 @@ class Rounds:
             return _counting(read)  # type: ignore[arg-type]
         raise Unlike
 
-    def _carried(self, read: list[Value], place: tuple[int, int], broadcast: bool) -> Carried:
+    def _carried(self, read: list[Value], place: Made, broadcast: bool) -> Carried:
         first, later = read[0], read[1]
         if first.dtype != later.dtype or first.shape is None or later.shape is None:
             raise Unlike
