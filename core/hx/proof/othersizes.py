@@ -71,7 +71,7 @@ def in_rounds(prepared: Prepared, failed: HxError) -> Prepared | None:
         return None
     if sizes == words:
         return dataclasses.replace(prepared, rolls=True)
-    given = {"given": prepared.tensors, **prepared.failed}
+    given = {"given": prepared.tensors}
     return dataclasses.replace(prepared, tensors=at(prepared, sizes), given=given, rolls=True)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from builtins import len  # their own: `world` hooks those of the model
 from collections.abc import Iterable
 from typing import Any
@@ -79,7 +80,9 @@ class Rolling:
                 f"the rounds at {', '.join(where)} are a loop in the graph: as many as sizes say"
             )
         for escape in self._captured.recording.escapes.values():
-            escape.carried |= escape.kind == "range"
+            if escape.kind == "range":
+                escape.carried = True
+                escape.asked.clear()  # any number of rounds is right
 
     def _pass(self, nodes: Iterable[Node]) -> None:
         """Nodes that stay as they are, but for what they read."""
@@ -192,7 +195,17 @@ class Rolling:
         if 2 <= k < source.many - 2:
             raise Unlike  # of those in the middle nobody knows from where they are counted
         index = k if k < 2 else k - source.many
+        if isinstance(source, Stacked):
+            self._require_some(source.length)
         return source.at(self._op, self._op.constant(index, torch.int64))
+
+    def _require_some(self, length: Any) -> None:
+        """Notes that there is one round at least: where there is none, nobody knows what is read."""
+        asked = dims.asked(operator.gt, length, 0)
+        origin = self._builder.origin
+        where = origin.where if origin is not None and origin.file else None
+        told = f"{dims.spelled(length)} > 0"
+        self._captured.recording.escape("branch", told, where, [asked])
 
     def _written(self, rounds: Rounds, nodes: list[Node]) -> None:
         """A Loop in place of the rounds; or nothing, where each only moves the axes of something."""
@@ -232,6 +245,8 @@ class Rolling:
         for at in needed:
             held = rounds.reads[at]
             held[:] = [Same(self._read(x.value)) if isinstance(x, Same) else x for x in held]
+        if repeat.times not in self._known:
+            self._require_some(repeat.length)
         times = op.cast(repeat.length, torch.int64)
         going = op.constant(True, torch.bool)
         outer, builder.nodes = builder.nodes, []
@@ -256,7 +271,7 @@ class Rolling:
             shared(value, each_made)
             shape = value.shape or ()
             value.sized((repeat.length, *shape))
-            self._stacks(Stacked(len(each_made), shape, value), each_made)
+            self._stacks(Stacked(len(each_made), shape, value, repeat.length), each_made)
 
     def _behind(self, rounds: Rounds, nodes: list[Node]) -> tuple[list[Made], list[Made]]:
         """What is read behind it: of the last round, where it is carried on, and of any."""

@@ -30,6 +30,7 @@ class Stacked:
     many: int
     shape: tuple
     value: Value
+    length: Any
 
     def at(self, op: Op, index: Any) -> Value:
         return op.Gather(self.value, index, axis=0)
