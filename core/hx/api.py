@@ -17,6 +17,7 @@ from .errors import (
     HxError,
     Leaves,
     MissingConverters,
+    Narrow,
     PackError,
     UsageError,
     VerificationError,
@@ -26,7 +27,7 @@ from .graph import graph
 from .packs import containers, passes, symbolic
 from .packs.registry import Registry
 from .program import Made, Program
-from .proof import otherways, randomness
+from .proof import othersizes, otherways, randomness
 from .quiet import fewer_collections
 from .recording import heard
 from .recording.capture import Capture, capture
@@ -127,8 +128,14 @@ def _export(
         first = not failed or (isinstance(failed[0], Leaves) and asked.yes == heard.FIRST)
         keep = keep_rejected if first else None
         stages.append(staged)
-        program.write(staged, path, verify, tell, keep, check_every_node)
+        program.write(staged, path, verify, tell, keep, check_every_node, require_wide)
         return program
+
+    def require_wide(captured: Capture, report: Report) -> None:
+        if asked is prepared and not check_every_node and othersizes.by_rounds(captured):
+            narrow = Narrow("it is right for some numbers of rounds alone")
+            narrow.report = report
+            raise narrow
 
     def require_best(captured: Capture, report: Report) -> None:
         if _leaves_more(report, asked, failed):
@@ -214,9 +221,10 @@ def _ways(
             other.yes = heard.FIRST
             yield other
     if isinstance(failed[0], VerificationError):
-        from .proof.othersizes import elsewhere, in_rounds
-
-        for other in (in_rounds(prepared, failed[0]), elsewhere(prepared, failed[0].proof)):
+        for other in (
+            othersizes.in_rounds(prepared, failed[0]),
+            othersizes.elsewhere(prepared, failed[0].proof),
+        ):
             if other is not None:
                 other.yes = heard.FIRST
                 yield other
@@ -228,12 +236,18 @@ def _ways(
 
 
 def _with_both_ways(prepared: Prepared, failed: list[Exception]) -> Iterator[Prepared]:
-    """Where a model asks what is in its tensors, it is recorded with either answer, and if that makes
-    no graph, as it went."""
+    """A model that asks what is in its tensors is recorded with either answer, one that is right for
+    some numbers of rounds alone in rounds, and each, if that makes no graph, as it went."""
     before = len(failed)
     yield prepared
+    other = None
     if isinstance(failed[-1], Asks):
-        yield otherways.unasked(prepared)
+        other = otherways.unasked(prepared)
+    elif isinstance(failed[-1], Narrow):
+        other = othersizes.in_rounds(prepared, failed[-1])
+    if other is not None:
+        yield other
+    if isinstance(failed[before], (Asks, Narrow)):
         del failed[before:]  # nobody has to know
         yield dataclasses.replace(prepared)
 

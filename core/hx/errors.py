@@ -99,6 +99,10 @@ class Asks(Unsupported):
     """The model asks what is in a tensor: both of what follows may become one graph."""
 
 
+class Narrow(Unsupported):
+    """A loop makes the file right at some sizes alone: written as one, it may be right at all."""
+
+
 class Unaccounted(ExportError):
     pass
 

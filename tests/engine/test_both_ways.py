@@ -153,7 +153,7 @@ def test_its_nodes_are_not_compared_one_by_one_and_that_is_told():
     program = hx.export(Normalized(), torch.rand(3, 4), check_every_node=True)
     assert program.report.node_table is None
     assert "not compared one by one" in str(program.report)
-    with pytest.raises(hx.UsageError, match="of several recordings"):
+    with pytest.raises(hx.UsageError, match="what several recordings"):
         program.check_nodes()
 
 

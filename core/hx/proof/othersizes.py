@@ -58,6 +58,13 @@ def elsewhere(prepared: Prepared, proof: Proof) -> Prepared | None:
     )
 
 
+def by_rounds(captured: Capture) -> bool:
+    """Whether the file is promised for some sizes alone because of how often a loop goes round."""
+    escapes = captured.recording.escapes.values()
+    limited = any(each.kind == "range" and "wrong at" in each.beyond for each in escapes)
+    return bool(captured.promised) and limited
+
+
 def in_rounds(prepared: Prepared, failed: HxError) -> Prepared | None:
     """The same call, recorded with enough rounds to see what goes round, where sizes say how many."""
     from ..recording.rolled import at_enough_rounds, rounds_of

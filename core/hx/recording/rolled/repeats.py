@@ -44,29 +44,48 @@ class Repeat:
                 yield Repeat(self.start + offset, self.period, times, self.length - fewer)
 
 
-def repeats(nodes: list[Node], known: Mapping[int, int]) -> list[Repeat]:
+def repeats(nodes: list[Node], known: Mapping[int, int], begins: set[int]) -> list[Repeat]:
     """Those that are as many as one of the `known` sizes, the largest; in the order of the nodes."""
-    kinds: dict[Any, int] = {}
-    keys = np.array([kinds.setdefault(nodes_key(node), len(kinds)) for node in nodes])
     found: list[tuple[bool, int, int, Repeat]] = []
-    most = len(nodes) // max(1, min(known, default=1) - OFF)
-    for period in range(1, most + 1):
-        for start, end in _runs(keys[:-period] == keys[period:]):
-            length = end - start + period
-            for count, size in known.items():
-                times = next(
-                    (t for t in range(count, count - OFF - 1, -1) if t * period <= length), 0
+    whole: list[
+        tuple[int, int, int]
+    ] = []  # what repeats itself most often: where, and each how long
+    for period, start, end in _periods(nodes, min(known, default=1) - OFF):
+        # Rounds that a few equal parts make up are told from the parts by where they begin.
+        parted = any(s <= start and end <= e and period % p == 0 for s, e, p in whole)
+        if not parted:
+            whole.append((start, end, period))
+        for count, size in known.items():
+            times = min(count, (end - start) // period)
+            slack = end - start - times * period
+            if times < max(count - OFF, LEAST_ALIKE) or slack > (OFF + 1) * period:
+                continue
+            if parted:
+                marked = (at for at in range(start, start + slack + 1) if at in begins)
+                all_begin = (
+                    at for at in marked if begins.issuperset(range(at, at + times * period, period))
                 )
-                slack = length - times * period
-                if times >= LEAST_ALIKE and slack <= (OFF + 1) * period:
-                    repeat = Repeat(start, period, times, size + (times - count), slack)
-                    found.append((times != count, -period * times, period, repeat))
+                start, slack = next(all_begin, -1), 0
+                if start < 0:
                     break
+            repeat = Repeat(start, period, times, size + (times - count), slack)
+            found.append((times != count, -period * times, period, repeat))
+            break
     chosen: list[Repeat] = []
     for *_, each in sorted(found, key=lambda one: one[:3]):
         if not any(each.start < other.end and other.start < each.end for other in chosen):
             chosen.append(each)
     return sorted(chosen, key=lambda each: each.start)
+
+
+def _periods(nodes: list[Node], least: int) -> Iterator[tuple[int, int, int]]:
+    """After how many nodes the same kinds come again, the fewest first; from where, and to where."""
+    kinds: dict[Any, int] = {}
+    keys = np.array([kinds.setdefault(nodes_key(node), len(kinds)) for node in nodes])
+    for period in range(1, len(nodes) // max(1, least) + 1):
+        for start, end in _runs(keys[:-period] == keys[period:]):
+            if end - start >= (LEAST_ALIKE - 1) * period:
+                yield period, start, end + period
 
 
 def _runs(same: Any) -> Iterator[tuple[int, int]]:

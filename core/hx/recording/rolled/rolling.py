@@ -52,7 +52,7 @@ class Rolling:
         outer, self._builder.nodes = self._builder.origin, []
         try:
             at = 0
-            for repeat in repeats(nodes, self._known):
+            for repeat in repeats(nodes, self._known, self._begins):
                 self._pass(nodes[at : repeat.start])
                 at = repeat.start
                 for some in repeat.others(self._begins):
