@@ -1,0 +1,200 @@
+"""Forwards drawn by chance, which go round as often as a size says, or branch on what tensors hold.
+
+    python -m tests.suites.random_forwards loops --seed 0 --count 150
+    python -m tests.suites.random_forwards branches --count 100
+
+Each is exported with sizes that may change, and its file compared with the model at others. What the
+export refuses is counted, and what it promises for some sizes alone, or tells as an escape; a file
+that is wrong otherwise ends the run with 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import random
+import tempfile
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+
+import hx
+
+_START = "x[:, 0]|torch.zeros(x.shape[0], 4)|x.mean(1)|torch.zeros_like(x[:, 0])|x[:, -1] * 0.5"
+_OVER = """i in range(x.shape[1])|i in range(1, x.shape[1])|i in reversed(range(x.shape[1]))
+i in range(x.shape[1] - 1)|i in range(x.shape[1] - 1, -1, -1)|i in range(x.shape[1] // 2)
+i in range(0, x.shape[1], 2)|i, row in enumerate(x.unbind(1))|i in range(len(x[0]))
+row, back in zip(x.unbind(1), x.flip(1).unbind(1))""".replace("\n", "|")
+_STEPS = """torch.tanh({a} + {b})|{a} * 0.5 + {b}|self.layer({a})|torch.where({a} > 0, {a}, {b} * 0.1)
+{a}.softmax(-1)|torch.maximum({a}, {b})|self.cell({c}, {a})|{a} * {b}.sigmoid()""".replace(
+    "\n", "|"
+)
+_COUNTED = "{a} + {b} * i * 0.1|{a} * 0.5 + (i + 1) * 0.01|{a} * 0.5 / (i + 1)|x[:, :i + 1].mean(1)"
+_BEHIND = """torch.stack(outs, 1)|torch.stack(outs)|torch.cat(outs, -1)|torch.stack(outs[::-1], 1)
+torch.cat([o.unsqueeze(1) for o in outs], 1)|torch.stack(outs, 1).mean(1)|sum(outs)
+torch.stack(outs, 2).flatten(1)|self.layer(torch.stack(outs, 1))|outs[-1]|outs[0] + outs[-1]
+torch.stack([o * 2 for o in outs], 1)|torch.stack(outs, 1)[:, -1]|torch.stack(outs[1:], 1)
+torch.stack(outs, 1).transpose(0, 1).cumsum(0)""".replace("\n", "|")
+_ASKED = """{a}.sum() > {n}|({a} > 0.5).any()|{a}.mean().item() < {n}|{a}.max() > 1
+not torch.all({a} >= 0)|{a}[0, 0] > {a}[-1, -1]|x.shape[0] > 3|x.shape[0] % 2 == 0""".replace(
+    "\n", "|"
+)
+_TAB = "        "
+_HEAD = """import torch
+from torch import nn
+
+
+class Drawn(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer, self.cell = nn.Linear(4, 4), nn.GRUCell(4, 4)
+
+    def forward(self, x):
+"""
+
+
+class Drawing:
+    def __init__(self, seed: int) -> None:
+        self._chance = random.Random(seed)
+
+    def _one(self, choices: str, **words: str) -> str:
+        return self._chance.choice(choices.split("|")).format(**words)
+
+    def _often(self, share: float) -> bool:
+        return self._chance.random() < share
+
+    def loops(self) -> str:
+        """A loop, what it carries, and what becomes of what each of its rounds made."""
+        states = ["h", "g"][: self._chance.randint(1, 2)]
+        lines = [f"{state} = {self._one(_START)}" for state in states]
+        lines += [f"y = {self._one('torch.zeros_like(x)|x.clone()')}", "outs = []"]
+        lines += ["outs.append(h)"] if self._often(0.3) else []
+        over = self._one(_OVER)
+        rows = ["row"] if "row" in over else ["x[:, i]"]
+        rows = ["x[:, 2 * i]", "x[:, i * 2 : (i + 1) * 2].sum(1)"] if "// 2" in over else rows
+        counts = over.startswith(("i ", "i,"))
+
+        def step() -> str:
+            a, b = (self._chance.choice(states + rows) for _ in range(2))
+            more = counts and over == "i in range(x.shape[1])" and self._often(0.2)
+            return self._one(_COUNTED if more else _STEPS, a=a, b=b, c=self._chance.choice(rows))
+
+        body = []
+        for _ in range(self._chance.randint(1, 4)):
+            body.append(f"{self._chance.choice(states)} = {step()}")
+            if counts and self._often(0.12):
+                body += ["if i > 0:", f"    {self._chance.choice(states)} = {step()}"]
+            if self._often(0.1):
+                body += ["for k in range(2):", f"    {self._chance.choice(states)} = {step()}"]
+        if counts and self._often(0.3):
+            body.append(f"y[:, i] {self._one('=|+=')} {self._chance.choice(states)}")
+        body.append(f"outs.append({step()})")
+        lines += [f"for {over}:", *(f"    {line}" for line in body), f"z = {self._one(_BEHIND)}"]
+        return self._source([*lines, f"return z, {self._chance.choice(states)}, y"])
+
+    def branches(self) -> str:
+        lines, names = ["y = x * 1.5"], ["x", "y"]
+        for _ in range(self._chance.randint(1, 3)):
+            lines += self._branch(names, 0)
+        if self._often(0.3):
+            lines.append(f"if {self._question(names)}: return y * 2, x")
+        return self._source([*lines, f"return y, {self._chance.choice(names)}"])
+
+    def _question(self, names: list[str]) -> str:
+        return self._one(
+            _ASKED, a=self._chance.choice(names), n=f"{self._chance.uniform(-1, 1):.2f}"
+        )
+
+    def _branch(self, names: list[str], depth: int) -> list[str]:
+        def step() -> str:
+            a, b = (self._chance.choice(names) for _ in range(2))
+            return f"y = {self._one(_STEPS, a=a, b=b, c=a)}"
+
+        inner = [step()]
+        if depth < 2 and self._often(0.3):
+            inner += self._branch(names, depth + 1)
+        lines = [step(), f"if {self._question(names)}:", *(f"    {line}" for line in inner)]
+        return [*lines, "else:", f"    {step()}"] if self._often(0.5) else lines
+
+    @staticmethod
+    def _source(lines: list[str]) -> str:
+        return _HEAD + "".join(f"{_TAB}{line}\n" for line in lines)
+
+
+def drawn(kind: str, seed: int, folder: Path) -> tuple[torch.nn.Module, str]:
+    source = getattr(Drawing(seed), kind)()
+    path = folder / f"{kind}_{seed}.py"
+    path.write_text(source)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    torch.manual_seed(seed)
+    return module.Drawn().eval(), source
+
+
+def inputs(kind: str) -> Iterator[torch.Tensor]:
+    if kind == "loops":
+        for b, n in ((3, 6), (2, 9), (1, 4), (4, 17), (5, 2), (2, 3), (1, 30), (3, 8), (2, 1)):
+            yield torch.randn(b, n, 4)
+        return
+    for b in (3, 1, 2, 4, 7):
+        for scale in (1.0, 0.1, 3.0, 30.0):
+            for shift in (0.0, 0.7, -0.7, 2.0):
+                yield torch.randn(b, 4) * scale + shift
+
+
+def outcome(kind: str, model: torch.nn.Module) -> str:
+    """What comes of an export: joined, looped or plain, promised, told, refused, or wrong."""
+    shape, axes = ((3, 6, 4), {0: "b", 1: "n"}) if kind == "loops" else ((3, 4), {0: "b"})
+    try:
+        program = hx.export(model, torch.randn(shape), None, dynamic={"x": axes})
+    except hx.VerificationError:
+        return "refused"
+    report = program.report
+    notes = " ".join(report.notes)
+    what = "joined" if "both ways" in notes else "looped" if "a loop in" in notes else "plain"
+    if any(not escape.carried for escape in report.escapes):
+        what += ", promised" if report.promised else ", told"
+    for x in inputs(kind):
+        try:
+            want = model(x)
+        except Exception:  # the model's own, at a size that it does not take
+            continue
+        try:
+            got = program.run(x)
+        except hx.UsageError:
+            continue  # not promised
+        for a, b in zip(got, want, strict=True):
+            if a.shape != b.shape or not torch.allclose(a, b, 1e-3, 1e-4, equal_nan=True):
+                return f"{what} and wrong at {list(x.shape)}"
+    return what
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("kind", choices=("loops", "branches"))
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--count", type=int, default=100)
+    asked = parser.parse_args()
+    warnings.filterwarnings("ignore")
+    torch.set_grad_enabled(False)
+    found: Counter[str] = Counter()
+    wrong = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for seed in range(asked.seed, asked.seed + asked.count):
+            model, source = drawn(asked.kind, seed, Path(folder))
+            what = outcome(asked.kind, model)
+            found[what.partition(" at")[0]] += 1
+            if "wrong" in what:
+                wrong += "told" not in what
+                print(f"--- seed {seed}: {what}\n{source}", flush=True)
+    print("; ".join(f"{n} {what}" for what, n in found.most_common()))
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
