@@ -37,7 +37,7 @@ class Lengths:
     def known(self) -> dict[int, int]:
         found: dict[int, int] = {}
         for asked in rounds_of(self._recording.escapes.values()):
-            length = _length(asked)
+            length = length_of(asked)
             if dims.is_dynamic(length) and dims.plain(length) >= LEAST:
                 found.setdefault(dims.plain(length), length)
         return found
@@ -73,7 +73,8 @@ def rounds_of(escapes: Iterable[Escape]) -> Iterator[Asked]:
             yield from escape.asked
 
 
-def _length(asked: Asked) -> Any:
+def length_of(asked: Asked) -> Any:
+    """How many rounds that is; None where it is not known."""
     args = [dims.dim(x) if isinstance(x, Poly) else x for x in asked.of]
     if asked.ask is range:
         return lists.length_of(*args)

@@ -22,8 +22,14 @@ class Repeat:
     start: int
     period: int
     times: int
-    length: Any  # in the graph: a size
+    size: Any  # what said how many
+    fewer: int = 0  # that are left out of them
     slack: int = 0  # how much further on it may begin as well
+
+    @property
+    def length(self) -> Any:
+        """How many, in the graph."""
+        return self.size - self.fewer
 
     @property
     def end(self) -> int:
@@ -40,8 +46,8 @@ class Repeat:
             early = [turn * self.period for turn in range(fewer + 1 + self.slack // self.period)]
             begun = [at for at in range(max(late) + 1) if self.start + at in begins]
             for offset in dict.fromkeys((*begun, *late, *early)):
-                times = self.times - fewer
-                yield Repeat(self.start + offset, self.period, times, self.length - fewer)
+                times, out = self.times - fewer, self.fewer + fewer
+                yield Repeat(self.start + offset, self.period, times, self.size, out)
 
 
 def repeats(nodes: list[Node], known: Mapping[int, int], begins: set[int]) -> list[Repeat]:
@@ -68,7 +74,7 @@ def repeats(nodes: list[Node], known: Mapping[int, int], begins: set[int]) -> li
                 start, slack = next(all_begin, -1), 0
                 if start < 0:
                     break
-            repeat = Repeat(start, period, times, size + (times - count), slack)
+            repeat = Repeat(start, period, times, size, count - times, slack)
             found.append((times != count, -period * times, period, repeat))
             break
     chosen: list[Repeat] = []

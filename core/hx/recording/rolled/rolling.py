@@ -11,11 +11,11 @@ import torch
 
 from ...errors import Unsupported
 from ...graph.op import Op
-from ...sizes import dims
+from ...sizes import dims, shapes
 from ...tensors.values import Body, Node, Origin, Value
 from ..both.joining import reads
 from ..capture import Capture
-from .lengths import OFF
+from .lengths import OFF, length_of
 from .repeats import LEAST_ALIKE, repeats
 from .rounds import Carried, Counting, Element, Local, Made, Rounds, Same, Unlike, shared
 from .sources import Mapped, Pieces, Source, Stacked, maps, moved
@@ -41,6 +41,7 @@ class Rolling:
         self._instead: dict[int, Value] = {}
         self._held: list[Any] = []  # what is known by its id stays
         self._loops: list[tuple[str, int]] = []
+        self._sizes: list[Any] = []  # that say how many rounds there are
         self._needed: set[Node] = set()  # what the results follow from
         self._gone: set[int] = set()  # ids of values that nothing follows from
 
@@ -71,7 +72,7 @@ class Rolling:
             self._builder.sizes.restore(kept)
         self._captured.outputs = outputs
         self._tell()
-        return bool(self._loops)
+        return bool(self._sizes)
 
     def _tell(self) -> None:
         where = dict.fromkeys(f"{file}:{line}" for file, line in self._loops)
@@ -81,8 +82,11 @@ class Rolling:
             )
         for escape in self._captured.recording.escapes.values():
             if escape.kind == "range":
-                escape.carried = True
-                escape.asked.clear()  # any number of rounds is right
+                for asked in list(escape.asked):
+                    size = length_of(asked)
+                    if any(shapes.same(size, other) for other in self._sizes):
+                        del escape.asked[asked]  # any number of these rounds is right
+                escape.carried = not escape.asked
 
     def _pass(self, nodes: Iterable[Node]) -> None:
         """Nodes that stay as they are, but for what they read."""
@@ -105,10 +109,10 @@ class Rolling:
     def _cuts(self, node: Node) -> bool:
         """Whether a Split gives a piece for each round."""
         whole, axis = node.inputs[0], node.attributes.get("axis", 0)
-        shapes = {
+        found = {
             None if v.shape is None else tuple(map(dims.spelled, v.shape)) for v in node.outputs
         }
-        if len(shapes) != 1 or whole is None or whole.shape is None or None in shapes:
+        if len(found) != 1 or whole is None or whole.shape is None or None in found:
             return False
         axis %= len(whole.shape)
         shape = node.outputs[0].shape
@@ -118,6 +122,7 @@ class Rolling:
         if len(node.outputs) not in self._known:
             return False
         self._stacks(Pieces(len(node.outputs), shape, self._read(whole), axis), node.outputs)
+        self._sizes.append(self._known[len(node.outputs)])
         return True
 
     def _stacks(self, source: Source, values: list[Value]) -> None:
@@ -245,7 +250,8 @@ class Rolling:
         for at in needed:
             held = rounds.reads[at]
             held[:] = [Same(self._read(x.value)) if isinstance(x, Same) else x for x in held]
-        if repeat.times not in self._known:
+        self._sizes.append(repeat.size)
+        if repeat.fewer:
             self._require_some(repeat.length)
         times = op.cast(repeat.length, torch.int64)
         going = op.constant(True, torch.bool)
