@@ -187,6 +187,47 @@ def test_its_nodes_are_not_compared_one_by_one():
     assert "not compared one by one" in str(program.report)
 
 
+LAYER = nn.Linear(4, 4)
+
+
+def rows_and_columns(x):
+    """A loop within each round of another one."""
+    outs = []
+    for i in range(x.shape[0]):
+        row = LAYER(x[i])
+        h = row.mean(0)
+        for j in range(x.shape[1]):
+            h = torch.tanh(h * 0.5 + row[j])
+        outs.append(h)
+    return torch.stack(outs)
+
+
+def lists_of_lists(x):
+    outs = []
+    for i in range(x.shape[0]):
+        row = x[i] * (i + 1)
+        outs.append(torch.stack([row[j] * (j + 2) * (i + 1) + i for j in range(x.shape[1])]).sum(0))
+    return torch.stack(outs)
+
+
+def branches_in_the_graph(x):
+    h = x[:, 0].sum(0)
+    for i in range(x.shape[1]):
+        step = (h, x[:, i].mean(0))
+        h = torch.cond(h.sum() > 0, lambda a, b: a * 0.5 - b, lambda a, b: a + b, step)
+    return h
+
+
+@pytest.mark.parametrize("model", [rows_and_columns, lists_of_lists, branches_in_the_graph])
+def test_rounds_that_have_graphs_of_their_own(model):
+    with torch.no_grad():
+        program = hx.export(model, torch.randn(6, 5, 4), dynamic={"x": {0: "n", 1: "m"}})
+        assert "Loop" in {node.op_type for node in program.model.graph}
+        for n, m in ((6, 5), (3, 9), (12, 2), (1, 1), (4, 4), (2, 13)):
+            x = torch.randn(n, m, 4)
+            assert_close(program.run(x), model(x), rtol=1e-4, atol=1e-4)
+
+
 def padded_chunks(x):
     """One round up to 64, as linear attention of language models has it."""
     n = x.shape[1]

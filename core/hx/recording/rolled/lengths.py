@@ -86,7 +86,7 @@ def at_enough_rounds(
 ) -> dict[str, int] | None:
     """The nearest sizes at which there are so many rounds that it is seen what goes round."""
     words = sorted({word for each in asked for word in each.names() if word in sizes})
-    wanted = dict(sizes)
+    wanted, used = dict(sizes), set[int]()  # sizes are told from each other by how many rounds
     for word in words:
         limit = limits.get(word)
         mine = [each for each in asked if word in each.names()]
@@ -98,7 +98,8 @@ def at_enough_rounds(
                 counts = [_count(each, wanted) for each in mine]
             except Unforeseen:
                 return None
-            if min(counts) >= LEAST:
+            if min(counts) >= LEAST and all(abs(n - m) > OFF for n in counts for m in used):
+                used.update(counts)
                 break
         else:
             return None

@@ -35,6 +35,10 @@ class Repeat:
     def end(self) -> int:
         return self.start + self.period * self.times
 
+    def goes_around(self, other: Repeat) -> bool:
+        within = self.start <= other.start and other.end <= self.end + self.slack
+        return within and other.period * other.times <= self.period
+
     def others(self, begins: set[int]) -> Iterator[Repeat]:
         """The same, and those that leave out a round or two: the first, the last.
 
@@ -61,8 +65,9 @@ def repeats(nodes: list[Node], known: Mapping[int, int], begins: set[int]) -> li
         parted = any(s <= start and end <= e and period % p == 0 for s, e, p in whole)
         if not parted:
             whole.append((start, end, period))
-        for count, size in known.items():
-            times = min(count, (end - start) // period)
+        often = (end - start) // period
+        for count, size in sorted(known.items(), key=lambda one: abs(one[0] - often)):
+            times = min(count, often)
             slack = end - start - times * period
             if times < max(count - OFF, LEAST_ALIKE) or slack > (OFF + 1) * period:
                 continue
@@ -77,8 +82,11 @@ def repeats(nodes: list[Node], known: Mapping[int, int], begins: set[int]) -> li
             repeat = Repeat(start, period, times, size, count - times, slack)
             found.append((times != count, -period * times, period, repeat))
             break
+    exact = [each for unlike, _, _, each in found if not unlike]
     chosen: list[Repeat] = []
     for *_, each in sorted(found, key=lambda one: one[:3]):
+        if any(each.goes_around(other) for other in exact):
+            continue  # first what goes round in each of its rounds
         if not any(each.start < other.end and other.start < each.end for other in chosen):
             chosen.append(each)
     return sorted(chosen, key=lambda each: each.start)

@@ -17,7 +17,7 @@ from ..both.joining import reads
 from ..capture import Capture
 from .lengths import OFF, length_of
 from .repeats import LEAST_ALIKE, repeats
-from .rounds import Carried, Counting, Element, Local, Made, Rounds, Same, Unlike, shared
+from .rounds import Carried, Counting, Element, Local, Made, Rounds, Same, Unlike, shared, slots
 from .sources import Mapped, Pieces, Source, Stacked, maps, moved
 
 
@@ -28,6 +28,8 @@ def record(captured: Capture) -> None:
     try:
         if not known or not Rolling(captured, known, lengths.begins).roll():
             raise Unlike
+        while Rolling(captured, known, set()).roll():
+            pass  # what goes round it
     except Unlike:
         raise Unsupported("what the model does in each round does not become one loop") from None
 
@@ -336,13 +338,39 @@ def _body(
     for at in sorted(needed):
         node = rounds.body[at]
         builder.origin = node.origin
-        inputs = [given(read) for read in rounds.reads[at]]
+        read = [given(each) for each in rounds.reads[at]]
+        inputs, within = read[: len(node.inputs)], read[len(node.inputs) :]
+        attributes = node.attributes
+        if within:
+            around = dict(zip(map(id, slots(node)[len(inputs) :]), within))
+            attributes = {k: _copied(builder, v, around) for k, v in attributes.items()}
         outputs = [builder.value(value.dtype, None) for value in node.outputs]
         for place, value in enumerate(outputs):
             shared(value, rounds.all_of((at, place)))
-        builder._enter(Node(node.op, node.domain, inputs, outputs, node.attributes, node.origin))
+        builder._enter(Node(node.op, node.domain, inputs, outputs, attributes, node.origin))
         made.update(((at, place), value) for place, value in enumerate(outputs))
     return made
+
+
+def _copied(builder: Any, attribute: Any, around: dict[int, Any]) -> Any:
+    """A body again, with other values in place of those that it reads from around it."""
+    if not isinstance(attribute, Body):
+        return attribute
+    now = dict(around)
+
+    def again(value: Value) -> Value:
+        made = now[id(value)] = builder.value(value.dtype, value.shape)
+        return made
+
+    inputs, nodes = [again(value) for value in attribute.inputs], []
+    for node in attribute.nodes:
+        attributes = {k: _copied(builder, v, now) for k, v in node.attributes.items()}
+        read = [None if value is None else now.get(id(value), value) for value in node.inputs]
+        outputs = [again(value) for value in node.outputs]
+        nodes.append(Node(node.op, node.domain, read, outputs, attributes, node.origin))
+        for value in outputs:
+            value.node = nodes[-1]
+    return Body(inputs, [now.get(id(value), value) for value in attribute.outputs], nodes)
 
 
 def _key(read: Counting | Element) -> Any:

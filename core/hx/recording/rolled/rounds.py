@@ -11,6 +11,7 @@ import torch
 from ...graph.graph import raw
 from ...sizes import dims, shapes
 from ...tensors.values import Body, Constant, Node, Value
+from ..both.joining import reads
 from .repeats import Repeat
 from .sources import Source
 
@@ -88,7 +89,7 @@ class Rounds:
         for alike in zip(*self.each):
             _require_alike(alike)
         self.reads = [
-            [self._read(alike, slot) for slot in range(len(alike[0].inputs))]
+            [self._read(alike[0].op, list(values)) for values in zip(*map(slots, alike))]
             for alike in zip(*self.each)
         ]
 
@@ -120,8 +121,7 @@ class Rounds:
     def last(self, made: Made) -> Value:
         return self.each[-1][made[0]].outputs[made[1]]
 
-    def _read(self, nodes: Sequence[Node], slot: int) -> Read:
-        values = [node.inputs[slot] for node in nodes]
+    def _read(self, op: str, values: list[Value | None]) -> Read:
         if any(value is None for value in values):
             if any(value is not None for value in values):
                 raise Unlike
@@ -134,7 +134,7 @@ class Rounds:
             if all(m == (turn, *place) for turn, m in enumerate(made)):
                 return Local(place)
             if made[0] is None and all(m == (turn, *place) for turn, m in enumerate(made[1:])):
-                return self._carried(read, place, nodes[0].op in _BROADCAST)
+                return self._carried(read, place, op in _BROADCAST)
             raise Unlike
         if any(m is not None for m in made):
             raise Unlike
@@ -189,25 +189,58 @@ def _counting(read: list[Constant]) -> Same | Counting:
     return Counting(read[-1] if falls else first, step, falls)
 
 
+def slots(node: Node) -> list[Value | None]:
+    """What a node reads, and what is read in its bodies that comes from around them."""
+    within = (value for (held, _), value in reads(node) if held is not node.inputs)
+    return [*node.inputs, *within]
+
+
 def _require_alike(nodes: Sequence[Node]) -> None:
     first = nodes[0]
     for other in nodes[1:]:
-        if first.attributes.keys() != other.attributes.keys():
+        _require_same(first, other)
+
+
+def _require_same(first: Node, other: Node) -> None:
+    if (first.op, first.domain) != (other.op, other.domain):
+        raise Unlike
+    if len(slots(first)) != len(slots(other)) or len(first.outputs) != len(other.outputs):
+        raise Unlike
+    if first.attributes.keys() != other.attributes.keys():
+        raise Unlike
+    for name, a in first.attributes.items():
+        b = other.attributes[name]
+        if type(a) is not type(b):
             raise Unlike
-        for name, a in first.attributes.items():
-            b = other.attributes[name]
-            if isinstance(a, Body) or type(a) is not type(b):
+        if isinstance(a, Body):
+            _require_same_body(a, b)
+        elif isinstance(a, torch.Tensor):
+            if a.dtype != b.dtype or a.shape != b.shape or not torch.equal(raw(a), raw(b)):
                 raise Unlike
-            if isinstance(a, torch.Tensor):
-                if a.dtype != b.dtype or a.shape != b.shape or not torch.equal(raw(a), raw(b)):
-                    raise Unlike
-            elif a is not b and repr(a) != repr(b):
-                raise Unlike
-        for a, b in zip(first.outputs, other.outputs):
-            if a.dtype != b.dtype or a.shape is None or b.shape is None:
-                raise Unlike
-            if len(a.shape) != len(b.shape):
-                raise Unlike
+        elif a is not b and repr(a) != repr(b):
+            raise Unlike
+    for x, y in zip(first.outputs, other.outputs):
+        if x.dtype != y.dtype or x.shape is None or y.shape is None:
+            raise Unlike
+        if len(x.shape) != len(y.shape):
+            raise Unlike
+
+
+def _require_same_body(a: Body, b: Body) -> None:
+    """What is read from around them may be another value in each."""
+    if len(a.nodes) != len(b.nodes) or len(a.inputs) != len(b.inputs):
+        raise Unlike
+    there = {id(x): y for x, y in zip(a.inputs, b.inputs)}
+    for one, other in zip(a.nodes, b.nodes):
+        _require_same(one, other)
+        there.update((id(x), y) for x, y in zip(one.outputs, other.outputs))
+    own = set(map(id, there.values()))
+    pairs = [pair for n, m in zip(a.nodes, b.nodes) for pair in zip(n.inputs, m.inputs)]
+    for x, y in (*pairs, *zip(a.outputs, b.outputs)):
+        if (x is None) != (y is None) or there.get(id(x), y) is not y:
+            raise Unlike
+        if id(x) not in there and id(y) in own:
+            raise Unlike
 
 
 def shared(made: Value, values: Sequence[Value]) -> None:
