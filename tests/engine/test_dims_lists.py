@@ -81,7 +81,7 @@ def shuffled(x):
 
 
 LEFT = {
-    "loop": (lambda x: torch.stack([x[:, i] for i in range(x.size(1))], 1), "range(n)"),
+    "loop": (lambda x: sum(x[:, i] * i**2 for i in range(x.size(1))), "range(n)"),
     "item": (lambda x: x * range(x.size(1))[-1], "range(n)"),
     "tuple": (lambda x: x * torch.tensor(tuple([1] * x.size(1)))[:, None], "repeated"),
     "others": (lambda x: torch.stack([x[:, 0]] * x.size(1), 1), "repeated"),

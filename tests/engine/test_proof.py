@@ -172,7 +172,7 @@ class Looped(nn.Module):
     def forward(self, x):
         total = 0
         for i in range(x.shape[0]):
-            total = total + x[i]
+            total = total + x[i] * (i * i)  # no step from round to round
         return total
 
 
@@ -185,14 +185,14 @@ def test_a_loop_over_a_size(tmp_path):
 class Unbound(nn.Module):
     def forward(self, x):
         total = 0
-        for row in x:
-            total = total * 0.5 + row
+        for i, row in enumerate(x):
+            total = total * 0.5 + row * (i * i)
         return total
 
 
 def test_a_loop_over_rows_is_told_as_one_with_the_size_and_what_to_do(tmp_path):
     message = refused(Unbound(), torch.randn(7, 3), tmp_path, dynamic={"x": {0: "steps"}})
-    place = line_of(Unbound, "for row in x")
+    place = line_of(Unbound, "in enumerate(x)")
     assert f"loop at {place} runs as often as in the recording, 7 times, over steps: " in message
     assert "leave that size out of dynamic=" in message and "scan" in message
     assert "[1, 1, 1, 1, ...] (7 in all), and needs [1, 1, 1, 1, ...] (8)" in message

@@ -127,7 +127,7 @@ def in_pieces(x):
 def in_rounds(x):
     total = x.sum(1)
     for i in range(0, x.shape[1], 64):
-        total = total + x[:, i : i + 64].sum(1)
+        total = total + x[:, i : i + 64].sum(1) * (i * i + 1)
     return total
 
 
