@@ -15,9 +15,10 @@ from ...sizes import dims, shapes
 from ...tensors.values import Body, Node, Origin, Value
 from ..both.joining import reads
 from ..capture import Capture
+from .body import body_of
 from .lengths import OFF, length_of
 from .repeats import LEAST_ALIKE, repeats
-from .rounds import Carried, Counting, Element, Local, Made, Rounds, Same, Unlike, shared, slots
+from .rounds import Element, Made, Rounds, Same, Unlike, shared
 from .sources import Mapped, Pieces, Source, Stacked, maps, moved
 
 
@@ -249,7 +250,7 @@ class Rolling:
             carried[each] = builder.value(value.dtype, None)
             shared(carried[each], [value, *later])
         turn, on = builder.value(torch.int64, []), builder.value(torch.bool, [])
-        for at in needed:
+        for at in sorted(needed):
             held = rounds.reads[at]
             held[:] = [Same(self._read(x.value)) if isinstance(x, Same) else x for x in held]
         self._sizes.append(repeat.size)
@@ -259,7 +260,7 @@ class Rolling:
         going = op.constant(True, torch.bool)
         outer, builder.nodes = builder.nodes, []
         try:
-            made = _body(op, rounds, needed, turn, carried, times)
+            made = body_of(op, rounds, needed, turn, carried, times)
             ends = [op.Identity(on)]
             ends += [op.Identity(made[each.made]) for each in carried]
             ends += [op.Identity(made[place]) for place in stacked]
@@ -306,92 +307,3 @@ def _needed(nodes: list[Node], results: list[Value]) -> set[Node]:
             found.add(node)
             read.update(id(value) for _, value in reads(node))
     return found
-
-
-def _body(
-    op: Op,
-    rounds: Rounds,
-    needed: set[int],
-    turn: Value,
-    carried: dict[Carried, Value],
-    times: Value,
-) -> dict[Made, Value]:
-    """Writes one round; gives what each of its nodes makes."""
-    builder = op._builder
-    made: dict[Made, Value] = {}
-    known: dict[Any, Value] = {}
-
-    def given(read: Any) -> Value | None:
-        if read is None:
-            return None
-        if isinstance(read, Same):
-            return read.value
-        if isinstance(read, Local):
-            return made[read.made]
-        if isinstance(read, Carried):
-            return carried[read]
-        key = _key(read)
-        if key not in known:
-            known[key] = _counted(op, read, turn, times)
-        return known[key]
-
-    for at in sorted(needed):
-        node = rounds.body[at]
-        builder.origin = node.origin
-        read = [given(each) for each in rounds.reads[at]]
-        inputs, within = read[: len(node.inputs)], read[len(node.inputs) :]
-        attributes = node.attributes
-        if within:
-            around = dict(zip(map(id, slots(node)[len(inputs) :]), within))
-            attributes = {k: _copied(builder, v, around) for k, v in attributes.items()}
-        outputs = [builder.value(value.dtype, None) for value in node.outputs]
-        for place, value in enumerate(outputs):
-            shared(value, rounds.all_of((at, place)))
-        builder._enter(Node(node.op, node.domain, inputs, outputs, attributes, node.origin))
-        made.update(((at, place), value) for place, value in enumerate(outputs))
-    return made
-
-
-def _copied(builder: Any, attribute: Any, around: dict[int, Any]) -> Any:
-    """A body again, with other values in place of those that it reads from around it."""
-    if not isinstance(attribute, Body):
-        return attribute
-    now = dict(around)
-
-    def again(value: Value) -> Value:
-        made = now[id(value)] = builder.value(value.dtype, value.shape)
-        return made
-
-    inputs, nodes = [again(value) for value in attribute.inputs], []
-    for node in attribute.nodes:
-        attributes = {k: _copied(builder, v, now) for k, v in node.attributes.items()}
-        read = [None if value is None else now.get(id(value), value) for value in node.inputs]
-        outputs = [again(value) for value in node.outputs]
-        nodes.append(Node(node.op, node.domain, read, outputs, attributes, node.origin))
-        for value in outputs:
-            value.node = nodes[-1]
-    return Body(inputs, [now.get(id(value), value) for value in attribute.outputs], nodes)
-
-
-def _key(read: Counting | Element) -> Any:
-    if isinstance(read, Counting):
-        first = read.value.tensor
-        return first.dtype, str(first.tolist()), str(read.step.tolist()), read.falls
-    return id(read.source), read.first, read.step
-
-
-def _counted(op: Op, read: Counting | Element, turn: Value, times: Value) -> Value:
-    if isinstance(read, Element):
-        first = read.first
-        index = turn if read.step > 0 else op.Neg(turn)
-        if read.step < 0:
-            first -= read.source.many  # counted from the end
-        return read.source.at(
-            op, op.Add(index, op.constant(first, torch.int64)) if first else index
-        )
-    wide = read.step.dtype
-    begin = op.constant(read.value.tensor.detach().to(wide).tolist(), wide)
-    step = op.constant(read.step.tolist(), wide)
-    if read.falls:
-        turn = op.Add(op.Sub(turn, times), op.constant(1, torch.int64))
-    return op.cast(op.Add(begin, op.Mul(op.cast(turn, wide), step)), read.value.dtype)
