@@ -17,8 +17,8 @@ from .errors import (
     HxError,
     Leaves,
     MissingConverters,
-    Narrow,
     PackError,
+    Rounds,
     UsageError,
     VerificationError,
     is_of_the_world,
@@ -128,19 +128,19 @@ def _export(
         first = not failed or (isinstance(failed[0], Leaves) and asked.yes == heard.FIRST)
         keep = keep_rejected if first else None
         stages.append(staged)
-        program.write(staged, path, verify, tell, keep, check_every_node, require_wide)
+        program.write(staged, path, verify, tell, keep, check_every_node)
         return program
-
-    def require_wide(captured: Capture, report: Report) -> None:
-        if asked is prepared and not check_every_node and othersizes.by_rounds(captured):
-            narrow = Narrow("it is right for some numbers of rounds alone")
-            narrow.report = report
-            raise narrow
 
     def require_best(captured: Capture, report: Report) -> None:
         if _leaves_more(report, asked, failed):
             raise Leaves("a number in a tensor became a plain one")
-        if asked is prepared and not check_every_node and otherways.may_be_joined(captured):
+        if asked is not prepared:
+            return
+        if othersizes.in_rounds(prepared, report.escapes) is not None:
+            rounds = Rounds("sizes say how many rounds there are")
+            rounds.report = report
+            raise rounds
+        if otherways.may_be_joined(captured) and not check_every_node:
             raise Asks("what is in a tensor decides which way the model goes")
 
     failed: list[Exception] = []
@@ -221,13 +221,10 @@ def _ways(
             other.yes = heard.FIRST
             yield other
     if isinstance(failed[0], VerificationError):
-        for other in (
-            othersizes.in_rounds(prepared, failed[0]),
-            othersizes.elsewhere(prepared, failed[0].proof),
-        ):
-            if other is not None:
-                other.yes = heard.FIRST
-                yield other
+        other = othersizes.elsewhere(prepared, failed[0].proof)
+        if other is not None:
+            other.yes = heard.FIRST
+            yield other
     if isinstance(failed[0], (VerificationError, EscapeError)):
         other = otherways.ways(prepared, failed[0])
         if other is not None:
@@ -236,18 +233,18 @@ def _ways(
 
 
 def _with_both_ways(prepared: Prepared, failed: list[Exception]) -> Iterator[Prepared]:
-    """A model that asks what is in its tensors is recorded with either answer, one that is right for
-    some numbers of rounds alone in rounds, and each, if that makes no graph, as it went."""
+    """A model that asks what is in its tensors is recorded with either answer, one that goes round as
+    often as sizes say as a loop, and each, if that makes no graph, as it went."""
     before = len(failed)
     yield prepared
     other = None
     if isinstance(failed[-1], Asks):
         other = otherways.unasked(prepared)
-    elif isinstance(failed[-1], Narrow):
-        other = othersizes.in_rounds(prepared, failed[-1])
+    elif isinstance(failed[-1], Rounds):
+        other = othersizes.in_rounds(prepared, failed[-1].report.escapes)
     if other is not None:
         yield other
-    if isinstance(failed[before], (Asks, Narrow)):
+    if isinstance(failed[before], (Asks, Rounds)):
         del failed[before:]  # nobody has to know
         yield dataclasses.replace(prepared)
 

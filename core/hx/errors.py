@@ -99,8 +99,8 @@ class Asks(Unsupported):
     """The model asks what is in a tensor: both of what follows may become one graph."""
 
 
-class Narrow(Unsupported):
-    """A loop makes the file right at some sizes alone: written as one, it may be right at all."""
+class Rounds(Unsupported):
+    """Sizes say how often the model goes round: that may become a loop."""
 
 
 class Unaccounted(ExportError):

@@ -101,12 +101,8 @@ class Program:
         tell: Callable[[str], None],
         keep_rejected: str | os.PathLike | None = None,
         every_node: bool = False,
-        proved: Callable[[Capture, Report], None] = lambda captured, report: None,
     ) -> None:
-        """Writes under another name, proves what was written, and only then takes the place.
-
-        `proved` may refuse what has passed.
-        """
+        """Writes under another name, proves what was written, and only then takes the place."""
         report = self.report
         tell("save")
         start = time.perf_counter()
@@ -120,7 +116,6 @@ class Program:
             report.timings["verify"] = time.perf_counter() - start
         if report.proof is not None and report.proof.wrong:
             self._reject(staged, keep_rejected)
-        proved(self._captured, report)
         if self._captured.promised:
             self._promise(staged)
         prepared = self._captured.prepared

@@ -6,10 +6,10 @@ import dataclasses
 import re
 import zlib
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 import torch
 
-from ..errors import HxError
 from ..inputs.grammar import Limits
 from ..recording.capture import Capture
 from ..recording.prepared import Prepared
@@ -18,6 +18,9 @@ from .asking import case_of
 from .proof import Proof
 from .variations import end_at, ending
 from .verify import Case, resized
+
+if TYPE_CHECKING:
+    from ..report import Escape
 
 Sizes = dict[str, int]
 
@@ -58,18 +61,11 @@ def elsewhere(prepared: Prepared, proof: Proof) -> Prepared | None:
     )
 
 
-def by_rounds(captured: Capture) -> bool:
-    """Whether the file is promised for some sizes alone because of how often a loop goes round."""
-    escapes = captured.recording.escapes.values()
-    limited = any(each.kind == "range" and "wrong at" in each.beyond for each in escapes)
-    return bool(captured.promised) and limited
-
-
-def in_rounds(prepared: Prepared, failed: HxError) -> Prepared | None:
+def in_rounds(prepared: Prepared, escapes: Iterable[Escape]) -> Prepared | None:
     """The same call, recorded with enough rounds to see what goes round, where sizes say how many."""
     from ..recording.rolled import at_enough_rounds, rounds_of
 
-    asked = [*rounds_of(failed.report.escapes if failed.report else ())]
+    asked = [*rounds_of(escapes)]
     words = sizes_of(prepared)
     if not asked or prepared.slim is not None or prepared.given:
         return None
