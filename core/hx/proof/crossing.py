@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..inputs.grammar import Limits
 from ..recording.capture import Capture, capture
-from ..sizes.asked import Asked, At, Unforeseen
+from ..sizes.asked import Asked, At, Unforeseen, itself
 from .across import MOST, Across, Move, tell
 from .othersizes import Sizes, case_at, limits_of, sizes_of, told
 from .proof import Proof
@@ -155,7 +155,8 @@ class _Crossing:
         way = {
             asked: heard
             for asked in self._known
-            if (heard := _answer(asked, sizes)) != _answer(asked, self._words)
+            if asked.ask is not itself
+            and (heard := _answer(asked, sizes)) != _answer(asked, self._words)
         }
         if way in self._ways:
             return []
@@ -242,7 +243,12 @@ def narrow(captured: Capture, proof: Proof) -> None:
         check.outside = ", ".join(limit.written(word) for word, limit in limits.items())
         captured.promised.update(limits)
         escape.beyond = escape.beyond.replace(f"tried at {check.name}", f"wrong at {check.name}")
+        what = (
+            "what is baked in is another number"
+            if escape.kind == "baked"
+            else "the model goes another way"
+        )
         captured.notes.append(
-            f"the file is right for {check.outside} only: at {check.name} the model goes another "
-            f"way, at {escape.where} ({escape.detail})"
+            f"the file is right for {check.outside} only: at {check.name} {what}, at "
+            f"{escape.where} ({escape.detail})"
         )
