@@ -73,6 +73,11 @@ class Escape:
             )
         return f"left the graph: {self}"
 
+    def by_values(self) -> bool:
+        """Whether values may lead the model another way, which is not in the graph."""
+        asks = self.kind in ("bool", "item", "is_nonzero")
+        return not self.carried and (asks or (self.kind == "branch" and self._of_values()))
+
     def _of_values(self) -> bool:
         return "item(" in self.detail or any(asked.of_values() for asked in self.asked)
 

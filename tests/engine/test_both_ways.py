@@ -320,6 +320,18 @@ def test_ways_that_are_no_one_graph_are_told_as_before(line_of):
     assert "If" not in {node.op_type for node in program.model.graph}
 
 
+def test_of_ways_that_are_no_one_graph_zeros_are_tried_too():
+    """No tensor that is drawn has them, and many a model that is given nothing."""
+
+    def model(x, image):
+        return x if (image == 0).all() else x.outer(image)
+
+    x, image = torch.randn(3), torch.randn(4)
+    with pytest.raises(hx.VerificationError, match=r"zero x, image(.|\n)*zero image inputs: wrong"):
+        hx.export(model, (x, image))
+    hx.export(model, (x, image), verify=False)
+
+
 def test_a_check_of_every_node_has_one_recording_to_compare_with():
     program = hx.export(scaled, torch.rand(3, 4), check_every_node=True)
     assert program.report.node_table.rows

@@ -59,7 +59,7 @@ class Arguments:
 
     def baked(self) -> dict[Asked, None]:
         """Each size that may vary among them, and of their tensors."""
-        sizes = [n for value in self.values for n in value.shape or ()]
+        sizes: list[Any] = [n for value in self.values for n in value.shape or ()]
         waiting: list[Any] = [self.args, self.kwargs]
         while waiting:
             x = waiting.pop()
