@@ -473,3 +473,23 @@ def test_a_layout_that_is_neither_dense_nor_sparse():
     assert hx.export(OneDNN(False), x, None).proof.ok
     with pytest.raises(hx.HxError, match="layout _mkldnn|no converter"):
         hx.export(OneDNN(True), x, None)
+
+
+@pytest.mark.parametrize(
+    "total",
+    [
+        lambda adj: torch.sparse.sum(adj, 1).to_dense(),
+        lambda adj: torch.sparse.sum(adj, 0, dtype=torch.float64).to_dense(),
+        torch.sparse.sum,
+        lambda adj: adj.sum((0, 1)),
+        lambda adj: adj.sum(-1, keepdim=True).to_dense(),
+    ],
+)
+def test_sums_of_what_a_sparse_matrix_holds(total):
+    def model(i, v):
+        return total(torch.sparse_coo_tensor(i, v, (4, 4)))
+
+    dynamic = {"i": {1: "n"}, "v": {0: "n"}}
+    program = hx.export(model, (torch.randint(0, 4, (2, 6)), torch.randn(6)), dynamic=dynamic)
+    i, v = torch.randint(0, 4, (2, 9)), torch.randn(9)
+    torch.testing.assert_close(program.run(i, v), model(i, v))
