@@ -191,6 +191,19 @@ def _answer(asked: Asked, sizes: Mapping[str, int]) -> Any:
         return None
 
 
+def may_matter(captured: Capture, escape: Escape, broken: Iterable[Sizes]) -> bool:
+    """Whether it may be at fault at some of these sizes: a branch on sizes that goes the same way at
+    all of them is not."""
+    if escape.kind != "branch" or not escape.asked:
+        return True
+    recorded = sizes_of(captured.prepared)
+    return any(
+        (heard := _answer(asked, recorded)) is None or _answer(asked, sizes) != heard
+        for asked in escape.asked
+        for sizes in broken
+    )
+
+
 def ruled_out(captured: Capture, case: Case) -> Move | None:
     """What leaves out a case where a question of the model has another answer than recorded."""
     recording, words = captured.recording, sizes_of(captured.prepared)
