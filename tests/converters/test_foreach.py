@@ -47,6 +47,7 @@ def test_each_is_written_to():
         torch._foreach_mul_([a, b], [WEIGHT, x])
         torch._foreach_add_([a, b], 1.5)
         torch._foreach_exp_([b])
+        torch._foreach_sub_([a, b], [b, a])
         torch._foreach_copy_([a[0]], [WEIGHT[0]])
         torch._foreach_zero_([x])
         return a, b, x
