@@ -9,6 +9,7 @@ from torch import nn
 from torch.testing import assert_close
 
 import hx
+from hx.recording.both import every
 
 
 class Normalized(nn.Module):
@@ -336,3 +337,22 @@ def test_a_check_of_every_node_has_one_recording_to_compare_with():
     program = hx.export(scaled, torch.rand(3, 4), check_every_node=True)
     assert program.report.node_table.rows
     assert [escape.carried for escape in program.report.escapes] == [False]
+
+
+def test_no_inputs_are_recorded_twice(monkeypatch):
+    """Whole numbers have no other sign, and are not smaller for being divided."""
+    seen, run = [], every.capture
+
+    def capture(prepared, *rest):
+        seen.extend([] if prepared.answers else [prepared.tensors["ids"]])
+        return run(prepared, *rest)
+
+    monkeypatch.setattr(every, "capture", capture)
+
+    def model(ids):
+        return ids * 2 if (ids > 1000).any() else ids + 1
+
+    program = hx.export(model, torch.tensor([[3, 1, 7], [5, 0, 2]]))
+    assert seen and len({tuple(ids.flatten().tolist()) for ids in seen}) == len(seen)
+    for ids in (torch.tensor([[1, 2, 3], [4, 5, 6]]), torch.tensor([[1, 2, 3], [4, 5000, 6]])):
+        assert_close(program.run(ids), model(ids))
