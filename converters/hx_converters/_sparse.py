@@ -1,7 +1,8 @@
-"""Products with sparse matrices."""
+"""Products with sparse matrices, and sums of what is in them."""
 
 from __future__ import annotations
 
+from ._common import axes_of
 from ._halves import rounded_once
 
 # A constant that is small, or hardly sparse, is stored with its zeros: runtimes are far better at
@@ -58,3 +59,19 @@ def _added(op, places, numbers, shape, x, from_left):
     if wide:
         where = op.Expand(where, op.sizes(terms.shape))
     return op.ScatterElements(zeros, where, terms, axis=axis, reduction="add")
+
+
+def summed(op, x, dim, keepdim=False):
+    """The elements at places without some of their axes: those that meet there add up."""
+    held = op.elements(x)
+    if held is None:
+        return NotImplemented
+    places, numbers = held[0], op.cast(held[1], op.result.dtype)
+    axes = axes_of(dim, x.rank)
+    kept = [axis for axis in range(x.rank) if axis not in axes]
+    if not kept and not keepdim:
+        return op.ReduceSum(numbers, [0], keepdims=0)
+    if keepdim:
+        places = op.Mul(places, op.constant([[int(axis in kept)] for axis in range(x.rank)]))
+        return op.sparse(places, numbers, [x.shape[a] if a in kept else 1 for a in range(x.rank)])
+    return op.sparse(op.Gather(places, kept, axis=0), numbers, [x.shape[axis] for axis in kept])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hx import case, converter
 from hx.lazy import torch
 
-from ._common import as_result, promoted, wrapped
+from ._common import as_result, is_value, promoted, wrapped
 from .ordering import nonzero
 
 TWO = [case("float32[n,3]", "float32[n,3]"), case("int64[n,3]", 1)]
@@ -13,6 +13,8 @@ TWO = [case("float32[n,3]", "float32[n,3]"), case("int64[n,3]", 1)]
 
 def _compared(name):
     def convert(op, input, other):
+        if not (is_value(other) or isinstance(other, (int, float, complex))):
+            return NotImplemented  # `x == "none"` is False: what Python makes of two unlike things
         x, y = promoted(op, input, other)
         if x.dtype == torch.bool and name != "Equal":
             x, y = op.cast(x, torch.int32), op.cast(y, torch.int32)

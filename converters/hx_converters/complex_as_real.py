@@ -27,6 +27,7 @@ from . import (
     linalg_spectra,
     linear,
     ordering,
+    packing,
     padding,
     reduction,
     scattering,
@@ -75,6 +76,7 @@ AS_FOR_REAL = {
         linalg.lu_solve lu_solve linalg.qr qr geqrf linalg.householder_product orgqr ormqr""",
     linalg_spectra: """linalg.eigvalsh linalg.eigh ops.aten._linalg_eigh linalg.svdvals linalg.svd
         ops.aten._linalg_svd linalg.pinv pinverse linalg.lstsq linalg.matrix_rank""",
+    packing: "_C._nn.pad_sequence _pack_padded_sequence _pad_packed_sequence",
     padding: "nn.functional.pad constant_pad_nd",
     ordering: "nonzero nonzero_static argwhere repeat_interleave",
     reduction: "sum mean count_nonzero all any",

@@ -10,6 +10,7 @@ from hx.lazy import torch
 from ._common import as_result, axes_of, is_value, one_axis, scalars_too
 from ._halves import rounded_once
 from ._products import are_exact, product
+from ._sparse import summed
 from ._sums import reduction
 
 ALONG = [case("float32[n,3]"), case("float32[n,3]", 1), case("float32[n,3]", [0, 1], True)]
@@ -72,8 +73,14 @@ def _computed(name):
     return convert
 
 
+@converter("torch.sum", cases=ALONG)
+def sum(op, input, dim=None, keepdim=False, *, dtype=None):
+    if op.is_sparse(input):
+        return summed(op, input, dim, keepdim)
+    return _computed("ReduceSum")(op, input, dim, keepdim)
+
+
 CONVERTERS = [
-    converter("torch.sum", cases=ALONG)(_computed("ReduceSum")),
     converter("torch.logsumexp", "torch.special.logsumexp", cases=ALONG[1:])(
         _computed("ReduceLogSumExp")
     ),

@@ -6,6 +6,7 @@ from hx import case, converter
 from hx.lazy import torch
 
 from ._common import counted
+from ._sparse import summed
 from .ordering import places
 
 
@@ -31,6 +32,11 @@ def sparse_coo_tensor(op, indices, values=None, size=None, *, dtype=None, device
 def coalesce(op, self):
     """What comes twice is added up wherever it is used."""
     return op.sparse(*op.elements(self), self.shape)
+
+
+@converter("torch._sparse_sum")
+def sparse_sum(op, input, dim=None, *, dtype=None):
+    return summed(op, input, dim)
 
 
 @converter(

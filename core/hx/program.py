@@ -16,7 +16,7 @@ from .packs import containers
 from .packs.kernels import op_runs
 from .proof.across import Move
 from .proof.alike import alike
-from .proof.crossing import ruled_out
+from .proof.crossing import may_matter, ruled_out
 from .proof.nodes import NodeTable, check_nodes
 from .proof.othersizes import sizes_of, steps_between
 from .proof.proving import prove_program
@@ -192,8 +192,14 @@ class Program:
         within = move.within if move is not None else ""
         lost.sort(key=lambda each: each is not beyond)
         lines = [captured.otherwise, *lines] if captured.otherwise else lines
-        lines += [each.told() for each in lost[:5]]
-        lines += [f"and {len(lost) - 5} more values left the graph"] if len(lost) > 5 else []
+        broken = [
+            sizes_of(captured.prepared, case.feeds)
+            for case, check in zip(captured.cases, proof.cases)
+            if not check.ok
+        ]
+        blamed = [each for each in lost if may_matter(captured, each, broken)]
+        lines += [each.told() for each in blamed[:5]]
+        lines += [f"and {len(blamed) - 5} more values left the graph"] if len(blamed) > 5 else []
         sizes = sizes_of(captured.prepared, case.feeds if case is not None else None)
         smaller = any(
             n < recorded
@@ -201,11 +207,6 @@ class Program:
         )
         within = within if wrong in captured.beyond or smaller else ""
         # No hint that leaves in what is wrong, too.
-        broken = [
-            sizes_of(captured.prepared, case.feeds)
-            for case, check in zip(captured.cases, proof.cases)
-            if not check.ok
-        ]
         within = within if move is not None and not any(map(move.holds, broken)) else ""
         right = [case for case, check in zip(captured.cases, proof.cases) if check.ok]
         elsewhere = case is not None and "=" in case.name and proof.cases[0].ok

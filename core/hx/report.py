@@ -73,8 +73,17 @@ class Escape:
             )
         return f"left the graph: {self}"
 
+    def by_values(self) -> bool:
+        """Whether values may lead the model another way, which is not in the graph."""
+        asks = self.kind in ("bool", "item", "is_nonzero")
+        if self.kind == "branch":
+            asks = self._of_values() or any(asked.of_values() for asked in self.asked)
+        return asks and not self.carried
+
     def _of_values(self) -> bool:
-        return "item(" in self.detail or any(asked.of_values() for asked in self.asked)
+        """Whether what is told of it says so: the first that was asked there, of several."""
+        first = next(iter(self.asked), None)
+        return "item(" in self.detail or (first is not None and first.of_values())
 
 
 @dataclass

@@ -29,3 +29,25 @@ CALLS = {
 def test_a_call_by_the_names_of_the_schema(name):
     model, x = CALLS[name]
     assert hx.export(model, x).proof.ok
+
+
+class Anything:
+    def __eq__(self, other):
+        return "as it likes"
+
+    __hash__ = None
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        lambda x: x * 2 if x + 1 == "nothing" else x * 3,
+        lambda x: x * 2 if "nothing" in [x + 1, x[0]] else x * 3,
+        lambda x: x * [x + 1, "nothing"].index("nothing"),
+        lambda x: x * len((x + 1) == Anything()),
+        lambda x: x * 2 if (x + 1) == [1, 2] else x * 3,
+    ],
+)
+def test_a_tensor_compared_with_what_is_no_number(model):
+    x = torch.randn(2, 3)
+    torch.testing.assert_close(hx.export(model, torch.randn(2, 3)).run(x), model(x))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import ctypes
 import decimal
 import functools
@@ -14,6 +15,7 @@ import pytest
 import torch
 from called import Call, asked
 from torch import nn
+from torch.testing import assert_close
 
 import hx
 
@@ -265,6 +267,47 @@ def test_what_was_there_says_nothing_of_what_came_later(keep):
 
     with pytest.raises(hx.Unaccounted, match="could not see"):
         asked(Call(forward, config=Config()), torch.randn(1, 3))
+
+
+class Many(dict):
+    pass
+
+
+Pair = collections.namedtuple("Pair", "table more")
+
+
+def holding_itself(table):
+    found = {"table": table}
+    found["me"] = found
+    return found
+
+
+@pytest.mark.parametrize(
+    "hold",
+    [
+        lambda table: collections.OrderedDict(table=table),
+        lambda table: collections.defaultdict(int, table=table),
+        lambda table: collections.Counter(table=table),
+        lambda table: Many(table=[collections.OrderedDict(table=table)]),
+        lambda table: Pair(table, 3),
+        lambda table: type("L", (list,), {})([table]),
+        lambda table: type("T", (tuple,), {})([table]),
+        lambda table: {table},
+        holding_itself,
+    ],
+)
+def test_what_a_module_holds_in_any_container_was_there_before(hold):
+    class Looks(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.held = hold(torch.arange(4.0) + 1)
+
+        def forward(self, x):
+            table = next(iter(self.held.values() if isinstance(self.held, dict) else self.held))
+            return x * (table[0]["table"] if isinstance(table, list) else table)
+
+    x = torch.randn(3, 4)
+    assert_close(hx.export(Looks(), torch.randn(3, 4)).run(x), x * (torch.arange(4.0) + 1))
 
 
 def test_a_list_of_the_models_that_gets_a_tensor_from_nowhere():

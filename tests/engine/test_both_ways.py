@@ -9,6 +9,7 @@ from torch import nn
 from torch.testing import assert_close
 
 import hx
+from hx.recording.both import every
 
 
 class Normalized(nn.Module):
@@ -320,7 +321,38 @@ def test_ways_that_are_no_one_graph_are_told_as_before(line_of):
     assert "If" not in {node.op_type for node in program.model.graph}
 
 
+def test_of_ways_that_are_no_one_graph_zeros_are_tried_too():
+    """No tensor that is drawn has them, and many a model that is given nothing."""
+
+    def model(x, image):
+        return x if (image == 0).all() else x.outer(image)
+
+    x, image = torch.randn(3), torch.randn(4)
+    with pytest.raises(hx.VerificationError, match=r"zero x, image(.|\n)*zero image inputs: wrong"):
+        hx.export(model, (x, image))
+    hx.export(model, (x, image), verify=False)
+
+
 def test_a_check_of_every_node_has_one_recording_to_compare_with():
     program = hx.export(scaled, torch.rand(3, 4), check_every_node=True)
     assert program.report.node_table.rows
     assert [escape.carried for escape in program.report.escapes] == [False]
+
+
+def test_no_inputs_are_recorded_twice(monkeypatch):
+    """Whole numbers have no other sign, and are not smaller for being divided."""
+    seen, run = [], every.capture
+
+    def capture(prepared, *rest):
+        seen.extend([] if prepared.answers else [prepared.tensors["ids"]])
+        return run(prepared, *rest)
+
+    monkeypatch.setattr(every, "capture", capture)
+
+    def model(ids):
+        return ids * 2 if (ids > 1000).any() else ids + 1
+
+    program = hx.export(model, torch.tensor([[3, 1, 7], [5, 0, 2]]))
+    assert seen and len({tuple(ids.flatten().tolist()) for ids in seen}) == len(seen)
+    for ids in (torch.tensor([[1, 2, 3], [4, 5, 6]]), torch.tensor([[1, 2, 3], [4, 5000, 6]])):
+        assert_close(program.run(ids), model(ids))

@@ -310,3 +310,39 @@ def test_what_a_trace_asks_of_shapes_is_no_part_of_it(model):
         program = hx.export(model, torch.randn(4, 5))
         x = torch.randn(4, 5)
         torch.testing.assert_close(program.run(x), model(x).detach(), rtol=1e-4, atol=1e-5)
+
+
+class Named:
+    """As tensordict's: made of tensors alone, whose shapes it asks for."""
+
+    def __init__(self, **tensors):
+        self.tensors, self.rows = tensors, [list(t.shape) for t in tensors.values()]
+
+
+torch.utils._pytree.register_pytree_node(
+    Named,
+    lambda x: (list(x.tensors.values()), tuple(x.tensors)),
+    lambda values, names: Named(**dict(zip(names, values))),
+)
+
+
+@dataclasses.dataclass
+class Both:
+    slope: torch.Tensor
+    factor: float
+
+
+def test_containers_among_what_is_returned():
+    weight = torch.randn(3, 3)
+
+    def model(x):
+        slope = torch.func.grad(lambda w: (x @ w).tanh().sum())(weight)
+        return Named(slope=slope, twice=slope * 2), Both(slope + 1, 0.5), x * 2
+
+    program = hx.export(model, torch.randn(4, 3), dynamic={"x": {0: "n"}})
+    x = torch.randn(5, 3)
+
+    def flat(named, both, twice):
+        return [*named.tensors.values(), both.slope, both.factor, twice]
+
+    torch.testing.assert_close(flat(*program.run(x)), flat(*model(x)))

@@ -45,6 +45,25 @@ def test_draws_without_effect_are_told_and_their_generators_go_on_as_before():
     assert hx.export(lambda x: x * 2, torch.randn(3, 4), strict=True).proof.ok
 
 
+def embedding(shift):
+    return torch.arange(4.0) + shift
+
+
+class Embeds(nn.Module):
+    def forward(self, x):
+        return self.places() * x.sum()
+
+    def places(self):
+        shift = random.randrange(90)
+        return embedding(shift)
+
+
+def test_a_function_that_calls_nothing_itself_is_told_as_the_one_that_drew(line_of):
+    with pytest.raises(hx.VerificationError) as caught:
+        hx.export(Embeds(), torch.randn(3, 4))
+    assert f"{__file__}:{line_of(Embeds.places, 'randrange')}" in str(caught.value)
+
+
 @pytest.mark.parametrize(
     "model",
     [

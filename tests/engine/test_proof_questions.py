@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import operator
+
 import pytest
 import torch
 from across import exported, refused
 from torch import nn
 from torch.testing import assert_close
+
+import hx
 
 LIMIT = torch.tensor(30)
 THROUGH = {
@@ -154,3 +158,15 @@ def test_no_hint_leaves_in_what_is_wrong():
 
     message = refused(other, torch.randn(20, 3), {"x": {0: "n"}})
     assert "n=36" in message and "in place of n" not in message
+
+
+def test_a_branch_that_goes_the_same_way_where_the_file_is_wrong_is_not_blamed():
+    def model(x, mask):
+        if mask.shape[0] < x.shape[0] * 2:  # it always is, but for nothing
+            mask = mask.repeat_interleave(2, 0)
+        return mask.sum(0)[:3] + x.sum() * operator.index(x.shape[1])
+
+    dynamic = {"x": {0: "b", 1: "c"}, "mask": {0: "b"}}
+    with pytest.raises(hx.VerificationError) as caught:
+        hx.export(model, (torch.randn(3, 4), torch.randn(3, 4)), dynamic=dynamic)
+    assert "baked in at" in str(caught.value) and "b < 2*b" not in str(caught.value)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..inputs.grammar import Limits
 from ..recording.capture import Capture, capture
-from ..sizes.asked import Asked, At, Unforeseen
+from ..sizes.asked import Asked, At, Unforeseen, itself
 from .across import MOST, Across, Move, tell
 from .othersizes import Sizes, case_at, limits_of, sizes_of, told
 from .proof import Proof
@@ -155,7 +155,8 @@ class _Crossing:
         way = {
             asked: heard
             for asked in self._known
-            if (heard := _answer(asked, sizes)) != _answer(asked, self._words)
+            if asked.ask is not itself
+            and (heard := _answer(asked, sizes)) != _answer(asked, self._words)
         }
         if way in self._ways:
             return []
@@ -188,6 +189,19 @@ def _answer(asked: Asked, sizes: Mapping[str, int]) -> Any:
         return asked.answer(At(sizes))
     except (Unforeseen, ArithmeticError, ValueError, TypeError):
         return None
+
+
+def may_matter(captured: Capture, escape: Escape, broken: Iterable[Sizes]) -> bool:
+    """Whether it may be at fault at some of these sizes: a branch on sizes that goes the same way at
+    all of them is not."""
+    if escape.kind != "branch" or not escape.asked:
+        return True
+    recorded = sizes_of(captured.prepared)
+    return any(
+        (heard := _answer(asked, recorded)) is None or _answer(asked, sizes) != heard
+        for asked in escape.asked
+        for sizes in broken
+    )
 
 
 def ruled_out(captured: Capture, case: Case) -> Move | None:
@@ -242,7 +256,12 @@ def narrow(captured: Capture, proof: Proof) -> None:
         check.outside = ", ".join(limit.written(word) for word, limit in limits.items())
         captured.promised.update(limits)
         escape.beyond = escape.beyond.replace(f"tried at {check.name}", f"wrong at {check.name}")
+        what = (
+            "what is baked in is another number"
+            if escape.kind == "baked"
+            else "the model goes another way"
+        )
         captured.notes.append(
-            f"the file is right for {check.outside} only: at {check.name} the model goes another "
-            f"way, at {escape.where} ({escape.detail})"
+            f"the file is right for {check.outside} only: at {check.name} {what}, at "
+            f"{escape.where} ({escape.detail})"
         )

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 
+import torch
+
 from ..errors import HxError
 from ..recording.capture import Capture
 from ..recording.prepared import Prepared
 from .variations import fresh, opposite, small
 
+Inputs = dict[str, torch.Tensor]
+
 # Kinds of escapes with which a model may go another way.
 ASKING = {"bool", "branch", "item", "is_nonzero"}
 MOST = 24  # inputs that it is recorded on
 LARGE = 1 << 28  # bytes of weights of a model that is not run so often
+TIMES = 64  # as many elements, of inputs that are recorded more than once
 FEW = 5  # questions, each of which may double the ways
 
 
@@ -28,6 +33,7 @@ def unasked(prepared: Prepared) -> Prepared:
     given = prepared.tensors
     alike = [{name: way(tensor) for name, tensor in given.items()} for way in (opposite, small)]
     alike.append(fresh(given, seed=21))
+    alike = _different(alike, [given])
     return dataclasses.replace(prepared, alike=alike, failed={}, one_of=True)
 
 
@@ -42,9 +48,34 @@ def ways(prepared: Prepared, failed: HxError) -> Prepared | None:
     most = MOST if prepared.size < LARGE else MOST // 4
     wrong = list(prepared.failed.values())[: most // 3]
     alike = []
+    usual = TIMES * _elements(prepared.tensors)
     for inputs in wrong:
+        if _elements(inputs) > usual:
+            continue  # once is enough of what takes so much longer
         alike.append({name: opposite(tensor) for name, tensor in inputs.items()})
         alike += [fresh(inputs, seed=seed) for seed in (21, 22)]
         alike.append({name: small(tensor) for name, tensor in inputs.items()})
     left = most - len(wrong)
-    return dataclasses.replace(prepared, also=wrong, alike=alike[:left], one_of=True)
+    alike = _different(alike, [prepared.tensors, *wrong])[:left]
+    return dataclasses.replace(prepared, also=wrong, alike=alike, one_of=True)
+
+
+def _elements(inputs: Inputs) -> int:
+    return sum(tensor.numel() for tensor in inputs.values())
+
+
+def _different(alike: list[Inputs], known: list[Inputs]) -> list[Inputs]:
+    """Those that are no others once more: whole numbers have no sign to turn."""
+    found: list[Inputs] = []
+    for inputs in alike:
+        if not any(_same(inputs, other) for other in (*known, *found)):
+            found.append(inputs)
+    return found
+
+
+def _same(a: Inputs, b: Inputs) -> bool:
+    return all(_alike(tensor, b[name]) for name, tensor in a.items())
+
+
+def _alike(a: torch.Tensor, b: torch.Tensor) -> bool:
+    return a is b or (a.shape == b.shape and bool(((a == b) | ((a != a) & (b != b))).all()))

@@ -31,7 +31,7 @@ from .halves import Watch, passed
 from .othersizes import at_others, sizes_of
 from .parts import what_decides
 from .room import loading
-from .variations import opposite, renumbered, small
+from .variations import opposite, renumbered, small, zeroed
 from .verify import Case, CaseCheck, OutputCheck, Proof, fresh, jitter, prove
 
 COPIED = 1 << 29  # bytes of weights that are copied to ask a model what it gives in float64
@@ -58,6 +58,8 @@ def prove_program(captured: Capture, path: Path, target: Path, custom_ops: Any =
         others.append(("opposite", {k: opposite(t) for k, t in recorded.items()}))
         others.append(("small", {k: small(t) for k, t in recorded.items()}))
         extra = renumbered(recorded)
+        if any(each.by_values() for each in captured.recording.escapes.values()):
+            extra |= zeroed(recorded)
     # Only where it matters: PyTorch's compiler remembers that it was not asked under a mode.
     seen = Watch()
     with seen if passed(wire.skeleton(path)) else contextlib.nullcontext():

@@ -13,6 +13,7 @@ import torch
 from ..errors import ConverterError, HxError, Where
 from ..packs import containers
 from ..sizes import dims, floats, lists
+from ..sizes.asked import Asked
 from ..sizes.polynomials import Atom, Poly
 from ..tensors.values import Constant, Value
 
@@ -55,6 +56,20 @@ class Arguments:
                 found = int(tensor)
                 return found if value.fixed else dims.dim(Poly.of(Atom("item", (value,), found)))
         return None
+
+    def baked(self) -> dict[Asked, None]:
+        """Each size that may vary among them, and of their tensors."""
+        sizes: list[Any] = [n for value in self.values for n in value.shape or ()]
+        waiting: list[Any] = [self.args, self.kwargs]
+        while waiting:
+            x = waiting.pop()
+            if isinstance(x, (dims.Dim, floats.DimFloat)):
+                sizes.append(x)
+            elif isinstance(x, slice):
+                waiting += x.start, x.stop, x.step
+            elif isinstance(x, (list, tuple, dict)):
+                waiting += x.values() if isinstance(x, dict) else x
+        return dims.baked(sizes)
 
 
 def lift(recording: Recording, args, kwargs, whole: bool = False) -> Arguments:

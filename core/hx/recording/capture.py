@@ -323,11 +323,10 @@ def _name_tensors(recording: Recording) -> None:
         for attribute, thing in shallow.own(module):
             if isinstance(thing, torch.Tensor):
                 recording.name_tensor(thing, f"{path}.{attribute}" if path else attribute)
-            elif type(thing) in (list, tuple, dict) and _may_hold_tensors(thing):
+            elif isinstance(thing, structures.OF_MANY) and _may_hold_tensors(thing):
                 full = f"{path}.{attribute}" if path else attribute
-                for name, leaf in structures.leaves(thing, full):
-                    if isinstance(leaf, torch.Tensor):
-                        recording.name_tensor(leaf, name)
+                for name, tensor in structures.held(thing, full):
+                    recording.name_tensor(tensor, name)
 
 
 def _require_built(root: torch.nn.Module, recording: Recording) -> None:
@@ -359,7 +358,7 @@ def _traced_buffers(recording: Recording) -> list[str]:
 
 def _may_hold_tensors(thing: Any) -> bool:
     """Most are pairs of numbers, such as the stride of a convolution."""
-    inside = thing.values() if type(thing) is dict else thing
+    inside = dict.values(thing) if isinstance(thing, dict) else thing
     return any(type(each) not in (int, float, str, bool, type(None)) for each in inside)
 
 

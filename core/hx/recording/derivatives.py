@@ -19,6 +19,7 @@ from torch.overrides import TorchFunctionMode
 
 from ..errors import Differentiates
 from ..surely import inside
+from ..tensors import structures
 from ..world import patching
 from ..world.modelstate import preserved
 from .choices import Choices
@@ -34,7 +35,7 @@ def traced(prepared: Prepared, choices: Choices, refused: Differentiates) -> Pre
     for examples in (_open, _closed):
         try:
             trace = functools.partial(_traced, prepared, choices, examples)
-            graph = inside(preserved(prepared.root), trace)
+            graph, result = inside(preserved(prepared.root), trace)
             break
         except Exception as problem:
             # The tracer's or the model's own, of code that PyTorch does not trace so: the model
@@ -47,7 +48,8 @@ def traced(prepared: Prepared, choices: Choices, refused: Differentiates) -> Pre
 
     def recorded(*args: Any, **kwargs: Any) -> Any:
         leaves = flat_inputs(prepared.model, args, kwargs).values()
-        return graph.forward(*(leaf for leaf in leaves if isinstance(leaf, torch.Tensor)))
+        found = iter(graph.forward(*(leaf for leaf in leaves if isinstance(leaf, torch.Tensor))))
+        return structures.replace(result, lambda _, leaf: next(found) if _is_traced(leaf) else leaf)
 
     return dataclasses.replace(prepared, recorded=recorded)
 
@@ -58,6 +60,8 @@ def _traced(prepared: Prepared, choices: Choices, examples: Callable, _: Any) ->
     from torch.fx.experimental.proxy_tensor import make_fx
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
+    returned: list[Any] = []
+
     def call(*tensors: torch.Tensor) -> Any:
         args, kwargs = prepared.with_tensors(dict(zip(prepared.names, tensors)))
         # Of the kernels for attention, this one is made of operators that have derivatives.
@@ -66,7 +70,10 @@ def _traced(prepared: Prepared, choices: Choices, examples: Callable, _: Any) ->
             patching.hooks({torch.autograd.grad: _of_whole}),
             _Plainer(),
         ):
-            return prepared.model(*args, **kwargs)
+            result = prepared.model(*args, **kwargs)
+        # Of a container, PyTorch would make another one that holds what stands for its tensors.
+        returned[:] = [result]
+        return [leaf for _, leaf in structures.leaves(result) if _is_traced(leaf)]
 
     # What is differentiated has operators of its own, which others make up.
     backward: Any = {
@@ -86,9 +93,13 @@ def _traced(prepared: Prepared, choices: Choices, examples: Callable, _: Any) ->
             graph = trace(*given)
         graph.graph.eliminate_dead_code()  # what derivatives ask of shapes alone is traced, too
         graph.recompile()
-        return graph
+        return graph, *returned
     finally:
         log.setLevel(level)
+
+
+def _is_traced(leaf: Any) -> bool:
+    return isinstance(leaf, (torch.Tensor, torch.SymInt, torch.SymFloat, torch.SymBool))
 
 
 class _Plainer(TorchFunctionMode):

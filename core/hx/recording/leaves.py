@@ -79,7 +79,8 @@ def leaf(recording: Recording, key, func, args, kwargs, door, given=None, asked=
     plain = given.sized and not loose and any(True for _ in tensors_in(result))
     told = given.sized or any(v.dynamic for v in given.values)
     if plain or (recording.operators and told):
-        recording.escape("baked", f"{known.spelled(func, key)} computes sizes outside of Python")
+        how = f"{known.spelled(func, key)} computes sizes outside of Python"
+        recording.escape("baked", how, asked=given.baked())
     if loose and not given.traced:
         for tensor in loose:
             recording.live.bind(tensor, recording.constant(tensor))

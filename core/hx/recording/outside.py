@@ -65,14 +65,23 @@ def _states() -> dict[str, Any]:
 
 
 def _lines(recording: Recording, name: str) -> Iterator[Where]:
-    """Where functions of the model that ran speak of the generator."""
-    for code, names in recording.frames.visited:
+    """Where functions of the model that ran speak of the generator, or methods of its modules, of
+    which some run unseen: they ask PyTorch for nothing that follows from inputs."""
+    for code, names in (*recording.frames.visited, *_methods(recording)):
         lines = dict(dis.findlinestarts(code))
         line = code.co_firstlineno
         for step in dis.get_instructions(code):
             line = lines.get(step.offset, line)
             if isinstance(step.argval, str) and _draws(names, step.argval, name, code):
                 yield Where(code.co_filename, line, "", code.co_name)
+
+
+def _methods(recording: Recording) -> Iterator[tuple[types.CodeType, Mapping[str, Any]]]:
+    kinds = {kind: None for _, module in recording.modules for kind in type(module).__mro__}
+    for kind in kinds:
+        for thing in vars(kind).values() if not kind.__module__.startswith("torch.") else ():
+            if isinstance(thing, types.FunctionType):
+                yield thing.__code__, thing.__globals__
 
 
 def _draws(names: Mapping[str, Any], word: str, name: str, code: types.CodeType) -> bool:

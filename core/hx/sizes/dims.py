@@ -12,10 +12,11 @@ this thread through `leaving`.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 from . import floats
-from .asked import SIGNS, Asked
+from .asked import SIGNS, Asked, itself
 from .leaving import decides, leaving
 from .polynomials import Atom, Poly, binary, part, settled
 from .scalars import KINDS, Scalar
@@ -24,6 +25,11 @@ from .scalars import KINDS, Scalar
 def asked(ask: Any, *of: Any) -> Asked:
     """`ask(*of)`, where sizes are among these."""
     return Asked(ask, tuple(map(spelled, of)))
+
+
+def baked(numbers: Iterable[Any]) -> dict[Asked, None]:
+    """Those of the numbers that sizes decide, as something else makes plain numbers of them."""
+    return {asked(itself, n): None for n in numbers if is_dynamic(n)}
 
 
 FAR = 4  # times a size

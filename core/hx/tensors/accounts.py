@@ -18,6 +18,7 @@ from ..errors import Unaccounted, Where
 from ..recording import foreign, known
 from ..recording.call import tensors_in
 from ..report import Missing
+from ..sizes import dims
 from . import dtypes, memory, sparse
 from .liveness import Entry, geometry, storage_key
 from .values import Constant, Value
@@ -160,9 +161,12 @@ def from_compiled(recording: Recording, key: Any, func: Any, args: tuple, result
         return
     recording.operated.add(recording.where())
     if recording.builder.sizes.named and "SymInt[" in str(getattr(func, "_schema", "")):
-        values = [recording.live.find(t) for _, t in tensors_in(list(args))]
-        if any(v is not None and v.value.dynamic for v in values):
-            recording.escape("baked", f"{key} is called by compiled code, with sizes as numbers")
+        found = [recording.live.find(t) for _, t in tensors_in(list(args))]
+        values = [entry.value for entry in found if entry is not None]
+        if any(value.dynamic for value in values):
+            how = f"{key} is called by compiled code, with sizes as numbers"
+            sizes = dims.baked(n for value in values for n in value.shape or ())
+            recording.escape("baked", how, asked=sizes)
 
 
 def require_filled(

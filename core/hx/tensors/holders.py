@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from . import structures
 from .liveness import Entry
 
 if TYPE_CHECKING:
     from ..recording.recording import Recording
 
-_PLAIN = (list, tuple, set, frozenset, dict)
 _PASSES, _WIDTH = 16, 64  # of the search from below
 _THINGS, _OF_ONE = 200_000, 5_000  # that are looked at from above, and how many of one holder
 _LIBRARIES = ("torch", "builtins", "typing", "abc")
@@ -143,7 +143,7 @@ def _from_below(
             seen.add(id(holder))
             if id(holder) in everywhere or isinstance(holder, type) or holder is recording.model:
                 return _way(holder, fronts)
-            held = [x for x in front if isinstance(holder, _PLAIN) and _in(holder, x)]
+            held = [x for x in front if isinstance(holder, structures.OF_MANY) and _in(holder, x)]
             if id(holder) in recording.states:
                 # The attributes of a module: new ones, or an object with something in it?
                 if any(id(x) not in direct for x in held):
@@ -180,7 +180,7 @@ def _directly(thing: Any, tensor: torch.Tensor) -> bool:
         thing = waiting.pop()
         if thing is tensor:
             return True
-        if isinstance(thing, _PLAIN) and id(thing) not in seen:
+        if isinstance(thing, structures.OF_MANY) and id(thing) not in seen:
             seen.add(id(thing))
             waiting += thing.values() if isinstance(thing, dict) else thing
     return False

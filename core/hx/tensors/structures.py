@@ -18,6 +18,7 @@ from torch.utils import _pytree as pytree
 from ..packs import containers
 
 Children = list[tuple[str, Any]]
+OF_MANY = (list, tuple, set, frozenset, dict)  # what holds things by their place, or by a key
 _PLAIN = (int, float, bool, str, bytes, complex, type(None), torch.Tensor)
 
 
@@ -137,6 +138,24 @@ def leaves(x: Any, name: str = "") -> Iterator[tuple[str, Any]]:
         return
     for key, value in found[0]:
         yield from leaves(value, f"{name}_{key}" if name else key)
+
+
+def held(x: Any, name: str, seen: set[int] | None = None) -> Iterator[tuple[str, Any]]:
+    """Every tensor in something, with its flat name; those in a set, which has no order, share one."""
+    seen = set() if seen is None else seen
+    if isinstance(x, torch.Tensor):
+        yield name, x
+        return
+    if id(x) in seen:  # it holds itself, or was looked into on another way
+        return
+    seen.add(id(x))
+    if isinstance(x, (set, frozenset)):
+        parts = [(name, each) for each in x]
+    else:
+        found = children(x)
+        parts = [] if found is None else [(f"{name}_{key}", each) for key, each in found[0]]
+    for way, part in parts:
+        yield from held(part, way, seen)
 
 
 def replace(x: Any, function: Callable[[str, Any], Any], name: str = "") -> Any:

@@ -6,7 +6,6 @@ import dataclasses
 from builtins import len  # its own: `world` hooks that of the model
 from collections.abc import Sequence
 from types import NoneType
-from typing import Any
 
 import torch
 
@@ -157,13 +156,17 @@ class Every:
     def hear(self, answers: Answers) -> None:
         """Records a way, on inputs on which the model goes along it when it hears these answers."""
         self._tried.add(answers)
-        sizes: set[Any] = set()
-        for captured in list(self._captures):
-            tensors = captured.prepared.tensors
-            shapes_of = tuple(tuple(tensor.shape) for tensor in tensors.values())
-            if shapes_of not in sizes:
-                sizes.add(shapes_of)
-                self.record(tensors, [yes for _, yes in answers])
+        known = [captured.prepared.tensors for captured in self._captures]
+        by_shapes = {
+            tuple(tuple(t.shape) for t in inputs.values()): inputs for inputs in known[::-1]
+        }
+        smallest_first = sorted(
+            by_shapes.values(), key=lambda inputs: sum(t.numel() for t in inputs.values())
+        )
+        for tensors in smallest_first:
+            self.record(tensors, [yes for _, yes in answers])
+            if any(heard[: len(answers)] == answers for heard in self._heard):
+                break
         self.join()
 
     def tell_refused(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 from builtins import len  # its own: `world` hooks that of the model
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -143,7 +143,8 @@ class Joining:
         self, x: Question, xs: Items, y: Question, ys: Items, state: _State, results: Results | None
     ) -> tuple[Items, int, _State]:
         """The two ways from a question to where they go on alike, and all that follows."""
-        for p, q in _meetings(xs, ys, results is not None):
+        ends = _sayable(state, xs, _behind_first), _sayable(state, ys, _of_other)
+        for p, q in _meetings(xs, ys, ends, results is not None):
             if not self._left:
                 break
             self._left -= 1
@@ -345,6 +346,11 @@ def _of_other(state: _State, value: Value) -> Value:
     return there
 
 
+def _behind_first(state: _State, value: Value) -> None:
+    if id(value) in state.made_in:
+        _behind(state, value, yes_of_first=True)
+
+
 def _behind(state: _State, value: Value, yes_of_first: bool) -> Value:
     """What a value that one side made is called behind the `If`."""
     for split, join in state.joins.values():
@@ -394,14 +400,49 @@ def _said(x: Any, here: dict[int, Value] | None = None) -> Any:
     return x
 
 
-def _meetings(xs: Items, ys: Items, last: bool) -> list[tuple[int, int]]:
+def _sayable(state: _State, items: Items, said: Callable[[_State, Value], Any]) -> int:
+    """How many of these may be on one side: the next one reads what it cannot see from there."""
+    own: set[int] = set()
+    for i, item in enumerate(items):
+        for node in nodes_of([item]):
+            for _, value in reads(node):
+                if id(value) not in own and not isinstance(value, Constant):
+                    try:
+                        said(state, value)
+                    except NotAlike:
+                        return i
+            own.update(id(value) for value in node.outputs)
+    return len(items)
+
+
+def _meetings(xs: Items, ys: Items, ends: tuple[int, int], last: bool) -> list[tuple[int, int]]:
     """Where two ways may go on alike, the nearest first."""
     places: dict[Any, list[int]] = {}
-    for q, y in enumerate(ys):
+    for q, y in enumerate(ys[: ends[1] + 1]):
         places.setdefault(_kind(y), []).append(q)
-    found = [(p, q) for p, x in enumerate(xs) for q in places.get(_kind(x), ())]
+    found = [(p, q) for p, x in enumerate(xs[: ends[0] + 1]) for q in places.get(_kind(x), ())]
     found.sort(key=sum)
-    return [*found[:TRIED], *([(len(xs), len(ys))] if last else [])]
+    tried = itertools.islice((at for at in found if _may_meet(xs, ys, *at)), TRIED)
+    last = last and ends == (len(xs), len(ys))
+    return [*tried, *([(len(xs), len(ys))] if last else [])]
+
+
+def _may_meet(xs: Items, ys: Items, p: int, q: int) -> bool:
+    """Whether what begins there looks alike up to the next question, as all of it has to be."""
+    for x, y in zip(itertools.islice(xs, p, None), itertools.islice(ys, q, None)):
+        if not isinstance(x, Node):
+            return _kind(x) == _kind(y)
+        if not isinstance(y, Node) or not _looks_like(x, y):
+            return False
+    return True
+
+
+def _looks_like(x: Node, y: Node) -> bool:
+    return (
+        (x.op, x.domain, len(x.inputs)) == (y.op, y.domain, len(y.inputs))
+        and x.attributes.keys() == y.attributes.keys()
+        and [(v.dtype, _rank(v)) for v in x.outputs] == [(v.dtype, _rank(v)) for v in y.outputs]
+    )
 
 
 def _kind(item: Any) -> Any:

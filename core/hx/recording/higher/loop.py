@@ -31,8 +31,9 @@ def while_loop(recording: Recording, original, args, kwargs):
         given = []
         with call.engine():
             for leaf, state in zip(leaves, states):
-                given.append(call.input(state, leaf, state.shape or ()))
-                inputs.append(recording.value_of(given[-1]))
+                tensor, edge = call.input(state, leaf, state.shape or ())
+                given.append(tensor)
+                inputs.append(edge)
         new = body_fn(*pytree.tree_unflatten(given, spec), *more)
         new = _state(call, tuple(new))
         return cond_fn(*new, *more), *pytree.tree_leaves(new)
@@ -47,8 +48,9 @@ def while_loop(recording: Recording, original, args, kwargs):
         if again.rank or begin.rank:
             call.refuse("cond_fn has to return a scalar")
         values = call.builder.emit(
-            "Loop", [None, begin, *states], {"body": part.body([*steps, *inputs])}, len(states)
-        )
+            "Loop", [None, begin, *map(call.edge, states)],
+            {"body": part.body([*steps, *inputs])}, len(states),
+        )  # fmt: skip
     plain, kinds = pytree.tree_flatten(tuple(carried))
 
     def run() -> list[Any]:

@@ -13,8 +13,10 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import _disable_current_modes
 
 from ...errors import Unaccounted, Unsupported
+from ...graph.op import Op
 from ...sizes import dims, floats
 from ...sizes.polynomials import Atom, Poly
+from ...tensors import pairs
 from ...tensors.values import Body, Node, Value
 from ...words import a
 from ..recording import Recording
@@ -27,10 +29,11 @@ class Part:
     leaves: list[Any]  # tensors, numbers and None
     spec: Any
     values: list[Value | None]  # of each leaf that a graph can hold
+    edges: list[Value]  # what the body gives for these
     nodes: list[Node]
 
-    def body(self, inputs: Sequence[Value] = (), first: Sequence[Value] = ()) -> Body:
-        return Body(list(inputs), [*first, *(v for v in self.values if v is not None)], self.nodes)
+    def body(self, inputs: Sequence[Value] = ()) -> Body:
+        return Body(list(inputs), self.edges, self.nodes)
 
 
 class Higher:
@@ -56,7 +59,8 @@ class Higher:
             leaves, spec = pytree.tree_flatten(function())
             with self.engine():
                 values = [self.value(leaf) for leaf in leaves]
-            return Part(leaves, spec, values, builder.nodes)
+                edges = [self.edge(value) for value in values if value is not None]
+            return Part(leaves, spec, values, edges, builder.nodes)
         finally:
             builder.nodes = outer
             builder.sizes.restore(kept)
@@ -109,11 +113,22 @@ class Higher:
             where=self.recording.where(),
         )
 
-    def input(self, like: Value, real: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
-        """A tensor for a function to be called with; its value is an input of the body."""
+    def edge(self, value: Value) -> Value:
+        """What goes into a body or comes out of it: of complex numbers, both parts in one."""
+        return pairs.pair(Op(self.builder), value) if value.dtype in pairs.REAL else value
+
+    def input(
+        self, like: Value, real: torch.Tensor, shape: Sequence[int]
+    ) -> tuple[torch.Tensor, Value]:
+        """A tensor for a function to be called with, and the input of the body that it is."""
         made = real.detach().clone()
-        self.recording.live.bind(made, self.builder.value(like.dtype, shape))
-        return made
+        if like.dtype in pairs.REAL:
+            edge = self.builder.value(pairs.REAL[like.dtype], (*shape, 2))
+            self.recording.live.bind(made, pairs.joined(Op(self.builder), edge))
+        else:
+            edge = self.builder.value(like.dtype, shape)
+            self.recording.live.bind(made, edge)
+        return made, edge
 
     # Results.
 
@@ -123,10 +138,13 @@ class Higher:
         """A real result as the tensor that the model gets: no view of anything else."""
         made = real.detach().clone()
         told: list[int | None] = list(shape) if shape is not None else [None] * made.dim()
-        value.sized(
+        sizes = [
             dims.Dim.leaf(value, axis, n) if size is None else size
             for axis, (size, n) in enumerate(zip(told, made.shape))
-        )
+        ]
+        value.sized([*sizes, 2] if made.is_complex() else sizes)
+        if made.is_complex():
+            value = pairs.joined(Op(self.builder), value)
         self.recording.live.bind(made, value)
         return made
 

@@ -29,12 +29,15 @@ def scanned(
         carry, slices = [], []
         with call.engine():
             for state, tensor in zip(states, init):
-                carry.append(call.input(state, tensor, state.shape or ()))
+                given, edge = call.input(state, tensor, state.shape or ())
+                carry.append(given)
+                inputs.append(edge)
             for value, tensor in zip(parts, xs):
                 sizes = list(value.shape or ())
                 del sizes[axis]
-                slices.append(call.input(value, tensor.select(axis, 0), sizes))
-            inputs.extend(recording.value_of(t) for t in (*carry, *slices))
+                given, edge = call.input(value, tensor.select(axis, 0), sizes)
+                slices.append(given)
+                inputs.append(edge)
         new, out = step(carry, slices)
         return (*new, *out)
 
@@ -52,14 +55,14 @@ def scanned(
             attributes["scan_output_directions"] = [1] * len(kept)
         # Along the first axis: along another one, onnxruntime ends the process where some axis
         # has no elements.
-        turned = [_moved(call, v, v.rank, axis, 0) for v in parts]
+        turned = [_moved(call, v, v.rank, axis, 0) for v in map(call.edge, parts)]
         found = call.builder.emit(
-            "Scan", [*states, *turned], {"body": part.body(inputs), **attributes},
+            "Scan", [*map(call.edge, states), *turned], {"body": part.body(inputs), **attributes},
             len(states) + len(kept),
         )  # fmt: skip
         stacked = [
-            _moved(call, v, 1 + out.rank, 0, min(axis, out.rank))
-            for v, out in zip(found[len(states) :], kept)
+            _moved(call, v, 1 + edge.rank, 0, min(axis, out.rank))
+            for v, edge, out in zip(found[len(states) :], part.edges[len(states) :], kept)
         ]
         made = iter([*found[: len(states)], *stacked])
 
