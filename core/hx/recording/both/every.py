@@ -24,6 +24,7 @@ from .rows import (
     questions_of,
     row_of,
     splits_of,
+    stands,
     ways_of,
 )
 from .written import write_graph
@@ -69,8 +70,7 @@ class Every:
         self._joined = [self._row.answers]
         self._waiting: list[Row] = []
         self._refused: dict[tuple[bool, ...], Exception] = {}  # by the first answers
-        asked = first.recording.questions.each
-        self._of_values = {question.line for question in asked if question.of_values}
+        self._of_values = _of_values(first)
 
     @property
     def alone(self) -> bool:
@@ -97,6 +97,9 @@ class Every:
             return
         self._heard.add(answers_of(found))
         self._captures.append(found)
+        more = self._of_values | _of_values(found)
+        if len(more) <= FEW:
+            self._of_values = more
         row = row_of(found)
         self._as_recorded.append(row.as_recorded())
         self._waiting.append(row)
@@ -123,7 +126,7 @@ class Every:
                     self._waiting.insert(0, self._waiting.pop())
                     continue
                 try:
-                    self._row = Joining(self._row, other).row()
+                    self._row = Joining(self._row, other, self._joined).row()
                     self._joined.append(other.answers)
                 except NotAlike:
                     left.append(other)
@@ -188,6 +191,8 @@ class Every:
         left = any(question.line in both for question in questions_of(self._row.items))
         if not both or self._waiting or not ways <= self._heard or left:
             raise apart()
+        if not stands(self._row):
+            raise apart()
         if not all(Joining(self._row, row).agrees() for row in self._as_recorded):
             raise apart()
         write_graph(first, self._row)
@@ -211,3 +216,8 @@ class Every:
     def _both(self) -> set[Line]:
         """The lines that go both ways."""
         return {split.question.line for split in splits_of(self._row.items)}
+
+
+def _of_values(captured: Capture) -> set[Line]:
+    """The lines that ask what is in a tensor."""
+    return {q.line for q in captured.recording.questions.each if q.of_values}
