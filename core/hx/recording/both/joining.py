@@ -243,6 +243,8 @@ class Joining:
         there = state.here.get(id(y))
         if x is there or (isinstance(x, Constant) and _is_like(x, y)):
             return x
+        if state.gives.get(id(x)) is y:
+            return x
         if isinstance(place, Around):
             view, place = place.view, place.place
             around = True
@@ -325,6 +327,7 @@ class Joining:
                 raise NotAlike  # it is made behind that
         join = Join(value, {seen.yes: other, not seen.yes: x})
         state.joins[id(x), id(y), id(split)] = split, join
+        state.gives[id(value)] = y
         return value
 
     def _parting(self, state: State, x: Value, y: Value, view: View) -> Seen:

@@ -70,6 +70,9 @@ class State:
         self.splits: list[Split] = []  # those that are new
         self.since: dict[int, int] = {}  # by id, behind how many ends a value is made
         self.joins: dict[tuple[int, int, int], tuple[Split, Join]] = {}
+        self.gives: dict[
+            int, Value
+        ] = {}  # by the id of its value, what a new join is in the other row
         self.put: list[tuple[Place, Value]] = []  # what is to be read instead
 
     def end(self, split: Split, yes: bool, around: View) -> int:
