@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from ...errors import HxError, is_of_the_world
+from ...tensors.values import Constant
 from ..capture import Capture, capture
 from .joining import Joining, NotAlike
 from .rows import (
@@ -47,8 +48,7 @@ def record(first: Capture) -> None:
     for tensors in first.prepared.alike:
         every.record(tensors)
     every.join()
-    while (answers := every.unheard()) is not None:
-        every.hear(answers)
+    every.hear_all()
     every.tell_refused()
     if first.prepared.also or not every.alone:
         every.write()
@@ -69,6 +69,9 @@ class Every:
         self._runs = 0
         self._joined = [self._row.answers]
         self._waiting: list[Row] = []
+        # Those that give constants: PyTorch computed what other ways have nodes for, and these tell
+        # what that is.
+        self._constant: list[Row] = []
         self._refused: dict[tuple[bool, ...], Exception] = {}  # by the first answers
         self._of_values = _of_values(first)
 
@@ -102,7 +105,8 @@ class Every:
             self._of_values = more
         row = row_of(found)
         self._as_recorded.append(row.as_recorded())
-        self._waiting.append(row)
+        constant = all(isinstance(value, Constant) for value in row.outputs)
+        (self._constant if constant else self._waiting).append(row)
 
     def join(self) -> None:
         """Those that part late come first: what they have in common is in one piece then.
@@ -157,6 +161,17 @@ class Every:
                 return way
         return None
 
+    def hear_all(self) -> None:
+        while True:
+            if (answers := self.unheard()) is not None:
+                self.hear(answers)
+            elif self._constant:
+                self._waiting += self._constant
+                self._constant = []
+                self.join()
+            else:
+                return
+
     def hear(self, answers: Answers) -> None:
         """Records a way, on inputs on which the model goes along it when it hears these answers."""
         self._tried.add(answers)
@@ -189,7 +204,7 @@ class Every:
         both = self._both()
         ways = set(ways_of(self._row.items))
         left = any(question.line in both for question in questions_of(self._row.items))
-        if not both or self._waiting or not ways <= self._heard or left:
+        if not both or self._waiting or self._constant or not ways <= self._heard or left:
             raise apart()
         if not stands(self._row):
             raise apart()

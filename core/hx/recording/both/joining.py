@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from builtins import len  # its own: `world` hooks that of the model
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import NoneType
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ from ...sizes.asked import Asked
 from ...sizes.polynomials import Atom, Poly
 from ...tensors.values import Absent, Body, Constant, Node, Value
 from ..questions import Question
+from .computed import computed
 from .rows import (
     Answers,
     Items,
@@ -89,7 +91,7 @@ class Joining:
                 held[where] = value
             else:
                 setattr(held, where, value)
-        return Row(items, self._first.outputs, self._first.inputs, self._first.answers)
+        return replace(self._first, items=items)
 
     def _follow(self, xs: Items, ys: Items, state: State, results: Results) -> tuple[Items, State]:
         """Lays `xs` beside `ys`, and the results that come behind: what they are together."""
@@ -98,6 +100,21 @@ class Joining:
         for i, x in enumerate(xs):
             if isinstance(x, _End):
                 x.pass_by(state)
+                made.append(x)
+                continue
+            if isinstance(x, Node) and (constants := self._computed(state, x)) is not None:
+                # The other row has it only where PyTorch has not computed it.
+                trial = state.copy()
+                try:
+                    if j == len(ys):
+                        raise NotAlike
+                    self._node(trial, x, ys[j])
+                    state = trial
+                    j += 1
+                except NotAlike:
+                    for value, constant in zip(x.outputs, constants):
+                        state.constants[id(value)] = constant
+                        state.since[id(value)] = state.ends
                 made.append(x)
                 continue
             if j == len(ys):
@@ -192,6 +209,16 @@ class Joining:
             state.here[id(b)] = a
             state.since[id(a)] = state.ends
 
+    def _computed(self, state: State, x: Node) -> list[Constant] | None:
+        """What a node gives on the other row's way, if that is known without its inputs."""
+        stand = [None if value is None else _stands(state, value) for value in x.inputs]
+        read = [None if v is None else state.constants.get(id(v), v) for v in stand]
+        if all(one is other for one, other in zip(read, x.inputs)):
+            return None
+        if not all(isinstance(value, (Constant, NoneType)) for value in read):
+            return None
+        return computed(x, read, self._first.opset)
+
     def _attributes(self, state: State, x: dict, y: dict) -> None:
         if x.keys() != y.keys():
             raise NotAlike
@@ -243,7 +270,7 @@ class Joining:
         there = state.here.get(id(y))
         if x is there or (isinstance(x, Constant) and _is_like(x, y)):
             return x
-        if state.gives.get(id(x)) is y:
+        if state.gives.get(id(x)) is y or _is_like(state.constants.get(id(x)), y):
             return x
         if isinstance(place, Around):
             view, place = place.view, place.place
@@ -426,7 +453,9 @@ def _behind(state: State, value: Value, yes_of_first: bool) -> Value:
     raise NotAlike
 
 
-def _is_like(x: Constant, y: Value) -> bool:
+def _is_like(x: Constant | None, y: Value) -> bool:
+    if x is None:
+        return False
     if x is y:
         return True
     if not isinstance(y, Constant) or x.dtype != y.dtype or x.tensor.shape != y.tensor.shape:

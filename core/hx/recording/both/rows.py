@@ -48,6 +48,7 @@ class Row:
     outputs: list[Value]
     inputs: dict[str, Value]
     answers: Answers
+    opset: int = 0
 
     def as_recorded(self) -> Row:
         """One recording again, of its own: rows are changed as they are joined."""
@@ -55,7 +56,7 @@ class Row:
             _like(item) if isinstance(item, Node) else dataclasses.replace(item)
             for item in self.items
         ]
-        return Row(items, list(self.outputs), self.inputs, self.answers)
+        return dataclasses.replace(self, items=items, outputs=list(self.outputs))
 
 
 def row_of(captured: Capture) -> Row:
@@ -67,7 +68,7 @@ def row_of(captured: Capture) -> Row:
         at = question.at
         items.append(question)
     items += nodes[at:]
-    return Row(items, outputs, dict(captured.inputs), answers_of(captured))
+    return Row(items, outputs, dict(captured.inputs), answers_of(captured), captured.opset)
 
 
 def _like(node: Node) -> Node:

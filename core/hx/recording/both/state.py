@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass
 
-from ...tensors.values import Value
+from ...tensors.values import Constant, Value
 from .rows import Join, Place, Split
 
 
@@ -73,6 +73,8 @@ class State:
         self.gives: dict[
             int, Value
         ] = {}  # by the id of its value, what a new join is in the other row
+        # By id, what a value is where the other row has a constant that nothing computes there.
+        self.constants: dict[int, Constant] = {}
         self.put: list[tuple[Place, Value]] = []  # what is to be read instead
 
     def end(self, split: Split, yes: bool, around: View) -> int:
