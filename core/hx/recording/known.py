@@ -16,6 +16,7 @@ import torch
 from ..errors import Unsupported
 from ..sizes import dims, floats, lists
 from ..sizes.polynomials import Atom, Poly
+from ..tensors import accounts
 from . import sized
 from .call import Arguments, tensors_in
 
@@ -143,8 +144,7 @@ def _shape_of(recording, tensor) -> tuple | None:
     """The value's own sizes, when some of them may vary."""
     if not isinstance(tensor, torch.Tensor):
         return None
-    entry = recording.live.find(tensor)
-    if entry is None:
+    if recording.live.find(tensor) is None and not accounts.is_another(recording, tensor):
         return None
     shape = recording.value_of(tensor).shape
     if shape is None or not any(map(dims.is_dynamic, shape)):
