@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 from ..errors import HxError
 from ..recording.capture import Capture
 from ..recording.prepared import Prepared
+from .othersizes import mixed
 from .variations import fresh, opposite, small
 
 # Kinds of escapes with which a model may go another way.
@@ -47,4 +49,5 @@ def ways(prepared: Prepared, failed: HxError) -> Prepared | None:
         alike += [fresh(inputs, seed=seed) for seed in (21, 22)]
         alike.append({name: small(tensor) for name, tensor in inputs.items()})
     left = most - len(wrong)
-    return dataclasses.replace(prepared, also=wrong, alike=alike[:left], one_of=True)
+    mixes = functools.partial(mixed, prepared)
+    return dataclasses.replace(prepared, also=wrong, alike=alike[:left], one_of=True, mixed=mixes)

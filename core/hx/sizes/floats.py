@@ -14,7 +14,6 @@ from .leaving import decides, leaving
 from .polynomials import Atom, Poly, settled
 from .scalars import Scalar
 
-
 _DIGITS = 8  # decimals that a number is rounded to
 
 

@@ -127,6 +127,7 @@ class Every:
                     self._waiting.append(other)
                     self._tried.add(answers)
                     self.record(self._first.prepared.tensors, [yes for _, yes in answers])
+                    self._record_mixed(answers)
                     self._waiting.insert(0, self._waiting.pop())
                     continue
                 try:
@@ -182,7 +183,19 @@ class Every:
             if shapes_of not in sizes:
                 sizes.add(shapes_of)
                 self.record(tensors, [yes for _, yes in answers])
+        self._record_mixed(answers)
         self.join()
+
+    def _record_mixed(self, answers: Answers) -> None:
+        """What is asked of sizes answers itself: where two of them go their ways, inputs that lead
+        along these may be there for each size, but not for both together."""
+        mixed = self._first.prepared.mixed
+        if mixed is None:
+            return
+        for tensors in mixed([captured.prepared.tensors for captured in self._captures]):
+            if any(heard[: len(answers)] == answers for heard in self._heard):
+                return
+            self.record(tensors, [yes for _, yes in answers])
 
     def tell_refused(self) -> None:
         """What the model raises where it hears another answer: a check of its inputs, it may be."""
