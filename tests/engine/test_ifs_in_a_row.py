@@ -130,3 +130,27 @@ def test_a_value_is_read_where_it_can_be_seen():
     assert not stands(Row([split, behind], [inside], {"x": x}, ()))
     split.joins[0].of[False] = later
     assert not stands(Row([split, behind], [later], {"x": x}, ()))
+
+
+def of_two_sizes(x):
+    h, w = x.shape
+    if h % 2:
+        x = x * 2
+    if w % 2:
+        x = x + 1
+    return x
+
+
+def grids(x):
+    ends = [(n - 1, n - 1) if n % 2 else (n, n) for n in x.shape]
+    a, b = (torch.arange(-m / 2, n / 2) / k for (m, k), n in zip(ends, x.shape))
+    return x + a[:, None] + b
+
+
+@pytest.mark.parametrize("model", [of_two_sizes, grids])
+def test_two_sizes_go_their_ways_independently(model):
+    program = hx.export(model, torch.rand(8, 10), dynamic={"x": {0: "h", 1: "w"}})
+    assert not program.report.promised
+    for h, w in [(8, 10), (9, 11), (9, 12), (6, 7), (3, 3), (2, 2), (17, 5)]:
+        x = torch.rand(h, w)
+        assert_close(program.run(x), model(x))

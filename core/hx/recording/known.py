@@ -32,7 +32,7 @@ READS = {
 READS_METHODS = (
     "__bool__", "__int__", "__float__", "__complex__", "__index__", "item", "tolist", "numpy",
     "__array__", "__contains__", "__format__", "__dlpack__", "equal", "allclose", "is_nonzero",
-    "data_ptr", "storage", "untyped_storage", "__reduce_ex__", "__nonzero__",
+    "data_ptr", "storage", "untyped_storage", "__reduce_ex__", "__nonzero__", "__repr__",
 )  # fmt: skip
 # Of these, what gives the address of memory, to code that may write there.
 ADDRESSES = ("data_ptr", "storage", "untyped_storage")
