@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from builtins import len  # its own: `world` hooks that of the model
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from types import NoneType
 from typing import Any
 
 import torch
@@ -24,12 +23,13 @@ from .rows import (
     Place,
     Row,
     Split,
+    made_in,
     nodes_of,
     questions_of,
     reads,
-    splits_of,
+    sides_of,
 )
-from .state import Around, Passed, Results, Seen, Side, State, View
+from .state import Around, Passed, Results, Seen, State, View
 
 TRIED = 200  # places where two recordings may go on alike, behind one question
 MOST = 1000  # and behind all of them: one place is tried with each that comes behind it
@@ -50,7 +50,7 @@ class _End:
     def pass_by(self, state: State) -> None:
         within = state.view
         end = state.end(self.split, self.yes, self.around)
-        for value in _made_in(self.split.sides[self.yes]):
+        for value in made_in(self.split.sides[self.yes]):
             state.hidden.setdefault(id(value), (end, None))
         for join in self.split.joins:
             state.passed[id(join.value)] = Passed(join, self.yes, end, within)
@@ -64,7 +64,7 @@ class Joining:
         self._first, self._other = first, other
         self._left = MOST
         known = set(ways)
-        self._ways = [sides for way, sides in _sides_of(first.items) if way in known]
+        self._ways = [sides for way, sides in sides_of(first.items) if way in known]
 
     def agrees(self) -> bool:
         """Whether the other row is a way through the first one as it is."""
@@ -212,10 +212,9 @@ class Joining:
     def _computed(self, state: State, x: Node) -> list[Constant] | None:
         """What a node gives on the other row's way, if that is known without its inputs."""
         stand = [None if value is None else _stands(state, value) for value in x.inputs]
-        read = [None if v is None else state.constants.get(id(v), v) for v in stand]
-        if all(one is other for one, other in zip(read, x.inputs)):
-            return None
-        if not all(isinstance(value, (Constant, NoneType)) for value in read):
+        found = [None if v is None else state.constants.get(id(v), v) for v in stand]
+        read = [value for value in found if value is None or isinstance(value, Constant)]
+        if len(read) < len(found) or all(a is b for a, b in zip(read, x.inputs)):
             return None
         return computed(x, read, self._first.opset)
 
@@ -399,33 +398,6 @@ def _gives(state: State, value: Value, wanted: Value) -> bool:
     join = state.passed[id(value)].join
     sides = [state.given.get((id(join), yes), side) for yes, side in join.of.items()]
     return any(side is wanted or _gives(state, side, wanted) for side in sides)
-
-
-def _sides_of(items: Items) -> list[tuple[Answers, frozenset[Side]]]:
-    """The answers along each way through a row, and the sides that it goes through."""
-    ways: list[tuple[Answers, frozenset[Side]]] = [((), frozenset())]
-    for item in items:
-        if isinstance(item, Question):
-            ways = [((*way, (item.line, item.yes)), sides) for way, sides in ways]
-        elif isinstance(item, Split):
-            ways = [
-                (
-                    (*way, (item.question.line, yes), *rest),
-                    sides | more | {(id(item.question), yes)},
-                )
-                for way, sides in ways
-                for yes, side in item.sides.items()
-                for rest, more in _sides_of(side)
-            ]
-    return ways
-
-
-def _made_in(items: Items) -> Iterator[Value]:
-    """What is made in a side of an `If`."""
-    for node in nodes_of(items):
-        yield from node.outputs
-    for split in splits_of(items):
-        yield from (join.value for join in split.joins)
 
 
 def _rank(value: Value) -> int:

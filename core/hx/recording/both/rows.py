@@ -36,6 +36,7 @@ class Split:
 
 Line = tuple[str, int]
 Answers = tuple[tuple[Line, bool], ...]
+Side = tuple[int, bool]  # the id of a question, and an answer
 Items = list[Any]  # Nodes, Questions, Splits
 Place = tuple[Any, Any]  # a list or dict and what is in it, or an object and an attribute of it
 
@@ -131,6 +132,33 @@ def _known_behind(items: Items, known: frozenset[int], made: set[int]) -> frozen
 
 def _seen(value: Value | None, known: frozenset[int], made: set[int]) -> bool:
     return value is None or id(value) not in made or id(value) in known
+
+
+def sides_of(items: Items) -> list[tuple[Answers, frozenset[Side]]]:
+    """The answers along each way through a row, and the sides that it goes through."""
+    ways: list[tuple[Answers, frozenset[Side]]] = [((), frozenset())]
+    for item in items:
+        if isinstance(item, Question):
+            ways = [((*way, (item.line, item.yes)), sides) for way, sides in ways]
+        elif isinstance(item, Split):
+            ways = [
+                (
+                    (*way, (item.question.line, yes), *rest),
+                    sides | more | {(id(item.question), yes)},
+                )
+                for way, sides in ways
+                for yes, side in item.sides.items()
+                for rest, more in sides_of(side)
+            ]
+    return ways
+
+
+def made_in(items: Items) -> Iterator[Value]:
+    """What is made in a side of an `If`."""
+    for node in nodes_of(items):
+        yield from node.outputs
+    for split in splits_of(items):
+        yield from (join.value for join in split.joins)
 
 
 def apart() -> Unsupported:

@@ -6,7 +6,7 @@ import copy
 from dataclasses import dataclass
 
 from ...tensors.values import Constant, Value
-from .rows import Join, Place, Split
+from .rows import Join, Place, Side, Split
 
 
 @dataclass(frozen=True)
@@ -16,9 +16,6 @@ class Seen:
     split: Split
     yes: bool  # what the other row answers
     end: int  # its number among all ends that were passed
-
-
-Side = tuple[int, bool]  # the id of a question, and an answer
 
 
 @dataclass(frozen=True)
