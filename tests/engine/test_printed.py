@@ -24,11 +24,3 @@ def test_how_a_tensor_is_printed_is_one_number_that_leaves_and_no_work(line_of):
     }
     x = torch.rand(7, 3)
     assert_close(program.run(x), model(x))
-
-
-def test_of_ways_that_are_no_one_graph_it_is_told_which_one_is_in_the_file(line_of):
-    def model(x):
-        return x.sum() if (x > 1000).any() else x * 2
-
-    (left,) = hx.export(model, torch.rand(3, 4)).report.escapes
-    assert "goes this way whatever is in it" in str(left)

@@ -231,6 +231,8 @@ class Every:
                 first.recording.escapes.setdefault(key, escape)
         for (_, file, line), escape in first.recording.escapes.items():
             escape.carried |= (file, line) in both
+            if escape.kind == "bool" and not escape.carried and not escape.beyond:
+                escape.beyond = "the file goes this way whatever is in it"
         lines = [f"{file}:{line}" for file, line in sorted(both)]
         more = f" and {len(lines) - 3} more" if len(lines) > 3 else ""
         first.notes.append(
