@@ -74,11 +74,13 @@ def _towards_zero(op, input, other):
     return truncated(op, op.Div(*as_result(op, input, other)))
 
 
-@converter("torch.Tensor.__rdiv__", cases=[case("float32[n,3]", 2.0)])
+@converter("torch.Tensor.__rdiv__", cases=[case("float32[n,3]", 1)])
 @number_unrounded
 def rdiv(op, self, other):
-    x, y = as_result(op, self, other)
-    return op.Reciprocal(x) if type(other) in (int, float) and other == 1 else op.Div(y, x)
+    if type(other) not in (int, float) or other != 1:
+        return NotImplemented  # PyTorch multiplies with the reciprocal, and that rounds twice
+    x, _ = as_result(op, self, other)
+    return op.Reciprocal(x)
 
 
 @converter("torch.floor_divide",

@@ -246,7 +246,7 @@ def _with_both_ways(prepared: Prepared, failed: list[Exception]) -> Iterator[Pre
         yield other
     if isinstance(failed[before], (Asks, Rounds)):
         del failed[before:]  # nobody has to know
-        yield dataclasses.replace(prepared)
+        yield dataclasses.replace(prepared, apart=True)
 
 
 def _told(asked: Prepared, prepared: Prepared) -> list[str]:
@@ -286,6 +286,8 @@ def _recorded(
         from .recording import rolled
 
         rolled.record(captured)
+    elif prepared.apart:
+        otherways.tell_apart(captured)
     report = _report(captured, registry, opset)
     report.timings["record"] = time.perf_counter() - started
     try:

@@ -356,3 +356,32 @@ def test_no_inputs_are_recorded_twice(monkeypatch):
     assert seen and len({tuple(ids.flatten().tolist()) for ids in seen}) == len(seen)
     for ids in (torch.tensor([[1, 2, 3], [4, 5, 6]]), torch.tensor([[1, 2, 3], [4, 5000, 6]])):
         assert_close(program.run(ids), model(ids))
+
+
+def test_of_ways_that_are_no_one_graph_it_is_told_which_one_is_in_the_file():
+    def model(x):
+        return x.sum() if (x > 1000).any() else x * 2
+
+    (left,) = hx.export(model, torch.rand(3, 4)).report.escapes
+    assert "goes this way whatever is in it" in str(left)
+
+
+def test_of_more_branches_than_are_followed_it_is_told_too(line_of):
+    def model(x):
+        if x.max() > 1000:
+            x = x + 1 if x[0, 0] > 1 else x
+            if x[0, 1] > 1:
+                x = x * 2
+            if x[0, 2] > 1:
+                x = x - 1
+            if x[0, 3] > 1:
+                x = x.cos()
+        return x * 2
+
+    program = hx.export(model, torch.rand(3, 4))
+    first = line_of(model, "x.max() > 1000")
+    for escape in program.report.escapes:
+        assert escape.carried == (escape.where.line == first)
+        assert ("goes this way whatever is in it" in str(escape)) is not escape.carried
+    x = torch.rand(3, 4)
+    assert_close(program.run(x), model(x))

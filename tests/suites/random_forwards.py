@@ -38,7 +38,7 @@ torch.cat([o.unsqueeze(1) for o in outs], 1)|torch.stack(outs, 1).mean(1)|sum(ou
 torch.stack(outs, 2).flatten(1)|self.layer(torch.stack(outs, 1))|outs[-1]|outs[0] + outs[-1]
 torch.stack([o * 2 for o in outs], 1)|torch.stack(outs, 1)[:, -1]|torch.stack(outs[1:], 1)
 torch.stack(outs, 1).transpose(0, 1).cumsum(0)""".replace("\n", "|")
-_ASKED = """{a}.sum() > {n}|({a} > 0.5).any()|{a}.mean().item() < {n}|{a}.max() > 1
+_ASKED = """{a}.sum() > {n}|({a} > 0.5).any()|{a}.mean().item() < {n}|{a}.max() > 1.25
 not torch.all({a} >= 0)|{a}[0, 0] > {a}[-1, -1]|x.shape[0] > 3|x.shape[0] % 2 == 0""".replace(
     "\n", "|"
 )

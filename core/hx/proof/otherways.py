@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 import torch
 
 from ..errors import HxError
 from ..recording.capture import Capture
 from ..recording.prepared import Prepared
+from .othersizes import mixed
 from .variations import fresh, opposite, small
 
 Inputs = dict[str, torch.Tensor]
@@ -37,6 +39,17 @@ def unasked(prepared: Prepared) -> Prepared:
     return dataclasses.replace(prepared, alike=alike, failed={}, one_of=True)
 
 
+def tell_apart(captured: Capture) -> None:
+    """Of what the model asks, that no graph has both answers: so that nobody takes it for a branch
+    that hx has not seen."""
+    for escape in captured.recording.escapes.values():
+        if escape.kind == "bool" and not escape.asked and not escape.beyond:
+            escape.beyond = (
+                "the file goes this way whatever is in it: the ways do not become one graph, which "
+                "torch.where, or the branches in another order, may"
+            )
+
+
 def ways(prepared: Prepared, failed: HxError) -> Prepared | None:
     """The same call, to be recorded at what the proof has failed on, too.
 
@@ -57,7 +70,8 @@ def ways(prepared: Prepared, failed: HxError) -> Prepared | None:
         alike.append({name: small(tensor) for name, tensor in inputs.items()})
     left = most - len(wrong)
     alike = _different(alike, [prepared.tensors, *wrong])[:left]
-    return dataclasses.replace(prepared, also=wrong, alike=alike, one_of=True)
+    mixes = functools.partial(mixed, prepared)
+    return dataclasses.replace(prepared, also=wrong, alike=alike, one_of=True, mixed=mixes)
 
 
 def _elements(inputs: Inputs) -> int:

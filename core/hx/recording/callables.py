@@ -49,7 +49,8 @@ def places(recording: Recording) -> list[tuple[Any, str, Callable]]:
     found += _elsewhere(recording, found)
     found += [(torch._C.ScriptFunction, "__call__", _scripted(recording))]
     found += [(torch._C.ScriptMethod, "__call__", _scripted(recording))]
-    found += [(torch.Tensor, "_make_subclass", _renamed(recording))]
+    found += [(torch.Tensor, "_make_subclass", _renamed(recording, 1))]
+    found += [(torch.Tensor, "as_subclass", _renamed(recording, 0))]
     found += [(torch.Tensor, "_make_wrapper_subclass", _wrapped(recording))]
     if _apply() is None:  # from 2.15 on it has no code
         hook = _applied(recording)
@@ -210,13 +211,17 @@ def ask(
     return original(*args, **kwargs)
 
 
-def _renamed(recording: Recording) -> Callable:
-    """`nn.Parameter(x)` is another object for the memory of x, which no door sees made."""
+def _renamed(recording: Recording, place: int) -> Callable:
+    """`nn.Parameter(x)` is another object for the memory of x, which no door sees made.
+
+    The one is what is given at this place.
+    """
 
     def wrapper(original: Callable) -> Callable:
-        def make(cls, data, *args, **kwargs):
-            made = original(cls, data, *args, **kwargs)
-            if not recording.busy:
+        def make(*args, **kwargs):
+            made = original(*args, **kwargs)
+            if not recording.busy and len(args) > place:
+                data = args[place]
                 recording.busy = True
                 try:
                     recording.value_of(data)

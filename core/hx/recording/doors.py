@@ -68,21 +68,31 @@ class FunctionDoor(Door, TorchFunctionMode):
         self._keys = {}
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
-        if not self.recording.busy:
-            for kind in types:
-                if not issubclass(kind, torch.Tensor):
-                    return self._theirs(func, types, args, kwargs or {})
+        if not self.recording.busy and any(map(_has_its_own, types)):
+            return self._theirs(func, types, args, kwargs or {})
         return self.arrived(func, args, kwargs or {})
 
     def _theirs(self, func, types, args: tuple, kwargs: dict) -> Any:
-        """Of objects that are no tensors, their class says what a function does: a dict of tensors
-        is stacked by stacking what is in it. What it calls for that arrives here."""
+        """A class says what a function does: a dict of tensors is stacked by stacking what is in
+        it; a rotation that is turned is a rotation. What it calls for that arrives here."""
         with self:
             for kind in types:
                 result = kind.__torch_function__(func, types, args, kwargs)
                 if result is not NotImplemented:
                     return result
         return func(*args, **kwargs)  # PyTorch tells that nobody knows how
+
+
+def _has_its_own(kind: type) -> bool:
+    """Whether a class is to be asked what a function does: of tensors, where the caller is not this
+    class itself, and they do not hold others, which `wrappers` follows."""
+    if not issubclass(kind, torch.Tensor):
+        return True
+    if kind is torch.Tensor or hasattr(kind, "__tensor_flatten__"):
+        return False
+    if kind.__torch_function__ is torch._C._disabled_torch_function_impl:
+        return False  # nn.Parameter
+    return torch._C._is_torch_function_enabled()
 
 
 class OperatorDoor(Door, TorchDispatchMode):

@@ -16,6 +16,7 @@ import torch
 from ..errors import Unsupported
 from ..sizes import dims, floats, lists
 from ..sizes.polynomials import Atom, Poly
+from ..tensors import accounts
 from . import sized
 from .call import Arguments, tensors_in
 
@@ -31,7 +32,7 @@ READS = {
 READS_METHODS = (
     "__bool__", "__int__", "__float__", "__complex__", "__index__", "item", "tolist", "numpy",
     "__array__", "__contains__", "__format__", "__dlpack__", "equal", "allclose", "is_nonzero",
-    "data_ptr", "storage", "untyped_storage", "__reduce_ex__", "__nonzero__",
+    "data_ptr", "storage", "untyped_storage", "__reduce_ex__", "__nonzero__", "__repr__",
 )  # fmt: skip
 # Of these, what gives the address of memory, to code that may write there.
 ADDRESSES = ("data_ptr", "storage", "untyped_storage")
@@ -143,8 +144,7 @@ def _shape_of(recording, tensor) -> tuple | None:
     """The value's own sizes, when some of them may vary."""
     if not isinstance(tensor, torch.Tensor):
         return None
-    entry = recording.live.find(tensor)
-    if entry is None:
+    if recording.live.find(tensor) is None and not accounts.is_another(recording, tensor):
         return None
     shape = recording.value_of(tensor).shape
     if shape is None or not any(map(dims.is_dynamic, shape)):
@@ -246,24 +246,29 @@ MOST = 1024  # numbers that are read one by one
 
 
 def listed(recording, key, func, args, kwargs, door):
-    """The numbers in a vector: how many go to each expert comes back as the sizes of a split."""
+    """The numbers in a vector: how many go to each expert comes back as the sizes of a split, and a
+    list of means as a tensor."""
     tensor = args[0]
     value = recording.value_of(tensor)
     few = tensor.numel() <= MOST
     varies = value.shape is not None and any(map(dims.is_dynamic, value.shape))
-    counts = not tensor.is_floating_point() and tensor.dtype not in (torch.bool, torch.complex64)
-    if value.fixed or tensor.dim() != 1 or not counts or not (few or varies):
+    real = tensor.dtype is not torch.bool and not tensor.is_complex()
+    if value.fixed or tensor.dim() != 1 or not real or not (few or varies):
         return reads(recording, key, func, args, kwargs, door)
     told = f"tolist of {list(tensor.shape)}"
     result, builder = _real(recording, func, args, kwargs), recording.builder
 
-    def each(i: int) -> dims.Dim:
+    def each(i: int) -> dims.Dim | floats.DimFloat:
         part = builder.emit("Gather", [value, i], {"axis": 0})[0]
-        return dims.Dim(Poly.of(Atom("item", (part,), result[i])))
+        atom = Atom("item", (part,), result[i])
+        return floats.DimFloat(atom) if tensor.is_floating_point() else dims.Dim(Poly.of(atom))
+
+    def whole(op):
+        return op.cast(value, torch.float64 if tensor.is_floating_point() else torch.int64)
 
     if varies:  # a list of where something is, more often than one of numbers
         left = ("tolist", told, ())
-        return lists.Whole(result, lambda op: value, value.shape[0], left, each if few else None)
+        return lists.Whole(result, whole, value.shape[0], left, each if few else None)
     recording.escape("tolist", told)
     return [each(i) for i in range(tensor.numel())]
 

@@ -40,6 +40,8 @@ class Prepared:
     also: list[dict[str, torch.Tensor]] = field(default_factory=list)
     alike: list[dict[str, torch.Tensor]] = field(default_factory=list)
     one_of: bool = False
+    apart: bool = False  # several were recorded, and do not become one
+    mixed: Callable | None = None  # of several inputs, those with a size from each
     answers: tuple[bool, ...] = ()
     rolls: bool = (
         False  # what it does in rounds, as many as sizes say, is to be a loop: see `rolled`

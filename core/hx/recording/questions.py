@@ -59,6 +59,9 @@ class Questions:
     ) -> bool:
         """What the model hears."""
         if nodes is self._nodes:
+            for before in self.each:
+                if before.value is value:
+                    return before.yes  # no other answer than before
             yes = self._heard(yes) if of_values else yes
             self.each.append(Question(yes, where, len(nodes), value=value, of_values=of_values))
         return yes

@@ -14,6 +14,8 @@ from .leaving import decides, leaving
 from .polynomials import Atom, Poly, settled
 from .scalars import Scalar
 
+_DIGITS = 8  # decimals that a number is rounded to
+
 
 class DimFloat(Scalar, float):
     """A float that was computed from sizes, and remembers how."""
@@ -126,8 +128,14 @@ class DimFloat(Scalar, float):
     def __round__(self, ndigits=None):
         if ndigits is None:
             return DimFloat.whole(self, "round")
+        plain = float.__round__(self, ndigits)
+        if type(ndigits) is int and 0 <= ndigits <= _DIGITS:
+            # Of a number that was a float32, the product is exact: ties are what they are to Python.
+            rounded = DimFloat.whole(self * 10.0**ndigits, "round") / 10.0**ndigits
+            if float.__eq__(plain, dims.plain(rounded)):
+                return rounded
         leaving("float", f"round({self.expr}, {ndigits})", dims.asked(round, self, ndigits))
-        return float.__round__(self, ndigits)
+        return plain
 
     def __int__(self):
         leaving("int", f"int({self.expr})", dims.asked(int, self))

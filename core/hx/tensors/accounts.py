@@ -72,6 +72,15 @@ def account(recording: Recording, tensor: torch.Tensor) -> Entry:
     return recording.live.bind(tensor, made, storage=storage)
 
 
+def is_another(recording: Recording, tensor: torch.Tensor) -> bool:
+    """Whether it is another object for a tensor of the recording, as `as_subclass` makes."""
+    family = recording.live.family_of(tensor)
+    if family is None or isinstance(family.root, Constant):
+        return False
+    members = (member() for member in family.alive())
+    return any(other is not None and _shows_the_same(other, tensor) for other in members)
+
+
 _WRAPS = {"from_numpy", "frombuffer", "from_dlpack", "as_tensor", "asarray", "tensor"}
 
 

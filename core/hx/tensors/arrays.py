@@ -33,12 +33,26 @@ _UFUNCS: dict[Any, Callable] = {
     np.greater: torch.gt,
     np.greater_equal: torch.ge,
     np.logical_not: torch.logical_not,
+    np.true_divide: torch.true_divide,
+    np.negative: torch.neg,
+    np.absolute: torch.abs,
+    np.maximum: lambda a, b: _larger(a, b),
+    np.minimum: lambda a, b: -_larger(-a, -b),
+    np.sqrt: torch.sqrt,
+    np.floor: torch.floor,
+    np.ceil: torch.ceil,
 }
 _FUNCTIONS: dict[Any, Callable] = {
     np.triu: lambda m, k=0: torch.triu(m, k),
     np.tril: lambda m, k=0: torch.tril(m, k),
     np.cumsum: lambda a, axis=None: torch.cumsum(a, _axis(a, axis)),
+    np.clip: lambda a, a_min=None, a_max=None: torch.clamp(a, a_min, a_max),
+    np.round: lambda a, decimals=0: torch.round(a, decimals=decimals),
 }
+
+
+def _larger(a: Any, b: Any) -> torch.Tensor:
+    return torch.clamp(a, min=b) if isinstance(a, torch.Tensor) else torch.clamp(b, min=a)
 
 
 def _axis(x: torch.Tensor, axis: int | None) -> int:

@@ -41,6 +41,8 @@ def places(recording: Any) -> list[Place]:
     if numpy is not None:
         wanted[id(patching.behind(numpy.prod))] = _of_prod
         found.append((numpy, "prod", _of_prod))
+        wanted[id(patching.behind(numpy.asarray))] = wrap = _of_asarray(recording)
+        found.append((numpy, "asarray", wrap))
         for name, maker in _MAKERS.items():
             wrap = _of_maker(recording, maker)
             wanted[id(patching.behind(getattr(numpy, name)))] = wrap
@@ -193,6 +195,20 @@ def _of_maker(recording: Any, maker: Callable) -> Wrap:
             return arrays.made(recording, lambda: original(*plain), lambda: maker(*args))
 
         return make
+
+    return wrap
+
+
+def _of_asarray(recording: Any) -> Wrap:
+    """An array over the memory of a tensor, which NumPy would make anew of what it gets."""
+
+    def wrap(original):
+        def asarray(x, *args, **kwargs):
+            if args or kwargs or recording.busy or type(x) is not torch.Tensor:
+                return original(x, *args, **kwargs)
+            return x.numpy()
+
+        return asarray
 
     return wrap
 

@@ -10,6 +10,7 @@ from types import NoneType
 import torch
 
 from ...errors import HxError, is_of_the_world
+from ...tensors.values import Constant
 from ..capture import Capture, capture
 from .joining import Joining, NotAlike
 from .rows import (
@@ -23,6 +24,7 @@ from .rows import (
     questions_of,
     row_of,
     splits_of,
+    stands,
     ways_of,
 )
 from .written import write_graph
@@ -45,8 +47,7 @@ def record(first: Capture) -> None:
     for tensors in first.prepared.alike:
         every.record(tensors)
     every.join()
-    while (answers := every.unheard()) is not None:
-        every.hear(answers)
+    every.hear_all()
     every.tell_refused()
     if first.prepared.also or not every.alone:
         every.write()
@@ -67,9 +68,11 @@ class Every:
         self._runs = 0
         self._joined = [self._row.answers]
         self._waiting: list[Row] = []
+        # Those that give constants: PyTorch computed what other ways have nodes for, and these tell
+        # what that is.
+        self._constant: list[Row] = []
         self._refused: dict[tuple[bool, ...], Exception] = {}  # by the first answers
-        asked = first.recording.questions.each
-        self._of_values = {question.line for question in asked if question.of_values}
+        self._of_values = _of_values(first)
 
     @property
     def alone(self) -> bool:
@@ -96,9 +99,13 @@ class Every:
             return
         self._heard.add(answers_of(found))
         self._captures.append(found)
+        more = self._of_values | _of_values(found)
+        if len(more) <= FEW:
+            self._of_values = more
         row = row_of(found)
         self._as_recorded.append(row.as_recorded())
-        self._waiting.append(row)
+        constant = all(isinstance(value, Constant) for value in row.outputs)
+        (self._constant if constant else self._waiting).append(row)
 
     def join(self) -> None:
         """Those that part late come first: what they have in common is in one piece then.
@@ -119,10 +126,11 @@ class Every:
                     self._waiting.append(other)
                     self._tried.add(answers)
                     self.record(self._first.prepared.tensors, [yes for _, yes in answers])
+                    self._record_mixed(answers)
                     self._waiting.insert(0, self._waiting.pop())
                     continue
                 try:
-                    self._row = Joining(self._row, other).row()
+                    self._row = Joining(self._row, other, self._joined).row()
                     self._joined.append(other.answers)
                 except NotAlike:
                     left.append(other)
@@ -153,6 +161,17 @@ class Every:
                 return way
         return None
 
+    def hear_all(self) -> None:
+        while True:
+            if (answers := self.unheard()) is not None:
+                self.hear(answers)
+            elif self._constant:
+                self._waiting += self._constant
+                self._constant = []
+                self.join()
+            else:
+                return
+
     def hear(self, answers: Answers) -> None:
         """Records a way, on inputs on which the model goes along it when it hears these answers."""
         self._tried.add(answers)
@@ -167,7 +186,19 @@ class Every:
             self.record(tensors, [yes for _, yes in answers])
             if any(heard[: len(answers)] == answers for heard in self._heard):
                 break
+        self._record_mixed(answers)
         self.join()
+
+    def _record_mixed(self, answers: Answers) -> None:
+        """What is asked of sizes answers itself: where two of them go their ways, inputs that lead
+        along these may be there for each size, but not for both together."""
+        mixed = self._first.prepared.mixed
+        if mixed is None:
+            return
+        for tensors in mixed([captured.prepared.tensors for captured in self._captures]):
+            if any(heard[: len(answers)] == answers for heard in self._heard):
+                return
+            self.record(tensors, [yes for _, yes in answers])
 
     def tell_refused(self) -> None:
         """What the model raises where it hears another answer: a check of its inputs, it may be."""
@@ -189,7 +220,9 @@ class Every:
         both = self._both()
         ways = set(ways_of(self._row.items))
         left = any(question.line in both for question in questions_of(self._row.items))
-        if not both or self._waiting or not ways <= self._heard or left:
+        if not both or self._waiting or self._constant or not ways <= self._heard or left:
+            raise apart()
+        if not stands(self._row):
             raise apart()
         if not all(Joining(self._row, row).agrees() for row in self._as_recorded):
             raise apart()
@@ -201,6 +234,8 @@ class Every:
                 first.recording.escapes.setdefault(key, escape)
         for (_, file, line), escape in first.recording.escapes.items():
             escape.carried |= (file, line) in both
+            if escape.kind == "bool" and not escape.carried and not escape.beyond:
+                escape.beyond = "the file goes this way whatever is in it"
         lines = [f"{file}:{line}" for file, line in sorted(both)]
         more = f" and {len(lines) - 3} more" if len(lines) > 3 else ""
         first.notes.append(
@@ -214,3 +249,8 @@ class Every:
     def _both(self) -> set[Line]:
         """The lines that go both ways."""
         return {split.question.line for split in splits_of(self._row.items)}
+
+
+def _of_values(captured: Capture) -> set[Line]:
+    """The lines that ask what is in a tensor."""
+    return {q.line for q in captured.recording.questions.each if q.of_values}

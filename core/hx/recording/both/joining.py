@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import copy
-import itertools
 from builtins import len  # its own: `world` hooks that of the model
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -17,7 +15,21 @@ from ...sizes.asked import Asked
 from ...sizes.polynomials import Atom, Poly
 from ...tensors.values import Absent, Body, Constant, Node, Value
 from ..questions import Question
-from .rows import Items, Join, Place, Row, Split, nodes_of, questions_of
+from .computed import computed
+from .rows import (
+    Answers,
+    Items,
+    Join,
+    Place,
+    Row,
+    Split,
+    made_in,
+    nodes_of,
+    questions_of,
+    reads,
+    sides_of,
+)
+from .state import Around, Passed, Results, Seen, State, View
 
 TRIED = 200  # places where two recordings may go on alike, behind one question
 MOST = 1000  # and behind all of them: one place is tried with each that comes behind it
@@ -27,44 +39,32 @@ class NotAlike(Exception):
     """Two recordings cannot be laid side by side in this way."""
 
 
-@dataclass(frozen=True)
-class _Around:
-    """The place of a result around an `If`, where this many joins can be seen."""
+@dataclass(eq=False)
+class _End:
+    """Where the side ends that the other row goes along."""
 
-    place: Place
-    passed: int
+    split: Split
+    yes: bool
+    around: View
 
-
-Results = list[tuple[Value, Place | _Around]]
-
-
-class _State:
-    """What is known of two rows that were laid side by side so far."""
-
-    def __init__(self) -> None:
-        self.here: dict[int, Value] = {}  # by the id of a value of the other row, that of the first
-        # By the id of its value, a join that the other row passed, and on which side.
-        self.passed: dict[int, tuple[Join, bool]] = {}
-        self.given: dict[tuple[int, bool], Value] = {}  # what such a side gives instead, by ids
-        # By the id of a value that is inside of an `If` of before, what it is behind that.
-        self.hidden: dict[int, Value | None] = {}
-        self.made_in: dict[int, Split] = {}  # by id, the side that made a value
-        self.splits: list[Split] = []
-        self.since: dict[int, int] = {}  # by id, behind how many of them a value is made
-        self.joins: dict[tuple[int, int], tuple[Split, Join]] = {}
-        self.put: list[tuple[Place, Value]] = []  # what is to be read instead
-
-    def copy(self) -> _State:
-        made = copy.copy(self)
-        for name, held in vars(self).items():
-            setattr(made, name, held.copy())
-        return made
+    def pass_by(self, state: State) -> None:
+        within = state.view
+        end = state.end(self.split, self.yes, self.around)
+        for value in made_in(self.split.sides[self.yes]):
+            state.hidden.setdefault(id(value), (end, None))
+        for join in self.split.joins:
+            state.passed[id(join.value)] = Passed(join, self.yes, end, within)
+            state.hidden[id(join.of[self.yes])] = end, join.value
+            state.since[id(join.value)] = end
 
 
 class Joining:
-    def __init__(self, first: Row, other: Row) -> None:
+    def __init__(self, first: Row, other: Row, ways: Iterable[Answers] = ()) -> None:
+        """`ways` are those that the first row is made of."""
         self._first, self._other = first, other
         self._left = MOST
+        known = set(ways)
+        self._ways = [sides for way, sides in sides_of(first.items) if way in known]
 
     def agrees(self) -> bool:
         """Whether the other row is a way through the first one as it is."""
@@ -74,14 +74,13 @@ class Joining:
             return False
         return not state.put and not state.splits
 
-    def _laid(self) -> tuple[Items, _State]:
-        state = _State()
+    def _laid(self) -> tuple[Items, State]:
+        state = State()
         for name, value in self._other.inputs.items():
             state.here[id(value)] = self._first.inputs[name]
         mine = self._first.outputs
         results: Results = [(value, (mine, place)) for place, value in enumerate(mine)]
-        items, _, state = self._follow(self._first.items, self._other.items, state, results)
-        return items, state
+        return self._follow(self._first.items, self._other.items, state, results)
 
     def row(self) -> Row:
         items, state = self._laid()
@@ -92,16 +91,32 @@ class Joining:
                 held[where] = value
             else:
                 setattr(held, where, value)
-        return Row(items, self._first.outputs, self._first.inputs, self._first.answers)
+        return replace(self._first, items=items)
 
-    def _follow(
-        self, xs: Items, ys: Items, state: _State, results: Results | None
-    ) -> tuple[Items, int, _State]:
-        """Lays all of `xs` beside the beginning of `ys`: what they are together, and how long that
-        beginning is. Where there are `results`, they are what comes behind both."""
+    def _follow(self, xs: Items, ys: Items, state: State, results: Results) -> tuple[Items, State]:
+        """Lays `xs` beside `ys`, and the results that come behind: what they are together."""
         made: Items = []
         j = 0
         for i, x in enumerate(xs):
+            if isinstance(x, _End):
+                x.pass_by(state)
+                made.append(x)
+                continue
+            if isinstance(x, Node) and (constants := self._computed(state, x)) is not None:
+                # The other row has it only where PyTorch has not computed it.
+                trial = state.copy()
+                try:
+                    if j == len(ys):
+                        raise NotAlike
+                    self._node(trial, x, ys[j])
+                    state = trial
+                    j += 1
+                except NotAlike:
+                    for value, constant in zip(x.outputs, constants):
+                        state.constants[id(value)] = constant
+                        state.since[id(value)] = state.ends
+                made.append(x)
+                continue
             if j == len(ys):
                 raise NotAlike
             y = ys[j]
@@ -113,38 +128,41 @@ class Joining:
             question = x.question if isinstance(x, Split) else x
             self._question(state, question, y)
             if isinstance(x, Split):
-                inner = None
-                if results is not None and i == len(xs) - 1:
-                    inner = [_inside(x, y.yes, *each, len(state.passed)) for each in results]
-                side, taken, state = self._follow(x.sides[y.yes], ys[j:], state, inner)
-                if inner is not None:
-                    made.append(Split(question, {**x.sides, y.yes: side}, x.joins))
-                    return made, len(ys), state
-                state.hidden.update((id(v), None) for n in nodes_of(side) for v in n.outputs)
-                for join in x.joins:
-                    state.passed[id(join.value)] = join, y.yes
-                    state.hidden[id(join.of[y.yes])] = join.value
-                    state.since[id(join.value)] = len(state.splits)
-                made.append(Split(question, {**x.sides, y.yes: side}, x.joins))
-                j += taken
-            elif x.yes is y.yes:
+                rest, state = self._side(x, xs[i + 1 :], y, ys[j:], state, results)
+                return [*made, *rest], state
+            if x.yes is y.yes:
                 made.append(x)
             else:
-                rest, taken, state = self._part(x, xs[i + 1 :], y, ys[j:], state, results)
-                return [*made, *rest], j + taken, state
-        if results is not None:
-            if j != len(ys) or len(results) != len(self._other.outputs):
-                raise NotAlike
-            for (value, place), other in zip(results, self._other.outputs):
-                self._same(state, value, other, place, result=True)
-        return made, j, state
+                rest, state = self._part(x, xs[i + 1 :], y, ys[j:], state, results)
+                return [*made, *rest], state
+        if j != len(ys) or len(results) != len(self._other.outputs):
+            raise NotAlike
+        for (value, place), other in zip(results, self._other.outputs):
+            self._same(state, value, other, place, result=True)
+        return made, state
+
+    def _side(
+        self, x: Split, xs: Items, y: Question, ys: Items, state: State, results: Results
+    ) -> tuple[Items, State]:
+        """The side of an `If` that the other row goes along, and all that follows."""
+        end = _End(x, y.yes, state.view)
+        through = end.around.through | {(id(x.question), y.yes)}
+        state.view = View(end.around.splits, through)
+        if not xs:  # what the other row does there, it may do until it ends
+            inner = [_inside(x, y.yes, *each, end.around) for each in results]
+            side, state = self._follow(x.sides[y.yes], ys, state, inner)
+            rest: Items = []
+        else:
+            found, state = self._follow([*x.sides[y.yes], end, *xs], ys, state, results)
+            at = found.index(end)
+            side, rest = found[:at], found[at + 1 :]
+        return [Split(x.question, {**x.sides, y.yes: side}, x.joins), *rest], state
 
     def _part(
-        self, x: Question, xs: Items, y: Question, ys: Items, state: _State, results: Results | None
-    ) -> tuple[Items, int, _State]:
+        self, x: Question, xs: Items, y: Question, ys: Items, state: State, results: Results
+    ) -> tuple[Items, State]:
         """The two ways from a question to where they go on alike, and all that follows."""
-        ends = _sayable(state, xs, _behind_first), _sayable(state, ys, _of_other)
-        for p, q in _meetings(xs, ys, ends, results is not None):
+        for p, q in _meetings(xs, ys):
             if not self._left:
                 break
             self._left -= 1
@@ -152,13 +170,14 @@ class Joining:
             split = Split(x, {x.yes: xs[:p], y.yes: ys[:q]})
             try:
                 self._open(trial, split, x.yes)
-                rest, taken, trial = self._follow(xs[p:], ys[q:], trial, results)
+                trial.end(split, y.yes, trial.view)
+                rest, trial = self._follow(xs[p:], ys[q:], trial, results)
             except NotAlike:
                 continue
-            return [split, *rest], q + taken, trial
+            return [split, *rest], trial
         raise NotAlike
 
-    def _open(self, state: _State, split: Split, yes: bool) -> None:
+    def _open(self, state: State, split: Split, yes: bool) -> None:
         mine, theirs = split.sides[yes], split.sides[not yes]
         for side in (mine, theirs):
             for node in nodes_of(side):
@@ -170,13 +189,13 @@ class Joining:
         for node in nodes_of(theirs):
             for place, value in reads(node):
                 if state.made_in.get(id(value)) is not split and not isinstance(value, Constant):
-                    state.put.append((place, _of_other(state, value)))
+                    state.put.append((place, _of_other(state, value, state.ends + 1)))
         for question in questions_of(theirs):
             if question.value is not None and id(question.value) in state.here:
                 state.put.append(((question, "value"), state.here[id(question.value)]))
         state.splits.append(split)
 
-    def _node(self, state: _State, x: Node, y: Any) -> None:
+    def _node(self, state: State, x: Node, y: Any) -> None:
         if not isinstance(y, Node) or (x.op, x.domain) != (y.op, y.domain):
             raise NotAlike
         if len(x.inputs) != len(y.inputs) or len(x.outputs) != len(y.outputs):
@@ -188,9 +207,18 @@ class Joining:
             if a.dtype != b.dtype or _rank(a) != _rank(b):
                 raise NotAlike
             state.here[id(b)] = a
-            state.since[id(a)] = len(state.splits)
+            state.since[id(a)] = state.ends
 
-    def _attributes(self, state: _State, x: dict, y: dict) -> None:
+    def _computed(self, state: State, x: Node) -> list[Constant] | None:
+        """What a node gives on the other row's way, if that is known without its inputs."""
+        stand = [None if value is None else _stands(state, value) for value in x.inputs]
+        found = [None if v is None else state.constants.get(id(v), v) for v in stand]
+        read = [value for value in found if value is None or isinstance(value, Constant)]
+        if len(read) < len(found) or all(a is b for a, b in zip(read, x.inputs)):
+            return None
+        return computed(x, read, self._first.opset)
+
+    def _attributes(self, state: State, x: dict, y: dict) -> None:
         if x.keys() != y.keys():
             raise NotAlike
         for name, a in x.items():
@@ -205,7 +233,7 @@ class Joining:
             elif repr(a) != repr(b):
                 raise NotAlike
 
-    def _body(self, state: _State, x: Body, y: Body) -> None:
+    def _body(self, state: State, x: Body, y: Body) -> None:
         if len(x.nodes) != len(y.nodes) or len(x.inputs) != len(y.inputs):
             raise NotAlike
         if len(x.outputs) != len(y.outputs):
@@ -216,7 +244,7 @@ class Joining:
         for place, (one, other) in enumerate(zip(x.outputs, y.outputs)):
             self._same(state, one, other, (x.outputs, place))
 
-    def _question(self, state: _State, x: Question, y: Any) -> None:
+    def _question(self, state: State, x: Question, y: Any) -> None:
         if not isinstance(y, Question) or x.line != y.line:
             raise NotAlike
         if x.value is not None and y.value is not None:
@@ -226,17 +254,14 @@ class Joining:
 
     def _same(
         self,
-        state: _State,
+        state: State,
         x: Value | None,
         y: Value | None,
-        place: Place | _Around,
+        place: Place | Around,
         result: bool = False,
-        seen: int | None = None,
+        view: View | None = None,
     ) -> Value | None:
-        """What is to be read for two values: that they are one and the same, or what gives either.
-
-        `seen` is how many of the joins on the way can be seen there, if not all of them.
-        """
+        """What is to be read for two values: that they are one and the same, or what gives either."""
         if x is None or y is None:
             if x is not y:
                 raise NotAlike
@@ -244,47 +269,73 @@ class Joining:
         there = state.here.get(id(y))
         if x is there or (isinstance(x, Constant) and _is_like(x, y)):
             return x
-        if (id(x), id(y)) in state.joins:
-            instead = state.joins[id(x), id(y)][1].value
-        elif id(x) in state.passed:
-            # What came from this side is the same; or that came from either side of one before.
-            join, yes = state.passed[id(x)]
-            side = state.given.get((id(join), yes), join.of[yes])
-            order = list(state.passed).index(id(x))
-            now = self._same(state, side, y, (join.of, yes), result, order)
-            if now is not side and now is not None:
-                state.given[id(join), yes] = now
+        if state.gives.get(id(x)) is y or _is_like(state.constants.get(id(x)), y):
             return x
-        elif (before := self._either(state, x, there, place, seen)) is not None:
-            instead = before
-            place = place.place if isinstance(place, _Around) else place
+        if isinstance(place, Around):
+            view, place = place.view, place.place
+            around = True
         else:
-            found = state.joins[id(x), id(y)] = self._join(state, x, y, result)
-            instead = found[1].value
-        if isinstance(place, _Around):
+            around, view = False, view or state.view
+        instead = self._known(state, x, y, view)
+        if instead is None and self._parts_behind(state, x, y, view):
+            instead = self._join(state, x, y, view, result)
+        elif instead is None and id(x) in state.passed:
+            # What came from this side is the same; or that came from either side of one before.
+            passed = state.passed[id(x)]
+            side = state.given.get((id(passed.join), passed.yes), passed.join.of[passed.yes])
+            within = View(passed.view.splits, passed.view.through | view.through)
+            now = self._same(state, side, y, passed.place, result, within)
+            if now is not side and now is not None:
+                state.given[id(passed.join), passed.yes] = now
+            return x
+        if instead is None:
+            instead = self._either(state, x, there, view)
+        if instead is None:
+            instead = self._join(state, x, y, view, result)
+        if around:
             raise NotAlike
         state.put.append((place, instead))
         return instead
 
     @staticmethod
-    def _either(
-        state: _State, x: Value, there: Value | None, place: Any, seen: int | None
-    ) -> Value | None:
+    def _known(state: State, x: Value, y: Value, view: View) -> Value | None:
+        """What gives either of them, if that was found before and can be seen."""
+        for seen in view.splits:
+            found = state.joins.get((id(x), id(y), id(seen.split)))
+            if found is not None:
+                return found[1].value
+        return None
+
+    @staticmethod
+    def _parts_behind(state: State, x: Value, y: Value, view: View) -> bool:
+        """Whether the rows part behind a join, and that is what makes the values differ."""
+        if id(x) not in state.passed:
+            return False
+        end = state.passed[id(x)].end
+        new = [seen for seen in view.splits if seen.split in state.splits and seen.end > end]
+        made_in = state.made_in.get(id(y)) or state.made_in.get(id(_stands(state, x)))
+        if made_in is None:
+            return bool(new) and len(new) == len(state.splits)
+        return any(seen.split is made_in for seen in new)
+
+    @staticmethod
+    def _either(state: State, x: Value, there: Value | None, view: View) -> Value | None:
         """The last join that can be seen which is one value on the other row's way, and may be `x`."""
-        passed = [join for join, _ in state.passed.values()]
-        seen = place.passed if isinstance(place, _Around) else seen
-        for join in reversed(passed if seen is None else passed[:seen]):
-            if there is not None and _stands(state, join.value) is there:
-                if _gives(state, join.value, x):
+        if there is None:
+            return None
+        for seen in reversed(view.splits):
+            if seen.split in state.splits:
+                continue
+            for join in reversed(seen.split.joins):
+                if _stands(state, join.value) is there and _gives(state, join.value, x):
                     return join.value
         return None
 
-    def _join(self, state: _State, x: Value, y: Value, result: bool) -> tuple[Split, Join]:
-        makers = {id(s): s for v in (x, y) if (s := state.made_in.get(id(v))) is not None}
-        found = list(makers.values()) or state.splits
-        if len(found) != 1 or x.dtype != y.dtype or _rank(x) != _rank(y):
+    def _join(self, state: State, x: Value, y: Value, view: View, result: bool) -> Value:
+        if x.dtype != y.dtype or _rank(x) != _rank(y):
             raise NotAlike
-        [split] = found
+        seen = self._parting(state, x, y, view)
+        split = seen.split
         sizes = list(zip(x.shape or (), y.shape or ()))
         alike = x.shape is not None and all(shapes.same(a, b) for a, b in sizes)
         if not alike and not result:
@@ -295,38 +346,56 @@ class Joining:
                 a if shapes.same(a, b) else dims.Dim.leaf(value, axis, dims.plain(a))
                 for axis, (a, b) in enumerate(sizes)
             )
-        yes = split.question.yes
         inside = state.made_in.get(id(y)) is split or isinstance(y, Constant)
-        other = y if inside else _of_other(state, y)
+        other = y if inside else _of_other(state, y, seen.end)
         for side in (x, other):
-            if state.since.get(id(side), 0) > state.splits.index(split):
+            if state.since.get(id(side), 0) >= seen.end:
                 raise NotAlike  # it is made behind that
-        return split, Join(value, {yes: x, not yes: other})
+        join = Join(value, {seen.yes: other, not seen.yes: x})
+        state.joins[id(x), id(y), id(split)] = split, join
+        state.gives[id(value)] = y
+        return value
+
+    def _parting(self, state: State, x: Value, y: Value, view: View) -> Seen:
+        """The `If` that makes two values differ: one that is new, or that none of the first row's
+        ways to this place has passed on the other row's side."""
+        new = [seen for seen in view.splits if seen.split in state.splits]
+        makers = {id(s) for v in (x, y) if (s := state.made_in.get(id(v))) is not None}
+        if makers:
+            new = [seen for seen in new if id(seen.split) in makers]
+        elif not new:
+            here = [way for way in self._ways if view.through <= way]
+            for seen in reversed(view.splits):
+                if not any((id(seen.split.question), seen.yes) in way for way in here):
+                    return seen
+        if len(new) != 1 or len(makers) > 1:
+            raise NotAlike
+        return new[0]
 
 
 def _inside(
-    split: Split, yes: bool, value: Value, place: Place | _Around, passed: int
-) -> tuple[Value, Place | _Around]:
+    split: Split, yes: bool, value: Value, place: Place | Around, view: View
+) -> tuple[Value, Place | Around]:
     """A result, as the side of an `If` gives it that is the last of all."""
     for join in split.joins:
         if join.value is value:
             return join.of[yes], (join.of, yes)
-    return value, place if isinstance(place, _Around) else _Around(place, passed)
+    return value, place if isinstance(place, Around) else Around(place, view)
 
 
-def _stands(state: _State, value: Value) -> Value:
+def _stands(state: State, value: Value) -> Value:
     """What a value is on the other row's way."""
     while id(value) in state.passed:
-        join, yes = state.passed[id(value)]
-        value = state.given.get((id(join), yes), join.of[yes])
+        passed = state.passed[id(value)]
+        value = state.given.get((id(passed.join), passed.yes), passed.join.of[passed.yes])
     return value
 
 
-def _gives(state: _State, value: Value, wanted: Value) -> bool:
+def _gives(state: State, value: Value, wanted: Value) -> bool:
     """Whether a value that came from either side may have come from another one."""
     if id(value) not in state.passed:
         return False
-    join, _ = state.passed[id(value)]
+    join = state.passed[id(value)].join
     sides = [state.given.get((id(join), yes), side) for yes, side in join.of.items()]
     return any(side is wanted or _gives(state, side, wanted) for side in sides)
 
@@ -335,23 +404,19 @@ def _rank(value: Value) -> int:
     return -1 if value.shape is None else len(value.shape)
 
 
-def _of_other(state: _State, value: Value) -> Value:
-    """What a value of the other row is in the first one, where that can see it."""
+def _of_other(state: State, value: Value, end: int) -> Value:
+    """What a value of the other row is in the first one, where an `If` with this end can see it."""
     there = state.here.get(id(value))
     if there is None:
         return _behind(state, value, yes_of_first=False)
-    there = state.hidden.get(id(there), there)
-    if there is None:
-        raise NotAlike
+    while (hidden := state.hidden.get(id(there))) is not None and hidden[0] < end:
+        if hidden[1] is None:
+            raise NotAlike
+        there = hidden[1]
     return there
 
 
-def _behind_first(state: _State, value: Value) -> None:
-    if id(value) in state.made_in:
-        _behind(state, value, yes_of_first=True)
-
-
-def _behind(state: _State, value: Value, yes_of_first: bool) -> Value:
+def _behind(state: State, value: Value, yes_of_first: bool) -> Value:
     """What a value that one side made is called behind the `If`."""
     for split, join in state.joins.values():
         yes = split.question.yes if yes_of_first else not split.question.yes
@@ -360,21 +425,9 @@ def _behind(state: _State, value: Value, yes_of_first: bool) -> Value:
     raise NotAlike
 
 
-def reads(node: Node) -> Iterator[tuple[Place, Value]]:
-    """The values that a node reads, each with its place; of its bodies, those from around them."""
-    for i, read in enumerate(node.inputs):
-        if read is not None:
-            yield (node.inputs, i), read
-    for body in node.attributes.values():
-        if isinstance(body, Body):
-            inside = {id(v) for n in body.nodes for v in n.outputs} | set(map(id, body.inputs))
-            results = (((body.outputs, i), value) for i, value in enumerate(body.outputs))
-            for place, value in (*itertools.chain(*map(reads, body.nodes)), *results):
-                if id(value) not in inside:
-                    yield place, value
-
-
-def _is_like(x: Constant, y: Value) -> bool:
+def _is_like(x: Constant | None, y: Value) -> bool:
+    if x is None:
+        return False
     if x is y:
         return True
     if not isinstance(y, Constant) or x.dtype != y.dtype or x.tensor.shape != y.tensor.shape:
@@ -400,49 +453,19 @@ def _said(x: Any, here: dict[int, Value] | None = None) -> Any:
     return x
 
 
-def _sayable(state: _State, items: Items, said: Callable[[_State, Value], Any]) -> int:
-    """How many of these may be on one side: the next one reads what it cannot see from there."""
-    own: set[int] = set()
-    for i, item in enumerate(items):
-        for node in nodes_of([item]):
-            for _, value in reads(node):
-                if id(value) not in own and not isinstance(value, Constant):
-                    try:
-                        said(state, value)
-                    except NotAlike:
-                        return i
-            own.update(id(value) for value in node.outputs)
-    return len(items)
-
-
-def _meetings(xs: Items, ys: Items, ends: tuple[int, int], last: bool) -> list[tuple[int, int]]:
-    """Where two ways may go on alike, the nearest first."""
+def _meetings(xs: Items, ys: Items) -> list[tuple[int, int]]:
+    """Where two ways may go on alike, the nearest first: at the latest where the side of an `If`
+    ends that both are in."""
     places: dict[Any, list[int]] = {}
-    for q, y in enumerate(ys[: ends[1] + 1]):
+    for q, y in enumerate(ys):
         places.setdefault(_kind(y), []).append(q)
-    found = [(p, q) for p, x in enumerate(xs[: ends[0] + 1]) for q in places.get(_kind(x), ())]
+    end = next((p for p, x in enumerate(xs) if isinstance(x, _End)), len(xs))
+    found = [(p, q) for p in range(end) for q in places.get(_kind(xs[p]), ())]
+    behind = next((x for x in xs[end:] if not isinstance(x, _End)), None)
+    if behind is not None:
+        found += [(end, q) for q in places.get(_kind(behind), ())]
     found.sort(key=sum)
-    tried = itertools.islice((at for at in found if _may_meet(xs, ys, *at)), TRIED)
-    last = last and ends == (len(xs), len(ys))
-    return [*tried, *([(len(xs), len(ys))] if last else [])]
-
-
-def _may_meet(xs: Items, ys: Items, p: int, q: int) -> bool:
-    """Whether what begins there looks alike up to the next question, as all of it has to be."""
-    for x, y in zip(itertools.islice(xs, p, None), itertools.islice(ys, q, None)):
-        if not isinstance(x, Node):
-            return _kind(x) == _kind(y)
-        if not isinstance(y, Node) or not _looks_like(x, y):
-            return False
-    return True
-
-
-def _looks_like(x: Node, y: Node) -> bool:
-    return (
-        (x.op, x.domain, len(x.inputs)) == (y.op, y.domain, len(y.inputs))
-        and x.attributes.keys() == y.attributes.keys()
-        and [(v.dtype, _rank(v)) for v in x.outputs] == [(v.dtype, _rank(v)) for v in y.outputs]
-    )
+    return [*found[:TRIED], *([(end, len(ys))] if behind is None else [])]
 
 
 def _kind(item: Any) -> Any:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...errors import Unsupported
-from ...tensors.values import Node, Value
+from ...tensors.values import Body, Node, Value
 from ..capture import Capture
 from ..questions import Question
 
@@ -36,6 +36,7 @@ class Split:
 
 Line = tuple[str, int]
 Answers = tuple[tuple[Line, bool], ...]
+Side = tuple[int, bool]  # the id of a question, and an answer
 Items = list[Any]  # Nodes, Questions, Splits
 Place = tuple[Any, Any]  # a list or dict and what is in it, or an object and an attribute of it
 
@@ -48,6 +49,7 @@ class Row:
     outputs: list[Value]
     inputs: dict[str, Value]
     answers: Answers
+    opset: int = 0
 
     def as_recorded(self) -> Row:
         """One recording again, of its own: rows are changed as they are joined."""
@@ -55,7 +57,7 @@ class Row:
             _like(item) if isinstance(item, Node) else dataclasses.replace(item)
             for item in self.items
         ]
-        return Row(items, list(self.outputs), self.inputs, self.answers)
+        return dataclasses.replace(self, items=items, outputs=list(self.outputs))
 
 
 def row_of(captured: Capture) -> Row:
@@ -67,7 +69,7 @@ def row_of(captured: Capture) -> Row:
         at = question.at
         items.append(question)
     items += nodes[at:]
-    return Row(items, outputs, dict(captured.inputs), answers_of(captured))
+    return Row(items, outputs, dict(captured.inputs), answers_of(captured), captured.opset)
 
 
 def _like(node: Node) -> Node:
@@ -101,6 +103,64 @@ def ways_of(items: Items) -> list[Answers]:
     return ways
 
 
+def stands(row: Row) -> bool:
+    """Whether all that is read was made before, where it can be seen."""
+    made = {id(value) for node in nodes_of(row.items) for value in node.outputs}
+    made |= {id(join.value) for split in splits_of(row.items) for join in split.joins}
+    known = _known_behind(row.items, frozenset(), made)
+    return known is not None and all(_seen(value, known, made) for value in row.outputs)
+
+
+def _known_behind(items: Items, known: frozenset[int], made: set[int]) -> frozenset[int] | None:
+    """What can be seen behind some items; None if one of them reads what it cannot see."""
+    for item in items:
+        if isinstance(item, Node):
+            if not all(_seen(value, known, made) for _, value in reads(item)):
+                return None
+            known |= {id(value) for value in item.outputs}
+        elif isinstance(item, Split):
+            if not _seen(item.question.value, known, made):
+                return None
+            for yes, side in item.sides.items():
+                inside = _known_behind(side, known, made)
+                results = [join.of[yes] for join in item.joins]
+                if inside is None or not all(_seen(value, inside, made) for value in results):
+                    return None
+            known |= {id(join.value) for join in item.joins}
+    return known
+
+
+def _seen(value: Value | None, known: frozenset[int], made: set[int]) -> bool:
+    return value is None or id(value) not in made or id(value) in known
+
+
+def sides_of(items: Items) -> list[tuple[Answers, frozenset[Side]]]:
+    """The answers along each way through a row, and the sides that it goes through."""
+    ways: list[tuple[Answers, frozenset[Side]]] = [((), frozenset())]
+    for item in items:
+        if isinstance(item, Question):
+            ways = [((*way, (item.line, item.yes)), sides) for way, sides in ways]
+        elif isinstance(item, Split):
+            ways = [
+                (
+                    (*way, (item.question.line, yes), *rest),
+                    sides | more | {(id(item.question), yes)},
+                )
+                for way, sides in ways
+                for yes, side in item.sides.items()
+                for rest, more in sides_of(side)
+            ]
+    return ways
+
+
+def made_in(items: Items) -> Iterator[Value]:
+    """What is made in a side of an `If`."""
+    for node in nodes_of(items):
+        yield from node.outputs
+    for split in splits_of(items):
+        yield from (join.value for join in split.joins)
+
+
 def apart() -> Unsupported:
     return Unsupported("the ways that the model goes do not become one graph")
 
@@ -125,3 +185,17 @@ def _all_of(items: Items) -> Iterator[Any]:
         if isinstance(item, Split):
             for side in item.sides.values():
                 yield from _all_of(side)
+
+
+def reads(node: Node) -> Iterator[tuple[Place, Value]]:
+    """The values that a node reads, each with its place; of its bodies, those from around them."""
+    for i, read in enumerate(node.inputs):
+        if read is not None:
+            yield (node.inputs, i), read
+    for body in node.attributes.values():
+        if isinstance(body, Body):
+            inside = {id(v) for n in body.nodes for v in n.outputs} | set(map(id, body.inputs))
+            results = (((body.outputs, i), value) for i, value in enumerate(body.outputs))
+            for place, value in (*itertools.chain(*map(reads, body.nodes)), *results):
+                if id(value) not in inside:
+                    yield place, value

@@ -13,7 +13,7 @@ from ...errors import Unsupported
 from ...graph.op import Op
 from ...sizes import dims, shapes
 from ...tensors.values import Body, Node, Origin, Value
-from ..both.joining import reads
+from ..both.rows import reads
 from ..capture import Capture
 from .body import body_of
 from .lengths import OFF, length_of

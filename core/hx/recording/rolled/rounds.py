@@ -11,7 +11,7 @@ import torch
 from ...graph.graph import raw
 from ...sizes import dims, shapes
 from ...tensors.values import Body, Constant, Node, Value
-from ..both.joining import reads
+from ..both.rows import reads
 from .repeats import Repeat
 from .sources import Source
 

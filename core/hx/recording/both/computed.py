@@ -1,0 +1,41 @@
+"""What a node gives on a way where all that it reads is constant.
+
+PyTorch computed that while the model was recorded along this way: there the node is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...tensors import memory
+from ...tensors.values import Absent, Constant, Node
+
+
+def computed(node: Node, read: Sequence[Constant | None], opset: int) -> list[Constant] | None:
+    """None where nobody can tell."""
+    import onnx
+    from onnx.reference import ReferenceEvaluator
+
+    if node.domain or any(isinstance(each, Absent) for each in read):
+        return None
+    plain = (int, float, str, list, tuple)
+    if not all(isinstance(each, plain) for each in node.attributes.values()):
+        return None
+    names = ["" if each is None else f"read{at}" for at, each in enumerate(read)]
+    results = [f"made{at}" for at in range(len(node.outputs))]
+    feeds = {name: each for name, each in zip(names, read) if each is not None}
+    try:
+        made = onnx.helper.make_node(node.op, names, results, **node.attributes)
+        graph = onnx.helper.make_graph(
+            [made],
+            "",
+            [onnx.ValueInfoProto(name=name) for name in feeds],
+            [onnx.ValueInfoProto(name=name) for name in results],
+        )
+        model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)])
+        arrays = {name: memory.as_numpy(each.tensor) for name, each in feeds.items()}
+        found: Any = ReferenceEvaluator(model).run(None, arrays)
+    except Exception:  # onnx's, numpy's: they share no base
+        return None
+    return [Constant(memory.of_numpy(array)) for array in found]

@@ -1,0 +1,156 @@
+"""Several branches, one behind the other: what each of them gives, the next ones read."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+import hx
+from hx.recording.both.rows import Join, Row, Split, stands
+from hx.tensors.values import Node, Value
+
+
+def prepared(x, y):
+    if x.min() < 0:
+        x = (x + 1) / 2
+    if x.max() > 1:
+        x = x / 255
+    return x
+
+
+def clamped(x, y):
+    if x.min() < -0.1:
+        x = x.clamp(min=0)
+    if x.max() > 0.9:
+        x = x.clamp(max=0.5)
+    if y.mean() > 0.5:
+        x = x + y
+    return x * 2
+
+
+def ranged(x, y):
+    high = 255 if x.max() > 128 else 1
+    low = -1 if x.min() < -0.5 else 0
+    return (x - y).abs().mean() / (high - low)
+
+
+def of_three(x, y):
+    a, b, c = (1 if x[0, i] > 0.5 else 0 for i in range(3))
+    return x * [2.0, 3.0, 5.0, 7.0, 11.0, 13.0, 17.0, 19.0][4 * a + 2 * b + c]
+
+
+def of_first_and_last(x, y):
+    a = 2 if x[0, 0] > 0.5 else 3
+    if y[0, 0] > 0.5:
+        y = y.exp()
+    return x * (a * (5 if x[0, 1] > 0.5 else 7)), y
+
+
+def early(x, y):
+    a, b = x.max() > 1, y.min() < 0
+    if a and not b:
+        return x
+    if b and not a:
+        return y
+    return x + y
+
+
+def one_in_the_other(x, y):
+    if x.min() < 0:
+        x = x.abs()
+        if x.max() > 1:
+            x = x / 255
+    if y.max() > 1:
+        y, x = x, y * 2
+    return x - y, x
+
+
+def of_groups(x, y):
+    group = (y[0] * 3).long()
+    return torch.stack(
+        [x[:, group == k].mean(1) if (group == k).any() else torch.zeros(2) for k in range(3)]
+    )
+
+
+def of_rows(x, y):
+    kept = []
+    for row, other in zip(x, y):
+        kept.append(row * 2 if other.sum() > 0 else torch.ones(6))
+    return torch.cat(kept).reshape(2, 6)[:, 1:] + 1
+
+
+MODELS = [
+    prepared,
+    clamped,
+    ranged,
+    of_three,
+    of_first_and_last,
+    early,
+    one_in_the_other,
+    of_groups,
+    of_rows,
+]
+
+
+def inputs():
+    for seed in range(40):
+        torch.manual_seed(seed)
+        scales, shifts = [0.1, 1.0, 3.0, 300.0], [-0.7, 0.0, 0.3, 0.7]
+        drawn = (torch.randn(2, 6), torch.rand(2, 6))[seed % 2]
+        x = drawn * scales[seed % 4] + shifts[seed // 4 % 4]
+        yield x, torch.randn(2, 6) * scales[seed // 8 % 4] + shifts[seed // 2 % 4]
+
+
+@pytest.mark.parametrize("recorded", [0, 1, 2])
+@pytest.mark.parametrize("model", MODELS)
+def test_every_way_is_right(model, recorded):
+    torch.manual_seed(recorded)
+    x, y = torch.rand(2, 6), torch.rand(2, 6)
+    if recorded:
+        x, y = (x - 0.5) * 300, (y - 0.5) * recorded
+    program = hx.export(model, (x, y))
+    assert all(escape.carried for escape in program.report.escapes)
+    for x, y in inputs():
+        assert_close(program.run(x, y), model(x, y), rtol=1e-4, atol=1e-4)
+
+
+class Line:
+    value = asked = None
+    yes = True
+
+
+def test_a_value_is_read_where_it_can_be_seen():
+    x, inside, out, later = (Value(torch.float32, (2,)) for _ in range(4))
+    side = [Node("Neg", "", [x], [inside], {}, None)]
+    split = Split(Line(), {True: side, False: []}, [Join(out, {True: inside, False: x})])
+    behind = Node("Abs", "", [out], [later], {}, None)
+    assert stands(Row([split, behind], [later], {"x": x}, ()))
+    assert not stands(Row([behind, split], [later], {"x": x}, ()))
+    assert not stands(Row([split, behind], [inside], {"x": x}, ()))
+    split.joins[0].of[False] = later
+    assert not stands(Row([split, behind], [later], {"x": x}, ()))
+
+
+def of_two_sizes(x):
+    h, w = x.shape
+    if h % 2:
+        x = x * 2
+    if w % 2:
+        x = x + 1
+    return x
+
+
+def grids(x):
+    ends = [(n - 1, n - 1) if n % 2 else (n, n) for n in x.shape]
+    a, b = (torch.arange(-m / 2, n / 2) / k for (m, k), n in zip(ends, x.shape))
+    return x + a[:, None] + b
+
+
+@pytest.mark.parametrize("model", [of_two_sizes, grids])
+def test_two_sizes_go_their_ways_independently(model):
+    program = hx.export(model, torch.rand(8, 10), dynamic={"x": {0: "h", 1: "w"}})
+    assert not program.report.promised
+    for h, w in [(8, 10), (9, 11), (9, 12), (6, 7), (3, 3), (2, 2), (17, 5)]:
+        x = torch.rand(h, w)
+        assert_close(program.run(x), model(x))
