@@ -244,6 +244,11 @@ def _with_both_ways(prepared: Prepared, failed: list[Exception]) -> Iterator[Pre
         other = othersizes.in_rounds(prepared, failed[-1].report.escapes)
     if other is not None:
         yield other
+        if other.one_of and other.failed and isinstance(failed[-1], VerificationError):
+            again = dataclasses.replace(prepared, failed=other.failed)
+            led = otherways.ways(again, failed[-1])  # now data are known that lead otherwise
+            if led is not None:
+                yield led
     if isinstance(failed[before], (Asks, Rounds)):
         del failed[before:]  # nobody has to know
         yield dataclasses.replace(prepared, apart=True)

@@ -70,7 +70,10 @@ def prove_program(captured: Capture, path: Path, target: Path, custom_ops: Any =
         for name, tensors in extra.items():
             cases += case_of(captured, name, tensors)[0]
     elsewhere = at_others(captured)
-    cases += elsewhere + beyond(captured, elsewhere)
+    elsewhere += beyond(captured, elsewhere)
+    cases += elsewhere
+    if prepared.one_of:
+        cases += _led_otherwise(captured, elsewhere)
     for number, other in enumerate(captured.others, 2):
         cases += _of_another_way(captured, other, f"way {number}")
     for case in cases:
@@ -99,6 +102,17 @@ def prove_program(captured: Capture, path: Path, target: Path, custom_ops: Any =
     if not proof.ok and proof.cases and proof.cases[0].ok and not prepared.hollow:
         captured.otherwise = _otherwise(captured, proof.depth)
     return proof
+
+
+def _led_otherwise(captured: Capture, cases: list[Case]) -> list[Case]:
+    """Other data at other sizes: what they have there goes another way, or is read on one alone."""
+    found: list[Case] = []
+    for case in cases:
+        inputs = dict(case.feeds)
+        turned = {name: opposite(tensor) for name, tensor in inputs.items()}
+        for told, other in (("opposite", turned), ("fresh", fresh(inputs, seed=51))):
+            found += case_of(captured, f"{told} at {case.name}", other)[0]
+    return found
 
 
 def _of_another_way(captured: Capture, other: Capture, name: str) -> list[Case]:
