@@ -250,8 +250,9 @@ def _with_both_ways(prepared: Prepared, failed: list[Exception]) -> Iterator[Pre
             if led is not None:
                 yield led
     if isinstance(failed[before], (Asks, Rounds)):
+        apart = isinstance(failed[before], Asks)
         del failed[before:]  # nobody has to know
-        yield dataclasses.replace(prepared, apart=True)
+        yield dataclasses.replace(prepared, apart=apart)
 
 
 def _told(asked: Prepared, prepared: Prepared) -> list[str]:
@@ -298,8 +299,10 @@ def _recorded(
     try:
         _require_covered(report)
         require_best(captured, report)
-        # A condition that the graph computes went through Python and lost nothing there.
-        escapes = [e for e in report.escapes if not (e.carried and e.kind in ("branch", "bool"))]
+        # A condition that the graph computes went through Python and lost nothing there, nor did a
+        # loop that is one in the graph.
+        kept = ("branch", "bool", "range")
+        escapes = [e for e in report.escapes if not (e.carried and e.kind in kept)]
         if strict and escapes:
             raise _escaped(escapes)
         return Program(Made(_made(captured, report, output_names, tell), captured), report)

@@ -180,6 +180,11 @@ def test_the_same_file_each_time(tmp_path):
     assert (tmp_path / "one.onnx").read_bytes() == (tmp_path / "other.onnx").read_bytes()
 
 
+def test_it_is_no_escape_in_a_strict_export():
+    program = hx.export(masked, torch.randn(3, 6, 4), dynamic={"x": {1: "n"}}, strict=True)
+    assert "Loop" in {node.op_type for node in program.model.graph}
+
+
 def test_its_nodes_are_not_compared_one_by_one():
     x = torch.randn(3, 6, 4)
     program = hx.export(masked, x, dynamic={"x": {1: "n"}}, check_every_node=True)
