@@ -52,7 +52,8 @@ def test_why_a_tried_converter_was_not_asked_is_told_when_the_export_fails(hx, f
     )
     with (folder / "models.py").open("a") as models:
         models.write(
-            "def opaque(x): return torch.from_numpy(-x.numpy())\n"
+            "import numpy\n"
+            "def opaque(x): return torch.from_numpy(numpy.convolve(x.numpy(), x.numpy(), 'same'))\n"
             "class Opaque(nn.Module):\n"
             "    def forward(self, x): return opaque(x)\n"
             "def made(): return Opaque(), (torch.ones(2),)\n"
