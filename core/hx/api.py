@@ -136,9 +136,9 @@ def _export(
             raise Leaves("a number in a tensor became a plain one")
         if asked is not prepared:
             return
-        if othersizes.in_rounds(prepared, report.escapes) is not None:
+        if (other := othersizes.in_rounds(captured)) is not None:
             rounds = Rounds("sizes say how many rounds there are")
-            rounds.report = report
+            rounds.other = other
             raise rounds
         if otherways.may_be_joined(captured) and not check_every_node:
             raise Asks("what is in a tensor decides which way the model goes")
@@ -241,7 +241,7 @@ def _with_both_ways(prepared: Prepared, failed: list[Exception]) -> Iterator[Pre
     if isinstance(failed[-1], Asks):
         other = otherways.unasked(prepared)
     elif isinstance(failed[-1], Rounds):
-        other = othersizes.in_rounds(prepared, failed[-1].report.escapes)
+        other = failed[-1].other
     if other is not None:
         yield other
         if other.one_of and other.failed and isinstance(failed[-1], VerificationError):

@@ -102,6 +102,8 @@ class Asks(Unsupported):
 class Rounds(Unsupported):
     """Sizes say how often the model goes round: that may become a loop."""
 
+    other: Any = None  # how to record it then
+
 
 class Unaccounted(ExportError):
     pass

@@ -21,7 +21,7 @@ from .variations import end_at, ending
 from .verify import Case, resized
 
 if TYPE_CHECKING:
-    from ..report import Escape
+    pass
 
 Sizes = dict[str, int]
 MIXED = 8  # that are made of the sizes of others
@@ -63,11 +63,13 @@ def elsewhere(prepared: Prepared, proof: Proof) -> Prepared | None:
     )
 
 
-def in_rounds(prepared: Prepared, escapes: Iterable[Escape]) -> Prepared | None:
+def in_rounds(captured: Capture) -> Prepared | None:
     """The same call, recorded with enough rounds to see what goes round, where sizes say how many."""
     from ..recording.rolled import at_enough_rounds, rounds_of
+    from .across import Across, Move
 
-    asked = [*rounds_of(escapes)]
+    prepared, recording = captured.prepared, captured.recording
+    asked = [*rounds_of(recording.escapes.values())]
     words = sizes_of(prepared)
     if not asked or prepared.slim is not None or prepared.given:
         return None
@@ -76,6 +78,8 @@ def in_rounds(prepared: Prepared, escapes: Iterable[Escape]) -> Prepared | None:
         return None
     if sizes == words:
         return dataclasses.replace(prepared, rolls=True)
+    if Across(recording.builder.nodes, words, prepared.dynamic.limits).refused(Move(sizes), 0):
+        return None  # it would take many times the work
     given = {"given": prepared.tensors}
     return dataclasses.replace(prepared, tensors=at(prepared, sizes), given=given, rolls=True)
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 # Rounds that are recorded: few models have so many layers, heads or steps for another reason.
 LEAST = 11
+FAR = 6  # where so many need far larger inputs, which take as much more work in the proof
 MOST = 4096  # the size at which there are so many
 OFF = 2  # rounds that may be unlike the others: the first, the last
 
@@ -38,7 +39,7 @@ class Lengths:
         found: dict[int, int] = {}
         for asked in rounds_of(self._recording.escapes.values()):
             length = length_of(asked)
-            if dims.is_dynamic(length) and dims.plain(length) >= LEAST:
+            if dims.is_dynamic(length) and dims.plain(length) >= FAR:
                 found.setdefault(dims.plain(length), length)
         return found
 
@@ -61,7 +62,7 @@ class Lengths:
             self._places[id(nodes[at])] = at
         self._seen = len(nodes)
         made = [self._places.get(id(v.node)) if v is not None and v.node else None for v in parts]
-        if len(made) < LEAST or None in made:
+        if len(made) < FAR - OFF or None in made:
             return False
         steps = {b - a for a, b in zip(made[1:], made[2:])}  # type: ignore[operator]
         return len(steps) == 1 and min(steps) > 0
@@ -98,7 +99,8 @@ def at_enough_rounds(
                 counts = [_count(each, wanted) for each in mine]
             except Unforeseen:
                 return None
-            if min(counts) >= LEAST and all(abs(n - m) > OFF for n in counts for m in used):
+            least = LEAST if n < 4 * sizes[word] else FAR
+            if min(counts) >= least and all(abs(n - m) > OFF for n in counts for m in used):
                 used.update(counts)
                 break
         else:
