@@ -233,7 +233,7 @@ class Rolling:
         where = node.origin
         origin = Origin("range", "hx", where.scope if where else "", "", where.file if where else "",
                         where.line if where else 0)  # fmt: skip
-        if where is not None:
+        if where is not None and where.file:
             self._loops.append((where.file, where.line))
         builder.origin = origin
         last, stacked = self._behind(rounds, nodes)
