@@ -215,11 +215,17 @@ def lists_of_lists(x):
     return torch.stack(outs)
 
 
+@torch.jit.script
+def either(h, row):
+    if bool(h.sum() > 0):
+        return h * 0.5 - row
+    return h + row
+
+
 def branches_in_the_graph(x):
     h = x[:, 0].sum(0)
     for i in range(x.shape[1]):
-        step = (h, x[:, i].mean(0))
-        h = torch.cond(h.sum() > 0, lambda a, b: a * 0.5 - b, lambda a, b: a + b, step)
+        h = either(h, x[:, i].mean(0))
     return h
 
 
