@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ...errors import is_of_the_world
 from ...tensors import memory
 from ...tensors.values import Absent, Constant, Node
 
@@ -36,6 +37,9 @@ def computed(node: Node, read: Sequence[Constant | None], opset: int) -> list[Co
         model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)])
         arrays = {name: memory.as_numpy(each.tensor) for name, each in feeds.items()}
         found: Any = ReferenceEvaluator(model).run(None, arrays)
-    except Exception:  # onnx's, numpy's: they share no base
+    except Exception as problem:
+        # onnx's, or numpy's, which share no base: what it refuses to compute is not known.
+        if is_of_the_world(problem):
+            raise
         return None
     return [Constant(memory.of_numpy(array)) for array in found]

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from ...graph.axes import moved
+from ...graph.op import Op
 from ...tensors.values import Value
 from ..recording import Recording
 from .part import Higher, check_carried, named
@@ -55,13 +57,13 @@ def scanned(
             attributes["scan_output_directions"] = [1] * len(kept)
         # Along the first axis: along another one, onnxruntime ends the process where some axis
         # has no elements.
-        turned = [_moved(call, v, v.rank, axis, 0) for v in map(call.edge, parts)]
+        turned = [moved(Op(call.builder), v, v.rank, axis, 0) for v in map(call.edge, parts)]
         found = call.builder.emit(
             "Scan", [*map(call.edge, states), *turned], {"body": part.body(inputs), **attributes},
             len(states) + len(kept),
         )  # fmt: skip
         stacked = [
-            _moved(call, v, 1 + edge.rank, 0, min(axis, out.rank))
+            moved(Op(call.builder), v, 1 + edge.rank, 0, min(axis, out.rank))
             for v, edge, out in zip(found[len(states) :], part.edges[len(states) :], kept)
         ]
         made = iter([*found[: len(states)], *stacked])
@@ -94,15 +96,6 @@ def scanned(
             result.append(call.bind(tensor, next(made), sizes))
     call.done()
     return result
-
-
-def _moved(call: Higher, value: Value, rank: int, source: int, place: int) -> Value:
-    """The value, with one of its axes at another place."""
-    if source == place:
-        return value
-    order = [a for a in range(rank) if a != source]
-    order.insert(place, source)
-    return call.builder.emit("Transpose", [value], {"perm": order})[0]
 
 
 def scan(recording: Recording, original, args, kwargs):

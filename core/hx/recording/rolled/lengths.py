@@ -61,10 +61,14 @@ class Lengths:
         for at in range(self._seen, len(nodes)):
             self._places[id(nodes[at])] = at
         self._seen = len(nodes)
-        made = [self._places.get(id(v.node)) if v is not None and v.node else None for v in parts]
-        if len(made) < FAR - OFF or None in made:
+        made = [
+            self._places[id(value.node)]
+            for value in parts
+            if value is not None and id(value.node) in self._places
+        ]
+        if len(made) < max(FAR - OFF, len(parts)):
             return False
-        steps = {b - a for a, b in zip(made[1:], made[2:])}  # type: ignore[operator]
+        steps = {b - a for a, b in zip(made[1:], made[2:])}
         return len(steps) == 1 and min(steps) > 0
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from ...errors import Unsupported
+from ...graph.axes import moved
 from ...graph.op import Op
 from ...sizes import dims, shapes
 from ...tensors.values import Body, Node, Origin, Value
@@ -19,7 +20,7 @@ from .body import body_of
 from .lengths import OFF, length_of
 from .repeats import LEAST_ALIKE, repeats
 from .rounds import Element, Made, Rounds, Same, Unlike, shared
-from .sources import Mapped, Pieces, Source, Stacked, maps, moved
+from .sources import Mapped, Pieces, Source, Stacked, maps
 
 
 def record(captured: Capture) -> None:
@@ -185,7 +186,7 @@ class Rolling:
         elif count < source.many:
             end = last + 1 - source.many
             stacked = op.Slice(stacked, [first], [end or 2**62], [0])
-        turned = moved(op, stacked, 0, axis, len(shape) + 1)
+        turned = moved(op, stacked, len(shape) + 1, 0, axis)
         if shape[axis] == 1:
             return op.Squeeze(turned, [axis + 1])
         return op.Reshape(turned, op.sizes([*shape[:axis], -1, *shape[axis + 1 :]]))

@@ -122,11 +122,11 @@ class Rounds:
         return self.each[-1][made[0]].outputs[made[1]]
 
     def _read(self, op: str, values: list[Value | None]) -> Read:
-        if any(value is None for value in values):
-            if any(value is not None for value in values):
+        read = [value for value in values if value is not None]
+        if len(read) < len(values):
+            if read:
                 raise Unlike
             return None
-        read: list[Value] = values  # type: ignore[assignment]
         made = [self.made.get(id(value)) for value in read]
         where = made[-1]
         if where is not None:
@@ -141,11 +141,12 @@ class Rounds:
         first = read[0]
         if all(value is first for value in read):
             return Same(first)
-        known = [self._elements.get(id(value)) for value in read]
-        if None not in known:
-            return _element(known)  # type: ignore[arg-type]
-        if all(isinstance(value, Constant) for value in read):
-            return _counting(read)  # type: ignore[arg-type]
+        known = [self._elements[id(value)] for value in read if id(value) in self._elements]
+        if len(known) == len(read):
+            return _element(known)
+        constants = [value for value in read if isinstance(value, Constant)]
+        if len(constants) == len(read):
+            return _counting(constants)
         raise Unlike
 
     def _carried(self, read: list[Value], place: Made, broadcast: bool) -> Carried:

@@ -8,8 +8,9 @@ from typing import Any, Protocol
 
 import torch
 
+from ...graph.axes import moved
 from ...graph.op import Op
-from ...tensors.values import Node, Value
+from ...tensors.values import Constant, Node, Value
 
 
 class Source(Protocol):
@@ -58,7 +59,7 @@ class Pieces:
     def stacked(self, op: Op) -> Value:
         shape, axis = self.shape, self.axis
         cut = op.Reshape(self.whole, op.sizes([*shape[:axis], -1, *shape[axis:]]))
-        return moved(op, cut, axis, 0, len(shape) + 1)
+        return moved(op, cut, len(shape) + 1, axis, 0)
 
 
 @dataclass(eq=False)
@@ -86,10 +87,10 @@ class Mapped:
 
 def moved_axes(node: Node) -> list[int]:
     """The axes of an Unsqueeze or a Squeeze, from the front."""
-    axes = node.inputs[1]
-    assert axes is not None and axes.is_constant
-    rank = max(node.inputs[0].rank, node.outputs[0].rank)  # type: ignore[union-attr]
-    return [int(axis) % rank for axis in axes.tensor.reshape(-1).tolist()]  # type: ignore[attr-defined]
+    value, axes = node.inputs
+    assert value is not None and isinstance(axes, Constant)
+    rank = max(value.rank, node.outputs[0].rank)
+    return [int(axis) % rank for axis in axes.tensor.reshape(-1).tolist()]
 
 
 def maps(node: Node) -> bool:
@@ -98,12 +99,3 @@ def maps(node: Node) -> bool:
         return True
     axes = node.inputs[1] if len(node.inputs) > 1 else None
     return node.op in ("Unsqueeze", "Squeeze") and axes is not None and axes.is_constant
-
-
-def moved(op: Op, value: Value, source: int, place: int, rank: int) -> Value:
-    """With one of its axes at another place."""
-    if source == place:
-        return value
-    order = [axis for axis in range(rank) if axis != source]
-    order.insert(place, source)
-    return op.Transpose(value, perm=order)
