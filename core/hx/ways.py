@@ -1,0 +1,135 @@
+"""The ways to record a model, one after the other, until one of them gives a right graph."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+from .errors import (
+    Asks,
+    Differentiates,
+    EscapeError,
+    ExportError,
+    HxError,
+    Leaves,
+    MissingConverters,
+    PackError,
+    Rounds,
+    UsageError,
+    VerificationError,
+)
+from .packs.registry import Registry
+from .proof import othersizes, otherways
+from .recording import heard
+from .recording.choices import Choices
+from .recording.prepared import Prepared
+from .report import Report, scaffold
+
+
+def leaves_more(report: Report, asked: Prepared, failed: list[Exception]) -> bool:
+    """Whether something left the graph that may stay in it if the model hears something else.
+
+    Libraries that hear that they are traced keep a number in a tensor, which PyTorch's tracer
+    follows into a shape; else they ask for the number, which is followed here. What another answer
+    leads to is taken if nothing leaves then: if not, it is the first way again.
+    """
+    # A number that was asked for by item() is followed, until something else is told of it.
+    left = [e.kind for e in report.escapes if not e.carried and e.kind != "item"]
+    if not failed:
+        return "index" in left and heard.TRACING in asked.asked
+    return isinstance(failed[0], Leaves) and asked.yes != heard.FIRST and bool(left)
+
+
+def foremost(failed: list[Exception]) -> Exception:
+    """What to tell of the ways that failed: the first, and what the last one would need for it."""
+    first, last = failed[0], failed[-1]
+    if not isinstance(first, Differentiates) or last is first:
+        return first
+    if not isinstance(last, MissingConverters):
+        if isinstance(last, HxError) and not isinstance(last, Differentiates):
+            first.why = f"what PyTorch traces of it fails, too: {last.what}"
+            first.why += f"; {last.why}" if last.why else ""
+        return first
+    names = [each.target for each in last.missing]
+    have = "has" if len(names) == 1 else "have"
+    told = Differentiates(
+        first.what,
+        where=first.where,
+        why=f"its derivative needs {', '.join(names)}, which {have} no converter",
+        hint=f"write {'one' if len(names) == 1 else 'them'}: {scaffold(last.missing)}",
+    )
+    told.report = last.report
+    return told
+
+
+def ways(
+    prepared: Prepared, failed: list[Exception], registry: Registry, opset: int
+) -> Iterator[Prepared]:
+    """How to record, one after the other, as long as what came before has `failed`."""
+    for yes in heard.ways(prepared.asked):
+        prepared.yes = yes
+        yield from _with_both_ways(prepared, failed)
+    if isinstance(failed[0], Leaves):
+        prepared.yes = heard.FIRST
+        yield from _with_both_ways(prepared, failed)
+        failed[:] = failed[-1:]  # what it really led to
+    if isinstance(failed[0], Differentiates):
+        from .recording.derivatives import traced
+
+        other = traced(prepared, Choices(registry, opset), failed[0])
+        if other is not None:
+            other.yes = heard.FIRST
+            yield other
+    if isinstance(failed[0], VerificationError):
+        other = othersizes.elsewhere(prepared, failed[0].proof)
+        if other is not None:
+            other.yes = heard.FIRST
+            yield other
+    if isinstance(failed[0], (VerificationError, EscapeError)):
+        other = otherways.ways(prepared, failed[0])
+        if other is not None:
+            other.yes = heard.FIRST
+            yield other
+
+
+def _with_both_ways(prepared: Prepared, failed: list[Exception]) -> Iterator[Prepared]:
+    """A model that asks what is in its tensors is recorded with either answer, one that goes round as
+    often as sizes say as a loop, and each, if that makes no graph, as it went."""
+    before = len(failed)
+    yield prepared
+    other = None
+    if isinstance(failed[-1], Asks):
+        other = otherways.unasked(prepared)
+    elif isinstance(failed[-1], Rounds):
+        other = failed[-1].other
+    if other is not None:
+        yield other
+        if other.one_of and other.failed and isinstance(failed[-1], VerificationError):
+            again = dataclasses.replace(prepared, failed=other.failed)
+            led = otherways.ways(again, failed[-1])  # now data are known that lead otherwise
+            if led is not None:
+                yield led
+    if isinstance(failed[before], (Asks, Rounds)):
+        apart = isinstance(failed[before], Asks)
+        del failed[before:]  # nobody has to know
+        yield dataclasses.replace(prepared, apart=apart)
+
+
+def told(asked: Prepared, prepared: Prepared) -> list[str]:
+    if asked.recorded is not None:
+        return [
+            "the model differentiates as it runs: what PyTorch's own trace of it calls is recorded"
+        ]
+    if not asked.given or asked.rolls:
+        return [] if asked.yes == heard.FIRST else [heard.told(asked.yes, prepared.asked)]
+    return [
+        "recorded at other sizes than were given: at those the model goes a way that is right for "
+        "them alone, or keeps from an earlier run what it would have to compute"
+    ]
+
+
+def may_be_of_its_way(problem: Exception) -> bool:
+    """Whether a model that hears something else may do without what failed."""
+    if not isinstance(problem, HxError) or isinstance(problem, (UsageError, PackError)):
+        return False
+    return type(problem) is not ExportError  # a full disk, sys.exit()
