@@ -40,17 +40,17 @@ def padded(op, data, batch_sizes, padding=0.0):
                   case(["int64[n]<9", "int64[4]<9"], True, -1.0),
                   case(["float32[n,3]", "float32[4,3]"], True, 0.5, "left")])  # fmt: skip
 def pad_sequence(op, sequences, batch_first=False, padding_value=0.0, padding_side="right"):
-    lengths = [x.shape[0] for x in sequences]
-    longest = max(*lengths) if len(lengths) > 1 else lengths[0]
+    lengths = [op.sizes(x.shape[:1]) for x in sequences]
+    longest = op.ReduceMax(op.Concat(*lengths, axis=0), [0], keepdims=1)
+    filler = op.constant(padding_value, op.result.dtype)
     rows = []
     for x, n in zip(sequences, lengths):
-        ends = [[0] * x.rank, [0] * x.rank]
-        ends[padding_side == "right"][0] = longest - n
-        filler = op.constant(padding_value, x.dtype)
-        rows.append(
-            op.Unsqueeze(op.Pad(x, op.sizes([*ends[0], *ends[1]]), filler), [int(not batch_first)])
-        )
-    return op.Concat(*rows, axis=int(not batch_first))
+        more, none = op.Sub(longest, n), op.constant([0])
+        pads = [none, more] if padding_side == "right" else [more, none]
+        rows.append(op.Pad(x, op.Concat(*pads, axis=0), filler, op.constant([0])))
+    return op.Concat(
+        *[op.Unsqueeze(x, [int(not batch_first)]) for x in rows], axis=int(not batch_first)
+    )
 
 
 @converter("torch._pack_padded_sequence",

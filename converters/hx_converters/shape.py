@@ -221,11 +221,8 @@ def _pieces(op, x, sizes, axis):
 
 def _as_many(op, count, size, each):
     """A graph has a fixed number of outputs: as many pieces as there were in the recording."""
-    if op.same(each, 1):
-        op.rounds(size)
-    elif not op.same(size, each * count):
-        pieces = (size + (each - 1)) // each
-        op.recorded(pieces, f"it is cut into {count} piece{'s' if count != 1 else ''}")
+    if not op.same(size, each * count):
+        op.rounds(size if op.same(each, 1) else (size + (each - 1)) // each)
 
 
 @converter("torch.Tensor.split", "torch.split", "torch.functional.split",
@@ -256,7 +253,8 @@ def chunk(op, input, chunks, dim=0):
     size, count = input.shape[axis], len(op.result)
     even = op.same(size % chunks, 0)
     each = size // chunks if even else (size + (chunks - 1)) // chunks
-    _as_many(op, count, size, each)
+    if not even:  # of few elements there are fewer
+        op.recorded((size + (each - 1)) // each, f"it is cut into {count} piece{'s'[: count > 1]}")
     return _pieces(op, input, [each] * (count - 1) + [size - each * (count - 1)], axis)
 
 

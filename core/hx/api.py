@@ -247,6 +247,10 @@ def scan(
                     raise
                 raise refused from None  # what another way leads to hides nothing of it
         prepared.dynamic.of_outputs({name: None for name, _ in captured.outputs})
+        if othersizes.in_rounds(captured) is not None:
+            captured.notes.append(
+                "as many rounds as a size says: where they are alike, export writes them as a loop"
+            )
         captured.recording.let_go()
         return _report(captured, registry, opset)
 

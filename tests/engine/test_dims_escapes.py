@@ -132,6 +132,9 @@ def test_what_leaves_is_told_with_its_line(name, line_of, tmp_path):
         (kind, __file__, line)
     }
     path = tmp_path / "m.onnx"
+    if kind == "range":  # as many rounds as there are, of a Loop: then nothing is lost
+        hx.export(function, torch.randn(2, 3), path, dynamic=dynamic, strict=True)
+        return
     with pytest.raises(hx.EscapeError) as caught:
         hx.export(function, torch.randn(2, 3), path, dynamic=dynamic, strict=True)
     assert f"{__file__}:{line}" in str(caught.value) and "strict" in str(caught.value)

@@ -298,3 +298,9 @@ def test_what_is_no_loop_is_refused_as_before(model, line_of):
     with pytest.raises(hx.VerificationError) as refused:
         hx.export(model, torch.randn(3, 6, 4), dynamic={"x": {1: "n"}})
     assert f"{__file__}:{line_of(model, 'range')}" in str(refused.value)
+
+
+def test_a_dry_run_says_that_an_export_tries_a_loop():
+    x = torch.randn(3, 6, 4)
+    assert "as a loop" in str(hx.scan(numbered, x, dynamic={"x": {1: "n"}}))
+    assert "as a loop" not in str(hx.scan(numbered, x, dynamic={"x": {0: "b"}}))

@@ -76,14 +76,15 @@ def split(op, inputs, attributes, count):
 @lowering("Pad")
 def pad(op, inputs, attributes, count):
     """Axes came with opset 18: before, every axis has its pads."""
-    x, pads = inputs[0], _numbers(inputs[1])
+    x, pads = inputs[:2]
     axes = _numbers(inputs[3]) if len(inputs) > 3 else None
-    if attributes.get("mode") == "wrap" or axes is None or pads is None:
+    if attributes.get("mode") == "wrap" or axes is None:
         return NotImplemented
-    full = [0] * (2 * x.rank)
-    for i, a in enumerate(axes):
-        full[a] = pads[i]
-        full[x.rank + a % x.rank] = pads[len(axes) + i]
+    places = [end * x.rank + axis % x.rank for end in (0, 1) for axis in axes]
+    known = dict(zip(places, _numbers(pads) or ()))
+    full = op.constant([known.get(place, 0) for place in range(2 * x.rank)], torch.int64)
+    if not known:  # only the run knows them
+        full = op.ScatterElements(full, op.constant(places, torch.int64), pads, axis=0)
     return op.Pad(x, full, *inputs[2:3], **attributes)
 
 

@@ -6,7 +6,7 @@ from builtins import len, min, range  # their own: `world` hooks those of the mo
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ...sizes import dims, lists
+from ...sizes import dims, lists, shapes
 from ...sizes.asked import Asked, At, Unforeseen
 from ...sizes.polynomials import Poly
 from ...tensors.values import Node, Value
@@ -44,16 +44,19 @@ class Lengths:
         return found
 
     def joined(self, parts: list[Value | None], axis: int, made: Value) -> None:
-        """A Concat of what the rounds made is as long as they are many."""
+        """A Concat of what the rounds made is as long as they are many, if they are equally long."""
         known, count = self.known(), len(parts)
         if made.shape is None or not known or not self._evenly_made(parts):
             return
+        lengths = [part.shape[axis] if part is not None and part.shape else None for part in parts]
+        sizes, each = list(made.shape), lengths[0]
         for off in sorted(range(-OFF, OFF + 1), key=abs):
             length = known.get(count - off)
-            each = parts[0].shape[axis] if parts[0] is not None and parts[0].shape else None
             if length is not None and each is not None:
-                sizes = list(made.shape)
-                sizes[axis] = (length + off) * each
+                if all(n is not None and shapes.same(each, n) for n in lengths):
+                    sizes[axis] = (length + off) * each
+                else:  # it is known by itself alone, whatever each of them is
+                    sizes[axis] = dims.Dim.leaf(made, axis, dims.plain(sizes[axis]))
                 return made.sized(sizes)
 
     def _evenly_made(self, parts: list[Value | None]) -> bool:

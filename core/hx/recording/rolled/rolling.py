@@ -18,9 +18,10 @@ from ..both.rows import reads
 from ..capture import Capture
 from .body import body_of
 from .lengths import OFF, length_of
+from .ragged import Growing, along
 from .repeats import LEAST_ALIKE, repeats
-from .rounds import Element, Made, Rounds, Same, Unlike, shared
-from .sources import Mapped, Pieces, Source, Stacked, maps
+from .rounds import Element, Made, Rounds, Same, shared
+from .sources import Mapped, Pieces, Source, Stacked, Unlike, maps
 
 
 def record(captured: Capture) -> None:
@@ -113,10 +114,10 @@ class Rolling:
     def _cuts(self, node: Node) -> bool:
         """Whether a Split gives a piece for each round."""
         whole, axis = node.inputs[0], node.attributes.get("axis", 0)
-        found = {
+        *spelled, last = (
             None if v.shape is None else tuple(map(dims.spelled, v.shape)) for v in node.outputs
-        }
-        if len(found) != 1 or whole is None or whole.shape is None or None in found:
+        )
+        if len(set(spelled)) != 1 or whole is None or whole.shape is None or None in spelled:
             return False
         axis %= len(whole.shape)
         shape = node.outputs[0].shape
@@ -125,7 +126,9 @@ class Rolling:
             return False
         if len(node.outputs) not in self._known:
             return False
-        self._stacks(Pieces(len(node.outputs), shape, self._read(whole), axis), node.outputs)
+        shorter = last != spelled[0] and not shapes.same(shape[axis], 1)
+        pieces = Pieces(len(node.outputs), shape, self._read(whole), axis, shorter)
+        self._stacks(pieces, node.outputs)
         self._sizes.append(self._known[len(node.outputs)])
         return True
 
@@ -177,6 +180,10 @@ class Rolling:
 
     def _joined(self, run: tuple[Source, int, int, int], axis: int) -> Value:
         op, (source, first, step, count) = self._op, run
+        if source.along is not None:
+            if step < 0 or source.along != axis:
+                raise Unlike
+            return source.joined(op, first, count)
         shape, last = source.shape, first + step * (count - 1)
         stacked = source.stacked(op)
         if step < 0:
@@ -250,6 +257,12 @@ class Rolling:
             begins[each] = begin
             carried[each] = builder.value(value.dtype, None)
             shared(carried[each], [value, *later])
+        growing: dict[Made, Growing] = {}
+        for place in stacked:
+            axis = along(rounds.all_of(place), nodes[repeat.end :])
+            if axis is not None:
+                growing[place] = Growing(op, rounds.all_of(place), axis)
+        stacked = [place for place in stacked if place not in growing]
         turn, on = builder.value(torch.int64, []), builder.value(torch.bool, [])
         for at in sorted(needed):
             held = rounds.reads[at]
@@ -264,24 +277,30 @@ class Rolling:
             made = body_of(op, rounds, needed, turn, carried, times)
             ends = [op.Identity(on)]
             ends += [op.Identity(made[each.made]) for each in carried]
+            ends += [each.more(made[place]) for place, each in growing.items()]
             ends += [op.Identity(made[place]) for place in stacked]
-            body = Body([turn, on, *carried.values()], ends, builder.nodes)
+            ends += [each.length(made[place]) for place, each in growing.items()]
+            inside = (each.inside for each in growing.values())
+            body = Body([turn, on, *carried.values(), *inside], ends, builder.nodes)
         finally:
             builder.nodes = outer
         builder.origin = origin
-        results = builder.emit(
-            "Loop", [times, going, *begins.values()], {"body": body}, len(ends) - 1
-        )
+        first = [*begins.values(), *(each.begin for each in growing.values())]
+        results = builder.emit("Loop", [times, going, *first], {"body": body}, len(ends) - 1)
         for each, value in zip(carried, results):
             shared(value, [carried[each], rounds.last(each.made)])
             self._instead.setdefault(id(rounds.last(each.made)), value)
             self._held.append(rounds.last(each.made))
-        for (at, place), value in zip(stacked, results[len(carried) :]):
-            each_made = rounds.all_of((at, place))
+        wholes, results = results[len(carried) : len(first)], results[len(first) :]
+        for place, value in zip(stacked, results):
+            each_made = rounds.all_of(place)
             shared(value, each_made)
             shape = value.shape or ()
             value.sized((repeat.length, *shape))
             self._stacks(Stacked(len(each_made), shape, value, repeat.length), each_made)
+        for grown, whole, lengths in zip(growing.values(), wholes, results[len(stacked) :]):
+            lengths.sized((repeat.length,))
+            self._stacks(grown.source(whole, lengths), grown.given)
 
     def _behind(self, rounds: Rounds, nodes: list[Node]) -> tuple[list[Made], list[Made]]:
         """What is read behind it: of the last round, where it is carried on, and of any."""

@@ -13,15 +13,11 @@ from ...sizes import dims, shapes
 from ...tensors.values import Body, Constant, Node, Value
 from ..both.rows import reads
 from .repeats import Repeat
-from .sources import Source
+from .sources import Source, Unlike
 
 # A number beside the tensors that the other rounds have there is one of them all over.
 _BROADCAST = {"Add", "Sub", "Mul", "Div", "Max", "Min", "Where", "Pow", "Or", "And"}
 FAR = 1e-9  # how far a number that counts rounds may be beside the line, for its size
-
-
-class Unlike(Exception):
-    """The rounds are not alike."""
 
 
 Made = tuple[int, int]  # which node of a round, and which of its outputs

@@ -12,18 +12,30 @@ from ...graph.axes import moved
 from ...graph.op import Op
 from ...tensors.values import Constant, Node, Value
 
+FAR = 2**62  # behind every end
+
+
+class Unlike(Exception):
+    """The rounds are not alike."""
+
 
 class Source(Protocol):
-    """So many values of one shape."""
+    """So many values of one shape, but for the axis `along` which each has its own length, if any."""
 
     many: int  # in the recording
-    shape: tuple
+    shape: tuple  # of the first
+
+    @property
+    def along(self) -> int | None: ...
 
     def at(self, op: Op, index: Any) -> Value:
         """One of them: a scalar counts them, from 0, or back from -1."""
 
     def stacked(self, op: Op) -> Value:
         """All of them, along a new first axis."""
+
+    def joined(self, op: Op, first: int, count: int) -> Value:
+        """So many of them, one behind the other along their own lengths."""
 
 
 @dataclass(eq=False)
@@ -32,6 +44,7 @@ class Stacked:
     shape: tuple
     value: Value
     length: Any
+    along = None
 
     def at(self, op: Op, index: Any) -> Value:
         return op.Gather(self.value, index, axis=0)
@@ -39,24 +52,48 @@ class Stacked:
     def stacked(self, op: Op) -> Value:
         return self.value
 
+    def joined(self, op: Op, first: int, count: int) -> Value:
+        raise Unlike
+
 
 @dataclass(eq=False)
 class Pieces:
-    """What a Split gave, each as long as the others."""
+    """What a Split gave, each as long as the others; or the last one shorter."""
 
     many: int
     shape: tuple
     whole: Value
     axis: int
+    shorter: bool
+
+    @property
+    def along(self) -> int | None:
+        return self.axis if self.shorter else None
 
     def at(self, op: Op, index: Any) -> Value:
         each = self.shape[self.axis]
+        if self.shorter:
+            size = self.whole.size(self.axis)
+            count = op.cast((size + (each - 1)) // each, torch.int64)
+            zero = op.constant(0, torch.int64)
+            index = op.Add(index, op.Where(op.Less(index, zero), count, zero))
+            begin = op.Reshape(op.Mul(index, op.constant(each, torch.int64)), [1])
+            end = op.Add(begin, op.constant([each], torch.int64))
+            return op.Slice(self.whole, begin, end, [self.axis])
         places = op.Add(
             op.Mul(index, op.constant(each, torch.int64)), op.constant([*range(each)], torch.int64)
         )
         return op.Gather(self.whole, places, axis=self.axis)
 
+    def joined(self, op: Op, first: int, count: int) -> Value:
+        if first + count < self.many:
+            raise Unlike
+        each = self.shape[self.axis]
+        return op.Slice(self.whole, [first * each], [FAR], [self.axis]) if first else self.whole
+
     def stacked(self, op: Op) -> Value:
+        if self.shorter:
+            raise Unlike
         shape, axis = self.shape, self.axis
         cut = op.Reshape(self.whole, op.sizes([*shape[:axis], -1, *shape[axis:]]))
         return moved(op, cut, len(shape) + 1, axis, 0)
@@ -71,11 +108,25 @@ class Mapped:
     source: Source
     node: Node
 
+    @property
+    def along(self) -> int | None:
+        axis = self.source.along
+        if axis is None or self.node.op == "Cast":
+            return axis
+        moved = moved_axes(self.node)
+        if self.node.op == "Squeeze":
+            return axis - sum(each < axis for each in moved)
+        kept = (each for each in range(len(self.shape)) if each not in moved)
+        return list(kept)[axis]
+
     def at(self, op: Op, index: Any) -> Value:
         return self._of(op, self.source.at(op, index), 0)
 
     def stacked(self, op: Op) -> Value:
         return self._of(op, self.source.stacked(op), 1)
+
+    def joined(self, op: Op, first: int, count: int) -> Value:
+        return self._of(op, self.source.joined(op, first, count), 0)
 
     def _of(self, op: Op, value: Value, more: int) -> Value:
         name = self.node.op

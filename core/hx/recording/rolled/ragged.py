@@ -1,0 +1,96 @@
+"""Rounds that give as many elements each as it happens to be: one behind the other, in one tensor."""
+
+from __future__ import annotations
+
+from builtins import len  # its own: `world` hooks that of the model
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from ...graph.op import Op
+from ...sizes import dims, shapes
+from ...tensors.values import Node, Value
+from .sources import FAR, Unlike
+
+
+@dataclass(eq=False)
+class Ragged:
+    """`value` has one behind the other, `ends` where each ends in it."""
+
+    many: int
+    shape: tuple
+    value: Value
+    along: int
+    lengths: Value
+    ends: Value
+
+    def at(self, op: Op, index: Any) -> Value:
+        end = op.Gather(self.ends, index, axis=0)
+        return self._between(op, op.Sub(end, op.Gather(self.lengths, index, axis=0)), end)
+
+    def stacked(self, op: Op) -> Value:
+        raise Unlike
+
+    def joined(self, op: Op, first: int, count: int) -> Value:
+        begin: Any = 0
+        end: Any = FAR
+        if first:
+            begin = op.Gather(self.ends, first - 1, axis=0)
+        if first + count < self.many:
+            end = op.Gather(self.ends, first + count - 1 - self.many, axis=0)
+        return self._between(op, begin, end) if first or count < self.many else self.value
+
+    def _between(self, op: Op, begin: Any, end: Any) -> Value:
+        edges = (op.Reshape(x, [1]) if isinstance(x, Value) else [x] for x in (begin, end))
+        return op.Slice(self.value, *edges, [self.along])
+
+
+class Growing:
+    """What a loop carries to join what its rounds give: nothing at first, a piece more behind each."""
+
+    def __init__(self, op: Op, given: list[Value], axis: int) -> None:
+        self._op, self.given, self._axis = op, given, axis
+        sizes = [0 if place == axis else n for place, n in enumerate(_shape(given[0]))]
+        self.begin = op.Expand(op.constant(0, given[0].dtype), op.sizes(sizes))
+        self.inside = op._builder.value(self.begin.dtype, None)
+        self._size(self.inside)
+
+    def more(self, piece: Value) -> Value:
+        return self._op.Concat(self.inside, piece, axis=self._axis)
+
+    def length(self, piece: Value) -> Value:
+        return self._op.Gather(self._op.Shape(piece), self._axis)
+
+    def source(self, whole: Value, lengths: Value) -> Ragged:
+        self._size(whole)
+        ends = self._op.CumSum(lengths, 0)
+        return Ragged(len(self.given), _shape(self.given[0]), whole, self._axis, lengths, ends)
+
+    def _size(self, value: Value) -> None:
+        """As long as it is along the axis; else as large as each of them."""
+        sizes: list[Any] = list(_shape(self.begin))
+        sizes[self._axis] = dims.Dim.leaf(value, self._axis, 0)
+        value.sized(sizes)
+
+
+def along(given: list[Value], behind: Iterable[Node]) -> int | None:
+    """The axis which each of them has its own length along, if there is one."""
+    each = [_shape(value) for value in given]
+    varying = {
+        axis
+        for axis, sizes in enumerate(zip(*each))
+        if not all(shapes.same(sizes[0], n) for n in sizes)
+    }
+    found = {axis for axis in varying if len({dims.plain(shape[axis]) for shape in each}) > 1}
+    if varying and not found:  # alike in the recording; where they are joined, they need not be
+        ids = set(map(id, given))
+        joins = (node for node in behind if node.op == "Concat" and ids & set(map(id, node.inputs)))
+        found = {node.attributes["axis"] for node in joins} & varying
+    if len(found) > 1:
+        raise Unlike
+    return next(iter(found), None)
+
+
+def _shape(value: Value) -> tuple:
+    assert value.shape is not None
+    return value.shape

@@ -1,0 +1,114 @@
+"""Loops whose rounds give as many elements each as it happens to be: what they find, or the last
+one's shorter piece."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.nn.utils.rnn import pad_sequence
+from torch.testing import assert_close
+
+import hx
+
+LAYER = nn.Linear(6, 4)
+
+
+def found_in_each_row(x):
+    return torch.cat([x[i][x[i] > 0] for i in range(x.shape[0])])
+
+
+def counted_too(x):
+    found = [row[row > 0] for row in x]
+    lengths = torch.tensor([0] + [len(each) for each in found]).cumsum(0)
+    return torch.cat(found), lengths
+
+
+def two_lists(x):
+    large, small = [], []
+    for row in x:
+        large.append(row[row > 0])
+        small.append(row[row <= 0] * 2)
+    return torch.cat(large), torch.cat(small)
+
+
+def read_again(x):
+    found = [row[row > 0] for row in x]
+    return torch.stack([each.sum() for each in found])
+
+
+def but_the_first(x):
+    return torch.cat([row[row > 0] for row in x][1:])
+
+
+def with_its_number(x):
+    outs = []
+    for i in range(x.shape[0]):
+        at = (x[i] > 0).nonzero().squeeze(1)
+        outs.append(torch.stack([torch.full_like(at, i), at], 1))
+    return torch.cat(outs, 0)
+
+
+def padded_to_the_longest(x):
+    found = [row[row > 0] for row in x]
+    return pad_sequence(found, batch_first=True), pad_sequence(found, padding_side="left")
+
+
+def padded_to_a_number(x):
+    return torch.stack([F.pad(row[row > 0], (0, 6 - len(row[row > 0]))) for row in x])
+
+
+def in_pieces(x):
+    return torch.cat([torch.softmax(LAYER(piece), 0) for piece in x.split(4)])
+
+
+def in_pieces_of_one(x):
+    return torch.stack([piece.sum() for piece in x.split(1)])
+
+
+def in_slices(x):
+    return torch.cat([torch.softmax(x[i : i + 4], 0) for i in range(0, len(x), 4)])
+
+
+def carried_over_pieces(x):
+    h, outs = torch.zeros(6), []
+    for i, piece in enumerate(x.split(4)):
+        h = torch.tanh(h + piece.sum(0) * i)
+        outs.append(piece * h)
+    return torch.cat(outs), h
+
+
+def all_behind_each(x):
+    return torch.cat([x[i] * x[i:] for i in range(len(x))])
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        found_in_each_row, counted_too, two_lists, read_again, but_the_first, with_its_number,
+        padded_to_the_longest, padded_to_a_number, in_pieces, in_pieces_of_one, in_slices,
+        carried_over_pieces, all_behind_each,
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("opset", [13, 20])
+def test_any_number_of_rounds_of_any_length(model, opset):
+    program = hx.export(model, torch.randn(8, 6), dynamic={"x": {0: "n"}}, opset=opset, strict=True)
+    assert "Loop" in {node.op_type for node in program.model.graph}
+    least = 2 if model is but_the_first else 1
+    for n in (least, 3, 4, 5, 8, 12, 13, 40):
+        for x in (torch.randn(n, 6), torch.randn(n, 6).abs()):
+            assert_close(program.run(x), model(x), rtol=1e-5, atol=1e-5)
+    nothing = -torch.rand(5, 6)
+    assert_close(program.run(nothing), model(nothing), rtol=1e-5, atol=1e-5)
+
+
+def test_the_halves_of_a_size_are_no_rounds():
+    def gated(x):
+        a, b = x.chunk(2)
+        return a * torch.sigmoid(b)
+
+    program = hx.export(gated, torch.randn(8, 6), dynamic={"x": {0: "n%2"}})
+    assert "Loop" not in {node.op_type for node in program.model.graph}
+    x = torch.randn(14, 6)
+    assert_close(program.run(x), gated(x))
