@@ -63,6 +63,20 @@ def in_pieces(x):
     return torch.cat([torch.softmax(LAYER(piece), 0) for piece in x.split(4)])
 
 
+def by_the_length_of_each_piece(x):
+    return torch.stack([F.pad(p / p.shape[0], (0, 0, 0, 4 - p.shape[0])) for p in x.split(4)])
+
+
+def attention_in_pieces(x):
+    keys = x.view(-1, 2, 3).transpose(0, 1)
+    outs = []
+    for piece in x.split(4):
+        n = piece.shape[0]
+        q = piece.reshape(n, 2, 3).transpose(0, 1)
+        outs.append(F.scaled_dot_product_attention(q, keys, keys).transpose(0, 1).reshape(n, 6))
+    return torch.cat(outs)
+
+
 def in_pieces_of_one(x):
     return torch.stack([piece.sum() for piece in x.split(1)])
 
@@ -87,8 +101,8 @@ def all_behind_each(x):
     "model",
     [
         found_in_each_row, counted_too, two_lists, read_again, but_the_first, with_its_number,
-        padded_to_the_longest, padded_to_a_number, in_pieces, in_pieces_of_one, in_slices,
-        carried_over_pieces, all_behind_each,
+        padded_to_the_longest, padded_to_a_number, in_pieces, by_the_length_of_each_piece,
+        attention_in_pieces, in_pieces_of_one, in_slices, carried_over_pieces, all_behind_each,
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("opset", [13, 20])

@@ -142,8 +142,8 @@ class Builder:
         if around is not None:
             return around
         outputs = self._append(op, schema, values, attributes, count)
-        if self.lengths is not None and op == "Concat":
-            self.lengths.joined(values, attributes["axis"], outputs[0])
+        if self.lengths is not None and op in ("Concat", "Split"):
+            self.lengths.written(self.nodes[-1])
         elif key is not None and (form := forms.form_of(self.nodes[-1], given)) is not None:
             self._forms[key] = form
         return outputs

@@ -43,21 +43,42 @@ class Lengths:
                 found.setdefault(dims.plain(length), length)
         return found
 
-    def joined(self, parts: list[Value | None], axis: int, made: Value) -> None:
-        """A Concat of what the rounds made is as long as they are many, if they are equally long."""
-        known, count = self.known(), len(parts)
-        if made.shape is None or not known or not self._evenly_made(parts):
+    def written(self, node: Node) -> None:
+        """Says how long it is what a node joins of what the rounds made, or cuts for them."""
+        known = self.known()
+        if known and node.op == "Concat":
+            self._joined(known, node.inputs, node.attributes["axis"], node.outputs[0])
+        elif len(node.outputs) in known:
+            self._cut(node.outputs, node.attributes.get("axis", 0))
+
+    def _joined(
+        self, known: dict[int, int], parts: list[Value | None], axis: int, made: Value
+    ) -> None:
+        """It is as long as they are many, if they are equally long."""
+        if made.shape is None or not self._evenly_made(parts):
             return
         lengths = [part.shape[axis] if part is not None and part.shape else None for part in parts]
         sizes, each = list(made.shape), lengths[0]
         for off in sorted(range(-OFF, OFF + 1), key=abs):
-            length = known.get(count - off)
+            length = known.get(len(parts) - off)
             if length is not None and each is not None:
                 if all(n is not None and shapes.same(each, n) for n in lengths):
                     sizes[axis] = (length + off) * each
-                else:  # it is known by itself alone, whatever each of them is
-                    sizes[axis] = dims.Dim.leaf(made, axis, dims.plain(sizes[axis]))
+                else:
+                    sizes[axis] = _own(made, axis)
                 return made.sized(sizes)
+
+    @staticmethod
+    def _cut(pieces: list[Value], axis: int) -> None:
+        """Where the last piece is shorter, what the model asks of each is asked in the graph."""
+        if any(piece.shape is None for piece in pieces):
+            return
+        lengths = [piece.shape[axis] for piece in pieces if piece.shape]
+        if lengths[0] != 1 and not shapes.same(lengths[0], lengths[-1]):
+            for piece in pieces:
+                sizes = list(piece.shape or ())
+                sizes[axis] = _own(piece, axis)
+                piece.sized(sizes)
 
     def _evenly_made(self, parts: list[Value | None]) -> bool:
         nodes = self._recording.builder.nodes
@@ -73,6 +94,12 @@ class Lengths:
             return False
         steps = {b - a for a, b in zip(made[1:], made[2:])}
         return len(steps) == 1 and min(steps) > 0
+
+
+def _own(value: Value, axis: int) -> Any:
+    """A size that is known by the value alone."""
+    assert value.shape is not None
+    return dims.Dim.leaf(value, axis, dims.plain(value.shape[axis]))
 
 
 def rounds_of(escapes: Iterable[Escape]) -> Iterator[Asked]:

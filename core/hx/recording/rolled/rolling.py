@@ -113,20 +113,19 @@ class Rolling:
 
     def _cuts(self, node: Node) -> bool:
         """Whether a Split gives a piece for each round."""
-        whole, axis = node.inputs[0], node.attributes.get("axis", 0)
-        *spelled, last = (
-            None if v.shape is None else tuple(map(dims.spelled, v.shape)) for v in node.outputs
-        )
-        if len(set(spelled)) != 1 or whole is None or whole.shape is None or None in spelled:
+        whole, axis, shape = node.inputs[0], node.attributes.get("axis", 0), node.outputs[0].shape
+        if whole is None or shape is None or not dims.is_dynamic(whole.size(axis)):
             return False
-        axis %= len(whole.shape)
-        shape = node.outputs[0].shape
-        assert shape is not None
-        if not dims.is_dynamic(whole.shape[axis]) or dims.is_dynamic(shape[axis]):
+        try:
+            each, *lengths = shapes.elements(node.inputs[1])
+        except shapes.Unknown:
             return False
-        if len(node.outputs) not in self._known:
+        if len(node.outputs) not in self._known or dims.is_dynamic(each):
             return False
-        shorter = last != spelled[0] and not shapes.same(shape[axis], 1)
+        if any(length != each for length in lengths[:-1]):
+            return False
+        shape = (*shape[:axis], each, *shape[axis + 1 :])
+        shorter = each != 1 and not shapes.same(lengths[-1], each)
         pieces = Pieces(len(node.outputs), shape, self._read(whole), axis, shorter)
         self._stacks(pieces, node.outputs)
         self._sizes.append(self._known[len(node.outputs)])
