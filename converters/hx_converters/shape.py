@@ -325,6 +325,7 @@ def roll(op, input, shifts, dims=()):
         border = op.sizes([size - shift])
         tail = op.Slice(x, border, [2**62], [axis])
         x = op.Concat(tail, op.Slice(x, [0], border, [axis]), axis=axis)
+        x.sized(input.shape)
     return x
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from hx import case, converter
 
 from ._common import counted, one_axis, pair
@@ -54,4 +56,5 @@ def col2im(op, self, output_size, kernel_size, dilation, padding, stride):
     kernel, dilation, pads, stride = (pair(v) for v in (kernel_size, dilation, padding, stride))
     y = op.Col2Im(x, op.sizes(pair(output_size)), kernel, dilations=dilation,
                   pads=[*pads, *pads], strides=stride)  # fmt: skip
+    y.sized((x.shape[0], x.shape[1] // math.prod(kernel), *pair(output_size)))
     return y if self.rank == 3 else op.Squeeze(y, [0])

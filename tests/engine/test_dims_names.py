@@ -36,6 +36,21 @@ def test_the_graph_carries_the_names(proved):
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    "turned",
+    [
+        lambda x: x.flip(2), lambda x: x.flip((2, 3)), lambda x: x.roll(1, 2),
+        lambda x: torch.fft.fftshift(x, 3), lambda x: x.rot90(2, (2, 3)),
+        lambda x: F.fold(F.unfold(x, 2, stride=1), x.shape[2:], 2, stride=1),
+    ],
+)  # fmt: skip
+def test_what_is_only_turned_keeps_the_names_of_its_sizes(turned, proved):
+    dynamic = {"x": {0: "b", 2: "h", 3: "w"}}
+    sizes = [{"b": 3, "h": 4, "w": 2}, {"b": 1, "h": 7, "w": 9}]
+    program = proved(lambda x: turned(x) * 2, torch.randn(2, 3, 5, 6), dynamic, sizes)
+    assert program.report.outputs[0]["shape"] == ["b", 3, "h", "w"]
+
+
 def test_one_name_is_one_size(proved):
     def f(q, k):
         b, n = q.shape[0], k.shape[1]

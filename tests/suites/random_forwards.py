@@ -1,6 +1,7 @@
 """Forwards drawn by chance, which go round as often as a size says, or branch on what tensors hold.
 
     python -m tests.suites.random_forwards loops --seed 0 --count 150
+    python -m tests.suites.random_forwards pieces --count 150
     python -m tests.suites.random_forwards branches --count 100
 
 Each is exported with sizes that may change, and its file compared with the model at others. What the
@@ -38,6 +39,23 @@ torch.cat([o.unsqueeze(1) for o in outs], 1)|torch.stack(outs, 1).mean(1)|sum(ou
 torch.stack(outs, 2).flatten(1)|self.layer(torch.stack(outs, 1))|outs[-1]|outs[0] + outs[-1]
 torch.stack([o * 2 for o in outs], 1)|torch.stack(outs, 1)[:, -1]|torch.stack(outs[1:], 1)
 torch.stack(outs, 1).transpose(0, 1).cumsum(0)""".replace("\n", "|")
+# What rounds cut or find along axis 0 of a row, or axis 1 of the whole: each is as long as it is.
+_PIECES = """0|row in x.unbind(1)|row[row[:, 0] > 0.1]
+0|i in range(x.shape[1])|x[:, i][x[:, i].sum(-1) > 0]
+0|i, row in enumerate(x.unbind(1))|row[(row > 0.5).any(-1)] + i
+0|row in x.flip(1).unbind(1)|(row > 0.3).nonzero().float() @ torch.ones(2, 4)
+1|p in x.split(3, 1)|p
+1|p, q in zip(x.split(2, 1), x.flip(1).split(2, 1))|p + q
+1|i, p in enumerate(x.split(4, dim=1))|p * (i + 1)
+1|i in range(0, x.shape[1], 3)|x[:, i : i + 3]
+1|i in range(x.shape[1])|x[:, i:]
+1|i in range(1, x.shape[1])|x[:, :i]""".split("\n")
+_OF_A_PIECE = """torch.relu({p}) + 0.1|self.layer({p})|{p}.softmax(-1)|{p}.cumsum({a})|{p}.flip({a})
+{p} * {p}.shape[{a}]|{p} - {p}.sum({a}, keepdim=True)|torch.cat([{p}, {p} * 2], {a})|{p} * h.mean()
+{p}.reshape(-1, {p}.shape[{a}], 4).sum(0) if {a} else {p}.abs()""".replace("\n", "|")
+_OF_PIECES = """torch.cat(outs, {b})|torch.cat(outs[1:], {b})|torch.cat(outs, {b}).cumsum({b})
+torch.stack([o.sum({b}) for o in outs])|torch.tensor([o.shape[{b}] for o in outs])|outs[-1] * h.mean()
+torch.nn.utils.rnn.pad_sequence([o.transpose(0, {b}) for o in outs])""".replace("\n", "|")
 _ASKED = """{a}.sum() > {n}|({a} > 0.5).any()|{a}.mean().item() < {n}|{a}.max() > 1.25
 not torch.all({a} >= 0)|{a}[0, 0] > {a}[-1, -1]|x.shape[0] > 3|x.shape[0] % 2 == 0""".replace(
     "\n", "|"
@@ -95,6 +113,20 @@ class Drawing:
         lines += [f"for {over}:", *(f"    {line}" for line in body), f"z = {self._one(_BEHIND)}"]
         return self._source([*lines, f"return z, {self._chance.choice(states)}, y"])
 
+    def pieces(self) -> str:
+        """A loop over what is as long as it happens to be, and what becomes of these."""
+        axis, over, piece = self._chance.choice(_PIECES).split("|")
+        lines = ["h = x.mean((0, 1))", "outs = []", f"for {over}:", f"    o = {piece}"]
+        along = axis
+        for _ in range(self._chance.randint(0, 3)):
+            step = self._one(_OF_A_PIECE, p="o", a=along)
+            along = "0" if step.endswith(f"if {axis} else o.abs()") else along
+            lines.append(f"    o = {step}")
+            if self._often(0.3):
+                lines.append(f"    h = h * 0.5 + o.sum({along}).reshape(-1, 4).mean(0)")
+        lines += ["    outs.append(o)", f"z = {self._one(_OF_PIECES, b=along)}"]
+        return self._source([*lines, "return z, h"])
+
     def branches(self) -> str:
         lines, names = ["y = x * 1.5"], ["x", "y"]
         for _ in range(self._chance.randint(1, 3)):
@@ -137,7 +169,7 @@ def drawn(kind: str, seed: int, folder: Path) -> tuple[torch.nn.Module, str]:
 
 
 def inputs(kind: str) -> Iterator[torch.Tensor]:
-    if kind == "loops":
+    if kind != "branches":
         for b, n in ((3, 6), (2, 9), (1, 4), (4, 17), (5, 2), (2, 3), (1, 30), (3, 8), (2, 1)):
             yield torch.randn(b, n, 4)
         return
@@ -149,7 +181,7 @@ def inputs(kind: str) -> Iterator[torch.Tensor]:
 
 def outcome(kind: str, model: torch.nn.Module) -> str:
     """What comes of an export: joined, looped or plain, promised, told, refused, or wrong."""
-    shape, axes = ((3, 6, 4), {0: "b", 1: "n"}) if kind == "loops" else ((3, 4), {0: "b"})
+    shape, axes = ((3, 6, 4), {0: "b", 1: "n"}) if kind != "branches" else ((3, 4), {0: "b"})
     try:
         program = hx.export(model, torch.randn(shape), None, dynamic={"x": axes})
     except hx.VerificationError:
@@ -176,7 +208,7 @@ def outcome(kind: str, model: torch.nn.Module) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("kind", choices=("loops", "branches"))
+    parser.add_argument("kind", choices=("loops", "pieces", "branches"))
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--count", type=int, default=100)
     asked = parser.parse_args()

@@ -156,7 +156,11 @@ def slice_size(n: int, start: int, end: int, step: int) -> int | None:
     far = 2**31
     if all(type(v) is int for v in (n, start, end, step)):
         return len(range(n)[slice(start, end if abs(end) < far or step > 0 else None, step)])
-    if type(step) is not int or step < 1:
+    if type(step) is not int:
+        return None
+    if step < 0 and type(start) is int and start < 0 and type(end) is int and end <= -far:
+        return dims.ceil_div(n if start == -1 else dims.larger(n + (start + 1), 0), -step)
+    if step < 1:
         return None
     if type(start) is int and type(end) is int:
         if start < 0 and end >= far:  # the last few, when there are as many

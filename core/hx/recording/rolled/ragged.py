@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from ...graph.axes import moved
 from ...graph.op import Op
 from ...sizes import dims, shapes
 from ...tensors.values import Node, Value
@@ -21,6 +22,7 @@ class Ragged:
     shape: tuple
     value: Value
     along: int
+    length: Any  # how many there are
     lengths: Value
     ends: Value
 
@@ -29,7 +31,10 @@ class Ragged:
         return self._between(op, op.Sub(end, op.Gather(self.lengths, index, axis=0)), end)
 
     def stacked(self, op: Op) -> Value:
-        raise Unlike
+        """Who stacks them knows that they are equally long."""
+        axis, sizes = self.along, list(self.shape)
+        sizes[axis : axis + 1] = self.length, -1
+        return moved(op, op.Reshape(self.value, op.sizes(sizes)), len(sizes), axis, 0)
 
     def joined(self, op: Op, first: int, count: int) -> Value:
         begin: Any = 0
@@ -61,10 +66,11 @@ class Growing:
     def length(self, piece: Value) -> Value:
         return self._op.Gather(self._op.Shape(piece), self._axis)
 
-    def source(self, whole: Value, lengths: Value) -> Ragged:
+    def source(self, whole: Value, length: Any, lengths: Value) -> Ragged:
         self._size(whole)
-        ends = self._op.CumSum(lengths, 0)
-        return Ragged(len(self.given), _shape(self.given[0]), whole, self._axis, lengths, ends)
+        lengths.sized((length,))
+        ends, shape = self._op.CumSum(lengths, 0), _shape(self.given[0])
+        return Ragged(len(self.given), shape, whole, self._axis, length, lengths, ends)
 
     def _size(self, value: Value) -> None:
         """As long as it is along the axis; else as large as each of them."""
@@ -74,21 +80,30 @@ class Growing:
 
 
 def along(given: list[Value], behind: Iterable[Node]) -> int | None:
-    """The axis which each of them has its own length along, if there is one."""
+    """The axis which each of them may have its own length along, if there is one."""
     each = [_shape(value) for value in given]
     varying = {
-        axis
+        axis: sizes
         for axis, sizes in enumerate(zip(*each))
         if not all(shapes.same(sizes[0], n) for n in sizes)
     }
-    found = {axis for axis in varying if len({dims.plain(shape[axis]) for shape in each}) > 1}
-    if varying and not found:  # alike in the recording; where they are joined, they need not be
-        ids = set(map(id, given))
-        joins = (node for node in behind if node.op == "Concat" and ids & set(map(id, node.inputs)))
-        found = {node.attributes["axis"] for node in joins} & varying
-    if len(found) > 1:
+    if not varying:
+        return None
+    ids = set(map(id, given))
+    readers = [node for node in behind if ids & set(map(id, node.inputs))]
+    if readers and all(_stacks(node, set(varying)) for node in readers):
+        return None  # they are equally long, or PyTorch had refused it
+    if len(varying) > 1:
+        varying = {a: sizes for a, sizes in varying.items() if len(set(map(dims.plain, sizes))) > 1}
+    if len(varying) != 1:
         raise Unlike
-    return next(iter(found), None)
+    return next(iter(varying))
+
+
+def _stacks(node: Node, varying: set[int]) -> bool:
+    return node.op == "Unsqueeze" or (
+        node.op == "Concat" and node.attributes["axis"] not in varying
+    )
 
 
 def _shape(value: Value) -> tuple:

@@ -179,8 +179,8 @@ class Rolling:
 
     def _joined(self, run: tuple[Source, int, int, int], axis: int) -> Value:
         op, (source, first, step, count) = self._op, run
-        if source.along is not None:
-            if step < 0 or source.along != axis:
+        if source.along == axis:
+            if step < 0:
                 raise Unlike
             return source.joined(op, first, count)
         shape, last = source.shape, first + step * (count - 1)
@@ -298,8 +298,7 @@ class Rolling:
             value.sized((repeat.length, *shape))
             self._stacks(Stacked(len(each_made), shape, value, repeat.length), each_made)
         for grown, whole, lengths in zip(growing.values(), wholes, results[len(stacked) :]):
-            lengths.sized((repeat.length,))
-            self._stacks(grown.source(whole, lengths), grown.given)
+            self._stacks(grown.source(whole, repeat.length, lengths), grown.given)
 
     def _behind(self, rounds: Rounds, nodes: list[Node]) -> tuple[list[Made], list[Made]]:
         """What is read behind it: of the last round, where it is carried on, and of any."""
