@@ -22,7 +22,9 @@ def drawing():
         sys.path.remove(str(ROOT))
 
 
-@pytest.mark.parametrize(("kind", "most"), [("loops", "looped"), ("pieces", "looped"), ("branches", "joined")])
+@pytest.mark.parametrize(
+    ("kind", "most"), [("loops", "looped"), ("pieces", "looped"), ("branches", "joined")]
+)
 def test_most_are_one_graph_and_none_is_wrong(drawing, kind, most, tmp_path):
     found = []
     with torch.no_grad():
