@@ -45,6 +45,25 @@ def test_a_converter_that_is_off_is_named(tmp_path):
     assert "(in 0)" in message and "converter from local" in message
 
 
+def test_a_converter_that_says_another_size_is_named(tmp_path):
+    """The numbers are right: who reads the file would take them for more, or for fewer."""
+
+    @hx.converter("torch.relu")
+    def wrong(op, input):
+        y = op.Relu(input)
+        y.sized((4 - input.shape[0], 3))  # 2 in the recording, as it should be
+        return y
+
+    def model(x):
+        return torch.relu(x), x > 0.1  # which rounding may decide
+
+    packs = hx.Registry.installed()
+    packs.add(wrong)
+    dynamic = {"x": {0: "n"}}
+    message = refused(model, torch.randn(2, 3), tmp_path, packs=packs, dynamic=dynamic)
+    assert "the output has size 3 on axis 0, and declares" in message, message
+
+
 class Baked(nn.Module):
     def forward(self, x):
         return x.reshape(int(str(x.shape[0])), -1).sum(1)  # text remembers nothing

@@ -93,6 +93,11 @@ def carried_over_pieces(x):
     return torch.cat(outs), h
 
 
+def the_last_of_them(x):
+    outs = [torch.relu(x[i : i + 3]) for i in range(0, len(x), 3)]
+    return torch.cat(outs), outs[-1] * 2, outs[0].sum(1)
+
+
 def all_behind_each(x):
     return torch.cat([x[i] * x[i:] for i in range(len(x))])
 
@@ -103,6 +108,7 @@ def all_behind_each(x):
         found_in_each_row, counted_too, two_lists, read_again, but_the_first, with_its_number,
         padded_to_the_longest, padded_to_a_number, in_pieces, by_the_length_of_each_piece,
         attention_in_pieces, in_pieces_of_one, in_slices, carried_over_pieces, all_behind_each,
+        the_last_of_them,
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("opset", [13, 20])

@@ -30,6 +30,7 @@ class OutputCheck:
         False  # beyond tolerance, and as near to the model in float64 as the model itself
     )
     other_rank: bool = False  # the model's has more axes, or fewer: a graph has either
+    misdeclared: bool = False  # the numbers are right, and the file says other sizes of them
 
 
 @dataclass

@@ -173,7 +173,8 @@ def _another(captured: Capture, case: Case, seed: int) -> list[Case]:
 
 
 def _misshapen(captured: Capture, case: Case, check: CaseCheck) -> bool:
-    """Whether a result has another dtype, or another shape where sizes of the inputs say which.
+    """Whether a result has another dtype, or another shape where sizes of the inputs say which; or
+    another one than the file says.
 
     Neither rounding nor ties decide that, unless the shape follows from what is in the inputs.
     """
@@ -183,6 +184,8 @@ def _misshapen(captured: Capture, case: Case, check: CaseCheck) -> bool:
             continue
         sizes = value.shape if isinstance(value, Value) and value.shape is not None else None
         if output.dtype != dtypes.name(want.dtype) or len(output.shape) != want.dim():
+            return True
+        if output.misdeclared:
             return True
         if any(
             got != n and _follows(sizes[axis] if sizes else None, n, at)

@@ -247,6 +247,7 @@ def _outputs(
             check.problem, check.as_near = "", True
         if not check.problem:
             check.problem = sizes.check("the output", declared, got.shape)
+            check.misdeclared = bool(check.problem)
         checks.append(check)
     return checks
 

@@ -12,7 +12,7 @@ import torch
 from ...errors import Unsupported
 from ...graph.axes import moved
 from ...graph.op import Op
-from ...sizes import dims, shapes
+from ...sizes import dims, shape_rules, shapes
 from ...tensors.values import Body, Node, Origin, Value
 from ..both.rows import reads
 from ..capture import Capture
@@ -49,6 +49,7 @@ class Rolling:
         self._sizes: list[Any] = []  # that say how many rounds there are
         self._needed: set[Node] = set()  # what the results follow from
         self._gone: set[int] = set()  # ids of values that nothing follows from
+        self._own: set[int] = set()  # ids of values that are as large as one round makes them
 
     def roll(self) -> bool:
         """Whether there is a loop now."""
@@ -102,14 +103,35 @@ class Rolling:
                     node.op == "Concat" and self._joins(node)
                 ):
                     continue
+                one = False  # of many
                 for (held, place), value in list(reads(node)):
                     held[place] = self._read(value)
+                    one |= id(value) in self._elements or id(value) in self._own
             except Unlike:
                 if node in self._needed:
                     raise
                 self._gone.update(map(id, node.outputs))
             else:
                 self._builder.nodes.append(node)
+                if one:
+                    self._size_anew(node)
+
+    def _size_anew(self, node: Node) -> None:
+        """What follows from one round alone was as large as that of the recording."""
+        known = shape_rules.infer(node.op, node.inputs, node.attributes, len(node.outputs))
+        for value, now in zip(node.outputs, known):
+            sizes = value.shape if now is None else now
+            if value.shape is None or sizes is None or node.domain:
+                continue
+            anew = [
+                dims.Dim.leaf(value, axis, dims.plain(value.shape[axis]))
+                if n is shapes.RUN_TIME or (now is None and dims.is_dynamic(n))
+                else n
+                for axis, n in enumerate(sizes)
+            ]
+            if not all(map(shapes.same, anew, value.shape)):
+                value.sized(anew)
+                self._own.add(id(value))
 
     def _cuts(self, node: Node) -> bool:
         """Whether a Split gives a piece for each round."""
