@@ -132,3 +132,70 @@ def test_the_halves_of_a_size_are_no_rounds():
     assert "Loop" not in {node.op_type for node in program.model.graph}
     x = torch.randn(14, 6)
     assert_close(program.run(x), gated(x))
+
+
+def the_mean_of_each(x, lengths):
+    return torch.stack([x[i, : lengths[i]].mean(0) for i in range(len(x))])
+
+
+def all_in_a_row(x, lengths):
+    return torch.cat([x[i, :n] for i, n in enumerate(lengths.tolist())])
+
+
+def masked(x, lengths):
+    there = torch.zeros(x.shape[:2], dtype=torch.bool)
+    for i, n in enumerate(lengths):
+        there[i, :n] = True
+    return x * there[..., None]
+
+
+def each_backwards(x, lengths):
+    outs = []
+    for i in range(len(x)):
+        n = int(lengths[i])
+        outs.append(torch.cat([x[i, :n].flip(0), x[i, n:]]))
+    return torch.stack(outs)
+
+
+def attention_within_each(x, lengths):
+    outs = []
+    for i in range(len(x)):
+        q = x[i, : lengths[i]]
+        outs.append((torch.softmax(q @ q.T, -1) @ q).sum(0))
+    return torch.stack(outs)
+
+
+def split_by_lengths(x, lengths):
+    rows = x.reshape(-1, x.shape[-1])[: int(lengths.sum())]
+    return torch.stack([part.mean(0) for part in torch.split(rows, lengths.tolist())])
+
+
+def padded_again(x, lengths):
+    return pad_sequence([x[i, : lengths[i]] for i in range(len(x))], batch_first=True)
+
+
+def resized(x, lengths):
+    outs = [
+        F.interpolate(image[None, None, : n + 1], size=(4, 4), mode="bilinear")[0]
+        for image, n in zip(x, lengths)
+    ]
+    return torch.cat(outs)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        the_mean_of_each, all_in_a_row, masked, each_backwards, attention_within_each,
+        split_by_lengths, padded_again, resized,
+    ],
+)  # fmt: skip
+def test_lengths_that_are_given(model):
+    def drawn(b, n):
+        return torch.randn(b, n, 4), torch.randint(1, n + 1, (b,))
+
+    dynamic = {"x": {0: "b", 1: "n"}, "lengths": {0: "b"}}
+    program = hx.export(model, drawn(3, 7), dynamic=dynamic)
+    assert "are a loop in the graph" in str(program.report)
+    for b, n in ((1, 1), (2, 5), (4, 9), (5, 2), (11, 6), (8, 30)):
+        x, lengths = drawn(b, n)
+        assert_close(program.run(x, lengths), model(x, lengths), rtol=1e-4, atol=1e-5)

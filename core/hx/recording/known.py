@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from ..errors import Unsupported
-from ..sizes import dims, floats, lists
+from ..sizes import dims, floats, leaving, lists
 from ..sizes.polynomials import Atom, Poly
 from ..tensors import accounts
 from . import sized
@@ -259,6 +259,7 @@ def listed(recording, key, func, args, kwargs, door):
     result, builder = _real(recording, func, args, kwargs), recording.builder
 
     def each(i: int) -> dims.Dim | floats.DimFloat:
+        leaving.begins()
         part = builder.emit("Gather", [value, i], {"axis": 0})[0]
         atom = Atom("item", (part,), result[i])
         return floats.DimFloat(atom) if tensor.is_floating_point() else dims.Dim(Poly.of(atom))
@@ -267,8 +268,11 @@ def listed(recording, key, func, args, kwargs, door):
         return op.cast(value, torch.float64 if tensor.is_floating_point() else torch.int64)
 
     if varies:  # a list of where something is, more often than one of numbers
-        left = ("tolist", told, ())
-        return lists.Whole(result, whole, value.shape[0], left, each if few else None)
+        length = value.shape[0]
+        left: tuple = ("tolist", told, ())
+        if few and Poly.of(length).named():  # each number is followed, however many there are
+            left = ("range", f"{told}, over {dims.spelled(length)}", (dims.asked(int, length),))
+        return lists.Whole(result, whole, length, left, each if few else None)
     recording.escape("tolist", told)
     return [each(i) for i in range(tensor.numel())]
 

@@ -69,14 +69,21 @@ class Growing:
     def source(self, whole: Value, length: Any, lengths: Value) -> Ragged:
         self._size(whole)
         lengths.sized((length,))
-        ends, shape = self._op.CumSum(lengths, 0), _shape(self.given[0])
-        return Ragged(len(self.given), shape, whole, self._axis, length, lengths, ends)
+        return laid(self._op, whole, lengths, self._axis, self.given, length)
 
     def _size(self, value: Value) -> None:
         """As long as it is along the axis; else as large as each of them."""
         sizes: list[Any] = list(_shape(self.begin))
         sizes[self._axis] = dims.Dim.leaf(value, self._axis, 0)
         value.sized(sizes)
+
+
+def laid(
+    op: Op, whole: Value, lengths: Value, axis: int, given: list[Value], length: Any
+) -> Ragged:
+    """What lies one behind the other along an axis, as long as `lengths` says."""
+    ends, shape = op.CumSum(lengths, 0), _shape(given[0])
+    return Ragged(len(given), shape, whole, axis, length, lengths, ends)
 
 
 def along(given: list[Value], behind: Iterable[Node]) -> int | None:
@@ -93,11 +100,17 @@ def along(given: list[Value], behind: Iterable[Node]) -> int | None:
     readers = [node for node in behind if ids & set(map(id, node.inputs))]
     if readers and all(_stacks(node, set(varying)) for node in readers):
         return None  # they are equally long, or PyTorch had refused it
-    if len(varying) > 1:
-        varying = {a: sizes for a, sizes in varying.items() if len(set(map(dims.plain, sizes))) > 1}
+    if len(varying) > 1:  # what sizes of the inputs say is mostly alike: x[i:i + 1] is one element
+        varying = {axis: sizes for axis, sizes in varying.items() if _differ(sizes)}
     if len(varying) != 1:
         raise Unlike
     return next(iter(varying))
+
+
+def _differ(sizes: Iterable[int]) -> bool:
+    """Whether they are other numbers in the recording, or each is what was found."""
+    found = any(type(n) is dims.Dim and not n.poly.named() for n in sizes)
+    return found or len(set(map(dims.plain, sizes))) > 1
 
 
 def _stacks(node: Node, varying: set[int]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from builtins import len, min, range  # their own: `world` hooks those of the model
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -52,6 +53,38 @@ class Repeat:
             for offset in dict.fromkeys((*begun, *late, *early)):
                 times, out = self.times - fewer, self.fewer + fewer
                 yield Repeat(self.start + offset, self.period, times, self.size, out)
+
+
+def sizes_first(nodes: list[Node], begins: set[int]) -> tuple[list[Node], set[int]]:
+    """The nodes, and where rounds begin, with what reads the sizes of each round's value in the round.
+
+    A list is gone through once more for the sizes of what is in it: then the loop gives these, and
+    not all that they are the sizes of.
+    """
+    made = {id(value): node for node in nodes for value in node.outputs}
+    often = Counter(map(nodes_key, nodes))
+    read: dict[Any, dict[Node, Node]] = {}
+    for node in nodes:
+        source = made.get(id(node.inputs[0])) if node.op == "Shape" else None
+        if source is not None:
+            of = nodes_key(source), nodes_key(node), str(node.attributes)
+            read.setdefault(of, {}).setdefault(source, node)
+    moved: dict[Node, list[Node]] = {}
+    for (of, *_), pairs in read.items():
+        if len(pairs) == often[of] >= LEAST_ALIKE:
+            for source, node in pairs.items():
+                moved.setdefault(source, []).append(node)
+    early = {node for found in moved.values() for node in found}
+    if not early:
+        return nodes, begins
+    now: list[Node] = []
+    begun = set()
+    for at, node in enumerate(nodes):
+        if at in begins:
+            begun.add(len(now))
+        if node not in early:
+            now += [node, *moved.get(node, ())]
+    return now, begun
 
 
 def repeats(nodes: list[Node], known: Mapping[int, int], begins: set[int]) -> list[Repeat]:

@@ -18,8 +18,8 @@ from ..both.rows import reads
 from ..capture import Capture
 from .body import body_of
 from .lengths import OFF, length_of
-from .ragged import Growing, along
-from .repeats import LEAST_ALIKE, repeats
+from .ragged import Growing, along, laid
+from .repeats import LEAST_ALIKE, repeats, sizes_first
 from .rounds import Element, Made, Rounds, Same, shared
 from .sources import Mapped, Pieces, Source, Stacked, Unlike, maps
 
@@ -53,7 +53,7 @@ class Rolling:
 
     def roll(self) -> bool:
         """Whether there is a loop now."""
-        nodes = self._builder.nodes
+        nodes, self._begins = sizes_first(self._builder.nodes, self._begins)
         self._needed = _needed(nodes, [value for _, value in self._captured.outputs])
         kept = self._builder.sizes.scope(empty=True)
         outer, self._builder.nodes = self._builder.origin, []
@@ -81,11 +81,11 @@ class Rolling:
         return bool(self._sizes)
 
     def _tell(self) -> None:
-        where = dict.fromkeys(f"{file}:{line}" for file, line in self._loops)
-        if where:
-            self._captured.notes.append(
-                f"the rounds at {', '.join(where)} are a loop in the graph: as many as sizes say"
-            )
+        where = ", ".join(dict.fromkeys(f"{file}:{line}" for file, line in self._loops if file))
+        if self._loops:
+            at = f" at {where}" if where else ""
+            told = f"the rounds{at} are a loop in the graph: as many as sizes say"
+            self._captured.notes.append(told)
         for escape in self._captured.recording.escapes.values():
             if escape.kind == "range":
                 for asked in list(escape.asked):
@@ -135,22 +135,31 @@ class Rolling:
 
     def _cuts(self, node: Node) -> bool:
         """Whether a Split gives a piece for each round."""
-        whole, axis, shape = node.inputs[0], node.attributes.get("axis", 0), node.outputs[0].shape
-        if whole is None or shape is None or not dims.is_dynamic(whole.size(axis)):
+        many, axis = len(node.outputs), node.attributes.get("axis", 0)
+        whole, shape, length = node.inputs[0], node.outputs[0].shape, self._known.get(many)
+        if (
+            whole is None
+            or shape is None
+            or length is None
+            or not dims.is_dynamic(whole.size(axis))
+        ):
             return False
-        try:
-            each, *lengths = shapes.elements(node.inputs[1])
-        except shapes.Unknown:
-            return False
-        if len(node.outputs) not in self._known or dims.is_dynamic(each):
-            return False
-        if any(length != each for length in lengths[:-1]):
-            return False
-        shape = (*shape[:axis], each, *shape[axis + 1 :])
-        shorter = each != 1 and not shapes.same(lengths[-1], each)
-        pieces = Pieces(len(node.outputs), shape, self._read(whole), axis, shorter)
+        pieces: Source
+        if id(node.inputs[1]) in self._instead:
+            lengths = self._instead[id(node.inputs[1])]
+            pieces = laid(self._op, self._read(whole), lengths, axis, node.outputs, length)
+        else:
+            try:
+                each, *others = shapes.elements(node.inputs[1])
+            except shapes.Unknown:
+                return False
+            if dims.is_dynamic(each) or any(n != each for n in others[:-1]):
+                return False
+            shape = (*shape[:axis], each, *shape[axis + 1 :])
+            shorter = each != 1 and not shapes.same(others[-1], each)
+            pieces = Pieces(many, shape, self._read(whole), axis, shorter)
         self._stacks(pieces, node.outputs)
-        self._sizes.append(self._known[len(node.outputs)])
+        self._sizes.append(length)
         return True
 
     def _stacks(self, source: Source, values: list[Value]) -> None:
@@ -262,8 +271,7 @@ class Rolling:
         where = node.origin
         origin = Origin("range", "hx", where.scope if where else "", "", where.file if where else "",
                         where.line if where else 0)  # fmt: skip
-        if where is not None and where.file:
-            self._loops.append((where.file, where.line))
+        self._loops.append((where.file, where.line) if where is not None else ("", 0))
         builder.origin = origin
         last, stacked = self._behind(rounds, nodes)
         needed = rounds.needed((*last, *stacked))
