@@ -132,9 +132,11 @@ def _export(
             raise Leaves("a number in a tensor became a plain one")
         if asked is not prepared:
             return
-        if (other := othersizes.in_rounds(captured)) is not None:
+        # Where nothing is proved, a loop would be a guess: what was recorded is right where it was.
+        if verify and (other := othersizes.in_rounds(captured)) is not None:
             rounds = Rounds("sizes say how many rounds there are")
-            rounds.other = other
+            joined = otherways.may_be_joined(captured) and not check_every_node
+            rounds.other = otherways.unasked(other) if joined else other
             raise rounds
         if otherways.may_be_joined(captured) and not check_every_node:
             raise Asks("what is in a tensor decides which way the model goes")
@@ -171,14 +173,15 @@ def _recorded(
     if staged is not None and not (prepared.slim or prepared.laid_out or registry.passes):
         ahead = staged.ahead_of(prepared.size)
     captured = capture(prepared, registry, opset, outputs, ahead=ahead)
-    if prepared.one_of:
+    if prepared.one_of and not (prepared.rolls and not otherways.may_be_joined(captured)):
         from .recording import both
 
         both.record(captured)
-    elif prepared.rolls:
+    if prepared.rolls:
         from .recording import rolled
 
         rolled.record(captured)
+        otherways.tell_apart(captured, otherways.BESIDE)
     elif prepared.apart:
         otherways.tell_apart(captured)
     report = _report(captured, registry, opset)

@@ -104,7 +104,9 @@ def _with_both_ways(prepared: Prepared, failed: list[Exception]) -> Iterator[Pre
         other = failed[-1].other
     if other is not None:
         yield other
-        if other.one_of and other.failed and isinstance(failed[-1], VerificationError):
+        if other.one_of and other.rolls:
+            yield dataclasses.replace(other, one_of=False, alike=[])
+        elif other.one_of and other.failed and isinstance(failed[-1], VerificationError):
             again = dataclasses.replace(prepared, failed=other.failed)
             led = otherways.ways(again, failed[-1])  # now data are known that lead otherwise
             if led is not None:

@@ -304,3 +304,122 @@ def test_a_dry_run_says_that_an_export_tries_a_loop():
     x = torch.randn(3, 6, 4)
     assert "as a loop" in str(hx.scan(numbered, x, dynamic={"x": {1: "n"}}))
     assert "as a loop" not in str(hx.scan(numbered, x, dynamic={"x": {0: "b"}}))
+
+
+def scaled_before(x):
+    if x.max() > 1:
+        x = x / 10
+    return both_directions(x)
+
+
+def decided_behind(x):
+    h = begun_with_the_first(x)[:, -1]
+    return h * 2 if h.sum() > 0 else h - 1
+
+
+@pytest.mark.parametrize("model", [scaled_before, decided_behind])
+def test_branches_on_values_beside_a_loop(model):
+    program = hx.export(model, torch.rand(3, 6, 4), dynamic={"x": {1: "n"}}, strict=True)
+    assert {"If", "Loop"} <= {node.op_type for node in program.model.graph}
+    for n in (1, 2, 5, 30):
+        for scale in (1, -1, 8):
+            x = torch.rand(3, n, 4) * scale
+            assert_close(program.run(x), model(x), rtol=1e-4, atol=1e-5)
+
+
+LAYER_OF_TWELVE = nn.Linear(4, 4)
+
+
+def twelve_layers_first(x):
+    for _ in range(12):
+        x = torch.tanh(LAYER_OF_TWELVE(x))
+    return both_directions(x)
+
+
+def first_twenty(x):
+    rows = [x[:, i] * 2 for i in range(x.shape[1])]
+    return torch.stack([rows[i] + 1 for i in range(min(20, x.shape[1]))])
+
+
+def of_two_inputs(x):
+    h = torch.zeros(4)
+    for t in range(x.shape[1]):
+        h = h * 0.5 + x[0, t] * x[1, t]
+    return h
+
+
+@pytest.mark.parametrize("model", [twelve_layers_first, first_twenty, of_two_inputs])
+@pytest.mark.parametrize("n", [6, 12, 23])
+def test_what_else_comes_as_often_is_told_from_the_loop(model, n):
+    program = hx.export(model, torch.randn(3, n, 4), dynamic={"x": {1: "n"}})
+    for n in (2, 6, 11, 12, 13, 20, 21, 40):
+        x = torch.randn(3, n, 4)
+        assert_close(program.run(x), model(x), rtol=1e-4, atol=1e-5)
+
+
+def window(x):
+    return torch.stack([x[:, max(0, t - 19) : t + 1].mean(1) for t in range(x.shape[1])], 1)
+
+
+def begun_anew_at_every_sixteenth(x):
+    h = x[:, 0] * 0
+    for t in range(x.shape[1]):
+        h = torch.tanh(h + x[:, t])
+        if t % 16 == 15:
+            h = h * 0
+    return h
+
+
+def kept_for_sixteen_rounds(x):
+    late = [x[:, 0] * 0] * 16
+    for t in range(x.shape[1]):
+        late = [*late[1:], torch.tanh(x[:, t] + late[0])]
+    return late[-1]
+
+
+def swapped(x):
+    a, b = x, x * 2
+    for _ in range(x.shape[1]):
+        a, b = b, a
+    return a
+
+
+@pytest.mark.parametrize(
+    "model", [window, begun_anew_at_every_sixteenth, kept_for_sixteen_rounds, swapped]
+)
+@pytest.mark.parametrize("axes", [{1: "n"}, {0: "b", 1: "n"}])
+def test_what_turns_in_later_rounds_is_no_loop(model, axes):
+    with pytest.raises(hx.VerificationError):
+        hx.export(model, torch.randn(2, 8, 4), dynamic={"x": axes})
+
+
+def test_without_a_proof_there_is_no_loop():
+    """It is right for the inputs that it was recorded on, and the escape says for which alone."""
+
+    def model(x):
+        h = torch.zeros(4)
+        for t in range(x.shape[1]):
+            h = h + x[0, t] * (100 - t)
+        return h
+
+    x = torch.randn(3, 6, 4)
+    program = hx.export(model, x, dynamic={"x": {1: "n"}}, verify=False)
+    assert_close(program.run(x), model(x), rtol=1e-4, atol=1e-5)
+    assert [escape.kind for escape in program.report.escapes] == ["range"]
+    assert not program.report.escapes[0].carried
+
+
+def test_no_more_is_promised_than_there_are_rounds_for():
+    def model(x):
+        before, seen = x[0] * 0, []
+        for t in range(x.shape[0] - 1):
+            seen.append(before)
+            before = x[t + 1] - x[t]
+        return seen[-1] if seen else x[0]
+
+    program = hx.export(model, torch.rand(12, 4), dynamic={"x": {0: "n"}})
+    (limits,) = program.report.promised.values()
+    least = int(limits.partition(">=")[2])
+    for n in range(least, 9):
+        x = torch.rand(n, 4)
+        assert_close(program.run(x), model(x))

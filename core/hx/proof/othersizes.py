@@ -65,7 +65,7 @@ def elsewhere(prepared: Prepared, proof: Proof) -> Prepared | None:
 
 def in_rounds(captured: Capture) -> Prepared | None:
     """The same call, recorded with enough rounds to see what goes round, where sizes say how many."""
-    from ..recording.rolled import at_enough_rounds, rounds_of
+    from ..recording.rolled import at_enough_rounds, counts, rounds_of
     from .across import Across, Move
 
     prepared, recording = captured.prepared, captured.recording
@@ -73,12 +73,15 @@ def in_rounds(captured: Capture) -> Prepared | None:
     words = sizes_of(prepared)
     if not asked or prepared.slim is not None or prepared.given:
         return None
-    sizes = at_enough_rounds(asked, words, prepared.dynamic.limits)
+    nodes, limits = recording.builder.nodes, prepared.dynamic.limits
+    sizes = at_enough_rounds(asked, words, limits, counts(nodes))
+    if sizes is None:  # a limit, maybe, leaves no number that is not there already
+        sizes = at_enough_rounds(asked, words, limits)
     if sizes is None:
         return None
     if sizes == words:
         return dataclasses.replace(prepared, rolls=True)
-    if Across(recording.builder.nodes, words, prepared.dynamic.limits).refused(Move(sizes), 0):
+    if Across(nodes, words, limits).refused(Move(sizes), 0):
         return None  # it would take many times the work
     given = {"given": prepared.tensors}
     return dataclasses.replace(prepared, tensors=at(prepared, sizes), given=given, rolls=True)
@@ -164,6 +167,10 @@ def at_others(captured: Capture) -> list[Case]:
             sizes = dict.fromkeys((more[word], 2 * n, n // 2, n - limits[word].step))
             others = [s for s in sizes if s > 1 and limits[word].hold(s)]
             cases += _first(captured, words, word, others)
+    if any(e.kind == "range" and not e.carried for e in captured.recording.escapes.values()):
+        for word in words:  # an even number of rounds more may leave all as it was
+            if (more[word] - words[word]) % 2 == 0 and limits[word].step == 1:
+                cases += _first(captured, words, word, [words[word] + 1])
     lost = any(_other_rank(captured, case) for case in cases)
     for word, n in words.items():
         others = [limits[word].least, n // 2, 3 * n] if n != 1 else [more[word] + 1, 4]

@@ -39,15 +39,18 @@ def unasked(prepared: Prepared) -> Prepared:
     return dataclasses.replace(prepared, alike=alike, failed={}, one_of=True)
 
 
-def tell_apart(captured: Capture) -> None:
+UNALIKE = (
+    "the ways do not become one graph, which torch.where, or the branches in another order, may"
+)
+BESIDE = "beside what goes round it is not recorded with the other answer, which torch.where has"
+
+
+def tell_apart(captured: Capture, why: str = UNALIKE) -> None:
     """Of what the model asks, that no graph has both answers: so that nobody takes it for a branch
     that hx has not seen."""
     for escape in captured.recording.escapes.values():
         if escape.kind == "bool" and not escape.asked and not escape.beyond:
-            escape.beyond = (
-                "the file goes this way whatever is in it: the ways do not become one graph, which "
-                "torch.where, or the branches in another order, may"
-            )
+            escape.beyond = f"the file goes this way whatever is in it: {why}"
 
 
 def ways(prepared: Prepared, failed: HxError) -> Prepared | None:

@@ -27,6 +27,7 @@ from .asking import case_of, once, put_back, run
 from .compare import Tolerance, difference
 from .crossing import beyond, narrow
 from .draws import checked
+from .farther import farther
 from .halves import Watch, passed
 from .othersizes import at_others, sizes_of
 from .parts import what_decides
@@ -71,7 +72,7 @@ def prove_program(captured: Capture, path: Path, target: Path, custom_ops: Any =
             cases += case_of(captured, name, tensors)[0]
     elsewhere = at_others(captured)
     elsewhere += beyond(captured, elsewhere)
-    cases += elsewhere
+    cases += elsewhere + farther(captured)
     if prepared.one_of:
         cases += _led_otherwise(captured, elsewhere)
     for number, other in enumerate(captured.others, 2):

@@ -70,6 +70,7 @@ class Capture:
     promised: dict[str, Limits] = field(default_factory=dict)
     compiled: list[foreign.Compiled] = field(default_factory=list)  # called out of sight, maybe
     others: list[Capture] = field(default_factory=list)  # recordings that it was joined with
+    rounds: set[str] = field(default_factory=set)  # names of sizes that loops of the graph go over
     otherwise: str = ""  # said where the model computes otherwise when it is not recorded
     returned: Any = None  # what the model returned, without the contents of its tensors
     _kept_results: bool = False

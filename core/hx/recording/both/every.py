@@ -226,7 +226,10 @@ class Every:
             raise apart()
         if not all(Joining(self._row, row).agrees() for row in self._as_recorded):
             raise apart()
+        recorded = first.recording.builder.nodes
         write_graph(first, self._row)
+        if first.recording.builder.lengths is not None:
+            first.recording.builder.lengths.rearranged(recorded)
         for other in others:
             for domain, version in other.recording.builder.domains.items():
                 first.recording.builder.domains.setdefault(domain, version)

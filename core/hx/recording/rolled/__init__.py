@@ -7,6 +7,7 @@ is carried, what is read behind it of each round is stacked. A list of what each
 """
 
 from .lengths import Lengths, at_enough_rounds, rounds_of
+from .repeats import counts
 from .rolling import record
 
-__all__ = ["Lengths", "at_enough_rounds", "record", "rounds_of"]
+__all__ = ["Lengths", "at_enough_rounds", "counts", "record", "rounds_of"]

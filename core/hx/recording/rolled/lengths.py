@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from builtins import len, min, range  # their own: `world` hooks those of the model
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -34,6 +35,12 @@ class Lengths:
 
     def begin(self) -> None:
         self.begins.add(len(self._recording.builder.nodes))
+
+    def rearranged(self, before: list[Node]) -> None:
+        """The nodes that were recorded are at other places now, or in the side of an If."""
+        begun = {id(before[at]) for at in self.begins if at < len(before)}
+        now = enumerate(self._recording.builder.nodes)
+        self.begins = {at for at, node in now if id(node) in begun}
 
     def known(self) -> dict[int, int]:
         found: dict[int, int] = {}
@@ -117,11 +124,18 @@ def length_of(asked: Asked) -> Any:
 
 
 def at_enough_rounds(
-    asked: list[Asked], sizes: Mapping[str, int], limits: Mapping[str, Limits]
+    asked: list[Asked],
+    sizes: Mapping[str, int],
+    limits: Mapping[str, Limits],
+    fixed: Iterable[int] = (),
 ) -> dict[str, int] | None:
-    """The nearest sizes at which there are so many rounds that it is seen what goes round."""
+    """The nearest sizes at which there are so many rounds that it is seen what goes round.
+
+    Lengths are told from each other by how many rounds there are, and from what is done `fixed`
+    numbers of times, whatever the sizes are.
+    """
     words = sorted({word for each in asked for word in each.names() if word in sizes})
-    wanted, used = dict(sizes), set[int]()  # sizes are told from each other by how many rounds
+    wanted, used = dict(sizes), set(fixed)
     for word in words:
         limit = limits.get(word)
         mine = [each for each in asked if word in each.names()]
@@ -134,12 +148,22 @@ def at_enough_rounds(
             except Unforeseen:
                 return None
             least = LEAST if n < 4 * sizes[word] else FAR
-            if min(counts) >= least and all(abs(n - m) > OFF for n in counts for m in used):
+            if min(counts) >= least and _told_apart(mine, wanted, word, used):
                 used.update(counts)
                 break
         else:
             return None
     return wanted if words else None
+
+
+def _told_apart(asked: list[Asked], sizes: Mapping[str, int], word: str, used: set[int]) -> bool:
+    """Whether no two of them are nearly alike, but those that are so at every size."""
+    several = [{**sizes, word: sizes[word] * times} for times in (1, 2, 5)]
+    counts = [[_count(each, at) for at in several] for each in asked]
+    if any(abs(first - m) <= OFF for first, *_ in counts for m in used):
+        return False
+    gaps = ([n - m for n, m in zip(*pair)] for pair in itertools.combinations(counts, 2))
+    return all(abs(first) > OFF or {*others} == {first} for first, *others in gaps)
 
 
 def _count(asked: Asked, sizes: Mapping[str, int]) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...tensors.values import Node
-from .lengths import OFF, nodes_key
+from .lengths import FAR, OFF, nodes_key
 
 LEAST_ALIKE = 3  # rounds: of two, nobody can tell what counts them
 
@@ -50,9 +50,14 @@ class Repeat:
             late = [self.slack + turn * self.period for turn in range(fewer, -1, -1)]
             early = [turn * self.period for turn in range(fewer + 1 + self.slack // self.period)]
             begun = [at for at in range(max(late) + 1) if self.start + at in begins]
+            times, out = self.times - fewer, self.fewer + fewer
+            begun.sort(key=lambda at: not begins.issuperset(self._starts(at, times)))
             for offset in dict.fromkeys((*begun, *late, *early)):
-                times, out = self.times - fewer, self.fewer + fewer
                 yield Repeat(self.start + offset, self.period, times, self.size, out)
+
+    def _starts(self, offset: int, times: int) -> range:
+        start = self.start + offset
+        return range(start, start + times * self.period, self.period)
 
 
 def sizes_first(nodes: list[Node], begins: set[int]) -> tuple[list[Node], set[int]]:
@@ -123,6 +128,11 @@ def repeats(nodes: list[Node], known: Mapping[int, int], begins: set[int]) -> li
         if not any(each.start < other.end and other.start < each.end for other in chosen):
             chosen.append(each)
     return sorted(chosen, key=lambda each: each.start)
+
+
+def counts(nodes: list[Node]) -> set[int]:
+    """How often anything comes again and again."""
+    return {(end - start) // period for period, start, end in _periods(nodes, FAR - OFF)}
 
 
 def _periods(nodes: list[Node], least: int) -> Iterator[tuple[int, int, int]]:

@@ -92,6 +92,7 @@ class Rolling:
                     size = length_of(asked)
                     if any(shapes.same(size, other) for other in self._sizes):
                         del escape.asked[asked]  # any number of these rounds is right
+                        self._captured.rounds |= asked.names()
                 escape.carried = not escape.asked
 
     def _pass(self, nodes: Iterable[Node]) -> None:
@@ -242,15 +243,15 @@ class Rolling:
             raise Unlike  # of those in the middle nobody knows from where they are counted
         index = k if k < 2 else k - source.many
         if isinstance(source, Stacked):
-            self._require_some(source.length)
+            self._require_some(source.length, 1 if k in (0, source.many - 1) else 2)
         return source.at(self._op, self._op.constant(index, torch.int64))
 
-    def _require_some(self, length: Any) -> None:
-        """Notes that there is one round at least: where there is none, nobody knows what is read."""
-        asked = dims.asked(operator.gt, length, 0)
+    def _require_some(self, length: Any, least: int = 1) -> None:
+        """Notes that there are so many rounds: where there are none, nobody knows what is read."""
+        asked = dims.asked(operator.ge, length, least)
         origin = self._builder.origin
         where = origin.where if origin is not None and origin.file else None
-        told = f"{dims.spelled(length)} > 0"
+        told = f"{dims.spelled(length)} >= {least}"
         self._captured.recording.escape("branch", told, where, [asked])
 
     def _written(self, rounds: Rounds, nodes: list[Node]) -> None:
@@ -267,8 +268,7 @@ class Rolling:
 
     def _looped(self, rounds: Rounds, nodes: list[Node]) -> None:
         op, builder, repeat = self._op, self._builder, rounds.repeat
-        node = rounds.body[0]
-        where = node.origin
+        where = next((n.origin for n in rounds.body if n.origin and n.origin.file), None)
         origin = Origin("range", "hx", where.scope if where else "", "", where.file if where else "",
                         where.line if where else 0)  # fmt: skip
         self._loops.append((where.file, where.line) if where is not None else ("", 0))

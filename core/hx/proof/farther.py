@@ -1,0 +1,53 @@
+"""A loop that is one in the graph is proved far beyond the rounds that were recorded.
+
+What goes round in Python counts, too: a window of 20 steps, a cache that is cut, a buffer that is
+begun anew at every 16th. Nothing of that is seen in the first rounds, or asked of a size.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from .across import Across, Move
+from .othersizes import case_at, limits_of, sizes_of, told
+
+if TYPE_CHECKING:
+    from ..recording.capture import Capture
+    from .verify import Case
+
+FEW = (2, 3)  # rounds: of one, most things are alike
+TIMES = (4, 16, 64)  # as many rounds as were recorded
+ENOUGH = 0.1  # seconds of the model's run after which a larger one may take too long
+
+
+def farther(captured: Capture) -> list[Case]:
+    """Few rounds, and the largest sizes that the model takes, and takes soon."""
+    words, limits = sizes_of(captured.prepared), limits_of(captured.prepared)
+    rounds = sorted(captured.rounds & words.keys())
+    if not rounds:
+        return []
+    across = Across(captured.recording.builder.nodes, words, captured.prepared.dynamic.limits)
+    few: list[Case] = []
+    for n in FEW:
+        sizes = {**words, **{word: n for word in rounds if limits[word].hold(n)}}
+        few += case_at(captured, sizes, told({word: sizes[word] for word in rounds}))[0]
+    found: list[Case] = []
+    for odd, times in enumerate(TIMES):
+        sizes = dict(words)
+        for word in rounds:
+            step, high = limits[word].step, limits[word].high
+            n = (
+                times * words[word] // step + 2 + odd
+            ) * step  # odd or even, if there may be either
+            sizes[word] = n if high is None else min(n, high // step * step)
+        if across.refused(Move(sizes), 0):
+            break
+        began = time.perf_counter()
+        case, refused = case_at(captured, sizes, told({word: sizes[word] for word in rounds}))
+        if refused:
+            break
+        found = [*found[:1], *case]
+        if time.perf_counter() - began > ENOUGH:
+            break
+    return few + found
