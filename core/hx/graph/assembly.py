@@ -15,7 +15,7 @@ import torch
 from ..saving import wire
 from ..saving.wire import field
 from ..sizes import dims
-from ..sizes.polynomials import Poly
+from ..sizes.polynomials import ELLIPSIS, Poly
 from ..tensors import dtypes, memory
 from ..tensors.values import Body, Constant, Node, Value
 from ..weights import contents
@@ -148,7 +148,8 @@ class Assembly:
             return int(n)
         if n.poly not in self._sizes:
             # A size that only the engine can follow stays without a name.
-            self._sizes[n.poly] = str(n.poly) if n.poly.named() else None
+            name = str(n.poly) if n.poly.named() else ELLIPSIS
+            self._sizes[n.poly] = None if ELLIPSIS in name else name
         return self._sizes[n.poly]
 
     def _about(self, node: Node) -> bytes:

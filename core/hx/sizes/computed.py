@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from builtins import len  # their own: `world` hooks those of the model
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -24,9 +26,8 @@ class Sizes:
         self.named: dict[str, tuple[Value, int]] = {}  # "batch" -> (input, axis)
         self._known: dict[Any, Value] = {}
         self._log: list[Any] = []
-        self.once = (
-            True  # else anew for whoever reads it: what is written twice is merged in the end
-        )
+        # Else anew for whoever reads it: what is written twice is merged in the end.
+        self.once = True
 
     def mark(self) -> int:
         return len(self._log)
@@ -37,9 +38,16 @@ class Sizes:
             self._known.pop(key, None)
         del self._log[mark:]
 
+    @contextlib.contextmanager
+    def _one_reader(self) -> Iterator[None]:
+        """What this reader needs twice is written once in any case."""
+        kept = self._known if self.once else self.scope(empty=True)
+        try:
+            yield
+        finally:
+            self._known = kept
+
     def _keep(self, key, value: Value) -> Value:
-        if not self.once:
-            return value
         self._known[key] = value
         self._log.append(key)
         return value
@@ -64,11 +72,13 @@ class Sizes:
         key = ("vector", tuple(n.poly if type(n) is Dim else n for n in items))
         found = self._known.get(key)
         if found is None:
-            parts = list(self._parts(items))
+            with self._one_reader():
+                parts = list(self._parts(items))
             found = parts[0] if len(parts) == 1 else self._emit("Concat", *parts, axis=0)
             # A copy of the value would lose what is in it: the elements belong to this node.
             found.elements = tuple(items)
-            self._keep(key, found)
+            if self.once:
+                self._keep(key, found)
         return found
 
     def _parts(self, items):
@@ -218,9 +228,11 @@ class Sizes:
         key = ("scalar", dtype, x.poly if isinstance(x, Dim) else x.expr)
         found = self._known.get(key)
         if found is None:
-            vector = self.size(x.poly) if isinstance(x, Dim) else self.float(x.expr)
+            with self._one_reader():
+                vector = self.size(x.poly) if isinstance(x, Dim) else self.float(x.expr)
             found = self._emit("Squeeze", self.builder.cast(vector, dtype), [0])
             if isinstance(x, Dim) and dtype == torch.int64:
                 found.elements = (x,)
-            self._keep(key, found)
+            if self.once:
+                self._keep(key, found)
         return found

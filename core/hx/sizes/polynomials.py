@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import functools
 import math
+import zlib
 from builtins import len, max, min  # their own: `world` hooks those of the model
 from collections.abc import Callable
 from math import gcd  # so with this one
 from typing import Any
+
+LONG = 400  # letters of a size as it is told
+ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"  # in what is told of longer ones
 
 
 class Atom:
@@ -29,7 +33,7 @@ class Atom:
     "fnum"       (float,)                   a float
     """
 
-    __slots__ = ("_hash", "_text", "args", "hint", "kind", "limits", "unsure")
+    __slots__ = ("_hash", "_text", "args", "facts", "hint", "kind", "limits", "unsure")
 
     def __init__(self, kind: str, args: tuple, hint, unsure: bool = False) -> None:
         self.kind = kind
@@ -40,6 +44,7 @@ class Atom:
         self.unsure: bool = unsure or any(a.unsure for a in args if isinstance(a, (Atom, Poly)))
         self._hash = hash((kind, args))
         self._text: str | None = None
+        self.facts: dict[Any, Any] = {}  # what was found out: atoms are made of atoms of atoms
 
     def __hash__(self) -> int:
         return self._hash
@@ -56,7 +61,10 @@ class Atom:
 
     def __str__(self) -> str:
         if self._text is None:
-            self._text = self._spell()
+            text = self._spell()
+            if len(text) > LONG:  # who reads that? and what is made of it would be twice as long
+                text = f"{self.kind}{ELLIPSIS}{zlib.crc32(text.encode()):08x}"
+            self._text = text
         return self._text
 
     def _spell(self) -> str:
@@ -77,9 +85,11 @@ class Atom:
         """True when only named input sizes and numbers are in it, so that a reader can follow."""
         if self.kind == "size":
             return isinstance(self.args[0], str)
-        return self.kind != "item" and all(
-            a.named() if isinstance(a, (Atom, Poly)) else True for a in self.args
-        )
+        if "named" not in self.facts:
+            self.facts["named"] = self.kind != "item" and all(
+                a.named() if isinstance(a, (Atom, Poly)) else True for a in self.args
+            )
+        return self.facts["named"]
 
 
 _SIGNS = {
@@ -296,6 +306,12 @@ def _term_ok(mono: tuple[Atom, ...], c: int) -> bool:
 
 
 def _atom_ok(atom: Atom) -> bool:
+    if "never negative" not in atom.facts:
+        atom.facts["never negative"] = _found_ok(atom)
+    return atom.facts["never negative"]
+
+
+def _found_ok(atom: Atom) -> bool:
     if atom.kind in ("div", "min", "max", "pow"):
         a, b = map(never_negative, atom.args)
         return (a or b) if atom.kind == "max" else (a and b)
@@ -378,6 +394,12 @@ def _atom_bounds(atom: Atom, leaf: Leaf, within: Leaf) -> tuple[float, float]:
         return leaf(atom)
     if atom.kind not in ("div", "mod", "min", "max"):
         return -math.inf, math.inf
+    if within not in atom.facts:
+        atom.facts[within] = _found_bounds(atom, within)
+    return atom.facts[within]
+
+
+def _found_bounds(atom: Atom, within: Leaf) -> tuple[float, float]:
     (a, b), (c, d) = (_bounds(each, within, within) for each in atom.args)
     if atom.kind in ("min", "max"):
         pick = min if atom.kind == "min" else max

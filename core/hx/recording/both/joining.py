@@ -249,7 +249,7 @@ class Joining:
             raise NotAlike
         if x.value is not None and y.value is not None:
             self._same(state, x.value, y.value, (x, "value"))
-        elif x.asked is None or y.asked is None or _said(x.asked) != _said(y.asked, state.here):
+        elif x.asked is None or y.asked is None or not _same_asked(x.asked, y.asked, state.here):
             raise NotAlike
 
     def _same(
@@ -439,18 +439,29 @@ def _is_like(x: Constant | None, y: Value) -> bool:
     return torch.equal(raw(x.tensor), raw(y.tensor))
 
 
-def _said(x: Any, here: dict[int, Value] | None = None) -> Any:
-    """What was asked, in words that are the same in two rows."""
-    if isinstance(x, Asked):
-        return x.ask, tuple(_said(each, here) for each in x.of)
+def _same_asked(x: Asked, y: Asked, here: dict[int, Value]) -> bool:
+    """Whether the same was asked in two rows; `here` are the values of the other in the first."""
+    words: dict[Any, int] = {}
+    return _said(x, words, {}, {}) == _said(y, words, here, {})
+
+
+def _said(x: Any, words: dict[Any, int], here: dict[int, Value], known: dict[int, Any]) -> Any:
+    """A word for what is asked, made of those for its parts: each is looked at once."""
+    if id(x) in known:
+        return known[id(x)]
     if isinstance(x, Poly):
-        terms = ((sorted(repr(_said(a, here)) for a in mono), c) for mono, c in x.terms.items())
-        return sorted(map(repr, terms))
-    if isinstance(x, Atom):
-        return x.kind, tuple(_said(each, here) for each in x.args)
-    if isinstance(x, Value):
-        return id(x if here is None else here.get(id(x), x))
-    return x
+        terms = ((sorted(_said(a, words, here, known) for a in m), c) for m, c in x.terms.items())
+        said: Any = tuple(sorted((tuple(word), c) for word, c in terms))
+    elif isinstance(x, Atom):
+        said = x.kind, tuple(_said(each, words, here, known) for each in x.args)
+    elif isinstance(x, Asked):
+        said = x.ask, tuple(_said(each, words, here, known) for each in x.of)
+    elif isinstance(x, Value):
+        said = "value", id(here.get(id(x), x))
+    else:
+        return x
+    known[id(x)] = word = "word", words.setdefault(said, len(words))
+    return word
 
 
 def _meetings(xs: Items, ys: Items) -> list[tuple[int, int]]:
@@ -474,6 +485,3 @@ def _kind(item: Any) -> Any:
         line = None if origin is None else (origin.file, origin.line, origin.target)
         return item.op, item.domain, line
     return (item.question if isinstance(item, Split) else item).line
-
-
-# The graph.
