@@ -145,3 +145,45 @@ def test_a_loop_over_what_was_found_is_told_in_words():
     ) as e:
         hx.export(model, (torch.randn(12, 4),))
     assert "leave that size out" not in str(e.value)
+
+
+class Instances:
+    """Boxes and what is known of them, as libraries of detectors hand them on."""
+
+    def __init__(self, **fields):
+        self.fields = {}
+        for name, value in fields.items():
+            self.put(name, value)
+
+    def __len__(self):
+        return len(next(iter(self.fields.values())))
+
+    def __getitem__(self, mask):
+        return Instances(**{name: value[mask] for name, value in self.fields.items()})
+
+    def put(self, name, value):
+        assert not self.fields or len(value) == len(self)
+        self.fields[name] = value
+
+
+def test_the_length_of_an_object_is_that_of_what_it_holds(proved):
+    def counted(x):
+        found = Instances(boxes=x, scores=x[:, 0])
+        return torch.zeros(len(found), 2) + found.fields["boxes"]
+
+    def picked(x):
+        found = Instances(boxes=x, scores=x[:, 0] * 2)
+        found = found[found.fields["scores"] > 0.5]
+        return found.fields["boxes"] * len(found)
+
+    for model in (counted, picked):
+        proved(model, torch.rand(5, 2), {"x": {0: "n"}}, [{"n": 1}, {"n": 9}])
+
+
+def test_a_length_that_is_none_is_refused_as_by_python():
+    class Odd:
+        def __len__(self):
+            return -1
+
+    with pytest.raises(ValueError, match="should return >= 0"):
+        hx.export(lambda x: x * len(Odd()), torch.rand(2), None)

@@ -86,6 +86,11 @@ def _of_len(recording: Any) -> Wrap:
                 sizes = _sizes(recording, x)
                 if sizes:
                     return sizes[0]
+            own = getattr(type(x), "__len__", None)
+            if type(own) is types.FunctionType:  # what it gives, the builtin makes plain
+                found = own(x)
+                if type(found) is dims.Dim or (type(found) is int and found >= 0):
+                    return found
             return original(x)
 
         return length
