@@ -233,6 +233,8 @@ def split(op, tensor, split_size_or_sections, dim=0):
     sections = split_size_or_sections
     if hasattr(sections, "rank"):
         return NotImplemented  # sizes that a tensor knows
+    if (length := getattr(sections, "length", None)) is not None:
+        op.rounds(length)
     if isinstance(sections, int):
         count = len(op.result)
         _as_many(op, count, size, sections)

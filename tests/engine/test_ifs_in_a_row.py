@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import torch
 from torch.testing import assert_close
@@ -154,3 +156,38 @@ def test_two_sizes_go_their_ways_independently(model):
     for h, w in [(8, 10), (9, 11), (9, 12), (6, 7), (3, 3), (2, 2), (17, 5)]:
         x = torch.rand(h, w)
         assert_close(program.run(x), model(x))
+
+
+def levels(x):
+    """At most so many of each level of a pyramid: the small ones are never longer than the large."""
+    outs = []
+    for stride in (1, 2, 4):
+        y = x[:, ::stride, ::stride].flatten(1)
+        if y.shape[1] > 10:
+            y = y.topk(10)[0]
+        outs.append(y)
+    return torch.cat(outs, 1)
+
+
+def levels_of_their_own(a, b, c):
+    outs = [x.topk(10)[0] if x.shape[1] > 10 else x for x in (a, b, c)]
+    return torch.cat(outs, 1)
+
+
+@pytest.mark.parametrize("recorded", [(6, 7), (20, 30)])
+def test_where_one_size_answers_for_another(recorded):
+    dynamic = {"x": {1: "h", 2: "w"}}
+    program = hx.export(levels, torch.rand(2, *recorded), dynamic=dynamic)
+    assert not program.report.promised
+    for h, w in ((1, 1), (3, 3), (3, 4), (2, 9), (5, 5), (7, 6), (12, 13), (40, 3), (31, 40)):
+        x = torch.rand(2, h, w)
+        assert_close(program.run(x), levels(x))
+
+
+def test_every_size_on_either_side():
+    dynamic = {name: {1: name.upper()} for name in "abc"}
+    program = hx.export(levels_of_their_own, tuple(torch.rand(2, n) for n in (20, 4, 7)),
+                        dynamic=dynamic)  # fmt: skip
+    for sizes in itertools.product((1, 10, 11, 30), repeat=3):
+        inputs = [torch.rand(2, n) for n in sizes]
+        assert_close(program.run(*inputs), levels_of_their_own(*inputs))

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import torch
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     pass
 
 Sizes = dict[str, int]
-MIXED = 8  # that are made of the sizes of others
 
 
 def sizes_of(prepared: Prepared, tensors: Mapping[str, torch.Tensor] | None = None) -> Sizes:
@@ -113,18 +111,6 @@ def at(prepared: Prepared, sizes: Sizes, counted: bool = True) -> dict[str, torc
         new = resized(tensor, wanted, seed, counted=counted)
         made[key] = ending(new, tensor, ends)
     return made
-
-
-def mixed(
-    prepared: Prepared, several: Iterable[Mapping[str, torch.Tensor]]
-) -> Iterator[dict[str, torch.Tensor]]:
-    """Inputs with sizes that several others have, but none of these together."""
-    known = [sizes_of(prepared, tensors) for tensors in several]
-    words = list(sizes_of(prepared))
-    each = [[*dict.fromkeys(sizes[word] for sizes in known)] for word in words]
-    found = (dict(zip(words, sizes)) for sizes in itertools.product(*each))
-    for sizes in itertools.islice((sizes for sizes in found if sizes not in known), MIXED):
-        yield at(prepared, sizes)
 
 
 def case_at(captured: Capture, sizes: Sizes, name: str) -> tuple[list[Case], list[str]]:

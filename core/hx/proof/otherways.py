@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 
 import torch
 
 from ..errors import HxError
 from ..recording.capture import Capture
 from ..recording.prepared import Prepared
-from .othersizes import mixed
+from .elsewhere import Elsewhere
 from .variations import fresh, opposite, small
 
 Inputs = dict[str, torch.Tensor]
@@ -73,8 +72,8 @@ def ways(prepared: Prepared, failed: HxError) -> Prepared | None:
         alike.append({name: small(tensor) for name, tensor in inputs.items()})
     left = most - len(wrong)
     alike = _different(alike, [prepared.tensors, *wrong])[:left]
-    mixes = functools.partial(mixed, prepared)
-    return dataclasses.replace(prepared, also=wrong, alike=alike, one_of=True, mixed=mixes)
+    elsewhere = Elsewhere(prepared)
+    return dataclasses.replace(prepared, also=wrong, alike=alike, one_of=True, elsewhere=elsewhere)
 
 
 def _elements(inputs: Inputs) -> int:

@@ -126,7 +126,8 @@ def _lifted(x: Any, found: Arguments, value_of: Callable) -> Any:
         found.traced = True
         return value
     if isinstance(x, (list, tuple)):
-        return [_lifted(v, found, value_of) for v in x]
+        items = [_lifted(v, found, value_of) for v in x]
+        return lists.Given(items, x.length) if isinstance(x, lists.Whole) else items
     if kind is slice:
         parts = (_lifted(v, found, value_of) for v in (x.start, x.stop, x.step))
         return slice(*parts)

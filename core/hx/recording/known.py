@@ -269,10 +269,10 @@ def listed(recording, key, func, args, kwargs, door):
 
     if varies:  # a list of where something is, more often than one of numbers
         length = value.shape[0]
-        left: tuple = ("tolist", told, ())
+        left, over = ("tolist", told, ()), None
         if few and Poly.of(length).named():  # each number is followed, however many there are
-            left = ("range", f"{told}, over {dims.spelled(length)}", (dims.asked(int, length),))
-        return lists.Whole(result, whole, length, left, each if few else None)
+            over = ("range", f"{told}, over {dims.spelled(length)}", (dims.asked(int, length),))
+        return lists.Whole(result, whole, length, left, each if few else None, over)
     recording.escape("tolist", told)
     return [each(i) for i in range(tensor.numel())]
 

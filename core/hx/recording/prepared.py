@@ -41,7 +41,7 @@ class Prepared:
     alike: list[dict[str, torch.Tensor]] = field(default_factory=list)
     one_of: bool = False
     apart: bool = False  # several were recorded, and do not become one
-    mixed: Callable | None = None  # of several inputs, those with a size from each
+    elsewhere: Any = None  # inputs of other sizes, which lead other ways: see hx.proof.elsewhere
     answers: tuple[bool, ...] = ()
     rolls: bool = (
         False  # what it does in rounds, as many as sizes say, is to be a loop: see `rolled`

@@ -34,7 +34,7 @@ _WIDE = (torch.bool, torch.int64, torch.float64)  # what Python's numbers are, n
 class Whole(list):
     """A list with what it is in the graph, as long as nobody changes it."""
 
-    __slots__ = ("_was", "each", "formula", "left", "length", "taken")
+    __slots__ = ("_was", "each", "formula", "left", "length", "over", "taken")
 
     def __init__(
         self,
@@ -43,8 +43,10 @@ class Whole(list):
         length: Any = None,
         left: tuple[str, str, tuple[Asked, ...]] | None = None,
         each: Callable[[int], Any] | None = None,
+        over: tuple[str, str, tuple[Asked, ...]] | None = None,
     ) -> None:
         super().__init__(items)
+        self.over = over  # what is told in place of `left` where the model goes over it
         self.each = each  # what remembers where one of its items came from
         self.formula, self.length, self.left = formula, length, left
         # Where items were last taken out of it, and how many. PyTorch does that to every index, on
@@ -57,17 +59,18 @@ class Whole(list):
         now = list.__iter__(self)
         return len(self._was) == list.__len__(self) and all(a is b for a, b in zip(self._was, now))
 
-    def tell(self) -> None:
+    def tell(self, over: bool = False) -> None:
         """It is used as a plain list."""
-        if self.left is not None:
-            kind, detail, asked = self.left
+        told = self.over if over and self.over is not None else self.left
+        if told is not None:
+            kind, detail, asked = told
             leaving(kind, detail, *asked)
 
     def copy(self) -> Any:
         if not self.same():
             self.tell()
             return [*list.__iter__(self)]
-        return Whole(self._was, self.formula, self.length, self.left, self.each)
+        return Whole(self._was, self.formula, self.length, self.left, self.each, self.over)
 
     def __copy__(self) -> Any:
         return self.copy()
@@ -110,7 +113,8 @@ class Whole(list):
         return self.each(places) if isinstance(places, int) else [*map(self.each, places)]
 
     def __iter__(self) -> Any:
-        self.tell()
+        name = sys._getframe(1).f_globals.get("__name__", "")
+        self.tell(over=not name.startswith(("hx.", "torch.")))
         if self.each is None or not self.same():
             return list.__iter__(self)
         return map(self.each, range(len(self._was)))
@@ -124,6 +128,16 @@ class Whole(list):
     def __reduce_ex__(self, protocol: Any) -> Any:
         self.tell()
         return list, ([*list.__iter__(self)],)
+
+
+class Given(list):
+    """What a converter is given for a list: its items, and how many they are at every run."""
+
+    __slots__ = ("length",)
+
+    def __init__(self, items: Any, length: Any) -> None:
+        super().__init__(items)
+        self.length = length
 
 
 def _told(name: str) -> Callable:

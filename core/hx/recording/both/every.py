@@ -13,6 +13,7 @@ from ...errors import HxError, is_of_the_world
 from ...tensors.values import Constant
 from ..capture import Capture, capture
 from .joining import Joining, NotAlike
+from .reached import Reached
 from .rows import (
     MOST,
     Answers,
@@ -21,11 +22,9 @@ from .rows import (
     answers_of,
     apart,
     common,
-    questions_of,
     row_of,
     splits_of,
     stands,
-    ways_of,
 )
 from .written import write_graph
 
@@ -63,6 +62,7 @@ class Every:
         self._captures = [first]
         self._heard = {answers_of(first)}
         self._tried: set[Answers] = set()
+        self._between: set[Answers] = set()  # tried as what lies between two recordings
         self._row = row_of(first)
         self._as_recorded = [self._row.as_recorded()]
         self._runs = 0
@@ -122,11 +122,11 @@ class Every:
                 other = self._waiting.pop(at)
                 common, way = self._nearest(other)
                 answers = (*other.answers[: common + 1], *way[common + 1 :])
-                if answers not in self._heard and answers not in self._tried:
+                if answers not in self._heard | self._tried | self._between:
                     self._waiting.append(other)
-                    self._tried.add(answers)
+                    self._between.add(answers)
                     self.record(self._first.prepared.tensors, [yes for _, yes in answers])
-                    self._record_mixed(answers)
+                    self._record_elsewhere(answers)
                     self._waiting.insert(0, self._waiting.pop())
                     continue
                 try:
@@ -151,15 +151,21 @@ class Every:
         both = self._both()
         if len(self._of_values) <= FEW:
             both |= self._of_values
-        for way in ways_of(self._row.items):
+        reached = self._reached()
+        for way in reached.ways:
             for at, (line, yes) in enumerate(way):
                 other = (*way[:at], (line, not yes))
                 known = {heard[: at + 1] for heard in self._heard}
                 if line in both and other not in known and other not in self._tried:
-                    return other
+                    if reached.led[other]:
+                        return other
             if way not in self._heard and way not in self._tried:
                 return way
         return None
+
+    def _reached(self) -> Reached:
+        elsewhere = self._first.prepared.elsewhere
+        return Reached(self._row.items, elsewhere.sizes if elsewhere is not None else [{}])
 
     def hear_all(self) -> None:
         while True:
@@ -182,23 +188,32 @@ class Every:
         smallest_first = sorted(
             by_shapes.values(), key=lambda inputs: sum(t.numel() for t in inputs.values())
         )
-        for tensors in smallest_first:
+        for tensors in (*self._leading(answers), *smallest_first):
             self.record(tensors, [yes for _, yes in answers])
             if any(heard[: len(answers)] == answers for heard in self._heard):
                 break
-        self._record_mixed(answers)
+        self._record_elsewhere(answers)
         self.join()
 
-    def _record_mixed(self, answers: Answers) -> None:
+    def _record_elsewhere(self, answers: Answers) -> None:
         """What is asked of sizes answers itself: where two of them go their ways, inputs that lead
         along these may be there for each size, but not for both together."""
-        mixed = self._first.prepared.mixed
-        if mixed is None:
+        elsewhere = self._first.prepared.elsewhere
+        if elsewhere is None:
             return
-        for tensors in mixed([captured.prepared.tensors for captured in self._captures]):
+        known = [captured.prepared.tensors for captured in self._captures]
+        for tensors in (*self._leading(answers), *elsewhere.mixed(known)):
             if any(heard[: len(answers)] == answers for heard in self._heard):
                 return
             self.record(tensors, [yes for _, yes in answers])
+
+    def _leading(self, answers: Answers) -> list[dict[str, torch.Tensor]]:
+        """Inputs of sizes that lead there, if those of the recording do not."""
+        elsewhere = self._first.prepared.elsewhere
+        if elsewhere is None:
+            return []
+        sizes = [dict(at.sizes) for at in self._reached().led.get(answers, ())]
+        return [] if elsewhere.recorded in sizes else [*elsewhere.at_some(sizes)]
 
     def tell_refused(self) -> None:
         """What the model raises where it hears another answer: a check of its inputs, it may be."""
@@ -218,8 +233,9 @@ class Every:
         """The graph of the first recording is that of all then."""
         first, (_, *others) = self._first, self._captures
         both = self._both()
-        ways = set(ways_of(self._row.items))
-        left = any(question.line in both for question in questions_of(self._row.items))
+        reached = self._reached()
+        ways = set(reached.ways)
+        left = any(question.line in both for question in reached.open)
         if not both or self._waiting or self._constant or not ways <= self._heard or left:
             raise apart()
         if not stands(self._row):

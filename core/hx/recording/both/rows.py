@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from builtins import len  # its own: `world` hooks that of the model
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -83,24 +82,6 @@ def answers_of(captured: Capture) -> Answers:
 def common(one: Answers, other: Answers) -> int:
     """How many answers they begin with."""
     return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(one, other)))
-
-
-def ways_of(items: Items) -> list[Answers]:
-    """The answers along each way through a row."""
-    ways: list[Answers] = [()]
-    for item in items:
-        if isinstance(item, Question):
-            ways = [(*way, (item.line, item.yes)) for way in ways]
-        elif isinstance(item, Split):
-            ways = [
-                (*way, (item.question.line, yes), *rest)
-                for way in ways
-                for yes, side in item.sides.items()
-                for rest in ways_of(side)
-            ]
-            if len(ways) > MOST:
-                raise apart()
-    return ways
 
 
 def stands(row: Row) -> bool:

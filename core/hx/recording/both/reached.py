@@ -1,0 +1,60 @@
+"""The ways through a row that some sizes of the inputs lead along: what is asked of sizes answers
+itself, and of two questions the one may answer the other."""
+
+from __future__ import annotations
+
+from builtins import len  # its own: `world` hooks that of the model
+from collections.abc import Iterable, Iterator
+
+from ...sizes.asked import At, Unforeseen
+from ..questions import Question
+from .rows import MOST, Answers, Items, Split, apart
+
+Sizes = dict[str, int]
+
+
+class Reached:
+    """`led` says which of the `sizes` lead along the first answers of a way; `open` are questions
+    that stay answered, though there may be another answer."""
+
+    def __init__(self, items: Items, sizes: Iterable[Sizes]) -> None:
+        self.open: list[Question] = []
+        self.led: dict[Answers, list[At]] = {}
+        start: list[tuple[Answers, list[At]]] = [((), [At(each) for each in sizes])]
+        self.ways: list[Answers] = [way for way, _ in self._through(items, start)]
+
+    def _through(
+        self, items: Items, ways: list[tuple[Answers, list[At]]]
+    ) -> list[tuple[Answers, list[At]]]:
+        for item in items:
+            if isinstance(item, Question | Split):
+                ways = [new for way, left in ways for new in self._behind(item, way, left)]
+                if len(ways) > MOST:
+                    raise apart()
+        return ways
+
+    def _behind(
+        self, item: Question | Split, way: Answers, left: list[At]
+    ) -> Iterator[tuple[Answers, list[At]]]:
+        question = item.question if isinstance(item, Split) else item
+        for yes in (True, False):
+            now = (*way, (question.line, yes))
+            self.led[now] = found = [at for at in left if _may_be(question, at, yes)]
+            if not found:
+                continue
+            if isinstance(item, Split):
+                yield from self._through(item.sides[yes], [(now, found)])
+            elif yes is item.yes:
+                yield now, found
+            else:
+                self.open.append(item)
+
+
+def _may_be(question: Question, at: At, yes: bool) -> bool:
+    """Whether that may be the answer at these sizes."""
+    if question.asked is None:
+        return True
+    try:
+        return bool(question.asked.answer(at)) is yes
+    except Unforeseen:
+        return True
