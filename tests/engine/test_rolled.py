@@ -393,6 +393,44 @@ def test_what_turns_in_later_rounds_is_no_loop(model, axes):
         hx.export(model, torch.randn(2, 8, 4), dynamic={"x": axes})
 
 
+def from_a_hundred_down(x):
+    h = x[0] * 0
+    for t in range(x.shape[0]):
+        h = h + x[t] * (100 - t)
+    return h
+
+
+def from_the_last(x):
+    h = x[0] * 0
+    for t in range(x.shape[0]):
+        h = h * 0.5 + x[-1 - t]
+    return h
+
+
+def on_a_schedule(x):
+    h, outs = x[0] * 0, []
+    for t in range(x.shape[0]):
+        h = h * (1 - t * 0.1) + x[t]
+        outs.append(h)
+    return torch.stack(outs)
+
+
+def to_zero(x):
+    h, n = x[0] * 0, x.shape[0]
+    for t in range(n):
+        h = h * 0.5 + x[n - 1 - t] * (n - t)
+    return h
+
+
+@pytest.mark.parametrize("model", [from_a_hundred_down, from_the_last, on_a_schedule, to_zero])
+@pytest.mark.parametrize("n", [4, 12])
+def test_numbers_that_fall_from_the_first_or_to_the_last(model, n):
+    program = hx.export(model, torch.randn(n, 4), dynamic={"x": {0: "n"}})
+    for n in (1, 2, 5, 12, 13, 40):
+        x = torch.randn(n, 4)
+        assert_close(program.run(x), model(x), rtol=1e-4, atol=1e-4)
+
+
 def test_without_a_proof_there_is_no_loop():
     """It is right for the inputs that it was recorded on, and the escape says for which alone."""
 

@@ -63,7 +63,7 @@ def elsewhere(prepared: Prepared, proof: Proof) -> Prepared | None:
 
 def in_rounds(captured: Capture) -> Prepared | None:
     """The same call, recorded with enough rounds to see what goes round, where sizes say how many."""
-    from ..recording.rolled import at_enough_rounds, counts, rounds_of
+    from ..recording.rolled import Before, at_enough_rounds, counts, rounds_of
     from .across import Across, Move
 
     prepared, recording = captured.prepared, captured.recording
@@ -78,11 +78,12 @@ def in_rounds(captured: Capture) -> Prepared | None:
     if sizes is None:
         return None
     if sizes == words:
-        return dataclasses.replace(prepared, rolls=True)
+        return dataclasses.replace(prepared, rolls=Before([]))
     if Across(nodes, words, limits).refused(Move(sizes), 0):
         return None  # it would take many times the work
     given = {"given": prepared.tensors}
-    return dataclasses.replace(prepared, tensors=at(prepared, sizes), given=given, rolls=True)
+    tensors, before = at(prepared, sizes), Before(nodes)
+    return dataclasses.replace(prepared, tensors=tensors, given=given, rolls=before)
 
 
 def larger(words: Sizes, limits: Mapping[str, Limits]) -> Sizes:

@@ -43,9 +43,9 @@ class Prepared:
     apart: bool = False  # several were recorded, and do not become one
     elsewhere: Any = None  # inputs of other sizes, which lead other ways: see hx.proof.elsewhere
     answers: tuple[bool, ...] = ()
-    rolls: bool = (
-        False  # what it does in rounds, as many as sizes say, is to be a loop: see `rolled`
-    )
+    # What it does in rounds, as many as sizes say, is to be a loop: the numbers of a recording with
+    # another number of them; see `rolled`.
+    rolls: Any = None
     recorded: Callable | None = None  # what is recorded in the model's place: see `derivatives`
     yes: heard.Yes = heard.FIRST  # the questions of the model that are answered with yes
     asked: set[str] = field(default_factory=set)  # those that it asked in any recording
@@ -58,7 +58,7 @@ class Prepared:
     @property
     def laid_out(self) -> bool:
         """Whether the nodes of the graph are put in another order than they were recorded in."""
-        return self.one_of or self.rolls
+        return self.one_of or self.rolls is not None
 
     @property
     def size(self) -> int:

@@ -6,8 +6,9 @@ is carried, what is read behind it of each round is stacked. A list of what each
 `torch.stack` or `torch.cat`, is as long as the loop.
 """
 
+from .before import Before
 from .lengths import Lengths, at_enough_rounds, rounds_of
 from .repeats import counts
 from .rolling import record
 
-__all__ = ["Lengths", "at_enough_rounds", "counts", "record", "rounds_of"]
+__all__ = ["Before", "Lengths", "at_enough_rounds", "counts", "record", "rounds_of"]

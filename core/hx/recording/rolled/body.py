@@ -80,7 +80,7 @@ def _copied(builder: Any, attribute: Any, around: dict[int, Any]) -> Any:
 def _key(read: Counting | Element) -> Any:
     if isinstance(read, Counting):
         first = read.value.tensor
-        return first.dtype, str(first.tolist()), str(read.step.tolist()), read.falls
+        return first.dtype, str(first.tolist()), str(read.step.tolist()), read.to_last
     return id(read.source), read.first, read.step
 
 
@@ -96,6 +96,6 @@ def _counted(op: Op, read: Counting | Element, turn: Value, times: Value) -> Val
     wide = read.step.dtype
     begin = op.constant(read.value.tensor.detach().to(wide).tolist(), wide)
     step = op.constant(read.step.tolist(), wide)
-    if read.falls:
+    if read.to_last:
         turn = op.Add(op.Sub(turn, times), op.constant(1, torch.int64))
     return op.cast(op.Add(begin, op.Mul(op.cast(turn, wide), step)), read.value.dtype)

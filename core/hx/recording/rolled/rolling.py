@@ -16,6 +16,7 @@ from ...sizes import dims, shape_rules, shapes
 from ...tensors.values import Body, Node, Origin, Value
 from ..both.rows import reads
 from ..capture import Capture
+from .before import Before
 from .body import body_of
 from .lengths import OFF, length_of
 from .ragged import Growing, along, laid
@@ -29,7 +30,8 @@ def record(captured: Capture) -> None:
     lengths = captured.recording.builder.lengths
     known = lengths.known()
     try:
-        if not known or not Rolling(captured, known, lengths.begins).roll():
+        before = captured.prepared.rolls
+        if not known or not Rolling(captured, known, lengths.begins, before).roll():
             raise Unlike
         while Rolling(captured, known, set()).roll():
             pass  # what goes round it
@@ -38,8 +40,15 @@ def record(captured: Capture) -> None:
 
 
 class Rolling:
-    def __init__(self, captured: Capture, known: dict[int, Any], begins: set[int]) -> None:
+    def __init__(
+        self,
+        captured: Capture,
+        known: dict[int, Any],
+        begins: set[int],
+        before: Before | None = None,
+    ) -> None:
         self._captured, self._known, self._begins = captured, known, begins
+        self._before = before
         self._builder = captured.recording.builder
         self._op = Op(self._builder)
         self._elements: dict[int, tuple[Source, int]] = {}
@@ -64,7 +73,7 @@ class Rolling:
                 at = repeat.start
                 for some in repeat.others(self._begins):
                     try:
-                        rounds = Rounds(nodes, some, self._elements)
+                        rounds = Rounds(nodes, some, self._elements, self._before)
                     except Unlike:
                         continue
                     self._pass(nodes[at : some.start])

@@ -12,6 +12,7 @@ from ...graph.graph import raw
 from ...sizes import dims, shapes
 from ...tensors.values import Body, Constant, Node, Value
 from ..both.rows import reads
+from .before import Before, same
 from .repeats import Repeat
 from .sources import Source, Unlike
 
@@ -47,11 +48,11 @@ class Same:
 
 @dataclass(frozen=True, eq=False)
 class Counting:
-    """Numbers that rise by the same step in each round, or fall to what they are in the last."""
+    """Numbers that rise or fall by the same step in each round, from the first or to the last."""
 
     value: Constant  # in the first, or in the last
     step: torch.Tensor
-    falls: bool
+    to_last: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,9 +71,14 @@ class Rounds:
     """The nodes of a repeat, and what they read."""
 
     def __init__(
-        self, nodes: list[Node], repeat: Repeat, elements: dict[int, tuple[Source, int]]
+        self,
+        nodes: list[Node],
+        repeat: Repeat,
+        elements: dict[int, tuple[Source, int]],
+        before: Before | None = None,
     ) -> None:
         self.repeat, period = repeat, repeat.period
+        self._nodes, self._before = nodes, before
         self.each = [nodes[at : at + period] for at in range(repeat.start, repeat.end, period)]
         self._elements = elements
         self.made = {
@@ -85,8 +91,11 @@ class Rounds:
         for alike in zip(*self.each):
             _require_alike(alike)
         self.reads = [
-            [self._read(alike[0].op, list(values)) for values in zip(*map(slots, alike))]
-            for alike in zip(*self.each)
+            [
+                self._read(list(values), at, slot)
+                for slot, values in enumerate(zip(*map(slots, alike)))
+            ]
+            for at, alike in enumerate(zip(*self.each))
         ]
 
         varying = (
@@ -117,7 +126,7 @@ class Rounds:
     def last(self, made: Made) -> Value:
         return self.each[-1][made[0]].outputs[made[1]]
 
-    def _read(self, op: str, values: list[Value | None]) -> Read:
+    def _read(self, values: list[Value | None], at: int, slot: int) -> Read:
         read = [value for value in values if value is not None]
         if len(read) < len(values):
             if read:
@@ -130,7 +139,7 @@ class Rounds:
             if all(m == (turn, *place) for turn, m in enumerate(made)):
                 return Local(place)
             if made[0] is None and all(m == (turn, *place) for turn, m in enumerate(made[1:])):
-                return self._carried(read, place, op in _BROADCAST)
+                return self._carried(read, place, self.body[at].op in _BROADCAST)
             raise Unlike
         if any(m is not None for m in made):
             raise Unlike
@@ -142,8 +151,18 @@ class Rounds:
             return _element(known)
         constants = [value for value in read if isinstance(value, Constant)]
         if len(constants) == len(read):
-            return _counting(constants)
+            return _counting(constants, self._to_last(constants, at, slot))
         raise Unlike
+
+    def _to_last(self, read: list[Constant], at: int, slot: int) -> bool | None:
+        """Whether the last number is what another recording had there; None where nobody knows."""
+        repeat, found = self.repeat, None
+        if self._before is not None and slot < len(self.body[at].inputs):
+            where = repeat.start, repeat.period, repeat.end, at, slot
+            found = self._before.ends(self._nodes, *where)
+        if found is None or same(found[0], read[0].tensor):
+            return None if found is None else False
+        return True if same(found[1], read[-1].tensor) else None
 
     def _carried(self, read: list[Value], place: Made, broadcast: bool) -> Carried:
         first, later = read[0], read[1]
@@ -164,7 +183,7 @@ def _element(known: Sequence[tuple[Source, int]]) -> Element:
     return Element(source, first, step)
 
 
-def _counting(read: list[Constant]) -> Same | Counting:
+def _counting(read: list[Constant], to_last: bool | None) -> Same | Counting:
     first, tensors = read[0], [value.tensor for value in read]
     if any(t.dtype != first.dtype or t.shape != tensors[0].shape for t in tensors):
         raise Unlike
@@ -175,15 +194,18 @@ def _counting(read: list[Constant]) -> Same | Counting:
     wide = torch.int64 if not first.dtype.is_floating_point else torch.float64
     begin, *others = (t.detach().to(wide) for t in tensors)
     step = (others[-1] - begin) / len(others) if wide.is_floating_point else others[0] - begin
+    scale = torch.stack([begin, *others]).abs().amax(0)
+    if first.dtype == torch.float32:
+        far = torch.finfo(torch.float32).eps * scale.clamp(1e-30)
+    else:
+        far = FAR * scale.clamp(1)
     for turn, now in enumerate(others, 1):
         off = (now - (begin + turn * step)).abs()
-        near = (off <= FAR * now.abs().clamp(1)) if first.dtype != torch.float32 else (
-            off <= torch.finfo(torch.float32).eps * now.abs().clamp(1e-30)
-        )  # fmt: skip
-        if not bool(near.all() if wide.is_floating_point else (off == 0).all()):
+        if not bool((off <= far).all() if wide.is_floating_point else (off == 0).all()):
             raise Unlike
-    falls = bool((step < 0).all())
-    return Counting(read[-1] if falls else first, step, falls)
+    if to_last is None:  # most numbers that fall count what is left
+        to_last = bool((step < 0).all())
+    return Counting(read[-1] if to_last else first, step, to_last)
 
 
 def slots(node: Node) -> list[Value | None]:
