@@ -393,6 +393,37 @@ def test_what_turns_in_later_rounds_is_no_loop(model, axes):
         hx.export(model, torch.randn(2, 8, 4), dynamic={"x": axes})
 
 
+def of_two_rounds_before(x):
+    a, b = x[0] * 0, x[0]
+    for t in range(x.shape[0]):
+        a, b = b, torch.tanh(a + b * 0.5 + x[t])
+    return a, b
+
+
+def with_momentum(x):
+    now, before, outs = x[0], x[0] * 2, []
+    for t in range(x.shape[0]):
+        now, before = torch.tanh(LAYER(now) + 0.5 * before + x[t]), now
+        outs.append(now)
+    return torch.stack(outs), before
+
+
+def read_from_the_list(x):
+    outs = [x[0], x[0] * 2, x[0] * 3]
+    for t in range(x.shape[0]):
+        outs.append(torch.tanh(outs[-1] + outs[-3] * 0.5 + x[t]))
+    return torch.stack(outs)
+
+
+@pytest.mark.parametrize("model", [of_two_rounds_before, with_momentum, read_from_the_list])
+def test_what_was_made_some_rounds_ago(model):
+    program = hx.export(model, torch.randn(5, 4), dynamic={"x": {0: "n"}}, strict=True)
+    assert not program.report.promised
+    for n in (1, 2, 3, 4, 12, 30):
+        x = torch.randn(n, 4)
+        assert_close(program.run(x), model(x), rtol=1e-4, atol=1e-4)
+
+
 def from_a_hundred_down(x):
     h = x[0] * 0
     for t in range(x.shape[0]):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from builtins import len  # their own: `world` hooks those of the model
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -285,8 +286,9 @@ class Rolling:
         last, stacked = self._behind(rounds, nodes)
         needed = rounds.needed((*last, *stacked))
         begins, carried = {}, {}
+        wanted = rounds.carried(needed, last)
         for each, value in rounds.begins.items():
-            if each.made not in last and not any(each in rounds.reads[at] for at in needed):
+            if each not in wanted:
                 continue
             later, begin = rounds.all_of(each.made), self._read(value)
             if value.shape == () and later[0].shape:
@@ -314,7 +316,10 @@ class Rolling:
         try:
             made = body_of(op, rounds, needed, turn, carried, times)
             ends = [op.Identity(on)]
-            ends += [op.Identity(made[each.made]) for each in carried]
+            ends += [
+                op.Identity(carried[each.behind] if each.behind is not None else made[each.made])
+                for each in carried
+            ]
             ends += [each.more(made[place]) for place, each in growing.items()]
             ends += [op.Identity(made[place]) for place in stacked]
             ends += [each.length(made[place]) for place, each in growing.items()]
@@ -327,8 +332,9 @@ class Rolling:
         results = builder.emit("Loop", [times, going, *first], {"body": body}, len(ends) - 1)
         for each, value in zip(carried, results):
             shared(value, [carried[each], rounds.last(each.made)])
-            self._instead.setdefault(id(rounds.last(each.made)), value)
-            self._held.append(rounds.last(each.made))
+            instead = rounds.all_of(each.made)[-each.back]
+            self._instead.setdefault(id(instead), value)
+            self._held.append(instead)
         wholes, results = results[len(carried) : len(first)], results[len(first) :]
         for place, value in zip(stacked, results):
             each_made = rounds.all_of(place)
@@ -340,17 +346,20 @@ class Rolling:
             self._stacks(grown.source(whole, repeat.length, lengths), grown.given)
 
     def _behind(self, rounds: Rounds, nodes: list[Node]) -> tuple[list[Made], list[Made]]:
-        """What is read behind it: of the last round, where it is carried on, and of any."""
-        carried = {each.made for each in rounds.begins}
+        """What is read behind it: of the last rounds, where it is carried on, and of any."""
+        carried = Counter((each.made, each.back) for each in rounds.begins)
         found: tuple[dict[Made, None], dict[Made, None]] = ({}, {})
         results = [value for _, value in self._captured.outputs]
         behind = (node for node in nodes[rounds.repeat.end :] if node in self._needed)
         for value in (*(value for node in behind for _, value in reads(node)), *results):
             where = rounds.made.get(id(value))
             if where is not None:
-                turn, at, place = where
-                last = turn == len(rounds.each) - 1 and (at, place) in carried
-                found[not last][at, place] = None
+                turn, *place = where
+                made = place[0], place[1]
+                back = len(rounds.each) - turn
+                # Before the first round there is one value for it, or nobody knows which.
+                last = carried[made, back] == 1 or (back == 1 and carried[made, back] > 0)
+                found[not last][made] = None
         ends, stacked = found
         return list(ends), list(stacked)
 

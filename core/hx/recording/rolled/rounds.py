@@ -18,6 +18,7 @@ from .sources import Source, Unlike
 
 # A number beside the tensors that the other rounds have there is one of them all over.
 _BROADCAST = {"Add", "Sub", "Mul", "Div", "Max", "Min", "Where", "Pow", "Or", "And"}
+FURTHEST = 4  # rounds back, from which a value is read
 FAR = 1e-9  # how far a number that counts rounds may be beside the line, for its size
 
 
@@ -33,10 +34,18 @@ class Local:
 
 @dataclass(frozen=True)
 class Carried:
-    """What a node of the round before made; in the first one, what was there before."""
+    """What a node of the round before made; in the first one, what was there before.
+
+    Or of a round before that: what was carried `behind` it in the round before.
+    """
 
     made: Made
     first: int  # id of a value
+    behind: Carried | None = None
+
+    @property
+    def back(self) -> int:
+        return 1 if self.behind is None else 1 + self.behind.back
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,6 +129,18 @@ class Rounds:
                 waiting += [x.made[0] for x in read]
         return found
 
+    def carried(self, nodes: Iterable[int], last: Iterable[Made]) -> set[Carried]:
+        """Those that these nodes read, or that are read behind the last round."""
+        ends = set(last)
+        read = (each for at in nodes for each in self.reads[at] if isinstance(each, Carried))
+        waiting = [*read, *(each for each in self.begins if each.made in ends)]
+        found: set[Carried] = set()
+        while waiting:
+            each = waiting.pop()
+            found.add(each)
+            waiting += [each.behind] if each.behind is not None else []
+        return found
+
     def all_of(self, made: Made) -> list[Value]:
         return [round_[made[0]].outputs[made[1]] for round_ in self.each]
 
@@ -135,12 +156,17 @@ class Rounds:
         made = [self.made.get(id(value)) for value in read]
         where = made[-1]
         if where is not None:
-            place = where[1:]
-            if all(m == (turn, *place) for turn, m in enumerate(made)):
+            place, back = where[1:], len(made) - 1 - where[0]
+            alike = all(m == (turn, *place) for turn, m in enumerate(made[back:]))
+            if not alike or back > FURTHEST or any(m is not None for m in made[:back]):
+                raise Unlike
+            if not back:
                 return Local(place)
-            if made[0] is None and all(m == (turn, *place) for turn, m in enumerate(made[1:])):
-                return self._carried(read, place, self.body[at].op in _BROADCAST)
-            raise Unlike
+            found = None
+            for first in read[back - 1 :: -1]:
+                broadcast = self.body[at].op in _BROADCAST
+                found = self._carried(first, read[back], place, broadcast, found)
+            return found
         if any(m is not None for m in made):
             raise Unlike
         first = read[0]
@@ -164,13 +190,14 @@ class Rounds:
             return None if found is None else False
         return True if same(found[1], read[-1].tensor) else None
 
-    def _carried(self, read: list[Value], place: Made, broadcast: bool) -> Carried:
-        first, later = read[0], read[1]
+    def _carried(
+        self, first: Value, later: Value, place: Made, broadcast: bool, behind: Carried | None
+    ) -> Carried:
         if first.dtype != later.dtype or first.shape is None or later.shape is None:
             raise Unlike
         if len(first.shape) != len(later.shape) and not (broadcast and first.shape == ()):
             raise Unlike
-        found = Carried(place, id(first))
+        found = Carried(place, id(first), behind)
         self.begins[found] = first
         return found
 
