@@ -11,6 +11,7 @@ from ...sizes import dims, lists, shapes
 from ...sizes.asked import Asked, At, Unforeseen
 from ...sizes.polynomials import Poly
 from ...tensors.values import Node, Value
+from .whiles import counted
 
 if TYPE_CHECKING:
     from ...inputs.grammar import Limits
@@ -113,6 +114,8 @@ def rounds_of(escapes: Iterable[Escape]) -> Iterator[Asked]:
     for escape in escapes:
         if escape.kind == "range":
             yield from escape.asked
+        elif escape.kind == "branch" and (found := counted(escape.asked)) is not None:
+            yield found
 
 
 def length_of(asked: Asked) -> Any:

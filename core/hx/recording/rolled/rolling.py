@@ -14,6 +14,7 @@ from ...errors import Unsupported
 from ...graph.axes import moved
 from ...graph.op import Op
 from ...sizes import dims, shape_rules, shapes
+from ...sizes.asked import Asked
 from ...tensors.values import Body, Node, Origin, Value
 from ..both.rows import reads
 from ..capture import Capture
@@ -24,6 +25,7 @@ from .ragged import Growing, along, laid
 from .repeats import LEAST_ALIKE, repeats, sizes_first
 from .rounds import Element, Made, Rounds, Same, shared
 from .sources import Mapped, Pieces, Source, Stacked, Unlike, maps
+from .whiles import counted
 
 
 def record(captured: Capture) -> None:
@@ -99,11 +101,20 @@ class Rolling:
         for escape in self._captured.recording.escapes.values():
             if escape.kind == "range":
                 for asked in list(escape.asked):
-                    size = length_of(asked)
-                    if any(shapes.same(size, other) for other in self._sizes):
+                    if self._goes_round(asked):
                         del escape.asked[asked]  # any number of these rounds is right
-                        self._captured.rounds |= asked.names()
                 escape.carried = not escape.asked
+            elif escape.kind == "branch" and (asked_all := counted(escape.asked)) is not None:
+                if self._goes_round(asked_all):
+                    escape.asked.clear()
+                    escape.carried = True
+
+    def _goes_round(self, asked: Asked) -> bool:
+        size = length_of(asked)
+        if not any(shapes.same(size, other) for other in self._sizes):
+            return False
+        self._captured.rounds |= asked.names()
+        return True
 
     def _pass(self, nodes: Iterable[Node]) -> None:
         """Nodes that stay as they are, but for what they read."""
