@@ -60,7 +60,7 @@ class Assembly:
     def parts(
         self, nodes: Sequence[Node], outputs: Sequence[tuple[str, Value]], name: str
     ) -> wire.Parts:
-        edges = [self._edge(_INPUT, v, self._name(v, v.name)) for v in self._inputs]
+        edges = [self._edge(_INPUT, v, self._name(v, v.name or "in")) for v in self._inputs]
         inputs = set(map(id, self._inputs))
         claimed = [(self._names.claim(wanted), value) for wanted, value in outputs]
         copies = []

@@ -18,14 +18,20 @@ from ..world.modelstate import preserved
 from .verify import Case
 
 
-def run(captured: Capture, tensors: dict[str, torch.Tensor]) -> list[Any]:
+def run(captured: Capture, tensors: dict[str, torch.Tensor], seed: int | None = None) -> list[Any]:
     """The model's own flat outputs on other inputs, leaving it as it was."""
+
+    def answer() -> list[Any]:
+        if seed is not None:
+            torch.random.default_generator.manual_seed(seed)
+        return once(captured, tensors)
+
     # Nothing sees the writes of this run: what the recording saw being written is copied.
     guard = preserved(captured.prepared.root, captured.touched)
     guard.draws.seen = captured.drew
     return inside(
         without_weights(captured.prepared),
-        lambda _: inside(guard, lambda _: put_back(captured, lambda: once(captured, tensors))),
+        lambda _: inside(guard, lambda _: put_back(captured, answer)),
     )
 
 

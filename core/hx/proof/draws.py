@@ -2,23 +2,30 @@
 
 No two runs agree on what they draw. So the model is recorded once more on the inputs of a case, and
 what it drew there goes into a copy of the file, in place of what that would draw: what it computes
-from these numbers can be compared.
+from these numbers can be compared. Where the file draws in a loop or in a branch, or other numbers
+than the model does on these inputs, both get equal ones instead: see `equal_numbers`. And a model
+that gives the same whatever it draws has said what is right.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from ..errors import HxError
 from ..runtime import Refused
+from ..saving import wire
 from ..saving.claims import Hidden
 from ..surely import inside
+from .asking import run
+from .equal_numbers import Drawn, replaced
 from .nodes import BUDGET, Kept, again
 from .proof import CaseCheck
-from .randomness import given
+from .randomness import drawing, given, within
 from .verify import Case, prove
 
 if TYPE_CHECKING:
@@ -26,26 +33,59 @@ if TYPE_CHECKING:
 
 LARGEST = 1 << 29  # bytes of a file that is copied in memory
 DRAWN = "::drawn"  # what the file itself draws, and gives back as it is
+SEEDS = (1, 2)
 
 
 def checked(
     captured: Capture, path: Path, target: Path, case: Case, custom_ops: Sequence[Any]
 ) -> CaseCheck | None:
-    """What is seen of a case with the model's own draws; None where they are not all known."""
+    """What is seen of a case with the same random numbers in both; None where nobody can say."""
+
+    def proved(source: Path | bytes, theirs: Case) -> CaseCheck | None:
+        def run(hidden: Hidden) -> list[CaseCheck]:
+            if isinstance(source, Path):
+                return prove(source, [theirs], checker=False, custom_ops=custom_ops).cases
+            copy = hidden.create(target).path
+            copy.write_bytes(source)
+            return prove(copy, [theirs], checker=False, custom_ops=custom_ops).cases
+
+        return next(iter(inside(Hidden(), run)), None)
+
+    if path.stat().st_size <= LARGEST and captured.prepared.slim is None:
+        ways = [_on_its_draws, _on_equal_numbers]
+        for way in reversed(ways) if within(wire.skeleton(path)) else ways:
+            made = way(captured, path, case)
+            found = None if made is None else proved(*made)
+            if found is not None:
+                found.equal_draws = way is _on_equal_numbers
+                found.same_draws = not found.equal_draws and any(
+                    not output.random for output in found.outputs
+                )
+                for output in found.outputs:
+                    output.name = output.name.removesuffix(DRAWN)
+                return found
+    if _steady(captured, case):
+        return proved(path, dataclasses.replace(case, steady=True))
+    return None
+
+
+def _on_its_draws(captured: Capture, path: Path, case: Case) -> tuple[bytes, Case] | None:
+    """A copy of the file that gets what the model draws, and what it gives then; None where the file
+    draws anything else."""
     import onnx
 
     from ..tensors import dtypes
 
-    if path.stat().st_size > LARGEST or captured.prepared.slim is not None:
-        return None
+    if captured.prepared.laid_out:
+        return None  # by their names, its values are not those of a recording
     kept = Kept(BUDGET, 0)
     try:
-        recorded, _, names = again(captured, case, kept)
+        recorded, parts, names = again(captured, case, kept)
     except (HxError, Refused):  # what is not recorded again proves nothing
         return None
-    if kept.size > BUDGET or kept.unseen:
-        return None
     model = onnx.load(path, load_external_data=False)
+    if kept.size > BUDGET or kept.unseen or drawing(model.graph) != drawing(parts.graph):
+        return None
     values = {names[id(v)]: tensor for v, tensor in kept.pairs if id(v) in names}
     draws = given(model, values.keys())
     if not draws:
@@ -62,16 +102,36 @@ def checked(
         for name in sorted(draws)
     )
     feeds = {**case.feeds, **{name: values[name] for name in sorted(draws)}}
-    theirs = dataclasses.replace(case, feeds=feeds, expected=recorded.real, noise=(), exact=())
+    return model.SerializeToString(), _expecting(case, feeds, recorded.real)
 
-    def run(hidden: Hidden) -> list[CaseCheck]:
-        copy = hidden.create(target).path
-        copy.write_bytes(model.SerializeToString())
-        return prove(copy, [theirs], checker=False, custom_ops=custom_ops).cases
 
-    found = next(iter(inside(Hidden(), run)), None)
-    if found is not None:
-        found.same_draws = any(not output.random for output in found.outputs)
-        for output in found.outputs:
-            output.name = output.name.removesuffix(DRAWN)
-    return found
+def _on_equal_numbers(captured: Capture, path: Path, case: Case) -> tuple[bytes, Case] | None:
+    """A copy of the file that makes what it would draw, and what the model gives with the same."""
+    import onnx
+
+    model = onnx.load(path, load_external_data=False)
+    if not replaced(model):
+        return None
+    kept = Drawn(BUDGET, captured.opset)
+    try:
+        recorded = again(captured, case, kept)[0]
+    except (HxError, Refused):
+        return None
+    if kept.lost or kept.size > BUDGET or kept.unseen:
+        return None
+    return model.SerializeToString(), _expecting(case, case.feeds, recorded.real)
+
+
+def _expecting(case: Case, feeds: Mapping[str, Any], real: Sequence[Any]) -> Case:
+    return dataclasses.replace(case, feeds=feeds, expected=real, noise=(), exact=())
+
+
+def _steady(captured: Capture, case: Case) -> bool:
+    """Whether the model gives the same bits, whatever it draws."""
+    first, second = (run(captured, dict(case.feeds), seed) for seed in SEEDS)
+    return len(first) == len(second) and all(map(_same, first, second))
+
+
+def _same(a: Any, b: Any) -> bool:
+    a, b = torch.as_tensor(a), torch.as_tensor(b)
+    return a.dtype == b.dtype and a.shape == b.shape and bool(((a == b) | (a != a)).all())

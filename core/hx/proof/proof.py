@@ -43,6 +43,7 @@ class CaseCheck:
     note: str = ""
     outside: str = ""  # wrong, at sizes that the file is not promised for: those that it is
     same_draws: bool = False  # the file ran on the random numbers that the model had drawn
+    equal_draws: bool = False  # both ran on equal numbers in place of random ones
     by_parts: str = ""  # right part by part: what decides what comes out, and where; see `parts`
     seconds: float = 0.0
 
@@ -119,6 +120,8 @@ class Proof:
             error += f"; {', '.join(chance)} random: only dtype and shape compared"
         if any(case.same_draws for case in self.cases):
             error += "; on the random numbers that the model drew"
+        if any(case.equal_draws for case in self.cases):
+            error += "; on equal numbers in place of random ones"
         near = sorted({o.name for case in self.cases for o in case.outputs if o.as_near})
         if near:
             error += f"; {', '.join(near)} as near to what float64 gives as the model itself"

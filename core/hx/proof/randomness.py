@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -17,10 +17,38 @@ OPERATORS = frozenset(
 def notes(nodes: Iterable[Node]) -> list[str]:
     """For people: which calls of the model drew."""
     told: dict[str, None] = {}
-    for node in nodes:
+    for node in _with_those_within(nodes):
         if node.op in OPERATORS and not node.domain and node.origin is not None:
             told[f"{node.origin.target} at {node.origin.where}"] = None
     return [f"{call} draws random numbers: each run of the graph draws its own" for call in told]
+
+
+def _with_those_within(nodes: Iterable[Node]) -> Iterator[Node]:
+    """Nodes, and those of their bodies."""
+    from ..tensors.values import Body
+
+    for node in nodes:
+        yield node
+        for body in node.attributes.values():
+            if isinstance(body, Body):
+                yield from _with_those_within(body.nodes)
+
+
+def drawing(graph: Any) -> list[str]:
+    """The names of the nodes of a file that draw."""
+    found = []
+    for node in graph.node:
+        found += [node.name] if _draws(node) else []
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                found += drawing(attribute.g)
+    return found
+
+
+def within(model: Any) -> bool:
+    """Whether a file draws in a loop, or on one side of a branch."""
+    bodies = (a.g for node in model.graph.node for a in node.attribute if a.HasField("g"))
+    return any(map(drawing, bodies))
 
 
 def drawn(model: Any) -> set[str]:
