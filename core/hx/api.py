@@ -183,7 +183,7 @@ def _recorded(
         rolled.record(captured)
         otherways.tell_apart(captured, otherways.BESIDE)
     elif prepared.apart:
-        otherways.tell_apart(captured)
+        otherways.tell_apart(captured, prepared.apart)
     report = _report(captured, registry, opset)
     report.timings["record"] = time.perf_counter() - started
     try:

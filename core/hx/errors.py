@@ -99,6 +99,10 @@ class Asks(Unsupported):
     """The model asks what is in a tensor: both of what follows may become one graph."""
 
 
+class Baked(Unsupported):
+    """One side of a branch would have a number of data that do not lead there."""
+
+
 class Rounds(Unsupported):
     """Sizes say how often the model goes round: that may become a loop."""
 

@@ -112,7 +112,7 @@ def _with_both_ways(prepared: Prepared, failed: list[Exception]) -> Iterator[Pre
             if led is not None:
                 yield led
     if isinstance(failed[before], (Asks, Rounds)):
-        apart = isinstance(failed[before], Asks)
+        apart = otherways.why_apart(failed[before:])
         del failed[before:]  # nobody has to know
         yield dataclasses.replace(prepared, apart=apart)
 

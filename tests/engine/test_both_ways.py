@@ -385,3 +385,82 @@ def test_of_more_branches_than_are_followed_it_is_told_too(line_of):
         assert ("goes this way whatever is in it" in str(escape)) is not escape.carried
     x = torch.rand(3, 4)
     assert_close(program.run(x), model(x))
+
+
+def by_numpy_on_its_line(x):
+    if x.max() > 100: x = x * float(x.sum().numpy())  # fmt: skip  # noqa: E701
+    return x
+
+
+def by_digits_on_its_line(x):
+    return x * len(str(int(x.max()))) if x.max() > 100 else x
+
+
+def by_digits(x):
+    if x.max() > 100:
+        x = x * len(str(int(x.max())))
+    return x
+
+
+@pytest.mark.parametrize("model", [by_numpy_on_its_line, by_digits_on_its_line, by_digits])
+def test_no_side_has_numbers_of_data_that_do_not_lead_there(model):
+    torch.manual_seed(0)
+    program = hx.export(model, torch.randn(3, 4))
+    assert "If" not in {node.op_type for node in program.model.graph}
+    (left,) = [escape for escape in program.report.escapes if not escape.carried]
+    assert "goes this way whatever is in it: a number that is read at" in str(left)
+
+
+def table_on_its_line(x):
+    return x * {True: 1.0, False: 2.0}[str(x.sum().item()) > ""] if x.max() > 100 else x
+
+
+def test_what_is_read_on_the_line_of_a_branch_is_told_as_on_any_other():
+    program = hx.export(table_on_its_line, torch.randn(3, 4))
+    (left,) = [escape for escape in program.report.escapes if not escape.carried]
+    assert left.kind == "item" and left.beyond == "seen on data alone that do not lead there"
+    x = torch.full((3, 4), 200.0)
+    assert torch.equal(program.run(x), table_on_its_line(x))
+
+
+class Kept(nn.Module):
+    """Writes its buffer on one side of a branch."""
+
+    def __init__(self, loud):
+        super().__init__()
+        self.loud = loud
+        self.register_buffer("mean", torch.zeros(4))
+
+    def forward(self, x):
+        if (x.max() > 100) == self.loud:
+            self.mean.mul_(0.9).add_(x.mean(0) * 0.1)
+        return x - self.mean
+
+
+@pytest.mark.parametrize("loud", [False, True])
+def test_buffers_that_any_way_changes_are_told(loud):
+    torch.manual_seed(0)
+    model = Kept(loud).eval()
+    report = hx.export(model, torch.randn(3, 4)).report
+    assert report.changed_buffers == ["mean"]
+    assert not model.mean.any()
+
+
+class Scaled(nn.Module):
+    """Writes to its parameter where nobody is led at first."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(4))
+
+    def forward(self, x):
+        if x.max() > 100:
+            self.scale.data.mul_(0.5)
+        return x * self.scale
+
+
+def test_notes_of_any_way_are_told():
+    model = Scaled().eval()
+    report = hx.export(model, torch.randn(3, 4)).report
+    assert "the model writes to its parameters: scale" in report.notes
+    assert torch.equal(model.scale, torch.ones(4))

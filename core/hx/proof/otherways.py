@@ -6,7 +6,7 @@ import dataclasses
 
 import torch
 
-from ..errors import HxError
+from ..errors import Asks, Baked, HxError
 from ..recording.capture import Capture
 from ..recording.prepared import Prepared
 from .elsewhere import Elsewhere
@@ -44,7 +44,18 @@ UNALIKE = (
 BESIDE = "beside what goes round it is not recorded with the other answer, which torch.where has"
 
 
-def tell_apart(captured: Capture, why: str = UNALIKE) -> None:
+def why_apart(failed: list[Exception]) -> str:
+    """What to tell of a model that asks what is in its tensors, and that no graph has all ways of."""
+    baked = next((each for each in failed if isinstance(each, Baked)), None)
+    if baked is not None:
+        return (
+            f"a number that is read at {baked.where} would be plain on the other, and no data are "
+            "known that lead there"
+        )
+    return UNALIKE if isinstance(failed[0], Asks) else ""
+
+
+def tell_apart(captured: Capture, why: str) -> None:
     """Of what the model asks, that no graph has both answers: so that nobody takes it for a branch
     that hx has not seen."""
     for escape in captured.recording.escapes.values():

@@ -311,19 +311,21 @@ def tell_read(recording, name, tensors, result):
     values = [recording.value_of(t) for t in tensors]
     truth = name in ("bool", "item", "is_nonzero", "nonzero")
     found = sized.answer(values[0]) if truth else None
+    asked: Any = ()
     if found is not None and found.yes is result:
         if not found.asked:
             return result
-        where = recording.escape("branch", found.told, asked=found.asked)
-        sizes = True
+        asked, sizes = found.asked, True
+        where = recording.escape("branch", found.told, asked=asked)
     else:
         shapes = ", ".join(str(list(t.shape)) for t in tensors)
         sizes = all(map(sized.alone, values))
         asked = [sized.unforeseen(value, result) for value in values] if sizes else []
         where = recording.escape(name, f"{name} of {shapes}", asked=asked)
     if truth and isinstance(result, bool):
-        nodes = recording.builder.nodes
-        return recording.questions.value(nodes, where, result, values[0], not sizes)
+        return recording.questions.value(
+            recording.builder.nodes, where, result, values[0], not sizes, tuple(asked), name
+        )
     return result
 
 

@@ -40,7 +40,7 @@ class Prepared:
     also: list[dict[str, torch.Tensor]] = field(default_factory=list)
     alike: list[dict[str, torch.Tensor]] = field(default_factory=list)
     one_of: bool = False
-    apart: bool = False  # several were recorded, and do not become one
+    apart: str = ""  # why several that were recorded do not become one
     elsewhere: Any = None  # inputs of other sizes, which lead other ways: see hx.proof.elsewhere
     answers: tuple[bool, ...] = ()
     # What it does in rounds, as many as sizes say, is to be a loop: the numbers of a recording with

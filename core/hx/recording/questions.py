@@ -31,6 +31,8 @@ class Question:
     value: Value | None = None
     asked: Asked | None = None
     of_values: bool = True  # what is in a tensor decides it, and not the sizes of inputs alone
+    sized: tuple[Asked, ...] = ()  # of a truth value of sizes: what was asked of them
+    kind: str = "branch"  # of the escape that it is
 
     @property
     def line(self) -> tuple[str, int]:
@@ -55,7 +57,14 @@ class Questions:
         self.answers: tuple[bool, ...] = ()
 
     def value(
-        self, nodes: list[Node], where: Where, yes: bool, value: Value, of_values: bool
+        self,
+        nodes: list[Node],
+        where: Where,
+        yes: bool,
+        value: Value,
+        of_values: bool,
+        sized: tuple[Asked, ...] = (),
+        kind: str = "bool",
     ) -> bool:
         """What the model hears."""
         if nodes is self._nodes:
@@ -63,7 +72,7 @@ class Questions:
                 if before.value is value:
                     return before.yes  # no other answer than before
             yes = self._heard(yes) if of_values else yes
-            self.each.append(Question(yes, where, len(nodes), value=value, of_values=of_values))
+            self.each.append(Question(yes, where, len(nodes), value, None, of_values, sized, kind))
         return yes
 
     def sizes(self, nodes: list[Node], where: Where, asked: Asked) -> bool | None:

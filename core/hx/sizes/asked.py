@@ -56,10 +56,15 @@ class Asked:
 
     def of_values(self) -> bool:
         """Whether values decide what is asked of: a number in a tensor, or how many a mask picks."""
-        return any(
-            atom.kind == "item" or (atom.kind == "size" and not isinstance(atom.args[0], str))
+        return bool(self.numbers())
+
+    def numbers(self) -> set[Atom]:
+        """Those in it that values decide."""
+        return {
+            atom
             for atom in self._atoms()
-        )
+            if atom.kind == "item" or (atom.kind == "size" and not isinstance(atom.args[0], str))
+        }
 
     def period(self) -> int:
         """After how many sizes what is left over in it is the same again; 1 where nothing is."""

@@ -9,7 +9,7 @@ from types import NoneType
 
 import torch
 
-from ...errors import HxError, is_of_the_world
+from ...errors import Baked, HxError, is_of_the_world
 from ...tensors.values import Constant
 from ..capture import Capture, capture
 from .joining import Joining, NotAlike
@@ -26,6 +26,8 @@ from .rows import (
     splits_of,
     stands,
 )
+from .told import tell
+from .unreached import baked
 from .written import write_graph
 
 FEW = 4  # questions
@@ -242,6 +244,8 @@ class Every:
             raise apart()
         if not all(Joining(self._row, row).agrees() for row in self._as_recorded):
             raise apart()
+        tell(first, others, both)
+        self._require_of_no_data()
         recorded = first.recording.builder.nodes
         write_graph(first, self._row)
         if first.recording.builder.lengths is not None:
@@ -249,10 +253,7 @@ class Every:
         for other in others:
             for domain, version in other.recording.builder.domains.items():
                 first.recording.builder.domains.setdefault(domain, version)
-            for key, escape in other.recording.escapes.items():
-                first.recording.escapes.setdefault(key, escape)
-        for (_, file, line), escape in first.recording.escapes.items():
-            escape.carried |= (file, line) in both
+        for escape in first.recording.escapes.values():
             if escape.kind == "bool" and not escape.carried and not escape.beyond:
                 escape.beyond = "the file goes this way whatever is in it"
         lines = [f"{file}:{line}" for file, line in sorted(both)]
@@ -264,6 +265,17 @@ class Every:
         for other in others:
             other.recording.let_go()
         first.others = [each for each in others if not each.prepared.answers]
+
+    def _require_of_no_data(self) -> None:
+        """That no side has numbers of data that do not lead there."""
+        for captured, row in zip(self._captures, self._as_recorded):
+            found = baked(captured, row, self._first.prepared.alike)
+            if found is not None:
+                raise Baked(
+                    "a number of data that do not lead there would stay on one side of the branch",
+                    where=found.where,
+                    why=str(found),
+                )
 
     def _both(self) -> set[Line]:
         """The lines that go both ways."""
