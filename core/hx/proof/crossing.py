@@ -32,6 +32,17 @@ def beyond(captured: Capture, cases: list[Case]) -> list[Case]:
     return _Crossing(captured, cases).begin(escapes) if escapes else []
 
 
+def far_off(captured: Capture, cases: list[Case]) -> list[Case]:
+    """Cases at more than twice each recorded size.
+
+    A graph that was recorded at other sizes than were given was so because it was wrong elsewhere:
+    what is baked in at larger sizes may be right for all that are smaller.
+    """
+    if captured.prepared.rolls or not captured.prepared.given:
+        return []
+    return _Crossing(captured, cases).far_off()
+
+
 @dataclasses.dataclass
 class _Place:
     """Sizes at which the model was heard, and what it asks there and at no place before."""
@@ -70,6 +81,13 @@ class _Crossing:
             self._far_off(across)
         return self._found
 
+    def far_off(self) -> list[Case]:
+        across = self._across(self._words)
+        for word, n in self._words.items():
+            step = self._limits[word].step
+            self._go_to(across, word, range(2 * n + 1, 2 * n + 1 + step))
+        return self._found
+
     def _far_off(self, across: Across) -> None:
         """Goes to about twice, four times and half of each size: where is an answer another one?
 
@@ -77,12 +95,16 @@ class _Crossing:
         or what a tensor says that follows from sizes in a way that is not known.
         """
         for word, n in self._words.items():
-            for size in (2 * n + 1, 4 * n + 3, n // 2):
-                sizes = {**self._words, word: size}
-                held = size > 1 and self._limits[word].hold(size) and sizes not in self._sizes
-                if held and not across.refused(Move(sizes), 0):
-                    self._sizes.append(sizes)
-                    self._found += case_at(self._captured, sizes, told({word: size}))[0]
+            self._go_to(across, word, (2 * n + 1, 4 * n + 3, n // 2))
+
+    def _go_to(self, across: Across, word: str, some: Iterable[int]) -> None:
+        """Has the model answer at each of these sizes of a name that it may have."""
+        for size in some:
+            sizes = {**self._words, word: size}
+            held = size > 1 and self._limits[word].hold(size) and sizes not in self._sizes
+            if held and not across.refused(Move(sizes), 0):
+                self._sizes.append(sizes)
+                self._found += case_at(self._captured, sizes, told({word: size}))[0]
 
     def _across(self, sizes: Sizes) -> Across:
         return Across(self._captured.recording.builder.nodes, sizes, self._limits)

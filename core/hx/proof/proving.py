@@ -25,7 +25,7 @@ from ..world import shallow
 from ..world.modelstate import preserved
 from .asking import case_of, once, put_back, run
 from .compare import Tolerance, difference
-from .crossing import beyond, narrow
+from .crossing import beyond, far_off, narrow
 from .draws import checked
 from .farther import farther
 from .halves import Watch, passed
@@ -72,6 +72,7 @@ def prove_program(captured: Capture, path: Path, target: Path, custom_ops: Any =
         for name, tensors in extra.items():
             cases += case_of(captured, name, tensors)[0]
     elsewhere = at_others(captured)
+    elsewhere += far_off(captured, elsewhere)
     elsewhere += beyond(captured, elsewhere)
     cases += elsewhere + farther(captured)
     if prepared.one_of:

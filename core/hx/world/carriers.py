@@ -11,7 +11,8 @@ import math
 import sys
 import types
 from builtins import len, max, min, range  # their own: these here are replaced
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -23,6 +24,10 @@ from . import patching
 
 Wrap = Callable[[Callable], Callable]
 Place = tuple[Any, str, Wrap]
+# Where scipy has what looks up a length that is fast to transform.
+_OF_LENGTHS = ("scipy.fft", "scipy.fft._helper", "scipy.fft._pocketfft.helper", "scipy.fftpack",
+               "scipy.fftpack._helper", "scipy.fftpack.helper")  # fmt: skip
+_LENGTHS = ("next_fast_len", "prev_fast_len", "good_size", "prev_good_size")
 _LEFT_ALONE = {"floor", "ceil", "trunc", "isfinite", "isnan", "isinf", "fsum", "sumprod", "dist"}
 
 
@@ -47,6 +52,9 @@ def places(recording: Any) -> list[Place]:
             wrap = _of_maker(recording, maker)
             wanted[id(patching.behind(getattr(numpy, name)))] = wrap
             found.append((numpy, name, wrap))
+    for owner, name, function in _lengths():
+        wanted[id(patching.behind(function))] = wrap = _telling_length(name)
+        found.append((owner, name, wrap))
     found += [
         (torch, name, _of_rounding(patching.behind(getattr(math, name))))
         for name in ("ceil", "floor")
@@ -145,6 +153,43 @@ def _telling(name: str) -> Wrap:
         return told
 
     return wrap
+
+
+def _lengths() -> Iterator[tuple[types.ModuleType, str, Callable]]:
+    """Functions of libraries, where they are imported, that look up a length: C reads a size as an
+    int, and nobody hears of it."""
+    for owner in map(sys.modules.get, _OF_LENGTHS):
+        for name in _LENGTHS if owner is not None else ():
+            function = vars(owner).get(name)
+            if callable(function):
+                yield owner, name, function  # type: ignore[misc]
+
+
+def _telling_length(name: str) -> Wrap:
+    def wrap(original):
+        def told(*args, **kwargs):
+            given = [*args, *kwargs.values()]
+            if not _sized(given):
+                return original(*args, **kwargs)
+            called = _Named(original, tuple(kwargs))
+            leaving("int", f"{name}({_told(given)})", dims.asked(called, *given))
+            return called(*map(dims.plain, given))
+
+        return told
+
+    return wrap
+
+
+@dataclass(frozen=True)
+class _Named:
+    """A function whose last arguments go by name."""
+
+    function: Callable
+    names: tuple[str, ...]
+
+    def __call__(self, *args: Any) -> Any:
+        count = len(args) - len(self.names)
+        return self.function(*args[:count], **dict(zip(self.names, args[count:])))
 
 
 def _told(args: Iterable[Any]) -> str:

@@ -48,7 +48,8 @@ class recorded(Undone):
         later(stage.as_now())
         later(_modes_as_now())
         hooked = patching.hooks(_hooks(recording, self._watch))
-        rooms = carriers, callables, caches, seeds
+        # Of several that speak for one function, the last does.
+        rooms = caches, carriers, callables, seeds
         stored = patching.attributes([p for room in rooms for p in room.places(recording)])
         respelled = patching.hooks(respelling.hooks(recording), beneath=True)
         for patches in (hooked, stored, respelled):
