@@ -114,6 +114,8 @@ class Program:
             start = time.perf_counter()
             report.proof = prove_program(self._captured, staged.path, staged.target, self._kernels)
             report.timings["verify"] = time.perf_counter() - start
+            # With what was heard at other sizes alone.
+            report.escapes = list(self._captured.recording.escapes.values())
         if report.proof is not None and report.proof.wrong:
             self._reject(staged, keep_rejected)
         if self._captured.promised:

@@ -8,7 +8,7 @@ at which a question has another answer, and whether they are worth what they cos
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -65,9 +65,14 @@ class Across:
     """What is beyond the questions of one recording, from its sizes and within their limits."""
 
     def __init__(
-        self, nodes: Sequence[Node], recorded: Sizes, limits: Mapping[str, Limits]
+        self,
+        nodes: Sequence[Node],
+        recorded: Sizes,
+        limits: Mapping[str, Limits],
+        asks: Callable[[Escape, Sizes], bool] = lambda escape, sizes: True,
     ) -> None:
         self._nodes, self._recorded, self._limits = nodes, recorded, limits
+        self._asks = asks  # whether the model got to a line when it was run at some sizes
         self._at: dict[tuple[int, ...], At] = {}
         self._works: dict[tuple[int, ...], float] = {}
         self._moves: dict[Asked, list[Move]] = {}
@@ -97,7 +102,8 @@ class Across:
         for sizes in seen:
             larger = all(sizes[word] >= n for word, n in self._recorded.items())
             shows = (larger or sizes in nearest) and self._differs(asked, sizes)
-            if shows and (only_level or not self._level(asked, sizes)):
+            shows = shows and (only_level or not self._level(asked, sizes))
+            if shows and self._asks(side.escape, sizes):
                 tell(side.escape, f"tried at {self.told(sizes)}")
                 return True
         return False
@@ -240,6 +246,7 @@ class Across:
 
 def tell(escape: Escape, what: str) -> None:
     told = escape.beyond.split("; ") if escape.beyond else []
+    told = [each for each in told if not each.startswith(f"not {what}:")]  # it is now
     if what not in told and len(told) < MOST:
         escape.beyond = "; ".join([*told, what])
 

@@ -9,13 +9,16 @@ these are, it is asked far off.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from ..errors import Where
 from ..inputs.grammar import Limits
-from ..recording.capture import Capture, capture
+from ..recording.capture import Capture
 from ..sizes.asked import Asked, At, Unforeseen, itself
 from .across import MOST, Across, Move, tell
+from .listening import Listening
 from .othersizes import Sizes, case_at, limits_of, sizes_of, told
 from .proof import Proof
 from .verify import Case
@@ -61,8 +64,11 @@ class _Crossing:
     def __init__(self, captured: Capture, cases: list[Case]) -> None:
         self._captured, self._prepared = captured, captured.prepared
         self._words, self._limits = sizes_of(captured.prepared), limits_of(captured.prepared)
+        self._listening = Listening(captured)
         self._waiting = list(cases)  # those at which nobody has listened
         self._sizes = [sizes_of(self._prepared, case.feeds) for case in cases]
+        self._cases = list(zip(self._sizes, cases))
+        self._unled: set[tuple[str, Where]] = set()  # lines that no data are known to lead to
         self._known: set[Asked] = set()
         self._ways: list[dict[Asked, Any]] = [{}]
         self._found: list[Case] = []
@@ -107,7 +113,13 @@ class _Crossing:
                 self._found += case_at(self._captured, sizes, told({word: size}))[0]
 
     def _across(self, sizes: Sizes) -> Across:
-        return Across(self._captured.recording.builder.nodes, sizes, self._limits)
+        nodes = self._captured.recording.builder.nodes
+        return Across(nodes, sizes, self._limits, self._asked_at)
+
+    def _asked_at(self, escape: Escape, sizes: Mapping[str, int]) -> bool:
+        """Whether the model got to that line in any of the cases at these sizes."""
+        cases = [case for at, case in self._cases if at == sizes]
+        return any(self._listening.asks(escape, case) for case in cases)
 
     def _leave_out_small(self, across: Across, escapes: list[Escape]) -> None:
         """Notes which limits leave out the usual cases at small sizes, of those of a question.
@@ -154,17 +166,38 @@ class _Crossing:
                 case, refused = case_at(self._captured, move.sizes, name)
                 said += refused
                 if case:
-                    said, tried = [f"tried at {name}"], tried + 1
-                    self._captured.beyond[name] = side.escape, self._kept_out(move, place)
-                    self._sizes.append(move.sizes)
-                    self._waiting += case
-                    self._found += case
-                    break
+                    tried += 1
+                    led = self._led(side.escape, case[0], self._kept_out(move, place))
+                    if led is not None:
+                        said = [f"tried at {led.name}"]
+                        break
+                    said.insert(0, f"not tried at {name}: no data are known that lead there")
             for what in said[:1]:
                 tell(side.escape, what)
                 if place.way and what.startswith("not tried"):
                     where = f"{side.escape.where} ({side.escape.detail})"
                     self._captured.notes.append(f"the model also asks, at {where}: {what}")
+
+    def _led(self, escape: Escape, case: Case, kept_out: Move) -> Case | None:
+        """A case, or one with other data at its sizes, in which the model asks that; none of them may."""
+        unled = (escape.kind, escape.where) in self._unled
+        others = () if unled else self._listening.others(case)
+        for each in itertools.chain([case], others):
+            led = self._listening.asks(escape, each)
+            if led or each is case:  # it is there, whatever it shows
+                self._add(each, escape, kept_out, first=each is not case)
+            if led:
+                return each
+        self._unled.add((escape.kind, escape.where))
+        return None
+
+    def _add(self, case: Case, escape: Escape, kept_out: Move, first: bool) -> None:
+        self._captured.beyond[case.name] = escape, kept_out
+        self._sizes.append(sizes_of(self._prepared, case.feeds))
+        self._cases.append((self._sizes[-1], case))
+        # What other data lead to at some sizes is more than what is there without.
+        self._waiting.insert(len(self._waiting) - first, case)
+        self._found.append(case)
 
     def _kept_out(self, move: Move, place: _Place) -> Move:
         """The same with limits that the recorded sizes are within: its own, or those of the way."""
@@ -185,19 +218,27 @@ class _Crossing:
         if len(self._ways) > LISTENED:
             return self._unheard(case, "enough others were listened to")
         self._ways.append(way)
-        there = dataclasses.replace(self._prepared, tensors=dict(case.feeds), given={}, dry=True)
-        captured = self._captured
-        try:
-            heard = capture(there, captured.registry, captured.opset, captured.wanted)
-        except Exception as problem:
-            # The model's own, which does run there unheard, or that of a converter which that side
-            # alone would need: the file is compared there, and no further.
-            told = str(problem).strip().partition("\n")[0] or type(problem).__name__
-            return self._unheard(case, told)
-        limits = captured.beyond[case.name][1].limits if case.name in captured.beyond else {}
-        place = self._place(sizes, heard.recording.escapes.values(), way, limits)
-        heard.recording.let_go()
+        heard = self._listening.at(case)
+        if isinstance(heard, str):
+            return self._unheard(case, heard)
+        self._take_over(case)
+        beyond = self._captured.beyond
+        limits = beyond[case.name][1].limits if case.name in beyond else {}
+        place = self._place(sizes, heard.values(), way, limits)
         return [place] if place.escapes else []
+
+    def _take_over(self, case: Case) -> None:
+        """What is in tensors is asked there alone: it is told, and other data may lead elsewhere."""
+        found = self._listening.values_at(case)
+        for key, escape in found.items():
+            told = [f"at {case.name}", "the file goes this way whatever is in it"]
+            escape.beyond = "; ".join(told if escape.kind == "bool" else told[:1])
+            self._captured.recording.escapes[key] = escape
+        if any(escape.by_values() for escape in found.values()):
+            for other in self._listening.others(case):
+                if case.name in self._captured.beyond:
+                    self._captured.beyond[other.name] = self._captured.beyond[case.name]
+                self._found.append(other)
 
     def _unheard(self, case: Case, why: str) -> list[_Place]:
         self._captured.notes.append(
@@ -242,15 +283,17 @@ def ruled_out(captured: Capture, case: Case) -> Move | None:
 def narrow(captured: Capture, proof: Proof) -> None:
     """A file that is wrong only beyond what the model asked of its sizes is promised up to there.
 
-    Not where next to nothing would be left: from half to twice the recorded sizes it has to be
-    right, or the export has failed.
+    Not where next to nothing would be left: from half to twice the sizes that were given it has to
+    be right, or the export has failed.
     """
     failed = [check for check in proof.cases if not check.ok]
     wrong = [check for check in failed if check.name in captured.beyond]
     given = any(check.name in captured.prepared.given for check in failed)
     if proof.checker or proof.problem or given or not wrong:
         return
-    recorded, promised = sizes_of(captured.prepared), dict(captured.prepared.dynamic.limits)
+    prepared, promised = captured.prepared, dict(captured.prepared.dynamic.limits)
+    # One whose rounds become a loop was recorded at larger sizes than were given.
+    given_sizes = sizes_of(prepared, prepared.given.get("given") if prepared.rolls else None)
     for check in wrong:
         _, move = captured.beyond[check.name]
         if not move.limits:
@@ -258,7 +301,7 @@ def narrow(captured: Capture, proof: Proof) -> None:
         for word, limit in move.limits.items():
             promised[word] = promised.get(word, Limits()).and_also(limit)
     for word in {word for check in wrong for word in captured.beyond[check.name][1].limits}:
-        limit, n = promised[word], recorded[word]
+        limit, n = promised[word], given_sizes[word]
         if limit.low > max(n // 2, 1) or (limit.high is not None and limit.high < 2 * n):
             return
     # What else is wrong has to lie outside of these limits as well: size 1 is always tried.
