@@ -293,7 +293,27 @@ def _rest(a: Poly, b: Poly) -> tuple[Poly | None, int]:
 
 def never_negative(poly: Poly) -> bool:
     """True when no size can make it negative."""
-    return poly.counts or all(_term_ok(mono, c) for mono, c in poly.terms.items())
+    if poly.counts or all(_term_ok(mono, c) for mono, c in poly.terms.items()):
+        return True
+    whole = _undivided(poly)
+    return whole is not None and never_negative(whole)
+
+
+def _undivided(poly: Poly) -> Poly | None:
+    """A multiple of something that it is never below, with what was divided in place of a part of
+    it: n // d is n / d at the most, and (n - d + 1) / d at the least. None where there is no such
+    part, or none of what is taken away."""
+    if all(c > 0 for c in poly.terms.values()):
+        return None
+    for mono, c in sorted(poly.terms.items(), key=lambda term: term[1] > 0):
+        for atom in mono:
+            by = atom.args[1].constant if atom.kind == "div" else None
+            others = list(mono)
+            others.remove(atom)
+            if by and by > 0 and _term_ok(tuple(others), 1):
+                least = atom.args[0] + Poly.of(1 - by if c > 0 else 0)
+                return (poly + Poly({mono: -c})) * Poly.of(by) + Poly({tuple(others): c}) * least
+    return None
 
 
 def _term_ok(mono: tuple[Atom, ...], c: int) -> bool:
@@ -336,6 +356,27 @@ def sure_sign(poly: Poly) -> int:
         return 1
     low, high = _bounds(_from_one(poly), _anything, _something)
     return 1 if low >= 0 else -1 if high < 0 else 0
+
+
+def from_something(poly: Poly) -> Poly:
+    """The same wherever inputs have something on every axis: max(n - 1, 0) is n - 1 there."""
+    total = Poly.of(0)
+    for mono, c in poly.terms.items():
+        term = Poly.of(c)
+        for atom in mono:
+            term = term * _atom_from_something(atom)
+        total = total + term
+    return total
+
+
+def _atom_from_something(atom: Atom) -> Poly:
+    if atom.kind not in ("div", "mod", "min", "max"):
+        return Poly.of(atom)
+    a, b = map(from_something, atom.args)
+    for lower, upper in ((a, b), (b, a)):
+        if atom.kind in ("min", "max") and sure_sign(upper + lower * Poly.of(-1)) > 0:
+            return lower if atom.kind == "min" else upper
+    return binary(atom.kind, a, b)
 
 
 def _from_one(poly: Poly) -> Poly:

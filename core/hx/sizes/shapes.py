@@ -7,7 +7,7 @@ from typing import Any
 
 from ..tensors.values import Constant, Value
 from . import dims, floats
-from .polynomials import Poly, never_negative, sure_sign
+from .polynomials import Poly, from_something, never_negative, sure_sign
 
 Shape = tuple[int, ...]
 
@@ -119,11 +119,18 @@ def broadcast(*shapes: Shape) -> Shape:
             elif type(m) is dims.Dim and type(n) is dims.Dim:
                 # Either may turn out to be 1 at run time: nobody can say which one it is,
                 # unless one of them is 1 whenever the other is, or is the other.
-                m_stays, n_stays = _cut(n, m) or _floored(n, m), _cut(m, n) or _floored(m, n)
+                m_stays, n_stays = _gives_way(n, m), _gives_way(m, n)
                 out[i] = m if m_stays else n if n_stays else RUN_TIME
             elif type(m) is dims.Dim:
                 out[i] = n
     return tuple(out)
+
+
+def _gives_way(n: dims.Dim, m: dims.Dim) -> bool:
+    """Whether m is what comes of both: of those that are the same, the one that is written shorter."""
+    if from_something(n.poly) == from_something(m.poly):
+        return len(str(m.poly)) <= len(str(n.poly))
+    return _cut(n, m) or _floored(n, m)
 
 
 def _cut(n: dims.Dim, m: dims.Dim) -> bool:
