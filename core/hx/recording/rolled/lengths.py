@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 LEAST = 11
 FAR = 6  # where so many need far larger inputs, which take as much more work in the proof
 MOST = 4096  # the size at which there are so many
+TIMES = 5  # as large inputs, at the most, where it is not known which size they follow from
 OFF = 2  # rounds that may be unlike the others: the first, the last
 
 
@@ -156,7 +157,23 @@ def at_enough_rounds(
                 break
         else:
             return None
-    return wanted if words else None
+    unnamed = [n for each in asked if (n := _without_a_name(each)) and n not in used]
+    times = -(-LEAST // min(unnamed, default=LEAST))
+    for word in sizes.keys() - set(words) if unnamed and times <= TIMES else ():
+        limit = limits.get(word)  # it may be what that size follows from
+        steps = range(times * sizes[word], MOST)
+        wanted[word] = next((n for n in steps if limit is None or limit.hold(n)), sizes[word])
+    return wanted if words or unnamed else None
+
+
+def _without_a_name(asked: Asked) -> int:
+    """How many rounds there were where a size says so that no rule knows; 0 where none does."""
+    length = length_of(asked)
+    atoms = (
+        {atom for mono in length.poly.terms for atom in mono} if type(length) is dims.Dim else ()
+    )
+    known = all(atom.kind == "size" for atom in atoms) and not asked.names()
+    return dims.plain(length) if atoms and known else 0
 
 
 def _told_apart(asked: list[Asked], sizes: Mapping[str, int], word: str, used: set[int]) -> bool:

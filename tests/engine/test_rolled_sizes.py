@@ -1,0 +1,88 @@
+"""Loops over sizes that follow from others: of what was shifted, halved, or picked."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import torch
+from torch.nn import functional as F
+from torch.testing import assert_close
+
+import hx
+from hx.sizes.asked import At
+from hx.sizes.polynomials import Atom, Poly, binary, from_something, never_negative
+
+
+def rounds(x):
+    h = x.sum(1) * 0
+    for t in range(x.shape[1]):
+        h = torch.tanh(h + x[:, t])
+    return h
+
+
+def token_shift(x):
+    return rounds(x + F.pad(x, (0, 0, 1, -1)))
+
+
+def the_other_token_shift(x):
+    return rounds(torch.cat([x[:, :1], x[:, :-1]], 1) - x)
+
+
+def halves(x):
+    n = x.shape[1] // 2
+    return rounds(x[:, :n] * x[:, n : 2 * n])
+
+
+def even_and_odd(x):
+    n = x.shape[1] // 2
+    return rounds(x[:, ::2][:, :n] + x[:, 1::2][:, :n])
+
+
+def what_a_mask_picks(x):
+    return rounds(x[:, x[0, :, 0] > -0.5])
+
+
+def of_a_product_with_it(x):
+    kept = torch.eye(x.shape[1])[:, x[0, :, 0] < 9]
+    return rounds(torch.einsum("bnc,nd->bdc", x, kept))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [token_shift, the_other_token_shift, halves, even_and_odd, what_a_mask_picks,
+     of_a_product_with_it],
+)  # fmt: skip
+def test_as_often_as_a_size_that_follows_from_another_says(model):
+    torch.manual_seed(0)
+    program = hx.export(model, torch.randn(2, 8, 4), dynamic={"x": {0: "b", 1: "n"}})
+    assert all(escape.carried for escape in program.report.escapes)
+    for length in (2, 8, 9, 20, 33):
+        x = torch.randn(3, length, 4)
+        assert_close(program.run(x), model(x))
+
+
+def drawn(depth):
+    """Some size of sizes n and m."""
+    if depth == 0:
+        named = [Poly.of(Atom("size", (name, 0), 5)) for name in "nm"]
+        return random.choice([*named, Poly.of(random.randint(-3, 3))])
+    kind = random.choice(["add", "sub", "mul", "div", "div", "mod", "min", "max"])
+    a, b = drawn(depth - 1), drawn(depth - 1)
+    if kind in ("add", "sub"):
+        return a + b * Poly.of(1 if kind == "add" else -1)
+    if kind == "mul":
+        return a * Poly.of(random.randint(-2, 3))
+    return binary(kind, a, Poly.of(random.randint(1, 4)) if kind in ("div", "mod") else b)
+
+
+def test_what_is_known_of_sizes_is_true_of_them():
+    random.seed(0)
+    for _ in range(400):
+        poly = drawn(random.choice([2, 3, 4]))
+        same, counts = from_something(poly), never_negative(poly)
+        for n in range(8):
+            for m in range(8):
+                at = At({"n": n, "m": m})
+                assert at(poly) >= 0 or not counts
+                assert at(poly) == at(same) or not (n and m)
