@@ -291,12 +291,15 @@ def _rest(a: Poly, b: Poly) -> tuple[Poly | None, int]:
     return (a + Poly.of(-rest)).over(b), rest
 
 
-def never_negative(poly: Poly) -> bool:
+STEPS = 8  # divisions that are followed: what was divided may be made of others
+
+
+def never_negative(poly: Poly, steps: int = STEPS) -> bool:
     """True when no size can make it negative."""
     if poly.counts or all(_term_ok(mono, c) for mono, c in poly.terms.items()):
         return True
-    whole = _undivided(poly)
-    return whole is not None and never_negative(whole)
+    whole = _undivided(poly) if steps else None
+    return whole is not None and never_negative(whole, steps - 1)
 
 
 def _undivided(poly: Poly) -> Poly | None:
@@ -372,6 +375,12 @@ def from_something(poly: Poly) -> Poly:
 def _atom_from_something(atom: Atom) -> Poly:
     if atom.kind not in ("div", "mod", "min", "max"):
         return Poly.of(atom)
+    if "from something" not in atom.facts:
+        atom.facts["from something"] = _found_from_something(atom)
+    return atom.facts["from something"]
+
+
+def _found_from_something(atom: Atom) -> Poly:
     a, b = map(from_something, atom.args)
     for lower, upper in ((a, b), (b, a)):
         if atom.kind in ("min", "max") and sure_sign(upper + lower * Poly.of(-1)) > 0:
