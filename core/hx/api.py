@@ -23,7 +23,7 @@ from .graph import graph
 from .packs import containers, passes, symbolic
 from .packs.registry import Registry
 from .program import Made, Program
-from .proof import othersizes, otherways, randomness
+from .proof import counted, othersizes, otherways, randomness
 from .quiet import fewer_collections
 from .recording import heard
 from .recording.capture import Capture, capture
@@ -184,6 +184,7 @@ def _recorded(
         otherways.tell_apart(captured, otherways.BESIDE)
     elif prepared.apart:
         otherways.tell_apart(captured, prepared.apart)
+    counted.tell_often(captured)
     report = _report(captured, registry, opset)
     report.timings["record"] = time.perf_counter() - started
     try:

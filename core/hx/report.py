@@ -53,8 +53,16 @@ class Escape:
             return f"at {self.where} {self.detail}; torch's own would be drawn by the graph"
         if self.kind == "range":
             instead = "leave that size out of dynamic=, or write it"
-            if self._of_values():
-                instead = "values decide how often that is: compute it for all at once, or write it"
+            if any(asked.read() for asked in self.asked):
+                instead = (
+                    "values decide how often that is: record it with the most rounds there may be, "
+                    "where a mask leaves out the rest, compute it for all at once, or write it"
+                )
+            elif self._of_values():
+                instead = (
+                    "it follows from the inputs in a way that no rule of sizes tells: compute it for "
+                    "all at once, or write it"
+                )
             return (
                 f"the loop at {self.where} runs as often as in the recording, {self.detail}: "
                 f"{instead} as torch._higher_order_ops.while_loop or scan, which become Loop and "

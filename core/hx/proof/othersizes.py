@@ -65,8 +65,10 @@ def in_rounds(captured: Capture) -> Prepared | None:
     """The same call, recorded with enough rounds to see what goes round, where sizes say how many."""
     from ..recording.rolled import Before, at_enough_rounds, counts, rounds_of
     from .across import Across, Move
+    from .counted import counting, with_more_rounds
 
     prepared, recording = captured.prepared, captured.recording
+    numbers = tuple(counting(captured))
     asked = [*rounds_of(recording.escapes.values())]
     words = sizes_of(prepared)
     if not asked or prepared.slim is not None or prepared.given:
@@ -77,13 +79,16 @@ def in_rounds(captured: Capture) -> Prepared | None:
         sizes = at_enough_rounds(asked, words, limits)
     if sizes is None:
         return None
-    if sizes == words:
-        return dataclasses.replace(prepared, rolls=Before([]))
+    more = with_more_rounds(captured, prepared.tensors if sizes == words else at(prepared, sizes))
+    if sizes == words and more is None:
+        return dataclasses.replace(prepared, rolls=Before([]), counting=numbers)
     if Across(nodes, words, limits).refused(Move(sizes), 0):
         return None  # it would take many times the work
-    given = {"given": prepared.tensors}
-    tensors, before = at(prepared, sizes), Before(nodes)
-    return dataclasses.replace(prepared, tensors=tensors, given=given, rolls=before)
+    given, before = {"given": prepared.tensors}, Before(nodes)
+    tensors = at(prepared, sizes) if more is None else more
+    return dataclasses.replace(
+        prepared, tensors=tensors, given=given, rolls=before, counting=numbers
+    )
 
 
 def larger(words: Sizes, limits: Mapping[str, Limits]) -> Sizes:

@@ -25,6 +25,7 @@ from ..world import shallow
 from ..world.modelstate import preserved
 from .asking import case_of, once, put_back, run
 from .compare import Tolerance, difference
+from .counted import oftener
 from .crossing import beyond, far_off, narrow
 from .draws import checked
 from .farther import farther
@@ -71,6 +72,7 @@ def prove_program(captured: Capture, path: Path, target: Path, custom_ops: Any =
             captured.notes += refused
         for name, tensors in extra.items():
             cases += case_of(captured, name, tensors)[0]
+    cases += oftener(captured, [case.name for case in cases])
     elsewhere = at_others(captured)
     elsewhere += far_off(captured, elsewhere)
     elsewhere += beyond(captured, elsewhere)

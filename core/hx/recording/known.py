@@ -224,7 +224,7 @@ def item(recording, key, func, args, kwargs, door):
     known = sized.counted(value, result)
     if known is not None:
         return known
-    recording.escape("item", f"{key.rpartition('::')[2]} of {list(tensor.shape)}")
+    recording.escape("item", f"{key.rpartition('::')[2]} of {shaped(tensor)}")
     if isinstance(result, complex):
         return result
     atom = Atom("item", (value,), result)
@@ -303,6 +303,11 @@ def reads(recording, key, func, args, kwargs, door):
     return result
 
 
+def shaped(tensor) -> str:
+    """What was read, in words."""
+    return str(list(tensor.shape)) if tensor.dim() else "one value"
+
+
 def tell_read(recording, name, tensors, result):
     """Notes what leaves; of a truth value of sizes, what it depends on, and of others, that it does.
 
@@ -318,7 +323,7 @@ def tell_read(recording, name, tensors, result):
         asked, sizes = found.asked, True
         where = recording.escape("branch", found.told, asked=asked)
     else:
-        shapes = ", ".join(str(list(t.shape)) for t in tensors)
+        shapes = ", ".join(map(shaped, tensors))
         sizes = all(map(sized.alone, values))
         asked = [sized.unforeseen(value, result) for value in values] if sizes else []
         where = recording.escape(name, f"{name} of {shapes}", asked=asked)

@@ -46,6 +46,7 @@ class Prepared:
     # What it does in rounds, as many as sizes say, is to be a loop: the numbers of a recording with
     # another number of them; see `rolled`.
     rolls: Any = None
+    counting: tuple[str, ...] = ()  # inputs with numbers that say how often it goes round
     recorded: Callable | None = None  # what is recorded in the model's place: see `derivatives`
     yes: heard.Yes = heard.FIRST  # the questions of the model that are answered with yes
     asked: set[str] = field(default_factory=set)  # those that it asked in any recording

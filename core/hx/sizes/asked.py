@@ -66,6 +66,10 @@ class Asked:
             if atom.kind == "item" or (atom.kind == "size" and not isinstance(atom.args[0], str))
         }
 
+    def read(self) -> list[Any]:
+        """The values with one number in them that is in it."""
+        return [atom.args[0] for atom in self._atoms() if atom.kind == "item"]
+
     def period(self) -> int:
         """After how many sizes what is left over in it is the same again; 1 where nothing is."""
         divided = (atom.args[1].constant for atom in self._atoms() if atom.kind == "mod")

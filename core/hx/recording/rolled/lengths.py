@@ -167,13 +167,10 @@ def at_enough_rounds(
 
 
 def _without_a_name(asked: Asked) -> int:
-    """How many rounds there were where a size says so that no rule knows; 0 where none does."""
+    """How many rounds there were where no name says so, but what is in the graph; else 0."""
     length = length_of(asked)
-    atoms = (
-        {atom for mono in length.poly.terms for atom in mono} if type(length) is dims.Dim else ()
-    )
-    known = all(atom.kind == "size" for atom in atoms) and not asked.names()
-    return dims.plain(length) if atoms and known else 0
+    known = dims.is_dynamic(length) and asked.of_values() and not asked.names()
+    return dims.plain(length) if known else 0
 
 
 def _told_apart(asked: list[Asked], sizes: Mapping[str, int], word: str, used: set[int]) -> bool:

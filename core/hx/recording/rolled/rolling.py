@@ -96,7 +96,9 @@ class Rolling:
         where = ", ".join(dict.fromkeys(f"{file}:{line}" for file, line in self._loops if file))
         if self._loops:
             at = f" at {where}" if where else ""
-            told = f"the rounds{at} are a loop in the graph: as many as sizes say"
+            named = all(length.poly.named() for length in self._sizes if dims.is_dynamic(length))
+            who = "sizes say" if named else "what is in tensors says"
+            told = f"the rounds{at} are a loop in the graph: as many as {who}"
             self._captured.notes.append(told)
         for escape in self._captured.recording.escapes.values():
             if escape.kind == "range":

@@ -1,0 +1,121 @@
+"""Loops that go round as often as a number in an input says: `for t in range(int(lengths.max()))`.
+
+Other data of the same kind have no larger numbers: what was recorded with 5 rounds, and is masked,
+is right for all of them. So the model is asked with more rounds, where it takes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import torch
+
+from ..recording.rolled import rounds_of
+from ..recording.rolled.lengths import FAR, LEAST, length_of
+from ..sizes import dims
+from ..sizes.asked import Asked
+from .asking import case_of
+
+if TYPE_CHECKING:
+    from ..recording.capture import Capture
+    from .verify import Case
+
+Inputs = dict[str, torch.Tensor]
+
+
+def tell_often(captured: Capture) -> None:
+    """Of a loop that is none in the graph, how often the file goes round it, whatever it is given."""
+    given = {id(value): name for name, value in captured.inputs}
+    for escape in captured.recording.escapes.values():
+        for asked in escape.asked if escape.kind == "range" and not escape.carried else ():
+            if asked.read():
+                names = " and ".join(dict.fromkeys(_inputs_of(asked, given))) or "the tensors"
+                often = dims.plain(length_of(asked))
+                escape.detail = f"{often} times in the file, whatever is in {names}"
+
+
+def counting(captured: Capture) -> dict[str, int]:
+    """The inputs of whole numbers that say how many rounds there are, and how many these were."""
+    given = {id(value): name for name, value in captured.inputs}
+    found: dict[str, int] = {}
+    for asked in rounds_of(captured.recording.escapes.values()):
+        for name in _inputs_of(asked, given):
+            if _counts(captured.prepared.tensors[name]):
+                rounds = dims.plain(length_of(asked))
+                found[name] = min(rounds, found.get(name, rounds))
+    return found
+
+
+def _counts(tensor: torch.Tensor) -> bool:
+    """Whether there are whole numbers in it, and it is no mask."""
+    kind = tensor.dtype
+    if kind.is_floating_point or kind.is_complex or kind is torch.bool or not tensor.numel():
+        return False
+    return tensor.numel() == 1 or bool(tensor.long().max() > 1)
+
+
+def _inputs_of(asked: Asked, given: Mapping[int, str]) -> Iterator[str]:
+    waiting, seen = asked.read(), set[int]()
+    while waiting:
+        value = waiting.pop()
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if id(value) in given:
+            yield given[id(value)]
+        elif value.node is not None:
+            waiting += [each for each in value.node.inputs if each is not None]
+
+
+def with_more_rounds(captured: Capture, inputs: Inputs) -> Inputs | None:
+    """The inputs with numbers that lead to enough rounds to see what goes round: the first that the
+    model takes."""
+    few = counting(captured)
+    if not few or min(few.values()) >= LEAST or not min(few.values()):
+        return None
+    rounds = min(few.values())
+    for enough in (LEAST, FAR):
+        times, more = -(-enough // rounds), enough - rounds
+        for way in (lambda t, by=times: t * by, lambda t, by=more: t + by):
+            tensors = {
+                name: way(_as_high(tensor, captured.prepared.tensors[name]))
+                if name in few
+                else tensor
+                for name, tensor in inputs.items()
+            }
+            if case_of(captured, "more rounds", tensors)[0]:
+                return tensors
+    return None
+
+
+def _as_high(tensor: torch.Tensor, recorded: torch.Tensor) -> torch.Tensor:
+    """With the largest number that was recorded among those in it."""
+    found = tensor.clone(memory_format=torch.contiguous_format)
+    found.view(-1)[found.argmax()] = recorded.max()
+    return found
+
+
+def oftener(captured: Capture, known: Iterable[str]) -> list[Case]:
+    """The model with larger numbers than were recorded, as large as it takes, and with one round."""
+    names = captured.prepared.counting or tuple(counting(captured))
+    told = ", ".join(sorted(names))
+    rolls = captured.prepared.rolls
+    larger = [lambda t: t * 2 + 8, lambda t: t * 2, lambda t: t + 1]
+    ways = {f"larger {told}": [lambda t: t * 16 + 2, *larger] if rolls else larger}
+    ways |= {f"1 in {told}": [lambda t: t.clamp(max=1)]} if rolls else {}
+    cases: list[Case] = []
+    for name, by in ways.items() if names else ():
+        cases += [] if name in known else _first(captured, name, names, by)
+    return cases
+
+
+def _first(
+    captured: Capture, name: str, names: Iterable[str], ways: Iterable[Callable]
+) -> list[Case]:
+    inputs = captured.prepared.tensors
+    for way in ways:
+        tensors = {key: way(t) if key in names else t for key, t in inputs.items()}
+        if found := case_of(captured, name, tensors)[0]:
+            return found
+    return []
