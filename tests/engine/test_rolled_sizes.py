@@ -86,3 +86,42 @@ def test_what_is_known_of_sizes_is_true_of_them():
                 at = At({"n": n, "m": m})
                 assert at(poly) >= 0 or not counts
                 assert at(poly) == at(same) or not (n and m)
+
+
+def each_that_is_positive(x):
+    y = torch.zeros_like(x)
+    for place in (x[:, 0] > 0).nonzero():
+        y = y + x[place]
+    return y
+
+
+def written_where_it_was_found(x):
+    y = torch.zeros_like(x)
+    for place in (x[:, 0] > 0).nonzero().squeeze(1):
+        y[place] = x[place] * 2
+    return y
+
+
+def each_class_that_there_is(x):
+    kinds, y = (x[:, 0] * 20).long(), torch.zeros_like(x)
+    for kind in kinds.unique():
+        y = y + torch.where((kinds == kind)[:, None], x * kind, x * 0)
+    return y
+
+
+def a_row_for_each(x):
+    return torch.stack([torch.tanh(row) + row.sum() for row in x[x[:, 0] > -3]])
+
+
+@pytest.mark.parametrize(
+    "model",
+    [each_that_is_positive, written_where_it_was_found, each_class_that_there_is, a_row_for_each],
+)
+def test_as_many_rounds_as_there_are_found(model):
+    torch.manual_seed(0)
+    program = hx.export(model, torch.randn(8, 4), dynamic={"x": {0: "n"}})
+    assert all(escape.carried for escape in program.report.escapes)
+    assert "as many as what is in tensors says" in program.report.notes[-1]
+    for length in (1, 3, 8, 20):
+        for x in (torch.randn(length, 4), torch.rand(length, 4), -torch.rand(length, 4)):
+            assert_close(program.run(x), model(x))

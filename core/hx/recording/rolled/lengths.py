@@ -113,7 +113,7 @@ def _own(value: Value, axis: int) -> Any:
 
 def rounds_of(escapes: Iterable[Escape]) -> Iterator[Asked]:
     for escape in escapes:
-        if escape.kind == "range":
+        if escape.kind in ("range", "rounds"):
             yield from escape.asked
         elif escape.kind == "branch" and (found := counted(escape.asked)) is not None:
             yield found

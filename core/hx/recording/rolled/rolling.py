@@ -101,7 +101,7 @@ class Rolling:
             told = f"the rounds{at} are a loop in the graph: as many as {who}"
             self._captured.notes.append(told)
         for escape in self._captured.recording.escapes.values():
-            if escape.kind == "range":
+            if escape.kind in ("range", "rounds"):
                 for asked in list(escape.asked):
                     if self._goes_round(asked):
                         del escape.asked[asked]  # any number of these rounds is right
