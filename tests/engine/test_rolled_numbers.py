@@ -74,6 +74,41 @@ def test_recorded_with_the_most_rounds_that_there_may_be_it_is_right_and_told():
         assert_close(program.run(*other), unlike_rounds(*other))
 
 
+def cut_after_40(x, lengths):
+    h = x[:, 0] * 0
+    for t in range(int(lengths.max())):
+        if t == 40:
+            break
+        h = torch.tanh(h + x[:, t])
+    return h
+
+
+def another_at_each_16th(x, lengths):
+    h = x[:, 0] * 0
+    for t in range(int(lengths.max())):
+        h = torch.tanh(h + x[:, t]) if t % 16 != 15 else h * 2
+    return h
+
+
+@pytest.mark.parametrize("model", [cut_after_40, another_at_each_16th])
+def test_what_the_first_rounds_do_not_show_is_seen_where_there_is_room_for_more(model):
+    given = torch.randn(3, 15, 4), torch.tensor([12, 3, 4])
+    with pytest.raises(hx.VerificationError, match="larger lengths"):
+        hx.export(model, given, dynamic={"x": {0: "b", 1: "n"}, "lengths": {0: "b"}})
+
+
+def kept_up_to_40(x):
+    h, rows = torch.zeros(4), x[x[:, 0] > 0]
+    for i in range(len(rows)):
+        h = torch.tanh(h + rows[i]) if i < 40 else h
+    return h
+
+
+def test_of_what_is_found_more_is_looked_for_than_in_the_first_rounds():
+    with pytest.raises(hx.VerificationError):
+        hx.export(kept_up_to_40, torch.randn(20, 4), dynamic={"x": {0: "n"}})
+
+
 def test_a_mask_is_no_number_of_rounds():
     def model(x, mask):
         h = x[:, 0] * 0

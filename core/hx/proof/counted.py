@@ -16,6 +16,7 @@ from ..recording.rolled.lengths import FAR, LEAST, length_of
 from ..sizes import dims
 from ..sizes.asked import Asked
 from .asking import case_of
+from .othersizes import at, limits_of, sizes_of, told
 
 if TYPE_CHECKING:
     from ..recording.capture import Capture
@@ -99,11 +100,11 @@ def _as_high(tensor: torch.Tensor, recorded: torch.Tensor) -> torch.Tensor:
 def oftener(captured: Capture, known: Iterable[str]) -> list[Case]:
     """The model with larger numbers than were recorded, as large as it takes, and with one round."""
     names = captured.prepared.counting or tuple(counting(captured))
-    told = ", ".join(sorted(names))
+    these = ", ".join(sorted(names))
     rolls = captured.prepared.rolls
     larger = [lambda t: t * 2 + 8, lambda t: t * 2, lambda t: t + 1]
-    ways = {f"larger {told}": [lambda t: t * 16 + 2, *larger] if rolls else larger}
-    ways |= {f"1 in {told}": [lambda t: t.clamp(max=1)]} if rolls else {}
+    ways = {f"larger {these}": [lambda t: t * 16 + 2, *larger] if rolls else larger}
+    ways |= {f"1 in {these}": [lambda t: t.clamp(max=1)]} if rolls else {}
     cases: list[Case] = []
     for name, by in ways.items() if names else ():
         cases += [] if name in known else _first(captured, name, names, by)
@@ -119,3 +120,24 @@ def _first(
         if found := case_of(captured, name, tensors)[0]:
             return found
     return []
+
+
+def with_larger_numbers(captured: Capture, cases: Iterable[Case]) -> Iterator[Case]:
+    """The same at larger sizes, where there is room for more rounds: a window of 64 steps, say."""
+    names = captured.prepared.counting or tuple(counting(captured))
+    recorded, limits = sizes_of(captured.prepared), limits_of(captured.prepared)
+    if not names or not recorded:
+        return
+    twice = {word: 2 * n if limits[word].hold(2 * n) else n for word, n in recorded.items()}
+    inputs = [case.feeds for case in cases]
+    for feeds in (*inputs, at(captured.prepared, twice)):
+        sizes = sizes_of(captured.prepared, feeds)
+        larger = {word: n for word, n in sizes.items() if n > recorded[word]}
+        times = min((n // recorded[word] for word, n in larger.items()), default=1)
+        if times > 1:
+            tensors = {
+                key: _as_high(t, captured.prepared.tensors[key]) * times if key in names else t
+                for key, t in feeds.items()
+            }
+            name = f"larger {', '.join(sorted(names))} at {told(larger)}"
+            yield from case_of(captured, name, tensors)[0]

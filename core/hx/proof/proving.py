@@ -25,7 +25,7 @@ from ..world import shallow
 from ..world.modelstate import preserved
 from .asking import case_of, once, put_back, run
 from .compare import Tolerance, difference
-from .counted import oftener
+from .counted import oftener, with_larger_numbers
 from .crossing import beyond, far_off, narrow
 from .draws import checked
 from .farther import farther
@@ -76,7 +76,8 @@ def prove_program(captured: Capture, path: Path, target: Path, custom_ops: Any =
     elsewhere = at_others(captured)
     elsewhere += far_off(captured, elsewhere)
     elsewhere += beyond(captured, elsewhere)
-    cases += elsewhere + farther(captured)
+    cases += elsewhere + (far := farther(captured))
+    cases += with_larger_numbers(captured, elsewhere + far)
     if prepared.one_of:
         cases += _led_otherwise(captured, elsewhere)
     for number, other in enumerate(captured.others, 2):

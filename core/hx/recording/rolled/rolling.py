@@ -115,7 +115,11 @@ class Rolling:
         size = length_of(asked)
         if not any(shapes.same(size, other) for other in self._sizes):
             return False
-        self._captured.rounds |= asked.names()
+        # Of what has no name, any may be what it follows from.
+        prepared = self._captured.prepared
+        axes = [] if prepared.counting else prepared.dynamic.values()
+        every = {word for words in axes for word in words.values()}
+        self._captured.rounds |= asked.names() or every
         return True
 
     def _pass(self, nodes: Iterable[Node]) -> None:
