@@ -6,6 +6,7 @@ is right for all of them. So the model is asked with more rounds, where it takes
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from ..recording.rolled.lengths import FAR, LEAST, length_of
 from ..sizes import dims
 from ..sizes.asked import Asked
 from .asking import case_of
+from .farther import ENOUGH
 from .othersizes import at, limits_of, sizes_of, told
 
 if TYPE_CHECKING:
@@ -128,9 +130,12 @@ def with_larger_numbers(captured: Capture, cases: Iterable[Case]) -> Iterator[Ca
     recorded, limits = sizes_of(captured.prepared), limits_of(captured.prepared)
     if not names or not recorded:
         return
-    twice = {word: 2 * n if limits[word].hold(2 * n) else n for word, n in recorded.items()}
     inputs = [case.feeds for case in cases]
-    for feeds in (*inputs, at(captured.prepared, twice)):
+    for by in (2, 4):
+        more = {word: by * n if limits[word].hold(by * n) else n for word, n in recorded.items()}
+        inputs.append(at(captured.prepared, more))
+    inputs.sort(key=lambda feeds: sum(tensor.numel() for tensor in feeds.values()))
+    for feeds in inputs:
         sizes = sizes_of(captured.prepared, feeds)
         larger = {word: n for word, n in sizes.items() if n > recorded[word]}
         times = min((n // recorded[word] for word, n in larger.items()), default=1)
@@ -140,4 +145,7 @@ def with_larger_numbers(captured: Capture, cases: Iterable[Case]) -> Iterator[Ca
                 for key, t in feeds.items()
             }
             name = f"larger {', '.join(sorted(names))} at {told(larger)}"
+            began = time.perf_counter()
             yield from case_of(captured, name, tensors)[0]
+            if time.perf_counter() - began > ENOUGH:
+                return  # the next may take many times as long
