@@ -74,6 +74,8 @@ class Escape:
                 "other values may have more or fewer; go over all there may be (every expert, hit or "
                 "not), or write it as torch._higher_order_ops.while_loop, which becomes Loop"
             )
+        if self.kind == "caught":
+            return f"at {self.where} {self.detail}: sizes or values decide whether it is raised"
         if self.kind == "layout":
             return (
                 f"at {self.where} a tensor is written to that is a view or a copy of another, as "
@@ -83,7 +85,7 @@ class Escape:
 
     def by_values(self) -> bool:
         """Whether values may lead the model another way, which is not in the graph."""
-        asks = self.kind in ("bool", "item", "is_nonzero")
+        asks = self.kind in ("bool", "item", "is_nonzero", "caught")
         if self.kind == "branch":
             asks = self._of_values() or any(asked.of_values() for asked in self.asked)
         return asks and not self.carried

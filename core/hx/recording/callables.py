@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from ..errors import HxError
 from ..packs import symbolic, targets
 from ..registration import Registration
 from ..tensors import accounts
@@ -202,6 +203,11 @@ def ask(
                     accounts.require_filled(recording, given.tensors)
                 run = recording.runner(key, original, args, kwargs, given)
                 result = convert(recording, choice, given, run)
+        except HxError:
+            raise
+        except Exception as problem:
+            recording.raised.note(problem, choice.target, original, args, kwargs)
+            raise
         finally:
             recording.busy = False
         if isinstance(result, Instead):

@@ -35,7 +35,6 @@ from .prepared import Prepared
 from .recording import Recording
 
 if TYPE_CHECKING:
-    from ..inputs.grammar import Limits
     from ..proof.across import Move
     from ..report import Escape
 
@@ -213,7 +212,11 @@ def _run(
             found.returned = _structure(result)
 
     generators = outside.Generators()
-    inside(recorded(recording, watch), run)
+    try:
+        inside(recorded(recording, watch), run)
+        recording.raised.tell()
+    finally:
+        recording.raised.forget()
     found.drew_outside = generators.tell(recording)
     if forecast is not None:
         forecast.node(None)

@@ -12,6 +12,7 @@ from ..errors import HxError
 from ..packs import targets
 from ..tensors import accounts, wrappers
 from ..tensors.liveness import COUNTED_LATER
+from . import known
 from .call import tensors_in
 from .recording import Recording
 
@@ -49,6 +50,9 @@ class Door:
         except HxError as e:
             if e.where is None:
                 e.where = recording.where()
+            raise
+        except Exception as problem:
+            recording.raised.note(problem, known.spelled(func, key), func, args, kwargs)
             raise
         finally:
             recording.busy = False

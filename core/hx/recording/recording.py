@@ -45,6 +45,7 @@ from .choices import Choices
 from .copies import Copies
 from .origins import Frames
 from .questions import Questions
+from .raised import Raised
 
 _local = threading.local()
 # Where sizes are reckoned with on behalf of whoever called.
@@ -79,6 +80,7 @@ class Recording:
         self.named: list[torch.Tensor] = []  # keeps those ids from being reused
         self.escapes: dict[tuple, Escape] = {}
         self.questions = Questions(self.builder.nodes)
+        self.raised = Raised(self)
         self.missing: dict[str, Missing] = {}
         self.declined: dict[str, int] = {}
         self.converted: dict[str, int] = {}  # calls by target

@@ -1,0 +1,151 @@
+"""What PyTorch raises and the model catches: it leads the model one way or another, as a question.
+
+Whether it raises follows from sizes, or from what is in tensors: `try: y = x.view(-1, 5)`. Where
+sizes alone decide, they are asked on tensors without contents, at any size.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from builtins import len  # its own: `world` hooks that of the model
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ..errors import Where
+from ..sizes import dims
+from ..sizes.asked import Asked, Unforeseen
+from .call import tensors_in
+
+if TYPE_CHECKING:
+    from .recording import Recording
+
+
+@dataclasses.dataclass
+class _Like:
+    """A tensor among arguments, without its contents."""
+
+    shape: tuple[Any, ...]
+    dtype: torch.dtype
+    order: list[int]  # of its axes, as they lie in memory
+
+    def empty(self, size: Callable[[Any], Any]) -> torch.Tensor:
+        shape = [size(n) for n in self.shape]
+        made = torch.empty([shape[axis] for axis in self.order], dtype=self.dtype, device="meta")
+        return made.permute([self.order.index(axis) for axis in range(len(shape))])
+
+
+@dataclasses.dataclass
+class _Raised:
+    problem: Exception
+    name: str  # of what was called
+    where: Where
+    call: Callable  # the same, at other sizes
+    sizes: list[Any]  # those among its arguments that may vary
+
+    def asked(self) -> list[Asked] | None:
+        """What decides, as far as known; None where that is nothing that may vary."""
+        again = self._at(*map(dims.plain, self.sizes))
+        if type(again) is type(self.problem) and str(again) == str(self.problem):
+            return [dims.asked(self._raises, *self.sizes)] if self.sizes else None
+        return [Asked(each.ask, each.of, guessed=True) for each in dims.baked(self.sizes)]
+
+    def _raises(self, *sizes: Any) -> bool:
+        found = self._at(*sizes)
+        if found is not None and type(found) is not type(self.problem):
+            raise Unforeseen
+        return found is not None
+
+    def _at(self, *sizes: Any) -> Exception | None:
+        try:
+            self.call(*sizes)
+        except Exception as problem:  # PyTorch's own, of any kind
+            return problem
+        return None
+
+
+class Raised:
+    """The exceptions of one recording that left a call, each with what was called."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+        self._held: dict[tuple[Where, type], _Raised] = {}
+
+    def note(self, problem: Exception, name: str, func: Callable, args: tuple, kwargs: Any) -> None:
+        """One leaves the call that arrived last: nobody knows yet who catches it."""
+        recording = self._recording
+        with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+            given = _like(recording, (args, dict(kwargs)))
+            sizes: list[Any] = []
+
+            def seen(size: Any) -> Any:
+                sizes.append(size)
+                return dims.plain(size)
+
+            _filled(given, seen)
+            if sizes or any(_traced(recording, t) for _, t in tensors_in((args, kwargs))):
+                call = functools.partial(_call, func, given)
+                found = _Raised(problem, name, recording.where(), call, sizes)
+                self._held[found.where, type(problem)] = found
+
+    def tell(self) -> None:
+        """The model has run to its end: all of them were caught, those that it caught are escapes."""
+        for found in self._held.values():
+            # An exception keeps the frames that it has left, and that where it was caught.
+            trace = found.problem.__traceback__
+            by = None if trace is None else trace.tb_frame.f_code
+            theirs = by is not None and self._recording.frames._machinery(by)
+            if not theirs and (asked := found.asked()) is not None:
+                kind = type(found.problem).__name__
+                told = f"{kind} of {found.name} is caught, and what follows is taken for good"
+                self._recording.escape("caught", told, found.where, asked)
+
+    def forget(self) -> None:
+        """What a frame has in its hands is let go."""
+        self._held.clear()
+
+
+def _call(func: Callable, given: Any, *sizes: Any) -> None:
+    left = iter(sizes)
+    args, kwargs = _filled(given, lambda size: next(left))
+    func(*args, **kwargs)
+
+
+def _like(recording: Recording, x: Any) -> Any:
+    """Arguments without the contents of tensors."""
+    if isinstance(x, torch.Tensor):
+        entry = recording.live.find(x)
+        known = None if entry is None else entry.value.shape
+        shape: tuple[Any, ...] = tuple(x.shape) if known is None else known
+        order = [*range(x.dim())]
+        if len(shape) != x.dim():  # of a complex one, the parts are the last axis
+            shape = tuple(x.shape)
+        if x.layout is torch.strided and not x.is_nested:
+            strides = x.stride()
+            order.sort(key=lambda axis: -strides[axis])
+        return _Like(shape, x.dtype, order)
+    return _through(x, functools.partial(_like, recording))
+
+
+def _filled(x: Any, size: Callable[[Any], Any]) -> Any:
+    """The same with tensors again, of the `size` that each one that may vary is to have."""
+    if isinstance(x, _Like):
+        return x.empty(lambda n: size(n) if dims.is_dynamic(n) else n)
+    return size(x) if dims.is_dynamic(x) else _through(x, lambda y: _filled(y, size))
+
+
+def _through(x: Any, change: Callable[[Any], Any]) -> Any:
+    if isinstance(x, slice):
+        return slice(change(x.start), change(x.stop), change(x.step))
+    if isinstance(x, dict):
+        return {key: change(value) for key, value in x.items()}
+    if isinstance(x, (list, tuple)):
+        return (list if isinstance(x, list) else tuple)(map(change, x))
+    return x
+
+
+def _traced(recording: Recording, tensor: torch.Tensor) -> bool:
+    entry = recording.live.find(tensor)
+    return entry is not None and not entry.value.fixed
