@@ -191,3 +191,61 @@ def test_every_size_on_either_side():
     for sizes in itertools.product((1, 10, 11, 30), repeat=3):
         inputs = [torch.rand(2, n) for n in sizes]
         assert_close(program.run(*inputs), levels_of_their_own(*inputs))
+
+
+def both_at_once(x):
+    if x.max() > 1 and x.min() < 0:
+        return x * 2
+    return x
+
+
+def one_of_two(x):
+    return x * 2 if x.max() > 1 or x.min() < 0 else x - 1
+
+
+def inner_alone(x):
+    y = x
+    if x.max() > 1:
+        if x.min() < 0:
+            y = y * 2
+    return y
+
+
+def all_of_three(x):
+    if x.max() > 1 and x.min() < 0 and x.sum() > 0:
+        x = x * 2
+    return x + 1
+
+
+def with_a_cond_within(x):
+    if x.max() > 1:
+        return torch.cond(x.min() < 0, lambda x: x + 1, lambda x: x * 2, (x,))
+    return x * 3
+
+
+def five(x):
+    if x.max() > 1:
+        x = x * 0.9
+    if x.sum() > 20:
+        x = x + 1
+    if x.mean() > 5:
+        x = x * 0.8
+    if x[0, 0] > 2:
+        x = x + 0.5
+    if x[0, 1] > 2:
+        x = x - 0.5
+    return x
+
+
+@pytest.mark.parametrize(
+    "model", [both_at_once, one_of_two, inner_alone, all_of_three, with_a_cond_within, five]
+)
+@pytest.mark.parametrize("given", [0.0, 1.0, 9.0])
+def test_a_way_that_changes_nothing_hides_no_other(model, given):
+    torch.manual_seed(0)
+    x = torch.rand(3, 4) if not given else torch.randn(3, 4) * given
+    program = hx.export(model, x, strict=True)
+    for scale in (0.1, 1.0, 9.0):
+        for shift in (-1.0, 0.0, 0.5, 2.0):
+            for x in (torch.rand(3, 4) * scale + shift, torch.randn(3, 4) * scale + shift):
+                assert_close(program.run(x), model(x))

@@ -68,7 +68,9 @@ class Capture:
     # By name, the sizes that the file is promised for, where the proof found it wrong at others.
     promised: dict[str, Limits] = field(default_factory=dict)
     compiled: list[foreign.Compiled] = field(default_factory=list)  # called out of sight, maybe
-    others: list[Capture] = field(default_factory=list)  # recordings that it was joined with
+    # Recordings that it was joined with, and those of them where the model heard what is not true.
+    others: list[Capture] = field(default_factory=list)
+    heard: list[Capture] = field(default_factory=list)
     rounds: set[str] = field(default_factory=set)  # names of sizes that loops of the graph go over
     otherwise: str = ""  # said where the model computes otherwise when it is not recorded
     returned: Any = None  # what the model returned, without the contents of its tensors

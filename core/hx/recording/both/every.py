@@ -12,9 +12,11 @@ import torch
 from ...errors import Baked, HxError, is_of_the_world
 from ...tensors.values import Constant
 from ..capture import Capture, capture
+from ..origins import Frames
 from .joining import Joining, NotAlike
 from .reached import Reached
 from .rows import (
+    FEW,
     MOST,
     Answers,
     Line,
@@ -30,7 +32,6 @@ from .told import tell
 from .unreached import baked
 from .written import write_graph
 
-FEW = 4  # questions
 RUNS = 48  # recordings that are tried
 
 
@@ -49,6 +50,7 @@ def record(first: Capture) -> None:
         every.record(tensors)
     every.join()
     every.hear_all()
+    every.join_anew()
     every.tell_refused()
     if first.prepared.also or not every.alone:
         every.write()
@@ -70,6 +72,7 @@ class Every:
         self._runs = 0
         self._joined = [self._row.answers]
         self._waiting: list[Row] = []
+        self._postponing = False  # ways that differ from what is known in nothing
         # Those that give constants: PyTorch computed what other ways have nodes for, and these tell
         # what that is.
         self._constant: list[Row] = []
@@ -97,6 +100,7 @@ class Every:
                 raise
             self._refused[tuple(answers)] = problem
             return
+        self._refused.pop(tuple(answers), None)
         if found.recording.missing or answers_of(found) in self._heard:
             return
         self._heard.add(answers_of(found))
@@ -106,6 +110,9 @@ class Every:
             self._of_values = more
         row = row_of(found)
         self._as_recorded.append(row.as_recorded())
+        self._wait(row)
+
+    def _wait(self, row: Row) -> None:
         constant = all(isinstance(value, Constant) for value in row.outputs)
         (self._constant if constant else self._waiting).append(row)
 
@@ -115,12 +122,10 @@ class Every:
         Of one that parts, and parts again, nobody can tell what comes of which answer: what is the
         same but for the first of them is recorded before it.
         """
-        for _ in range(2):  # what did not fit may fit when others are there
+        for postponed in (self._postponing, False):  # what did not fit may, when others are there
             left = []
             while self._waiting:
-                at = max(
-                    range(len(self._waiting)), key=lambda i: self._nearest(self._waiting[i])[0]
-                )
+                at = max(range(len(self._waiting)), key=self._in_common)
                 other = self._waiting.pop(at)
                 common, way = self._nearest(other)
                 answers = (*other.answers[: common + 1], *way[common + 1 :])
@@ -132,11 +137,31 @@ class Every:
                     self._waiting.insert(0, self._waiting.pop())
                     continue
                 try:
-                    self._row = Joining(self._row, other, self._joined).row()
+                    self._row = Joining(self._row, other, self._joined).row(postponed)
                     self._joined.append(other.answers)
                 except NotAlike:
                     left.append(other)
             self._waiting = left
+
+    def join_anew(self) -> None:
+        """What does not fit behind those that were known first may, now that all are: also those that
+        differ in something before those that do not, which hide where the others part."""
+        for postponing in (False, True):
+            if not (self._waiting or self._constant):
+                return
+            before = self._row, self._joined, self._waiting, self._constant
+            self._postponing = postponing
+            self._row, *others = [row.as_recorded() for row in self._as_recorded]
+            self._joined, self._waiting, self._constant = [self._row.answers], [], []
+            for row in others:
+                self._wait(row)
+            self.join()
+            self.hear_all()
+            if self._waiting:
+                self._row, self._joined, self._waiting, self._constant = before
+
+    def _in_common(self, at: int) -> int:
+        return self._nearest(self._waiting[at])[0]
 
     def _nearest(self, other: Row) -> tuple[int, Answers]:
         """How many answers it has in common with what it is to be joined with, at the most."""
@@ -198,13 +223,17 @@ class Every:
         self.join()
 
     def _record_elsewhere(self, answers: Answers) -> None:
-        """What is asked of sizes answers itself: where two of them go their ways, inputs that lead
-        along these may be there for each size, but not for both together."""
+        """What the model does on a way may want data that lead there: those on which most of the
+        answers are true. And what is asked of sizes answers itself: where two of them go their ways,
+        inputs that lead along these may be there for each size, but not for both together."""
+        led = [captured for captured in self._captures[1:] if not captured.prepared.answers]
+        led.sort(key=lambda captured: -len(set(answers) & set(answers_of(captured))))
+        some = [captured.prepared.tensors for captured in led[:3]]
         elsewhere = self._first.prepared.elsewhere
-        if elsewhere is None:
-            return
-        known = [captured.prepared.tensors for captured in self._captures]
-        for tensors in (*self._leading(answers), *elsewhere.mixed(known)):
+        if elsewhere is not None:
+            known = [captured.prepared.tensors for captured in self._captures]
+            some += [*self._leading(answers), *elsewhere.mixed(known)]
+        for tensors in some:
             if any(heard[: len(answers)] == answers for heard in self._heard):
                 return
             self.record(tensors, [yes for _, yes in answers])
@@ -219,17 +248,15 @@ class Every:
 
     def tell_refused(self) -> None:
         """What the model raises where it hears another answer: a check of its inputs, it may be."""
-        first = self._first.recording
-        went = [question.yes for question in first.questions.each]
-        for (_, file, line), escape in first.escapes.items():
-            for at, question in enumerate(first.questions.each):
+        for captured in self._captures:
+            recording = captured.recording
+            went = [question.yes for question in recording.questions.each]
+            for at, question in enumerate(recording.questions.each):
                 problem = self._refused.get((*went[:at], not went[at]))
-                if question.line == (file, line) and not isinstance(problem, (HxError, NoneType)):
-                    said = str(problem).strip().partition("\n")[0][:100]
-                    escape.beyond = (
-                        f"with the other answer, the model raises {type(problem).__name__}"
-                    )
-                    escape.beyond += f": {said}" if said else ""
+                if not isinstance(problem, (HxError, NoneType)):
+                    for (_, file, line), escape in recording.escapes.items():
+                        if question.line == (file, line):
+                            escape.beyond = _refusal(problem, recording.frames)
 
     def write(self) -> None:
         """The graph of the first recording is that of all then."""
@@ -240,7 +267,7 @@ class Every:
         left = any(question.line in both for question in reached.open)
         if not both or self._waiting or self._constant or not ways <= self._heard or left:
             raise apart()
-        if not stands(self._row):
+        if not stands(self._row) or self._untrue():
             raise apart()
         if not all(Joining(self._row, row).agrees() for row in self._as_recorded):
             raise apart()
@@ -265,6 +292,17 @@ class Every:
         for other in others:
             other.recording.let_go()
         first.others = [each for each in others if not each.prepared.answers]
+        first.heard = [each for each in others if each.prepared.answers]
+
+    def _untrue(self) -> bool:
+        """Whether numbers of data that do not lead along a way are plain ones there: how often it
+        goes round for what is found, or what is in a list."""
+        return any(
+            escape.kind in ("rounds", "tolist") and not escape.carried
+            for captured in self._captures
+            if captured.prepared.answers
+            for escape in captured.recording.escapes.values()
+        )
 
     def _require_of_no_data(self) -> None:
         """That no side has numbers of data that do not lead there."""
@@ -285,3 +323,22 @@ class Every:
 def _of_values(captured: Capture) -> set[Line]:
     """The lines that ask what is in a tensor."""
     return {q.line for q in captured.recording.questions.each if q.of_values}
+
+
+def _refusal(problem: Exception, frames: Frames) -> str:
+    """What is told of an error behind an answer that is not true.
+
+    The model's own `raise` says what it does there. What PyTorch raises may come from data that do
+    not hold what the model heard: an empty mask, of which it takes the largest.
+    """
+    told = str(problem).strip().partition("\n")[0][:100]
+    told = f"{type(problem).__name__}: {told}" if told else type(problem).__name__
+    trace = problem.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is not None and not frames._machinery(trace.tb_frame.f_code):
+        return f"with the other answer, the model raises {told}"
+    return (
+        f"the file goes this way whatever is in it: with the other answer it fails ({told}) on data "
+        "that have this one; give inputs that lead there, or write it with torch.where"
+    )

@@ -82,8 +82,12 @@ class Joining:
         results: Results = [(value, (mine, place)) for place, value in enumerate(mine)]
         return self._follow(self._first.items, self._other.items, state, results)
 
-    def row(self) -> Row:
+    def row(self, differing: bool = False) -> Row:
+        """Both, as one; where they are to be `differing`, each new `If` has to give something."""
         items, state = self._laid()
+        giving = [split for split, _ in state.joins.values()]
+        if differing and any(split not in giving for split in state.splits):
+            raise NotAlike
         for split, join in state.joins.values():
             split.joins.append(join)
         for (held, where), value in state.put:

@@ -14,6 +14,7 @@ from ..capture import Capture
 from ..questions import Question
 
 MOST = 32  # recordings that become one graph
+FEW = 5  # questions, each of which may double the ways
 
 
 @dataclass(eq=False)
@@ -72,7 +73,14 @@ def row_of(captured: Capture) -> Row:
 
 
 def _like(node: Node) -> Node:
-    return Node(node.op, node.domain, list(node.inputs), node.outputs, node.attributes, node.origin)
+    """The same, whose reads may be changed, those within its bodies among them."""
+    attributes = {
+        name: Body(held.inputs, list(held.outputs), [*map(_like, held.nodes)])
+        if isinstance(held, Body)
+        else held
+        for name, held in node.attributes.items()
+    }
+    return Node(node.op, node.domain, list(node.inputs), node.outputs, attributes, node.origin)
 
 
 def answers_of(captured: Capture) -> Answers:

@@ -22,6 +22,8 @@ def _written(builder: Any, items: Items) -> list[Node]:
     for item in items:
         if isinstance(item, Node):
             nodes.append(item)
+            for value in item.outputs:
+                value.node = item  # which may have been laid out as a copy
         elif isinstance(item, Split) and item.joins:
             sides = {
                 yes: Body([], [join.of[yes] for join in item.joins], _written(builder, side))

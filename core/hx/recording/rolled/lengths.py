@@ -40,9 +40,9 @@ class Lengths:
 
     def rearranged(self, before: list[Node]) -> None:
         """The nodes that were recorded are at other places now, or in the side of an If."""
-        begun = {id(before[at]) for at in self.begins if at < len(before)}
+        begun = {id(before[at].outputs[0]) for at in self.begins if at < len(before)}
         now = enumerate(self._recording.builder.nodes)
-        self.begins = {at for at, node in now if id(node) in begun}
+        self.begins = {at for at, node in now if id(node.outputs[0]) in begun}
 
     def known(self) -> dict[int, int]:
         found: dict[int, int] = {}
