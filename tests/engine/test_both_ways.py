@@ -206,12 +206,24 @@ def test_a_way_that_the_model_cannot_go_is_left_out():
 
     def model(x):
         y = x * 2 if x.sum() > 0 else x - 1
-        if (x > 40).any():
-            y = y + x[x > 40].max()
+        if (x > 400).any():
+            y = y + x[x > 400].max()
         return y
 
     program = hx.export(model, torch.rand(3, 4))
     for x in (torch.rand(3, 4), -torch.rand(3, 4), torch.randn(3, 4)):
+        assert_close(program.run(x), model(x))
+
+
+def test_where_data_are_known_that_lead_there_it_is_recorded_on_these():
+    def model(x):
+        y = x * 2 if x.sum() > 0 else x - 1
+        if (x > 40).any():
+            y = y + x[x > 40].max()
+        return y
+
+    program = hx.export(model, torch.rand(3, 4), strict=True)
+    for x in (torch.rand(3, 4), -torch.rand(3, 4), torch.randn(3, 4), torch.randn(3, 4) * 99):
         assert_close(program.run(x), model(x))
 
 
@@ -376,6 +388,8 @@ def test_of_more_branches_than_are_followed_it_is_told_too(line_of):
                 x = x - 1
             if x[0, 3] > 1:
                 x = x.cos()
+            if x[1, 0] > 1:
+                x = x.sin()
         return x * 2
 
     program = hx.export(model, torch.rand(3, 4))

@@ -31,7 +31,15 @@ LISTENED = MOST  # other sizes at which the model is heard
 
 def beyond(captured: Capture, cases: list[Case]) -> list[Case]:
     """Cases on the other side of what the model asks, where none of those at other sizes has been."""
-    escapes = [each for each in captured.recording.escapes.values() if each.asked]
+    # What it asks on another way alone, the proof of that way goes to.
+    apart = [
+        id(escape)
+        for other in (*captured.others, *captured.heard)
+        for escape in other.recording.escapes.values()
+    ]
+    escapes = [
+        each for each in captured.recording.escapes.values() if each.asked and id(each) not in apart
+    ]
     return _Crossing(captured, cases).begin(escapes) if escapes else []
 
 

@@ -6,7 +6,6 @@ import dataclasses
 import re
 import zlib
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
 
 import torch
 
@@ -18,9 +17,6 @@ from .asking import case_of
 from .proof import Proof
 from .variations import end_at, ending
 from .verify import Case, resized
-
-if TYPE_CHECKING:
-    pass
 
 Sizes = dict[str, int]
 

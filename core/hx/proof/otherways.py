@@ -6,11 +6,13 @@ import dataclasses
 
 import torch
 
-from ..errors import Asks, Baked, HxError
+from ..errors import Asks, Baked, HxError, VerificationError
+from ..recording.both.rows import FEW, Line
 from ..recording.capture import Capture
 from ..recording.prepared import Prepared
+from .across import tell
 from .elsewhere import Elsewhere
-from .variations import fresh, opposite, small
+from .variations import fresh, large, opposite, small, zeroed
 
 Inputs = dict[str, torch.Tensor]
 
@@ -19,7 +21,6 @@ ASKING = {"bool", "branch", "item", "is_nonzero"}
 MOST = 24  # inputs that it is recorded on
 LARGE = 1 << 28  # bytes of weights of a model that is not run so often
 TIMES = 64  # as many elements, of inputs that are recorded more than once
-FEW = 5  # questions, each of which may double the ways
 
 
 def may_be_joined(captured: Capture) -> bool:
@@ -32,8 +33,9 @@ def may_be_joined(captured: Capture) -> bool:
 def unasked(prepared: Prepared) -> Prepared:
     """The same call, to be recorded with either answer to what it asks."""
     given = prepared.tensors
-    alike = [{name: way(tensor) for name, tensor in given.items()} for way in (opposite, small)]
-    alike.append(fresh(given, seed=21))
+    some = (opposite, small, large)
+    alike = [{name: way(tensor) for name, tensor in given.items()} for way in some]
+    alike += [fresh(given, seed=21), *[*zeroed(given).values()][:1]]
     alike = _different(alike, [given])
     return dataclasses.replace(prepared, alike=alike, failed={}, one_of=True)
 
@@ -52,6 +54,11 @@ def why_apart(failed: list[Exception]) -> str:
             f"a number that is read at {baked.where} would be plain on the other, and no data are "
             "known that lead there"
         )
+    last = failed[-1]
+    proof = last.proof if isinstance(last, VerificationError) else None
+    wrong = [case.name for case in proof.cases if not case.ok] if proof is not None else []
+    if wrong:
+        return f"with all ways in it, it is wrong on {' and '.join(wrong[:2])} inputs"
     return UNALIKE if isinstance(failed[0], Asks) else ""
 
 
@@ -59,8 +66,34 @@ def tell_apart(captured: Capture, why: str) -> None:
     """Of what the model asks, that no graph has both answers: so that nobody takes it for a branch
     that hx has not seen."""
     for escape in captured.recording.escapes.values():
-        if escape.kind == "bool" and not escape.asked and not escape.beyond:
+        told = escape.carried or escape.asked or escape.beyond
+        if escape.kind == "bool" and not told:
             escape.beyond = f"the file goes this way whatever is in it: {why}"
+
+
+def tell_unled(captured: Capture) -> None:
+    """Of the ways that were only heard, that no data are known that lead there."""
+    led = {answer for each in (captured, *captured.others) for answer in _of_values(each)}
+    found: dict[str, None] = {}
+    for heard in captured.heard:
+        alone = _of_values(heard) - led
+        for (file, line), yes in sorted(alone):
+            found[f"{'yes' if yes else 'no'} at {file}:{line}"] = None
+        for key, escape in heard.recording.escapes.items():
+            known = captured.recording.escapes[key]
+            own = known is escape or not known.asked.keys() >= escape.asked.keys()
+            if alone and escape.asked and own:
+                tell(known, "not tried where no data are known that lead there")
+    if found:
+        captured.notes.append(
+            "no data are known on which the model hears "
+            f"{', '.join(list(found)[:3])}: what it does then was recorded, and is not proved"
+        )
+
+
+def _of_values(captured: Capture) -> set[tuple[Line, bool]]:
+    """What the model hears of what is in tensors."""
+    return {(q.line, q.yes) for q in captured.recording.questions.each if q.of_values}
 
 
 def ways(prepared: Prepared, failed: HxError) -> Prepared | None:

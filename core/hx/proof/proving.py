@@ -30,11 +30,12 @@ from .crossing import beyond, far_off, narrow
 from .draws import checked
 from .farther import farther
 from .halves import Watch, passed
-from .othersizes import at_others, sizes_of
+from .othersizes import Sizes, at, at_others, case_at, sizes_of, told
+from .otherways import tell_unled
 from .parts import what_decides
 from .randomness import within
 from .room import loading
-from .variations import opposite, renumbered, small, zeroed
+from .variations import large, opposite, renumbered, small, zeroed
 from .verify import Case, CaseCheck, OutputCheck, Proof, fresh, jitter, prove
 
 COPIED = 1 << 29  # bytes of weights that are copied to ask a model what it gives in float64
@@ -63,6 +64,7 @@ def prove_program(captured: Capture, path: Path, target: Path, custom_ops: Any =
         extra = renumbered(recorded)
         if any(each.by_values() for each in captured.recording.escapes.values()):
             extra |= zeroed(recorded)
+            extra["large"] = {k: large(t) for k, t in recorded.items()}
     # Only where it matters: PyTorch's compiler remembers that it was not asked under a mode.
     seen = Watch()
     with seen if passed(wire.skeleton(path)) else contextlib.nullcontext():
@@ -73,15 +75,16 @@ def prove_program(captured: Capture, path: Path, target: Path, custom_ops: Any =
         for name, tensors in extra.items():
             cases += case_of(captured, name, tensors)[0]
     cases += oftener(captured, [case.name for case in cases])
-    elsewhere = at_others(captured)
-    elsewhere += far_off(captured, elsewhere)
+    usual = at_others(captured)
+    elsewhere = [*usual, *far_off(captured, usual)]
     elsewhere += beyond(captured, elsewhere)
     cases += elsewhere + (far := farther(captured))
     cases += with_larger_numbers(captured, elsewhere + far)
     if prepared.one_of:
         cases += _led_otherwise(captured, elsewhere)
     for number, other in enumerate(captured.others, 2):
-        cases += _of_another_way(captured, other, f"way {number}")
+        cases += _of_another_way(captured, other, f"way {number}", usual)
+    tell_unled(captured)
     for case in cases:
         case.computed = seen.dtype if prepared.slim is None else prepared.slim.dtype or seen.dtype
     captured.cases = cases
@@ -118,26 +121,48 @@ def _led_otherwise(captured: Capture, cases: list[Case]) -> list[Case]:
             continue  # it has other data
         inputs = dict(case.feeds)
         turned = {name: opposite(tensor) for name, tensor in inputs.items()}
-        for told, other in (("opposite", turned), ("fresh", fresh(inputs, seed=51))):
-            found += case_of(captured, f"{told} at {case.name}", other)[0]
+        for way, other in (("opposite", turned), ("fresh", fresh(inputs, seed=51))):
+            found += case_of(captured, f"{way} at {case.name}", other)[0]
     return found
 
 
-def _of_another_way(captured: Capture, other: Capture, name: str) -> list[Case]:
-    """What one more recording was made on that is in the graph, inputs like these, and the other
-    side of what the model asked there of sizes."""
+def _of_another_way(
+    captured: Capture, other: Capture, name: str, usual: Sequence[Case]
+) -> list[Case]:
+    """What one more recording was made on that is in the graph, inputs like these, at the usual
+    other sizes as well, and the other side of what the model asked there of sizes."""
     tensors = dict(other.prepared.tensors)
     cases: list[Case] = []
-    for told, inputs in (
+    for way, inputs in (
         (name, tensors),
         (f"fresh {name}", fresh(tensors, seed=41)),
         (f"opposite {name}", {key: opposite(tensor) for key, tensor in tensors.items()}),
     ):
-        cases += case_of(captured, told, inputs)[0]
-    for case in beyond(other, []):
-        case.name = f"{name} at {case.name}"
+        cases += case_of(captured, way, inputs)[0]
+    recorded = sizes_of(captured.prepared)
+    elsewhere: list[Case] = []
+    for sizes in (sizes_of(captured.prepared, case.feeds) for case in usual):
+        if sizes != sizes_of(other.prepared):
+            elsewhere += _led_at(other, sizes)
+    across = beyond(other, [])
+    known = {case.name for case in across}
+    for case in (*[each for each in elsewhere if each.name not in known], *across):
+        kept_out = other.beyond.get(case.name)
+        case.name = f"{case.name}, {name}"
+        if kept_out is not None and kept_out[1].holds(recorded):
+            captured.beyond[case.name] = kept_out
         cases.append(case)
     return cases
+
+
+def _led_at(other: Capture, sizes: Sizes) -> list[Case]:
+    """Other sizes of what led another way: zeros did as such, and are no example of numbers."""
+    prepared, name = other.prepared, told(sizes)
+    none = [k for k, t in prepared.tensors.items() if t.is_floating_point() and not t.any()]
+    if not none:
+        return case_at(other, sizes, name)[0]
+    tensors = at(prepared, sizes)
+    return case_of(other, name, tensors | {key: torch.zeros_like(tensors[key]) for key in none})[0]
 
 
 def _with_its_draws(

@@ -53,6 +53,10 @@ def small(tensor: torch.Tensor) -> torch.Tensor:
     return tensor / 128 if tensor.is_floating_point() or tensor.is_complex() else tensor.clone()
 
 
+def large(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor * 128 if tensor.is_floating_point() or tensor.is_complex() else tensor.clone()
+
+
 def zeroed(tensors: Mapping[str, torch.Tensor]) -> dict[str, dict[str, torch.Tensor]]:
     """Zeros for all floats, and for those of each name: models ask whether something is there.
 
