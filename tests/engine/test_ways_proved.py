@@ -109,6 +109,15 @@ def with_a_list(x):
     return x * sum(map(float, x[0].tolist())) if x.max() > 1000 else x * 2
 
 
+def by_digits(x):
+    return x * len(str(int(x.max()))) if x.max() > 1 else x
+
+
+def test_a_number_of_data_that_lead_there_is_proved_on_others():
+    with pytest.raises(hx.VerificationError, match="with all ways in it, it is wrong on"):
+        hx.export(by_digits, torch.rand(3, 4))
+
+
 @pytest.mark.parametrize("model", [as_often_as_found, with_a_list])
 def test_numbers_of_data_that_do_not_lead_there_are_in_no_file(model):
     program = hx.export(model, torch.rand(3, 4))

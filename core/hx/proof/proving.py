@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from ..errors import HxError
+from ..recording.both.told import is_lost
 from ..recording.capture import Capture, without_weights
 from ..runtime import as_pairs
 from ..saving import wire
@@ -133,11 +134,15 @@ def _of_another_way(
     other sizes as well, and the other side of what the model asked there of sizes."""
     tensors = dict(other.prepared.tensors)
     cases: list[Case] = []
-    for way, inputs in (
+    ways = [
         (name, tensors),
         (f"fresh {name}", fresh(tensors, seed=41)),
         (f"opposite {name}", {key: opposite(tensor) for key, tensor in tensors.items()}),
-    ):
+    ]
+    if any(map(is_lost, other.recording.escapes.values())):  # of these data, it may be
+        ways += [(f"fresh {name}, {n}", fresh(tensors, seed=40 + n)) for n in (2, 3, 4)]
+        ways.append((f"large {name}", {key: large(tensor) for key, tensor in tensors.items()}))
+    for way, inputs in ways:
         cases += case_of(captured, way, inputs)[0]
     recorded = sizes_of(captured.prepared)
     elsewhere: list[Case] = []

@@ -267,7 +267,7 @@ class Every:
         left = any(question.line in both for question in reached.open)
         if not both or self._waiting or self._constant or not ways <= self._heard or left:
             raise apart()
-        if not stands(self._row) or self._untrue():
+        if not stands(self._row) or self._goes_round_untruly():
             raise apart()
         if not all(Joining(self._row, row).agrees() for row in self._as_recorded):
             raise apart()
@@ -294,11 +294,10 @@ class Every:
         first.others = [each for each in others if not each.prepared.answers]
         first.heard = [each for each in others if each.prepared.answers]
 
-    def _untrue(self) -> bool:
-        """Whether numbers of data that do not lead along a way are plain ones there: how often it
-        goes round for what is found, or what is in a list."""
+    def _goes_round_untruly(self) -> bool:
+        """Whether a way goes round for what is found in data that do not lead there."""
         return any(
-            escape.kind in ("rounds", "tolist") and not escape.carried
+            escape.kind == "rounds" and not escape.carried
             for captured in self._captures
             if captured.prepared.answers
             for escape in captured.recording.escapes.values()
