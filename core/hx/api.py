@@ -25,7 +25,7 @@ from .packs.registry import Registry
 from .program import Made, Program
 from .proof import counted, othersizes, otherways, randomness
 from .quiet import fewer_collections
-from .recording import heard
+from .recording import brought, heard
 from .recording.capture import Capture, capture
 from .recording.choices import Choices
 from .recording.prepared import prepare, require_names
@@ -255,8 +255,15 @@ def scan(
             captured.notes.append(
                 "as many rounds as a size says: where they are alike, export writes them as a loop"
             )
+        if otherways.may_be_joined(captured):
+            captured.notes.append(
+                "which way the model goes is asked of values: export records the other ways, too, "
+                "and writes them as an If where they become one graph"
+            )
+        report = _report(captured, registry, opset)
+        report.missing += brought.missing(captured)
         captured.recording.let_go()
-        return _report(captured, registry, opset)
+        return report
 
     return inside(containers.using(registry.containers), look)
 
@@ -359,13 +366,21 @@ def _describe(report: Report, made: wire.Parts) -> None:
 def _require_covered(report: Report) -> None:
     if not report.missing:
         return
-    count = len(report.missing)
+    without = [m for m in report.missing if not m.declined]
+    count = len(without) or len(report.missing)
+    none = (
+        "no converter" if without else "a converter that declined, and nothing beneath to convert"
+    )
     listed = "\n".join(f"  {m}" for m in report.missing)
+    hint = "have the converter say what the call means, where it returns NotImplemented"
+    if without:
+        hint = "a pack may have them: pip install it, and look with `hx converters list`"
+    if len(without) > 1:
+        hint += f"\n         one pack for all: {scaffold(without)}"
     raise MissingConverters(
-        f"{count} target{'s have' if count > 1 else ' has'} no converter\n{listed}",
+        f"{count} target{'s have' if count > 1 else ' has'} {none}\n{listed}",
         report.missing,
-        hint="a pack may have them: pip install it, and look with `hx converters list`"
-        + (f"\n         one pack for all: {scaffold(report.missing)}" if count > 1 else ""),
+        hint=hint,
     )
 
 

@@ -106,6 +106,7 @@ class Missing:
     places: list[Where] = field(default_factory=list)
     inputs: list[list[str]] = field(default_factory=list)
     nearest: list[str] = field(default_factory=list)  # targets of like names that are converted
+    declined: str = ""  # the converter that it has, which declined: its pack and place
 
     def add(self, where: Where, inputs: list, detail: str = "") -> None:
         self.count += 1
@@ -120,16 +121,19 @@ class Missing:
 
     @property
     def command(self) -> str:
-        return scaffold([self])
+        return scaffold([self] if not self.declined else [])
 
     def __str__(self) -> str:
         times = f"{self.count} call{'s' if self.count > 1 else ''}"
         because = f" ({self.detail})" if self.detail not in ("", self.target) else ""
         lines = [f"{self.target}{because}: {times}"]
         for where, inputs in list(zip(self.places, self.inputs))[:5]:
-            lines.append(f"    {where}  {', '.join(inputs)}")
+            lines.append(f"    {where}  {', '.join(inputs)}".rstrip())
         if len(self.places) > 5:
             lines.append(f"    and {len(self.places) - 5} more places")
+        if self.declined:
+            lines.append(f"    its converter ({self.declined}) declined this call")
+            return "\n".join(lines)
         if self.nearest:
             lines.append(f"    the nearest:       {', '.join(self.nearest)}")
         lines.append(f"    write a converter: {self.command}")
@@ -137,8 +141,9 @@ class Missing:
 
 
 def scaffold(missing: list[Missing]) -> str:
-    """The command that writes a pack with a converter for each."""
-    return " ".join(["hx packs new my-pack", *(f"--target {each.target}" for each in missing)])
+    """The command that writes a pack with a converter for each that has none."""
+    targets = [f"--target {each.target}" for each in missing if not each.declined]
+    return " ".join(["hx packs new my-pack", *targets]) if targets else ""
 
 
 @dataclass
@@ -210,6 +215,7 @@ class Report:
                         {**where(w), "inputs": i} for w, i in zip(m.places, m.inputs)
                     ],
                     "nearest": m.nearest,
+                    "declined": m.declined,
                     "command": m.command,
                 }
                 for m in self.missing

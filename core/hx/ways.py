@@ -52,11 +52,12 @@ def foremost(failed: list[Exception]) -> Exception:
         return first
     names = [each.target for each in last.missing]
     have = "has" if len(names) == 1 else "have"
+    write = scaffold(last.missing)
     told = Differentiates(
         first.what,
         where=first.where,
         why=f"its derivative needs {', '.join(names)}, which {have} no converter",
-        hint=f"write {'one' if len(names) == 1 else 'them'}: {scaffold(last.missing)}",
+        hint=f"write {'one' if len(names) == 1 else 'them'}: {write}" if write else "",
     )
     told.report = last.report
     return told

@@ -48,6 +48,64 @@ def test_what_is_missing_comes_with_its_like_and_a_command_that_works(hx, folder
     assert tried.code == 5 and "the nearest:       acme_three::twister" in tried.err
 
 
+def test_an_operator_whose_converter_declines_is_told_with_that(hx, folder):
+    (folder / "own.py").write_text(
+        "import torch\n"
+        "@torch.library.custom_op('acme_four::two', mutates_args=())\n"
+        "def two(x: torch.Tensor) -> torch.Tensor:\n"
+        "    return torch.from_numpy(x.numpy() + 2)\n"
+        "class M(torch.nn.Module):\n"
+        "    def forward(self, x): return two(x).to(torch.float32)\n"
+        "def make(): return M(), (torch.rand(2, 3),)\n"
+    )
+    assert "the nearest" not in hx("scan", "own:make").out  # of two letters, `to` is like anything
+    (folder / "mine.py").write_text(
+        "from hx import converter\n"
+        "@converter('acme_four::two')\n"
+        "def two(op, *args, **kwargs): return NotImplemented\n"
+    )
+    tried = hx("converters", "try", "mine.py", "own:make")
+    assert tried.code == 5 and "hx packs new" not in tried.err
+    assert "acme_four::two" in tried.err and "nearest" not in tried.err
+    assert f"its converter (mine.py, {folder / 'mine.py'}:2) declined this call" in tried.err
+
+
+def test_scan_lists_what_goes_through_numpy_and_comes_back(hx, folder):
+    (folder / "faraway.py").write_text(
+        "import numpy, torch\n"
+        "def far(x): return torch.from_numpy(numpy.convolve(x.numpy(), [1, 2], 'same'))\n"
+        "def log(x): return torch.from_numpy(x.numpy() * 2)\n"
+        "def steps(x): return torch.from_numpy(numpy.arange(x.shape[0], dtype='float32'))\n"
+        "class M(torch.nn.Module):\n"
+        "    def __init__(self, how): super().__init__(); self.how = how\n"
+        "    def forward(self, x):\n"
+        "        log(x)\n"
+        "        return self.how(x) * 2 + 1\n"
+        "def lost(): return M(far), (torch.rand(6),)\n"
+        "def kept(): return M(steps), (torch.rand(6),)\n"
+    )
+    scanned = hx("scan", "faraway.py:lost")
+    assert scanned.code == 5 and "1 missing" in scanned.err
+    assert "write a converter: hx packs new my-pack --target faraway.far" in scanned.out
+    assert "faraway.log" not in scanned.out  # no output follows from it
+    assert hx("export", "faraway.py:lost", "-o", "m.onnx").code == 4
+    for words in ("scan",), ("export", "-o", "m.onnx"):
+        assert hx(words[0], "faraway.py:kept", *words[1:]).code == 0
+
+
+def test_scan_says_that_export_records_both_ways(hx, folder):
+    (folder / "asks.py").write_text(
+        "import torch\n"
+        "class M(torch.nn.Module):\n"
+        "    def forward(self, x): return x * 2 if x.sum() > 0 else x - 1\n"
+        "def make(): return M(), (torch.ones(3),)\n"
+    )
+    done = hx("scan", "asks.py:make")
+    assert "export records the other ways, too" in done.err
+    assert hx("export", "asks.py:make", "-o", "m.onnx").code == 0
+    assert "If" in hx("view", "m.onnx", "--no-browser").out
+
+
 def test_verify_knows_a_right_file_from_a_wrong_one(hx, folder):
     words = ["-i", "x=float32[batch,4]"]
     torch.manual_seed(0)

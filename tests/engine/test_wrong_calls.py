@@ -80,6 +80,7 @@ def test_a_converter_by_hand_whose_target_is_misspelt_is_told():
             "Transpose: attribute perm cannot be '10'",
         ),
         (lambda op, x, inplace=False: op.Add(x, torch.ones(3)), "op.constant(tensor)"),
+        (lambda op, x, inplace=False: op.Add(x, np.array(["a"] * 40)), "'a', ... (ndarray)"),
         (
             lambda op, x, inplace=False: op.Add(x, op.constant([1, 2, 3])),
             "float32 (input 0) and int64 (input 1)",
@@ -98,8 +99,53 @@ def test_a_converter_is_told_what_a_node_cannot_have(written, told):
 def test_a_converter_may_give_arrays_of_numpy():
     @hx.converter("torch.nn.functional.silu")
     def silu(op, input, inplace=False):
-        return op.Mul(op.Mul(input, op.Sigmoid(input)), np.ones(3))
+        one = op.constant(np.ones(3, np.float32))
+        return op.Mul(op.Mul(input, op.Sigmoid(input)), op.Mul(one, np.ones(3)))
 
     registry = hx.Registry.installed()
     registry.add(silu)
     assert hx.export(nn.SiLU(), X, packs=registry).proof.ok
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        lambda op, x, inplace=False: x * 2.0,
+        lambda op, x, inplace=False: torch.mul(x, 2.0),
+        lambda op, x, inplace=False: x.mul(2.0),
+    ],
+)
+def test_a_converter_that_computes_with_values_is_told_how_nodes_are_written(written):
+    registry = hx.Registry.installed()
+    registry.add(hx.converter("torch.nn.functional.silu")(written))
+    with pytest.raises(hx.ConverterError) as caught:
+        hx.export(nn.SiLU(), X, packs=registry)
+    assert "op.Mul(x, y) in place of x * y" in caught.value.hint
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.float64, torch.float16])
+@pytest.mark.parametrize(
+    ("model", "shape"), [(nn.Conv2d(3, 8, 3), (1, 3, 8, 8)), (nn.Linear(3, 4), (2, 3))]
+)
+def test_an_input_of_a_wrong_dtype_is_told_as_pytorch_tells_it(model, shape, dtype):
+    x = torch.zeros(shape).to(dtype)
+    with pytest.raises(RuntimeError) as own:
+        model(x)
+    with pytest.raises(RuntimeError) as caught:
+        hx.export(model, x)
+    assert str(caught.value) == str(own.value)
+
+
+def test_a_converter_that_is_wrong_is_told_where_the_call_is_right():
+    registry = hx.Registry.installed()
+    asked = []
+
+    @hx.converter("torch.nn.functional.silu")
+    def silu(op, input, inplace=False):
+        asked.append(input)
+        return op.Add(input, op.constant([1, 2, 3]))
+
+    registry.add(silu)
+    with pytest.raises(hx.BuilderError, match="inputs of one dtype"):
+        hx.export(nn.SiLU(), X, packs=registry)
+    assert asked

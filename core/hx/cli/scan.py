@@ -60,21 +60,24 @@ def scan(
         as_json("scan", covered=not report.missing, report=report_data(report))
     else:
         rows = [[target, str(n), "covered"] for target, n in sorted(report.converters.items())]
-        rows += [[target, str(n), "declined"] for target, n in sorted(report.declined.items())]
+        absent = {m.target for m in report.missing}
+        declined = {t: n for t, n in sorted(report.declined.items()) if t not in absent}
+        rows += [[target, str(n), "declined"] for target, n in declined.items()]
         rows += [[m.target, str(m.count), "missing"] for m in report.missing]
         colours = {"covered": "green", "declined": "yellow", "missing": "red"}
         table(["target", "calls", "state"], rows, by_value=colours, shrink=[0])
         for missing in report.missing:
             say()
             say(str(missing))
-        if len(report.missing) > 1:
-            say(f"\none pack for all: {scaffold(report.missing)}")
+        without = [m for m in report.missing if not m.declined]
+        if len(without) > 1:
+            say(f"\none pack for all: {scaffold(without)}")
         for escape in report.escapes:
             if not getattr(escape, "carried", False):
                 say(f"{paint('escape', 'yellow')} {escape}")
         for text in report.notes:
             note(text)
         kinds = amount(len(report.converters), "target")
-        note(f"{kinds} covered, {len(report.missing)} missing, {len(report.declined)} declined")
+        note(f"{kinds} covered, {len(report.missing)} missing, {len(declined)} declined")
     if report.missing:
         raise typer.Exit(5)

@@ -65,7 +65,10 @@ class Builder:
         if isinstance(x, (dims.Dim, floats.DimFloat)):
             return self.sizes.scalar(x, dtype)
         if type(x).__name__ == "ndarray":
-            made = self.constant(torch.tensor(x, dtype=dtype))
+            try:
+                made = self.constant(torch.tensor(x, dtype=dtype))
+            except TypeError as e:  # of words, or of objects
+                raise dtypes.no_input(x) from e
             made.frozen = True
             return made
         if isinstance(x, (list, tuple)):

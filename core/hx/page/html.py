@@ -211,7 +211,9 @@ def _missing(found: dict[str, Any]) -> str:
                 str(each["count"]),
                 f'<span class="mono soft">{places}</span>',
                 escape(", ".join(each["nearest"])),
-                f"<code>{escape(each['command'])}</code>",
+                f"<code>{escape(each['command'])}</code>"
+                if each["command"]
+                else escape(f"its converter declined: {each['declined']}"),
             ]
         )
     return "<h2>Without a converter</h2>" + _table(

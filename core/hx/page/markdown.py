@@ -43,7 +43,7 @@ def text(found: dict[str, Any]) -> str:
         lines += _section("What could not be compared", ["inputs", "why"], rows)
     rows = [
         [f"`{m['target']}`", str(m["count"]), _places(m["places"]), ", ".join(m["nearest"]),
-         f"`{m['command']}`"]
+         f"`{m['command']}`" if m["command"] else f"its converter declined: {m['declined']}"]
         for m in found["missing"]
     ]  # fmt: skip
     lines += _section(

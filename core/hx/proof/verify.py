@@ -310,7 +310,7 @@ def _without_kernel(model: onnx.ModelProto) -> list[str]:
             found.setdefault(f"{node.domain}::{node.op_type}", by)
     return [
         f"{name}{by} has no kernel here; its pack gives one with hx_reference_kernels(), and "
-        "--no-verify writes the file unproved"
+        "hx export --no-verify writes the file unproved"
         for name, by in found.items()
     ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import re
 from builtins import len  # their own: `world` hooks those of the model
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -410,10 +411,22 @@ def blame(choice: Registration, error: BaseException, where: Where, by_hand: boo
         f"the converter of {choice.target} ({choice.pack}) raised {_told(error)}",
         where=where,
         why=f"at {_own_line(choice, error)}",
-        hint="" if by_hand else "it can be tried alone: hx converters try FILE SPEC",
+        hint=_of_values(error)
+        or ("" if by_hand else "it can be tried alone: hx converters try FILE SPEC"),
     )
     raised.__cause__ = error
     return raised
+
+
+def _of_values(error: BaseException) -> str:
+    """What to do where a converter computed with a Value as if it were a tensor."""
+    kinds = (TypeError, AttributeError)
+    if not isinstance(error, kinds) or not re.search(r"\b(Value|Constant)\b", str(error)):
+        return ""
+    return (
+        "a converter has values of the graph, and no tensors: op.Mul(x, y) in place of x * y, of "
+        "torch.mul(x, y) and of x.mul(y)"
+    )
 
 
 def _told(error: BaseException) -> str:

@@ -86,11 +86,28 @@ class asking:
         if isinstance(error, ModelRaised):
             raise error.__cause__ or error  # the model's own, with the chain that it had
         if isinstance(error, (Exception, SystemExit)) and call.error is not error:
+            own = _of_the_call(call, error)
+            if own is not None:  # the chain that it had, and not what the converter said before
+                raise own from own.__cause__
             where = self._origin.where if self._origin.file else self._recording.where()
             by_hand = self._recording.choices.by_hand(call.choice)
             raise blame(call.choice, error, where, by_hand) from (
                 error if isinstance(error, HxError) else None
             )
+
+
+def _of_the_call(call: Call, error: BaseException) -> Exception | None:
+    """What the target itself raises, where a converter did: arguments that do not fit are the
+    model's matter, and in the target's own words."""
+    if call.done or (isinstance(error, HxError) and not isinstance(error, ConverterError)):
+        return None
+    try:
+        call.real()
+    except HxError:  # it cannot be run here
+        return None
+    except Exception as own:
+        return own
+    return None
 
 
 def with_sizes(choice, real: Any, out: Any) -> Any:

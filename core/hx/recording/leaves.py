@@ -209,4 +209,6 @@ def note_missing(recording: Recording, target: str, given: Arguments, detail: st
     found = recording.missing.get(target)
     if found is None:
         found = recording.missing[target] = Missing(target, detail)
+        if (choice := recording.decliners.get(target)) is not None:
+            found.declined = f"{choice.pack}, {choice.file}:{choice.line}"
     found.add(recording.where(), [(t.dtype, tuple(t.shape)) for t in given.tensors], detail)

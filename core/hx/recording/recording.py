@@ -83,6 +83,9 @@ class Recording:
         self.raised = Raised(self)
         self.missing: dict[str, Missing] = {}
         self.declined: dict[str, int] = {}
+        self.decliners: dict[
+            str, Registration
+        ] = {}  # by the name that the call would be missing by
         self.converted: dict[str, int] = {}  # calls by target
         self.by_pack: Counter[tuple[str, str, bool]] = Counter()  # and by pack; True: declined
         self.notes: list[str] = []
@@ -107,6 +110,8 @@ class Recording:
         self.sparse: dict[int, Any] = {}  # memory that sparse tensors hold
         self.exposed: dict[int, list[Any]] = {}  # what memory held as its address was given out
         self.arrays: list[torch.Tensor] = []  # those whose memory numpy has
+        # In a dry run: tensors over memory that is not PyTorch's, as they were, and where they came in.
+        self.brought: list[tuple[Where, torch.Tensor]] = []
         self.seeded = False  # the model has seeded PyTorch's generator by itself
         self.generators: dict[int, Any] = {}  # its own that it has seeded: see `seeds`
         self.made: list[torch.Generator] = []  # those that it made in this run

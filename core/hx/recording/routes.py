@@ -65,6 +65,7 @@ def converted(recording: Recording, key, func, args, kwargs, door) -> Any:
         return result.run(recording, door, args, kwargs)
     if result is not DECLINED:
         return result
+    recording.decliners[known.spelled(func, key)] = choice
     return _beneath(recording, key, func, args, kwargs, door, given)
 
 

@@ -1,7 +1,8 @@
 """`hx packs new`: a complete pack from templates, which passes its own tests as it is.
 
 A converter is written for each target with the target's own signature. It returns NotImplemented,
-so that the pack can be installed at once: the calls inside the target are converted meanwhile.
+so that the pack can be installed at once: the calls inside the target, if there are any, are
+converted meanwhile.
 Where an example call of the target can be found by trying, it becomes the first case.
 """
 

@@ -46,7 +46,8 @@ class Sketch:
             f'    """{self.target} in ONNX."""\n'
             f"{remark}"
             "    # Say it with operators: return op.Mul(op.Sigmoid(x), x)\n"
-            "    # Until then the calls that it makes inside are converted one by one.\n"
+            "    # Until then the calls of PyTorch inside of it are converted one by one; one with none,\n"
+            "    # that is compiled or goes through NumPy, stays without a converter.\n"
             "    return NotImplemented\n"
         )
 

@@ -137,6 +137,8 @@ def tell_outside(recording: Recording, tensor: torch.Tensor) -> None:
     """
     if not _from_outside(tensor):
         return
+    if recording.dry:
+        recording.brought.append((recording.where(), tensor.detach().clone()))
     what = f"{list(tensor.shape)} of memory that is not PyTorch's: it keeps what it holds now"
     if recording.escapes or recording.builder.sizes.named:
         recording.escape("from_numpy", what)

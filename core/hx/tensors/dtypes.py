@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import torch
@@ -82,11 +83,16 @@ def natural(x: Any) -> torch.dtype:
         return torch.float32
     if isinstance(x, complex):
         return torch.complex64
+    if type(x).__module__ == "numpy":  # an array, or one number of one
+        with contextlib.suppress(TypeError):
+            return torch.as_tensor(x).dtype
     raise no_input(x)
 
 
 def no_input(x: Any) -> BuilderError:
+    told = " ".join(repr(x).split())
+    told = told if len(told) < 60 else f"{told[:56]} ..."
     return BuilderError(
-        f"an input of a node cannot be {x!r} ({type(x).__name__})",
-        hint="pass values, tensors, numbers, or lists of numbers and sizes",
+        f"an input of a node cannot be {told} ({type(x).__name__})",
+        hint="pass values, tensors, arrays of numbers, numbers, or lists of numbers and sizes",
     )
