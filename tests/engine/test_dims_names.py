@@ -442,3 +442,31 @@ def test_shapes_of_a_named_tuple(dynamic):
     x = torch.randn(3, 4)
     program = hx.export(Added(), (Point(x, x),), dynamic=dynamic)
     assert [str(each.shape[0]) for each in program.model.graph.inputs] == ["b", "b"]
+
+
+def test_sizes_are_told_as_one_writes_them():
+    def model(x):
+        h = x.shape[1]
+        sizes = (
+            math.ceil(h / 2),
+            round((h + 1) * 0.5) + 1,
+            (((h - 1) // 4) // 2) // 2 + 1,
+            1 - (-h // 3),
+            math.floor((h + 1) / (h + 0.5)),
+            (-h * 1.5) ** 2 // 1 + 1,
+        )
+        return tuple(torch.zeros(int(n)) + x.sum() for n in sizes)
+
+    program = hx.export(model, torch.rand(1, 40), dynamic={"x": {1: "h"}})
+    told = [output["shape"][0] for output in program.report.outputs]
+    assert told == [
+        "ceil(h/2.0)",
+        "round((h + 1)*0.5) + 1",
+        "((((h - 1)//4)//2)//2) + 1",
+        "-((-h)//3) + 1",
+        "floor((h + 1)/(h + 0.5))",
+        "floor((((-h)*1.5)**2.0)/1.0) + 1",
+    ]
+    for h in (7, 12, 41):
+        for out, want in zip(program.run(torch.rand(1, h)), model(torch.rand(1, h))):
+            assert out.shape == want.shape

@@ -263,12 +263,24 @@ def test_a_loop_over_what_values_count_is_told_as_such(dynamic, tmp_path):
         ([[0] * 5], [[0] * 4 + [9]], ("0 at [0][4]", "9")),
         ([1, 2], [1, 2, 3], ("[1, 2]", "[1, 2, 3]")),
         ([[7] * 5], [[7] * 6], ("[7, 7, 7, 7, ...] (5 in all) at [0]", "[7, 7, 7, 7, ...] (6)")),
+        ([[1, 2], [3, 4]], [[5, 6], [7, 8]], ("numbers of shape [2, 2]", "others")),
+        ([[1, 2], [3, 4]], [[5, 6]], ("numbers of shape [2, 2]", "[1, 2]")),
         (0.33333, 0.33334, ("0.33333", "0.33334")),
         (0.5, 0.25, ("0.5", "0.25")),
     ],
 )
 def test_constants_are_told_apart(old, new, told):
     assert _beside(old, new) == told
+
+
+def test_a_constant_that_is_an_output_is_told_by_its_name(tmp_path):
+    def model(x):
+        found = torch.from_numpy(x.numpy() @ np.ones((3, 3), np.float32))
+        return found, found + 1, found + 2
+
+    message = refused(model, torch.randn(2, 3), tmp_path)
+    assert "unknown line" not in message
+    assert "baked in: output_0 has numbers of shape [2, 3], and needs others on" in message
 
 
 def test_random_numbers_and_dropout_are_told_and_compared_as_far_as_can_be():

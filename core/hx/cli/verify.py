@@ -110,6 +110,7 @@ def _prove(
     names = list(prepared.tensors)
     if set(names) != set(open_dims) and len(names) == len(open_dims):
         names = list(open_dims)
+    _require_given(written, list(open_dims), names)
     dynamic = {name: open_dims[name] for name in names if open_dims.get(name)}
     said, said_names = prepared.dynamic, list(prepared.tensors)
     prepared = prepare(model, call.args, call.kwargs, names, dynamic, axes.axes, **given)
@@ -134,6 +135,25 @@ def _prove(
     captured.opset = next((o.version for o in written.opset_import if not o.domain), 0)
     proof = prove_program(captured, file, file, op_runs(registry.kernels))
     return proof, captured.notes
+
+
+def _require_given(model: onnx.ModelProto, wanted: list[str], given: list[str]) -> None:
+    """That the model is given what the file takes, by whatever names."""
+    from hx.cli.view import edge
+    from hx.errors import UsageError
+
+    if set(wanted) == set(given):
+        return
+    lacking = [value for value in model.graph.input if value.name in {*wanted} - {*given}]
+    forms = [edge(value).replace(" ", "=", 1) for value in lacking]
+    more = ", ".join(name for name in given if name not in wanted)
+    raise UsageError(
+        f"the file takes {', '.join(wanted) or 'nothing'}; the model was given "
+        f"{', '.join(given) or 'nothing'}",
+        hint="give it what the file has: " + " ".join(f'-i "{form}"' for form in forms)
+        if forms
+        else f"verify it without {more}, or export it with {more}",
+    )
 
 
 def _dims(

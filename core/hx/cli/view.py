@@ -121,8 +121,8 @@ def _read(file: Path) -> dict:
     return {
         "file": str(file),
         "size": file.stat().st_size,
-        "inputs": [_edge(value) for value in model.graph.input],
-        "outputs": [_edge(value) for value in model.graph.output],
+        "inputs": [edge(value) for value in model.graph.input],
+        "outputs": [edge(value) for value in model.graph.output],
         "nodes": len(model.graph.node),
         "initializers": len(model.graph.initializer),
         "opsets": {each.domain: each.version for each in model.opset_import},
@@ -131,7 +131,8 @@ def _read(file: Path) -> dict:
     }
 
 
-def _edge(value) -> str:
+def edge(value: Any) -> str:
+    """An input or output of a file, as `x float32[batch,3]`."""
     import onnx
 
     tensor = value.type.tensor_type

@@ -48,7 +48,7 @@ def locate(
             table.parts = record_again(captured, case)[0]
     except (HxError, Exception):  # the model need not run twice for its error to be told
         return [], [], None
-    baked = [] if table.parts is None else list(apart(parts, table.parts, case.name))[:MOST]
+    baked = [] if table.parts is None else _first(apart(parts, table.parts, case.name))
     told = [table.unseen, *baked, first_off(table)]
     return [text for text in told if text], baked, table if table.rows else None
 
@@ -62,8 +62,13 @@ def baked_sizes(captured: Capture, parts: Parts) -> list[str]:
                 other = record_again(captured, case)[0]
             except (HxError, Exception):  # only the first recording has to work
                 return []
-            return list(apart(parts, other, case.name))[:MOST]
+            return _first(apart(parts, other, case.name))
     return []
+
+
+def _first(told: Iterator[str]) -> list[str]:
+    """A few of them, each once: many nodes may read one constant."""
+    return list(dict.fromkeys(told))[:MOST]
 
 
 def first_off(table: NodeTable) -> str:
@@ -85,6 +90,7 @@ def apart(parts: Parts, other: Parts, name: str) -> Iterator[str]:
     """
     import onnx
 
+    seen = set()  # what is told of constants
     weights, others = ({w.proto.name: w for w in each.weights} for each in (parts, other))
     for a, b in zip(parts.graph.node, other.graph.node):
         about = {entry.key: entry.value for entry in a.metadata_props}
@@ -106,7 +112,13 @@ def apart(parts: Parts, other: Parts, name: str) -> Iterator[str]:
         for x, y in zip(a.input, b.input):
             old, new = _small(weights.get(x)), _small(others.get(y))
             if old is not None and new is not None and repr(old) != repr(new):
-                yield _baked(about, about.get("hx.target", a.op_type), old, new, name)
+                told = (repr(old), repr(new))
+                if about:
+                    yield _baked(about, about.get("hx.target", a.op_type), old, new, name)
+                elif told not in seen:  # nothing but a copy, since it is what the graph gives
+                    has, needs = _beside(old, new)
+                    yield f"baked in: {a.output[0]} has {has}, and needs {needs} on {name} inputs"
+                seen.add(told)
         if len(a.output) != len(b.output):
             what, place = about.get("hx.target", a.op_type), _line(about)
             yield (
@@ -129,6 +141,10 @@ def _beside(old: Any, new: Any) -> tuple[str, str]:
     while _brief(old) == _brief(new) and isinstance(old, list) and len(old) == len(new):
         place = next(i for i, (a, b) in enumerate(zip(old, new)) if repr(a) != repr(b))
         old, new, at = old[place], new[place], f"{at}[{place}]"
+    shape, other = _shape(old), _shape(new)
+    if max(len(shape), len(other)) > 1:  # all of its numbers would tell nobody anything
+        where = f" at {at}" if at else ""
+        return f"numbers of shape {shape}{where}", f"{other}" if shape != other else "others"
     has, needs = _brief(old), _brief(new)
     if isinstance(old, list) and isinstance(new, list) and len(old) != len(new):
         if max(len(old), len(new)) > SHOWN:
@@ -136,6 +152,15 @@ def _beside(old: Any, new: Any) -> tuple[str, str]:
     elif has == needs:
         has, needs = repr(old), repr(new)
     return has + (f" at {at}" if at else ""), needs
+
+
+def _shape(value: Any) -> list[int]:
+    """Of a tensor as lists in lists."""
+    shape = []
+    while isinstance(value, (list, tuple)):
+        shape.append(len(value))
+        value = value[0] if value else None
+    return shape
 
 
 def _brief(value: Any) -> str:

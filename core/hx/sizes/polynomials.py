@@ -76,10 +76,14 @@ class Atom:
             return f"item({a[0].label()})"
         if self.kind == "part":
             return f"({a[0]}//{a[1]})"
+        if self.kind in ("fnum", "int"):  # a number is one to who reads it, of whatever kind
+            text = str(a[0])
+            return f"({text})" if self.kind == "int" and _is_open(text) else text
         if self.kind in _SIGNS:
-            left, right = (f"({t})" if {" ", "*"} & set(t) else t for t in map(str, a))
+            left, right = (f"({t})" if _is_open(t) else t for t in map(str, a))
             return f"({left}{_SIGNS[self.kind]}{right})"
-        return f"{self.kind}({', '.join(map(str, a))})"
+        inside = (t[1:-1] if _closed_at_end(t) else t for t in map(str, a))
+        return f"{self.kind}({', '.join(inside)})"
 
     def named(self) -> bool:
         """True when only named input sizes and numbers are in it, so that a reader can follow."""
@@ -95,6 +99,21 @@ class Atom:
 _SIGNS = {
     "div": "//", "mod": "%", "pow": "**", "fadd": " + ", "fmul": "*", "fdiv": "/", "fpow": "**",
 }  # fmt: skip
+
+
+def _is_open(text: str) -> bool:
+    """Whether a text beside a sign could be read as another sum or product than it is."""
+    return bool({" ", "*"} & set(text) or text[:1] == "-") and not _closed_at_end(text)
+
+
+def _closed_at_end(text: str) -> bool:
+    """Whether the bracket that a text begins with is closed by what it ends with."""
+    deep = 0
+    for i, c in enumerate(text):
+        deep += (c == "(") - (c == ")")
+        if deep == 0:
+            return i > 0 and i == len(text) - 1
+    return False
 
 
 class Poly:
@@ -219,9 +238,9 @@ class Poly:
         for mono, c in sorted(self.terms.items(), key=lambda t: (-len(t[0]), text_of(t[0]))):
             atoms, c = factors_of(mono, c)
             factors = sorted(map(str, atoms))
-            if c != 1 or not factors:
-                factors.insert(0, str(c))
-            parts.append("*".join(factors))
+            if abs(c) != 1 or not factors:
+                factors.insert(0, str(abs(c)))
+            parts.append("-" * (c < 0) + "*".join(factors))
         return " + ".join(parts).replace("+ -", "- ")
 
 
