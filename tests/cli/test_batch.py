@@ -67,6 +67,18 @@ def test_one_that_fails_does_not_stop_the_rest(hx, listed):
     assert not listed.with_name("two.onnx").exists() and not listed.with_name("three.onnx").exists()
 
 
+def test_what_failed_is_told_with_its_reason(hx, folder):
+    (folder / "gone.py").write_text(
+        "import torch\n"
+        "class M(torch.nn.Module):\n"
+        "    def forward(self, x): return torch.from_numpy(x.numpy() @ torch.ones(3, 3).numpy())\n"
+        "def make(): return M(), (torch.rand(2, 3),)\n"
+    )
+    (folder / "l.toml").write_text('[[model]]\nspec = "gone.py:make"\noutput = "m.onnx"\n')
+    done = hx("export", "--batch", "l.toml")
+    assert done.code == 4 and "\n  why:   baked in: output has numbers" in done.err
+
+
 def test_the_table(hx, listed):
     one, two, _, four = LIST.split("[[model]]")[1:]
     listed.write_text("\n" * 3 + "".join(f"[[model]]{each}" for each in (one, two, four)))

@@ -66,7 +66,7 @@ BAD = [
     ("models.py:lyne", [], 2, "did you mean line?"),
     ("models.py", [], 2, "does not name a model"),
     ("model.py:line", [], 2, "did you mean models.py?"),
-    ("models.py:needs", [], 2, "the function needs needs size"),
+    ("models.py:needs", [], 2, "the function 'needs' needs size"),
     ("models.py:fails", [], 1, "KeyError: 'no such weights'"),
     ("models.py:not_a_model", [], 2, "is an int, not a torch.nn.Module"),
     ("models.py:number", [], 2, "is an int, not a torch.nn.Module"),

@@ -58,7 +58,7 @@ def test_without_words_the_help_is_shown(hx):
 
 def test_a_misspelt_command_gets_a_suggestion(hx):
     done = hx("exprot")
-    assert done.code == 2 and "Did you mean 'export'?" in done.err
+    assert done.code == 2 and "did you mean 'export'?" in done.err
 
 
 def test_the_version_says_what_a_bug_report_needs(hx):

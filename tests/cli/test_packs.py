@@ -165,3 +165,15 @@ def test_a_pack_for_autograd_functions_has_their_parameters(shell, folder):
     [source] = (folder / "hx-mine").rglob("converters.py")
     text = source.read_text()
     assert "def first(op, x, k=2):" in text and "def second(op, x, *, by):" in text
+
+
+def test_a_pattern_that_nothing_is_like_comes_with_a_hint(hx):
+    none = hx("converters", "list", "qqq")
+    assert none.code == 0 and "hint:  hx converters list has all names" in none.err
+    assert "hint:  names like it: torch.relu" in hx("converters", "list", "reluu").err
+    assert "hint:" not in hx("converters", "list", "conv2d").err
+
+
+def test_a_check_says_what_it_does_where_nothing_else_is_shown(hx):
+    done = hx("packs", "check", "hx", "--no-cases")
+    assert done.err.startswith("checking hx[standard]: ") and "the cases" not in done.err

@@ -69,20 +69,26 @@ def test_what_is_said_without_json_is_data_alone_too(shell, loud):
     assert shell(*WORDS["inspect"]).out.splitlines()[0].startswith("Loud")
 
 
+def test_what_was_meant_is_in_the_hint(hx):
+    assert "hint:  did you mean 'export'? See hx --help" in hx("exprot").err
+    assert "hint:  did you mean --batch? See hx export --help" in hx("export", "--batc", "x").err
+
+
 @pytest.mark.parametrize(
     "words, told",
     [
         (["export", "--frob"], "--frob"),
         (["export", "models.py:line", "-o", "m.onnx", "--opset", "99"], "99 is not from 13 to 26"),
         (["verify", "m.onnx"], "SPEC"),
-        (["exprot"], "Did you mean 'export'?"),
+        (["exprot"], "no such command 'exprot'"),
         (["packs", "new", "hx-mine"], "--target"),
     ],
     ids=["option", "range", "missing argument", "command", "missing option"],
 )
 def test_words_that_are_off_are_data_too(hx, words, told):
     done = hx(*words, "--json")
-    assert done.code == 2 and told in done.err and "Usage: hx" in done.err
+    assert done.code == 2 and told in done.err and "Usage:" not in done.err
+    assert done.err.startswith("error: ") and "\n  hint:  " in done.err
     found = done.json
     assert found["schema"] == 1 and found["ok"] is False and found["exit_code"] == 2
     assert told in found["error"]["what"] and found["error"]["type"] == "UsageError"

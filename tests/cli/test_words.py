@@ -30,7 +30,7 @@ def hx_model_sources(): return [ModelSource("zoo", lambda name: 7)]
         (["view", "."], ". is a folder, not a file"),
         (["diff", ".", "."], ". is a folder, not a file"),
         (["verify", ".", "models.py:line"], ". is a folder, not a file"),
-        (["inspect", "models.py:line", "--depth", "-1"], "-1 is less than 0."),
+        (["inspect", "models.py:line", "--depth", "-1"], "-1 is less than 0"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )  # fmt: skip

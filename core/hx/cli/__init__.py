@@ -68,13 +68,11 @@ def _run(debug: bool) -> int:
 
 
 def _misused(problem: Any) -> int:
-    from hx.errors import UsageError
+    from hx.cli.border import misused
+    from hx.errors import HxError
 
-    problem.show(file=sys.stderr)
-    context = getattr(problem, "ctx", None)
-    hint = f"{context.command_path} --help" if context is not None else ""
-    _as_data(2, UsageError(problem.format_message(), hint=hint))
-    return 2
+    error: HxError = misused(problem)
+    return _fail(str(error), error.exit_code, error)
 
 
 def _fail(message: str, code: int, problem: BaseException | None = None) -> int:

@@ -83,6 +83,9 @@ def _teller(progress: Any) -> Any:
         note(f"{state} {result.entry.output.name} ({result.seconds:.1f} s)")
         if result.why:
             note(f"  {result.why.splitlines()[0]}")
+            more = (result.data.get("error") or {}).get("why")
+            if more:
+                note(f"  why:   {more.splitlines()[0]}")
             note(f"  {result.entry.place}")
 
     return tell

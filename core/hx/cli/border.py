@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hx.cli import streams
-from hx.errors import HxError, Where
+from hx.errors import HxError, UsageError, Where
 
 
 class Elses(BaseException):
@@ -56,6 +56,18 @@ def in_words(problem: Exception) -> str:
     file, line = origin(problem)
     where = f"\n  where: {file}:{line}" if file else ""
     return f"{brief(problem)}{where}\n  hint:  --debug shows the traceback"
+
+
+def misused(problem: Any) -> UsageError:
+    """What the library found wrong with the words, as everything else is told."""
+    text = problem.format_message().strip()
+    what, _, near = text.partition(" Did you mean ")
+    what, _, options = what.partition(" (Possible options: ")
+    near = near.rstrip("?") or options.rstrip(")")
+    context = getattr(problem, "ctx", None)
+    command = "hx" if context is None else context.command_path
+    hint = f"did you mean {near}? See {command} --help" if near else f"{command} --help"
+    return UsageError(what[:1].lower() + what[1:].rstrip("."), hint=hint)
 
 
 def _ended(what: str, problem: BaseException, code: int) -> HxError:

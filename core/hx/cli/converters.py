@@ -76,6 +76,10 @@ def list_(
             table(heads, rows, [None, "dim", "cyan", "dim", "yellow"], shrink=[1, 0])
         packs = len({each.pack for each in found})
         note(f"{amount(len(found), 'converter')} in {amount(packs, 'pack')}")
+        if pattern and not any(_matches(each.target, pattern) for each in registry.registrations):
+            near = ", ".join(registry.nearest(pattern))
+            instead = f"names like it: {near}" if near else "hx converters list has all names"
+            note(f"  hint:  {instead}; hx scan SPEC lists the calls that a model makes")
     o.tell_broken_packs(registry)
 
 

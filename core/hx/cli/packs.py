@@ -93,8 +93,13 @@ def check(
         or others
         or list(registry.packs)
     )
+    checked = []
     with Progress() as progress:
-        checked = [(pack, *examine(pack, cases, progress)) for pack in chosen]
+        for pack in chosen:
+            if not progress.enabled:  # there it is told case by case
+                of = "the cases of " * cases + amount(len(pack.registrations), "converter")
+                note(f"checking {pack.key}: {of}")
+            checked.append((pack, *examine(pack, cases, progress)))
     broken = any(f.level == "error" for _, findings, _ in checked for f in findings) or any(
         pack.status == "incompatible" for pack in chosen
     )

@@ -180,7 +180,7 @@ def _called(thing: Any, spec: str) -> Any:
     if needed:
         kind = "class" if isinstance(thing, type) else "function"
         raise UsageError(
-            f"{spec!r}: the {kind} {thing.__name__} needs {', '.join(needed)}",
+            f"{spec!r}: the {kind} {thing.__name__!r} needs {', '.join(needed)}",
             where=_place(thing),
             hint="name a function that takes nothing and returns the module, or (module, inputs)",
         )
