@@ -151,3 +151,16 @@ def test_a_check_behind_another_branch_is_told_too(line_of):
     )
     for x in (torch.rand(3, 4), torch.rand(3, 4) * 9):
         assert_close(program.run(x), model(x))
+
+
+def test_a_way_with_a_round_for_each_of_a_thousand_elements_is_given_up():
+    """With large inputs each of them is found: what then is recorded would be a graph of its own."""
+
+    def model(x):
+        total = x[0, :1] * 0
+        for place in (x > 1).nonzero():
+            total = total + place[:1].float() * x[0, :1]
+        return total * 2 if x.max() > 5 else total
+
+    with pytest.raises(hx.VerificationError, match="0 times, once for each that was found"):
+        hx.export(model, torch.rand(32, 32), None)

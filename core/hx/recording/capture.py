@@ -163,6 +163,18 @@ class _Nothing(contextlib.nullcontext):
         pass
 
 
+class _Room:
+    """Ends a recording that takes many times the nodes of another one: a loop over what was found."""
+
+    def __init__(self, nodes: int) -> None:
+        self._left = nodes
+
+    def __call__(self, node: Any) -> None:
+        self._left -= 1
+        if self._left < 0:
+            raise Unsupported("this way has many times the nodes of the one that was recorded")
+
+
 def _run(
     prepared: Prepared,
     registry: Registry,
@@ -182,6 +194,8 @@ def _run(
         from .rolled import Lengths
 
         recording.builder.lengths = Lengths(recording)
+    if prepared.room is not None:
+        recording.builder.added = _Room(prepared.room)
     recording.live.keep = keep
     forecast = None if ahead is None else Forecast(ahead, recording.folds)
     if forecast is not None:

@@ -43,6 +43,7 @@ class Prepared:
     apart: str = ""  # why several that were recorded do not become one
     elsewhere: Any = None  # inputs of other sizes, which lead other ways: see hx.proof.elsewhere
     answers: tuple[bool, ...] = ()
+    room: int | None = None  # nodes, after which this recording is of no use
     # What it does in rounds, as many as sizes say, is to be a loop: the numbers of a recording with
     # another number of them; see `rolled`.
     rolls: Any = None

@@ -33,6 +33,7 @@ from .unreached import baked
 from .written import write_graph
 
 RUNS = 48  # recordings that are tried
+ROOM, LITTLE = 8, 2000  # times the nodes of the first one, and some more: see `Prepared.room`
 
 
 def record(first: Capture) -> None:
@@ -78,6 +79,7 @@ class Every:
         self._constant: list[Row] = []
         self._refused: dict[tuple[bool, ...], Exception] = {}  # by the first answers
         self._of_values = _of_values(first)
+        self._room = ROOM * len(first.recording.builder.nodes) + LITTLE
 
     @property
     def alone(self) -> bool:
@@ -90,7 +92,9 @@ class Every:
         if self._runs == RUNS:
             return
         self._runs += 1
-        again = dataclasses.replace(first.prepared, tensors=tensors, answers=tuple(answers))
+        again = dataclasses.replace(
+            first.prepared, tensors=tensors, answers=tuple(answers), room=self._room
+        )
         try:
             found = capture(again, first.registry, first.opset, first.wanted)
         except Exception as problem:
