@@ -125,7 +125,8 @@ def _prove(
             if word in said.limits and axis in dynamic.get(name, {}):
                 prepared.dynamic.limits[dynamic[name][axis]] = said.limits[word]
     # Nobody knows what left this graph while it was made: so other ways are tried, too.
-    unknown: Any = SimpleNamespace(escapes={None: Escape("unknown", Where("", 0), "")})
+    left = {None: Escape("unknown", Where("", 0), "")}
+    unknown: Any = SimpleNamespace(escapes=left, questions=SimpleNamespace(each=[]))
     require_there(layers or (), dict(shallow.walk(prepared.root)))
     captured = Capture(prepared, unknown, [], [], [], layers or None)
     captured.real = run(captured, prepared.tensors)
