@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..errors import HxError
+from ..errors import is_of_the_world
 from ..proof.variations import fresh
 from ..report import DETOURS, Missing
 from ..tensors.values import Constant, Value
@@ -34,7 +34,9 @@ def missing(captured: Capture) -> list[Missing]:
     prepared = dataclasses.replace(captured.prepared, tensors=tensors)
     try:
         other = capture(prepared, captured.registry, captured.opset, captured.wanted)
-    except (HxError, Exception):  # only the first recording has to work
+    except Exception as problem:  # the model's own, or ours: only the first recording has to work
+        if is_of_the_world(problem):
+            raise
         return []
     brought, again = captured.recording.brought, other.recording.brought
     apart = [where for (where, x), (_, y) in zip(brought, again, strict=False) if not _alike(x, y)]
