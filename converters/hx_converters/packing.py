@@ -40,17 +40,20 @@ def padded(op, data, batch_sizes, padding=0.0):
                   case(["int64[n]<9", "int64[4]<9"], True, -1.0),
                   case(["float32[n,3]", "float32[4,3]"], True, 0.5, "left")])  # fmt: skip
 def pad_sequence(op, sequences, batch_first=False, padding_value=0.0, padding_side="right"):
-    lengths = [op.sizes(x.shape[:1]) for x in sequences]
-    longest = op.ReduceMax(op.Concat(*lengths, axis=0), [0], keepdims=1)
-    filler = op.constant(padding_value, op.result.dtype)
+    lengths = [x.shape[0] for x in sequences]
+    known = all(type(n) is int for n in lengths)
+    each = [op.sizes([n]) for n in lengths]
+    longest = max(lengths) if known else op.ReduceMax(op.Concat(*each, axis=0), [0], keepdims=1)
+    filler, left = op.constant(padding_value, op.result.dtype), padding_side == "left"
     rows = []
-    for x, n in zip(sequences, lengths):
-        more, none = op.Sub(longest, n), op.constant([0])
-        pads = [none, more] if padding_side == "right" else [more, none]
-        rows.append(op.Pad(x, op.Concat(*pads, axis=0), filler, op.constant([0])))
-    return op.Concat(
-        *[op.Unsqueeze(x, [int(not batch_first)]) for x in rows], axis=int(not batch_first)
-    )
+    for x, n, size in zip(sequences, lengths, each):
+        if known:
+            pads = [longest - n, 0] if left else [0, longest - n]
+        else:
+            more, none = op.Sub(longest, size), op.constant([0])
+            pads = op.Concat(*((more, none) if left else (none, more)), axis=0)
+        rows.append(op.Unsqueeze(op.Pad(x, pads, filler, [0]), [int(not batch_first)]))
+    return op.Concat(*rows, axis=int(not batch_first))
 
 
 @converter("torch._pack_padded_sequence",
