@@ -7,6 +7,8 @@ import torch
 from across import exported
 from torch.testing import assert_close
 
+import hx
+
 BY_ROWS = {"x": {0: "b"}}
 
 
@@ -70,14 +72,19 @@ def test_of_those_that_no_data_answer_otherwise_it_is_told():
     assert any("item" in each and each.endswith("at b=17") for each in told(program))
 
 
-@pytest.mark.parametrize("model", [sizes_behind_values, a_loop_behind_values])
-def test_what_data_lead_to_is_right_or_told(model):
-    program = exported(model, torch.rand(3, 4), BY_ROWS)
+def test_sizes_that_data_lead_to_are_right_or_told():
+    program = exported(sizes_behind_values, torch.rand(3, 4), BY_ROWS)
     for rows in (3, 8):
         for scale in (1, 500):
             x = torch.rand(rows, 4) * scale
-            right = program.run(x).equal(model(x))
+            right = program.run(x).equal(sizes_behind_values(x))
             assert right or any("whatever is in it" in each for each in told(program))
+
+
+def test_a_loop_that_large_values_lead_to_is_refused_for_these(line_of):
+    with pytest.raises(hx.VerificationError, match="large inputs: wrong") as refused:
+        exported(a_loop_behind_values, torch.rand(3, 4), BY_ROWS)
+    assert f"{__file__}:{line_of(a_loop_behind_values, 'if x.max')}" in str(refused.value)
 
 
 def test_sizes_that_no_data_lead_to_are_not_said_to_be_tried():

@@ -44,6 +44,7 @@ class Builder:
     def let_go(self) -> None:
         """Breaks the circles that it is part of: nothing more is written."""
         self.value_of = self.kept = self.added = None
+        self.lengths = None
         del self.sizes.builder
 
     # Values.

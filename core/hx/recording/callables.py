@@ -206,7 +206,7 @@ def ask(
         except HxError:
             raise
         except Exception as problem:
-            recording.raised.note(problem, choice.target, original, args, kwargs)
+            recording.raised.note(recording, problem, choice.target, original, args, kwargs)
             raise
         finally:
             recording.busy = False

@@ -230,7 +230,7 @@ def _run(
     generators = outside.Generators()
     try:
         inside(recorded(recording, watch), run)
-        recording.raised.tell()
+        recording.raised.tell(recording)
     finally:
         recording.raised.forget()
     found.drew_outside = generators.tell(recording)

@@ -52,7 +52,7 @@ class Door:
                 e.where = recording.where()
             raise
         except Exception as problem:
-            recording.raised.note(problem, known.spelled(func, key), func, args, kwargs)
+            recording.raised.note(recording, problem, known.spelled(func, key), func, args, kwargs)
             raise
         finally:
             recording.busy = False

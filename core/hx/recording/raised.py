@@ -69,13 +69,19 @@ class _Raised:
 class Raised:
     """The exceptions of one recording that left a call, each with what was called."""
 
-    def __init__(self, recording: Recording) -> None:
-        self._recording = recording
+    def __init__(self) -> None:
         self._held: dict[tuple[Where, type], _Raised] = {}
 
-    def note(self, problem: Exception, name: str, func: Callable, args: tuple, kwargs: Any) -> None:
+    def note(
+        self,
+        recording: Recording,
+        problem: Exception,
+        name: str,
+        func: Callable,
+        args: tuple,
+        kwargs: Any,
+    ) -> None:
         """One leaves the call that arrived last: nobody knows yet who catches it."""
-        recording = self._recording
         with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
             given = _like(recording, (args, dict(kwargs)))
             sizes: list[Any] = []
@@ -90,17 +96,17 @@ class Raised:
                 found = _Raised(problem, name, recording.where(), call, sizes)
                 self._held[found.where, type(problem)] = found
 
-    def tell(self) -> None:
+    def tell(self, recording: Recording) -> None:
         """The model has run to its end: all of them were caught, those that it caught are escapes."""
         for found in self._held.values():
             # An exception keeps the frames that it has left, and that where it was caught.
             trace = found.problem.__traceback__
             by = None if trace is None else trace.tb_frame.f_code
-            theirs = by is not None and self._recording.frames._machinery(by)
+            theirs = by is not None and recording.frames._machinery(by)
             if not theirs and (asked := found.asked()) is not None:
                 kind = type(found.problem).__name__
                 told = f"{kind} of {found.name} is caught, and what follows is taken for good"
-                self._recording.escape("caught", told, found.where, asked)
+                recording.escape("caught", told, found.where, asked)
 
     def forget(self) -> None:
         """What a frame has in its hands is let go."""

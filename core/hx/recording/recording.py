@@ -80,7 +80,7 @@ class Recording:
         self.named: list[torch.Tensor] = []  # keeps those ids from being reused
         self.escapes: dict[tuple, Escape] = {}
         self.questions = Questions(self.builder.nodes)
-        self.raised = Raised(self)
+        self.raised = Raised()
         self.missing: dict[str, Missing] = {}
         self.declined: dict[str, int] = {}
         self.decliners: dict[
