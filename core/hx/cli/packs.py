@@ -96,7 +96,7 @@ def check(
     checked = []
     with Progress() as progress:
         for pack in chosen:
-            if not progress.enabled:  # there it is told case by case
+            if not (progress.enabled or json):  # there it is told case by case
                 of = "the cases of " * cases + amount(len(pack.registrations), "converter")
                 note(f"checking {pack.key}: {of}")
             checked.append((pack, *examine(pack, cases, progress)))
