@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from ..errors import is_of_the_world
 from ..recording.capture import Capture, capture
 from ..report import Escape
 from .asking import case_of
@@ -46,6 +47,8 @@ class Listening:
         try:
             heard = capture(there, captured.registry, captured.opset, captured.wanted)
         except Exception as problem:
+            if is_of_the_world(problem):
+                raise
             # The model's own, which does run there unheard, or that of a converter which that side
             # alone would need: the file is compared there, and no further.
             return str(problem).strip().partition("\n")[0] or type(problem).__name__

@@ -105,7 +105,7 @@ def _of_the_call(call: Call, error: BaseException) -> Exception | None:
         call.real()
     except HxError:  # it cannot be run here
         return None
-    except Exception as own:
+    except Exception as own:  # of any kind: it is raised in place of the converter's
         return own
     return None
 

@@ -158,11 +158,11 @@ def _telling(name: str) -> Wrap:
 def _lengths() -> Iterator[tuple[types.ModuleType, str, Callable]]:
     """Functions of libraries, where they are imported, that look up a length: C reads a size as an
     int, and nobody hears of it."""
-    for owner in map(sys.modules.get, _OF_LENGTHS):
-        for name in _LENGTHS if owner is not None else ():
+    for owner in filter(None, map(sys.modules.get, _OF_LENGTHS)):
+        for name in _LENGTHS:
             function = vars(owner).get(name)
             if callable(function):
-                yield owner, name, function  # type: ignore[misc]
+                yield owner, name, function
 
 
 def _telling_length(name: str) -> Wrap:
