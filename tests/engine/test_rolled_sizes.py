@@ -11,7 +11,9 @@ from torch.testing import assert_close
 
 import hx
 from hx.sizes.asked import At
-from hx.sizes.polynomials import Atom, Poly, binary, from_something, never_negative
+from hx.sizes.operations import binary, from_something
+from hx.sizes.polynomials import Atom, Poly
+from hx.sizes.signs import never_negative
 
 
 def rounds(x):

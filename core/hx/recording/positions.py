@@ -16,8 +16,9 @@ from typing import Any
 import torch
 
 from ..sizes import dims
-from ..sizes.polynomials import Poly, sure_sign
+from ..sizes.polynomials import Poly
 from ..sizes.shapes import Unknown, axis_of, elements, product, same
+from ..sizes.signs import sure_sign
 from ..tensors.values import Constant, Node, Value
 
 MOST = 64  # nodes between a number and the sizes that it is made of

@@ -11,7 +11,8 @@ from typing import Any
 
 from ..sizes import dims
 from ..sizes.asked import SIGNS, Asked
-from ..sizes.polynomials import Atom, Poly, settled
+from ..sizes.polynomials import Atom, Poly
+from ..sizes.signs import settled
 from ..tensors.values import Body, Node, Value
 from .positions import extremes, number, positions_of
 

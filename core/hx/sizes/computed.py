@@ -12,7 +12,8 @@ import torch
 from ..tensors.values import Value
 from .dims import Dim
 from .floats import DimFloat
-from .polynomials import Atom, Poly, factors_of, never_negative, text_of
+from .polynomials import Atom, Poly, factors_of, text_of
+from .signs import never_negative
 
 if TYPE_CHECKING:
     from ..graph.builder import Builder

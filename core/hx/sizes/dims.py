@@ -18,8 +18,10 @@ from typing import Any
 from . import floats
 from .asked import SIGNS, Asked, itself
 from .leaving import decides, leaving
-from .polynomials import Atom, Poly, binary, part, settled
+from .operations import binary
+from .polynomials import Atom, Poly, part
 from .scalars import KINDS, Scalar
+from .signs import settled
 
 
 def asked(ask: Any, *of: Any) -> Asked:

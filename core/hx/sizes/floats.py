@@ -11,8 +11,9 @@ from typing import Any
 from . import dims
 from .asked import SIGNS, Asked
 from .leaving import decides, leaving
-from .polynomials import Atom, Poly, settled
+from .polynomials import Atom, Poly
 from .scalars import Scalar
+from .signs import settled
 
 _DIGITS = 8  # decimals that a number is rounded to
 

@@ -21,7 +21,7 @@ import torch
 from . import dims
 from .asked import Asked
 from .leaving import begins, leaving
-from .polynomials import never_negative
+from .signs import never_negative
 
 if TYPE_CHECKING:
     from ..graph.op import Op

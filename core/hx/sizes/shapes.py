@@ -7,7 +7,9 @@ from typing import Any
 
 from ..tensors.values import Constant, Value
 from . import dims, floats
-from .polynomials import Poly, from_something, never_negative, sure_sign
+from .operations import from_something
+from .polynomials import Poly
+from .signs import never_negative, sure_sign
 
 Shape = tuple[int, ...]
 
