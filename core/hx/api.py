@@ -23,7 +23,8 @@ from .graph import graph
 from .packs import containers, passes, symbolic
 from .packs.registry import Registry
 from .program import Made, Program
-from .proof import counted, othersizes, otherways, randomness
+from .proof import randomness
+from .proof.cases import counted, othersizes, otherways
 from .quiet import fewer_collections
 from .recording import brought, heard
 from .recording.capture import Capture, capture

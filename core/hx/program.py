@@ -14,11 +14,11 @@ from .errors import UsageError, VerificationError
 from .inputs.grammar import Limits
 from .packs import containers
 from .packs.kernels import op_runs
-from .proof.across import Move
 from .proof.alike import alike
-from .proof.crossing import may_matter, ruled_out
+from .proof.cases.across import Move
+from .proof.cases.othersizes import sizes_of, steps_between
 from .proof.nodes import NodeTable, check_nodes
-from .proof.othersizes import sizes_of, steps_between
+from .proof.promised import may_matter, ruled_out
 from .proof.proving import prove_program
 from .proof.verify import Case
 from .recording import foreign

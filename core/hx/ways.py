@@ -19,7 +19,7 @@ from .errors import (
     VerificationError,
 )
 from .packs.registry import Registry
-from .proof import othersizes, otherways
+from .proof.cases import othersizes, otherways
 from .recording import heard
 from .recording.choices import Choices
 from .recording.prepared import Prepared

@@ -22,7 +22,8 @@ import hx
 from hx import Registry, quiet
 from hx.packs import containers
 from hx.packs.targets import innermost
-from hx.proof import asking, proving, verify
+from hx.proof import proving, verify
+from hx.proof.cases import asking, variations
 from hx.recording.choices import Choices
 from hx.recording.recording import _local
 from hx.sizes import leaving
@@ -59,7 +60,7 @@ def proved(tmp_path):
         cases = []
         for wanted in sizes:
             tensors = {
-                name: verify.resized(
+                name: variations.resized(
                     tensor,
                     {
                         axis: wanted[word]

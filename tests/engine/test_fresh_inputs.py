@@ -4,8 +4,7 @@ import pytest
 import torch
 
 import hx
-from hx.proof.variations import ending
-from hx.proof.verify import fresh, jitter, resized
+from hx.proof.cases.variations import ending, fresh, jitter, resized
 
 
 def test_fresh_is_seeded_and_leaves_the_world_alone():

@@ -12,7 +12,7 @@ from torch import nn
 from torch.testing import assert_close
 
 import hx
-from hx.proof import asking
+from hx.proof.cases import asking
 
 
 def tried(program):

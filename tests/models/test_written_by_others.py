@@ -10,7 +10,8 @@ from torch import nn
 from torch.nn import functional as F
 
 import hx
-from hx.proof import asking, proving, verify
+from hx.proof import proving, verify
+from hx.proof.cases import asking, variations
 
 MODELS = {}
 
@@ -202,7 +203,7 @@ def test_at_other_sizes(name, tmp_path):
     captured, cases = program._captured, []
     for wanted in sizes:
         axes = {axis: wanted[word] for axis, word in dynamic["x"].items() if word in wanted}
-        tensors = {"x": verify.resized(x, axes, seed=3)}
+        tensors = {"x": variations.resized(x, axes, seed=3)}
         cases.append(verify.Case(str(wanted), tensors, asking.run(captured, tensors)))
         cases[-1].noise = proving._noise(captured, cases[-1])
     verify.prove(tmp_path / "m.onnx", cases).require()

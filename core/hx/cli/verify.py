@@ -93,7 +93,7 @@ def _prove(
     """The proof of a file, and what is to be said about how it came about."""
     from hx.errors import UsageError, Where
     from hx.packs.kernels import op_runs
-    from hx.proof.asking import run
+    from hx.proof.cases.asking import run
     from hx.proof.proving import prove_program
     from hx.recording.capture import Capture
     from hx.recording.layers import require_there

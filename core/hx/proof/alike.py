@@ -12,8 +12,8 @@ from typing import Any
 
 from ..errors import HxError
 from ..recording.capture import Capture
-from .asking import case_of
-from .othersizes import Sizes, at, limits_of, sizes_of, told
+from .cases.asking import case_of
+from .cases.othersizes import Sizes, at, limits_of, sizes_of, told
 from .verify import prove
 
 MOST = 6  # names of one size that are looked at

@@ -21,7 +21,7 @@ from ..runtime import Refused
 from ..saving import wire
 from ..saving.claims import Hidden
 from ..surely import inside
-from .asking import run
+from .cases.asking import run
 from .equal_numbers import Drawn, replaced
 from .nodes import BUDGET, Kept, again
 from .proof import CaseCheck

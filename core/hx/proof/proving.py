@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import dataclasses
 import functools
@@ -13,7 +12,6 @@ from typing import Any
 import torch
 
 from ..errors import HxError
-from ..recording.both.told import is_lost
 from ..recording.capture import Capture, without_weights
 from ..runtime import as_pairs
 from ..saving import wire
@@ -24,20 +22,18 @@ from ..tensors import dtypes
 from ..tensors.values import Value
 from ..world import shallow
 from ..world.modelstate import preserved
-from .asking import case_of, once, put_back, run
+from .cases.asking import case_of, once, put_back, run
+from .cases.othersizes import sizes_of
+from .cases.plan import planned
+from .cases.variations import fresh, jitter
 from .compare import Tolerance, difference
-from .counted import oftener, with_larger_numbers
-from .crossing import beyond, far_off, narrow
 from .draws import checked
-from .farther import farther
 from .halves import Watch, passed
-from .othersizes import Sizes, at, at_others, case_at, sizes_of, told
-from .otherways import tell_unled
 from .parts import what_decides
+from .promised import narrow
 from .randomness import within
 from .room import loading
-from .variations import large, opposite, renumbered, small, zeroed
-from .verify import Case, CaseCheck, OutputCheck, Proof, fresh, jitter, prove
+from .verify import Case, CaseCheck, OutputCheck, Proof, prove
 
 COPIED = 1 << 29  # bytes of weights that are copied to ask a model what it gives in float64
 ROUNDINGS = 64  # how many more errors of rounding a long graph makes than its inputs have
@@ -51,41 +47,9 @@ def prove_program(captured: Capture, path: Path, target: Path, custom_ops: Any =
     load = loading(path)
     if load.refused:
         return prove(path, [], custom_ops=custom_ops, load=load)
-    real = run(captured, recorded) if prepared.hollow else captured.real
-    cases = [Case("recorded", recorded, real)]
-    for name, tensors in prepared.given.items():
-        cases.append(Case(name, tensors, run(captured, tensors)))
-    others = [("fresh", fresh(recorded, seed=1))]
-    extra: dict[str, dict[str, torch.Tensor]] = {}  # what a model may well refuse
-    if captured.recording.escapes or captured.compiled:
-        # A number or a branch left the graph: other inputs may take another way.
-        others += [(f"fresh {n}", fresh(recorded, seed=n)) for n in (2, 3, 4)]
-        others.append(("opposite", {k: opposite(t) for k, t in recorded.items()}))
-        others.append(("small", {k: small(t) for k, t in recorded.items()}))
-        extra = renumbered(recorded)
-        if any(each.by_values() for each in captured.recording.escapes.values()):
-            extra |= zeroed(recorded)
-            extra["large"] = {k: large(t) for k, t in recorded.items()}
     # Only where it matters: PyTorch's compiler remembers that it was not asked under a mode.
     seen = Watch()
-    with seen if passed(wire.skeleton(path)) else contextlib.nullcontext():
-        for name, tensors in others:
-            found, refused = case_of(captured, name, tensors)
-            cases += found
-            captured.notes += refused
-        for name, tensors in extra.items():
-            cases += case_of(captured, name, tensors)[0]
-    cases += oftener(captured, [case.name for case in cases])
-    usual = at_others(captured)
-    elsewhere = [*usual, *far_off(captured, usual)]
-    elsewhere += beyond(captured, elsewhere)
-    cases += elsewhere + (far := farther(captured))
-    cases += with_larger_numbers(captured, elsewhere + far)
-    if prepared.one_of:
-        cases += _led_otherwise(captured, elsewhere)
-    for number, other in enumerate(captured.others, 2):
-        cases += _of_another_way(captured, other, f"way {number}", usual)
-    tell_unled(captured)
+    cases = planned(captured, seen if passed(wire.skeleton(path)) else None)
     for case in cases:
         case.computed = seen.dtype if prepared.slim is None else prepared.slim.dtype or seen.dtype
     captured.cases = cases
@@ -112,62 +76,6 @@ def prove_program(captured: Capture, path: Path, target: Path, custom_ops: Any =
     if not proof.ok and proof.cases and proof.cases[0].ok and not prepared.hollow:
         captured.otherwise = _otherwise(captured, proof.depth)
     return proof
-
-
-def _led_otherwise(captured: Capture, cases: list[Case]) -> list[Case]:
-    """Other data at other sizes: what they have there goes another way, or is read on one alone."""
-    found: list[Case] = []
-    for case in cases:
-        if "," in case.name and "=" not in case.name.rpartition(",")[2]:
-            continue  # it has other data
-        inputs = dict(case.feeds)
-        turned = {name: opposite(tensor) for name, tensor in inputs.items()}
-        for way, other in (("opposite", turned), ("fresh", fresh(inputs, seed=51))):
-            found += case_of(captured, f"{way} at {case.name}", other)[0]
-    return found
-
-
-def _of_another_way(
-    captured: Capture, other: Capture, name: str, usual: Sequence[Case]
-) -> list[Case]:
-    """What one more recording was made on that is in the graph, inputs like these, at the usual
-    other sizes as well, and the other side of what the model asked there of sizes."""
-    tensors = dict(other.prepared.tensors)
-    cases: list[Case] = []
-    ways = [
-        (name, tensors),
-        (f"fresh {name}", fresh(tensors, seed=41)),
-        (f"opposite {name}", {key: opposite(tensor) for key, tensor in tensors.items()}),
-    ]
-    if any(map(is_lost, other.recording.escapes.values())):  # of these data, it may be
-        ways += [(f"fresh {name}, {n}", fresh(tensors, seed=40 + n)) for n in (2, 3, 4)]
-        ways.append((f"large {name}", {key: large(tensor) for key, tensor in tensors.items()}))
-    for way, inputs in ways:
-        cases += case_of(captured, way, inputs)[0]
-    recorded = sizes_of(captured.prepared)
-    elsewhere: list[Case] = []
-    for sizes in (sizes_of(captured.prepared, case.feeds) for case in usual):
-        if sizes != sizes_of(other.prepared):
-            elsewhere += _led_at(other, sizes)
-    across = beyond(other, [])
-    known = {case.name for case in across}
-    for case in (*[each for each in elsewhere if each.name not in known], *across):
-        kept_out = other.beyond.get(case.name)
-        case.name = f"{case.name}, {name}"
-        if kept_out is not None and kept_out[1].holds(recorded):
-            captured.beyond[case.name] = kept_out
-        cases.append(case)
-    return cases
-
-
-def _led_at(other: Capture, sizes: Sizes) -> list[Case]:
-    """Other sizes of what led another way: zeros did as such, and are no example of numbers."""
-    prepared, name = other.prepared, told(sizes)
-    none = [k for k, t in prepared.tensors.items() if t.is_floating_point() and not t.any()]
-    if not none:
-        return case_at(other, sizes, name)[0]
-    tensors = at(prepared, sizes)
-    return case_of(other, name, tensors | {key: torch.zeros_like(tensors[key]) for key in none})[0]
 
 
 def _with_its_draws(

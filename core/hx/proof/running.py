@@ -20,8 +20,8 @@ from ..runtime import Refused, as_pairs
 from ..saving import save, wire
 from ..surely import inside
 from ..tensors import structures
+from .cases.othersizes import sizes_of
 from .declared import Sizes
-from .othersizes import sizes_of
 from .verify import loader
 
 if TYPE_CHECKING:

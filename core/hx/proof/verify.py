@@ -24,7 +24,6 @@ from hx.proof.declared import Sizes
 from hx.proof.proof import CaseCheck, OutputCheck, Proof
 from hx.proof.randomness import drawn
 from hx.proof.room import Loading
-from hx.proof.variations import fresh, jitter, resized
 from hx.runtime import Refused, Session, as_pairs
 from hx.saving import wire
 
@@ -33,8 +32,6 @@ if TYPE_CHECKING:
     import torch
 
     from hx.proof.compare import Difference
-
-__all__ = ["Case", "Proof", "fresh", "jitter", "prove", "resized"]
 
 
 @dataclass

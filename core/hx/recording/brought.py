@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ..errors import is_of_the_world
-from ..proof.variations import fresh
+from ..proof.cases.variations import fresh
 from ..report import DETOURS, Missing
 from ..tensors.values import Constant, Value
 from . import foreign

@@ -35,7 +35,7 @@ from .prepared import Prepared
 from .recording import Recording
 
 if TYPE_CHECKING:
-    from ..proof.across import Move
+    from ..proof.cases.across import Move
     from ..report import Escape
 
 

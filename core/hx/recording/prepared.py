@@ -41,7 +41,7 @@ class Prepared:
     alike: list[dict[str, torch.Tensor]] = field(default_factory=list)
     one_of: bool = False
     apart: str = ""  # why several that were recorded do not become one
-    elsewhere: Any = None  # inputs of other sizes, which lead other ways: see hx.proof.elsewhere
+    elsewhere: Any = None  # inputs of other sizes, which lead other ways: see proof.cases.elsewhere
     answers: tuple[bool, ...] = ()
     room: int | None = None  # nodes, after which this recording is of no use
     # What it does in rounds, as many as sizes say, is to be a loop: the numbers of a recording with

@@ -42,6 +42,13 @@ class Asked:
         """What the model hears at these sizes."""
         return self.ask(*map(at, self.of))
 
+    def heard(self, at: At, side: bool = False) -> Any:
+        """The answer, or on which side of a comparison it is; None where nobody can say."""
+        try:
+            return self.side(at) if side else self.answer(at)
+        except (Unforeseen, ArithmeticError, ValueError, TypeError):
+            return None  # the square root of a negative number
+
     def side(self, at: At) -> Any:
         """The same, or of a comparison on which side of it they are: -1, 0 or 1."""
         if not self.compares:

@@ -11,7 +11,8 @@ from typing import Any
 import torch
 
 from hx import HxError, runtime
-from hx.proof import compare, halves, variations, verify
+from hx.proof import compare, halves, verify
+from hx.proof.cases import variations
 from hx.saving import wire
 
 from ..attempt import copied, first_line, flat, unsayable

@@ -12,15 +12,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ..inputs.grammar import Limits
-from ..sizes import dims
-from ..sizes.asked import Asked, At, Unforeseen
-from ..tensors.values import Body
-from .room import left
+from ...inputs.grammar import Limits
+from ...sizes import dims
+from ...sizes.asked import Asked, At, Unforeseen
+from ...tensors.values import Body
+from ..room import left
 
 if TYPE_CHECKING:
-    from ..report import Escape
-    from ..tensors.values import Node, Value
+    from ...report import Escape
+    from ...tensors.values import Node, Value
 
 Sizes = Mapping[str, int]
 
@@ -130,11 +130,7 @@ class Across:
     # Where an answer is another one.
 
     def _answer(self, asked: Asked, sizes: Sizes, side: bool = False) -> Any:
-        at = self._at.setdefault(tuple(sizes.values()), At(sizes))
-        try:
-            return asked.side(at) if side else asked.answer(at)
-        except (Unforeseen, ArithmeticError, ValueError, TypeError):
-            return None  # the square root of a negative number
+        return asked.heard(self._at.setdefault(tuple(sizes.values()), At(sizes)), side)
 
     def _differs(self, asked: Asked, sizes: Sizes) -> bool:
         old, new = (self._answer(asked, each) for each in (self._recorded, sizes))

@@ -13,7 +13,7 @@ from .othersizes import Sizes, at, limits_of, sizes_of
 if TYPE_CHECKING:
     import torch
 
-    from ..recording.prepared import Prepared
+    from ...recording.prepared import Prepared
 
 MIXED = 8  # inputs that are made of the sizes of others
 MANY = 1000  # sizes that are looked at

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from ..recording.rolled import rounds_of
-from ..recording.rolled.lengths import FAR, LEAST, length_of
-from ..sizes import dims
-from ..sizes.asked import Asked
+from ...recording.rolled import rounds_of
+from ...recording.rolled.lengths import FAR, LEAST, length_of
+from ...sizes import dims
+from ...sizes.asked import Asked
 from .asking import case_of
 from .farther import ENOUGH
 from .othersizes import at, limits_of, sizes_of, told
 
 if TYPE_CHECKING:
-    from ..recording.capture import Capture
-    from .verify import Case
+    from ...recording.capture import Capture
+    from ..verify import Case
 
 Inputs = dict[str, torch.Tensor]
 

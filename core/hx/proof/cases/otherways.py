@@ -6,10 +6,10 @@ import dataclasses
 
 import torch
 
-from ..errors import Asks, Baked, HxError, VerificationError
-from ..recording.both.rows import FEW, Line
-from ..recording.capture import Capture
-from ..recording.prepared import Prepared
+from ...errors import Asks, Baked, HxError, VerificationError
+from ...recording.both.rows import FEW, Line
+from ...recording.capture import Capture
+from ...recording.prepared import Prepared
 from .across import tell
 from .elsewhere import Elsewhere
 from .variations import fresh, large, opposite, small, zeroed

@@ -13,18 +13,17 @@ import itertools
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..errors import Where
-from ..inputs.grammar import Limits
-from ..recording.capture import Capture
-from ..sizes.asked import Asked, At, Unforeseen, itself
+from ...errors import Where
+from ...inputs.grammar import Limits
+from ...recording.capture import Capture
+from ...sizes.asked import Asked, At, itself
+from ..verify import Case
 from .across import MOST, Across, Move, tell
 from .listening import Listening
 from .othersizes import Sizes, case_at, limits_of, sizes_of, told
-from .proof import Proof
-from .verify import Case
 
 if TYPE_CHECKING:
-    from ..report import Escape
+    from ...report import Escape
 
 LISTENED = MOST  # other sizes at which the model is heard
 
@@ -65,7 +64,7 @@ class _Place:
 
     def leads(self, sizes: Mapping[str, int]) -> bool:
         """Whether the model gets to the same questions at other sizes."""
-        return all(_answer(asked, sizes) == heard for asked, heard in self.way.items())
+        return all(asked.heard(At(sizes)) == heard for asked, heard in self.way.items())
 
 
 class _Crossing:
@@ -91,7 +90,7 @@ class _Crossing:
             for case in self._waiting:
                 places += self._listen(case)
             self._waiting = []
-        if any(_answer(a, self._words) is None for escape in escapes for a in escape.asked):
+        if any(a.heard(At(self._words)) is None for escape in escapes for a in escape.asked):
             self._far_off(across)
         return self._found
 
@@ -219,7 +218,7 @@ class _Crossing:
             asked: heard
             for asked in self._known
             if asked.ask is not itself
-            and (heard := _answer(asked, sizes)) != _answer(asked, self._words)
+            and (heard := asked.heard(At(sizes))) != asked.heard(At(self._words))
         }
         if way in self._ways:
             return []
@@ -253,88 +252,3 @@ class _Crossing:
             f"what the model asks at {case.name} alone is not known, nor tried: {why}"
         )
         return []
-
-
-def _answer(asked: Asked, sizes: Mapping[str, int]) -> Any:
-    try:
-        return asked.answer(At(sizes))
-    except (Unforeseen, ArithmeticError, ValueError, TypeError):
-        return None
-
-
-def may_matter(captured: Capture, escape: Escape, broken: Iterable[Sizes]) -> bool:
-    """Whether it may be at fault at some of these sizes: a branch on sizes that goes the same way at
-    all of them is not."""
-    if escape.kind != "branch" or not escape.asked:
-        return True
-    recorded = sizes_of(captured.prepared)
-    return any(
-        (heard := _answer(asked, recorded)) is None or _answer(asked, sizes) != heard
-        for asked in escape.asked
-        for sizes in broken
-    )
-
-
-def ruled_out(captured: Capture, case: Case) -> Move | None:
-    """What leaves out a case where a question of the model has another answer than recorded."""
-    recording, words = captured.recording, sizes_of(captured.prepared)
-    sizes = sizes_of(captured.prepared, case.feeds)
-    limits = {word: captured.prepared.dynamic.limits.get(word, Limits()) for word in words}
-    escapes = [each for each in recording.escapes.values() if each.asked]
-    for side in Across(recording.builder.nodes, words, limits).sides(escapes, []):
-        for move in side.moves:
-            if not move.holds(sizes):
-                return move
-    return None
-
-
-def narrow(captured: Capture, proof: Proof) -> None:
-    """A file that is wrong only beyond what the model asked of its sizes is promised up to there.
-
-    Not where next to nothing would be left: from half to twice the sizes that were given it has to
-    be right, or the export has failed.
-    """
-    failed = [check for check in proof.cases if not check.ok]
-    wrong = [check for check in failed if check.name in captured.beyond]
-    given = any(check.name in captured.prepared.given for check in failed)
-    if proof.checker or proof.problem or given or not wrong:
-        return
-    prepared, promised = captured.prepared, dict(captured.prepared.dynamic.limits)
-    # One whose rounds become a loop was recorded at larger sizes than were given.
-    given_sizes = sizes_of(prepared, prepared.given.get("given") if prepared.rolls else None)
-    for check in wrong:
-        _, move = captured.beyond[check.name]
-        if not move.limits:
-            return
-        for word, limit in move.limits.items():
-            promised[word] = promised.get(word, Limits()).and_also(limit)
-    for word in {word for check in wrong for word in captured.beyond[check.name][1].limits}:
-        limit, n = promised[word], given_sizes[word]
-        if limit.low > max(n // 2, 1) or (limit.high is not None and limit.high < 2 * n):
-            return
-    # What else is wrong has to lie outside of these limits as well: size 1 is always tried.
-    sizes = {case.name: sizes_of(captured.prepared, case.feeds) for case in captured.cases}
-    broken = [
-        [promised[w].written(w) for w, n in sizes[check.name].items()
-         if w in promised and not promised[w].hold(n)]
-        for check in failed
-    ]  # fmt: skip
-    if not all(broken):
-        return
-    for check, limits_of_it in zip(failed, broken):
-        check.outside = ", ".join(limits_of_it)
-    for check in wrong:
-        escape, move = captured.beyond[check.name]
-        limits = {word: promised[word] for word in move.limits}
-        check.outside = ", ".join(limit.written(word) for word, limit in limits.items())
-        captured.promised.update(limits)
-        escape.beyond = escape.beyond.replace(f"tried at {check.name}", f"wrong at {check.name}")
-        what = (
-            "what is baked in is another number"
-            if escape.kind == "baked"
-            else "the model goes another way"
-        )
-        captured.notes.append(
-            f"the file is right for {check.outside} only: at {check.name} {what}, at "
-            f"{escape.where} ({escape.detail})"
-        )

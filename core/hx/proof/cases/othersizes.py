@@ -9,14 +9,14 @@ from collections.abc import Iterable, Mapping
 
 import torch
 
-from ..inputs.grammar import Limits
-from ..recording.capture import Capture
-from ..recording.prepared import Prepared
-from ..sizes import dynamic
+from ...inputs.grammar import Limits
+from ...recording.capture import Capture
+from ...recording.prepared import Prepared
+from ...sizes import dynamic
+from ..proof import Proof
+from ..verify import Case
 from .asking import case_of
-from .proof import Proof
-from .variations import end_at, ending
-from .verify import Case, resized
+from .variations import end_at, ending, resized
 
 Sizes = dict[str, int]
 
@@ -59,7 +59,7 @@ def elsewhere(prepared: Prepared, proof: Proof) -> Prepared | None:
 
 def in_rounds(captured: Capture) -> Prepared | None:
     """The same call, recorded with enough rounds to see what goes round, where sizes say how many."""
-    from ..recording.rolled import Before, at_enough_rounds, counts, rounds_of
+    from ...recording.rolled import Before, at_enough_rounds, counts, rounds_of
     from .across import Across, Move
     from .counted import counting, with_more_rounds
 

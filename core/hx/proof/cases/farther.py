@@ -13,8 +13,8 @@ from .across import Across, Move
 from .othersizes import case_at, limits_of, sizes_of, told
 
 if TYPE_CHECKING:
-    from ..recording.capture import Capture
-    from .verify import Case
+    from ...recording.capture import Capture
+    from ..verify import Case
 
 FEW = (2, 3)  # rounds: of one, most things are alike
 TIMES = (4, 16, 64)  # as many rounds as were recorded

@@ -7,15 +7,15 @@ from typing import Any
 
 import torch
 
-from ..errors import HxError
-from ..recording import layers, outside, torchscript
-from ..recording.capture import Capture, called, without_weights
-from ..surely import inside
-from ..tensors import structures
-from ..weights.blend import Filled, OnTheCPU
-from ..world import modes
-from ..world.modelstate import preserved
-from .verify import Case
+from ...errors import HxError
+from ...recording import layers, outside, torchscript
+from ...recording.capture import Capture, called, without_weights
+from ...surely import inside
+from ...tensors import structures
+from ...weights.blend import Filled, OnTheCPU
+from ...world import modes
+from ...world.modelstate import preserved
+from ..verify import Case
 
 
 def run(captured: Capture, tensors: dict[str, torch.Tensor], seed: int | None = None) -> list[Any]:

@@ -13,12 +13,12 @@ from typing import Any
 
 import torch
 
-from ..errors import is_of_the_world
-from ..recording.capture import Capture, capture
-from ..report import Escape
+from ...errors import is_of_the_world
+from ...recording.capture import Capture, capture
+from ...report import Escape
+from ..verify import Case
 from .asking import case_of
 from .variations import fresh, opposite, zeroed
-from .verify import Case
 
 Escapes = dict[tuple, Escape]  # by kind and line
 MOST = 12  # recordings

@@ -1,0 +1,1 @@
+"""What a file is proved on: which inputs, and what the model itself gives for them."""
