@@ -139,8 +139,11 @@ def _export(
             joined = otherways.may_be_joined(captured) and not check_every_node
             rounds.other = otherways.unasked(other) if joined else other
             raise rounds
-        if otherways.may_be_joined(captured) and not check_every_node:
-            raise Asks("what is in a tensor decides which way the model goes")
+        asks = Asks("what is in a tensor decides which way the model goes")
+        asks.joined = otherways.may_be_joined(captured)
+        asks.until = otherways.until_ended(captured) if verify else ()
+        if (asks.joined or asks.until) and not check_every_node:
+            raise asks
 
     failed: list[Exception] = []
     stages: list[save.Staged] = []
@@ -178,6 +181,10 @@ def _recorded(
         from .recording import both
 
         both.record(captured)
+    if prepared.until:
+        from .recording.rolled import until
+
+        until.record(captured)
     if prepared.rolls:
         from .recording import rolled
 

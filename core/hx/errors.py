@@ -96,7 +96,11 @@ class Leaves(Unsupported):
 
 
 class Asks(Unsupported):
-    """The model asks what is in a tensor: both of what follows may become one graph."""
+    """The model asks what is in a tensor: both of what follows may become one graph, or rounds that
+    it asks in one loop."""
+
+    joined: bool = True  # whether it asks so little that both may
+    until: Any = ()  # what it may ask in each round
 
 
 class Baked(Unsupported):

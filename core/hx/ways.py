@@ -100,7 +100,10 @@ def _with_both_ways(prepared: Prepared, failed: list[Exception]) -> Iterator[Pre
     yield prepared
     other = None
     if isinstance(failed[-1], Asks):
-        other = otherways.unasked(prepared)
+        asks = failed[-1]
+        for until in asks.until:
+            yield dataclasses.replace(prepared, until=until)
+        other = otherways.unasked(prepared) if asks.joined else None
     elif isinstance(failed[-1], Rounds):
         other = failed[-1].other
     if other is not None:

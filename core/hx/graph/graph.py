@@ -22,24 +22,28 @@ RANDOM = {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLik
 
 def live(nodes: list[Node], outputs: list[Value]) -> list[Node]:
     """The nodes that the outputs need, in order."""
+    return _live(nodes, outputs)[0]
+
+
+def _live(nodes: list[Node], outputs: list[Value]) -> tuple[list[Node], set[int]]:
+    """The same, and the ids of all that they read: bodies in bodies are gone through once."""
     wanted = set(map(id, outputs))
     kept = []
     for node in reversed(nodes):
         if not wanted.isdisjoint(map(id, node.outputs)):
             kept.append(node)
-            wanted.update(map(id, _reads(node)))
+            wanted.update(map(id, node.inputs))
+            for body in _bodies(node) if node.attributes else ():
+                body.nodes, read = _live(body.nodes, body.outputs)
+                wanted |= read
     kept.reverse()
-    return kept
+    return kept, wanted
 
 
 def _reads(node: Node) -> list[Any]:
     """The values that a node reads, and its bodies; None where it was given nothing."""
-    bodies = _bodies(node) if node.attributes else []
-    if not bodies:
-        return node.inputs
     reads = list(node.inputs)
-    for body in bodies:
-        body.nodes = live(body.nodes, body.outputs)
+    for body in _bodies(node) if node.attributes else ():
         reads += body.outputs
         for inner in body.nodes:
             reads += _reads(inner)

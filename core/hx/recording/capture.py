@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import re
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -73,6 +74,10 @@ class Capture:
     heard: list[Capture] = field(default_factory=list)
     rounds: set[str] = field(default_factory=set)  # names of sizes that loops of the graph go over
     otherwise: str = ""  # said where the model computes otherwise when it is not recorded
+    seconds: float = 0.0  # that the model ran while it was recorded
+    endless: bool = (
+        False  # whether it was given up on some inputs, which it may never be through with
+    )
     returned: Any = None  # what the model returned, without the contents of its tensors
     _kept_results: bool = False
 
@@ -188,7 +193,7 @@ def _run(
     recording = Recording(Choices(registry, opset), opset, guard, prepared.slim)
     recording.dry = prepared.dry
     recording.yes, recording.asked = prepared.yes, prepared.asked
-    recording.questions.answers = prepared.answers
+    recording.questions.answers, recording.questions.until = prepared.answers, prepared.until
     recording.builder.sizes.once = not prepared.laid_out
     if prepared.rolls:
         from .rolled import Lengths
@@ -215,7 +220,9 @@ def _run(
     found.notes += recording.choices.idle
 
     def run(_: None) -> None:
+        began = time.perf_counter()
         result = called(model, args, kwargs)
+        found.seconds = time.perf_counter() - began
         if guard.draws.seen:
             _require_built(prepared.root, recording)
         if outputs is not None:

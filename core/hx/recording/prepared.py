@@ -16,6 +16,7 @@ from ..tensors import structures
 from ..weights.slim import Slim, plan
 from ..world import shallow
 from . import callables, heard, torchscript
+from .questions import Until
 from .roots import root_of
 
 
@@ -47,6 +48,9 @@ class Prepared:
     # What it does in rounds, as many as sizes say, is to be a loop: the numbers of a recording with
     # another number of them; see `rolled`.
     rolls: Any = None
+    until: Until | None = (
+        None  # it goes round until what is in a tensor ends that; see `rolled.until`
+    )
     counting: tuple[str, ...] = ()  # inputs with numbers that say how often it goes round
     recorded: Callable | None = None  # what is recorded in the model's place: see `derivatives`
     yes: heard.Yes = heard.FIRST  # the questions of the model that are answered with yes
@@ -60,7 +64,7 @@ class Prepared:
     @property
     def laid_out(self) -> bool:
         """Whether the nodes of the graph are put in another order than they were recorded in."""
-        return self.one_of or self.rolls is not None
+        return self.one_of or self.rolls is not None or self.until is not None
 
     @property
     def size(self) -> int:

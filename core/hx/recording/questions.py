@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from builtins import len  # its own: `world` hooks that of the model
 from dataclasses import dataclass
@@ -19,6 +20,9 @@ from ..tensors.values import Node, Value
 _COMPARES = {operator.lt: "Less", operator.le: "LessOrEqual", operator.gt: "Greater",
              operator.ge: "GreaterOrEqual", operator.eq: "Equal", operator.ne: "Equal"}  # fmt: skip
 LONG = 1000  # questions
+MOST = 1000  # rounds that are recorded
+ROOM, WORK = 20_000, 1 << 26  # nodes, and numbers that these make, after which there were enough
+FEW = 5  # rounds that are not enough
 
 
 @dataclass(eq=False)
@@ -47,14 +51,30 @@ class Question:
         return op.Reshape(answer, []) if answer.shape else answer
 
 
+@dataclass(frozen=True)
+class Until:
+    """What the model hears on one line, whatever is true: so many times that it goes on, and then
+    that it does not."""
+
+    line: tuple[str, int]
+    on: bool  # the answer with which it goes on
+    times: int = MOST
+
+
 class Questions:
     """Those of one recording, in their order."""
 
-    def __init__(self, nodes: list[Node]) -> None:
+    def __init__(self, nodes: list[Node], op: Op) -> None:
         self._nodes = nodes  # those of the graph; in a body of it, others are written to
+        self._op = op
         self.each: list[Question] = []
         # What the model hears at the first of them, whatever is true: to see where that leads.
         self.answers: tuple[bool, ...] = ()
+        self.until: Until | None = None
+        self._counted, self._work = 0, 0  # nodes, and the numbers that they make
+
+    def until_asked(self, until: Until) -> list[Question]:
+        return [q for q in self.each if q.line == until.line and q.of_values]
 
     def value(
         self,
@@ -67,7 +87,10 @@ class Questions:
         kind: str = "bool",
     ) -> bool:
         """What the model hears."""
-        if nodes is self._nodes:
+        if nodes is self._nodes and of_values and self._until(where):
+            yes = self._goes_on()
+            self.each.append(Question(yes, where, len(nodes), value, None, True, sized, kind))
+        elif nodes is self._nodes:
             for before in self.each:
                 if before.value is value:
                     return before.yes  # no other answer than before
@@ -81,10 +104,28 @@ class Questions:
             return None
         yes = bool(asked.ask(*map(_recorded, asked.of)))
         of_values = asked.of_values()
+        if of_values and self._until(where):
+            value = _compared(self._op, asked)
+            yes = self._goes_on()
+            self.each.append(Question(yes, where, len(nodes), value, asked))
+            return yes
         if of_values:
             yes = self._heard(yes)
         self.each.append(Question(yes, where, len(nodes), asked=asked, of_values=of_values))
         return yes if of_values else None
+
+    def _until(self, where: Where) -> bool:
+        return self.until is not None and self.until.line == (where.file, where.line)
+
+    def _goes_on(self) -> bool:
+        """Every question there is of another value, though of one that looks like that before."""
+        assert self.until is not None
+        until, rounds = self.until, len(self.until_asked(self.until))
+        for node in self._nodes[self._counted :]:
+            self._work += sum(math.prod(value.shape or ()) for value in node.outputs)
+        self._counted = len(self._nodes)
+        room = rounds <= FEW or (self._counted < ROOM and self._work < WORK)
+        return until.on is (rounds < until.times and room)
 
     def _heard(self, yes: bool) -> bool:
         if len(self.each) < len(self.answers):

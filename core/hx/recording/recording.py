@@ -79,7 +79,7 @@ class Recording:
         self.names: dict[int, str] = {}  # id of a parameter, buffer or attribute -> its name
         self.named: list[torch.Tensor] = []  # keeps those ids from being reused
         self.escapes: dict[tuple, Escape] = {}
-        self.questions = Questions(self.builder.nodes)
+        self.questions = Questions(self.builder.nodes, Op(self.builder))
         self.raised = Raised()
         self.missing: dict[str, Missing] = {}
         self.declined: dict[str, int] = {}

@@ -10,6 +10,7 @@ from ...errors import Asks, Baked, HxError, VerificationError
 from ...recording.both.rows import FEW, Line
 from ...recording.capture import Capture
 from ...recording.prepared import Prepared
+from ...recording.questions import Until
 from .across import tell
 from .elsewhere import Elsewhere
 from .variations import fresh, large, opposite, small, zeroed
@@ -28,6 +29,13 @@ def may_be_joined(captured: Capture) -> bool:
     prepared = captured.prepared
     asked = [q for q in captured.recording.questions.each if q.of_values]
     return 0 < len(asked) <= FEW and prepared.slim is None
+
+
+def until_ended(captured: Capture) -> list[Until]:
+    """What the model may go round for, until the answer ends it."""
+    from ...recording.rolled.until import untils
+
+    return [] if captured.prepared.slim is not None else untils(captured)
 
 
 def unasked(prepared: Prepared) -> Prepared:

@@ -18,7 +18,7 @@ def body_of(
     needed: set[int],
     turn: Value,
     carried: dict[Carried, Value],
-    times: Value,
+    times: Value | None,
 ) -> dict[Made, Value]:
     """Writes one round; gives what each of its nodes makes."""
     builder = op._builder
@@ -84,7 +84,7 @@ def _key(read: Counting | Element) -> Any:
     return id(read.source), read.first, read.step
 
 
-def _counted(op: Op, read: Counting | Element, turn: Value, times: Value) -> Value:
+def _counted(op: Op, read: Counting | Element, turn: Value, times: Value | None) -> Value:
     if isinstance(read, Element):
         first = read.first
         index = turn if read.step > 0 else op.Neg(turn)

@@ -22,8 +22,8 @@ from .before import Before
 from .body import body_of
 from .lengths import OFF, length_of
 from .ragged import Growing, along, laid
-from .repeats import LEAST_ALIKE, repeats, sizes_first
-from .rounds import Element, Made, Rounds, Same, shared
+from .repeats import LEAST_ALIKE, Repeat, repeats, sizes_first
+from .rounds import Carried, Element, Made, Rounds, Same, shared
 from .sources import Mapped, Pieces, Source, Stacked, Unlike, maps
 from .whiles import counted
 
@@ -62,11 +62,13 @@ class Rolling:
         self._needed: set[Node] = set()  # what the results follow from
         self._gone: set[int] = set()  # ids of values that nothing follows from
         self._own: set[int] = set()  # ids of values that are as large as one round makes them
+        self._asked: list[Made] = []  # what says whether it goes on
+        self._ends: dict[Carried, Value] = {}  # what was carried, behind the last round
 
     def roll(self) -> bool:
         """Whether there is a loop now."""
         nodes, self._begins = sizes_first(self._builder.nodes, self._begins)
-        self._needed = _needed(nodes, [value for _, value in self._captured.outputs])
+        self._needed = needed_of(nodes, [value for _, value in self._captured.outputs])
         kept = self._builder.sizes.scope(empty=True)
         outer, self._builder.nodes = self._builder.origin, []
         try:
@@ -301,7 +303,7 @@ class Rolling:
         self._loops.append((where.file, where.line) if where is not None else ("", 0))
         builder.origin = origin
         last, stacked = self._behind(rounds, nodes)
-        needed = rounds.needed((*last, *stacked))
+        needed = rounds.needed((*last, *stacked, *self._asked))
         begins, carried = {}, {}
         wanted = rounds.carried(needed, last)
         for each, value in rounds.begins.items():
@@ -324,15 +326,13 @@ class Rolling:
         for at in sorted(needed):
             held = rounds.reads[at]
             held[:] = [Same(self._read(x.value)) if isinstance(x, Same) else x for x in held]
-        self._sizes.append(repeat.size)
-        if repeat.fewer:
-            self._require_some(repeat.length)
-        times = op.cast(repeat.length, torch.int64)
-        going = op.constant(True, torch.bool)
+        times, counted = self._begun(repeat)
+        inner = [builder.value(value.dtype, []) for value in counted]
+        going = counted[0] if counted else op.constant(True, torch.bool)
         outer, builder.nodes = builder.nodes, []
         try:
             made = body_of(op, rounds, needed, turn, carried, times)
-            ends = [op.Identity(on)]
+            ends = self._gone_round(on, inner, made)
             ends += [
                 op.Identity(carried[each.behind] if each.behind is not None else made[each.made])
                 for each in carried
@@ -341,14 +341,18 @@ class Rolling:
             ends += [op.Identity(made[place]) for place in stacked]
             ends += [each.length(made[place]) for place, each in growing.items()]
             inside = (each.inside for each in growing.values())
-            body = Body([turn, on, *carried.values(), *inside], ends, builder.nodes)
+            body = Body([turn, on, *inner, *carried.values(), *inside], ends, builder.nodes)
         finally:
             builder.nodes = outer
         builder.origin = origin
         first = [*begins.values(), *(each.begin for each in growing.values())]
-        results = builder.emit("Loop", [times, going, *first], {"body": body}, len(ends) - 1)
+        given = [times, going, *counted, *first]
+        results = builder.emit("Loop", given, {"body": body}, len(ends) - 1)
+        length = self._length(repeat, results[: len(counted)])
+        results = results[len(counted) :]
         for each, value in zip(carried, results):
             shared(value, [carried[each], rounds.last(each.made)])
+            self._ends[each] = value
             instead = rounds.all_of(each.made)[-each.back]
             self._instead.setdefault(id(instead), value)
             self._held.append(instead)
@@ -357,10 +361,26 @@ class Rolling:
             each_made = rounds.all_of(place)
             shared(value, each_made)
             shape = value.shape or ()
-            value.sized((repeat.length, *shape))
-            self._stacks(Stacked(len(each_made), shape, value, repeat.length), each_made)
+            value.sized((length, *shape))
+            self._stacks(Stacked(len(each_made), shape, value, length), each_made)
         for grown, whole, lengths in zip(growing.values(), wholes, results[len(stacked) :]):
-            self._stacks(grown.source(whole, repeat.length, lengths), grown.given)
+            self._stacks(grown.source(whole, length, lengths), grown.given)
+
+    # How often it goes round, which loops of another kind know otherwise.
+
+    def _begun(self, repeat: Repeat) -> tuple[Value | None, list[Value]]:
+        """The most rounds that there may be, and what is counted beside them."""
+        self._sizes.append(repeat.size)
+        if repeat.fewer:
+            self._require_some(repeat.length)
+        return self._op.cast(repeat.length, torch.int64), []
+
+    def _gone_round(self, on: Value, counted: list[Value], made: dict[Made, Value]) -> list[Value]:
+        """Whether it goes on, and what was counted, now."""
+        return [self._op.Identity(on)]
+
+    def _length(self, repeat: Repeat, counted: list[Value]) -> Any:
+        return repeat.length
 
     def _behind(self, rounds: Rounds, nodes: list[Node]) -> tuple[list[Made], list[Made]]:
         """What is read behind it: of the last rounds, where it is carried on, and of any."""
@@ -381,7 +401,7 @@ class Rolling:
         return list(ends), list(stacked)
 
 
-def _needed(nodes: list[Node], results: list[Value]) -> set[Node]:
+def needed_of(nodes: list[Node], results: list[Value]) -> set[Node]:
     """Those that something follows from: what nobody reads may come from any round."""
     read = set(map(id, results))
     found = set()

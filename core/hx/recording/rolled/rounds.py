@@ -165,7 +165,7 @@ class Rounds:
             found = None
             for first in read[back - 1 :: -1]:
                 broadcast = self.body[at].op in _BROADCAST
-                found = self._carried(first, read[back], place, broadcast, found)
+                found = self.carry(first, read[back], place, broadcast, found)
             return found
         if any(m is not None for m in made):
             raise Unlike
@@ -190,7 +190,7 @@ class Rounds:
             return None if found is None else False
         return True if same(found[1], read[-1].tensor) else None
 
-    def _carried(
+    def carry(
         self, first: Value, later: Value, place: Made, broadcast: bool, behind: Carried | None
     ) -> Carried:
         if first.dtype != later.dtype or first.shape is None or later.shape is None:
@@ -244,10 +244,10 @@ def slots(node: Node) -> list[Value | None]:
 def _require_alike(nodes: Sequence[Node]) -> None:
     first = nodes[0]
     for other in nodes[1:]:
-        _require_same(first, other)
+        require_same(first, other)
 
 
-def _require_same(first: Node, other: Node) -> None:
+def require_same(first: Node, other: Node) -> None:
     if (first.op, first.domain) != (other.op, other.domain):
         raise Unlike
     if len(slots(first)) != len(slots(other)) or len(first.outputs) != len(other.outputs):
@@ -278,7 +278,7 @@ def _require_same_body(a: Body, b: Body) -> None:
         raise Unlike
     there = {id(x): y for x, y in zip(a.inputs, b.inputs)}
     for one, other in zip(a.nodes, b.nodes):
-        _require_same(one, other)
+        require_same(one, other)
         there.update((id(x), y) for x, y in zip(one.outputs, other.outputs))
     own = set(map(id, there.values()))
     pairs = [pair for n, m in zip(a.nodes, b.nodes) for pair in zip(n.inputs, m.inputs)]

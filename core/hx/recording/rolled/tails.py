@@ -1,0 +1,176 @@
+"""What a model does behind its rounds, beside what it does behind other numbers of them."""
+
+from __future__ import annotations
+
+from builtins import len, range, zip  # their own: `world` hooks those of the model
+from dataclasses import dataclass
+from typing import Any
+
+from ...graph.graph import raw
+from ...tensors.values import Constant, Node, Value
+from ..capture import Capture
+from ..questions import Until
+from .rounds import Made, require_same, slots
+from .sources import Unlike, maps, moved_axes
+
+
+@dataclass(frozen=True)
+class Round:
+    """What a node of a round made, `back` rounds before the end: 1 is the last."""
+
+    made: Made
+    back: int
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A list of what each round made, without the first and the last few."""
+
+    first: int
+    left_out: int
+    many: int
+
+
+class Tail:
+    """One recording, with the question between its rounds asked so many times."""
+
+    def __init__(self, captured: Capture, until: Until) -> None:
+        self.captured = captured
+        self.nodes = nodes = captured.recording.builder.nodes
+        asked = captured.recording.questions.until_asked(until)
+        places = [question.at for question in asked]
+        if not asked or any(question.value is None for question in asked):
+            raise Unlike
+        self.asked = asked
+        self.stopped = asked[-1].yes is not until.on
+        self.rounds, self.start, self.end = len(asked) - 1, places[0], places[-1]
+        self.period = places[1] - places[0] if self.rounds else 0
+        if any(b - a != self.period for a, b in zip(places, places[1:])):
+            raise Unlike
+        self.inputs = {id(value): name for name, value in captured.inputs}
+        self.outer: dict[int, tuple[int, int]] = {}
+        self.made: dict[int, tuple[int, Made]] = {}
+        self.behind: dict[int, tuple[Node, int]] = {}
+        for at, node in enumerate(nodes):
+            for place, value in enumerate(node.outputs):
+                if at < self.start:
+                    self.outer[id(value)] = at, place
+                elif at < self.end:
+                    turn, within = divmod(at - self.start, self.period)
+                    self.made[id(value)] = turn, (within, place)
+                else:
+                    self.behind[id(value)] = node, place
+
+    def back(self, value: Value) -> Round | None:
+        found = self.made.get(id(value))
+        return None if found is None else Round(found[1], self.rounds - found[0])
+
+    def element(self, value: Value | None) -> tuple[Any, int] | None:
+        """What of a round that is, with its axes moved, maybe: which, and in which round."""
+        moved = []
+        while value is not None and id(value) in self.behind:
+            node = self.behind[id(value)][0]
+            if not maps(node):
+                return None
+            moved.append((node.op, *(() if node.op == "Cast" else moved_axes(node))))
+            value = node.inputs[0]
+        if value is None or id(value) not in self.made:
+            return None
+        turn, made = self.made[id(value)]
+        return (made, tuple(moved)), turn
+
+
+class Beside:
+    """What stands in a recording at each place where a longer one reads something."""
+
+    def __init__(self, long: Tail, other: Tail) -> None:
+        self._long, self._other = long, other
+        # By id of what the longer one reads behind its rounds, with that itself.
+        self.read: dict[int, tuple[Value, Value | Round]] = {}
+        self.lists: dict[int, Listed] = {}  # and by that of the Concat that joins one
+        self._seen: dict[int, Value | None] = {}
+        pairs = zip(long.captured.outputs, other.captured.outputs)
+        if len(long.captured.outputs) != len(other.captured.outputs):
+            raise Unlike
+        waiting = []
+        for (name, value), (named, there) in pairs:
+            if name != named:
+                raise Unlike
+            waiting.append((value, there))
+        while waiting:
+            waiting += self._pair(*waiting.pop())
+
+    def _pair(self, value: Value | None, there: Value | None) -> list[tuple]:
+        """Notes what is at one place, or gives the places that it follows from."""
+        if value is None or there is None:
+            if value is not there:
+                raise Unlike
+            return []
+        if id(value) in self._seen:
+            known = self._seen[id(value)]
+            if known is not there and not equal(known, there):
+                raise Unlike
+            return []
+        self._seen[id(value)] = there
+        behind, other = self._long.behind.get(id(value)), self._other.behind.get(id(there))
+        if behind is not None and behind[0].op == "Concat":
+            joined = other[0] if other is not None and other[0].op == "Concat" else None
+            found = self._listed(behind[0], joined, there)
+            if found is not None:
+                return found
+        if behind is not None and other is not None:
+            (node, place), (like, there_place) = behind, other
+            require_same(node, like)
+            if place != there_place:
+                raise Unlike
+            return list(zip(slots(node), slots(like)))
+        if other is not None or (behind is not None and self._long.stopped):
+            raise Unlike
+        self.read[id(value)] = value, self._other.back(there) or self._same(there)
+        return []
+
+    def _same(self, there: Value) -> Value:
+        """The value of the longer recording that this is in the other."""
+        place = self._other.outer.get(id(there))
+        if place is not None:
+            return self._long.nodes[place[0]].outputs[place[1]]
+        if id(there) in self._other.inputs:
+            name = self._other.inputs[id(there)]
+            return next(v for n, v in self._long.captured.inputs if n == name)
+        if isinstance(there, Constant):
+            return there
+        raise Unlike
+
+    def _listed(self, node: Node, joined: Node | None, there: Value) -> list[tuple] | None:
+        """The other list, where this one is of what the rounds made; None where it is not."""
+        elements = [self._long.element(value) for value in node.inputs]
+        known = [at for at, each in enumerate(elements) if each is not None]
+        if len(known) < 3:
+            return None
+        begin, end = known[0], known[-1] + 1
+        what, first = elements[begin]  # type: ignore[misc]
+        if elements[begin:end] != [(what, turn) for turn in range(first, first + end - begin)]:
+            return None
+        around = (node.inputs[:begin], node.inputs[end:])
+        others = [there] if joined is None else joined.inputs
+        if joined is not None and repr(joined.attributes) != repr(node.attributes):
+            raise Unlike
+        many = len(others) - len(around[0]) - len(around[1])
+        if many < 0:
+            raise Unlike
+        middle = others[len(around[0]) : len(around[0]) + many]
+        found = [self._other.element(value) for value in middle]
+        if found != [(what, turn) for turn in range(first, first + many)]:
+            raise Unlike
+        self.lists[id(node)] = Listed(first, self._other.rounds - first - many, many)
+        after = others[len(around[0]) + many :]
+        return [*zip(around[0], others), *zip(around[1], after)]
+
+
+def equal(a: Value | None, b: Value | None) -> bool:
+    if not (isinstance(a, Constant) and isinstance(b, Constant)):
+        return False
+    x, y = a.tensor, b.tensor
+    if x is y:
+        return True
+    return x.dtype == y.dtype and x.shape == y.shape and bool((raw(x) == raw(y)).all())

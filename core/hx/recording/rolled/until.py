@@ -1,0 +1,363 @@
+"""Loops that go on until what is in a tensor ends them: `while (x > 1).any()`, `if done: break`.
+
+Nobody can record every number of rounds. So the model hears, whatever is true, that it is to go on,
+many times, and then that it is not: what lies between two times that it asks is a round. Rounds that
+are alike, however many there were, are written once, as a Loop that computes what it asks. What is
+read behind it is told from recordings with no round, with one, and with a few.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from builtins import len, max, range  # their own: `world` hooks those of the model
+from typing import Any
+
+import torch
+
+from ...errors import Unsupported, is_of_the_world
+from ...graph.axes import moved
+from ...sizes import dims, shapes
+from ...sizes.polynomials import Atom, Poly
+from ...tensors.values import Body, Constant, Node, Value
+from ..both.told import asked_there
+from ..capture import Capture, capture
+from ..questions import FEW, Until
+from .repeats import Repeat
+from .rolling import Rolling, needed_of
+from .rounds import Carried, Made, Rounds
+from .sources import Mapped, Source, Unlike, maps, moved_axes
+from .tails import Beside, Listed, Round, Tail, equal
+
+LINES = 3  # that are tried
+
+
+def untils(captured: Capture) -> list[Until]:
+    """What may be asked in each round: first what was asked most often.
+
+    What was asked once may be asked in every round of a loop that was left at once.
+    """
+    asked: dict[tuple[str, int], list[bool]] = {}
+    for question in captured.recording.questions.each:
+        if question.of_values:
+            asked.setdefault(question.line, []).append(question.yes)
+    found = []
+    for line, answers in sorted(asked.items(), key=lambda each: -len(each[1])):
+        on = answers[0] if len(answers) > 1 else not answers[0]
+        if len(set(answers[:-1])) <= 1:
+            found.append(Until(line, on))
+    return found[:LINES]
+
+
+def record(captured: Capture) -> None:
+    """Makes the recording, which went on for a few rounds, one of any number of them."""
+    until = captured.prepared.until
+    assert until is not None
+    try:
+        _written(captured, until)
+    except Unlike:
+        raise Unsupported("what the model does in each round does not become one loop") from None
+
+
+def _written(captured: Capture, until: Until) -> None:
+    long = Tail(captured, until)
+    if long.rounds < FEW:
+        raise Unlike
+    others = {}
+    for times in (FEW, 1, 0):
+        other = _again(captured, dataclasses.replace(until, times=times))
+        if other is not None and (not other.stopped or other.rounds != times):
+            raise Unlike
+        if other is not None:
+            others[times] = other
+        elif times:
+            raise Unlike
+    Going(long, others, until).write()
+
+
+def _again(captured: Capture, until: Until) -> Tail | None:
+    """So many rounds; None where the model does not take so few."""
+    prepared = dataclasses.replace(captured.prepared, until=until)
+    try:
+        found = capture(prepared, captured.registry, captured.opset, captured.wanted)
+    except Exception as problem:
+        if is_of_the_world(problem):
+            raise
+        return None
+    return Tail(found, until)
+
+
+class _FromFirst:
+    """What falls with each round falls from its first number: no last one is known."""
+
+    @staticmethod
+    def ends(nodes: list[Node], start: int, period: int, end: int, at: int, slot: int) -> Any:
+        first = nodes[start + at].inputs[slot]
+        return (first.tensor, None) if isinstance(first, Constant) else None
+
+
+class Going(Rolling):
+    """The longest recording, with a Loop in place of its rounds."""
+
+    def __init__(self, long: Tail, others: dict[int, Tail], until: Until) -> None:
+        super().__init__(long.captured, {}, set())
+        self._long, self._until = long, until
+        if any(other.start != long.start for other in others.values()):
+            raise Unlike
+        repeat = Repeat(long.start, long.period, long.rounds, None)
+        self._rounds = Rounds(long.nodes, repeat, {}, _FromFirst())  # type: ignore[arg-type]
+        self._asked = [self._place_asked()]
+        self._beside = {times: Beside(long, other) for times, other in others.items()}
+        self._lists = self._require_lists()
+        # By id of what is read behind: what it is where the model stopped, and where, instead, the
+        # rounds had come to an end.
+        self._stopped: dict[int, Carried] = {}
+        self._ended: dict[int, Carried] = {}
+        self._counts: dict[int, tuple[torch.Tensor, torch.Tensor, int]] = {}
+        for value, there in self._beside[FEW].read.values():
+            if isinstance(there, Round):
+                self._stopped_at(value, there)
+            else:
+                self._same_or_counted(value)
+        self._mapped: dict[Any, Source] = {}
+
+    # What is read behind the rounds.
+
+    def _place_asked(self) -> Made:
+        places = [self._long.made.get(id(question.value)) for question in self._long.asked[1:]]
+        found = {place and place[1] for place in places}
+        if any(place is None or place[0] != turn for turn, place in enumerate(places)):
+            raise Unlike
+        if len(found) > 1:
+            raise Unlike
+        return found.pop()  # type: ignore[return-value]
+
+    def _require_lists(self) -> dict[int, Listed]:
+        stop = self._beside[FEW].lists
+        for times, beside in self._beside.items():
+            for key, known in stop.items():
+                found = beside.lists.get(key)
+                many = max(times - known.first - known.left_out, 0)
+                if found is None or found.first != known.first or found.many != many:
+                    raise Unlike
+        return stop
+
+    def _reading(self, times: int, value: Value) -> Value | Round | None:
+        beside = self._beside.get(times)
+        if beside is None:
+            return None
+        if id(value) not in beside.read:
+            raise Unlike
+        return beside.read[id(value)][1]
+
+    def _stopped_at(self, value: Value, there: Round) -> None:
+        """What a round made; before there were so many, what the recordings of these have there."""
+        if there.back > 2:
+            raise Unlike
+        begins: list[Value] = []
+        for times in range(there.back):
+            begin = self._reading(times, value)
+            if isinstance(begin, Round):
+                raise Unlike
+            begins.append(self._any_begin(there.made) if begin is None else begin)
+        if there.back == 1 and self._reading(1, value) != there:
+            raise Unlike
+        later = self._rounds.last(there.made)
+        found: Carried | None = None
+        for begin in reversed(begins):
+            found = self._rounds.carry(begin, later, there.made, False, found)
+        assert found is not None
+        self._stopped[id(value)] = found
+        own = self._long.back(value)
+        if own is not None and own != there:
+            self._ended[id(value)] = self._ended_at(own, begins[0])
+        if own != there and self._long.stopped:
+            raise Unlike
+
+    def _ended_at(self, own: Round, begin: Value) -> Carried:
+        """Where the rounds end by themselves there were enough of them, whatever it began with."""
+        for each in self._rounds.begins:
+            if (each.made, each.back) == (own.made, own.back):
+                return each
+        if own.back > 1:
+            raise Unlike
+        return self._rounds.carry(begin, self._rounds.last(own.made), own.made, False, None)
+
+    def _any_begin(self, made: Made) -> Value:
+        for each, begin in self._rounds.begins.items():
+            if each.made == made:
+                return begin
+        raise Unlike
+
+    def _same_or_counted(self, value: Value) -> None:
+        found = {times: self._reading(times, value) for times in self._beside}
+        same = [each is value or (isinstance(each, Value) and equal(each, value))
+                for each in found.values()]  # fmt: skip
+        if all(same):
+            return
+        numbers = {n: each.tensor for n, each in found.items() if isinstance(each, Constant)}
+        if len(numbers) < len(found) or not isinstance(value, Constant) or value.name:
+            raise Unlike
+        few, one = numbers[FEW], numbers[1]
+        if few.dtype == torch.bool or any(t.shape != few.shape for t in (one, value.tensor)):
+            raise Unlike
+        whole = None if few.is_floating_point() else "floor"
+        step = torch.div(few - one, FEW - 1, rounding_mode=whole)
+        begin = one - step
+        rounds = self._long.rounds
+        more = [0] if self._long.stopped else [0, 1]
+        fits = [n for n in more if torch.equal(begin + step * (rounds + n), value.tensor)]
+        if not fits or not all(torch.equal(begin + step * n, t) for n, t in numbers.items()):
+            raise Unlike
+        self._counts[id(value)] = begin, step, fits[0]
+
+    # The graph.
+
+    def write(self) -> None:
+        long, builder = self._long, self._builder
+        nodes = long.nodes
+        outputs = [value for _, value in self._captured.outputs]
+        self._needed = needed_of(nodes, outputs)
+        kept = builder.sizes.scope(empty=True)
+        outer, builder.nodes = builder.origin, []
+        try:
+            self._pass(nodes[: long.start])
+            self._looped(self._rounds, nodes)
+            self._merge()
+            for node in nodes[long.end :]:
+                if node in self._needed:
+                    self._pass_behind(node)
+            self._captured.outputs = [
+                (name, self._read(value)) for name, value in self._captured.outputs
+            ]
+        finally:
+            builder.origin = outer
+            builder.sizes.restore(kept)
+        self._tell()
+
+    def _behind(self, rounds: Rounds, nodes: list[Node]) -> tuple[list[Made], list[Made]]:
+        ends = [each.made for each in (*self._stopped.values(), *self._ended.values())]
+        stacked: dict[Made, None] = {}
+        for node in nodes[rounds.repeat.end :]:
+            if id(node) in self._lists:
+                found = [self._long.element(value) for value in node.inputs]
+                stacked.update({each[0][0]: None for each in found if each is not None})
+        return list(dict.fromkeys(ends)), list(stacked)
+
+    def _begun(self, repeat: Repeat) -> tuple[Value | None, list[Value]]:
+        op, long = self._op, self._long
+        first = long.asked[0].value
+        assert first is not None
+        most = None if long.stopped else op.constant(long.rounds, torch.int64)
+        return most, [self._goes_on(self._read(first)), op.constant(0, torch.int64)]
+
+    def _gone_round(self, on: Value, counted: list[Value], made: dict[Made, Value]) -> list[Value]:
+        op = self._op
+        going = self._goes_on(made[self._asked[0]])
+        turns = op.Add(counted[1], op.constant(1, torch.int64))
+        return [going, op.Identity(going), turns]
+
+    def _goes_on(self, value: Value) -> Value:
+        op = self._op
+        yes = op.cast(value, torch.bool)
+        yes = op.Reshape(yes, op.constant([], torch.int64)) if yes.shape != () else yes
+        return op.Identity(yes) if self._until.on else op.Not(yes)
+
+    def _length(self, repeat: Repeat, counted: list[Value]) -> Any:
+        self._on, self._turns = counted
+        for value in counted:
+            value.sized(())
+        return dims.Dim(Poly.of(Atom("item", (self._turns,), repeat.times)))
+
+    def _merge(self) -> None:
+        """What was carried is read as the model read it; and what it counted is computed."""
+        op = self._op
+        for key, each in self._stopped.items():
+            self._instead[key] = self._ends[each]
+            if key in self._ended and self._ended[key] != each:
+                self._instead[key] = self._either(self._ends[self._ended[key]], self._ends[each])
+        for key, (begin, step, more) in self._counts.items():
+            turns = self._turns
+            if more:
+                turns = op.Add(turns, op.cast(self._on, torch.int64))
+            wide = op.constant(step, step.dtype)
+            self._instead[key] = op.Add(
+                op.constant(begin, begin.dtype), op.Mul(op.cast(turns, step.dtype), wide)
+            )
+
+    def _either(self, ended: Value, stopped: Value) -> Value:
+        """The first where the rounds had come to an end."""
+        builder = self._builder
+        bodies = {}
+        for name, value in (("then_branch", ended), ("else_branch", stopped)):
+            given = builder.value(value.dtype, value.shape)
+            node = Node("Identity", "", [value], [given], {}, builder.origin)
+            given.node = node
+            bodies[name] = Body([], [given], [node])
+        (made,) = builder.emit("If", [self._on], bodies, 1)
+        a, b = ended.shape, stopped.shape
+        if a is None or b is None or len(a) != len(b):
+            raise Unlike
+        made.sized(
+            n if shapes.same(n, m) else dims.Dim.leaf(made, axis, dims.plain(n))
+            for axis, (n, m) in enumerate(zip(a, b))
+        )
+        return made
+
+    def _pass_behind(self, node: Node) -> None:
+        found = self._elements.get(id(node.inputs[0])) if maps(node) else None
+        if found is not None:
+            source, k = found
+            key = id(source), node.op, *(moved_axes(node) if node.op != "Cast" else ())
+            shape = node.outputs[0].shape or ()
+            mapped = self._mapped.setdefault(key, Mapped(source.many, shape, source, node))
+            self._stacks_one(mapped, k, node.outputs[0])
+            return
+        self._pass([node])
+        for value in node.outputs:
+            if id(value) in self._stopped:
+                self._instead[id(value)] = self._either(value, self._ends[self._stopped[id(value)]])
+
+    def _stacks_one(self, source: Source, k: int, value: Value) -> None:
+        self._held.append(value)
+        self._elements[id(value)] = source, k
+
+    def _joins(self, node: Node) -> bool:
+        self._list = self._lists.get(id(node))
+        return super()._joins(node)
+
+    def _joined(self, run: tuple[Source, int, int, int], axis: int) -> Value:
+        """Those of all rounds but the last few, which are more or fewer where it stopped."""
+        op, (source, first, step, count) = self._op, run
+        if self._list is None or step != 1 or source.along is not None or first != self._list.first:
+            raise Unlike
+        stacked, left = source.stacked(op), source.many - first - count
+        left_out: Any = left
+        if left != self._list.left_out:
+            ended, stopped = (op.constant(n, torch.int64) for n in (left, self._list.left_out))
+            left_out = op.Where(self._on, ended, stopped)
+        if first or left or left_out is not left:
+            end = op.Sub(self._turns, left_out)
+            stacked = op.Slice(stacked, [first], op.Reshape(end, [1]), [0])
+        turned = moved(op, stacked, len(source.shape) + 1, 0, axis)
+        if source.shape[axis] == 1:
+            return op.Squeeze(turned, [axis + 1])
+        shape = source.shape
+        return op.Reshape(turned, op.sizes([*shape[:axis], -1, *shape[axis + 1 :]]))
+
+    def _read(self, value: Value) -> Value:
+        if id(value) in self._long.made and id(value) not in self._instead:
+            raise Unlike  # of one round among many
+        return super()._read(value)
+
+    def _size_anew(self, node: Node) -> None:
+        """What is behind the rounds is as large as their number makes it."""
+
+    def _tell(self) -> None:
+        recording, until = self._captured.recording, self._until
+        for escape in recording.escapes.values():
+            escape.carried |= asked_there(self._captured, escape, {until.line})
+        file, line = until.line
+        told = f"the rounds at {file}:{line} are a loop in the graph: it goes on until what is asked there ends it"
+        if self._long.stopped:
+            told += f" (that anything else does was not seen in {self._long.rounds} rounds)"
+        self._captured.notes.append(told)
