@@ -252,6 +252,42 @@ def test_what_an_object_keeps_is_put_back_and_told(kind, way, rebinds, tmp_path)
     )
 
 
+class Lazily(nn.Module):
+    """Takes what hangs on its weight at its first call, as layers of eight bits do."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(3))
+        self.register_buffer("bias", torch.rand(3))
+        self.weight.scale, self.weight.sums = torch.tensor(3.0), [torch.zeros(3)]
+        self.state = types.SimpleNamespace(scale=None)
+
+    def forward(self, x):
+        if self.weight.scale is not None:
+            self.state.scale, self.weight.scale = self.weight.scale, None
+            self.weight.sums.append(self.weight.sums[0].add_(1))
+            self.bias.ready = True
+        return x * self.weight * self.state.scale + self.bias
+
+
+def test_what_hangs_on_a_weight_is_put_back_and_told():
+    model, x = Lazily(), torch.rand(2, 3)
+    scale, expected = model.weight.scale, Lazily.forward(model, x).detach()
+    model.weight.scale, model.state.scale, model.weight.sums = scale, None, [torch.zeros(3)]
+    del model.bias.ready
+    with preserved(model) as guard:
+        model(x)
+        told = guard.kept()
+    assert {"weight.scale", "weight.sums", "weight.sums[0]", "bias.ready", "state.scale"} == {*told}
+    program = hx.export(model, x, None)
+    assert program.proof.ok
+    assert model.weight.scale is scale and model.state.scale is None
+    assert len(model.weight.sums) == 1 and not model.weight.sums[0].any()
+    assert not vars(model.bias)
+    assert torch.allclose(program.run(x), expected)
+    assert torch.equal(model(x), expected)
+
+
 def test_modules_in_plain_lists_are_put_back():
     class Hidden(nn.Module):
         def __init__(self):

@@ -201,13 +201,30 @@ def _flat(model: Any, args: tuple, kwargs: Mapping[str, Any]) -> list[tuple[str,
 
 
 def _by_inner_names(dynamic: Any, model: Any, args: tuple, kwargs: dict) -> Any:
-    """`dynamic=` that says the inputs of a wrapper by its own parameters (`inputs_0`)."""
-    own = _own_parameters_of(model)
-    if not isinstance(dynamic, Mapping) or not _is_open(own):
+    """`dynamic=` by the names that inputs have: where it says them by others, as torch.export does.
+
+    A wrapper's by its own parameters (`inputs_0`), `*xs` and `**kw` as one each, and the fields of a
+    named tuple in their order.
+    """
+    if not isinstance(dynamic, Mapping) or isinstance(dynamic, dynamic_axes.Axes):
         return dynamic
-    names = zip(_named(own, args, kwargs), _named(parameters_of(model), args, kwargs))
-    inner = {mine: theirs for (mine, _), (theirs, _) in names if theirs not in dynamic}
-    return {inner.get(name, name): which for name, which in dynamic.items()}
+    own = _own_parameters_of(model)
+    named = _named(parameters_of(model), args, kwargs)
+    theirs = dict(named)
+    said: dict[Any, Any] = {}
+    for name, which in dynamic.items():
+        kinds = [p.kind for p in own if p.name == name and name not in theirs]
+        if kinds == [inspect.Parameter.VAR_POSITIONAL] and isinstance(which, (list, tuple)):
+            said.update((f"{name}_{i}", each) for i, each in enumerate(which))
+        elif kinds == [inspect.Parameter.VAR_KEYWORD] and isinstance(which, Mapping):
+            said.update(which)
+        else:
+            said[name] = which
+    if _is_open(own):
+        both = zip(_named(own, args, kwargs), named)
+        inner = {mine: other for (mine, _), (other, _) in both if other not in said}
+        said = {inner.get(name, name): which for name, which in said.items()}
+    return {name: dynamic_axes.by_fields(which, theirs.get(name)) for name, which in said.items()}
 
 
 def parameters_of(model: Any) -> list[inspect.Parameter]:

@@ -218,6 +218,17 @@ def of_tensors(given: Any, tensors: Sequence[bool]) -> Any:
     return [leaf for leaf, is_one in zip(leaves, tensors) if is_one]
 
 
+def by_fields(which: Any, value: Any) -> Any:
+    """What is said of a named tuple's fields in their order, by their names, however deep it lies."""
+    in_order = isinstance(which, (list, tuple)) and isinstance(value, (list, tuple))
+    if in_order and len(which) == len(value):
+        parts = [*map(by_fields, which, value)]
+        return dict(zip(value._fields, parts)) if hasattr(value, "_fields") else parts
+    if isinstance(which, Mapping) and isinstance(value, Mapping):
+        return {key: by_fields(part, value.get(key)) for key, part in which.items()}
+    return which
+
+
 def _leaves(given: Iterable[Any]) -> Iterator[Any]:
     """What is said of each input, of lists and dicts that are nested as the arguments are."""
     for which in given:
@@ -246,7 +257,8 @@ def _inside(name: str, which: Any, inputs: Mapping[str, Any]) -> Iterator[tuple[
         which = {key: part for key, part in said.items() if _is_input(f"{name}_{key}", inputs)}
     if nested and isinstance(which, Mapping):
         for key, part in which.items():
-            yield from _inside(f"{name}_{key}", part, inputs)
+            if part is not None:  # nothing is said of it, and it may be no tensor
+                yield from _inside(f"{name}_{key}", part, inputs)
     elif nested and isinstance(which, (list, tuple)):
         leaves = list(_leaves([which]))
         if len(leaves) == len(inside) and all(leaf == leaves[0] for leaf in leaves):

@@ -11,7 +11,7 @@ import math
 import sys
 import types
 from builtins import len, max, min, range  # their own: these here are replaced
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, ValuesView
 from dataclasses import dataclass
 from typing import Any
 
@@ -119,7 +119,9 @@ def _sizes(recording: Any, tensor: torch.Tensor) -> Any:
 def _of_pick(combine: Callable) -> Wrap:
     def wrap(original):
         def picked(*args, **kwargs):
-            if not kwargs:
+            if len(args) == 1 and isinstance(args[0], (Iterator, ValuesView)):
+                args = ([*args[0]],)  # min(x.shape[0] for x in several): gone through only once
+            if args and kwargs.keys() <= {"default"}:
                 items: Any = args if len(args) > 1 else None
                 if items is None and isinstance(args[0], (tuple, list)):
                     items = args[0]

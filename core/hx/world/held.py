@@ -1,7 +1,8 @@
 """The plain objects and containers below a model's modules: caches, states, modules in lists.
 
-What a module holds itself `shallow` remembers; here is what lies deeper. It is remembered by
-identity as well, and asked of nobody: an object may answer anything to the question for a name.
+What a module holds itself `shallow` remembers; here is what lies deeper, and what hangs on its
+tensors: a weight may have its scale as an attribute. It is remembered by identity as well, and asked
+of nobody: an object may answer anything to the question for a name.
 """
 
 from __future__ import annotations
@@ -93,16 +94,37 @@ class Held:
             restore_container(self.thing, self.items)
 
 
+class Bare:
+    """Tensors on which nothing hung, as it is with nearly all of a model."""
+
+    def __init__(self) -> None:
+        self.tensors: list[tuple[str, torch.Tensor]] = []
+
+    def changed(self) -> list[str]:
+        return [f"{path}.{name}" for path, tensor in self.tensors for name in _state(tensor)]
+
+    def restore(self) -> None:
+        for _, tensor in self.tensors:
+            if state := _state(tensor):
+                dict.clear(state)
+
+
 def below(
-    modules: Iterable[tuple[str, shallow.Shallow]], known: set[int]
-) -> tuple[list[Held], list[tuple[str, torch.Tensor]]]:
-    """The containers and objects below what modules hold, and tensors in them.
+    modules: Iterable[tuple[str, shallow.Shallow]],
+    own: Iterable[tuple[str, torch.Tensor]],
+    known: set[int],
+) -> tuple[list[Held | Bare], list[tuple[str, torch.Tensor]]]:
+    """The containers and objects below what modules and their own tensors hold, and tensors in them.
 
     Nothing that is known by its id, nor what is below it.
     """
     found: list[Held] = []
     tensors: list[tuple[str, torch.Tensor]] = []
+    bare = Bare()
+    on_tensors = [Held(*each) for each in own if _is_filled(each, bare)]
     waiting = deque(_first(modules))
+    for one in on_tensors:
+        waiting.extend(one.inside())
     while waiting and len(found) + len(tensors) < LIMIT:
         path, thing = waiting.popleft()
         kind: type = type(thing)
@@ -114,10 +136,21 @@ def below(
         known.add(id(thing))
         if isinstance(thing, torch.Tensor):
             tensors.append((path, thing))
+            if _is_filled(tensors[-1], bare):
+                on_tensors.append(Held(path, thing))
+                waiting.extend(on_tensors[-1].inside())
         elif isinstance(thing, CONTAINERS) or _of_a_model(kind):
             found.append(Held(path, thing))
             waiting.extend(found[-1].inside())
-    return found, tensors
+    return [*found, *on_tensors, bare], tensors
+
+
+def _is_filled(named: tuple[str, torch.Tensor], bare: Bare) -> bool:
+    """Whether anything hangs on a tensor; those on which nothing does are put with the others."""
+    if _state(named[1]) or filled_slots(named[1]):
+        return True
+    bare.tensors.append(named)
+    return False
 
 
 def _first(modules: Iterable[tuple[str, shallow.Shallow]]) -> Iterator[tuple[str, Any]]:

@@ -132,7 +132,7 @@ class preserved:
         self.draws = Draws()
         self._tensors: dict[int, _Kept] = {}
         self._attributes: list[tuple[str, shallow.Shallow]] = []
-        self._held: list[held.Held] = []  # below these
+        self._held: list[held.Held | held.Bare] = []  # below these
         self._buffers: dict[str, torch.Tensor] = {}  # by state_dict name, duplicates included
         self.modules: list[tuple[str, torch.nn.Module]] = []
         self._by_storage: dict[int, list[_Kept]] | None = None
@@ -267,7 +267,8 @@ class preserved:
             for name, kind, tensor in was.tensors():
                 self._add(f"{path}.{name}" if path else name, kind, tensor)
         known = {id(module) for _, module in self.modules}.union(self._tensors)
-        self._held, tensors = held.below(self._attributes, known)
+        own = [(kept.name, kept.tensor) for kept in self._tensors.values()]
+        self._held, tensors = held.below(self._attributes, own, known)
         self._undo += [thing.restore for thing in self._held]
         for name, tensor in tensors:
             kind = "parameter" if isinstance(tensor, torch.nn.Parameter) else "held"

@@ -34,6 +34,10 @@ from .written import write_graph
 
 RUNS = 48  # recordings that are tried
 ROOM, LITTLE = 8, 2000  # times the nodes of the first one, and some more: see `Prepared.room`
+# Nodes in all that is recorded to hear other answers, at least, and times those of the first one:
+# where a solver asks of each step how far it is off, no number of recordings has all its ways.
+# Counted in nodes and not in seconds, so that the same model always has the same file.
+ENOUGH, AT_MOST = 6000, 6
 
 
 def record(first: Capture) -> None:
@@ -79,7 +83,9 @@ class Every:
         self._constant: list[Row] = []
         self._refused: dict[tuple[bool, ...], Exception] = {}  # by the first answers
         self._of_values = _of_values(first)
-        self._room = ROOM * len(first.recording.builder.nodes) + LITTLE
+        self._nodes = len(first.recording.builder.nodes)
+        self._room = ROOM * self._nodes + LITTLE
+        self._left = max(ENOUGH, AT_MOST * self._nodes)  # nodes, to hear other answers
 
     @property
     def alone(self) -> bool:
@@ -89,7 +95,7 @@ class Every:
     def record(self, tensors: dict[str, torch.Tensor], answers: Sequence[bool] = ()) -> None:
         """Records the model on other inputs, or with the first of its questions answered so."""
         first = self._first
-        if self._runs == RUNS:
+        if self._runs == RUNS or (answers and self._left <= 0):
             return
         self._runs += 1
         again = dataclasses.replace(
@@ -103,7 +109,9 @@ class Every:
             if is_of_the_world(problem):
                 raise
             self._refused[tuple(answers)] = problem
+            self._left -= self._nodes if answers else 0  # how far it came, nobody knows
             return
+        self._left -= len(found.recording.builder.nodes) if answers else 0
         self._refused.pop(tuple(answers), None)
         if found.recording.missing or answers_of(found) in self._heard:
             return
@@ -177,7 +185,7 @@ class Every:
         A line that goes both ways does so wherever it is asked. Where few questions are about what
         is in a tensor, so does each of these.
         """
-        if len(self._captures) > MOST or self._runs == RUNS:
+        if len(self._captures) > MOST or self._runs == RUNS or self._left <= 0:
             return None
         both = self._both()
         if len(self._of_values) <= FEW:
