@@ -263,7 +263,11 @@ def scan(
             captured.notes.append(
                 "as many rounds as a size says: where they are alike, export writes them as a loop"
             )
-        if otherways.may_be_joined(captured):
+        if any(otherways.asked_again(captured, each) for each in otherways.until_ended(captured)):
+            captured.notes.append(
+                "rounds until values end them: where they are alike, export writes them as a loop"
+            )
+        elif otherways.may_be_joined(captured):
             captured.notes.append(
                 "which way the model goes is asked of values: export records the other ways, too, "
                 "and writes them as an If where they become one graph"

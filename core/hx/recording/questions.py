@@ -19,7 +19,7 @@ from ..tensors.values import Node, Value
 
 _COMPARES = {operator.lt: "Less", operator.le: "LessOrEqual", operator.gt: "Greater",
              operator.ge: "GreaterOrEqual", operator.eq: "Equal", operator.ne: "Equal"}  # fmt: skip
-LONG = 1000  # questions
+LONG, SOME = 1000, 200  # questions; and beside one that ends rounds
 MOST = 1000  # rounds that are recorded
 ROOM, WORK = 20_000, 1 << 26  # nodes, and numbers that these make, after which there were enough
 FEW = 5  # rounds that are not enough
@@ -130,7 +130,8 @@ class Questions:
     def _heard(self, yes: bool) -> bool:
         if len(self.each) < len(self.answers):
             return self.answers[len(self.each)]
-        if self.answers and len(self.each) > LONG:
+        others = len(self.each) - (len(self.until_asked(self.until)) if self.until else 0)
+        if (self.answers and others > LONG) or (self.until is not None and others > SOME):
             raise Unsupported("a loop that does not end where what it hears is not true")
         return yes
 

@@ -38,6 +38,10 @@ def until_ended(captured: Capture) -> list[Until]:
     return [] if captured.prepared.slim is not None else untils(captured)
 
 
+def asked_again(captured: Capture, until: Until) -> bool:
+    return len(captured.recording.questions.until_asked(until)) > 1
+
+
 def unasked(prepared: Prepared) -> Prepared:
     """The same call, to be recorded with either answer to what it asks."""
     given = prepared.tensors

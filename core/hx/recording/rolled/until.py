@@ -21,7 +21,7 @@ from ...sizes.polynomials import Atom, Poly
 from ...tensors.values import Body, Constant, Node, Value
 from ..both.told import asked_there
 from ..capture import Capture, capture
-from ..questions import FEW, Until
+from ..questions import FEW, MOST, Until
 from .repeats import Repeat
 from .rolling import Rolling, needed_of
 from .rounds import Carried, Made, Rounds
@@ -353,11 +353,13 @@ class Going(Rolling):
         """What is behind the rounds is as large as their number makes it."""
 
     def _tell(self) -> None:
-        recording, until = self._captured.recording, self._until
+        recording, line = self._captured.recording, self._until.line
+        file, number = line
+        told = f"the rounds at {file}:{number} are a loop in the graph: it goes on until the data end it"
+        seen = f"that anything else does was not seen in {self._long.rounds} rounds"
+        self._captured.notes.append(f"{told} ({seen})" if self._long.stopped else told)
+        few = self._long.stopped and self._long.rounds < MOST
         for escape in recording.escapes.values():
-            escape.carried |= asked_there(self._captured, escape, {until.line})
-        file, line = until.line
-        told = f"the rounds at {file}:{line} are a loop in the graph: it goes on until what is asked there ends it"
-        if self._long.stopped:
-            told += f" (that anything else does was not seen in {self._long.rounds} rounds)"
-        self._captured.notes.append(told)
+            if asked_there(self._captured, escape, {line}):
+                escape.carried = not few
+                escape.beyond = f"the data end it: {seen}" if few else escape.beyond
