@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import sys
 
 import numpy
 import pytest
@@ -178,6 +179,25 @@ def test_a_name_that_no_file_may_have_is_told_before_the_work(hx):
     assert done.code == 2 and "file name too long" in done.err
     done = hx("export", "models.py:fails", "-o", "\udcff.onnx")
     assert done.code == 2 and "is not in UTF-8" in done.err
+
+
+@pytest.mark.parametrize(
+    ("spec", "library"),
+    [("torchvision:resnet18", "torchvision"), ("timm:resnet10t", "timm"), ("hf:x", "transformers")],
+)
+def test_a_library_that_is_not_there_is_told_with_its_name(hx, monkeypatch, spec, library):
+    for name in [each for each in sys.modules if each.split(".")[0] == library]:
+        monkeypatch.delitem(sys.modules, name)
+
+    class Without:
+        def find_spec(name, path=None, target=None):
+            if name.split(".")[0] == library:
+                raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+    monkeypatch.setattr(sys, "meta_path", [Without, *sys.meta_path])
+    done = hx("export", spec, "-o", "m.onnx")
+    assert done.code == 2 and f"models come from {library}, which is not installed" in done.err
+    assert f"pip install {library}\n" in done.err
 
 
 def pickled(path):
