@@ -121,7 +121,7 @@ def test_a_path_that_cannot_be_written_is_found_before_the_work(hx, output, told
 @pytest.mark.parametrize("through", ["", "f/../", "link"])
 def test_what_an_export_is_made_from_is_not_written_over(hx, folder, through):
     (folder / "f").mkdir()
-    save_file({n: t for n, t in torch.nn.Linear(4, 3).state_dict(prefix="linear.").items()},
+    save_file(dict(torch.nn.Linear(4, 3).state_dict(prefix="linear.")),
               folder / "w.safetensors")  # fmt: skip
     numpy.savez(folder / "in.npz", x=numpy.ones((2, 4), numpy.float32))
     (folder / "ck").mkdir()

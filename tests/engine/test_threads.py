@@ -30,7 +30,7 @@ def by_thread(ask):
 
 def by_new_pool(ask):
     with ThreadPoolExecutor(1) as pool:
-        return list(pool.map(lambda _: ask(), [0]))[0]
+        return next(iter(pool.map(lambda _: ask(), [0])))
 
 
 WAYS = {
@@ -109,3 +109,21 @@ def test_the_line_that_started_it_is_told_where_the_thread_has_none():
 
     (escape,) = hx.export(Plain(), torch.ones(1)).report.escapes
     assert escape.where.line == Plain.forward.__code__.co_firstlineno + 1
+
+
+def test_what_another_thread_made_or_wrote_is_refused_with_its_line():
+    class Makes(nn.Module):
+        def forward(self, x):
+            return POOL.submit(lambda: x * 2).result()
+
+    class Writes(nn.Module):
+        def forward(self, x):
+            y = x.clone()
+            by_thread(lambda: y.mul_(3))
+            return y + 1
+
+    for model, lines, told in ((Makes, 1, "was computed in"), (Writes, 2, "was written to in")):
+        with pytest.raises(hx.ExportError, match=f"{told} another thread") as refused:
+            hx.export(model(), torch.ones(3))
+        assert refused.value.where.file == __file__
+        assert refused.value.where.line == model.forward.__code__.co_firstlineno + lines

@@ -253,9 +253,7 @@ def check_output(path: Path, option: str = "-o") -> Path:
     if problem:
         shown = ascii(str(path)).strip("'")
         file = "model.onnx" if option == "-o" else "report.html"
-        raise UsageError(
-            f"{option} {shown}: {problem}", hint=f"name a file, as {option} {file}"
-        )
+        raise UsageError(f"{option} {shown}: {problem}", hint=f"name a file, as {option} {file}")
     if path.is_dir():
         inside = path / ("model.onnx" if option == "-o" else "report.html")
         raise UsageError(f"{option} {path}: that is a folder", hint=f"write {option} {inside}")

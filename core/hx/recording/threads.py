@@ -7,13 +7,13 @@ a number that they read would be taken for a constant.
 
 from __future__ import annotations
 
+import _thread
 import functools
 import sys
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import _thread
 import torch
 from torch._C import _pop_torch_function_stack, _push_on_torch_function_stack
 from torch.overrides import TorchFunctionMode

@@ -21,7 +21,7 @@ def unfit(path: str | os.PathLike) -> str:
     except UnicodeDecodeError:
         return "its name is not in UTF-8, which the libraries that read a graph ask for"
     try:
-        os.stat(path)
+        Path(path).stat()
     except FileNotFoundError:
         pass
     except (OSError, ValueError) as problem:
@@ -31,22 +31,22 @@ def unfit(path: str | os.PathLike) -> str:
 
 def _is_stream(path: str | os.PathLike) -> bool:
     """`/dev/stdout` leads to whatever file the shell opened, which is not ours to replace."""
-    place = os.path.abspath(path)
+    place = Path(path).absolute()
     for _ in range(_LINKS):
-        folder = os.path.realpath(os.path.dirname(place))
-        if folder in ("/dev", "/dev/fd") or folder.split(os.sep)[1] == "proc":
+        folder = Path(os.path.realpath(place.parent))
+        if str(folder) in ("/dev", "/dev/fd") or folder.parts[:2] == ("/", "proc"):
             return True
-        place = os.path.join(folder, os.path.basename(place))
-        if not os.path.islink(place):
+        place = folder / place.name
+        if not place.is_symlink():
             return False
-        place = os.path.join(folder, os.readlink(place))
+        place = folder / place.readlink()
     return False
 
 
 def same(a: str | os.PathLike, b: str | os.PathLike) -> bool:
     """Whether two paths lead to one file, be it there or not."""
     try:
-        return os.path.samefile(a, b)
+        return Path(a).samefile(b)
     except (OSError, ValueError):
         return os.path.realpath(a) == os.path.realpath(b)
 
@@ -77,8 +77,10 @@ def of_code() -> list[Source]:
 
 def require_unused(path: str | os.PathLike | None, weights: str | os.PathLike | None) -> None:
     """That an export to `path` writes over nothing that it is made from."""
-    if path is not None and os.path.exists(path):
-        require_apart(f"{os.fspath(path)} cannot be written", path, [*of_weights(weights), *of_code()])
+    if path is not None and Path(path).exists():
+        require_apart(
+            f"{os.fspath(path)} cannot be written", path, [*of_weights(weights), *of_code()]
+        )
 
 
 def require_apart(what: str, path: str | os.PathLike, sources: Iterable[Source]) -> None:
