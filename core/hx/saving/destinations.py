@@ -22,7 +22,7 @@ def unfit(path: str | os.PathLike) -> str:
         return "its name is not in UTF-8, which the libraries that read a graph ask for"
     try:
         Path(path).stat()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):  # its folder is looked at by itself
         pass
     except (OSError, ValueError) as problem:
         return str(getattr(problem, "strerror", None) or problem).lower()
