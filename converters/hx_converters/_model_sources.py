@@ -18,10 +18,12 @@ def _library(name: str, scheme: str) -> Any:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as problem:
-        if problem.name != name:
+        package = name.partition(".")[0]
+        if problem.name not in (package, name):
             raise
         raise UsageError(
-            f"{scheme}: models come from {name}, which is not installed", hint=f"pip install {name}"
+            f"{scheme}: models come from {package}, which is not installed",
+            hint=f"pip install {package}",
         ) from None
 
 

@@ -32,7 +32,7 @@ from .recording.choices import Choices
 from .recording.prepared import prepare, require_names
 from .registration import OPSETS
 from .report import Escape, Report, scaffold
-from .saving import save
+from .saving import destinations, save
 from .sizes import dynamic as dynamic_axes
 from .surely import inside, within
 from .world.modes import apart
@@ -109,6 +109,8 @@ def _export(
     external_data, keep_rejected, check_every_node, weights, dtype, registry, tell,
 ) -> Program:  # fmt: skip
     _check_opset(opset)
+    for each in (path, keep_rejected):
+        destinations.require_unused(each, weights)
     started = time.perf_counter()
     whole.imported("onnx", *(["onnxruntime"] if verify else []))
     prepared = prepare(

@@ -35,6 +35,7 @@ from hx.config import standing
 from hx.errors import UsageError
 from hx.noted import Stamp, stamp
 from hx.packs import installed
+from hx.saving import destinations
 
 GRACE = 20.0  # seconds that a stopped export has to put everything in order
 
@@ -60,6 +61,16 @@ class Entry:
     folder: Path  # of the list, where the export runs
     words: list[str]  # all options, as the command line has them
     reads: list[Path] = field(default_factory=list)  # weights and inputs
+
+    @property
+    def results(self) -> list[Path]:
+        pairs = zip(self.words, self.words[1:])
+        return [self.output, *(self.folder / path for word, path in pairs if word == "--report")]
+
+    @property
+    def sources(self) -> list[destinations.Source]:
+        read = [source for path in self.reads for source in destinations.of_weights(path)]
+        return [*destinations.of_spec(self.spec, self.folder), *read]
 
 
 @dataclass
@@ -95,13 +106,28 @@ def read(path: Path, options: Mapping[str, Option]) -> list[Entry]:
         line = f":{lines[number - 1]}" if len(lines) == len(models) else ""
         place = f"{path}{line} (model {number})"
         entry = _entry(number, place, dict(model), options, defaults, path.absolute().parent)
-        for other in entries:
-            if other.output == entry.output:
-                raise UsageError(
-                    f"{place}: {entry.output.name} is already the output of model {other.number}"
-                )
         entries.append(entry)
+    _require_apart(entries, path)
     return entries
+
+
+def _require_apart(entries: list[Entry], listed: Path) -> None:
+    """Each result is a file of its own, and none is what a model of the list is made from."""
+    taken: list[tuple[Path, Entry]] = []
+    for entry in entries:
+        for result in entry.results:
+            for other, owner in taken:
+                if destinations.same(other, result):
+                    raise UsageError(
+                        f"{entry.place}: {result.name} is already the output of model {owner.number}",
+                        why=f"{owner.place} says {other}, which is that file"
+                        if other != result
+                        else "",
+                    )
+            taken.append((result, entry))
+    sources = [("the list of models", listed), *(s for each in entries for s in each.sources)]
+    for result, entry in taken:
+        destinations.require_apart(f"{entry.place}: {result.name}", result, sources)
 
 
 def _text(path: Path) -> str:

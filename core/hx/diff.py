@@ -77,7 +77,7 @@ class Differences:
 
 
 def compare(a: Path, b: Path) -> Differences:
-    one, other = ir.load(a).graph, ir.load(b).graph
+    one, other = _opened(a), _opened(b)
     found = Differences((len(one), len(other)))
     found.opsets = list(_opsets(one.opset_imports, other.opset_imports))
     found.edges = [*_edges("input", one.inputs, other.inputs),
@@ -89,6 +89,27 @@ def compare(a: Path, b: Path) -> Differences:
             found.modules.append(Module(path, changes))
     found.weights = list(_weights(_named(one), _named(other)))
     return found
+
+
+def _opened(path: Path) -> Any:
+    """The graph of a file, whose weights are where it says."""
+    try:
+        graph = ir.load(path).graph
+        for tensor in _named(graph).values():
+            if isinstance(tensor, ir.ExternalTensor):
+                _own(tensor).numpy()  # mapped, not read
+        return graph
+    except UsageError:
+        raise
+    except Exception as problem:  # whatever onnx and onnx_ir raise for it
+        raise UsageError(f"{path} is damaged, or lacks its data", why=first(problem)) from None
+
+
+def first(problem: BaseException) -> str:
+    """What went wrong first: onnx_ir says at each level what it was reading, if it can."""
+    while (before := problem.__cause__ or problem.__context__) is not None:
+        problem = before
+    return (str(problem).strip() or type(problem).__name__).splitlines()[0]
 
 
 def _opsets(a: dict[str, int], b: dict[str, int]) -> Iterator[str]:

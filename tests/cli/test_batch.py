@@ -153,6 +153,33 @@ def test_a_list_that_is_off_is_told_with_its_place(text, said, hx, folder):
     assert done.code == 2 and said in done.err
 
 
+def test_results_of_a_list_are_files_of_their_own(hx, folder):
+    (folder / "f").mkdir()
+    (folder / "f" / "b.onnx").write_bytes(b"what was there before")
+    (folder / "link.onnx").symlink_to("f/b.onnx")
+    (folder / "gone.onnx").symlink_to("f/c.onnx")
+    model = '[[model]]\nspec = "models.py:with_inputs"\noutput = "{}"\n'
+    for one, other in (
+        ("f/b.onnx", "f/../f/b.onnx"),
+        ("f/b.onnx", "link.onnx"),
+        ("gone.onnx", "f/c.onnx"),
+    ):
+        (folder / "m.toml").write_text(model.format(one) + model.format(other))
+        done = hx("export", "--batch", "m.toml")
+        assert done.code == 2, done.told
+        assert "m.toml:4 (model 2)" in done.err and "m.toml:1 (model 1)" in done.err
+    (folder / "m.toml").write_text('report = "r.md"\n' + model.format("a") + model.format("b"))
+    assert "r.md is already the output of model 1" in hx("export", "--batch", "m.toml").err
+    for source in ("m.toml", "models.py", "w.safetensors"):
+        (folder / "w.safetensors").write_bytes(b"weights")
+        list_ = model.format("a") + model.format(source) + 'weights = "w.safetensors"\n'
+        (folder / "m.toml").write_text(list_)
+        done = hx("export", "--batch", "m.toml")
+        assert done.code == 2 and "would be written over" in done.err, done.told
+        assert (folder / "m.toml").read_text() == list_
+    assert (folder / "f" / "b.onnx").read_bytes() == b"what was there before"
+
+
 def test_what_does_not_go_with_a_list(hx, listed):
     assert "--opset does not go" in hx("export", "--batch", listed, "--opset", "20").err
     assert "SPEC does not go" in hx("export", "models.py:line", "--batch", listed).err

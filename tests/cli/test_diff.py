@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import onnx
 import pytest
 
 MODEL = """
@@ -129,3 +130,30 @@ def test_what_is_no_file_is_one_message(hx, folder):
     ):
         done = hx("diff", "a.onnx", name)
         assert done.code == 2 and done.err.startswith("error: ") and told in done.err
+
+
+@pytest.mark.parametrize(
+    ("offset", "told"),
+    [("-5", "must be non-negative, got -5"), ("abc", "abc"), ("700", "smaller than requested")],
+)
+def test_the_file_that_is_damaged_is_named_with_what_is_wrong(hx, folder, offset, told):
+    def write(name, offset):
+        weight = onnx.TensorProto(
+            name="w", data_type=1, dims=[100], data_location=onnx.TensorProto.EXTERNAL
+        )
+        for key, value in (("location", "w.bin"), ("offset", offset), ("length", "400")):
+            weight.external_data.add(key=key, value=value)
+        x, y = (onnx.helper.make_tensor_value_info(n, 1, [100]) for n in "xy")
+        add = onnx.helper.make_node("Add", ["x", "w"], ["y"])
+        graph = onnx.helper.make_graph([add], "g", [x], [y], [weight])
+        model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)])
+        (folder / name).write_bytes(model.SerializeToString())
+
+    (folder / "w.bin").write_bytes(bytes(800))
+    write("fine.onnx", "0")
+    write("bad.onnx", offset)
+    assert hx("diff", "fine.onnx", "fine.onnx").code == 0
+    for pair in (("bad.onnx", "fine.onnx"), ("fine.onnx", "bad.onnx")):
+        done = hx("diff", *pair)
+        assert done.code == 2 and "error: bad.onnx is damaged" in done.err
+        assert told in done.err and "lambda" not in done.err

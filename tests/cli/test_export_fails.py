@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import sys
 
 import numpy
 import pytest
@@ -115,6 +116,88 @@ def test_bad_input_gets_one_message_its_exit_code_and_leaves_nothing(
 def test_a_path_that_cannot_be_written_is_found_before_the_work(hx, output, told):
     done = hx("export", "models.py:fails", "-o", output)
     assert done.code == 2 and told in done.err
+
+
+@pytest.mark.parametrize("through", ["", "f/../", "link"])
+def test_what_an_export_is_made_from_is_not_written_over(hx, folder, through):
+    (folder / "f").mkdir()
+    save_file(dict(torch.nn.Linear(4, 3).state_dict(prefix="linear.")),
+              folder / "w.safetensors")  # fmt: skip
+    numpy.savez(folder / "in.npz", x=numpy.ones((2, 4), numpy.float32))
+    (folder / "ck").mkdir()
+    (folder / "ck" / "model.safetensors").write_bytes((folder / "w.safetensors").read_bytes())
+    (folder / "other.py").write_text("from models import Holder as Mine\n")
+    (folder / "i.json").hardlink_to(folder / "in.npz")
+    words = ["-w", "w.safetensors", "--inputs", "in.npz"]
+    for source, spec, more in (
+        ("w.safetensors", "models.py:line", words),
+        ("in.npz", "models.py:line", words),
+        ("models.py", "models.py:line", words),
+        ("ck/model.safetensors", "models.py:line", ["-w", "ck", *words[2:]]),
+        ("models.py", "other:Mine", []),  # read on the way, and named nowhere
+        ("other.py", "other:Mine", []),
+    ):
+        before = (folder / source).read_bytes()
+        output = f"{through}{source}"
+        if through == "link":
+            output = f"to-{source.replace('/', '-')}"
+            (folder / output).unlink(missing_ok=True)
+            (folder / output).symlink_to(folder / source)
+        done = hx("export", spec, "-o", output, *more)
+        assert done.code == 2 and "would be written over" in done.err, done.told
+        assert (folder / source).read_bytes() == before
+    done = hx("export", "models.py:line", "-o", "m.onnx", "--report", "i.json", *words)
+    assert done.code == 2 and "--report i.json: that is the file of its inputs" in done.err
+    done = hx("export", "models.py:line", "-o", "m.json", "--report", "f/../m.json", *words)
+    assert done.code == 2 and "that is the graph" in done.err
+
+
+def test_nor_are_weights_from_python(tmp_path):
+    import hx
+
+    model = torch.nn.Linear(4, 3)
+    save_file(model.state_dict(), tmp_path / "w.safetensors")
+    before = (tmp_path / "w.safetensors").read_bytes()
+    place = tmp_path / "w.safetensors"
+    with pytest.raises(hx.UsageError, match="would be written over"):
+        hx.export(model, torch.ones(2, 4), place, weights=place)
+    assert place.read_bytes() == before
+
+
+@pytest.mark.parametrize("place", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "link.onnx"])
+def test_a_stream_is_no_place_for_a_file(shell, folder, place):
+    (folder / "link.onnx").symlink_to("/dev/stdout")
+    with (folder / "out").open("w") as out, (folder / "err").open("w") as err:
+        done = shell("export", "hx.demo:model", "-q", "-o", place, stdout=out, stderr=err)
+    assert done.code == 2 and not (folder / "out").stat().st_size
+    assert f"-o {place}: that is a stream or a device" in (folder / "err").read_text()
+    assert not [path for path in folder.iterdir() if path.name.endswith(".hx-tmp")]
+
+
+def test_a_name_that_no_file_may_have_is_told_before_the_work(hx):
+    done = hx("export", "models.py:fails", "-o", "a" * 300 + ".onnx")
+    assert done.code == 2 and "file name too long" in done.err
+    done = hx("export", "models.py:fails", "-o", "\udcff.onnx")
+    assert done.code == 2 and "is not in UTF-8" in done.err
+
+
+@pytest.mark.parametrize(
+    ("spec", "library"),
+    [("torchvision:resnet18", "torchvision"), ("timm:resnet10t", "timm"), ("hf:x", "transformers")],
+)
+def test_a_library_that_is_not_there_is_told_with_its_name(hx, monkeypatch, spec, library):
+    for name in [each for each in sys.modules if each.split(".")[0] == library]:
+        monkeypatch.delitem(sys.modules, name)
+
+    class Without:
+        def find_spec(name, path=None, target=None):
+            if name.split(".")[0] == library:
+                raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+    monkeypatch.setattr(sys, "meta_path", [Without, *sys.meta_path])
+    done = hx("export", spec, "-o", "m.onnx")
+    assert done.code == 2 and f"models come from {library}, which is not installed" in done.err
+    assert f"pip install {library}\n" in done.err
 
 
 def pickled(path):

@@ -133,6 +133,8 @@ def test_a_misspelt_target_is_a_finding_and_targets_that_only_write_have_cases(
     [pack] = done.json["packs"]
     assert [each["id"] for each in pack["findings"]] == ["target-unresolved"]
     assert pack["cases_run"] > 1
+    done = shell("packs", "check", "hx-acme", "--no-cases")
+    assert done.code == 3 and "hx-acme[main] 1.0: wrong, 2 converters" in done.out, done.told
 
 
 def test_a_pack_for_what_is_not_there_is_refused(shell, folder):

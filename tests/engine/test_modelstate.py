@@ -1,5 +1,6 @@
 """Whatever a model does to itself while it runs is undone, and told."""
 
+import gc
 import random
 import time
 import timeit
@@ -449,3 +450,46 @@ def test_it_is_cheap():
 
     # In time of this thread alone: what else the machine does is not in it.
     assert min(timeit.repeat(run, timer=time.thread_time, number=1, repeat=10)) < 0.02
+
+
+@pytest.mark.filterwarnings("error")  # what __del__ raises is a warning here
+@pytest.mark.parametrize("end", ["well", "raises", "dies"])
+def test_a_model_whose_tensors_have_no_place_is_put_back(end):
+    """In `torch.func.grad` no memory can be asked for; the rest is put back all the same."""
+    model = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3)).train()
+    state = torch.get_rng_state()
+
+    def inner(x):
+        guard = preserved(model)
+        guard.__enter__()
+        assert not model.training
+        torch.rand(1)
+        model[1].momentum = 0.5
+        if end == "dies":
+            del guard
+            gc.collect()
+            return x.sum()
+        error = ValueError() if end == "raises" else None
+        guard.__exit__(type(error), error, None)
+        return x.sum()
+
+    torch.func.grad(inner)(torch.ones(3))
+    assert model.training and model[0].training
+    assert torch.equal(state, torch.get_rng_state())
+    assert model[1].momentum == 0.1
+
+
+@pytest.mark.parametrize("around", [torch.func.grad, torch.func.vmap])
+def test_an_export_inside_of_a_transform_is_refused(around):
+    model = nn.Linear(3, 3).train()
+
+    def inner(x):
+        with pytest.raises(hx.UsageError, match="inside of torch.func.grad, vmap"):
+            hx.export(model, x)
+        with pytest.raises(hx.UsageError, match="inside of torch.func.grad, vmap"):
+            hx.scan(model, torch.ones(3))
+        return x.sum()
+
+    around(inner)(torch.randn(3) if around is torch.func.grad else torch.randn(2, 3))
+    assert model.training
+    hx.export(model, torch.ones(3))

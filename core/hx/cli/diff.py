@@ -62,12 +62,8 @@ def _compare(a: Path, b: Path) -> Differences:
     except UsageError:
         raise
     except Exception as problem:  # what protobuf raises for a file that is no model has no name
-        cause: BaseException = problem
-        while cause.__cause__ is not None:  # onnx_ir says at each level what it was reading
-            cause = cause.__cause__
         raise UsageError(
-            f"{a} or {b} is damaged, or lacks its data",
-            why=(str(cause).strip() or type(cause).__name__).splitlines()[0],
+            f"{a} or {b} is damaged, or lacks its data", why=diff.first(problem)
         ) from None
 
 

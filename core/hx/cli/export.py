@@ -170,6 +170,7 @@ def export(
         )
     path = check_output(output)
     reports = [check_report(each) for each in report or ()]
+    check_apart(path, reports, spec, weights, inputs)
     with Progress(not quiet) as progress:
         with failure_reported(reports, spec, opset):
             registry = o.registry_for(use, no_pack, only_packs, require, strict)
@@ -245,8 +246,14 @@ def failure_reported(paths: list[Path], spec: str, opset: int) -> Iterator[None]
 def check_output(path: Path, option: str = "-o") -> Path:
     """Finds out before the work is done that its result could not be written."""
     from hx.errors import UsageError
+    from hx.saving import destinations
 
     folder = path.absolute().parent
+    problem = destinations.unfit(path) if str(path) != "-" else ""
+    if problem:
+        shown = ascii(str(path)).strip("'")
+        file = "model.onnx" if option == "-o" else "report.html"
+        raise UsageError(f"{option} {shown}: {problem}", hint=f"name a file, as {option} {file}")
     if path.is_dir():
         inside = path / ("model.onnx" if option == "-o" else "report.html")
         raise UsageError(f"{option} {path}: that is a folder", hint=f"write {option} {inside}")
@@ -263,6 +270,20 @@ def check_output(path: Path, option: str = "-o") -> Path:
     if not os.access(folder, os.W_OK):
         raise UsageError(f"{option} {path}: the folder {folder} cannot be written to")
     return path
+
+
+def check_apart(
+    path: Path, reports: list[Path], spec: str, weights: Path | None, inputs: Path | None
+) -> None:
+    from hx.saving import destinations
+
+    sources = [*destinations.of_spec(spec), *destinations.of_weights(weights)]
+    if inputs is not None:
+        sources.append(("the file of its inputs", inputs))
+    destinations.require_apart(f"-o {path}", path, sources)
+    for each in reports:
+        sources.append(("the graph", path))
+        destinations.require_apart(f"--report {each}", each, sources)
 
 
 def report_data(report: Any) -> Any:

@@ -114,7 +114,8 @@ def check(
         )
     else:
         for pack, found, ran in checked:
-            state = paint(pack.status, STATUS[pack.status])
+            wrong = pack.status == "ok" and any(each.level == "error" for each in found)
+            state = paint("wrong", "red") if wrong else paint(pack.status, STATUS[pack.status])
             say(f"{paint(pack.key, 'bold')} {pack.version}: {state}, "
                 f"{amount(len(pack.registrations), 'converter')}, {amount(ran, 'case')} run, "
                 f"{amount(len(found), 'finding')}")  # fmt: skip

@@ -14,7 +14,7 @@ from ..errors import ConverterError, HxError, Unsupported
 from ..graph.op import Op
 from ..packs import containers
 from ..sizes import dims
-from ..tensors import quantized, sparse
+from ..tensors import accounts, quantized, sparse
 from ..tensors.liveness import changed, geometry, storage_key
 from ..tensors.values import Constant, Value
 from ..tensors.views import parent_of, step_of, write
@@ -269,6 +269,13 @@ def require_nothing_written(recording: Recording, choice, given: Arguments) -> N
                 # A module that keeps statistics: the values that this call used were right.
                 entry.version = tensor._version
                 continue
+            elsewhere = accounts.in_thread(recording)
+            if elsewhere is not None:
+                raise Unsupported(
+                    "a tensor was written to in another thread, which a recording does not see",
+                    where=elsewhere,
+                    hint="write to it in the thread that calls the model",
+                )
             raise Unsupported(
                 f"{choice.target} wrote to an argument, and its converter does not say what",
                 why=f"converter: {choice.file}:{choice.line}",

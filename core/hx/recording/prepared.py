@@ -99,6 +99,7 @@ def prepare(
     dtype: Any = None,
     dry: bool = False,
 ) -> Prepared:
+    _require_outside_of_transforms()
     model = _unwrapped(model)
     if not isinstance(args, (tuple, list)) or hasattr(args, "_fields"):
         args = (args,)
@@ -128,6 +129,16 @@ def prepare(
     dynamic = dynamic_axes.of_tensors(dynamic, [isinstance(x, torch.Tensor) for _, x in pairs])
     dynamic = _by_inner_names(dynamic, model, args, kwargs)
     return Prepared(model, args, kwargs, names, tensors, axes(dynamic, tensors), root, slim, dry)
+
+
+def _require_outside_of_transforms() -> None:
+    """In `torch.func.grad`, `vmap` and the like each tensor stands for another, or for many."""
+    if torch._C._functorch.maybe_current_level() is not None:
+        raise UsageError(
+            "an export cannot be made inside of torch.func.grad, vmap or the like",
+            why="tensors have no contents of their own there",
+            hint="export before or after that; a model that calls them itself can be exported",
+        )
 
 
 def require_names(what: str, names: Sequence[str]) -> None:

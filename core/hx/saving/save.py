@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hx.errors import ExportError, HxError, UsageError
-from hx.saving import claims, wire
+from hx.saving import claims, destinations, wire
 from hx.saving.ahead import Ahead, worthwhile
 from hx.saving.claims import Claim
 from hx.surely import inside
@@ -289,6 +289,8 @@ def _target(path: Path) -> Path:
         problem = "the file that is there is read-only"
     elif not real.parent.is_dir():
         problem = f"there is no folder {real.parent}"
+    else:
+        problem = destinations.unfit(path)
     if problem:
         raise UsageError(f"cannot write {path}", why=problem, hint="give another path")
     return real

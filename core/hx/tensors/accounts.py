@@ -96,9 +96,22 @@ def _running(recording: Recording) -> Any:
 
 
 def _from_nowhere(recording: Recording, tensor: torch.Tensor, why: str) -> Unaccounted:
+    elsewhere = in_thread(recording)
+    if elsewhere is not None:
+        return Unaccounted(
+            f"a tensor of shape {list(tensor.shape)} was computed in another thread, which a "
+            "recording does not see",
+            where=elsewhere,
+            hint="compute it in the thread that calls the model",
+        )
     parts = foreign.told(foreign.calls(_running(recording)), recording.where())
     what = f"a tensor of shape {list(tensor.shape)} came from code that hx could not see"
     return Unaccounted(what, **{"why": why, **parts})
+
+
+def in_thread(recording: Recording) -> Where | None:
+    """Where another thread used tensors of the recording, if one did."""
+    return next((e.where for e in recording.escapes.values() if e.kind == "thread"), None)
 
 
 def _missing(recording: Recording, tensor: torch.Tensor) -> bool:

@@ -75,7 +75,10 @@ def is_freed(tensor: torch.Tensor) -> bool:
         return False
     size, stride = tensor.size(), tensor.stride()
     last = tensor.storage_offset() + sum((n - 1) * s for n, s in zip(size, stride))
-    return (last + 1) * tensor.element_size() > tensor.untyped_storage().nbytes()
+    try:
+        return (last + 1) * tensor.element_size() > tensor.untyped_storage().nbytes()
+    except NotImplementedError:
+        return False  # it stands for another tensor, in a transform of torch.func
 
 
 def refuse_what_has_none(tensor: torch.Tensor, name: str | None) -> None:

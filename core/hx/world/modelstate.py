@@ -6,6 +6,7 @@ or when somebody says that a write is coming (`before_write`); what changed with
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import operator
 import random
@@ -52,7 +53,7 @@ class _Kept:
             and self.version is not None
             and t._version == self.version
             and t.layout is torch.strided
-            and t.data_ptr() == a.data_ptr()
+            and not _moved(t, a)
             and t.shape == a.shape
             and t.stride() == a.stride()
             and t.dtype is a.dtype
@@ -68,7 +69,7 @@ class _Kept:
             return True
         if t.layout != torch.strided or a.layout != torch.strided:
             return False
-        return t.data_ptr() != a.data_ptr() or t.stride() != a.stride()
+        return _moved(t, a) or t.stride() != a.stride()
 
     @property
     def written(self) -> bool:
@@ -229,7 +230,9 @@ class preserved:
         if self._open:
             self._restore()
 
-    __del__ = close
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):  # nobody hears it there
+            self.close()
 
     # What is remembered.
 
@@ -303,14 +306,13 @@ class preserved:
     # What is put back.
 
     def _restore(self) -> list[str]:
-        self.changed()  # before it is put back, for those who ask afterwards
+        with contextlib.suppress(Exception):  # nobody needs to know it to put it back
+            self.changed()  # before it is put back, for those who ask afterwards
         lost, failed = [], None
         for kept in self._tensors.values():
-            if kept.untouched:
-                continue
             try:
-                name = kept.put_back()
-            except RuntimeError as e:
+                name = "" if kept.untouched else kept.put_back()
+            except Exception as e:
                 name = f"{kept.name} ({e})"
             if name:
                 lost.append(name)
@@ -355,6 +357,14 @@ def _set_training(module: torch.nn.Module) -> None:
 
 def _version(tensor: torch.Tensor) -> int | None:
     return None if tensor.is_inference() else tensor._version
+
+
+def _moved(tensor: torch.Tensor, alias: torch.Tensor) -> bool:
+    """Whether it has other memory; one that stands for another tensor cannot be asked."""
+    try:
+        return tensor.data_ptr() != alias.data_ptr()
+    except (NotImplementedError, RuntimeError):
+        return False
 
 
 def _storage(tensor: torch.Tensor) -> int:

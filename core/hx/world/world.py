@@ -20,7 +20,7 @@ from torch._C import _push_on_torch_dispatch_stack as push_operators
 from torch._C import _push_on_torch_function_stack as push_functions
 
 from ..hooks import stage
-from ..recording import callables, copying, fused, heard, higher, seeds, written_code
+from ..recording import callables, copying, fused, heard, higher, seeds, threads, written_code
 from ..recording.doors import FunctionDoor, OperatorDoor
 from ..recording.recording import Recording, _local, current
 from ..sizes import dims
@@ -49,7 +49,7 @@ class recorded(Undone):
         later(_modes_as_now())
         hooked = patching.hooks(_hooks(recording, self._watch))
         # Of several that speak for one function, the last does.
-        rooms = caches, carriers, callables, seeds
+        rooms = caches, carriers, callables, seeds, threads
         stored = patching.attributes([p for room in rooms for p in room.places(recording)])
         respelled = patching.hooks(respelling.hooks(recording), beneath=True)
         for patches in (hooked, stored, respelled):
@@ -128,6 +128,7 @@ def _hooks(recording: Recording, watch: Callable | None) -> dict:
         **fused.hooks(recording),
         **callables.hooks(recording),
         **written_code.hooks(recording),
+        **threads.hooks(recording),
     }
     hooks[torch.nn.Module._call_impl] = _scopes(recording, watch)
     for function, question in heard.questions().items():

@@ -1,0 +1,93 @@
+"""Where results may go: to a file, and never over what they are made from, or over each other."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from ..errors import UsageError
+
+Source = tuple[str, Path]  # what it is, in words, and where
+_TENSORS = (".safetensors", ".pt", ".pth", ".bin", ".ckpt", ".index.json")
+_LINKS = 40  # as many as the system follows
+
+
+def unfit(path: str | os.PathLike) -> str:
+    """Why no file can be written there, whatever the folder holds; nothing if one can."""
+    try:
+        os.fsencode(path).decode()
+    except UnicodeDecodeError:
+        return "its name is not in UTF-8, which the libraries that read a graph ask for"
+    try:
+        Path(path).stat()
+    except (FileNotFoundError, NotADirectoryError):  # its folder is looked at by itself
+        pass
+    except (OSError, ValueError) as problem:
+        return str(getattr(problem, "strerror", None) or problem).lower()
+    return "that is a stream or a device, not a file" if _is_stream(path) else ""
+
+
+def _is_stream(path: str | os.PathLike) -> bool:
+    """`/dev/stdout` leads to whatever file the shell opened, which is not ours to replace."""
+    place = Path(path).absolute()
+    for _ in range(_LINKS):
+        folder = Path(os.path.realpath(place.parent))
+        if str(folder) in ("/dev", "/dev/fd") or folder.parts[:2] == ("/", "proc"):
+            return True
+        place = folder / place.name
+        if not place.is_symlink():
+            return False
+        place = folder / place.readlink()
+    return False
+
+
+def same(a: str | os.PathLike, b: str | os.PathLike) -> bool:
+    """Whether two paths lead to one file, be it there or not."""
+    try:
+        return Path(a).samefile(b)
+    except (OSError, ValueError):
+        return os.path.realpath(a) == os.path.realpath(b)
+
+
+def of_spec(spec: str, folder: Path = Path()) -> list[Source]:
+    place = spec.rpartition(":")[0]
+    loose = place.endswith(".py") or "/" in place
+    return [("the file of the model", folder / place)] if loose else []
+
+
+def of_weights(path: str | os.PathLike | None) -> list[Source]:
+    """With a folder, or an index, all files of weights that are there."""
+    if path is None:
+        return []
+    here = Path(path)
+    found = [here]
+    if here.is_dir() or here.name.endswith(".index.json"):
+        folder = here if here.is_dir() else here.parent
+        found += [each for each in folder.iterdir() if each.name.endswith(_TENSORS)]
+    return [("a file that the export reads", each) for each in found]
+
+
+def of_code() -> list[Source]:
+    """The files that Python has read so far: the model came from some of them."""
+    files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
+    return [("a file of the code that runs", Path(f)) for f in files if isinstance(f, str)]
+
+
+def require_unused(path: str | os.PathLike | None, weights: str | os.PathLike | None) -> None:
+    """That an export to `path` writes over nothing that it is made from."""
+    if path is not None and Path(path).exists():
+        require_apart(
+            f"{os.fspath(path)} cannot be written", path, [*of_weights(weights), *of_code()]
+        )
+
+
+def require_apart(what: str, path: str | os.PathLike, sources: Iterable[Source]) -> None:
+    """`what` says which path it is, as the caller gave it."""
+    for told, source in sources:
+        if same(path, source):
+            raise UsageError(
+                f"{what}: that is {told}, which would be written over",
+                hint="give another path",
+            )
