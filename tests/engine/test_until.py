@@ -134,7 +134,8 @@ class Growing(nn.Module):
                 break
             asked = self.embed(token)[:, None]
             keys = torch.cat([keys, self.key(asked)], 1)
-        return torch.stack(found, 1), keys
+        tokens = torch.stack(found, 1)
+        return tokens, keys, tokens.float() * 2, keys.mean(1), torch.flip(keys, [1])[:, ::2]
 
 
 def test_a_cache_grows_from_round_to_round():

@@ -16,9 +16,10 @@ import torch
 
 from ...errors import Unsupported, is_of_the_world
 from ...graph.axes import moved
-from ...sizes import dims, shapes
+from ...sizes import dims, shape_rules, shapes
 from ...sizes.polynomials import Atom, Poly
 from ...tensors.values import Body, Constant, Node, Value
+from ..both.rows import reads
 from ..both.told import asked_there
 from ..capture import Capture, capture
 from ..questions import FEW, MOST, Until
@@ -119,6 +120,7 @@ class Going(Rolling):
             else:
                 self._same_or_counted(value)
         self._mapped: dict[Any, Source] = {}
+        self._anew: set[int] = set()  # ids of what follows from the rounds
 
     # What is read behind the rounds.
 
@@ -313,6 +315,7 @@ class Going(Rolling):
             self._stacks_one(mapped, k, node.outputs[0])
             return
         self._pass([node])
+        self._size_behind(node)
         for value in node.outputs:
             if id(value) in self._stopped:
                 self._instead[id(value)] = self._either(value, self._ends[self._stopped[id(value)]])
@@ -350,7 +353,25 @@ class Going(Rolling):
         return super()._read(value)
 
     def _size_anew(self, node: Node) -> None:
-        """What is behind the rounds is as large as their number makes it."""
+        """See below: all that follows from the rounds is sized."""
+
+    def _size_behind(self, node: Node) -> None:
+        """What is behind the rounds may be as large as their number makes it."""
+        follows = self._anew | set(map(id, self._instead.values()))
+        if follows.isdisjoint(id(value) for _, value in reads(node)):
+            return
+        known = shape_rules.infer(node.op, node.inputs, node.attributes, len(node.outputs))
+        for value, now in zip(node.outputs, known):
+            if value.shape is None or node.domain:
+                continue
+            sizes = [shapes.RUN_TIME] * len(value.shape) if now is None else now
+            value.sized(
+                dims.Dim.leaf(value, axis, dims.plain(value.shape[axis]))
+                if n is shapes.RUN_TIME
+                else n
+                for axis, n in enumerate(sizes)
+            )
+            self._anew.add(id(value))
 
     def _tell(self) -> None:
         recording, line = self._captured.recording, self._until.line
