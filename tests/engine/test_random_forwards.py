@@ -23,7 +23,8 @@ def drawing():
 
 
 @pytest.mark.parametrize(
-    ("kind", "most"), [("loops", "looped"), ("pieces", "looped"), ("branches", "joined")]
+    ("kind", "most"),
+    [("loops", "looped"), ("pieces", "looped"), ("untils", "looped"), ("branches", "joined")],
 )
 def test_most_are_one_graph_and_none_is_wrong(drawing, kind, most, tmp_path):
     found = []

@@ -1,7 +1,9 @@
-"""Forwards drawn by chance, which go round as often as a size says, or branch on what tensors hold.
+"""Forwards drawn by chance, which go round as often as a size says, or until what tensors hold ends
+that, or branch on it.
 
     python -m tests.suites.random_forwards loops --seed 0 --count 150
     python -m tests.suites.random_forwards pieces --count 150
+    python -m tests.suites.random_forwards untils --count 100
     python -m tests.suites.random_forwards branches --count 100
 
 Each is exported with sizes that may change, and its file compared with the model at others. What the
@@ -59,6 +61,16 @@ torch.nn.utils.rnn.pad_sequence([o.transpose(0, {b}) for o in outs])""".replace(
 _ASKED = """{a}.sum() > {n}|({a} > 0.5).any()|{a}.mean().item() < {n}|{a}.max() > 1.25
 not torch.all({a} >= 0)|{a}[0, 0] > {a}[-1, -1]|x.shape[0] > 3|x.shape[0] % 2 == 0""".replace(
     "\n", "|"
+)
+_ENDS = """h.abs().max() < {t}|h.norm() < {t}|(h.abs() < {t}).all()|h.mean().abs().item() < {t}
+(h - g).abs().sum() < {t}|z.abs().sum() > 9 + {t}|not (h.abs() > {t}).any()""".replace("\n", "|")
+_ROUND = """z = z + h.sum(0)|k += 1|k += 2|outs.append(h)|g = h|g = g * 0.5 + h|z = z * 0.9 + k
+h = torch.tanh(h) + 0.01 * z|h = self.layer(h) * 0.5|h = h.roll(1, 1)|h = h - h.mean(1, keepdim=True)
+z = torch.maximum(z, h.amax(0))|g, h = h, g * 0.8|h = torch.where(h > 0.5, h - 0.3, h)""".replace(
+    "\n", "|"
+)
+_ENDED = (
+    "h|g|z|torch.stack(outs, 1)|torch.tensor(k)|h * len(outs)|outs[-1] + g|torch.cat(outs).sum(0)"
 )
 _TAB = "        "
 _HEAD = """import torch
@@ -127,6 +139,23 @@ class Drawing:
         lines += ["    outs.append(o)", f"z = {self._one(_OF_PIECES, b=along)}"]
         return self._source([*lines, "return z, h"])
 
+    def untils(self) -> str:
+        """A loop that data end, at any place of a round, and what is read behind it."""
+        lines = ["h, g, z, k, outs = x, x * 0.5, torch.zeros(4), 0, [x]"]
+        body = [self._one(_ROUND) for _ in range(self._chance.randint(1, 4))]
+        body.append("h = h * 0.6")
+        ends = self._one(_ENDS, t=f"{10 ** self._chance.uniform(-2, 0.5):.3f}")
+        if self._often(0.4):
+            shrinks = ends.replace("z.abs().sum() > 9 +", "h.abs().max() <").replace("- g", "")
+            lines.append(f"while not ({shrinks}):")
+            body = [line for line in body if "layer" not in line and "0.01" not in line]  # it ends
+        else:
+            lines.append(f"for _ in range({self._chance.choice((4, 9, 20, 60))}):")
+            body.insert(self._chance.randint(0, len(body)), f"if {ends}: break")
+        lines += [f"    {line}" for line in body]
+        ended = (self._one(_ENDED) for _ in range(self._chance.randint(1, 3)))
+        return self._source([*lines, f"return {', '.join(ended)}, h"])
+
     def branches(self) -> str:
         lines, names = ["y = x * 1.5"], ["x", "y"]
         for _ in range(self._chance.randint(1, 3)):
@@ -169,7 +198,7 @@ def drawn(kind: str, seed: int, folder: Path) -> tuple[torch.nn.Module, str]:
 
 
 def inputs(kind: str) -> Iterator[torch.Tensor]:
-    if kind != "branches":
+    if kind in ("loops", "pieces"):
         for b, n in ((3, 6), (2, 9), (1, 4), (4, 17), (5, 2), (2, 3), (1, 30), (3, 8), (2, 1)):
             yield torch.randn(b, n, 4)
         return
@@ -181,7 +210,8 @@ def inputs(kind: str) -> Iterator[torch.Tensor]:
 
 def outcome(kind: str, model: torch.nn.Module) -> str:
     """What comes of an export: joined, looped or plain, promised, told, refused, or wrong."""
-    shape, axes = ((3, 6, 4), {0: "b", 1: "n"}) if kind != "branches" else ((3, 4), {0: "b"})
+    sized = kind in ("loops", "pieces")
+    shape, axes = ((3, 6, 4), {0: "b", 1: "n"}) if sized else ((3, 4), {0: "b"})
     try:
         program = hx.export(model, torch.randn(shape), None, dynamic={"x": axes})
     except hx.VerificationError:
@@ -208,7 +238,7 @@ def outcome(kind: str, model: torch.nn.Module) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("kind", choices=("loops", "pieces", "branches"))
+    parser.add_argument("kind", choices=("loops", "pieces", "untils", "branches"))
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--count", type=int, default=100)
     asked = parser.parse_args()
