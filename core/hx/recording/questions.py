@@ -122,7 +122,8 @@ class Questions:
         assert self.until is not None
         until, rounds = self.until, len(self.until_asked(self.until))
         for node in self._nodes[self._counted :]:
-            self._work += sum(math.prod(value.shape or ()) for value in node.outputs)
+            shapes = (map(dims.plain, value.shape or ()) for value in node.outputs)
+            self._work += sum(map(math.prod, shapes))
         self._counted = len(self._nodes)
         room = rounds <= FEW or (self._counted < ROOM and self._work < WORK)
         return until.on is (rounds < until.times and room)
