@@ -83,6 +83,7 @@ def _again(captured: Capture, until: Until) -> Tail | None:
     except Exception as problem:
         if is_of_the_world(problem):
             raise
+        # The model's own, which may raise anything where it stops so soon: a stack of nothing.
         return None
     return Tail(found, until)
 
