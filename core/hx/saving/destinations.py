@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from ..errors import UsageError
 
-Source = tuple[str, Path]  # what it is, in words, and where
+Source = tuple[str, "str | os.PathLike"]  # what it is, in words, and where
 _TENSORS = (".safetensors", ".pt", ".pth", ".bin", ".ckpt", ".index.json")
 _LINKS = 40  # as many as the system follows
 
@@ -45,10 +45,24 @@ def _is_stream(path: str | os.PathLike) -> bool:
 
 def same(a: str | os.PathLike, b: str | os.PathLike) -> bool:
     """Whether two paths lead to one file, be it there or not."""
+    return _same_as(a)(b)
+
+
+def _same_as(a: str | os.PathLike) -> Callable[[str | os.PathLike], bool]:
+    """`same` with `a`, which is looked at once: a process has read thousands of files of code."""
     try:
-        return Path(a).samefile(b)
+        here = os.stat(a)  # noqa: PTH116 (a Path for each takes long)
     except (OSError, ValueError):
-        return os.path.realpath(a) == os.path.realpath(b)
+        place = os.path.realpath(a)
+        return lambda b: os.path.realpath(b) == place
+
+    def is_it(b: str | os.PathLike) -> bool:
+        try:
+            return os.path.samestat(here, os.stat(b))  # noqa: PTH116
+        except (OSError, ValueError):  # that is not there: this is
+            return False
+
+    return is_it
 
 
 def of_spec(spec: str, folder: Path = Path()) -> list[Source]:
@@ -72,7 +86,7 @@ def of_weights(path: str | os.PathLike | None) -> list[Source]:
 def of_code() -> list[Source]:
     """The files that Python has read so far: the model came from some of them."""
     files = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
-    return [("a file of the code that runs", Path(f)) for f in files if isinstance(f, str)]
+    return [("a file of the code that runs", f) for f in files if isinstance(f, str)]
 
 
 def require_unused(path: str | os.PathLike | None, weights: str | os.PathLike | None) -> None:
@@ -85,8 +99,9 @@ def require_unused(path: str | os.PathLike | None, weights: str | os.PathLike | 
 
 def require_apart(what: str, path: str | os.PathLike, sources: Iterable[Source]) -> None:
     """`what` says which path it is, as the caller gave it."""
+    is_it = _same_as(path)
     for told, source in sources:
-        if same(path, source):
+        if is_it(source):
             raise UsageError(
                 f"{what}: that is {told}, which would be written over",
                 hint="give another path",
