@@ -51,13 +51,14 @@ def same(a: str | os.PathLike, b: str | os.PathLike) -> bool:
 def _same_as(a: str | os.PathLike) -> Callable[[str | os.PathLike], bool]:
     """`same` with `a`, which is looked at once: a process has read thousands of files of code."""
     try:
-        here = os.stat(a)  # noqa: PTH116 (a Path for each takes long)
+        here = Path(a).stat()
     except (OSError, ValueError):
         place = os.path.realpath(a)
         return lambda b: os.path.realpath(b) == place
 
     def is_it(b: str | os.PathLike) -> bool:
         try:
+            # A Path for each of a thousand files takes longer than a small export.
             return os.path.samestat(here, os.stat(b))  # noqa: PTH116
         except (OSError, ValueError):  # that is not there: this is
             return False
