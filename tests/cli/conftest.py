@@ -15,6 +15,8 @@ MODELS = '''
 import torch
 from torch import nn
 
+torch.manual_seed(1)  # some of other numbers make a Line of zeros, on which every file is right
+
 
 class Line(nn.Module):
     def __init__(self, size: int = 4) -> None:

@@ -340,6 +340,18 @@ def test_outputs_that_are_nothing_but_rounding():
     assert hx.export(model, torch.randn(64, 1), dynamic={"input": {0: "n"}}).proof.ok
 
 
+def test_outputs_that_show_nothing_are_told():
+    """On zeros, or on NaN everywhere, nearly every file would be right."""
+
+    def model(x, y):
+        return F.relu(x - 99), (-1 - x.abs()).log(), x * y, x.sum(), x > 99
+
+    told = hx.export(model, (torch.randn(2, 3), torch.ones(2, 3))).proof
+    assert told.ok and told.untold == {"output_0": "0", "output_1": "nan"}
+    assert "output_0 is 0, output_1 is nan everywhere, which shows little" in told.summary()
+    assert "shows little" not in hx.export(F.relu, torch.randn(2, 3)).proof.summary()
+
+
 def test_small_outputs_are_held_to_their_own_size(tmp_path):
     @hx.converter("torch.nn.functional.softsign")
     def wrong(op, input):

@@ -83,6 +83,7 @@ class Difference:
     worst: tuple[int, ...] | None = None
     got: object = None
     want: object = None
+    only: str = ""  # the one number that was expected everywhere: little is compared then
 
 
 def difference(got: torch.Tensor, want: torch.Tensor, tolerance: Tolerance) -> Difference:
@@ -175,7 +176,18 @@ def _floats(got: torch.Tensor, want: torch.Tensor, tolerance: Tolerance) -> Diff
         place,
         got[place].item(),
         want[place].item(),
+        _only(flat_want),
     )
+
+
+def _only(flat: torch.Tensor) -> str:
+    """The number that all are; nothing where there are several."""
+    first = flat[0]
+    for part in flat.split(STRETCH):
+        same = part.isnan() if first.isnan() else part == first
+        if not same.all():
+            return ""
+    return f"{first.item() + 0:g}"  # zero has no sign then
 
 
 def _special(ours: torch.Tensor, theirs: torch.Tensor) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -25,6 +26,7 @@ class OutputCheck:
     worst: tuple[int, ...] | None = None
     got: Any = None
     want: Any = None
+    only: str = ""  # the one number that was expected everywhere, of those that are not whole
     random: bool = False  # random numbers are in it: only its dtype and shape were compared
     as_near: bool = (
         False  # beyond tolerance, and as near to the model in float64 as the model itself
@@ -96,6 +98,20 @@ class Proof:
         """The outputs that random numbers are in."""
         return sorted({o.name for case in self.cases for o in case.outputs if o.random})
 
+    @property
+    def untold(self) -> dict[str, str]:
+        """The outputs that were one number everywhere in all cases, which shows little; and it."""
+        seen: dict[str, list[OutputCheck]] = {}
+        for case in self.cases:
+            for output in case.outputs:
+                seen.setdefault(output.name, []).append(output)
+        return {
+            name: each[0].only
+            for name, each in seen.items()
+            if len({output.only for output in each}) == 1 and not each[0].random
+            and each[0].only and sum(math.prod(output.shape) for output in each) > 1
+        }  # fmt: skip
+
     def summary(self) -> str:
         """One line."""
         if not self.wrong and self.not_run:
@@ -125,6 +141,8 @@ class Proof:
         near = sorted({o.name for case in self.cases for o in case.outputs if o.as_near})
         if near:
             error += f"; {', '.join(near)} as near to what float64 gives as the model itself"
+        if bare := ", ".join(f"{name} is {only}" for name, only in self.untold.items()):
+            error += f"; {bare} everywhere, which shows little: other inputs may show more"
         how = ", without onnxruntime's optimisations" if self.plain else ""
         told = [f"on {equal} inputs{how}: {error}"] if equal else []
         for why in sorted({case.by_parts for case in self.cases if case.by_parts}):
