@@ -11,6 +11,7 @@ and may go on to write `torch.float16` inside a function. Any other library work
 from __future__ import annotations
 
 import importlib
+import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +22,12 @@ class LazyModule(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name.endswith("__"):  # inspect, copy, doctest are curious
             raise AttributeError(name)
-        module = importlib.import_module(self.__name__)
+        module = self._module()
         try:
-            return getattr(module, name)
+            found = getattr(module, name)
+            if type(found).__name__ == "dtype":  # asked for at every turn, and never another one
+                vars(self)[name] = found
+            return found
         except AttributeError:  # a submodule that nobody has imported yet
             if not hasattr(module, "__path__"):
                 raise
@@ -37,8 +41,15 @@ class LazyModule(ModuleType):
                     f"module {self.__name__!r} has no attribute {name!r}"
                 ) from None
 
+    def _module(self) -> ModuleType:
+        known = vars(self).get("_known")
+        # Asked at every use, and importlib takes ten times as long to find what is there.
+        if known is None or sys.modules.get(self.__name__) is not known:
+            known = vars(self)["_known"] = importlib.import_module(self.__name__)
+        return known
+
     def __dir__(self) -> list[str]:
-        return dir(importlib.import_module(self.__name__))
+        return dir(self._module())
 
     def __repr__(self) -> str:
         return f"<lazy module {self.__name__!r}>"

@@ -109,7 +109,10 @@ class Builder:
         """Adds one operator in its newest form; returns its outputs."""
         if domain not in ("", "ai.onnx"):
             return self._custom(op, domain, inputs, attributes, count, results)
-        given = inputs = [self._of(x, op) if isinstance(x, torch.Tensor) else x for x in inputs]
+        given = inputs = [*inputs]
+        for place, x in enumerate(given):
+            if type(x) not in forms.VALUES and isinstance(x, torch.Tensor):
+                given[place] = self._of(x, op)
         key = forms.key_of(op, given, attributes, count)
         if key is not None and (form := self._forms.get(key)) is not None:
             return self._once_more(form, given)

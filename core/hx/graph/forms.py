@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 READ = 64  # a constant of fewer numbers may say how large a result is
-_VALUES = frozenset({Value, Constant, Absent})
+VALUES = frozenset({Value, Constant, Absent})
 _WORDS = frozenset({int, bool, str, type(None), torch.dtype})
 
 
@@ -31,7 +31,7 @@ def key_of(op: str, inputs: Sequence[Any], attributes: dict, count: int | None) 
     key: list[Any] = [op, count]
     for x in inputs:
         kind = type(x)
-        if kind in _VALUES:
+        if kind in VALUES:
             shape = x.shape
             if shape is None or x.sparse is not None:
                 return None

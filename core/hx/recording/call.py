@@ -208,13 +208,14 @@ class Instead:
 class Call:
     """A call on its way from the model to the graph. The real one runs once, when first needed."""
 
-    __slots__ = ("_real", "_run", "assigned", "choice", "done", "error", "given")
+    __slots__ = ("_real", "_run", "_spec", "assigned", "choice", "done", "error", "given")
 
     def __init__(self, choice: Registration, given: Arguments, run: Callable[[], Any]) -> None:
         self.choice = choice
         self.given = given
         self._run = run
         self._real: Any = None
+        self._spec: Any = None
         self.done = False
         self.error: BaseException | None = None
         self.assigned: list[tuple[Value, Value]] = []
@@ -230,10 +231,13 @@ class Call:
         return self._real
 
     def result(self) -> Any:
-        try:
-            return describe(self.real())
-        except Exception as e:  # the model's own, that the caller hears as it is
-            raise ModelRaised from e
+        if self._spec is None:
+            try:
+                real = self.real()
+            except Exception as e:  # the model's own, that the caller hears as it is
+                raise ModelRaised from e
+            self._spec = describe(real)
+        return self._spec
 
     def assign(self, x: Value, value: Value) -> None:
         self.assigned.append((x, value))
@@ -348,8 +352,11 @@ def has_complex(args: Any, kwargs: Any) -> bool:
 
 def check(choice: Registration, real: torch.Tensor, out: Any, path: tuple) -> Value:
     """The value that a converter returned for one real tensor, after comparing the two."""
-    known = isinstance(out, Value) and not out.dynamic
-    if known and out.dtype == real.dtype and out.shape == real.shape:
+    if (
+        isinstance(out, Value)
+        and out.dtype == real.dtype
+        and _is_as_recorded(out.shape, real.shape)
+    ):
         return out
     spot = "".join(f"[{p!r}]" for p in path)
     if not isinstance(out, Value):
@@ -382,6 +389,20 @@ def check(choice: Registration, real: torch.Tensor, out: Any, path: tuple) -> Va
         if type(size) is dims.Dim:
             size.poly.counts = True
     return out
+
+
+def _is_as_recorded(shape: Any, recorded: torch.Size) -> bool:
+    """Whether sizes, all of them known for sure, are those of a real tensor."""
+    if shape is None or len(shape) != len(recorded):
+        return False
+    for n, size in zip(shape, recorded):
+        if type(n) is dims.Dim:
+            if n.poly.unsure or n.poly.hint != size:
+                return False
+            n.poly.counts = True
+        elif n != size:
+            return False
+    return True
 
 
 def _name(dtype) -> str:

@@ -37,6 +37,7 @@ class Choices:
         self._by_key: dict[Any, list[tuple[Target, Choice]]] = dict(answered.by_key)
         self._complex: dict[Any, list[tuple[Target, Choice]]] = answered.complex
         self._ranked: dict[Any, list[tuple[Target, list[Choice]]]] = {}
+        self._alone: dict[Any, Registration] = {}  # who converts a key, whatever it is called with
 
     def named(self, target: str) -> bool:
         """Whether somebody converts it under this name."""
@@ -61,9 +62,15 @@ class Choices:
 
     def pick(self, key: Any, args: tuple = (), complex: bool = False) -> Registration | None:
         """The converter of a torch function, an operator or an autograd function."""
+        alone = None if complex else self._alone.get(key)
+        if alone is not None:
+            return alone
         entries = (self._complex if complex else self._by_key).get(key, ())
         if len(entries) == 1 and entries[0][0].kind != "callable":
-            return entries[0][1].registration
+            found = entries[0][1].registration
+            if not complex:
+                self._alone[key] = found
+            return found
         return next(self.candidates(key, args, complex), None)
 
     def candidates(
@@ -94,8 +101,10 @@ class Choices:
     def fit(self, choice: Registration, given: Arguments) -> tuple[tuple, dict]:
         """The arguments as the converter's signature spells them."""
         args, kwargs = given.args, given.kwargs
-        if not all(value.shape for value in given.values):
-            args, kwargs = _with_numbers(choice.target, given)
+        for value in given.values:
+            if not value.shape:
+                args, kwargs = _with_numbers(choice.target, given)
+                break
         form = _form(choice.function)
         if len(args) > 1 or (args and form.packs_at == 0):
             at = _packs_at(choice.target)

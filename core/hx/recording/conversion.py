@@ -167,7 +167,7 @@ def settle(recording: Recording, choice, given: Arguments, call: Call, real, out
 
     for path, tensor in pairs:
         try:
-            out = pick(outputs, path)
+            out = pick(outputs, path) if path else outputs
         except (KeyError, IndexError, TypeError, AttributeError):
             raise ConverterError(
                 f"the converter of {choice.target} ({choice.pack}) returned no value for "
@@ -262,9 +262,14 @@ def require_described(recording: Recording, choice, real: Any) -> None:
 
 
 def require_nothing_written(recording: Recording, choice, given: Arguments) -> None:
+    entries = recording.live.entries
     for tensor in given.tensors:
-        entry = recording.live.find(tensor)
-        if entry is not None and changed(entry, tensor):
+        entry = entries.get(id(tensor))
+        if entry is None or entry() is not tensor:
+            continue
+        if entry.version >= 0 and entry.version == tensor._version:
+            continue
+        if changed(entry, tensor):
             if isinstance(entry.value, Constant) and entry.value.name:
                 # A module that keeps statistics: the values that this call used were right.
                 entry.version = tensor._version

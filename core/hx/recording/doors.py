@@ -69,6 +69,7 @@ class FunctionDoor(Door, TorchFunctionMode):
     def __init__(self, recording: Recording) -> None:
         TorchFunctionMode.__init__(self)
         self.recording = recording
+        recording.frames.door_code = FunctionDoor.__torch_function__.__code__
         self._keys = {}
 
     def __torch_function__(self, func, types, args=(), kwargs=None):

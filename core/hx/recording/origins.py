@@ -22,6 +22,9 @@ _DEMO = str(_HERE / "demo.py")
 _ALSO = ("<frozen", "<string>", "contextlib.py", "functools.py")
 
 
+_DOOR = 8  # frames from `Frames.user` to the door of most calls, when their converter is asked
+
+
 class Frames:
     """Finds the user's frame, remembering per code object which side it is on."""
 
@@ -32,6 +35,7 @@ class Frames:
         # frame that all its calls have around them.
         self.callers: list[FrameType | None] = []
         self.module_code: CodeType | None = None
+        self.door_code: CodeType | None = None  # of the frame that torch calls, when it is called
         self.visited: list[tuple[CodeType, dict[str, Any]]] = []  # the model's, with its globals
         self._prefixes = _MACHINERY + tuple(converters)
 
@@ -68,6 +72,12 @@ class Frames:
 
     def user(self, depth: int = 1) -> FrameType | None:
         frame: FrameType | None = sys._getframe(depth)
+        try:
+            door = sys._getframe(_DOOR)
+            if door.f_code is self.door_code:  # what lies before it is hx's own
+                frame = door.f_back
+        except ValueError:  # another thread may have just begun
+            pass
         skip, callers = self._skip, self.callers
         passed = 0
         while frame is not None:

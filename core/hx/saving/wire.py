@@ -276,7 +276,7 @@ def weight_sizes(path: Path) -> tuple[list[int], list[int]]:
 def field(tag: bytes, content: bytes) -> bytes:
     """A field whose content is a text, or a message."""
     size = len(content)
-    return tag + (_SHORT[size] if size < 128 else varint(size)) + content
+    return tag + (_SHORT[size] if size < 128 else _length(size)) + content
 
 
 def varint(number: int, width: int = 1) -> bytes:
@@ -287,6 +287,9 @@ def varint(number: int, width: int = 1) -> bytes:
         number >>= 7
     out.append(number)
     return bytes(out)
+
+
+_length = functools.lru_cache(maxsize=4096)(varint)
 
 
 def _inline_head(weight: Weight) -> bytes:

@@ -129,7 +129,9 @@ class Live:
 
         `storage` is the key of its memory, where the caller has it.
         """
-        self.leave(tensor)
+        known = self.entries.get(id(tensor))
+        if known is not None and known() is tensor:
+            self._gone(known)
         if self.keep is not None:
             self.keep.add(value, tensor)
         entry = self._entry(tensor, value)
@@ -151,15 +153,17 @@ class Live:
         return entry
 
     def _gone(self, entry: Any) -> None:
-        found = self.entries.get(entry.key)
-        if found is not None and found is entry:
+        if self.entries.get(entry.key) is entry:
             del self.entries[entry.key]
         # Without the dead in it, the family is freed at once with the constants that it holds.
         family = entry.family
-        living = family.members = [m for m in family.members if m is not entry]
-        held = self.families.get(family.storage)
-        if held is not None and held is family and not (living and held.alive()):
-            del self.families[held.storage]
+        if len(family.members) == 1 and family.members[0] is entry:
+            family.members = []
+        else:
+            family.members = [m for m in family.members if m is not entry]
+        if self.families.get(family.storage) is family:
+            if not (family.members and family.alive()):
+                del self.families[family.storage]
 
     def read(self, entry: Entry, again: Callable[[Family, Entry], Value]) -> Value:
         """The value of a live tensor now, worked out again if its memory was written to."""

@@ -73,8 +73,11 @@ def is_freed(tensor: torch.Tensor) -> bool:
         return False
     if not tensor.numel() or is_wrapper(tensor) or type(tensor).__name__ == "FakeTensor":
         return False
-    size, stride = tensor.size(), tensor.stride()
-    last = tensor.storage_offset() + sum((n - 1) * s for n, s in zip(size, stride))
+    last = tensor.storage_offset()
+    if tensor.is_contiguous():
+        last += tensor.numel() - 1
+    else:
+        last += sum((n - 1) * s for n, s in zip(tensor.size(), tensor.stride()))
     try:
         return (last + 1) * tensor.element_size() > tensor.untyped_storage().nbytes()
     except NotImplementedError:

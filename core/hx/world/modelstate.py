@@ -39,8 +39,7 @@ class _Kept:
 
     def keep(self) -> None:
         if self.copy is None and not is_freed(self.alias):
-            with torch.no_grad():
-                self.copy = self.alias.clone()
+            self.copy = self.alias.clone()  # detached, and so is its copy
 
     @property
     def untouched(self) -> bool:
@@ -78,10 +77,10 @@ class _Kept:
         Batch norm writes its statistics, and `.data` any tensor, without raising the version: with
         a copy at hand the contents are compared.
         """
-        if self.copy is not None:
-            return not _same(self.alias, self.copy)
         if is_freed(self.alias):
             return False  # there is nothing in it
+        if self.copy is not None:
+            return not _equal(self.alias, self.copy)
         return self.version is not None and _version(self.alias) != self.version
 
     @property
@@ -382,7 +381,12 @@ def _same(a: torch.Tensor, b: torch.Tensor) -> bool:
         return False
     if a.shape != b.shape or a.dtype != b.dtype or a.device != b.device or a.layout != b.layout:
         return False
-    if a.is_meta or is_freed(a) or is_freed(b):
+    return is_freed(a) or is_freed(b) or _equal(a, b)
+
+
+def _equal(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """The same of two that are alike in all else."""
+    if a.is_meta:
         return True
     if a.layout is not torch.strided:
         # Compared by what they hold: PyTorch has no `equal` for them.

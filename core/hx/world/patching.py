@@ -131,7 +131,8 @@ class _Slot:
 
     def put(self) -> None:
         for owner, name, _ in self.places:
-            if not self.holds(_own(owner, name)):
+            value = _own(owner, name)
+            if value is not self.installed and value is not self.bare:
                 _set(owner, name, self.installed if isinstance(owner, type) else self.bare)
 
     def take_back(self) -> str:
@@ -306,6 +307,8 @@ def _listed(places: list[tuple[Any, str, bool]], place: tuple[Any, str, bool]) -
 
 
 def _own(owner: Any, name: str) -> Any:
+    if type(owner) is types.ModuleType:  # as nearly all are
+        return owner.__dict__.get(name, _MISSING)
     if isinstance(owner, types.CellType):  # a variable of a function that is around another
         try:
             return owner.cell_contents
@@ -329,6 +332,9 @@ def _inherited(owner: Any, name: str) -> Any:
 
 def _set(owner: Any, name: str, value: Any) -> None:
     """Writes past whatever `__setattr__` the owner has; classes must learn of it, so not past."""
+    if type(owner) is types.ModuleType and value is not _MISSING:
+        owner.__dict__[name] = value
+        return
     if isinstance(owner, types.CellType):
         owner.cell_contents = value
         return

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 CONTAINERS = (OrderedDict, dict, list, set, deque, tuple)
+_PLAIN = frozenset(CONTAINERS)
 
 
 def filled_slots(thing: Any) -> list[tuple[Any, Any]]:
@@ -48,7 +49,8 @@ def contents(value: Any) -> tuple:
 
 def _kind(container: Any) -> Any:
     """The container of Python that it is, if only at heart."""
-    return next(kind for kind in CONTAINERS if isinstance(container, kind))
+    own = type(container)
+    return own if own in _PLAIN else next(k for k in CONTAINERS if isinstance(container, k))
 
 
 def identical(a: Iterable, b: Iterable) -> bool:

@@ -6,7 +6,8 @@ By identity only: nothing is copied, compared or asked of the module itself, who
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
+from itertools import filterfalse
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ import torch
 from .remembered import contents, filled_slots, identical, restore_container, restore_dict
 
 _CONTAINERS = (dict, list, set, deque)
+_PLAIN = frozenset({dict, OrderedDict, list, set})
 _OF_EVERY = frozenset(vars(torch.nn.Module()))  # the attributes that every module has
 
 
@@ -21,15 +23,16 @@ class Shallow:
     """One module, as it was."""
 
     __slots__ = (
-        "cls", "containers", "filled", "held", "items", "module", "scripted", "slots", "state", "training",
+        "cls", "containers", "empty", "filled", "items", "module", "scripted", "slots", "state", "training",
     )  # fmt: skip
 
     def __init__(self, module: torch.nn.Module) -> None:
         self.module, self.cls, self.state = module, type(module), vars(module)
         self.items = dict(self.state)
         # Most are the hook tables of a module without hooks: those only have to be empty again.
-        self.held = [value for value in self.items.values() if isinstance(value, _CONTAINERS)]
-        self.filled = {id(value): contents(value) for value in filter(len, self.held)}
+        held = [v for v in self.items.values() if type(v) in _PLAIN or isinstance(v, _CONTAINERS)]
+        self.empty = list(filterfalse(len, held))
+        self.filled = {id(value): (value, contents(value)) for value in filter(len, held)}
         self.containers: list[tuple[str, Any]] = []  # its own, by attribute
         self.slots = filled_slots(module)
         # The attributes of a scripted module live in C++.
@@ -68,18 +71,17 @@ class Shallow:
         return found
 
     def _is_other(self, container: Any) -> bool:
-        was, now = self.filled.get(id(container), ()), contents(container)
+        was, now = self.filled.get(id(container), (None, ()))[1], contents(container)
         return len(was) != len(now) or not identical(was, now)
 
     def restore(self) -> None:
         if type(self.module) is not self.cls:  # as lazy modules do in their first forward
             object.__setattr__(self.module, "__class__", self.cls)
         restore_dict(self.state, self.items)
-        for value in self.held:
-            if id(value) in self.filled:
-                restore_container(value, self.filled[id(value)])
-            elif value:
-                value.clear()
+        for value, was in self.filled.values():
+            restore_container(value, was)
+        for value in filter(len, self.empty):
+            value.clear()
         for descriptor, value in self.slots:
             descriptor.__set__(self.module, value)
         if self.training is not None and self.module.training != self.training:
@@ -97,12 +99,13 @@ def walk(root: torch.nn.Module) -> list[tuple[str, torch.nn.Module]]:
             continue
         seen.add(id(module))
         found.append((path, module))
+        children: Any = vars(module).get("_modules")
+        if type(children) in _PLAIN and not children:  # most are leaves
+            continue
         if isinstance(module, torch.jit.ScriptModule):
-            children = list(module.named_children())
-        else:
-            children = list((vars(module).get("_modules") or {}).items())
-        if children:
-            waiting += [(f"{path}.{n}" if path else n, m) for n, m in reversed(children)]
+            children = dict(module.named_children())
+        below = [(f"{path}.{n}" if path else n, m) for n, m in (children or {}).items()]
+        waiting += reversed(below)
     return found
 
 
