@@ -352,12 +352,6 @@ def has_complex(args: Any, kwargs: Any) -> bool:
 
 def check(choice: Registration, real: torch.Tensor, out: Any, path: tuple) -> Value:
     """The value that a converter returned for one real tensor, after comparing the two."""
-    if (
-        isinstance(out, Value)
-        and out.dtype == real.dtype
-        and _is_as_recorded(out.shape, real.shape)
-    ):
-        return out
     spot = "".join(f"[{p!r}]" for p in path)
     if not isinstance(out, Value):
         raise _mismatch(choice, f"result{spot} should be a value, and is {type(out).__name__}")
@@ -391,11 +385,14 @@ def check(choice: Registration, real: torch.Tensor, out: Any, path: tuple) -> Va
     return out
 
 
-def _is_as_recorded(shape: Any, recorded: torch.Size) -> bool:
-    """Whether sizes, all of them known for sure, are those of a real tensor."""
-    if shape is None or len(shape) != len(recorded):
+def is_as_recorded(out: Any, real: torch.Tensor) -> bool:
+    """Whether a value is what a real tensor is, in sizes that are all known for sure."""
+    if not isinstance(out, Value) or out.dtype != real.dtype or out.shape is None:
         return False
-    for n, size in zip(shape, recorded):
+    recorded = real.shape
+    if len(out.shape) != len(recorded):
+        return False
+    for n, size in zip(out.shape, recorded):
         if type(n) is dims.Dim:
             if n.poly.unsure or n.poly.hint != size:
                 return False

@@ -20,7 +20,17 @@ from ..tensors.values import Constant, Value
 from ..tensors.views import parent_of, step_of, write
 from ..words import a
 from . import autocast
-from .call import Arguments, Call, Instead, ModelRaised, blame, check, pick, tensors_in
+from .call import (
+    Arguments,
+    Call,
+    Instead,
+    ModelRaised,
+    blame,
+    check,
+    is_as_recorded,
+    pick,
+    tensors_in,
+)
 
 if TYPE_CHECKING:
     from .recording import Recording
@@ -161,6 +171,8 @@ def settle(recording: Recording, choice, given: Arguments, call: Call, real, out
     written = []
 
     def checked(tensor: torch.Tensor, out: Any, path: tuple) -> Value:
+        if is_as_recorded(out, tensor):
+            return out
         if isinstance(out, Value) and out.dtype != tensor.dtype:
             out = autocast.result(recording, tensor, out)
         return check(choice, tensor, out, path)

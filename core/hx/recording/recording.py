@@ -136,7 +136,9 @@ class Recording:
 
     def value_of(self, tensor: torch.Tensor) -> Value:
         """The value that a real tensor stands for."""
-        entry = self.live.find(tensor)
+        entry = self.live.entries.get(id(tensor))
+        if entry is not None and entry() is not tensor:
+            entry = None
         if self.exposed:
             accounts.unwritten(self, tensor)
         if entry is None:
