@@ -42,7 +42,7 @@ class LazyModule(ModuleType):
                 ) from None
 
     def _module(self) -> ModuleType:
-        known = vars(self).get("_known")
+        known: ModuleType | None = vars(self).get("_known")
         # Asked at every use, and importlib takes ten times as long to find what is there.
         if known is None or sys.modules.get(self.__name__) is not known:
             known = vars(self)["_known"] = importlib.import_module(self.__name__)

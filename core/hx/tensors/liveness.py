@@ -153,17 +153,18 @@ class Live:
         return entry
 
     def _gone(self, entry: Any) -> None:
-        if self.entries.get(entry.key) is entry:
-            del self.entries[entry.key]
+        key: int = entry.key
+        family: Family = entry.family
+        if self.entries.get(key) is entry:
+            del self.entries[key]
         # Without the dead in it, the family is freed at once with the constants that it holds.
-        family = entry.family
         if len(family.members) == 1 and family.members[0] is entry:
             family.members = []
         else:
             family.members = [m for m in family.members if m is not entry]
-        if self.families.get(family.storage) is family:
-            if not (family.members and family.alive()):
-                del self.families[family.storage]
+        held = self.families.get(family.storage)
+        if held is family and not (held.members and held.alive()):
+            del self.families[held.storage]
 
     def read(self, entry: Entry, again: Callable[[Family, Entry], Value]) -> Value:
         """The value of a live tensor now, worked out again if its memory was written to."""
