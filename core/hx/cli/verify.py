@@ -172,7 +172,7 @@ def _require_ranks(model: onnx.ModelProto, names: list[str], tensors: list[Any])
         raise UsageError(
             f"the file takes {edge(value)}; the model was given "
             f"{dtype}[{','.join(map(str, tensor.shape))}]",
-            why=f"that is {tensor.dim()} axes in place of {len(kind.shape.dim)}",
+            why=f"a rank of {tensor.dim()} is no rank of {len(kind.shape.dim)}",
             hint="look whether the file is of this model, or give inputs as the file takes them: -i",
         )
 

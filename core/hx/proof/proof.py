@@ -122,7 +122,7 @@ class Proof:
             return f"{checked}not run: {self.not_run}"
         if not self.ok:
             return f"not verified: {self._first_problem()}"
-        equal = _inputs([case.name for case in self.cases if case.equal])
+        equal = inputs_of([case.name for case in self.cases if case.equal])
         worst = self.worst
         error = "no outputs to compare"
         if worst is not None and worst.allowed:
@@ -150,7 +150,7 @@ class Proof:
         how = ", without onnxruntime's optimisations" if self.plain else ""
         told = [f"on {equal}{how}: {error}"] if equal else []
         for why in sorted({case.by_parts for case in self.cases if case.by_parts}):
-            names = _inputs([case.name for case in self.cases if case.by_parts == why])
+            names = inputs_of([case.name for case in self.cases if case.by_parts == why])
             told.append(f"part by part on {names}, where {why}")
         limits = sorted({case.outside for case in self.cases if case.outside})
         within = f" for {', '.join(limits)} only," if limits else ""
@@ -176,10 +176,10 @@ class Proof:
                 lines.append(_indented(case.note))
         more = [case.name for case in wrong[TOLD:]]
         if more:
-            lines.append(f"{_inputs(more)}: wrong, too")
+            lines.append(f"{inputs_of(more)}: wrong, too")
         right = [case.name for case in self.cases if case.ok]
         if right:
-            lines.append(f"{_inputs(right)}: right")
+            lines.append(f"{inputs_of(right)}: right")
         if not lines:
             lines.append("nothing was compared: there were no cases")
         return "\n".join(lines)
@@ -236,7 +236,7 @@ def _told(output: OutputCheck) -> list[str]:
     return lines
 
 
-def _inputs(names: Sequence[str]) -> str:
+def inputs_of(names: Sequence[str]) -> str:
     """`recorded, fresh inputs`; of many the kinds, and how many there were."""
     if not names:
         return ""
