@@ -9,7 +9,7 @@ import re
 
 # A word, with what it cannot do without: `hx packs list`, --input "x=float32[1, 3]", a command.
 _COMMAND = r"hx (?:export|scan|inspect|verify|diff|view|bench|converters|packs) .*$"
-_PIECE = re.compile(rf"{_COMMAND}|--?[\w-]+ \"[^\"]*\"|[^\s`]*`[^`]*`[^\s`]*|\S+")
+_PIECE = re.compile(rf"{_COMMAND}|--?[\w-]+ (?:\"[^\"]*\"|'[^']*')|[^\s`]*`[^`]*`[^\s`]*|\S+")
 # What a line begins with that says what the rest of it is: "  why:   ", "error: ", "inputs   ".
 _LABEL = re.compile(r"\s*(?:error: |warning: |\S+: {2,}|\w+(?: \w+)? {2,})|\s*")
 _COLOUR = re.compile("\x1b\\[[0-9;]*m")

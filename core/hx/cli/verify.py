@@ -47,9 +47,9 @@ def verify(
 ) -> None:
     """Check that an ONNX file computes what a model computes.
 
-    Whoever wrote the file: it is held against onnx's checker and run in onnxruntime beside the
-    model: on the given inputs, on fresh ones, and at other sizes of the dims that the file leaves
-    open. Exit code 4 says that it is wrong.
+    The file may come from any exporter. It is checked by onnx and run in onnxruntime beside the
+    model: on the given inputs, on fresh ones, and at other sizes where the file leaves sizes open.
+    Exit code 4 says that it is wrong.
 
     \b
     Examples:
