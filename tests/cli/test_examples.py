@@ -173,7 +173,17 @@ def test_the_failure_that_the_readme_explains_is_told_like_that(hx, folder):
     assert hx("export", "mended.py:build", "-o", "grid.onnx", "--dynamic", "x:1=n").code == 0
 
 
-@pytest.mark.parametrize("name", [*DOCUMENTS, "core/hx/cli/README.md", "plugins_example/README.md"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *DOCUMENTS,
+        "core/hx/cli/README.md",
+        "core/hx/hooks/README.md",
+        "plugins_example/README.md",
+        "tests/suites/README.md",
+        "converters/README.md",
+    ],
+)
 def test_what_a_document_links_to_is_there(name):
     for target in re.findall(r"\]\(([^)\s]+)\)", read(name)):
         path, _, heading = target.partition("#")
