@@ -155,12 +155,14 @@ def _entry(
     defaults: dict[str, list[str]],
     folder: Path,
 ) -> Entry:
-    for key in ("spec", "output"):
+    wanted = ("spec", "output")
+    said = _words({k: v for k, v in model.items() if k not in wanted}, options, place)
+    for key in wanted:
         if not isinstance(model.get(key), str) or not model[key]:
             example = "torchvision:resnet50" if key == "spec" else "resnet50.onnx"
             raise UsageError(f"{place} has no {key}", hint=f'write {key} = "{example}"')
-    spec, output = model.pop("spec"), model.pop("output")
-    given = {**defaults, **_words(model, options, place)}
+    spec, output = model["spec"], model["output"]
+    given = {**defaults, **said}
     words = [word for key in sorted(given) for word in given[key]]
     reads = [folder / given[key][1] for key in ("weights", "inputs") if key in given]
     return Entry(number, place, spec, folder / output, folder, words, reads)

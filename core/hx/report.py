@@ -37,6 +37,8 @@ class Escape:
     def __str__(self) -> str:
         times = f" ({self.count} times)" if self.count > 1 else ""
         beyond = f"; {self.beyond}" if self.beyond else ""
+        if self.detail.startswith(f"{self.kind} of "):  # `item of one value`
+            return f"{self.detail} at {self.where}{times}{beyond}"
         return f"{self.kind} at {self.where}{times}: {self.detail}{beyond}"
 
     def told(self) -> str:

@@ -79,6 +79,12 @@ def test_what_failed_is_told_with_its_reason(hx, folder):
     assert done.code == 4 and "\n  why:   baked in: output has numbers" in done.err
 
 
+def test_what_lacks_a_converter_is_told_by_its_name(hx, folder):
+    (folder / "l.toml").write_text('[[model]]\nspec = "models.py:unknown"\noutput = "m.onnx"\n')
+    done = hx("export", "--batch", "l.toml")
+    assert done.code == 5 and "torch.linalg.eig" in done.err
+
+
 def test_the_table(hx, listed):
     one, two, _, four = LIST.split("[[model]]")[1:]
     listed.write_text("\n" * 3 + "".join(f"[[model]]{each}" for each in (one, two, four)))
@@ -136,6 +142,7 @@ def test_it_runs_in_the_folder_of_the_list(hx, folder, monkeypatch):
         ('[[model]]\noutput = "m.onnx"', "models.toml:1 (model 1) has no spec"),
         ('\n\n[[model]]\nspec = "a.py:b"', "models.toml:3 (model 1) has no output"),
         ('[[model]]\nspec = "a.py:b"\noutput = "m"\nopsett = 3', "did you mean opset?"),
+        ('[[model]]\nspec = "a.py:b"\noutptu = "m"', "did you mean output?"),
         ('opset = "20"\n[[model]]\nspec = "a.py:b"\noutput = "m"', "opset is a whole number"),
         ('[[model]]\nspec = "a.py:b"\noutput = "m"\nmeta = "yes"', "meta is true or false"),
         ('[[model]]\nspec = "a.py:b"\noutput = "m"\ninput = [3]', "a string or a list of them"),

@@ -1,9 +1,11 @@
-"""The examples of the README and of every help page, run as they are written."""
+"""The examples of the documents and of every help page, run as they are written."""
 
 from __future__ import annotations
 
 import re
 import shlex
+import sys
+import types
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +20,9 @@ ROOT = Path(__file__).parents[2]
 ELSEWHERE = {
     "hx packs check": "all cases of a pack: tests/converters/test_cases.py, tests/packs",
     "hx bench": "takes minutes: tests/cli/test_bench.py",
+    "hx export grid.py": "fails, as it should: below",
 }
+DOCUMENTS = ["README.md", "core/hx/recording/README.md"]
 
 
 FILES = {
@@ -77,6 +81,10 @@ def relu(op, input, inplace=False): return op.Max(input, 0.0)
 }
 
 
+def read(name):
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
 def examples():
     from hx.cli.app import command
 
@@ -85,8 +93,7 @@ def examples():
         for each in getattr(node, "commands", {}).values():
             yield from below(each)
 
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    pages = [re.sub(r"^\$ ", "  ", text, flags=re.M), *below(command())]
+    pages = [re.sub(r"^\$ ", "  ", read("README.md"), flags=re.M), *below(command())]
     lines = [line for page in pages for line in re.findall(r"^ +(hx \w.*)$", page, re.M)]
     found = {re.split(r"\s{2,}", line)[0] for line in lines}
     return sorted(each for each in found if not each.startswith(tuple(ELSEWHERE)))
@@ -125,3 +132,65 @@ def test_an_example_ends_well(made, folder, line):
                 assert made("export", "hx.demo:model", "-o", word).code == 0
     done = made(*(str(folder / w[2:]) if w.startswith("~/") else w for w in words))
     assert done.code == 0, done.told
+
+
+def blocks(name, language):
+    return re.findall(rf"^```{language}\n(.*?)^```", read(name), re.S | re.M)
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_what_a_document_shows_in_python_gives_what_it_says(folder, monkeypatch, name):
+    """Block by block, in one session; `# -> text` says what a line gives."""
+    here = types.ModuleType("shown")
+    monkeypatch.setitem(sys.modules, "shown", here)  # classes are looked for where they are defined
+    for i, block in enumerate(blocks(name, "python")):
+        given = re.sub(
+            r"^(\S.*?)  # -> (.*)$",
+            lambda said: f"assert repr({said[1]}) == {said[2]!r}, repr({said[1]})",
+            block,
+            flags=re.M,
+        )
+        assert given.count("  # -> ") == 0
+        (folder / f"shown_{i}.py").write_text(given)
+        exec(compile(given, str(folder / f"shown_{i}.py"), "exec"), vars(here))
+
+
+def test_the_failure_that_the_readme_explains_is_told_like_that(hx, folder):
+    [grid] = [block for block in blocks("README.md", "python") if block.startswith("# grid.py")]
+    (folder / "grid.py").write_text(grid)
+    [shown] = [block for block in blocks("README.md", "console") if "hx export grid.py" in block]
+    line, *expected = shown.splitlines()
+    done = hx(*shlex.split(line)[2:])
+    told = " ".join(done.err.replace(f"{folder}/", "").split())
+    assert done.code == 4 and not (folder / "grid.onnx").exists()
+    for part in re.split(r"^ *\.\.\.$", "\n".join(expected), flags=re.M):
+        assert " ".join(part.split()) in told, told
+    mended = grid.replace("numpy.linspace", "torch.linspace").replace(
+        "torch.from_numpy(steps)", "steps"
+    )
+    assert mended != grid
+    (folder / "mended.py").write_text(mended)
+    assert hx("export", "mended.py:build", "-o", "grid.onnx", "--dynamic", "x:1=n").code == 0
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *DOCUMENTS,
+        "core/hx/cli/README.md",
+        "core/hx/hooks/README.md",
+        "plugins_example/README.md",
+        "tests/suites/README.md",
+        "converters/README.md",
+    ],
+)
+def test_what_a_document_links_to_is_there(name):
+    for target in re.findall(r"\]\(([^)\s]+)\)", read(name)):
+        path, _, heading = target.partition("#")
+        if "://" in target:
+            continue
+        file = (ROOT / name).parent / path if path else ROOT / name
+        assert file.exists(), target
+        if heading:
+            heads = re.findall(r"^#+ (.*)$", file.read_text(encoding="utf-8"), re.M)
+            assert heading in [re.sub(r"[^\w -]", "", h).lower().replace(" ", "-") for h in heads]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy
 import pytest
+import torch
 
 TWICE = "the input 'x' is given twice"
 
@@ -69,3 +70,17 @@ def test_inputs_of_a_traced_model_go_by_its_names(hx, folder):
     done = hx("export", "models.py:traced", "-o", "m.onnx", "-i", "input=float32[n,6]", "--json")
     assert done.code == 0, done.err
     assert done.json["report"]["inputs"][0]["shape"] == ["n", 6]
+
+
+def test_a_file_is_told_by_what_is_wrong_with_it(hx, folder):
+    """Text is no pickle, whatever numpy says; and nobody is told how to run code that is in a file."""
+    (folder / "text.npz").write_text("hello")
+    done = hx("export", "models.py:line", "-o", "m.onnx", "--inputs", "text.npz")
+    assert done.code == 2 and "cannot be read as .npz" in done.err and "pickle" not in done.err
+    numpy.savez("named.npz", y=numpy.ones((2, 4), numpy.float32))
+    done = hx("export", "models.py:line", "-o", "m.onnx", "--inputs", "named.npz")
+    assert done.code == 2 and "no input 'y', as named.npz has it" in done.err
+    torch.save(torch.nn.Linear(4, 3), "whole.pt")
+    done = hx("export", "models.py:with_inputs", "-o", "m.onnx", "-w", "whole.pt")
+    assert done.code == 2 and "torch.nn.modules.linear.Linear is in it" in done.err
+    assert "add_safe_globals" not in done.err

@@ -161,3 +161,11 @@ def test_view_of_what_is_no_model_is_one_message(hx, folder, content):
         (folder / "x.onnx").write_bytes(content)
     done = hx("view", "x.onnx")
     assert done.code == 2 and done.err.startswith("error: ")
+
+
+def test_verify_says_of_a_file_of_another_model_that_it_takes_other_inputs(hx, folder):
+    words = ["-i", "x=float32[batch,4]"]
+    assert hx("export", "models.py:line", "-o", "m.onnx", *words).code == 0
+    done = hx("verify", "m.onnx", "models.py:line", "-i", "x=float32[4]")
+    assert done.code == 2 and "the file takes x float32[batch,4]" in done.err
+    assert "was given float32[4]" in done.err

@@ -27,6 +27,7 @@ def hx_model_sources(): return [ModelSource("zoo", lambda name: 7)]
         (["export", "models.py:line", "-o", "m.onnx", "--jobs", "2"], "--jobs goes with --batch only"),
         (["export", "models.py:line", "-o", "m.onnx", "--again"], "--again goes with --batch only"),
         (["export", "models.py:line", "-o", "m.onnx", "--inputs", "."], ". is a folder, not a file"),
+        (["export", "models.py:line", "-o", "m.onnx", "-i", "x"], "'x' says no dtype and shape"),
         (["view", "."], ". is a folder, not a file"),
         (["diff", ".", "."], ". is a folder, not a file"),
         (["verify", ".", "models.py:line"], ". is a folder, not a file"),

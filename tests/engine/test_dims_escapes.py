@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import linecache
 import math
+import re
 
 import pytest
 import torch
 from called import Single
 
 import hx
+from hx.sizes.polynomials import Atom
+from hx.tensors.values import Node, Origin, Value
 
 
 def escaping(function):
@@ -210,3 +213,21 @@ def test_a_size_over_a_tensor_is_no_branch(function):
     assert program.proof.ok and not program.report.escapes
     x = torch.randn(7, 3)
     torch.testing.assert_close(program.run(x), function(x))
+
+
+def test_a_size_without_a_name_is_told_by_the_call_that_it_came_from():
+    """Two of one call are still two sizes: only what people read is the same."""
+
+    def forward(x):
+        y, z = x[x > 0], x[x > 1]
+        return (y * 2 if y.shape[0] > 3 else y), len(y) * len(z) + 0 * x, int((x > 0).sum())
+
+    report = hx.scan(forward, torch.randn(4, 5))
+    told = "\n".join(map(str, report.escapes))
+    assert "size(x[...]) > 3" in told and not re.search(r"\bv\d+", told), told
+    found = [Value(torch.float32, (2,), serial=serial) for serial in (4, 5)]
+    node = Node("NonZero", "", [], found, {}, Origin("torch.nonzero", "hx", "", "", "", 0))
+    for value in found:
+        value.node = node
+    first, second = (Atom("size", (value, 0), 2) for value in found)
+    assert f"{first}" == f"{second}" == "size(nonzero)" and str(first) != str(second)

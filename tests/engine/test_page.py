@@ -89,7 +89,7 @@ def test_the_page_tells_everything_and_needs_nothing_else(tmp_path):
     read = Reader(text)
     assert not read.open, "elements that are not closed"
     told = " ".join(read.text)
-    for words in ("Net", "Verified", "on recorded, fresh", "rows=3", "Error along the graph", "Modules",
+    for words in ("Net", "Verified", "recorded, fresh", "rows=3", "Error along the graph", "Modules",
                   "Values that left the graph", "item of one value", "Dark corners", "seen",
                   "Packs and versions", "onnxruntime", "torch.nn.functional.linear"):  # fmt: skip
         assert words in told, words

@@ -104,7 +104,7 @@ class Signed(nn.Module):
 @pytest.mark.parametrize("sign", [1, -1])
 def test_a_branch_on_a_value(tmp_path, sign):
     message = refused(Signed(), sign * torch.rand(2, 3), tmp_path)
-    assert f"bool at {line_of(Signed, 'x.sum() > 0')}" in message
+    assert f"bool of one value at {line_of(Signed, 'x.sum() > 0')}" in message
 
 
 class Scaled(nn.Module):
@@ -127,7 +127,7 @@ class Numpy(nn.Module):
 
 def test_a_detour_through_numpy(tmp_path):
     message = refused(Numpy(), torch.randn(2, 3), tmp_path)
-    assert f"left the graph: numpy at {line_of(Numpy, 'numpy')}" in message
+    assert f"left the graph: numpy of [2, 3] at {line_of(Numpy, 'numpy')}" in message
     target = f"{Numpy.__module__}.Numpy.forward"
     assert f"give what does it a converter: hx packs new my-pack --target {target}" in message
 
@@ -145,7 +145,7 @@ def test_a_write_through_a_view_of_numpys(tmp_path):
     assert (
         f"unseen: a tensor of shape [2, 3] made at {made} had other contents at {read}" in message
     )
-    assert f"dlpack at {line_of(View, '# written')}" in message
+    assert f"dlpack of [2, 3] at {line_of(View, '# written')}" in message
 
 
 class Counted(nn.Module):

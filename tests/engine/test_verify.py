@@ -19,6 +19,7 @@ from hx.errors import VerificationError
 from hx.proof import compare
 from hx.proof.compare import Tolerance, difference
 from hx.proof.declared import Unknown, evaluate
+from hx.proof.proof import inputs_of
 from hx.proof.verify import Case, depth, prove
 
 
@@ -333,3 +334,12 @@ def test_comparison_corners():
     other = large.clone()
     other[2, 7] += 1
     assert difference(other, large, tolerance).worst == (2, 7)
+
+
+def test_many_cases_are_told_by_their_kinds():
+    few = ["recorded", "fresh", "fresh 2", "b=2, h=18"]
+    assert inputs_of(few) == "recorded, fresh, fresh 2, b=2 h=18 inputs"
+    many = [*few, "way 2", "n=7, way 2", "n=7", "fresh at n=7", "opposite way 3"]
+    assert inputs_of(many) == (
+        "9 sets of inputs (recorded, fresh, b=2 h=18, n=7, opposite; along 3 ways through the model)"
+    )

@@ -77,8 +77,10 @@ def _misused(problem: Any) -> int:
 
 def _fail(message: str, code: int, problem: BaseException | None = None) -> int:
     """The message on stderr; with --json, the same as data on stdout."""
+    from hx.cli.border import as_options
     from hx.cli.output import complain
 
+    message = as_options(message)
     complain(message)
     _as_data(code, problem, message)
     return code
@@ -87,6 +89,7 @@ def _fail(message: str, code: int, problem: BaseException | None = None) -> int:
 def _as_data(code: int, problem: BaseException | None, message: str = "") -> None:
     if "--json" not in sys.argv:
         return
+    from hx.cli.border import as_options
     from hx.cli.output import as_json
 
     where = getattr(problem, "where", None)
@@ -96,10 +99,10 @@ def _as_data(code: int, problem: BaseException | None, message: str = "") -> Non
         exit_code=code,
         error={
             "type": type(problem).__name__ if problem else "Stopped",
-            "what": getattr(problem, "what", message),
+            "what": as_options(getattr(problem, "what", message)),
             "where": str(where) if where else "",
-            "why": getattr(problem, "why", ""),
-            "hint": getattr(problem, "hint", ""),
+            "why": as_options(getattr(problem, "why", "")),
+            "hint": as_options(getattr(problem, "hint", "")),
         },
         missing=[
             {"target": each.target, "count": each.count, "places": list(map(str, each.places))}

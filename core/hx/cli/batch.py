@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any, NoReturn, get_type_hints
 
@@ -65,7 +66,7 @@ def _nothing_else(context: Any) -> None:
             word = each.opts[0] if each.opts[0].startswith("-") else "SPEC"
             raise UsageError(
                 f"{word} does not go with --batch",
-                hint="it belongs into the list: under a [[model]], or above the first for all",
+                hint="write it in the list: under a [[model]], or above the first for all",
             )
 
 
@@ -82,7 +83,11 @@ def _teller(progress: Any) -> Any:
         state = paint(result.state, colour, sys.stderr)
         note(f"{state} {result.entry.output.name} ({result.seconds:.1f} s)")
         if result.why:
-            note(f"  {result.why.splitlines()[0]}")
+            first, *more_lines = result.why.splitlines()
+            note(f"  {first}")
+            for line in more_lines[:1]:  # which target, or on which inputs
+                if not re.match(r"  (where|why|hint): ", line):
+                    note(f"  {line}")
             more = (result.data.get("error") or {}).get("why")
             if more:
                 note(f"  why:   {more.splitlines()[0]}")

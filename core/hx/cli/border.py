@@ -7,7 +7,9 @@ ends without a word. Inside of a command they come from the model, or from a pac
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from hx.cli import streams
@@ -47,6 +49,23 @@ def _guarded(callback: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
+# How what a message speaks of is said to the command: messages name arguments of `hx.export`.
+_AS_OPTIONS = (
+    (re.compile(r"(?<![\w.-])dynamic=(?![\w{\"'])"), "--dynamic"),
+    (re.compile(r"(?<![\w.-])strict=True\b"), "--strict"),
+    (re.compile(r"\bexport without strict\b"), "export without --strict"),
+    (re.compile(r"(?<![\w.-])opset=(\d+)"), r"--opset \1"),
+    (re.compile(r"(?<![\w.-])weights=, --weights"), "--weights"),
+)
+
+
+def as_options(text: str) -> str:
+    """A message in words that the command line knows."""
+    for said, option in _AS_OPTIONS:
+        text = said.sub(option, text)
+    return text
+
+
 def in_words(problem: Exception) -> str:
     """What people are told of it: a line or a few, never a traceback."""
     from hx.packs.findings import brief, origin
@@ -55,7 +74,14 @@ def in_words(problem: Exception) -> str:
         return str(problem)
     file, line = origin(problem)
     where = f"\n  where: {file}:{line}" if file else ""
-    return f"{brief(problem)}{where}\n  hint:  --debug shows the traceback"
+    whose = "this was raised outside of hx; " if file and not _is_own(file) else ""
+    return f"{brief(problem)}{where}\n  hint:  {whose}--debug shows the traceback"
+
+
+def _is_own(file: str) -> bool:
+    import hx
+
+    return Path(file).is_relative_to(Path(hx.__file__).parent)
 
 
 def misused(problem: Any) -> UsageError:

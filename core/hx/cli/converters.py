@@ -110,7 +110,7 @@ def show(
       hx converters show torch.nn.Conv2d.forward
       hx converters show relu --opset 13
     """
-    from hx.cli.output import as_json, facts, note, paint, say
+    from hx.cli.output import as_json, facts, note, paint, say, say_prose
 
     registry = o.registry_for(use, no_pack, only_packs)
     groups = _meant(target, registry)
@@ -147,16 +147,16 @@ def show(
                 say(_source(each))
                 say()
         if choice is not None and choice.problem is not None and not json:
-            say(str(choice.problem))
+            say_prose(str(choice.problem))
     if not groups and not json:
         library = target.replace("::", ".").partition(".")[0]
         if library in ("torch", *_SHORT):
-            say(
+            say_prose(
                 f"{target} has no converter of its own, and needs none: the calls inside of it "
                 "are converted, each by its own"
             )
         else:
-            say(
+            say_prose(
                 f"{target} has no converter. What it calls of torch is converted by itself; what "
                 f"it computes otherwise needs one: hx packs new my-pack --target {target}"
             )

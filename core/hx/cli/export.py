@@ -24,7 +24,7 @@ SpecOrList = Annotated[
 Output = Annotated[
     Path | None,
     typer.Option(
-        "--output", "-o", metavar="FILE", help="Where the graph goes.", show_default=False
+        "--output", "-o", metavar="FILE", help="The ONNX file to write.", show_default=False
     ),
 ]
 Layers = Annotated[
@@ -32,7 +32,7 @@ Layers = Annotated[
     typer.Option(
         "--output-layer",
         metavar="PATH",
-        help="Give what the module at PATH returns (layer4) instead; several times for several.",
+        help="Output what the module at PATH returns (layer4) instead; may be repeated.",
         show_default=False,
     ),
 ]
@@ -40,7 +40,7 @@ External = Annotated[
     bool | None,
     typer.Option(
         "--external-data/--inline",
-        help="Weights in a file of their own, or all in one; by size if not said.",
+        help="Weights in a file of their own, or all in one file; else their size decides.",
         show_default=False,
     ),
 ]
@@ -69,10 +69,10 @@ Batch = Annotated[
     ),
 ]
 Jobs = Annotated[
-    int, typer.Option("--jobs", metavar="N", min=1, help="With --batch: so many at a time.")
+    int, typer.Option("--jobs", metavar="N", min=1, help="With --batch: how many at a time.")
 ]
 Again = Annotated[
-    bool, typer.Option("--again", help="With --batch: make also what is done already.")
+    bool, typer.Option("--again", help="With --batch: make what is done already, too.")
 ]
 Reports = Annotated[
     list[Path] | None,
@@ -118,14 +118,15 @@ def export(
     """Export a model to ONNX, and prove that the file is right.
 
     The model is run once on its inputs. The graph is checked by onnx and run in onnxruntime on
-    those inputs, on fresh ones, and at other sizes: also at those where what the model asks of a
-    size (`if n > 64`) has another answer. FILE is written when all is well, and else stays as it
-    was.
+    those inputs, on fresh ones, and at other sizes, among them those where a question of the model
+    about a size (`if n > 64`) has another answer. FILE is written when all is well; otherwise it
+    stays as it was.
 
-    With --batch LIST it is done for every model of a list, a process each: a [[model]] for each
-    one, with spec, output, and the options below by their names. What stands above the first holds
-    for all. Paths are seen from the folder of the list. A model that fails does not stop the rest;
-    called again, what was made and has not changed since stays. The exit code is the largest.
+    With --batch LIST every model of a list is exported, each in a process of its own. The list has
+    a [[model]] for each, with spec, output, and the options below by their names. What stands above
+    the first holds for all. Paths are relative to the folder of the list. A model that fails does
+    not stop the rest. Called again, it makes what failed or has changed since. The exit code is the
+    largest.
 
     \b
     A list:

@@ -51,8 +51,8 @@ def inspect(
     """See the model as it runs.
 
     A tree of its modules, in the order in which they ran: what each returned, its parameters,
-    calls, time, and the memory of the activations that were made inside. With --functions that
-    counts what functions made on the way, too.
+    calls, time, and the memory of the activations that were made inside. With --functions, what
+    functions made on the way counts, too.
 
     \b
     Examples:

@@ -103,8 +103,10 @@ Dynamic = Annotated[
         show_default=False,
     ),
 ]
-Seed = Annotated[int, typer.Option("--seed", help="Seed of the random inputs.")]
-Opset = Annotated[int, typer.Option("--opset", min=13, max=26, help="ONNX opset, 13 to 26.")]
+Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Seed of the random inputs.")]
+Opset = Annotated[
+    int, typer.Option("--opset", metavar="N", min=13, max=26, help="ONNX opset, 13 to 26.")
+]
 Use = Annotated[
     list[str] | None,
     typer.Option(

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
+from hx.cli.folding import fold
 from hx.cli.streams import columns, data, tell
 from hx.summary import aligned
 
@@ -52,9 +53,14 @@ def say(text: str = "") -> None:
     data().write(f"{harmless(text, data())}\n")
 
 
+def say_prose(text: str) -> None:
+    """The same, of sentences: on a terminal no word is cut at its edge."""
+    say(folded(text, data()))
+
+
 def note(text: str) -> None:
     """Something for people, to stderr."""
-    tell(harmless(text, sys.stderr))
+    tell(harmless(folded(text, sys.stderr), sys.stderr))
 
 
 def complain(message: str) -> None:
@@ -72,6 +78,11 @@ def as_json(command: str, **parts: Any) -> None:
     import json
 
     say(json.dumps({"schema": SCHEMA, "command": command, **parts}, indent=2, default=str))
+
+
+def folded(text: str, stream: TextIO) -> str:
+    """The text in lines that fit a terminal; a file or a pipe gets each line whole."""
+    return fold(text, columns(stream)) if stream.isatty() else text
 
 
 def width() -> int | None:
@@ -123,7 +134,7 @@ def facts(pairs: Iterable[tuple[str, Any]], aside: bool = False) -> None:
 
     They are data, or for people only, when they are said `aside`.
     """
-    stream, write = (sys.stderr, note) if aside else (data(), say)
+    stream, write = (sys.stderr, note) if aside else (data(), say_prose)
     for name, value in aligned(pairs):
         write(f"{paint(name, 'dim', stream)}  {value}")
 

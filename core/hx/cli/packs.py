@@ -25,7 +25,7 @@ def list_(
       hx packs list
       hx packs list --json
     """
-    from hx.cli.output import STATUS, as_json, note, paint, say, table
+    from hx.cli.output import STATUS, as_json, note, paint, say, say_prose, table
 
     registry = o.registry_for(no_pack=no_pack, only_packs=only_packs)
     if json:
@@ -44,13 +44,13 @@ def list_(
         if pack.error:
             say()
             say(f"{paint(pack.key, 'bold')} is {paint(pack.status, STATUS[pack.status])}")
-            say(f"  {pack.error}")
+            say_prose(f"  {pack.error}")
             for finding in pack.findings:
                 if finding.message == pack.error:
                     facts = {"where": finding.place, "fix": finding.fix}
                     for name, text in facts.items():
                         if text:
-                            say(f"  {name + ':':<6} {text}")
+                            say_prose(f"  {name + ':':<6} {text}")
         told = [each for each in pack.findings if each.level == "warning"]
         if told:
             note(f"{pack.key}: {len(told)} to look at: hx packs check {pack.distribution}")
@@ -82,7 +82,7 @@ def check(
       hx packs check
       hx packs check hx-spconv --no-cases
     """
-    from hx.cli.output import STATUS, Progress, as_json, note, paint, say
+    from hx.cli.output import STATUS, Progress, as_json, note, paint, say, say_prose
     from hx.testing.check import examine
     from hx.words import amount
 
@@ -120,9 +120,9 @@ def check(
                 f"{amount(len(pack.registrations), 'converter')}, {amount(ran, 'case')} run, "
                 f"{amount(len(found), 'finding')}")  # fmt: skip
             if pack.status in ("incompatible", "disabled"):
-                say(f"  {pack.error}")
+                say_prose(f"  {pack.error}")
             for finding in found:
-                say("  " + str(finding).replace("\n", "\n  "))
+                say_prose("  " + str(finding).replace("\n", "\n  "))
         note("" if broken or any(found for _, found, _ in checked) else "all is well")
     if broken:
         raise typer.Exit(3)

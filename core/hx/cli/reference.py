@@ -1,7 +1,8 @@
 """`python -m hx.cli.reference`: the command reference as markdown, made from the commands.
 
-With `--update FILE` it is written into FILE, between `<!-- commands -->` and
-`<!-- /commands -->`; with `--check FILE` it is compared, and a difference is exit code 1.
+README.md in this folder has it. With `--update FILE` it is written into FILE, between
+`<!-- commands -->` and `<!-- /commands -->`; with `--check FILE` it is compared, and a difference is
+exit code 1.
 """
 
 from __future__ import annotations

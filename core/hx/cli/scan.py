@@ -36,7 +36,7 @@ def scan(
     """
     import hx
     from hx.cli.export import report_data
-    from hx.cli.output import Progress, as_json, note, paint, say, table
+    from hx.cli.output import Progress, as_json, note, paint, say, say_prose, table
     from hx.report import scaffold
     from hx.words import amount
 
@@ -68,13 +68,13 @@ def scan(
         table(["target", "calls", "state"], rows, by_value=colours, shrink=[0])
         for missing in report.missing:
             say()
-            say(str(missing))
+            say_prose(str(missing))
         without = [m for m in report.missing if not m.declined]
         if len(without) > 1:
-            say(f"\none pack for all: {scaffold(without)}")
+            say_prose(f"\none pack for all: {scaffold(without)}")
         for escape in report.escapes:
             if not getattr(escape, "carried", False):
-                say(f"{paint('escape', 'yellow')} {escape}")
+                say_prose(f"{paint('escape', 'yellow')} {escape}")
         for text in report.notes:
             note(text)
         kinds = amount(len(report.converters), "target")

@@ -47,16 +47,16 @@ def verify(
 ) -> None:
     """Check that an ONNX file computes what a model computes.
 
-    Whoever wrote the file: it is held against onnx's checker and run in onnxruntime beside the
-    model: on the given inputs, on fresh ones, and at other sizes of the dims that the file leaves
-    open. Exit code 4 says that it is wrong.
+    The file may come from any exporter. It is checked by onnx and run in onnxruntime beside the
+    model: on the given inputs, on fresh ones, and at other sizes where the file leaves sizes open.
+    Exit code 4 says that it is wrong.
 
     \b
     Examples:
       hx verify demo.onnx hx.demo:model
       hx verify resnet50.onnx torchvision:resnet50 -w resnet50.safetensors
     """
-    from hx.cli.output import Progress, as_json, note, paint, say
+    from hx.cli.output import Progress, as_json, note, paint, say_prose
     from hx.errors import UsageError
     from hx.inputs.files import absent
 
@@ -73,7 +73,7 @@ def verify(
     if json:
         as_json("verify", ok=proof.ok, file=str(file), notes=notes, proof=proof.to_dict())
     else:
-        say(proof.explain())
+        say_prose(proof.explain())
         for text in notes:
             note(text)
         word = "not run" if not proof.wrong and not proof.ok else "wrong"
@@ -111,6 +111,7 @@ def _prove(
     if set(names) != set(open_dims) and len(names) == len(open_dims):
         names = list(open_dims)
     _require_given(written, list(open_dims), names)
+    _require_ranks(written, names, list(prepared.tensors.values()))
     dynamic = {name: open_dims[name] for name in names if open_dims.get(name)}
     said, said_names = prepared.dynamic, list(prepared.tensors)
     prepared = prepare(model, call.args, call.kwargs, names, dynamic, axes.axes, **given)
@@ -155,6 +156,25 @@ def _require_given(model: onnx.ModelProto, wanted: list[str], given: list[str]) 
         if forms
         else f"verify it without {more}, or export it with {more}",
     )
+
+
+def _require_ranks(model: onnx.ModelProto, names: list[str], tensors: list[Any]) -> None:
+    """That an input has as many axes in the file as the model is given."""
+    from hx.cli.view import edge
+    from hx.errors import UsageError
+
+    given = dict(zip(names, tensors))
+    for value in model.graph.input:
+        kind, tensor = value.type.tensor_type, given.get(value.name)
+        if tensor is None or not kind.HasField("shape") or len(kind.shape.dim) == tensor.dim():
+            continue
+        dtype = str(tensor.dtype).removeprefix("torch.")
+        raise UsageError(
+            f"the file takes {edge(value)}; the model was given "
+            f"{dtype}[{','.join(map(str, tensor.shape))}]",
+            why=f"a rank of {tensor.dim()} is no rank of {len(kind.shape.dim)}",
+            hint="look whether the file is of this model, or give inputs as the file takes them: -i",
+        )
 
 
 def _dims(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import zipfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -73,8 +74,15 @@ def _numpy(path: Path, times: int) -> Any:
             return {name: _of_array(repr(name), found[name]) for name in found.files}
     except ValueError as problem:
         if "allow_pickle" in str(problem) or "pickle" in str(problem):
+            if not _begins_as_numpy(path):  # numpy takes whatever it does not know for a pickle
+                raise ValueError("it does not begin as a file of numpy does") from None
             raise _pickled(path, "Python objects in a numpy file are pickles") from None
         raise
+
+
+def _begins_as_numpy(path: Path) -> bool:
+    with path.open("rb") as file:
+        return zipfile.is_zipfile(path) or file.read(6) == b"\x93NUMPY"
 
 
 def _of_array(name: str, array: Any) -> Any:
@@ -113,7 +121,11 @@ def _torch(path: Path, mapped: bool, times: int) -> Any:
         wanted = [
             line for line in str(problem).splitlines() if "GLOBAL" in line or "Unsupported" in line
         ]
-        raise _pickled(path, wanted[0].strip() if wanted else "") from None
+        # What follows is how to run it all the same.
+        why = re.sub(
+            r" was not an allowed global by default\..*", " is in it", " ".join(wanted[:1])
+        )
+        raise _pickled(path, why.replace("Unsupported global: GLOBAL ", "").strip()) from None
     except RuntimeError as problem:
         if "TorchScript" in str(problem):
             raise _pickled(path, "it is a TorchScript archive, which holds code") from None
@@ -184,7 +196,7 @@ def _pickled(path: Path, why: str) -> UsageError:
     return UsageError(
         f"{path} holds pickled code, or objects other than tensors; hx does not run it",
         why=why.removeprefix("WeightsUnpickler error: "),
-        hint="save tensors only: safetensors.torch.save_file(model.state_dict(), path)",
+        hint="save tensors only: `safetensors.torch.save_file(model.state_dict(), path)`",
     )
 
 

@@ -57,7 +57,7 @@ def call_for(
     given += [(name, spec.make(sizes, seed + i)) for i, (name, spec) in enumerate(parsed)]
     specs = [None] * (len(given) - len(parsed)) + [spec for _, spec in parsed]
     signature = _signature(loaded)
-    bound, where = _bind(signature, loaded, given)
+    bound, where = _bind(signature, loaded, given, file, len(given) - len(parsed))
     axes: dict[str, dict[int, str]] = {}
     for name, spec in zip(where, specs):
         if isinstance(spec, TensorSpec) and spec.dynamic:
@@ -83,9 +83,16 @@ def _maybe(name: str, loaded: Loaded) -> str | None:
 
 
 def _bind(
-    signature: inspect.Signature, loaded: Loaded, given: list[tuple[str | None, Any]]
+    signature: inspect.Signature,
+    loaded: Loaded,
+    given: list[tuple[str | None, Any]],
+    file: Path | None = None,
+    filed: int = 0,
 ) -> tuple[dict[str, Any], list[str]]:
-    """All arguments by parameter name, and where each of the given ones went."""
+    """All arguments by parameter name, and where each of the given ones went.
+
+    The first `filed` of them come from a file.
+    """
     parameters = signature.parameters
     plain = [p.name for p in parameters.values() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     rest = next((p.name for p in parameters.values() if p.kind is p.VAR_POSITIONAL), None)
@@ -105,7 +112,7 @@ def _bind(
     taken = {name for name, _ in given if name}
     free = [name for name in plain if name not in taken]
     where: list[str] = []
-    for asked, value in given:
+    for i, (asked, value) in enumerate(given):
         name = asked or ""
         if asked is None:
             if not free and rest is None:
@@ -117,7 +124,7 @@ def _bind(
         elif name not in plain and named is None and not (rest and name.startswith(f"{rest}_")):
             near = difflib.get_close_matches(name, plain, 1)
             raise UsageError(
-                f"the model has no input {name!r}",
+                f"the model has no input {name!r}" + (f", as {file} has it" if i < filed else ""),
                 why=f"its forward takes {', '.join(plain) or 'nothing'}",
                 hint=f"did you mean {near[0]}?" if near else "",
             )
@@ -175,6 +182,7 @@ def _dynamic(texts: Iterable[str], bound: Mapping[str, Any]) -> dict[str, dict[i
         if not pairs or len(good) != len(pairs):
             raise UsageError(
                 f"--dynamic {text!r} is not NAME:AXIS=WORD",
+                why="an axis is a number, and a word begins with a letter",
                 hint=f'write --dynamic "{names[0] if names else "x"}:0=batch,2=height"',
             )
         name = name.strip()

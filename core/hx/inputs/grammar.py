@@ -265,6 +265,8 @@ class _Reader:
             self.fail(at, f"{word} has no size", f"write {word}64 or {word}32")
         import difflib
 
+        if "[" not in self.text:
+            self.fail(at, f"{self.text!r} says no dtype and shape")
         near = difflib.get_close_matches(word.lower(), [*DTYPES, *_SHORT], 1, 0.5)
         known = ", ".join(DTYPES[:13])
         self.fail(

@@ -65,7 +65,8 @@ def load(spec: str, sources: Iterable[ModelSource] = (), hollow: bool = False) -
         raise UsageError(f"{spec!r} does not name a model", hint=HINT)
     if (source := _source(place, sources)) is not None:
         told = f"the model source {place!r} ({source.pack})"
-        with guarded(f"{told} fails:"):
+        hint = "see whether its library works by itself, and fits your torch; --debug shows more"
+        with guarded(f"{told} fails:", hint=hint):
             made = source.load(name)
             return _loaded(_called(made, spec) if isinstance(made, type) else made, spec, told)
     if place.endswith(".py") or "/" in place:

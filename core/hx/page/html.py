@@ -136,10 +136,11 @@ def _figures(found: dict[str, Any]) -> str:
         figures.append(
             ("Parameters", amount(root["parameters"]), amount(len(found["modules"])) + " modules")
         )
-    figures.append(
-        ("Opset", str(found["opset"]), Path(found["path"]).name if found["path"] else "in memory")
-    )
-    figures.append(("Export", seconds(total), _slowest(found["timings"])))
+    written = found["state"] in ("verified", "unverified")
+    where = Path(found["path"]).name if found["path"] else "in memory"
+    figures.append(("Opset", str(found["opset"]), where if written else "no file was written"))
+    if total:
+        figures.append(("Export", seconds(total), _slowest(found["timings"])))
     cells = "".join(
         f"<div><dt>{escape(a)}</dt><dd>{escape(b)}<small>{escape(c)}</small></dd></div>"
         for a, b, c in figures
@@ -164,7 +165,7 @@ def _proof(found: dict[str, Any]) -> str:
     for case in proof["cases"]:
         for i, output in enumerate(case["outputs"] or [None]):
             if output is None:
-                cells = ["", "", "", f'<span class="bad">{escape(case["problem"])}</span>']
+                cells = ["", "", "", f'<span class="bad lines">{escape(case["problem"])}</span>']
             else:
                 state = (
                     f'<span class="bad">{escape(output["problem"])}</span>'
@@ -223,7 +224,7 @@ def _missing(found: dict[str, Any]) -> str:
 
 def chart_section(found: dict[str, Any]) -> str:
     nodes = [n for n in found["nodes_by_name"] if n["error"] is not None or n["problem"]]
-    if not nodes:
+    if len(nodes) < 2:  # there is nothing to go along
         return ""
     return (
         "<h2>Error along the graph</h2>"
@@ -238,6 +239,7 @@ def _graph(found: dict[str, Any]) -> str:
         return ""
     ways = [("error", "by error"), ("op", "by operator"), ("pack", "by pack")]
     ways = ways if found["checked"] else ways[1:]
+    height = min(640, 160 + 80 * len(found["nodes_by_name"]))  # of few nodes, few are in a row
     buttons = "".join(
         f'<button type="button" data-by="{by}" aria-pressed="{str(i == 0).lower()}">{text}</button>'
         for i, (by, text) in enumerate(ways)
@@ -249,7 +251,8 @@ def _graph(found: dict[str, Any]) -> str:
         '<span id="hits"></span><input id="search" type="search" placeholder="Find a node" '
         'aria-label="Find a node"><button id="top" type="button">Start</button>'
         '<button id="fit" type="button">Fit</button></div>'
-        '<div class="graph"><canvas tabindex="0" aria-label="The graph, drawn"></canvas>'
+        '<div class="graph"><canvas tabindex="0" aria-label="The graph, drawn"'
+        f' style="height:{height}px"></canvas>'
         '<div class="card" hidden></div></div><div class="key" id="key"></div>'
     )
 
@@ -376,9 +379,13 @@ def _packs(found: dict[str, Any]) -> str:
         '<div class="two"><section><h2>Packs and versions</h2>'
         + (_table(["pack", "version", "-nodes", "state"], rows) if rows else "")
         + _table([], versions)
-        + "</section><section><h2>Calls converted</h2>"
-        + _table(["target", "-calls"], called)
-        + "</section></div>"
+        + "</section>"
+        + (
+            f"<section><h2>Calls converted</h2>{_table(['target', '-calls'], called)}</section>"
+            if called
+            else ""
+        )
+        + "</div>"
     )
 
 

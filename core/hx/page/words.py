@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hx.proof.nodes import relative
+from hx.proof.proof import inputs_of
 
 
 def share(number: float | None) -> str:
@@ -69,14 +70,10 @@ def verdict(found: dict[str, Any]) -> tuple[str, str]:
     error = "All equal"
     if worst["allowed"]:
         error = f"Largest error {share(worst['max_rel'])}, {share(worst['allowed'])} allowed"
-    return "Verified", f"on {_list(cases)} inputs. {error}."
+    return "Verified", f"on {inputs_of(cases)}. {error}."
 
 
 def why(found: dict[str, Any]) -> list[str]:
     """What is known of why an export failed."""
     rest = found["failed"].splitlines()[1:] if found["state"] == "failed" else []
     return [*found["why"], *(line.strip() for line in rest)]
-
-
-def _list(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

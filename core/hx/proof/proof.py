@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from hx.errors import VerificationError
 
 TOLD = 1  # cases that are wrong and told in full
+FEW = 8  # cases that are told by their names
 
 
 @dataclass
@@ -119,11 +122,12 @@ class Proof:
             return f"{checked}not run: {self.not_run}"
         if not self.ok:
             return f"not verified: {self._first_problem()}"
-        equal = ", ".join(case.name for case in self.cases if case.equal)
+        equal = inputs_of([case.name for case in self.cases if case.equal])
         worst = self.worst
-        error = f"largest error {_share(worst.max_rel)}" if worst else "no outputs to compare"
+        error = "no outputs to compare"
         if worst is not None and worst.allowed:
-            error += f" of the largest value, {_share(worst.allowed)} allowed"
+            error = f"largest error {_share(worst.max_rel)}" if worst.max_rel else "no error"
+            error += f"; {_share(worst.allowed)} of the largest value is allowed"
         elif worst is not None:
             error = "all equal"
         chance = self.random
@@ -144,10 +148,10 @@ class Proof:
         if bare := ", ".join(f"{name} is {only}" for name, only in self.untold.items()):
             error += f"; {bare} everywhere, which shows little: other inputs may show more"
         how = ", without onnxruntime's optimisations" if self.plain else ""
-        told = [f"on {equal} inputs{how}: {error}"] if equal else []
+        told = [f"on {equal}{how}: {error}"] if equal else []
         for why in sorted({case.by_parts for case in self.cases if case.by_parts}):
-            names = ", ".join(case.name for case in self.cases if case.by_parts == why)
-            told.append(f"part by part on {names} inputs, where {why}")
+            names = inputs_of([case.name for case in self.cases if case.by_parts == why])
+            told.append(f"part by part on {names}, where {why}")
         limits = sorted({case.outside for case in self.cases if case.outside})
         within = f" for {', '.join(limits)} only," if limits else ""
         return f"verified{within} {'; '.join(told)} ({self.seconds:.1f} s)"
@@ -172,10 +176,10 @@ class Proof:
                 lines.append(_indented(case.note))
         more = [case.name for case in wrong[TOLD:]]
         if more:
-            lines.append(f"{', '.join(more)} inputs: wrong, too")
+            lines.append(f"{inputs_of(more)}: wrong, too")
         right = [case.name for case in self.cases if case.ok]
         if right:
-            lines.append(f"{', '.join(right)} inputs: right")
+            lines.append(f"{inputs_of(right)}: right")
         if not lines:
             lines.append("nothing was compared: there were no cases")
         return "\n".join(lines)
@@ -230,6 +234,23 @@ def _told(output: OutputCheck) -> list[str]:
     if output.worst is not None:
         lines.append(f"  at {list(output.worst)}: {output.got}, expected {output.want}")
     return lines
+
+
+def inputs_of(names: Sequence[str]) -> str:
+    """`recorded, fresh inputs`; of many the kinds, and how many there were."""
+    if not names:
+        return ""
+    plain = [re.sub(r",? ?way \d+$", "", name) or "recorded" for name in names]
+    kinds = list(dict.fromkeys(re.sub(r" at .*=.*$| \d+$", "", name) for name in plain))
+    if len(names) <= FEW:
+        kinds = list(names)
+    ways = {way[1] for name in names if (way := re.search(r"way (\d+)$", name))}
+    shown = ", ".join(kind.replace(", ", " ") if "=" in kind else kind for kind in kinds[:FEW])
+    if len(names) <= FEW:
+        return f"{shown} inputs"
+    more = f" and {len(kinds) - FEW} more kinds" if len(kinds) > FEW else ""
+    along = f"; along {len(ways) + 1} ways through the model" if ways else ""
+    return f"{len(names)} sets of inputs ({shown}{more}{along})"
 
 
 def _share(number: float) -> str:

@@ -159,7 +159,9 @@ def within(recording: Recording, func, args, kwargs, given: Arguments, kernel) -
     handed = {kind for kind, *_ in recording.escapes.keys() - escapes.keys()} & known.HANDS_MEMORY
     if loose or handed:
         recording.escapes = escapes
-        detail = "its Python kernel hands memory to other code" if handed else ""
+        detail = (
+            "its kernel in Python is not followed: it hands memory to other code" if handed else ""
+        )
         note_missing(recording, name, given, detail)
         for _, tensor in tensors_in(result):
             opaque(recording, tensor)

@@ -112,7 +112,7 @@ def axes(given: Mapping[str, Any] | None, inputs: Mapping[str, Any]) -> Axes:
             raise UsageError(
                 f"{word} is {known[word]} in {sizes[word][1]}, outside of its limits: "
                 + limit.told(word),
-                hint="give inputs that are within them",
+                hint="give example inputs that are within them",
             )
     return out
 

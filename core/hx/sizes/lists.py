@@ -161,7 +161,7 @@ def counted(*args: Any) -> Whole:
     """range(*args), with sizes among these."""
     start, stop, step = _ends(args)
     items = range(*map(dims.plain, (start, stop, step)))
-    told = f"range({', '.join(str(dims.spelled(n)) for n in args)})"
+    told = f"range({', '.join(format(dims.spelled(n)) for n in args)})"
     left = ("range", told, (dims.asked(range, *args),))
     if dims.is_dynamic(step):
         return Whole(items, left=left)  # it may go the other way

@@ -10,6 +10,7 @@ import functools
 import math
 import zlib
 from builtins import len, max  # their own: `world` hooks those of the model
+from collections.abc import Callable
 from math import gcd  # so with this one
 from typing import Any
 
@@ -59,29 +60,39 @@ class Atom:
         )
 
     def __str__(self) -> str:
+        """For hx itself: another atom has another text."""
         if self._text is None:
-            text = self._spell()
+            text = self._spell(str)
             if len(text) > LONG:  # who reads that? and what is made of it would be twice as long
                 text = f"{self.kind}{ELLIPSIS}{zlib.crc32(text.encode()):08x}"
             self._text = text
         return self._text
 
-    def _spell(self) -> str:
+    def __format__(self, _: str) -> str:
+        """For people, in a sentence: what has no name is told by the call that it came from."""
+        if self.named():
+            return str(self)
+        text = self._spell(format)
+        return text if len(text) <= LONG else f"{self.kind}{ELLIPSIS}"
+
+    def _spell(self, spell: Callable[[Any], str]) -> str:
         a = self.args
         if self.kind == "size":
             source, axis = a
-            return source if isinstance(source, str) else f"{source.label()}.{axis}"
+            if isinstance(source, str):
+                return source
+            return f"{source.label()}.{axis}" if spell is str else f"size({source.made_by()})"
         if self.kind == "item":
-            return f"item({a[0].label()})"
+            return f"item({a[0].label() if spell is str else a[0].made_by()})"
         if self.kind == "part":
-            return f"({a[0]}//{a[1]})"
+            return f"({spell(a[0])}//{a[1]})"
         if self.kind in ("fnum", "int"):  # a number is one to who reads it, of whatever kind
-            text = str(a[0])
+            text = spell(a[0])
             return f"({text})" if self.kind == "int" and _is_open(text) else text
         if self.kind in _SIGNS:
-            left, right = (f"({t})" if _is_open(t) else t for t in map(str, a))
+            left, right = (f"({t})" if _is_open(t) else t for t in map(spell, a))
             return f"({left}{_SIGNS[self.kind]}{right})"
-        inside = (t[1:-1] if _closed_at_end(t) else t for t in map(str, a))
+        inside = (t[1:-1] if _closed_at_end(t) else t for t in map(spell, a))
         return f"{self.kind}({', '.join(inside)})"
 
     def named(self) -> bool:
@@ -231,12 +242,19 @@ class Poly:
         return all(a.named() for mono in self.terms for a in mono)
 
     def __str__(self) -> str:
+        return self._spell(str)
+
+    def __format__(self, _: str) -> str:
+        """For people: see `Atom`."""
+        return self._spell(format)
+
+    def _spell(self, spell: Callable[[Any], str]) -> str:
         if not self.terms:
             return "0"
         parts = []
         for mono, c in sorted(self.terms.items(), key=lambda t: (-len(t[0]), text_of(t[0]))):
             atoms, c = factors_of(mono, c)
-            factors = sorted(map(str, atoms))
+            factors = [spell(atom) for atom in sorted(atoms, key=str)]
             if abs(c) != 1 or not factors:
                 factors.insert(0, str(abs(c)))
             parts.append("-" * (c < 0) + "*".join(factors))

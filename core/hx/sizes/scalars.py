@@ -63,7 +63,7 @@ def _leaves(name: str, given: Iterable[Any]) -> None:
     from . import dims
 
     each = [n for x in given for n in (x if isinstance(x, (list, tuple)) else (x,))]
-    told = ", ".join(str(dims.spelled(x)) if dims.is_dynamic(x) else "..." for x in each)
+    told = ", ".join(format(dims.spelled(x)) if dims.is_dynamic(x) else "..." for x in each)
     asked = [one for x in each if dims.is_dynamic(x) for one in dims.goes_on(x)]
     leaving("numpy", f"numpy.{name}({told})", *asked)
 

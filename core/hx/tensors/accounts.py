@@ -152,7 +152,10 @@ def tell_outside(recording: Recording, tensor: torch.Tensor) -> None:
         return
     if recording.dry:
         recording.brought.append((recording.where(), tensor.detach().clone()))
-    what = f"{list(tensor.shape)} of memory that is not PyTorch's: it keeps what it holds now"
+    what = (
+        f"an array of {list(tensor.shape)} in memory that PyTorch does not own: the graph keeps "
+        "what it holds now"
+    )
     if recording.escapes or recording.builder.sizes.named:
         recording.escape("from_numpy", what)
     else:

@@ -105,6 +105,14 @@ class Value:
     def label(self) -> str:
         return self.name or f"v{self._serial}"
 
+    def made_by(self) -> str:
+        """For people: its name, or the function that was called: `nonzero`, `x[...]`."""
+        node = self.node
+        if self.name or node is None or node.origin is None:
+            return self.name or "a tensor"
+        target = node.origin.target.removesuffix(".forward").rpartition(".")[2]
+        return "x[...]" if target == "__getitem__" else target.rpartition("::")[2].strip("_")
+
     def __repr__(self) -> str:
         dtype = str(self.dtype).removeprefix("torch.")
         sizes = (

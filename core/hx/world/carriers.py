@@ -195,7 +195,7 @@ class _Named:
 
 
 def _told(args: Iterable[Any]) -> str:
-    return ", ".join(map(str, map(dims.spelled, args)))
+    return ", ".join(map(format, map(dims.spelled, args)))
 
 
 def _carried(form: Callable[..., Any]) -> Wrap:
