@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 ELSEWHERE = {
     "hx packs check": "all cases of a pack: tests/converters/test_cases.py, tests/packs",
     "hx bench": "takes minutes: tests/cli/test_bench.py",
-    "hx export grid.py": "fails, as it should: below",
+    "hx export window.py": "fails, as it should: below",
 }
 DOCUMENTS = ["README.md", "core/hx/recording/README.md"]
 
@@ -156,21 +156,21 @@ def test_what_a_document_shows_in_python_gives_what_it_says(folder, monkeypatch,
 
 
 def test_the_failure_that_the_readme_explains_is_told_like_that(hx, folder):
-    [grid] = [block for block in blocks("README.md", "python") if block.startswith("# grid.py")]
-    (folder / "grid.py").write_text(grid)
-    [shown] = [block for block in blocks("README.md", "console") if "hx export grid.py" in block]
+    [window] = [block for block in blocks("README.md", "python") if block.startswith("# window.py")]
+    (folder / "window.py").write_text(window)
+    [shown] = [block for block in blocks("README.md", "console") if "hx export window.py" in block]
     line, *expected = shown.splitlines()
     done = hx(*shlex.split(line)[2:])
     told = " ".join(done.err.replace(f"{folder}/", "").split())
-    assert done.code == 4 and not (folder / "grid.onnx").exists()
+    assert done.code == 4 and not (folder / "window.onnx").exists()
     for part in re.split(r"^ *\.\.\.$", "\n".join(expected), flags=re.M):
         assert " ".join(part.split()) in told, told
-    mended = grid.replace("numpy.linspace", "torch.linspace").replace(
-        "torch.from_numpy(steps)", "steps"
-    )
-    assert mended != grid
+    mended = window.replace(
+        "numpy.hanning(x.shape[1])", "torch.hann_window(x.shape[1], periodic=False)"
+    ).replace("torch.from_numpy(window)", "window")
+    assert mended != window
     (folder / "mended.py").write_text(mended)
-    assert hx("export", "mended.py:build", "-o", "grid.onnx", "--dynamic", "x:1=n").code == 0
+    assert hx("export", "mended.py:build", "-o", "window.onnx", "--dynamic", "x:1=n").code == 0
 
 
 @pytest.mark.parametrize(

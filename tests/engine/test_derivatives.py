@@ -109,6 +109,25 @@ def test_functions_that_are_derivatives(model, real):
         torch.testing.assert_close(program.run(x), real(x))
 
 
+FIELD = nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 1))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        torch.func.grad(lambda x: FIELD(x).sum()),
+        lambda x: torch.vmap(torch.func.jacfwd(FIELD))(x.flatten(0, 1)),
+        lambda x: torch.vmap(torch.func.jacrev(FIELD))(x[0]) * FIELD(x).mean(),
+    ],
+    ids=["grad", "jacfwd", "jacrev"],
+)
+def test_layers_of_several_axes_stay_open(model):
+    program = hx.export(model, torch.randn(2, 3, 4), dynamic=[{0: "b", 1: "n"}])
+    for b, n in ((1, 1), (2, 7), (5, 2)):
+        x = torch.randn(b, n, 4)
+        torch.testing.assert_close(program.run(x), model(x).detach(), rtol=1e-4, atol=1e-5)
+
+
 class Slope(nn.Module):
     """Of the squares of what a layer gives."""
 

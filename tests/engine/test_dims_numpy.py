@@ -59,7 +59,7 @@ def test_sizes_stay_sizes(proved, model):
         (lambda x: x * x.shape[0].to_bytes(2, "big")[1], "to_bytes"),
         (lambda x: x * pickle.loads(pickle.dumps(x.shape[0])), "n is pickled"),
         (lambda x: x * float((x.shape[0] / 2).astype("float32")), "astype(float32)"),
-        (lambda x: x[np.linspace(0, x.shape[0] / 4, 2).astype(int)], "numpy.linspace"),
+        (lambda x: x[np.geomspace(1, x.shape[0] / 2, 2).astype(int)], "numpy.geomspace"),
         (lambda x: x * float(np.array(x.shape[0] / 3)), "float(("),
         (lambda x: x * float(np.mean([x.shape[0] / 3, 1.0])), "float(("),
         (lambda x: x * int(np.stack([x.shape[0], 2])[0]), "numpy.stack(n, ...)"),
@@ -72,7 +72,7 @@ def test_sizes_stay_sizes(proved, model):
         "bytes",
         "pickle",
         "float32",
-        "linspace",
+        "geomspace",
         "array",
         "mean",
         "stack",
@@ -93,11 +93,11 @@ def test_tens_are_rounded_as_python_rounds_them():
     "model",
     [
         lambda x: x[:, : 2 + int(np.sin(x.shape[1] / 100) * 4)],
-        lambda x: x[:, np.linspace(0, x.shape[1] / 64, 3).astype(int)],
+        lambda x: x[:, np.geomspace(1, 1 + x.shape[1] / 64, 3).astype(int)],
         lambda x: x[:, : int(np.array(x.shape[1] / 64).astype(int))],
         lambda x: x * int(np.frexp(float(x.shape[1]))[1]),
     ],
-    ids=["sin", "linspace", "array", "frexp"],
+    ids=["sin", "geomspace", "array", "frexp"],
 )
 def test_a_number_that_changes_far_off_only_is_found_there(model):
     """Sizes close by give the same whole number: the proof goes to where they do not."""
@@ -159,6 +159,28 @@ def other_dtype(x):
     return x * torch.from_numpy((np.arange(x.size(0)) + 1) * 2)[:, None]
 
 
+def sines(x):
+    places = np.arange(x.size(0), dtype=np.float32)
+    turned = places[:, None] / np.power(10000, 2 * np.arange(2)[None, :] / 4)
+    return x + torch.from_numpy(np.concatenate([np.sin(turned), np.cos(turned)], axis=1)).float()
+
+
+def sines_of_places(x):
+    """As vision transformers have them."""
+    grid = np.meshgrid(np.arange(2, dtype=np.float32), np.arange(x.size(0), dtype=np.float32))
+    places = np.stack(grid, axis=0).reshape([2, 1, x.size(0), 2])[1].reshape(-1)
+    turned = np.einsum("m,d->md", places, 1.0 / 100 ** np.array([0.0, 0.5]))
+    table = torch.from_numpy(np.concatenate([np.sin(turned), np.cos(turned)], 1)).float()
+    return x[:, None] + table.view(x.size(0), 2, 4)
+
+
+def written_in_place(x):
+    steps = np.arange(x.size(0), dtype=np.float64)
+    steps /= x.size(0) / 2.0
+    steps[::2] = steps[::2] * 3
+    return x * torch.from_numpy(steps)[:, None]
+
+
 @pytest.mark.parametrize("dynamic", [None, {"x": {0: "n"}}], ids=["static", "dynamic"])
 @pytest.mark.parametrize(
     "model",
@@ -171,8 +193,29 @@ def other_dtype(x):
         lambda x: x * torch.tensor(np.arange(x.size(0)))[:, None],
         lambda x: x * torch.from_numpy(np.full((x.size(0), 4), 7)),
         lambda x: x * torch.as_tensor(np.arange(x.size(0)).astype("float32"))[:, None],
+        lambda x: x * torch.from_numpy(np.arange(x.size(0)) / 3.0)[:, None],
+        lambda x: x * torch.from_numpy(np.linspace(-1, 1, num=x.size(0), dtype="float32"))[:, None],
+        lambda x: x[np.linspace(0, x.shape[0] - 1, 4).astype(int)],
+        sines,
+        sines_of_places,
+        written_in_place,
     ],
-    ids=["ends", "counts", "causal", "written", "other dtype", "tensor", "full", "astype"],
+    ids=[
+        "ends",
+        "counts",
+        "causal",
+        "written",
+        "other dtype",
+        "tensor",
+        "full",
+        "astype",
+        "divided",
+        "evenly",
+        "at even places",
+        "sines",
+        "sines of places",
+        "in place",
+    ],
 )
 def test_arrays_that_torch_makes_as_well_are_followed(proved, model, dynamic):
     sizes = [{"n": 5}, {"n": 17}] if dynamic else []
@@ -183,15 +226,44 @@ def test_arrays_that_torch_makes_as_well_are_followed(proved, model, dynamic):
 @pytest.mark.parametrize(
     "model",
     [
-        lambda x: x * torch.from_numpy(np.arange(x.size(0)) / 3.0)[:, None],
-        lambda x: x * torch.from_numpy(np.sin(np.arange(x.size(0))))[:, None],
+        lambda x: x * torch.from_numpy(np.cbrt(np.arange(x.size(0))))[:, None],
         lambda x: x * torch.from_numpy(np.roll(np.arange(x.size(0)), 1))[:, None],
+        lambda x: (
+            x * torch.from_numpy(np.cbrt(np.arange(x.size(0))) + np.arange(x.size(0)))[:, None]
+        ),
     ],
-    ids=["divided", "sine", "rolled"],
+    ids=["root", "rolled", "root of a sum"],
 )
 def test_arrays_of_other_operations_are_told_of_and_refused(model):
     with pytest.raises(hx.VerificationError, match="from_numpy"):
         hx.export(model, (torch.randn(12, 4),), dynamic={"x": {0: "n"}}, input_names=["x"])
+
+
+WEIGHTS = np.array([1, 2, 3, 4])
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        lambda n: n * WEIGHTS,
+        lambda n: WEIGHTS * n,
+        lambda n: n // WEIGHTS,
+        lambda n: n - WEIGHTS,
+        lambda n: n % WEIGHTS,
+        lambda n: (n / 3) ** (WEIGHTS / 4),
+        lambda n: (n < WEIGHTS * 2) * 1,
+        lambda n: n + np.array([3]),
+        lambda n: n // (WEIGHTS + np.arange(n)[:1]),
+        lambda n: np.full(4, 2.0) ** (n / 4),
+    ],
+    ids=["times", "by", "floor", "less", "left over", "power", "compared", "one", "both", "raised"],
+)
+def test_sizes_beside_arrays(proved, numbers):
+    def model(x):
+        return x * torch.from_numpy(numbers(x.shape[0]))
+
+    program = proved(model, torch.randn(3, 4), dynamic={"x": {0: "n"}}, sizes=SIZES)
+    assert not program.report.escapes
 
 
 def test_a_number_that_is_written_through_an_array_is_written_to_the_tensor(proved):

@@ -123,6 +123,45 @@ def test_any_number_of_rounds_of_any_length(model, opset):
     assert_close(program.run(nothing), model(nothing), rtol=1e-5, atol=1e-5)
 
 
+def each_padded_to_the_longest(x):
+    """As text to speech lays out its frames."""
+    found, lengths = [], []
+    for row, spoken in zip(x, x > 0):
+        frames = row[spoken] * 2
+        found.append(frames)
+        lengths.append(frames.shape[0])
+    longest, padded = max(lengths), []
+    for frames in found:
+        padded.append(F.pad(frames, (0, longest - frames.size(0)), "constant", 0.0))
+    return torch.stack(padded), torch.tensor(lengths)
+
+
+def filled_in(x):
+    found = [row[row > 0] for row in x]
+    longest = max(len(each) for each in found)
+    laid, mask = x.new_zeros(len(x), longest), torch.ones(len(x), longest, dtype=torch.bool)
+    for i, each in enumerate(found):
+        laid[i, : each.shape[0]] = each
+        mask[i, : each.shape[0]] = False
+    return laid.masked_fill(mask, -1.0)
+
+
+def cut_to_the_shortest(x):
+    found = [row[row > 0] for row in x]
+    shortest = min(each.shape[0] for each in found)
+    return torch.stack([each[:shortest] * 2 for each in found])
+
+
+@pytest.mark.parametrize("model", [each_padded_to_the_longest, filled_in, cut_to_the_shortest])
+def test_as_long_as_the_longest_of_what_the_rounds_give(model):
+    """The largest of a list is worked out once, and no round is as long as the list."""
+    program = hx.export(model, torch.randn(8, 6), dynamic={"x": {0: "n"}})
+    assert not program.report.promised
+    for n in (1, 2, 3, 8, 12, 40):
+        x = torch.randn(n, 6)
+        assert_close(program.run(x), model(x))
+
+
 def test_the_halves_of_a_size_are_no_rounds():
     def gated(x):
         a, b = x.chunk(2)

@@ -67,7 +67,7 @@ def _traced(prepared: Prepared, choices: Choices, examples: Callable, _: Any) ->
         # Of the kernels for attention, this one is made of operators that have derivatives.
         with (
             sdpa_kernel(SDPBackend.MATH),
-            patching.hooks({torch.autograd.grad: _of_whole}),
+            patching.hooks({torch.autograd.grad: _of_whole, torch.func.jacfwd: _backwards}),
             _Plainer(),
         ):
             result = prepared.model(*args, **kwargs)
@@ -114,7 +114,17 @@ class _Plainer(TorchFunctionMode):
             parts = _parts(*args, **(kwargs or {}))
             if parts is not None:
                 return parts
+        if func is torch.nn.functional.linear:
+            return _linear(*args, **(kwargs or {}))
         return func(*args, **(kwargs or {}))
+
+
+def _linear(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> Any:
+    """Within `torch.func`, C++ lays several axes out as one that is as long as in the recording."""
+    if input.dim() <= 2 or weight.dim() != 2:
+        return torch.nn.functional.linear(input, weight, bias)
+    made = torch.matmul(input, weight.t())
+    return made if bias is None else made + bias
 
 
 class _Parts(Sequence):
@@ -144,6 +154,12 @@ def _of_whole(original: Callable, args: tuple, kwargs: dict) -> Any:
     if isinstance(outputs, _Parts) and given is None:
         outputs = outputs.whole.sum()
     return original(outputs, inputs, given, *rest, **kwargs)
+
+
+def _backwards(original: Callable, args: tuple, kwargs: dict) -> Any:
+    """The same Jacobian from its rows: on the way forward PyTorch does not keep sizes open."""
+    function, places, with_more = args
+    return torch.func.jacrev(function, places, has_aux=with_more)
 
 
 def _sampled(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from builtins import len  # their own: `world` hooks those of the model
+from builtins import len, sum  # their own: `world` hooks those of the model
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,29 @@ from .signs import never_negative
 
 if TYPE_CHECKING:
     from ..graph.builder import Builder
+
+
+MANY = 3  # sizes: fewer are not taken for a list
+
+
+def _of_many(key: Any) -> bool:
+    """Whether it is the largest, or the smallest, of so many sizes of which only a run tells."""
+    if not isinstance(key, Atom) or key.kind not in ("max", "min"):
+        return False
+    if "many" not in key.facts:
+        key.facts["many"] = not key.named() and _picked_from(key) >= MANY
+    return key.facts["many"]
+
+
+def _picked_from(atom: Atom) -> int:
+    """How many sizes it picks one of."""
+    if "picked from" not in atom.facts:
+        inside = (poly.atom for poly in atom.args)
+        atom.facts["picked from"] = sum(
+            _picked_from(each) if each is not None and each.kind == atom.kind else 1
+            for each in inside
+        )
+    return atom.facts["picked from"]
 
 
 class Sizes:
@@ -41,11 +64,19 @@ class Sizes:
 
     @contextlib.contextmanager
     def _one_reader(self) -> Iterator[None]:
-        """What this reader needs twice is written once in any case."""
-        kept = self._known if self.once else self.scope(empty=True)
+        """What this reader needs twice is written once in any case.
+
+        And so is the largest of a list of sizes, for all: it is as long as the list, and each round
+        that pads to it would be as long.
+        """
+        kept = self._known
+        if not self.once:
+            self._known = {key: value for key, value in kept.items() if _of_many(key)}
         try:
             yield
         finally:
+            if not self.once:
+                kept.update({key: value for key, value in self._known.items() if _of_many(key)})
             self._known = kept
 
     def _keep(self, key, value: Value) -> Value:

@@ -44,7 +44,11 @@ def goes_on(x: Any) -> tuple[Asked, ...]:
 
 
 def _plain_int(x) -> bool:
-    return isinstance(x, int) or (hasattr(x, "__index__") and not hasattr(x, "__torch_function__"))
+    if isinstance(x, int):
+        return True
+    # Neither a tensor nor an array, which have it for those of one number.
+    others = hasattr(x, "__torch_function__") or hasattr(x, "__array_function__")
+    return hasattr(x, "__index__") and not others
 
 
 def dim(poly: Poly) -> int:

@@ -27,6 +27,12 @@ class Scalar:
         form = _FORMS.get(ufunc.__name__)
         if form is not None and method == "__call__" and not kwargs and None not in numbers:
             return form(*numbers)
+        if method == "__call__" and not kwargs:
+            from ..tensors import arrays  # which know of recordings
+
+            made = arrays.beside(ufunc, inputs)
+            if made is not None:
+                return made
         _leaves(ufunc.__name__, inputs)
         return getattr(ufunc, method)(*map(dims.plain, inputs), **kwargs)
 

@@ -2,121 +2,125 @@
 
     torch.from_numpy(np.triu(np.ones((n, n)), k=1).astype("uint8"))     counts.numpy().cumsum(0)
 
-An operation that is known here is done by NumPy and, where the model's calls are seen, by torch. If
-both agree in every number and in the dtype, the array is from then on torch's. All else is NumPy's
-alone, as it was made in the recording.
+An operation that is known here (see `numpy_forms`) is done by NumPy and, where the model's calls are
+seen, by torch. If both agree in every number and in the dtype, the array is from then on torch's. All
+else is NumPy's alone, as it was made in the recording. A function that no two libraries round alike
+(a sine) agrees to the last digits.
 """
 
 from __future__ import annotations
 
 from builtins import len, range  # their own: `world` hooks those of the model
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from ..recording import known
+from ..sizes import dims
 from . import accounts, memory
+from .numpy_forms import FUNCTIONS, METHODS, ROUNDED, UFUNCS
 
 if TYPE_CHECKING:
     from ..recording.recording import Recording
 
-_UFUNCS: dict[Any, Callable] = {
-    np.add: torch.add,
-    np.subtract: torch.sub,
-    np.multiply: torch.mul,
-    np.equal: torch.eq,
-    np.not_equal: torch.ne,
-    np.less: torch.lt,
-    np.less_equal: torch.le,
-    np.greater: torch.gt,
-    np.greater_equal: torch.ge,
-    np.logical_not: torch.logical_not,
-    np.true_divide: torch.true_divide,
-    np.negative: torch.neg,
-    np.absolute: torch.abs,
-    np.maximum: lambda a, b: _larger(a, b),
-    np.minimum: lambda a, b: -_larger(-a, -b),
-    np.sqrt: torch.sqrt,
-    np.floor: torch.floor,
-    np.ceil: torch.ceil,
-}
-_FUNCTIONS: dict[Any, Callable] = {
-    np.triu: lambda m, k=0: torch.triu(m, k),
-    np.tril: lambda m, k=0: torch.tril(m, k),
-    np.cumsum: lambda a, axis=None: torch.cumsum(a, _axis(a, axis)),
-    np.clip: lambda a, a_min=None, a_max=None: torch.clamp(a, a_min, a_max),
-    np.round: lambda a, decimals=0: torch.round(a, decimals=decimals),
-}
+LAST_DIGITS = 8  # times the step from one float to the next
 
 
-def _larger(a: Any, b: Any) -> torch.Tensor:
-    return torch.clamp(a, min=b) if isinstance(a, torch.Tensor) else torch.clamp(b, min=a)
-
-
-def _axis(x: torch.Tensor, axis: int | None) -> int:
-    if axis is None and x.dim() != 1:
-        raise TypeError("of all that is in it, one after the other")
-    return axis or 0
+class _Lost(Exception):
+    """An array that follows from what is followed, in a way that nobody knows."""
 
 
 class Followed(np.ndarray):
-    """An array over the memory of a tensor that a recording follows."""
+    """An array over the memory of a tensor that a recording follows; or one that it has lost."""
 
     held: tuple[Recording, torch.Tensor] | None = None
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if method == "__call__" and kwargs.keys() == {"out"} and ufunc in UFUNCS:
+            (there,) = kwargs["out"]
+            if any(there is each for each in inputs) and _in_place(ufunc, there, inputs):
+                return there
         out = kwargs.get("out")
         if out is not None:
             kwargs["out"] = tuple(map(_plain, out))
         result = getattr(ufunc, method)(*map(_plain, inputs), **kwargs)
-        if method == "__call__" and not kwargs and ufunc in _UFUNCS:
-            return _both(result, _UFUNCS[ufunc], inputs, {})
-        return result
+        if method == "__call__" and not kwargs and ufunc in UFUNCS:
+            return _both(result, ufunc, UFUNCS[ufunc], inputs, {}, alike=True)
+        return _lost(result)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        args, kwargs = tuple(map(_numbers, args)), {k: _numbers(v) for k, v in kwargs.items()}
         result = super().__array_function__(func, types, args, kwargs)
-        if func in _FUNCTIONS:
-            return _both(_plain(result), _FUNCTIONS[func], args, kwargs)
+        if func in FUNCTIONS:
+            return _both(_plain(result), func, FUNCTIONS[func], args, kwargs)
         return result
-
-    def cumsum(self, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
-        result = _plain(self).cumsum(axis, dtype, _plain(out))
-        if dtype is not None or out is not None:
-            return result
-        return _both(result, _FUNCTIONS[np.cumsum], (self, axis), {})
 
     def astype(self, dtype: Any, *args: Any, **kwargs: Any) -> Any:
         result = _plain(self).astype(dtype, *args, **kwargs)
-        kind = np.dtype(dtype).name
-        return _both(result, lambda x: x.to(getattr(torch, kind)), (self,), {})
+        return _both(result, None, lambda x: x.to(kind(dtype)), (self,), {})
+
+    @property
+    def T(self) -> Any:
+        return self.transpose()
 
     def __getitem__(self, index: Any) -> Any:
-        result, tensor = _plain(self)[index], _behind(self)
+        result, tensor = _plain(self)[_numbers(index)], _behind(self)
         if tensor is None:
             return result
         if isinstance(result, np.integer) and type(index) is int:
             # A number that remembers; one by one, many would be a graph of their own.
             return tensor[index].item() if self.size <= known.MOST else result
-        return _both(result, lambda x: x[index], (self,), {})
+        return _both(result, None, lambda x: x[index], (self,), {})
 
     def __setitem__(self, index: Any, value: Any) -> None:
         tensor = _behind(self)
-        if tensor is not None and type(value) in (bool, int, float):
+        if tensor is not None:
             try:
-                tensor[index] = value  # the same memory
-                return
-            except (TypeError, ValueError, RuntimeError, IndexError):
+                tensor[index] = value if type(value) in (bool, int, float) else _given(value)
+                return  # the same memory
+            except (_Lost, TypeError, ValueError, RuntimeError, IndexError):
                 pass  # torch does not say it in this way
-        _plain(self)[index] = value
+        _plain(self)[_numbers(index)] = _plain(value)
 
     def __iter__(self) -> Any:
         return (self[i] for i in range(len(self)))
 
 
+def _method(name: str, form: Callable) -> Callable:
+    def method(self: Followed, *args: Any, **kwargs: Any) -> Any:
+        result = getattr(_plain(self), name)(*_numbers(args), **_numbers(kwargs))
+        return _both(result, None, form, (self, *args), kwargs)
+
+    return method
+
+
+for _name, _form in METHODS.items():
+    setattr(Followed, _name, _method(_name, _form))
+
+
+def kind(dtype: Any) -> torch.dtype:
+    """NumPy's dtype as torch has it."""
+    return getattr(torch, np.dtype(dtype).name)
+
+
+def _numbers(x: Any) -> Any:
+    """The same with plain numbers for sizes."""
+    if isinstance(x, (list, tuple)):
+        return type(x)(map(_numbers, x)) if type(x) in (list, tuple) else x
+    if isinstance(x, slice):
+        return slice(*map(dims.plain, (x.start, x.stop, x.step)))
+    return {k: _numbers(v) for k, v in x.items()} if isinstance(x, dict) else dims.plain(x)
+
+
 def _plain(x: Any) -> Any:
     return x.view(np.ndarray) if isinstance(x, Followed) else x
+
+
+def _lost(result: Any) -> Any:
+    """Of what follows from an array that is followed, nobody is to think that it is a constant."""
+    return result.view(Followed) if type(result) is np.ndarray else result
 
 
 def _behind(x: Any) -> torch.Tensor | None:
@@ -127,6 +131,22 @@ def _behind(x: Any) -> torch.Tensor | None:
         return None
     recording, tensor = x.held
     return tensor if current() is recording and not recording.busy else None
+
+
+def _given(x: Any) -> Any:
+    """What torch is given for an argument of NumPy's."""
+    if isinstance(x, Followed):
+        tensor = _behind(x)
+        if tensor is None:
+            raise _Lost
+        return tensor
+    if isinstance(x, np.ndarray):
+        if x.dtype.kind not in "biuf":
+            raise _Lost
+        return torch.tensor(x)
+    if isinstance(x, (list, tuple)):
+        return [*map(_given, x)] if isinstance(x, list) else tuple(map(_given, x))
+    return x.item() if isinstance(x, np.generic) else x
 
 
 def follow(recording: Recording, tensor: torch.Tensor, array: np.ndarray) -> np.ndarray:
@@ -141,29 +161,96 @@ def made(recording: Recording, make: Callable, maker: Callable) -> Any:
     return _agreed(recording, make(), maker)
 
 
-def _both(result: Any, function: Callable, args: tuple, kwargs: dict) -> Any:
+def beside(ufunc: Any, inputs: Sequence[Any]) -> Any:
+    """What NumPy makes of sizes and arrays; None where torch does not say it as well."""
+    from ..recording.recording import current
+
+    recording = current()
+    if recording is None or recording.busy or ufunc not in UFUNCS:
+        return None
+    if not any(isinstance(x, np.ndarray) for x in inputs):
+        return None
+    result = ufunc(*(_plain(dims.plain(x)) for x in inputs))
+    found = _both(result, ufunc, UFUNCS[ufunc], inputs, {}, alike=True, recording=recording)
+    return found if _behind(found) is not None else None
+
+
+def _both(
+    result: Any,
+    func: Any,
+    form: Callable,
+    args: Sequence[Any],
+    kwargs: dict,
+    alike: bool = False,
+    recording: Recording | None = None,
+) -> Any:
     """NumPy's result, and what torch makes of the tensors behind the arguments."""
-    given = [_behind(x) if isinstance(x, np.ndarray) else x for x in args]
-    recording = next((x.held[0] for x in args if isinstance(x, Followed) and x.held), None)
-    if recording is None or any(x is None for x in given):
-        return result
-    return _agreed(recording, result, lambda: function(*given, **kwargs))
+    if recording is None:
+        held = (x.held for x in _all(args) if _behind(x) is not None)
+        recording = next((each[0] for each in held if each is not None), None)
+    if recording is None:
+        return _lost(result)
+
+    def compute() -> Any:
+        given = [*map(_given, args)]
+        if alike and result.dtype != np.bool_:  # NumPy computes with what comes out
+            as_result = kind(result.dtype)
+            given = [x.to(as_result) if isinstance(x, torch.Tensor) else x for x in given]
+        return form(*given, **{k: _given(v) for k, v in kwargs.items()})
+
+    return _agreed(recording, result, compute, rounded=func in ROUNDED)
 
 
-def _agreed(recording: Recording, result: Any, compute: Callable) -> Any:
+def _all(args: Any) -> Any:
+    for x in args:
+        yield from _all(x) if isinstance(x, (list, tuple)) else (x,)
+
+
+def _agreed(recording: Recording, result: Any, compute: Callable, rounded: bool = False) -> Any:
     try:
-        tensor = compute()
-    except (TypeError, ValueError, RuntimeError, AttributeError, IndexError):
-        return result  # torch does not say it in this way
+        found = compute()
+    except (_Lost, TypeError, ValueError, RuntimeError, AttributeError, IndexError):
+        return _lost(result)  # torch does not say it in this way
+    if isinstance(result, (list, tuple)) and isinstance(found, (list, tuple)):
+        pairs = zip(result, found)
+        return type(result)([_one(recording, *pair, rounded) for pair in pairs])
+    return _one(recording, result, found, rounded)
+
+
+def _one(recording: Recording, result: Any, tensor: Any, rounded: bool) -> Any:
     if not isinstance(tensor, torch.Tensor) or not isinstance(result, np.ndarray):
-        return result
+        return _lost(result)
     with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
         same = memory.as_numpy(tensor.detach())
-        if same.dtype != result.dtype or not np.array_equal(same, result):
-            return result
+        if same.dtype != result.dtype or not _agree(same, result, rounded):
+            return _lost(result)
         busy, recording.busy = recording.busy, True
         try:
             accounts.hand_to_numpy(recording, tensor)
         finally:
             recording.busy = busy
         return follow(recording, tensor, tensor.detach().numpy())
+
+
+def _agree(a: np.ndarray, b: np.ndarray, rounded: bool) -> bool:
+    if np.array_equal(a, b):
+        return True
+    if not rounded or a.dtype.kind != "f" or a.shape != b.shape:
+        return False
+    return bool(np.allclose(a, b, rtol=LAST_DIGITS * float(np.finfo(a.dtype).eps), atol=0))
+
+
+def _in_place(ufunc: Any, there: np.ndarray, inputs: Sequence[Any]) -> bool:
+    """Whether what NumPy would write into an array was written to the tensor that holds it."""
+    tensor = _behind(there)
+    if tensor is None:
+        return False
+    result = ufunc(*(_plain(dims.plain(x)) for x in inputs))
+    if result.shape != there.shape or not np.can_cast(result.dtype, there.dtype, "same_kind"):
+        return False
+    found = _both(result, ufunc, UFUNCS[ufunc], inputs, {}, alike=True)
+    now = _behind(found)
+    if now is None:
+        return False
+    tensor.copy_(now)
+    return True

@@ -236,7 +236,7 @@ def _of_maker(recording: Any, maker: Callable) -> Wrap:
     def wrap(original):
         def make(*args, **kwargs):
             shape = args[0] if args and isinstance(args[0], (tuple, list)) else args
-            if kwargs or recording.busy or not _sized(shape):
+            if recording.busy or not _sized([*shape, *kwargs.values()]):
                 return original(*args, **kwargs)
             from ..tensors import arrays
 
@@ -244,7 +244,13 @@ def _of_maker(recording: Any, maker: Callable) -> Wrap:
                 [*map(dims.plain, x)] if isinstance(x, (tuple, list)) else dims.plain(x)
                 for x in args
             ]
-            return arrays.made(recording, lambda: original(*plain), lambda: maker(*args))
+            named = {name: dims.plain(x) for name, x in kwargs.items()}
+            of_torch = {name: x for name, x in kwargs.items() if name != "dtype"}
+            if kwargs.get("dtype") is not None:
+                of_torch["dtype"] = arrays.kind(kwargs["dtype"])
+            return arrays.made(
+                recording, lambda: original(*plain, **named), lambda: maker(*args, **of_torch)
+            )
 
         return make
 
@@ -288,13 +294,22 @@ def _of_broadcast(original: Callable) -> Callable:
     return common
 
 
+def _counted_evenly(start, stop, num=50, *, dtype=torch.float64):
+    """As NumPy does it: in steps from the first, and the last is the end itself."""
+    steps = dims.larger(num - 1, 1)
+    turn = torch.arange(num)
+    between = turn.double() * ((stop - start) / steps) + start
+    return torch.where(turn == steps, stop * 1.0, between).to(dtype)
+
+
 _MAKERS: dict[str, Callable] = {
     "arange": torch.arange,
-    "ones": lambda shape: torch.ones(shape, dtype=torch.float64),
-    "zeros": lambda shape: torch.zeros(shape, dtype=torch.float64),
-    "eye": lambda n: torch.eye(n, dtype=torch.float64),
-    "full": lambda shape, x: torch.full(
-        shape, x, dtype=torch.int64 if isinstance(x, int) else torch.float64
+    "linspace": _counted_evenly,
+    "ones": lambda shape, dtype=torch.float64: torch.ones(shape, dtype=dtype),
+    "zeros": lambda shape, dtype=torch.float64: torch.zeros(shape, dtype=dtype),
+    "eye": lambda n, dtype=torch.float64: torch.eye(n, dtype=dtype),
+    "full": lambda shape, x, dtype=None: torch.full(
+        shape, x, dtype=dtype or (torch.int64 if isinstance(x, int) else torch.float64)
     ),
 }
 math_log = math.log  # as it is outside of a recording

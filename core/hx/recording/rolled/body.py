@@ -80,7 +80,8 @@ def _copied(builder: Any, attribute: Any, around: dict[int, Any]) -> Any:
 def _key(read: Counting | Element) -> Any:
     if isinstance(read, Counting):
         first = read.value.tensor
-        return first.dtype, str(first.tolist()), str(read.step.tolist()), read.to_last
+        stairs = None if read.stairs is None else read.stairs.key
+        return first.dtype, str(first.tolist()), str(read.step.tolist()), read.to_last, stairs
     return id(read.source), read.first, read.step
 
 
@@ -93,6 +94,8 @@ def _counted(op: Op, read: Counting | Element, turn: Value, times: Value | None)
         return read.source.at(
             op, op.Add(index, op.constant(first, torch.int64)) if first else index
         )
+    if read.stairs is not None:
+        return op.cast(read.stairs.at(op, turn), read.value.dtype)
     wide = read.step.dtype
     begin = op.constant(read.value.tensor.detach().to(wide).tolist(), wide)
     step = op.constant(read.step.tolist(), wide)

@@ -15,6 +15,7 @@ from ..both.rows import reads
 from .before import Before, same
 from .repeats import Repeat
 from .sources import Source, Unlike
+from .stairs import Stairs, climbed
 
 # A number beside the tensors that the other rounds have there is one of them all over.
 _BROADCAST = {"Add", "Sub", "Mul", "Div", "Max", "Min", "Where", "Pow", "Or", "And"}
@@ -62,6 +63,7 @@ class Counting:
     value: Constant  # in the first, or in the last
     step: torch.Tensor
     to_last: bool
+    stairs: Stairs | None = None  # where they do not in every round
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,7 +231,10 @@ def _counting(read: list[Constant], to_last: bool | None) -> Same | Counting:
     for turn, now in enumerate(others, 1):
         off = (now - (begin + turn * step)).abs()
         if not bool((off <= far).all() if wide.is_floating_point else (off == 0).all()):
-            raise Unlike
+            stairs = None if to_last else climbed([begin, *others])
+            if stairs is None:
+                raise Unlike
+            return Counting(first, stairs.step, False, stairs)
     if to_last is None:  # most numbers that fall count what is left
         to_last = bool((step < 0).all())
     return Counting(read[-1] if to_last else first, step, to_last)

@@ -1,0 +1,120 @@
+"""What NumPy's functions are in torch's words: the same numbers, in the same shapes."""
+
+from __future__ import annotations
+
+import operator
+from builtins import range  # its own: `world` hooks that of the model
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+UFUNCS: dict[Any, Callable] = {
+    np.add: operator.add,
+    np.subtract: operator.sub,
+    np.multiply: operator.mul,
+    np.true_divide: operator.truediv,
+    np.floor_divide: operator.floordiv,
+    np.remainder: operator.mod,
+    np.power: operator.pow,
+    np.equal: operator.eq,
+    np.not_equal: operator.ne,
+    np.less: operator.lt,
+    np.less_equal: operator.le,
+    np.greater: operator.gt,
+    np.greater_equal: operator.ge,
+    np.logical_not: torch.logical_not,
+    np.logical_and: torch.logical_and,
+    np.logical_or: torch.logical_or,
+    np.negative: torch.neg,
+    np.absolute: torch.abs,
+    np.square: torch.square,
+    np.maximum: lambda a, b: _larger(a, b),
+    np.minimum: lambda a, b: -_larger(-a, -b),
+    np.sqrt: torch.sqrt,
+    np.floor: torch.floor,
+    np.ceil: torch.ceil,
+    np.rint: torch.round,
+    np.exp: torch.exp,
+    np.log: torch.log,
+    np.sin: torch.sin,
+    np.cos: torch.cos,
+    np.tan: torch.tan,
+    np.tanh: torch.tanh,
+}
+# Of which no two libraries have the same last digits.
+ROUNDED = {np.exp, np.log, np.sin, np.cos, np.tan, np.tanh, np.power}
+
+
+def _larger(a: Any, b: Any) -> torch.Tensor:
+    if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
+        return torch.maximum(a, b)
+    return torch.clamp(a, min=b) if isinstance(a, torch.Tensor) else torch.clamp(b, min=a)
+
+
+def _cumsum(a: torch.Tensor, axis: int | None = None) -> torch.Tensor:
+    if axis is None and a.dim() != 1:
+        raise TypeError("of all that is in it, one after the other")
+    return torch.cumsum(a, axis or 0)
+
+
+def _reshaped(a: torch.Tensor, *shape: Any) -> torch.Tensor:
+    return a.reshape(*shape)
+
+
+def _transposed(a: torch.Tensor, *axes: Any) -> torch.Tensor:
+    axes = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
+    return a.permute(*(axes or range(a.dim() - 1, -1, -1)))
+
+
+def _squeezed(a: torch.Tensor, axis: Any = None) -> torch.Tensor:
+    return a.squeeze() if axis is None else a.squeeze(axis)
+
+
+def _repeated(a: torch.Tensor, repeats: Any, axis: int | None = None) -> torch.Tensor:
+    return torch.repeat_interleave(a, repeats, dim=axis)
+
+
+def _flat(a: torch.Tensor) -> torch.Tensor:
+    return a.reshape(-1).clone()
+
+
+def _meshgrid(*given: torch.Tensor, indexing: str = "xy") -> list[torch.Tensor]:
+    return [grid.clone() for grid in torch.meshgrid(*given, indexing=indexing)]
+
+
+FUNCTIONS: dict[Any, Callable] = {
+    np.triu: lambda m, k=0: torch.triu(m, k),
+    np.tril: lambda m, k=0: torch.tril(m, k),
+    np.cumsum: _cumsum,
+    np.clip: lambda a, a_min=None, a_max=None: torch.clamp(a, a_min, a_max),
+    np.round: lambda a, decimals=0: torch.round(a, decimals=decimals),
+    np.stack: lambda arrays, axis=0: torch.stack([*arrays], axis),
+    np.concatenate: lambda arrays, axis=0: torch.cat([*arrays], axis),
+    np.meshgrid: _meshgrid,
+    np.reshape: _reshaped,
+    np.transpose: lambda a, axes=(): _transposed(a, *axes),
+    np.swapaxes: torch.transpose,
+    np.squeeze: _squeezed,
+    np.expand_dims: lambda a, axis: a.unsqueeze(axis),
+    np.repeat: _repeated,
+    np.tile: lambda a, reps: torch.tile(a, [reps] if isinstance(reps, int) else [*reps]),
+    np.outer: torch.outer,
+    np.einsum: torch.einsum,
+    np.where: torch.where,
+    np.zeros_like: torch.zeros_like,
+    np.ones_like: torch.ones_like,
+}
+METHODS: dict[str, Callable] = {
+    "cumsum": _cumsum,
+    "reshape": _reshaped,
+    "transpose": _transposed,
+    "swapaxes": torch.transpose,
+    "squeeze": _squeezed,
+    "flatten": _flat,
+    "ravel": lambda a: a.reshape(-1),
+    "repeat": _repeated,
+    "copy": torch.clone,
+    "clip": lambda a, a_min=None, a_max=None: torch.clamp(a, a_min, a_max),
+}
