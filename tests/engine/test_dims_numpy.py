@@ -174,6 +174,12 @@ def sines_of_places(x):
     return x[:, None] + table.view(x.size(0), 2, 4)
 
 
+def distances(x):
+    places = np.stack(np.meshgrid(np.arange(2), np.arange(x.size(0))), -1).reshape(-1, 2)
+    apart = np.sqrt(((places[:, None] - places[None]) ** 2).sum(-1)) / places.max()
+    return x.repeat(2, 1).T @ torch.from_numpy(apart).float()
+
+
 def written_in_place(x):
     steps = np.arange(x.size(0), dtype=np.float64)
     steps /= x.size(0) / 2.0
@@ -198,6 +204,7 @@ def written_in_place(x):
         lambda x: x[np.linspace(0, x.shape[0] - 1, 4).astype(int)],
         sines,
         sines_of_places,
+        distances,
         written_in_place,
     ],
     ids=[
@@ -214,6 +221,7 @@ def written_in_place(x):
         "at even places",
         "sines",
         "sines of places",
+        "distances",
         "in place",
     ],
 )

@@ -486,7 +486,15 @@ def by_steps_down(x):
     return torch.stack([x[i] * (40 - 4 * (i // 2)) for i in range(len(x))])
 
 
-@pytest.mark.parametrize("model", [chunk_mask, windows, up_to_the_sixth, by_steps_down])
+def by_turns(x):
+    h, outs = x[0] * 0, []
+    for i in range(len(x)):
+        h = torch.tanh(h + x[i] * (i % 2) + x[i] * (3 * (i % 3) - i))
+        outs.append(h)
+    return torch.stack(outs)
+
+
+@pytest.mark.parametrize("model", [chunk_mask, windows, up_to_the_sixth, by_steps_down, by_turns])
 def test_numbers_that_rise_in_some_rounds_only(model):
     program = hx.export(model, torch.randn(20, 4), dynamic={"x": {0: "n"}})
     for n in (1, 2, 3, 5, 7, 12, 20, 31):

@@ -155,6 +155,17 @@ class Late(nn.Module):
         return x
 
 
+class Bits(nn.Module):
+    """Of how many rounds there were: 3, 2, 2, 3, 2, 3, 3, 2, 2, 3 and so on."""
+
+    def forward(self, x):
+        times = 0
+        while x.abs().max() > 1:
+            x = x / 2 if times.bit_count() % 2 else x / 3
+            times += 1
+        return x
+
+
 class Parity(nn.Module):
     def forward(self, x):
         times = 0
@@ -164,7 +175,12 @@ class Parity(nn.Module):
         return x
 
 
-@pytest.mark.parametrize("model", [Late(), Parity()])
+def test_rounds_that_take_turns():
+    program = hx.export(Parity(), torch.randn(2, 3) * 50)
+    same(program, Parity(), *(torch.randn(2, 3) * 10.0**n for n in range(-1, 12)))
+
+
+@pytest.mark.parametrize("model", [Late(), Bits()])
 def test_rounds_that_are_not_alike_are_no_loop(model):
     with pytest.raises(hx.HxError):
         hx.export(model, torch.tensor([20.0, -3.0]), None)

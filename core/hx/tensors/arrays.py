@@ -218,6 +218,9 @@ def _agreed(recording: Recording, result: Any, compute: Callable, rounded: bool 
 
 
 def _one(recording: Recording, result: Any, tensor: Any, rounded: bool) -> Any:
+    if isinstance(result, np.generic) and isinstance(tensor, torch.Tensor) and not tensor.dim():
+        number = tensor.item()  # that remembers
+        return number if dims.plain(number) == result else result
     if not isinstance(tensor, torch.Tensor) or not isinstance(result, np.ndarray):
         return _lost(result)
     with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():

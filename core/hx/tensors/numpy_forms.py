@@ -59,6 +59,19 @@ def _cumsum(a: torch.Tensor, axis: int | None = None) -> torch.Tensor:
     return torch.cumsum(a, axis or 0)
 
 
+def _over(form: Callable) -> Callable:
+    """A function that makes one number of all, or of those along an axis."""
+
+    def reduced(a: torch.Tensor, axis: Any = None, *, keepdims: bool = False) -> torch.Tensor:
+        return form(a, tuple(range(a.dim())) if axis is None else axis, keepdims)
+
+    return reduced
+
+
+def _mean(a: torch.Tensor, axis: Any, keepdims: bool) -> torch.Tensor:
+    return (a if a.is_floating_point() else a.double()).mean(axis, keepdims)
+
+
 def _reshaped(a: torch.Tensor, *shape: Any) -> torch.Tensor:
     return a.reshape(*shape)
 
@@ -103,10 +116,18 @@ FUNCTIONS: dict[Any, Callable] = {
     np.outer: torch.outer,
     np.einsum: torch.einsum,
     np.where: torch.where,
+    np.sum: _over(torch.sum),
+    np.mean: _over(_mean),
+    np.max: _over(torch.amax),
+    np.min: _over(torch.amin),
     np.zeros_like: torch.zeros_like,
     np.ones_like: torch.ones_like,
 }
 METHODS: dict[str, Callable] = {
+    "sum": _over(torch.sum),
+    "mean": _over(_mean),
+    "max": _over(torch.amax),
+    "min": _over(torch.amin),
     "cumsum": _cumsum,
     "reshape": _reshaped,
     "transpose": _transposed,

@@ -1,4 +1,4 @@
-"""Numbers of rounds that rise by the same step in some rounds only: `i // 4`, `max(i - 3, 0)`.
+"""Numbers of rounds that rise otherwise in some of them: `i // 4`, `i % 4`, `max(i - 3, 0)`.
 
 A chunk of a mask begins at every fourth row, a window at none of the first ones. Python computes such
 numbers from what counts the rounds, and they are plain ones: what rule they follow shows in the rounds
@@ -10,6 +10,7 @@ times as many.
 from __future__ import annotations
 
 from builtins import len, range  # their own: `world` hooks those of the model
+from collections import Counter
 from dataclasses import dataclass
 
 import torch
@@ -24,9 +25,10 @@ LEAST, MOST = -(2**62), 2**62  # where there is no end
 
 @dataclass(frozen=True)
 class Stairs:
-    """begin + (turn + shift) // width * step, from `low` to `high`: for each number one of these."""
+    """begin + turn * slope + (turn + shift) // width * step, from `low` to `high`, of each number."""
 
     begin: torch.Tensor
+    slope: torch.Tensor
     step: torch.Tensor
     width: torch.Tensor
     shift: torch.Tensor
@@ -35,7 +37,7 @@ class Stairs:
 
     @property
     def key(self) -> str:
-        parts = (self.begin, self.step, self.width, self.shift, self.low, self.high)
+        parts = (self.begin, self.slope, self.step, self.width, self.shift, self.low, self.high)
         return str([part.tolist() for part in parts])
 
     def at(self, op: Op, turn: Value) -> Value:
@@ -46,6 +48,8 @@ class Stairs:
         if bool((self.width != 1).any()):
             made = op.Div(made, self._constant(op, self.width))  # of what is 0 or more
         made = op.Add(op.Mul(made, self._constant(op, self.step)), self._constant(op, self.begin))
+        if bool(self.slope.any()):
+            made = op.Add(made, op.Mul(turn, self._constant(op, self.slope)))
         if bool((self.low != LEAST).any()):
             made = op.Max(made, self._constant(op, self.low))
         if bool((self.high != MOST).any()):
@@ -73,22 +77,32 @@ def climbed(rounds: list[torch.Tensor]) -> Stairs | None:
 
 def _rule(numbers: list[int]) -> tuple[int, ...] | None:
     rises = [b - a for a, b in zip(numbers, numbers[1:])]
-    at = [turn for turn, rise in enumerate(rises, 1) if rise]  # where it is another one
+    usual = Counter(rises).most_common(1)[0][0]
+    found = (_beside(numbers, rises, slope) for slope in dict.fromkeys((0, usual)))
+    return next((rule for rule in found if rule is not None), None)
+
+
+def _beside(numbers: list[int], rises: list[int], slope: int) -> tuple[int, ...] | None:
+    """By how much they rise otherwise than by the slope, and where."""
+    at = [turn for turn, rise in enumerate(rises, 1) if rise != slope]
     if not at:
-        return numbers[0], 0, 1, 0, LEAST, MOST
-    step, first, last = rises[at[0] - 1], at[0], at[-1]
+        return numbers[0], slope, 0, 1, 0, LEAST, MOST
+    step, first, last = rises[at[0] - 1] - slope, at[0], at[-1]
     width = at[1] - first if len(at) > 1 else 0
-    if len(at) < STEPS + (width == 1) or any(rises[turn - 1] != step for turn in at):
+    if len(at) < STEPS + (width == 1) or any(rises[turn - 1] - slope != step for turn in at):
         return None
     if at != [*range(first, last + 1, width)]:
         return None
     shift = -first % width
-    begin = numbers[first] - (first + shift) // width * step
+    begin = numbers[first] - first * slope - (first + shift) // width * step
     ends = [
         numbers[0] if first > width else None,  # it has not begun to rise
         numbers[-1] if len(numbers) - last > width else None,  # it no longer rises
     ]
+    if slope and ends != [None, None]:
+        return None
     low, high = ends if step > 0 else reversed(ends)
     return (
-        begin, step, width, shift, LEAST if low is None else low, MOST if high is None else high,
+        begin, slope, step, width, shift, LEAST if low is None else low,
+        MOST if high is None else high,
     )  # fmt: skip
