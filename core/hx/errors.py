@@ -111,6 +111,7 @@ class Rounds(Unsupported):
     """Sizes say how often the model goes round: that may become a loop."""
 
     other: Any = None  # how to record it then
+    asked: bool = False  # whether the model asks what is in its tensors in each of them
 
 
 class Unaccounted(ExportError):
