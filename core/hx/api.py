@@ -138,13 +138,14 @@ def _export(
         # Where nothing is proved, a loop would be a guess: what was recorded is right where it was.
         if verify and (other := othersizes.in_rounds(captured)) is not None:
             rounds = Rounds("sizes say how many rounds there are")
-            rounds.asked = otherways.asked_in_rounds(captured)
+            rounds.asked = bool(otherways.asked_in_rounds(captured))
             joined = rounds.asked or otherways.may_be_joined(captured)
             rounds.other = otherways.unasked(other) if joined and not check_every_node else other
             raise rounds
         asks = Asks("what is in a tensor decides which way the model goes")
         asks.joined = otherways.may_be_joined(captured)
         asks.until = otherways.until_ended(captured) if verify else ()
+        asks.again = otherways.asked_in_rounds(captured)
         if (asks.joined or asks.until) and not check_every_node:
             raise asks
 

@@ -101,6 +101,7 @@ class Asks(Unsupported):
 
     joined: bool = True  # whether it asks so little that both may
     until: Any = ()  # what it may ask in each round
+    again: Any = ()  # the lines that it asks on again and again
 
 
 class Baked(Unsupported):

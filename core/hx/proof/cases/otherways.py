@@ -31,11 +31,11 @@ def may_be_joined(captured: Capture) -> bool:
     return 0 < len(asked) <= FEW and prepared.slim is None
 
 
-def asked_in_rounds(captured: Capture) -> bool:
-    """Whether the model asks what is in its tensors on one line again and again."""
+def asked_in_rounds(captured: Capture) -> set[Line]:
+    """The lines on which the model asks what is in its tensors again and again."""
     from ...recording import rolled
 
-    return bool(rolled.asked_in_rounds(captured))
+    return rolled.asked_in_rounds(captured)
 
 
 def until_ended(captured: Capture) -> list[Until]:
@@ -76,6 +76,13 @@ def why_apart(failed: list[Exception]) -> str:
         return (
             f"a number that is read at {baked.where} would be plain on the other, and no data are "
             "known that lead there"
+        )
+    if isinstance(failed[0], Asks) and len(failed[0].again) > 1:
+        lines = " and ".join(f"{file}:{line}" for file, line in sorted(failed[0].again))
+        return (
+            f"{lines} are asked again and again, and a loop that data end is one in the graph where "
+            "its rounds ask nothing else: write an `if` within them with torch.where, and of two such "
+            "loops one as rounds of a fixed number, where torch.where keeps what has ended"
         )
     last = failed[-1]
     proof = last.proof if isinstance(last, VerificationError) else None
