@@ -138,12 +138,14 @@ def _export(
         # Where nothing is proved, a loop would be a guess: what was recorded is right where it was.
         if verify and (other := othersizes.in_rounds(captured)) is not None:
             rounds = Rounds("sizes say how many rounds there are")
-            joined = otherways.may_be_joined(captured) and not check_every_node
-            rounds.other = otherways.unasked(other) if joined else other
+            rounds.asked = bool(otherways.asked_in_rounds(captured))
+            joined = rounds.asked or otherways.may_be_joined(captured)
+            rounds.other = otherways.unasked(other) if joined and not check_every_node else other
             raise rounds
         asks = Asks("what is in a tensor decides which way the model goes")
         asks.joined = otherways.may_be_joined(captured)
         asks.until = otherways.until_ended(captured) if verify else ()
+        asks.again = otherways.asked_in_rounds(captured)
         if (asks.joined or asks.until) and not check_every_node:
             raise asks
 
@@ -179,7 +181,8 @@ def _recorded(
     if staged is not None and not (prepared.slim or prepared.laid_out or registry.passes):
         ahead = staged.ahead_of(prepared.size)
     captured = capture(prepared, registry, opset, outputs, ahead=ahead)
-    if prepared.one_of and not (prepared.rolls and not otherways.may_be_joined(captured)):
+    joins = otherways.may_be_joined(captured) or not prepared.rolls
+    if prepared.one_of and joins:
         from .recording import both
 
         both.record(captured)
@@ -190,6 +193,8 @@ def _recorded(
     if prepared.rolls:
         from .recording import rolled
 
+        if prepared.one_of and not joins:
+            captured = rolled.both_ways(captured)
         rolled.record(captured)
         otherways.tell_apart(captured, otherways.BESIDE)
     elif prepared.apart:

@@ -101,6 +101,7 @@ class Asks(Unsupported):
 
     joined: bool = True  # whether it asks so little that both may
     until: Any = ()  # what it may ask in each round
+    again: Any = ()  # the lines that it asks on again and again
 
 
 class Baked(Unsupported):
@@ -111,6 +112,7 @@ class Rounds(Unsupported):
     """Sizes say how often the model goes round: that may become a loop."""
 
     other: Any = None  # how to record it then
+    asked: bool = False  # whether the model asks what is in its tensors in each of them
 
 
 class Unaccounted(ExportError):

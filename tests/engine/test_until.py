@@ -224,3 +224,23 @@ def test_a_model_that_never_ends_on_other_inputs_is_given_up_there(monkeypatch):
     program = hx.export(Unending(), torch.tensor(7), None)
     same(program, Unending(), torch.tensor(27), torch.tensor(1))
     assert any("not through in time" in note for note in program.report.notes)
+
+
+class Branching(nn.Module):
+    """An `if` in rounds that data end."""
+
+    def forward(self, x):
+        while x.abs().max() > 1:
+            x = x / 2
+            if x.sum() > 0:
+                x = x - 0.1
+        return x
+
+
+def test_what_is_asked_within_rounds_that_data_end_is_named():
+    with pytest.raises(hx.HxError) as refused:
+        hx.export(Branching(), torch.tensor([200.0, -3.0]), None)
+    first = Branching.forward.__code__.co_firstlineno
+    told = str(refused.value)
+    assert f"{__file__}:{first + 1} and {__file__}:{first + 3} are asked again and again" in told
+    assert "torch.where" in told

@@ -3,6 +3,7 @@ that, or branch on it.
 
     python -m tests.suites.random_forwards loops --seed 0 --count 150
     python -m tests.suites.random_forwards pieces --count 150
+    python -m tests.suites.random_forwards asked --count 60
     python -m tests.suites.random_forwards untils --count 100
     python -m tests.suites.random_forwards branches --count 100
 
@@ -86,6 +87,9 @@ class Drawn(nn.Module):
 """
 
 
+SIZED = ("loops", "pieces", "asked")
+
+
 class Drawing:
     def __init__(self, seed: int) -> None:
         self._chance = random.Random(seed)
@@ -124,6 +128,30 @@ class Drawing:
         body.append(f"outs.append({step()})")
         lines += [f"for {over}:", *(f"    {line}" for line in body), f"z = {self._one(_BEHIND)}"]
         return self._source([*lines, f"return z, {self._chance.choice(states)}, y"])
+
+    def asked(self) -> str:
+        """A loop that asks in its rounds what is in a tensor."""
+        names = ["h", "g", "x[:, i]"]
+        lines = [f"{state} = {self._one(_START)}" for state in names[:2]] + ["outs = []"]
+
+        def step() -> str:
+            a, b = (self._chance.choice(names) for _ in range(2))
+            return f"{self._chance.choice('hg')} = {self._one(_STEPS, a=a, b=b, c=names[2])}"
+
+        body = []
+        for asks in self._chance.choice(((True,), (False, True), (True, False), (True, True))):
+            if not asks:
+                body.append(step())
+                continue
+            body += [f"if {self._question(names)}:", f"    {step()}"]
+            if self._often(0.3):
+                body += [f"elif {self._question(names)}:", f"    {step()}"]
+            body += ["else:", f"    {step()}"] if self._often(0.4) else []
+        body += [f"outs.append({self._chance.choice(names)})"] if self._often(0.6) else []
+        over = self._one("i in range(x.shape[1])|i in range(x.shape[1] - 1, -1, -1)")
+        lines += [f"for {over}:", *(f"    {line}" for line in body)]
+        lines.append("z = torch.stack(outs, 1) if outs else h * 2")
+        return self._source([*lines, f"return z, {self._chance.choice('hg')}"])
 
     def pieces(self) -> str:
         """A loop over what is as long as it happens to be, and what becomes of these."""
@@ -198,7 +226,7 @@ def drawn(kind: str, seed: int, folder: Path) -> tuple[torch.nn.Module, str]:
 
 
 def inputs(kind: str) -> Iterator[torch.Tensor]:
-    if kind in ("loops", "pieces"):
+    if kind in SIZED:
         for b, n in ((3, 6), (2, 9), (1, 4), (4, 17), (5, 2), (2, 3), (1, 30), (3, 8), (2, 1)):
             yield torch.randn(b, n, 4)
         return
@@ -210,7 +238,7 @@ def inputs(kind: str) -> Iterator[torch.Tensor]:
 
 def outcome(kind: str, model: torch.nn.Module) -> str:
     """What comes of an export: joined, looped or plain, promised, told, refused, or wrong."""
-    sized = kind in ("loops", "pieces")
+    sized = kind in SIZED
     shape, axes = ((3, 6, 4), {0: "b", 1: "n"}) if sized else ((3, 4), {0: "b"})
     try:
         program = hx.export(model, torch.randn(shape), None, dynamic={"x": axes})
@@ -238,7 +266,7 @@ def outcome(kind: str, model: torch.nn.Module) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("kind", choices=("loops", "pieces", "untils", "branches"))
+    parser.add_argument("kind", choices=(*SIZED, "untils", "branches"))
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--count", type=int, default=100)
     asked = parser.parse_args()

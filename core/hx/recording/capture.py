@@ -192,8 +192,10 @@ def _run(
     model = prepared.recorded or prepared.model
     recording = Recording(Choices(registry, opset), opset, guard, prepared.slim)
     recording.dry = prepared.dry
+    recording.unfolded = prepared.unfolded
     recording.yes, recording.asked = prepared.yes, prepared.asked
     recording.questions.answers, recording.questions.until = prepared.answers, prepared.until
+    recording.questions.told = prepared.told
     recording.builder.sizes.once = not prepared.laid_out
     if prepared.rolls:
         from .rolled import Lengths

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ..graph.op import Op
 from ..tensors.liveness import Entry, changed, storage_key
 from ..tensors.views import is_view_in_memory, parent_of, replay, step_of, write
 from ..tensors.writing import Declined
@@ -65,5 +66,8 @@ def bind_constants(recording: Recording, result, given: Arguments, choice=None) 
                 raise
         else:
             value = recording.constant(tensor)
+            if recording.unfolded and not given.tensors and tensor.is_floating_point():
+                value = Op(recording.builder).Identity(value)
+                value.fixed = False
         parent = parent if step is not None else None
         recording.live.bind(tensor, value, parent, step, storage)

@@ -42,8 +42,10 @@ class Prepared:
     alike: list[dict[str, torch.Tensor]] = field(default_factory=list)
     one_of: bool = False
     apart: str = ""  # why several that were recorded do not become one
+    unfolded: bool = False  # what follows from zeros that it makes is computed in the graph, too
     elsewhere: Any = None  # inputs of other sizes, which lead other ways: see proof.cases.elsewhere
     answers: tuple[bool, ...] = ()
+    told: dict[tuple[str, int], bool] = field(default_factory=dict)  # by line, behind these
     room: int | None = None  # nodes, after which this recording is of no use
     # What it does in rounds, as many as sizes say, is to be a loop: the numbers of a recording with
     # another number of them; see `rolled`.
@@ -60,6 +62,11 @@ class Prepared:
     def hollow(self) -> bool:
         """Whether some of its weights are elsewhere while it is recorded."""
         return self.slim is not None and self.slim.hollow
+
+    @property
+    def forced(self) -> bool:
+        """Whether it hears what is not true, maybe."""
+        return bool(self.answers or self.told)
 
     @property
     def laid_out(self) -> bool:

@@ -70,6 +70,7 @@ class Questions:
         self.each: list[Question] = []
         # What the model hears at the first of them, whatever is true: to see where that leads.
         self.answers: tuple[bool, ...] = ()
+        self.told: dict[tuple[str, int], bool] = {}  # by line, what it hears behind these
         self.until: Until | None = None
         self._counted, self._work = 0, 0  # nodes, and the numbers that they make
 
@@ -94,7 +95,7 @@ class Questions:
             for before in self.each:
                 if before.value is value:
                     return before.yes  # no other answer than before
-            yes = self._heard(yes) if of_values else yes
+            yes = self._heard(yes, where) if of_values else yes
             self.each.append(Question(yes, where, len(nodes), value, None, of_values, sized, kind))
         return yes
 
@@ -110,7 +111,7 @@ class Questions:
             self.each.append(Question(yes, where, len(nodes), value, asked))
             return yes
         if of_values:
-            yes = self._heard(yes)
+            yes = self._heard(yes, where)
         self.each.append(Question(yes, where, len(nodes), asked=asked, of_values=of_values))
         return yes if of_values else None
 
@@ -128,13 +129,14 @@ class Questions:
         room = rounds <= FEW or (self._counted < ROOM and self._work < WORK)
         return until.on is (rounds < until.times and room)
 
-    def _heard(self, yes: bool) -> bool:
+    def _heard(self, yes: bool, where: Where) -> bool:
         if len(self.each) < len(self.answers):
             return self.answers[len(self.each)]
         others = len(self.each) - (len(self.until_asked(self.until)) if self.until else 0)
-        if (self.answers and others > LONG) or (self.until is not None and others > SOME):
+        forced = self.answers or self.told
+        if (forced and others > LONG) or (self.until is not None and others > SOME):
             raise Unsupported("a loop that does not end where what it hears is not true")
-        return yes
+        return self.told.get((where.file, where.line), yes)
 
 
 def _recorded(x: Any) -> Any:

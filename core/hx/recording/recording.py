@@ -74,6 +74,7 @@ class Recording:
         self.yes = heard.FIRST  # the questions of the model that are answered with yes
         self.asked: set[str] = set()  # those that it asked
         self.dry = False  # nothing is going to be written: no contents are needed
+        self.unfolded = False  # see `Prepared`
         self.live = Live()
         self.frames = Frames()
         self.names: dict[int, str] = {}  # id of a parameter, buffer or attribute -> its name

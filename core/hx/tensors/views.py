@@ -11,6 +11,7 @@ from ..errors import Unaccounted
 from ..graph.op import Op
 from ..recording.call import Arguments, Numbers, Replayed, Step, describe, pick, retyped, substitute
 from . import pairs
+from .alone import alone
 from .liveness import Entry, Family, geometry
 from .values import Value
 from .writing import Declined, by_positions, positions, read_again, write_back
@@ -43,19 +44,22 @@ def replay(recording: Recording, step: Step, value: Value) -> Value:
     """The same view of other contents."""
     if step is None:
         raise Unaccounted("a view was made by a call that has no converter")
-    choice = step.choice
+    choice, output, spec = step.choice, step.output, step.spec
+    args, kwargs = step.args, step.kwargs
+    if (one := alone(choice.target, args, kwargs, output)) is not None:
+        found = recording.choices.pick(one[0])
+        if found is not None:
+            choice, args, kwargs, spec, output = found, one[1], {}, pick(spec, output), ()
     given = Arguments(
-        substitute(step.args, step.parent, value),
-        substitute(step.kwargs, step.parent, value),
-        [], [], True,
-    )  # fmt: skip
-    call = Replayed(retyped(step.spec, value.dtype), step.numbers)
+        substitute(args, step.parent, value), substitute(kwargs, step.parent, value), [], [], True
+    )
+    call = Replayed(retyped(spec, value.dtype), step.numbers)
     with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
         args, kwargs = recording.choices.fit(choice, given)
         outputs = choice.function(Op(recording.builder, call, recording), *args, **kwargs)  # type: ignore[arg-type]
     if outputs is NotImplemented:
         raise Declined
-    return pick(outputs, step.output)
+    return pick(outputs, output)
 
 
 def read_family(recording: Recording, family: Family, entry: Entry) -> Value:

@@ -59,7 +59,8 @@ def elsewhere(prepared: Prepared, proof: Proof) -> Prepared | None:
 
 def in_rounds(captured: Capture) -> Prepared | None:
     """The same call, recorded with enough rounds to see what goes round, where sizes say how many."""
-    from ...recording.rolled import Before, at_enough_rounds, counts, rounds_of
+    from ...recording.rolled import Before, asked_in_rounds, at_enough_rounds, counts, rounds_of
+    from ...recording.rolled.lengths import LEAST
     from .across import Across, Move
     from .counted import counting, with_more_rounds
 
@@ -70,9 +71,13 @@ def in_rounds(captured: Capture) -> Prepared | None:
     if not asked or prepared.slim is not None or prepared.given:
         return None
     nodes, limits = recording.builder.nodes, prepared.dynamic.limits
-    sizes = at_enough_rounds(asked, words, limits, counts(nodes))
+    begin = dict(words)
+    if asked_in_rounds(captured):  # it is recorded once for each round, and more
+        named = {word for each in asked for word in each.names()}
+        begin = {word: min(n, LEAST) if word in named else n for word, n in words.items()}
+    sizes = at_enough_rounds(asked, begin, limits, counts(nodes))
     if sizes is None:  # a limit, maybe, leaves no number that is not there already
-        sizes = at_enough_rounds(asked, words, limits)
+        sizes = at_enough_rounds(asked, begin, limits)
     if sizes is None:
         return None
     more = with_more_rounds(captured, prepared.tensors if sizes == words else at(prepared, sizes))

@@ -6,7 +6,7 @@ import dataclasses
 
 import torch
 
-from ...errors import Asks, Baked, HxError, VerificationError
+from ...errors import Asks, Baked, HxError, Rounds, VerificationError
 from ...recording.both.rows import FEW, Line
 from ...recording.capture import Capture
 from ...recording.prepared import Prepared
@@ -29,6 +29,13 @@ def may_be_joined(captured: Capture) -> bool:
     prepared = captured.prepared
     asked = [q for q in captured.recording.questions.each if q.of_values]
     return 0 < len(asked) <= FEW and prepared.slim is None
+
+
+def asked_in_rounds(captured: Capture) -> set[Line]:
+    """The lines on which the model asks what is in its tensors again and again."""
+    from ...recording import rolled
+
+    return rolled.asked_in_rounds(captured)
 
 
 def until_ended(captured: Capture) -> list[Until]:
@@ -56,6 +63,10 @@ UNALIKE = (
     "the ways do not become one graph, which torch.where, or the branches in another order, may"
 )
 BESIDE = "beside what goes round it is not recorded with the other answer, which torch.where has"
+IN_ROUNDS = (
+    "what each round does with either answer does not become one If in a loop: a list that is longer "
+    "on one side, a plain number that counts there, or a break, it may be; torch.where has both answers"
+)
 
 
 def why_apart(failed: list[Exception]) -> str:
@@ -66,11 +77,20 @@ def why_apart(failed: list[Exception]) -> str:
             f"a number that is read at {baked.where} would be plain on the other, and no data are "
             "known that lead there"
         )
+    if isinstance(failed[0], Asks) and len(failed[0].again) > 1:
+        lines = " and ".join(f"{file}:{line}" for file, line in sorted(failed[0].again))
+        return (
+            f"{lines} are asked again and again, and a loop that data end is one in the graph where "
+            "its rounds ask nothing else: write an `if` within them with torch.where, and of two such "
+            "loops one as rounds of a fixed number, where torch.where keeps what has ended"
+        )
     last = failed[-1]
     proof = last.proof if isinstance(last, VerificationError) else None
     wrong = [case.name for case in proof.cases if not case.ok] if proof is not None else []
     if wrong:
         return f"with all ways in it, it is wrong on {' and '.join(wrong[:2])} inputs"
+    if isinstance(failed[0], Rounds) and failed[0].asked:
+        return IN_ROUNDS
     return UNALIKE if isinstance(failed[0], Asks) else ""
 
 
@@ -85,7 +105,8 @@ def tell_apart(captured: Capture, why: str) -> None:
 
 def tell_unled(captured: Capture) -> None:
     """Of the ways that were only heard, that no data are known that lead there."""
-    led = {answer for each in (captured, *captured.others) for answer in _of_values(each)}
+    recorded = (each for each in (captured, *captured.others) if not each.prepared.forced)
+    led = {answer for each in recorded for answer in _of_values(each)}
     found: dict[str, None] = {}
     for heard in captured.heard:
         alone = _of_values(heard) - led

@@ -38,7 +38,8 @@ def planned(captured: Capture, watch: AbstractContextManager | None = None) -> l
     """
     prepared = captured.prepared
     recorded = dict(prepared.tensors)
-    forced = prepared.hollow or prepared.until is not None  # it was not all true, what it heard
+    told = prepared.until is not None or bool(prepared.told)
+    forced = prepared.hollow or told  # it was not all true, what it heard
     real = run(captured, recorded) if forced else captured.real
     captured.real = real
     cases = [Case("recorded", recorded, real)]

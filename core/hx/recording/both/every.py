@@ -238,7 +238,7 @@ class Every:
         """What the model does on a way may want data that lead there: those on which most of the
         answers are true. And what is asked of sizes answers itself: where two of them go their ways,
         inputs that lead along these may be there for each size, but not for both together."""
-        led = [captured for captured in self._captures[1:] if not captured.prepared.answers]
+        led = [captured for captured in self._captures[1:] if not captured.prepared.forced]
         led.sort(key=lambda captured: -len(set(answers) & set(answers_of(captured))))
         some = [captured.prepared.tensors for captured in led[:3]]
         elsewhere = self._first.prepared.elsewhere
@@ -303,15 +303,15 @@ class Every:
         )
         for other in others:
             other.recording.let_go()
-        first.others = [each for each in others if not each.prepared.answers]
-        first.heard = [each for each in others if each.prepared.answers]
+        first.others = [each for each in others if not each.prepared.forced]
+        first.heard = [each for each in others if each.prepared.forced]
 
     def _goes_round_untruly(self) -> bool:
         """Whether a way goes round for what is found in data that do not lead there."""
         return any(
             escape.kind == "rounds" and not escape.carried
             for captured in self._captures
-            if captured.prepared.answers
+            if captured.prepared.forced
             for escape in captured.recording.escapes.values()
         )
 

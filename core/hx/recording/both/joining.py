@@ -27,7 +27,7 @@ from .rows import (
     nodes_of,
     questions_of,
     reads,
-    sides_of,
+    sides_along,
 )
 from .state import Around, Passed, Results, Seen, State, View
 
@@ -63,8 +63,8 @@ class Joining:
         """`ways` are those that the first row is made of."""
         self._first, self._other = first, other
         self._left = MOST
-        known = set(ways)
-        self._ways = [sides for way, sides in sides_of(first.items) if way in known]
+        found = (sides_along(first.items, way) for way in ways)
+        self._ways = [sides for sides in found if sides is not None]
 
     def agrees(self) -> bool:
         """Whether the other row is a way through the first one as it is."""

@@ -123,23 +123,28 @@ def _seen(value: Value | None, known: frozenset[int], made: set[int]) -> bool:
     return value is None or id(value) not in made or id(value) in known
 
 
-def sides_of(items: Items) -> list[tuple[Answers, frozenset[Side]]]:
-    """The answers along each way through a row, and the sides that it goes through."""
-    ways: list[tuple[Answers, frozenset[Side]]] = [((), frozenset())]
-    for item in items:
-        if isinstance(item, Question):
-            ways = [((*way, (item.line, item.yes)), sides) for way, sides in ways]
-        elif isinstance(item, Split):
-            ways = [
-                (
-                    (*way, (item.question.line, yes), *rest),
-                    sides | more | {(id(item.question), yes)},
-                )
-                for way, sides in ways
-                for yes, side in item.sides.items()
-                for rest, more in sides_of(side)
-            ]
-    return ways
+def sides_along(items: Items, way: Answers) -> frozenset[Side] | None:
+    """The sides that a way goes through; None where it is none of this row."""
+    found: set[Side] = set()
+    left = iter(way)
+
+    def follow(items: Items) -> bool:
+        for item in items:
+            if isinstance(item, Node):
+                continue
+            question = item.question if isinstance(item, Split) else item
+            line, yes = next(left, (None, None))
+            if line != question.line or yes is None:
+                return False
+            if isinstance(item, Split):
+                found.add((id(question), yes))
+                if not follow(item.sides[yes]):
+                    return False
+            elif yes is not item.yes:
+                return False
+        return True
+
+    return frozenset(found) if follow(items) and next(left, None) is None else None
 
 
 def made_in(items: Items) -> Iterator[Value]:

@@ -22,7 +22,7 @@ def tell(first: Capture, others: list[Capture], both: Collection[Line]) -> None:
     reached = {
         key
         for captured in (first, *others)
-        if not captured.prepared.answers
+        if not captured.prepared.forced
         for key in captured.recording.escapes
     }
     for other in others:

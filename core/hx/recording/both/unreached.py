@@ -26,7 +26,7 @@ TIMES = 1000
 
 def baked(captured: Capture, row: Row, others: Iterable[dict[str, torch.Tensor]]) -> Escape | None:
     """What left a recording of such a side, if there are other numbers in it on other data."""
-    if not captured.prepared.answers:
+    if not captured.prepared.forced:
         return None
     lost = [each for each in captured.recording.escapes.values() if is_lost(each)]
     for tensors in (*others, _far(captured.prepared.tensors)) if lost else ():

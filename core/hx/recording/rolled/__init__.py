@@ -7,8 +7,18 @@ is carried, what is read behind it of each round is stacked. A list of what each
 """
 
 from .before import Before
+from .branches import asked_in_rounds, both_ways
 from .lengths import Lengths, at_enough_rounds, rounds_of
 from .repeats import counts
 from .rolling import record
 
-__all__ = ["Before", "Lengths", "at_enough_rounds", "counts", "record", "rounds_of"]
+__all__ = [
+    "Before",
+    "Lengths",
+    "asked_in_rounds",
+    "at_enough_rounds",
+    "both_ways",
+    "counts",
+    "record",
+    "rounds_of",
+]

@@ -138,9 +138,13 @@ def counts(nodes: list[Node]) -> set[int]:
 def _periods(nodes: list[Node], least: int) -> Iterator[tuple[int, int, int]]:
     """After how many nodes the same kinds come again, the fewest first; from where, and to where."""
     kinds: dict[Any, int] = {}
-    keys = np.array([kinds.setdefault(nodes_key(node), len(kinds)) for node in nodes])
+    each = [kinds.setdefault(nodes_key(node), len(kinds)) for node in nodes]
+    keys = np.array(each, np.int32)
     for period in range(1, len(nodes) // max(1, least) + 1):
-        for start, end in _runs(keys[:-period] == keys[period:]):
+        same = keys[:-period] == keys[period:]
+        if np.count_nonzero(same) < (LEAST_ALIKE - 1) * period:
+            continue  # of most periods, where a recording is long
+        for start, end in _runs(same):
             if end - start >= (LEAST_ALIKE - 1) * period:
                 yield period, start, end + period
 
