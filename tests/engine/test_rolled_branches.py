@@ -143,3 +143,9 @@ def test_what_becomes_no_if_is_refused(model, why):
     torch.manual_seed(1)
     with pytest.raises(hx.HxError, match=why):
         hx.export(model, torch.randn(3, 6, 4), None, dynamic={"x": {1: "n"}})
+
+
+def test_a_model_that_runs_too_long_for_that_is_refused_soon(monkeypatch):
+    monkeypatch.setattr("hx.recording.rolled.branches.SECONDS", 1e-9)
+    with pytest.raises(hx.HxError, match="runs too long to be recorded for each round"):
+        hx.export(kept_where_not, torch.randn(3, 6, 4), None, dynamic={"x": {1: "n"}})

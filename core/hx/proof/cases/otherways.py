@@ -65,7 +65,8 @@ UNALIKE = (
 BESIDE = "beside what goes round it is not recorded with the other answer, which torch.where has"
 IN_ROUNDS = (
     "what each round does with either answer does not become one If in a loop: a list that is longer "
-    "on one side, a plain number that counts there, or a break, it may be; torch.where has both answers"
+    "on one side, a plain number that counts there, a break, or a model that runs too long to be recorded "
+    "for each round, it may be; torch.where has both answers"
 )
 
 

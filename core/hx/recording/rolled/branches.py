@@ -25,6 +25,7 @@ from ..capture import Capture, capture
 from .repeats import LEAST_ALIKE
 
 RUNS, NODES = 200, 100_000  # recordings, and nodes in all of them
+SECONDS = 120.0  # that the model runs for all of them: a large one is not waited for
 ALIKE = 8  # of them on other data, which go the ways that they lead
 
 
@@ -103,6 +104,8 @@ class InRounds:
         base, asked = self._base, self._row.answers
         self._rows.append(self._row.as_recorded())
         places = [at for at, (line, _) in enumerate(asked) if line in self._told]
+        if len(places) * base.seconds > SECONDS:
+            raise NotAlike
         turned = {at: self._turn(asked, at) for at in reversed(places)}  # the last ones first
         others = list(self._on_other_data())
         if not stands(self._row) or not all(map(self._agrees, others)):
@@ -123,7 +126,8 @@ class InRounds:
 
     def _has_room(self) -> bool:
         nodes = sum(len(row.items) for row in self._rows)
-        return len(self._captures) < RUNS and nodes < NODES
+        seconds = sum(each.seconds for each in self._captures)
+        return len(self._captures) < RUNS and nodes < NODES and seconds < SECONDS
 
     def _agrees(self, row: Row) -> bool:
         return Joining(self._row, row.as_recorded()).agrees()
