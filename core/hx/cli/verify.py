@@ -166,13 +166,16 @@ def _require_ranks(model: onnx.ModelProto, names: list[str], tensors: list[Any])
     given = dict(zip(names, tensors))
     for value in model.graph.input:
         kind, tensor = value.type.tensor_type, given.get(value.name)
-        if tensor is None or not kind.HasField("shape") or len(kind.shape.dim) == tensor.dim():
+        if tensor is None or not kind.HasField("shape"):
+            continue
+        pair = tensor.is_complex()  # in a file its two parts are one more axis
+        if len(kind.shape.dim) == tensor.dim() + pair:
             continue
         dtype = str(tensor.dtype).removeprefix("torch.")
         raise UsageError(
             f"the file takes {edge(value)}; the model was given "
             f"{dtype}[{','.join(map(str, tensor.shape))}]",
-            why=f"a rank of {tensor.dim()} is no rank of {len(kind.shape.dim)}",
+            why=f"a rank of {tensor.dim() + pair} is no rank of {len(kind.shape.dim)}",
             hint="look whether the file is of this model, or give inputs as the file takes them: -i",
         )
 
