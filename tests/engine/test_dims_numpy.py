@@ -281,3 +281,17 @@ def test_a_number_that_is_written_through_an_array_is_written_to_the_tensor(prov
         return y + 1
 
     proved(model, torch.randn(12, 4), dynamic={"x": {0: "n"}}, sizes=[{"n": 5}])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_sums_are_followed_whatever_their_last_digits(seed):
+    """The two libraries add in another order."""
+
+    def centred(x):
+        return (x - float(x.numpy().mean())) * float(np.sum(x.numpy() ** 2))
+
+    torch.manual_seed(seed)
+    program = hx.export(centred, torch.randn(7, 9), dynamic={"x": {0: "n"}})
+    for n in (7, 3, 20):
+        x = torch.randn(n, 9)
+        torch.testing.assert_close(program.run(x), centred(x), rtol=1e-4, atol=1e-5)

@@ -91,7 +91,7 @@ class Followed(np.ndarray):
 def _method(name: str, form: Callable) -> Callable:
     def method(self: Followed, *args: Any, **kwargs: Any) -> Any:
         result = getattr(_plain(self), name)(*_numbers(args), **_numbers(kwargs))
-        return _both(result, None, form, (self, *args), kwargs)
+        return _both(result, name, form, (self, *args), kwargs)
 
     return method
 
@@ -220,7 +220,8 @@ def _agreed(recording: Recording, result: Any, compute: Callable, rounded: bool 
 def _one(recording: Recording, result: Any, tensor: Any, rounded: bool) -> Any:
     if isinstance(result, np.generic) and isinstance(tensor, torch.Tensor) and not tensor.dim():
         number = tensor.item()  # that remembers
-        return number if dims.plain(number) == result else result
+        same = np.asarray(dims.plain(number), result.dtype)
+        return number if _agree(same, np.asarray(result), rounded) else result
     if not isinstance(tensor, torch.Tensor) or not isinstance(result, np.ndarray):
         return _lost(result)
     with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():

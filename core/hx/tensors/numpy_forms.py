@@ -43,8 +43,20 @@ UFUNCS: dict[Any, Callable] = {
     np.tan: torch.tan,
     np.tanh: torch.tanh,
 }
-# Of which no two libraries have the same last digits.
-ROUNDED = {np.exp, np.log, np.sin, np.cos, np.tan, np.tanh, np.power}
+# Of which no two libraries have the same last digits: methods by their names.
+ROUNDED = {
+    np.exp,
+    np.log,
+    np.sin,
+    np.cos,
+    np.tan,
+    np.tanh,
+    np.power,
+    np.sum,
+    np.mean,
+    "sum",
+    "mean",
+}
 
 
 def _larger(a: Any, b: Any) -> torch.Tensor:
