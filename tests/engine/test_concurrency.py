@@ -267,7 +267,7 @@ def test_an_interrupt_while_waiting_for_a_turn_takes_nothing():
     def hold():
         turns.take("theirs", [module])
         held.set()
-        done.wait()
+        done.wait(100)
         turns.leave("theirs")
 
     thread = threading.Thread(target=hold)
@@ -275,14 +275,13 @@ def test_an_interrupt_while_waiting_for_a_turn_takes_nothing():
     held.wait()
     timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), __import__("signal").SIGINT))
     timer.start()
-    began = time.monotonic()
     try:
         with pytest.raises(KeyboardInterrupt):
             hx.export(module, torch.rand(1, 1))
+        assert thread.is_alive()  # their turn was not waited for
     finally:
         done.set()
         thread.join()
-    assert time.monotonic() - began < 20
     assert not turns._taken
     assert module.training
     assert hx.export(module, torch.rand(1, 1)).proof.ok

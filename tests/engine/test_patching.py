@@ -6,13 +6,13 @@ import inspect
 import math
 import sys
 import threading
-import timeit
 import types
 import warnings
 
 import pytest
 import torch
 from interrupted import interrupted
+from steps import steps
 from torch import nn
 
 import hx
@@ -465,11 +465,8 @@ def test_a_hooked_call_is_cheap():
     def bare(x):
         return x
 
-    number = 20000
-    plainly = min(timeit.repeat(lambda: bare(1), number=number, repeat=7))
     with patching.hooks({bare: lambda original, args, kwargs: args[0]}):
-        hooked = min(timeit.repeat(lambda: bare(1), number=number, repeat=7))
-    assert (hooked - plainly) / number < 1e-6
+        assert steps(bare, 1) <= 3  # what stands in its place, what finds the hook, the hook
 
 
 def test_no_warning_is_given_when_all_is_well():
