@@ -55,7 +55,6 @@ def test_all_but_relu6_equal_what_forward_returns_itself():
         ([""], [""]),
         ([], ["conv", "relu", "flatten", "linear"]),
     ],
-    ids=str,
 )
 def test_places_are_named_in_many_ways(net, x, places, expected):
     with hx.record(net, *places) as rec:
