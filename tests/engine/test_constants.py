@@ -182,3 +182,53 @@ def test_the_same_model_twice_gives_the_same_bytes(tmp_path):
     for name in ("a.onnx", "b.onnx"):
         hx.export(model, torch.ones(2, 4), tmp_path / name, dynamic={"input": [0]}, verify=False)
     assert (tmp_path / "a.onnx").read_bytes() == (tmp_path / "b.onnx").read_bytes()
+
+
+class AllRows(nn.Module):
+    """Looks up every row of its table, as position embeddings do."""
+
+    def __init__(self, then):
+        super().__init__()
+        self.table = nn.Embedding(300, 64)
+        self.then = then
+
+    def forward(self, x):
+        rows = self.table(torch.arange(300))
+        return self.then(x, rows, self.table.weight)
+
+
+def _writes_to_the_rows(x, rows, weight):
+    rows = rows.detach()
+    rows[1:] += 1
+    return x + rows, x - weight
+
+
+def _writes_to_the_weight(x, rows, weight):
+    with torch.no_grad():
+        weight.mul_(2)
+    return x + rows, x - weight
+
+
+@pytest.mark.parametrize(
+    ("then", "large"),
+    [
+        (lambda x, rows, weight: x + rows, {"table.weight"}),
+        (lambda x, rows, weight: (x + rows.T.reshape(300, 64)).sum(1), {"table.weight.transposed"}),
+        (lambda x, rows, weight: (x + rows, x * weight), {"table.weight"}),
+        (lambda x, rows, weight: x + rows.flip(0), None),
+        (_writes_to_the_rows, None),
+        (_writes_to_the_weight, None),
+    ],
+    ids=["read", "turned", "both", "another", "rows written", "weight written"],
+)
+def test_a_weight_that_comes_back_as_it_is_is_stored_once(then, large):
+    model, x = AllRows(then).eval(), torch.randn(1, 300, 64)
+    before = model.table.weight.detach().clone()
+    program = hx.export(model, x, dynamic={"x": {0: "b"}})
+    assert program.proof.ok
+    assert torch.equal(model.table.weight, before)
+    if large is not None:
+        assert {name for name, held in initializers(program).items() if held.size > 1000} == large
+    x = torch.randn(3, 300, 64)
+    got, want = program.run(x), model(x)
+    torch.testing.assert_close(got, want)

@@ -26,8 +26,15 @@ _MAYBE = ("reshape", "reshape_as", "flatten", "ravel", "contiguous")
 
 @dataclass(slots=True)
 class _Pair:
+    """Both sides of a call, and what its argument was: looked at when one of them is written to."""
+
     source: Entry
     result: Entry
+    value: Value
+    path: tuple | None
+    shape: torch.Size
+    stride: tuple[int, ...]
+    together: bool  # whether both have the same memory
 
 
 class Copies:
@@ -50,8 +57,13 @@ class Copies:
         if source.shape == result.shape and not target.endswith("contiguous"):
             return  # a view, whatever the strides
         one, other = recording.live.find(source), recording.live.find(result)
-        if one is not None and other is not None and _varies(one, source, result):
-            self._pairs.append(_Pair(one, other))
+        if one is None or other is None:
+            return
+        value: Value = one.value
+        if value.shape is not None and (value.dynamic or one.family.root.dynamic):
+            together = storage_key(source) == storage_key(result)
+            shape, stride = source.shape, source.stride()
+            self._pairs.append(_Pair(one, other, value, one.path, shape, stride, together))
 
     def written(self, recording: Recording, entry: Entry) -> None:
         """A tensor is written to: what it has in common with the other side is in doubt."""
@@ -66,6 +78,8 @@ class Copies:
                 others = pair.source.family.alive()
             else:
                 continue
+            if not _varies(pair):
+                continue
             for each in others:
                 self.doubted[each.key] = each, recording.where()
 
@@ -77,20 +91,18 @@ class Copies:
             )
 
 
-def _varies(entry: Entry, source: torch.Tensor, result: torch.Tensor) -> bool:
+def _varies(pair: _Pair) -> bool:
     """Whether other sizes may copy where the recorded ones did not, or the other way round."""
-    value: Value = entry.value
-    if not (value.dynamic or entry.family.root.dynamic) or value.shape is None:
-        return False
-    if storage_key(source) == storage_key(result):
+    sizes = pair.value.shape or ()
+    if pair.together:
         # Any strides will do for an axis of 1: others may not do where it is longer.
-        short = any(n == 1 and dims.is_dynamic(d) for n, d in zip(source.shape, value.shape))
-        path = entry.path or ()
-        return (short and not all(map(keeps_order, path))) or _has_gaps(path, value)
+        short = any(n == 1 and dims.is_dynamic(d) for n, d in zip(pair.shape, sizes))
+        path = pair.path or ()
+        return (short and not all(map(keeps_order, path))) or _has_gaps(path, pair.value)
     # With the axes gone that may be 1, it would be in order: only then may it be a view.
     fixed = [
         stride
-        for size, stride, dim in zip(source.shape, source.stride(), value.shape)
+        for size, stride, dim in zip(pair.shape, pair.stride, sizes)
         if size > 1 and not dims.is_dynamic(dim)
     ]
     return fixed == sorted(fixed, reverse=True)

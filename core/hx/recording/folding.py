@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ..graph.op import Op
+from ..saving.wire import LARGE
 from ..tensors.liveness import Entry, changed, storage_key
+from ..tensors.values import Constant
 from ..tensors.views import is_view_in_memory, parent_of, replay, step_of, write
 from ..tensors.writing import Declined
 from . import known
@@ -65,9 +67,36 @@ def bind_constants(recording: Recording, result, given: Arguments, choice=None) 
                     continue
                 raise
         else:
-            value = recording.constant(tensor)
+            again = _weight_again(given, tensor)
+            value = recording.constant(tensor) if again is None else again
             if recording.unfolded and not given.tensors and tensor.is_floating_point():
                 value = Op(recording.builder).Identity(value)
                 value.fixed = False
         parent = parent if step is not None else None
         recording.live.bind(tensor, value, parent, step, storage)
+
+
+_WHOLE = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}  # by bytes of a number
+
+
+def _weight_again(given: Arguments, made: torch.Tensor) -> Constant | None:
+    """The weight that a call gave back bit by bit, as looking up all rows of a table does.
+
+    It is not held, nor stored, a second time.
+    """
+    bits = _WHOLE.get(made.element_size())
+    if bits is None or made.numel() * made.element_size() < LARGE or made.is_meta:
+        return None
+    for value, tensor in zip(given.values, given.tensors):
+        if (
+            isinstance(value, Constant)
+            and value.name
+            and tensor.dtype is made.dtype
+            and tensor.shape == made.shape
+            and tensor.device == made.device
+            and tensor.layout is made.layout is torch.strided
+            and not (tensor.is_quantized or made.is_quantized)
+            and torch.equal(tensor.detach().view(bits), made.detach().view(bits))
+        ):
+            return value
+    return None

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     Made = Callable[[], Content]
 
 
-ROOM = 1 << 20  # bytes made at once; for each piece, the model waits for this thread a moment
+ROOM = 1 << 19  # bytes made at once; for each piece, the model waits for this thread a moment
 
 
 class Ahead:

@@ -198,9 +198,14 @@ class Permuted:
         if not math.prod(self.shape):
             return
         rows = self.load()
-        for part in rows.split(max(TURNED_ROWS, _row_by_row(rows, _rooms.size))):
-            made = _room_like(part).copy_(_gathered(part))
-            yield made.reshape(-1).view(torch.uint8).numpy().data
+        strides = rows.stride()
+        lies = sorted(range(rows.dim()), key=lambda axis: -strides[axis])
+        step = max(TURNED_ROWS, _row_by_row(rows, _rooms.size))
+        turn = None
+        for part in rows.permute(lies).split(step, lies.index(0)):
+            if turn is None or part.shape != turn.shape:
+                turn = _Turn(part, [lies.index(axis) for axis in range(part.dim())])
+            yield turn(part)
 
     def load(self) -> torch.Tensor:
         return self.of.load().permute(self.order)
@@ -236,7 +241,8 @@ def in_one_room(size: int) -> Iterator[None]:
         vars(_rooms).update(was)
 
 
-def _room(size: int) -> torch.Tensor:
+def _next_room(size: int) -> torch.Tensor:
+    """One that takes so many bytes, or more."""
     if size > _rooms.size:
         return torch.empty(size, dtype=torch.uint8)
     ring = _rooms.ring
@@ -244,7 +250,11 @@ def _room(size: int) -> torch.Tensor:
         ring.append(torch.empty(_rooms.size, dtype=torch.uint8))
     else:
         ring.rotate(-1)
-    return ring[-1][:size]
+    return ring[-1]
+
+
+def _room(size: int) -> torch.Tensor:
+    return _next_room(size)[:size]
 
 
 def _room_like(part: torch.Tensor) -> torch.Tensor:
@@ -252,19 +262,41 @@ def _room_like(part: torch.Tensor) -> torch.Tensor:
     return room.view(part.dtype).reshape(part.shape)
 
 
-def _gathered(part: torch.Tensor) -> torch.Tensor:
-    """A part of a tensor, copied together as its numbers lie: from there it is turned quickly."""
-    strides = part.stride()
-    lies = sorted(range(part.dim()), key=lambda axis: -strides[axis])
-    lying = part.permute(lies)
-    if lying.is_contiguous():  # they lie together already
-        return part
-    size = part.numel() * part.element_size()
-    stage = _rooms.stage
-    if stage is None or len(stage) < size:
-        _rooms.stage = stage = torch.empty(max(size, _rooms.size), dtype=torch.uint8)
-    copied = stage[:size].view(part.dtype).reshape(lying.shape).copy_(lying)
-    return copied.permute([lies.index(axis) for axis in range(part.dim())])
+class _Turn:
+    """Turns parts of one shape, given as their numbers lie in memory, in two calls of torch each.
+
+    All that can be is made ready once: each call of torch lets the model's thread run in between,
+    and has to wait for it.
+    """
+
+    def __init__(self, part: torch.Tensor, order: list[int]) -> None:
+        self.shape, self.order = part.shape, order
+        self.size = part.numel() * part.element_size()
+        self.made: dict[int, tuple[torch.Tensor, memoryview]] = {}  # by the room's id
+        self.stage: torch.Tensor | None = None  # what is copied together first is turned quickly
+        if not part.is_contiguous():
+            room = _rooms.stage
+            if room is None or len(room) < self.size:
+                _rooms.stage = room = torch.empty(max(self.size, _rooms.size), dtype=torch.uint8)
+            self.stage = room[: self.size].view(part.dtype).reshape(part.shape)
+            self.turned = self.stage.permute(order)
+
+    def __call__(self, part: torch.Tensor) -> memoryview:
+        room = _next_room(self.size)
+        made, data = self.made.get(id(room)) or self._within(room, part)
+        if self.stage is None:
+            made.copy_(part.permute(self.order))
+        else:
+            self.stage.copy_(part)
+            made.copy_(self.turned)
+        return data
+
+    def _within(self, room: torch.Tensor, part: torch.Tensor) -> tuple[torch.Tensor, memoryview]:
+        place = room[: self.size]
+        made = place.view(part.dtype).reshape([self.shape[axis] for axis in self.order])
+        if len(self.made) < _rooms.count:  # not where each piece has a room of its own
+            self.made[id(room)] = made, place.numpy().data
+        return made, place.numpy().data
 
 
 def _row_by_row(rows: torch.Tensor, size: int) -> int:

@@ -13,6 +13,7 @@ there; each is compiled once, in its own file and at its own lines.
 from __future__ import annotations
 
 import ast
+import contextlib
 import copy
 import dis
 import functools
@@ -39,13 +40,14 @@ _RUNS_LATER = (
 def hooks(recording: Any) -> dict[Any, Callable]:
     """What to hook: function -> handler that runs its respelled copy."""
     found, sized = {}, bool(recording.builder.sizes.named)
-    for function in reach.reachable(recording):
-        if not sized and reach.names(function.__code__).isdisjoint(("int", "float")):
-            continue  # no size varies, and what contents say is asked for by these alone
-        # What a user's rewrite makes of a function is no longer what is written there.
-        copy = None if patching.is_hooked(function) else respelled(function)
-        if copy is not None:
-            found[function] = _instead(copy)
+    with _files_forgotten():
+        for function in reach.reachable(recording):
+            if not sized and reach.names(function.__code__).isdisjoint(("int", "float")):
+                continue  # no size varies, and what contents say is asked for by these alone
+            # What a user's rewrite makes of a function is no longer what is written there.
+            copy = None if patching.is_hooked(function) else respelled(function)
+            if copy is not None:
+                found[function] = _instead(copy)
     return found
 
 
@@ -66,6 +68,19 @@ def beside(function: Callable) -> dict[Any, Callable]:
         own = [x for x in near if getattr(x, "__module__", None) == each.__module__]
         front += [inspect.unwrap(x) for x in own if callable(x)]
     return found
+
+
+@contextlib.contextmanager
+def _files_forgotten() -> Iterator[None]:
+    """Lines of files that are read inside are not kept: there may be as many as a library has."""
+    had = set(linecache.cache)
+    try:
+        yield
+    finally:
+        for file in linecache.cache.keys() - had:
+            entry: Any = linecache.cache.get(file)
+            if entry is not None and len(entry) > 1 and entry[1] is not None:  # there is a file
+                linecache.cache.pop(file, None)
 
 
 def _instead(copy: Callable) -> Callable:
