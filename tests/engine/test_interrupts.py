@@ -20,31 +20,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import nn
+from restless import Restless
 
 import hx
 
 THOROUGH = bool(os.environ.get("HX_THOROUGH"))
 COUNT = 300 if THOROUGH else 40
-
-
-class Net(nn.Module):
-    """Changes what an export has to put back: buffers, random numbers, modes, hooks."""
-
-    def __init__(self):
-        super().__init__()
-        self.conv = nn.Conv2d(1, 2, 3)
-        self.norm = nn.BatchNorm2d(2)
-        self.fc = nn.Linear(2, 9000)  # large enough to be written ahead
-        self.register_buffer("calls", torch.zeros(1))
-        self.register_forward_hook(lambda m, args, out: out * 2)
-
-    def forward(self, x):
-        self.calls += 1
-        torch.manual_seed(3)
-        y = self.norm(self.conv(x)).relu_()
-        y[:, 0] = 1.0
-        return self.fc(y.mean((2, 3)).reshape(x.shape[0], -1))
 
 
 def by_kill():
@@ -61,7 +42,7 @@ def by_thread():
 @pytest.mark.parametrize("external", [False, True])
 def test_ctrl_c_at_random_moments(send, external, tmp_path, World, monkeypatch, capsys):
     torch.set_num_threads(1)
-    model, x, path = Net().train(), torch.randn(2, 1, 6, 6), tmp_path / "out" / "m.onnx"
+    model, x, path = Restless().train(), torch.randn(2, 1, 6, 6), tmp_path / "out" / "m.onnx"
     for folder in ("out", "temporary"):
         (tmp_path / folder).mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
