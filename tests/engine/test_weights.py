@@ -1,3 +1,5 @@
+from collections import deque
+
 import numpy as np
 import onnx
 import onnx_ir as ir
@@ -7,8 +9,10 @@ from onnx import numpy_helper
 
 import hx
 from hx.errors import Unsupported
+from hx.saving import wire
 from hx.saving.weights import TorchTensor, onnx_dtype
 from hx.tensors import dtypes, memory
+from hx.weights import contents
 
 DTYPES = list(dtypes.NUMBER)
 
@@ -159,3 +163,15 @@ def test_what_is_changed_in_the_model_is_what_is_saved_and_run(tmp_path):
     assert [n.op_type for n in onnx.load(tmp_path / "m.onnx").graph.node] == ["Neg"]
     x = torch.tensor([[1.0, -2.0, 3.0], [4.0, 5.0, -6.0]])
     assert torch.equal(program.run(x), -x)
+
+
+@pytest.mark.parametrize("shape", [(2000, 300), (50_000, 64), (64, 50_000)])
+def test_pieces_of_a_turned_weight_stay_as_long_as_is_promised(shape):
+    tensor = torch.arange(shape[0] * shape[1], dtype=torch.float32).reshape(shape)
+    last, found = deque(), []
+    for piece in contents.Permuted(contents.Held(tensor), (1, 0)).chunks():
+        last.append(piece)
+        if len(last) > wire.BEHIND:
+            found.append(bytes(last.popleft()))
+    assert b"".join([*found, *map(bytes, last)]) == tensor.T.contiguous().numpy().tobytes()
+    assert len(found) + len(last) > wire.BEHIND

@@ -294,7 +294,7 @@ class _Turn:
     def _within(self, room: torch.Tensor, part: torch.Tensor) -> tuple[torch.Tensor, memoryview]:
         place = room[: self.size]
         made = place.view(part.dtype).reshape([self.shape[axis] for axis in self.order])
-        if len(self.made) < _rooms.count:  # not where each piece has a room of its own
+        if self.size <= _rooms.size:  # else each piece has a room of its own, which goes with it
             self.made[id(room)] = made, place.numpy().data
         return made, place.numpy().data
 
