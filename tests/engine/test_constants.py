@@ -232,3 +232,30 @@ def test_a_weight_that_comes_back_as_it_is_is_stored_once(then, large):
     x = torch.randn(3, 300, 64)
     got, want = program.run(x), model(x)
     torch.testing.assert_close(got, want)
+
+
+@pytest.mark.parametrize(
+    "of",
+    [
+        lambda real, imaginary: (imaginary.conj() + 1j).abs(),
+        lambda real, imaginary: imaginary.conj().imag,
+        lambda real, imaginary: imaginary.conj().resolve_conj().abs(),
+        lambda real, imaginary: imaginary.clone().abs(),
+        lambda real, imaginary: torch._neg_view(real),
+        lambda real, imaginary: real.clone(),
+    ],
+    ids=["conjugate", "its part", "resolved", "complex", "negative", "copy"],
+)
+def test_weights_that_are_seen_otherwise_are_no_copies(of):
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.real = nn.Parameter(torch.randn(200, 200))
+            self.imaginary = nn.Parameter(torch.randn(200, 200, dtype=torch.complex64))
+
+        def forward(self, x):
+            return x * of(self.real, self.imaginary)
+
+    model, x = Model().eval(), torch.randn(2, 1, 1)
+    program = hx.export(model, torch.randn(1, 1, 1), dynamic={"x": {0: "b"}})
+    torch.testing.assert_close(program.run(x), model(x))

@@ -67,7 +67,7 @@ def bind_constants(recording: Recording, result, given: Arguments, choice=None) 
                     continue
                 raise
         else:
-            again = _weight_again(given, tensor)
+            again = _weight_again(given, tensor) if parent is None else None
             value = recording.constant(tensor) if again is None else again
             if recording.unfolded and not given.tensors and tensor.is_floating_point():
                 value = Op(recording.builder).Identity(value)
@@ -84,19 +84,26 @@ def _weight_again(given: Arguments, made: torch.Tensor) -> Constant | None:
 
     It is not held, nor stored, a second time.
     """
-    bits = _WHOLE.get(made.element_size())
-    if bits is None or made.numel() * made.element_size() < LARGE or made.is_meta:
+    if not _has_plain_bits(made) or made.numel() * made.element_size() < LARGE:
         return None
+    bits = _WHOLE[made.element_size()]
     for value, tensor in zip(given.values, given.tensors):
         if (
             isinstance(value, Constant)
             and value.name
+            and _has_plain_bits(tensor)
             and tensor.dtype is made.dtype
             and tensor.shape == made.shape
             and tensor.device == made.device
-            and tensor.layout is made.layout is torch.strided
-            and not (tensor.is_quantized or made.is_quantized)
             and torch.equal(tensor.detach().view(bits), made.detach().view(bits))
         ):
             return value
     return None
+
+
+def _has_plain_bits(tensor: torch.Tensor) -> bool:
+    """Whether its memory is its numbers, one behind the other in some order, and can be read."""
+    if tensor.is_nested or tensor.layout is not torch.strided or tensor.is_meta:
+        return False
+    other = tensor.is_quantized or tensor.is_conj() or tensor.is_neg()
+    return not other and tensor.element_size() in _WHOLE
