@@ -21,6 +21,7 @@ from ..saving.ahead import Ahead
 from ..saving.forecast import Forecast
 from ..sizes import dims
 from ..sizes import dynamic as dynamic_axes
+from ..sizes.leftover import LeftOver
 from ..surely import inside
 from ..tensors import accounts, dtypes, pairs, quantized, sparse, structures, wrappers
 from ..tensors.liveness import storage_key
@@ -196,6 +197,8 @@ def _run(
     recording.yes, recording.asked = prepared.yes, prepared.asked
     recording.questions.answers, recording.questions.until = prepared.answers, prepared.until
     recording.questions.told = prepared.told
+    if prepared.given and prepared.rolls is None:
+        recording.questions.left_over = LeftOver()
     recording.builder.sizes.once = not prepared.laid_out
     if prepared.rolls:
         from .rolled import Lengths

@@ -14,6 +14,7 @@ from ..errors import Unsupported, Where
 from ..graph.op import Op
 from ..sizes import dims, floats
 from ..sizes.asked import Asked
+from ..sizes.leftover import LeftOver
 from ..sizes.polynomials import Atom, Poly
 from ..tensors.values import Node, Value
 
@@ -72,6 +73,7 @@ class Questions:
         self.answers: tuple[bool, ...] = ()
         self.told: dict[tuple[str, int], bool] = {}  # by line, what it hears behind these
         self.until: Until | None = None
+        self.left_over: LeftOver | None = None  # where sizes were picked that leave something over
         self._counted, self._work = 0, 0  # nodes, and the numbers that they make
 
     def until_asked(self, until: Until) -> list[Question]:
@@ -112,6 +114,8 @@ class Questions:
             return yes
         if of_values:
             yes = self._heard(yes, where)
+        elif self.left_over is not None:
+            self.left_over.heard(asked, yes)
         self.each.append(Question(yes, where, len(nodes), asked=asked, of_values=of_values))
         return yes if of_values else None
 

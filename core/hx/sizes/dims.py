@@ -18,6 +18,7 @@ from typing import Any
 from . import floats
 from .asked import SIGNS, Asked, itself
 from .leaving import decides, leaving
+from .leftover import rounded
 from .operations import binary
 from .polynomials import Atom, Poly, part
 from .scalars import KINDS, Scalar
@@ -54,7 +55,7 @@ def _plain_int(x) -> bool:
 def dim(poly: Poly) -> int:
     """The polynomial as a number to compute with: a plain int when it is constant."""
     constant = poly.constant
-    return Dim(poly) if constant is None else constant
+    return Dim(rounded(poly)) if constant is None else constant
 
 
 def ceil_div(a: int, b: int) -> int:

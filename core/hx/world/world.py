@@ -23,7 +23,7 @@ from ..hooks import stage
 from ..recording import callables, copying, fused, heard, higher, seeds, threads, written_code
 from ..recording.doors import FunctionDoor, OperatorDoor
 from ..recording.recording import Recording, _local, current
-from ..sizes import dims
+from ..sizes import dims, leftover
 from ..sizes.leaving import listen, listening
 from ..surely import Undone
 from . import caches, carriers, imports, modes, patching, respelling
@@ -44,6 +44,7 @@ class recorded(Undone):
         recording, later = self._recording, self._steps.append
         later(functools.partial(setattr, _local, "recording", current()))
         later(functools.partial(listen, listening()))
+        later(functools.partial(leftover.know, leftover.current()))
         later(functools.partial(torch._C._set_grad_enabled, torch.is_grad_enabled()))
         later(stage.as_now())
         later(_modes_as_now())
@@ -59,6 +60,7 @@ class recorded(Undone):
         finder.put()
         _local.recording = recording
         listen(recording.size_left)
+        leftover.know(recording.questions.left_over)
         torch._C._set_grad_enabled(False)
         hooked.__enter__()
         stored.__enter__()

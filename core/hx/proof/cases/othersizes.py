@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import torch
 
@@ -37,7 +37,8 @@ def elsewhere(prepared: Prepared, proof: Proof) -> Prepared | None:
 
     A model that has run before may have kept what it computed then for these sizes: a grid, a mask.
     At sizes that are new to it, it computes that again, where the graph sees it. And what is right
-    for odd sizes alone where they are even (padding to the same size) may be right for all there.
+    for even sizes alone (nothing has to be padded) may be right for all where they are odd, as they
+    are behind several strides, too.
     """
     words, limits = sizes_of(prepared), prepared.dynamic.limits
     if not words or prepared.slim is not None or prepared.given:
@@ -46,15 +47,26 @@ def elsewhere(prepared: Prepared, proof: Proof) -> Prepared | None:
         return None
     if any(output.other_rank for case in proof.cases for output in case.outputs):
         return None  # wherever it is recorded, the graph has one of the two
-    more = {
-        word: n + limits.get(word, Limits()).step
-        for word, n in larger(larger(words, limits), limits).items()
-    }
+    known = [words, larger(words, limits)]
+    known += [sizes_of(prepared, tensors) for tensors in prepared.failed.values()]
+    more: Sizes = {}
+    for word, n in words.items():
+        taken = {*more.values(), *(sizes[word] for sizes in known)}
+        more[word] = _odd_for_long(n, limits.get(word, Limits()).step, taken)
     if not all(limits.get(word, Limits()).hold(n) for word, n in more.items()):
         return None
     return dataclasses.replace(
         prepared, tensors=at(prepared, more), given={"given": prepared.tensors, **prepared.failed}
     )
+
+
+def _odd_for_long(n: int, step: int, taken: Collection[int]) -> int:
+    """A larger size that leaves something over, however often it is halved: 224, 225, 113, 57, 29."""
+    halved = 1 << max(1, (n // step // 2).bit_length() - 1)
+    found = (n // step // halved * halved + 1) * step
+    while found <= n or found in taken:
+        found += halved * step
+    return found
 
 
 def in_rounds(captured: Capture) -> Prepared | None:

@@ -1,0 +1,85 @@
+"""What is added to a size that is no multiple of something, and is 0 where it is one.
+
+    if w % 4 != 0:
+        x = F.pad(x, (0, 4 - w % 4))
+
+A recording of odd sizes goes through this, and there `4 - w % 4` and `-w % 4` are the same. Written
+as the latter, what was recorded pads by nothing at a multiple of 4, as the model does that leaves it
+out there: one way, without a branch, is right for all sizes. So is `w // 4 + 1` written as `w / 4`
+rounded up. At a size that was recorded, this changes nothing; the proof sees whether it is what the
+model does at the others.
+"""
+
+from __future__ import annotations
+
+import threading
+from builtins import abs, len  # their own: `world` hooks those of the model
+
+from .asked import Asked
+from .operations import binary
+from .polynomials import Atom, Poly
+
+
+class LeftOver:
+    """The divisions that are known to leave something over, on the way that a model goes."""
+
+    def __init__(self) -> None:
+        self._known: set[tuple[Poly, Poly]] = set()
+
+    def heard(self, asked: Asked, yes: bool) -> None:
+        """Takes note where `w % 4 != 0` was true, or any question that a multiple answers otherwise."""
+        if not asked.compares:
+            return
+        for place, side in enumerate(asked.of):
+            other = asked.of[1 - place]
+            other = other.constant if isinstance(other, Poly) else other
+            atom = side.atom if isinstance(side, Poly) else None
+            if atom is None or atom.kind != "mod" or not isinstance(other, int):
+                continue
+            by = atom.args[1].constant
+            if by is not None and by > 1 and asked.ask(*((other, 0) if place else (0, other))) is not yes:
+                self._known.add(atom.args)
+
+    def rounded(self, poly: Poly) -> Poly:
+        """The same, with what is left over of a size as what is missing from the next multiple."""
+        for mono, c in poly.terms.items():
+            if len(mono) == 1 and mono[0].kind in ("mod", "div") and mono[0].args in self._known:
+                new = self._rounded(mono[0], c, poly.terms.get((), 0))
+                if new is not None:
+                    return self.rounded(poly + new)
+        return poly
+
+    @staticmethod
+    def _rounded(atom: Atom, c: int, number: int) -> Poly | None:
+        """What to add to a sum with `c` of them and that number; None where it stays as it is."""
+        size, by = atom.args
+        per = -by.terms[()] if atom.kind == "mod" else 1  # the number that goes with each
+        if c * per * number <= 0 or abs(number) < abs(c * per):
+            return None
+        if atom.kind == "mod":
+            up = binary("mod", size * Poly.of(-1), by) * Poly.of(-1)
+        else:
+            up = binary("div", size + by + Poly.of(-1), by)
+        return (up + Poly.of(atom) * Poly.of(-1)) * Poly.of(c) + Poly.of(-c * per)
+
+
+_of_threads: dict[int, LeftOver] = {}
+
+
+def current() -> LeftOver | None:
+    return _of_threads.get(threading.get_ident())
+
+
+def know(some: LeftOver | None) -> None:
+    """Has the sizes of this thread written as is known."""
+    if some is None:
+        _of_threads.pop(threading.get_ident(), None)
+    else:
+        _of_threads[threading.get_ident()] = some
+
+
+def rounded(poly: Poly) -> Poly:
+    if not _of_threads:  # which is nearly always so
+        return poly
+    known = current()
+    return poly if known is None else known.rounded(poly)
