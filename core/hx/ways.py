@@ -82,6 +82,7 @@ def ways(
             other.yes = heard.FIRST
             yield other
     if isinstance(failed[0], VerificationError):
+        yield from _padding(prepared, failed)
         other = othersizes.elsewhere(prepared, failed[0].proof)
         if other is not None:
             other.yes = heard.FIRST
@@ -119,6 +120,23 @@ def _with_both_ways(prepared: Prepared, failed: list[Exception]) -> Iterator[Pre
         apart = otherways.why_apart(failed[before:])
         del failed[before:]  # nobody has to know
         yield dataclasses.replace(prepared, apart=apart)
+
+
+def _padding(prepared: Prepared, failed: list[Exception]) -> Iterator[Prepared]:
+    """A model that asks whether sizes leave something over hears that they do; where it raises an
+    error then, it hears the truth. What else it asks of sizes is recorded both ways."""
+    first = failed[0]
+    other = otherways.padding(prepared, first) if isinstance(first, VerificationError) else None
+    if other is None or other.pads is None:
+        return
+    other.yes = heard.FIRST
+    yield other
+    while not isinstance(failed[-1], HxError) and other.pads.gives_in():
+        yield other
+    if isinstance(failed[-1], VerificationError):
+        led = otherways.ways(other, failed[-1])
+        if led is not None:
+            yield led
 
 
 def told(asked: Prepared, prepared: Prepared) -> list[str]:

@@ -197,7 +197,8 @@ def _run(
     recording.yes, recording.asked = prepared.yes, prepared.asked
     recording.questions.answers, recording.questions.until = prepared.answers, prepared.until
     recording.questions.told = prepared.told
-    if prepared.given and prepared.rolls is None:
+    recording.questions.pads = prepared.pads
+    if prepared.pads is not None or (prepared.given and prepared.rolls is None):
         recording.questions.left_over = LeftOver()
     recording.builder.sizes.once = not prepared.laid_out
     if prepared.rolls:

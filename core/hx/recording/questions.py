@@ -14,7 +14,7 @@ from ..errors import Unsupported, Where
 from ..graph.op import Op
 from ..sizes import dims, floats
 from ..sizes.asked import Asked
-from ..sizes.leftover import LeftOver
+from ..sizes.leftover import LeftOver, left_over
 from ..sizes.polynomials import Atom, Poly
 from ..tensors.values import Node, Value
 
@@ -62,6 +62,29 @@ class Until:
     times: int = MOST
 
 
+class Pads:
+    """The model hears that sizes leave something over wherever it asks that, whatever is true: it
+    pads, by nothing it may be (see `sizes.leftover`). Not on lines where it raises an error then."""
+
+    def __init__(self) -> None:
+        self._true: set[tuple[str, int]] = set()
+        self._last: tuple[str, int] | None = None
+
+    def answer(self, asked: Asked, where: Where) -> bool | None:
+        found = left_over(asked)
+        if found is None or (line := (where.file, where.line)) in self._true:
+            return None
+        self._last = line
+        return found[1]
+
+    def gives_in(self) -> bool:
+        """Whether the model hears the truth where it heard that last, and did not before."""
+        if self._last is None or self._last in self._true:
+            return False
+        self._true.add(self._last)
+        return True
+
+
 class Questions:
     """Those of one recording, in their order."""
 
@@ -73,7 +96,8 @@ class Questions:
         self.answers: tuple[bool, ...] = ()
         self.told: dict[tuple[str, int], bool] = {}  # by line, what it hears behind these
         self.until: Until | None = None
-        self.left_over: LeftOver | None = None  # where sizes were picked that leave something over
+        self.left_over: LeftOver | None = None
+        self.pads: Pads | None = None
         self._counted, self._work = 0, 0  # nodes, and the numbers that they make
 
     def until_asked(self, until: Until) -> list[Question]:
@@ -115,7 +139,10 @@ class Questions:
         if of_values:
             yes = self._heard(yes, where)
         elif self.left_over is not None:
-            self.left_over.heard(asked, yes)
+            says = None if self.pads is None else self.pads.answer(asked, where)
+            self.left_over.heard(asked, yes if says is None else says)
+            if says is not None:
+                return says
         self.each.append(Question(yes, where, len(nodes), asked=asked, of_values=of_values))
         return yes if of_values else None
 

@@ -5,7 +5,8 @@
 
 A recording of odd sizes goes through this, and there `4 - w % 4` and `-w % 4` are the same. Written
 as the latter, what was recorded pads by nothing at a multiple of 4, as the model does that leaves it
-out there: one way, without a branch, is right for all sizes. So is `w // 4 + 1` written as `w / 4`
+out there: one way, without a branch, is right for all sizes. And as these numbers are 0 at a multiple
+of 4, a model that hears there that something is left over goes the same way. So is `w // 4 + 1` written as `w / 4`
 rounded up. At a size that was recorded, this changes nothing; the proof sees whether it is what the
 model does at the others.
 """
@@ -13,11 +14,13 @@ model does at the others.
 from __future__ import annotations
 
 import threading
-from builtins import abs, len  # their own: `world` hooks those of the model
+from builtins import abs, enumerate, len, range  # their own: `world` hooks those of the model
 
 from .asked import Asked
 from .operations import binary
 from .polynomials import Atom, Poly
+
+MOST = 1 << 12  # of what is divided by
 
 
 class LeftOver:
@@ -27,18 +30,10 @@ class LeftOver:
         self._known: set[tuple[Poly, Poly]] = set()
 
     def heard(self, asked: Asked, yes: bool) -> None:
-        """Takes note where `w % 4 != 0` was true, or any question that a multiple answers otherwise."""
-        if not asked.compares:
-            return
-        for place, side in enumerate(asked.of):
-            other = asked.of[1 - place]
-            other = other.constant if isinstance(other, Poly) else other
-            atom = side.atom if isinstance(side, Poly) else None
-            if atom is None or atom.kind != "mod" or not isinstance(other, int):
-                continue
-            by = atom.args[1].constant
-            if by is not None and by > 1 and asked.ask(*((other, 0) if place else (0, other))) is not yes:
-                self._known.add(atom.args)
+        """Takes note of an answer that says that something is left over."""
+        says = left_over(asked)
+        if says is not None and says[1] is yes:
+            self._known.add(says[0].args)
 
     def rounded(self, poly: Poly) -> Poly:
         """The same, with what is left over of a size as what is missing from the next multiple."""
@@ -61,6 +56,22 @@ class LeftOver:
         else:
             up = binary("div", size + by + Poly.of(-1), by)
         return (up + Poly.of(atom) * Poly.of(-1)) * Poly.of(c) + Poly.of(-c * per)
+
+
+def left_over(asked: Asked) -> tuple[Atom, bool] | None:
+    """The remainder that is asked of, and the answer that says that there is one; None where another
+    thing is asked."""
+    if not asked.compares:
+        return None
+    for place, side in enumerate(asked.of):
+        number, atom = asked.of[1 - place], side.atom if isinstance(side, Poly) else None
+        number = number.constant if isinstance(number, Poly) else number
+        by = atom.args[1].constant if atom is not None and atom.kind == "mod" else None
+        if atom is not None and by is not None and 1 < by <= MOST and isinstance(number, int):
+            answers = [asked.ask(*((number, r) if place else (r, number))) for r in range(by)]
+            if answers[0] not in answers[1:]:
+                return atom, answers[1]
+    return None
 
 
 _of_threads: dict[int, LeftOver] = {}

@@ -10,7 +10,8 @@ from ...errors import Asks, Baked, HxError, Rounds, VerificationError
 from ...recording.both.rows import FEW, Line
 from ...recording.capture import Capture
 from ...recording.prepared import Prepared
-from ...recording.questions import Until
+from ...recording.questions import Pads, Until
+from ...sizes.leftover import left_over
 from .across import tell
 from .elsewhere import Elsewhere
 from .variations import fresh, large, opposite, small, zeroed
@@ -152,6 +153,16 @@ def ways(prepared: Prepared, failed: HxError) -> Prepared | None:
     alike = _different(alike, [prepared.tensors, *wrong])[:left]
     elsewhere = Elsewhere(prepared)
     return dataclasses.replace(prepared, also=wrong, alike=alike, one_of=True, elsewhere=elsewhere)
+
+
+def padding(prepared: Prepared, failed: VerificationError) -> Prepared | None:
+    """The same call, to be recorded as a model does that always pads, where this one asks whether
+    something is left over of a size."""
+    escapes = failed.report.escapes if failed.report else []
+    asks = any(left_over(asked) for each in escapes for asked in each.asked)
+    if not asks or prepared.rolls is not None or prepared.until is not None:
+        return None
+    return dataclasses.replace(prepared, pads=Pads(), failed={})
 
 
 def _elements(inputs: Inputs) -> int:
