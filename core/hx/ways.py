@@ -82,7 +82,6 @@ def ways(
             other.yes = heard.FIRST
             yield other
     if isinstance(failed[0], VerificationError):
-        yield from _padding(prepared, failed)
         other = othersizes.elsewhere(prepared, failed[0].proof)
         if other is not None:
             other.yes = heard.FIRST
@@ -99,16 +98,20 @@ def _with_both_ways(prepared: Prepared, failed: list[Exception]) -> Iterator[Pre
     often as sizes say as a loop, and each, if that makes no graph, as it went."""
     before = len(failed)
     yield prepared
+    first = failed[-1]
+    yield from _padding(prepared, failed)
     other = None
-    if isinstance(failed[-1], Asks):
-        asks = failed[-1]
+    if isinstance(first, Asks):
+        asks = first
         for until in asks.until:
             yield dataclasses.replace(prepared, until=until)
         other = otherways.unasked(prepared) if asks.joined else None
-    elif isinstance(failed[-1], Rounds):
-        other = failed[-1].other
+    elif isinstance(first, Rounds):
+        other = first.other
     if other is not None:
         yield other
+        if other.one_of:
+            yield from _padding(other, failed)
         if other.one_of and other.rolls:
             yield dataclasses.replace(other, one_of=False, alike=[])
         elif other.one_of and other.failed and isinstance(failed[-1], VerificationError):
@@ -125,11 +128,11 @@ def _with_both_ways(prepared: Prepared, failed: list[Exception]) -> Iterator[Pre
 def _padding(prepared: Prepared, failed: list[Exception]) -> Iterator[Prepared]:
     """A model that asks whether sizes leave something over hears that they do; where it raises an
     error then, it hears the truth. What else it asks of sizes is recorded both ways."""
-    first = failed[0]
-    other = otherways.padding(prepared, first) if isinstance(first, VerificationError) else None
+    if not isinstance(failed[-1], VerificationError) or prepared.yes != heard.FIRST:
+        return
+    other = otherways.padding(prepared, failed[-1])
     if other is None or other.pads is None:
         return
-    other.yes = heard.FIRST
     yield other
     while not isinstance(failed[-1], HxError) and other.pads.gives_in():
         yield other

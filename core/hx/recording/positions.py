@@ -8,6 +8,7 @@ others are rounded on the way.
 from __future__ import annotations
 
 import contextlib
+import functools
 from builtins import len, range  # their own: `world` hooks those of the model
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -262,10 +263,39 @@ def _smallest(node: Node, ask: _Ask) -> Positions | None:
 
 def _reduced(node: Node, row: Positions | None, which: int) -> Positions | None:
     axes = axes_of(node)
+    if row is None and len(axes) == len(_shape(node)):
+        return _end_of(_all_in(node.inputs[0]), which)
     if row is None or row.alike or row.axis not in axes:
         return row if row is None or row.alike else row.along(_left(node, row.axis, axes))
     found = extremes(row, _shape(node))
     return None if found is None else Positions(found[which])
+
+
+def _all_in(value: Value | None) -> tuple:
+    """The numbers of a short row of them, each of which may be a size."""
+    node = None if value is None else value.node
+    if node is not None and not node.domain and node.op == "Concat":
+        if all(each is not None and each.shape == (1,) for each in node.inputs):
+            return tuple(map(number, node.inputs))
+    return elements(value)
+
+
+def _end_of(given: tuple, which: int) -> Positions | None:
+    """The smallest or the largest of some numbers that are all there: min(h, w)."""
+    found = [_whole(n) for n in given]
+    if not 0 < len(found) <= MOST or any(type(n) not in (int, dims.Dim) for n in found):
+        return None
+    return Positions(functools.reduce((dims.smaller, dims.larger)[which], found))
+
+
+def _remainder(node: Node, ask: _Ask) -> Positions | None:
+    """As Python has it, and ONNX for whole numbers: with the sign of the divisor."""
+    a, b = ask(0), ask(1)
+    if a is None or b is None or not (a.alike and b.alike) or node.attributes.get("fmod"):
+        return None
+    if float in (type(a.first), type(b.first)) or dims.plain(b.first) == 0:
+        return None
+    return Positions(a.first % b.first)
 
 
 def _total(node: Node, ask: _Ask) -> Positions | None:
@@ -304,6 +334,6 @@ _RULES: dict[str, Callable[[Node, _Ask], Positions | None]] = {
     "Range": _range, "Concat": _joined, "Expand": _expand, "Cast": _cast,
     "Reshape": _again, "Squeeze": _again, "Unsqueeze": _again, "Flatten": _again,
     "Identity": _again, "Transpose": _transpose, "Gather": _gather, "Slice": _slice,
-    "Add": _add, "Sub": _subtract, "Mul": _times, "CumSum": _cumsum, "ReduceMax": _largest,
+    "Mod": _remainder, "Add": _add, "Sub": _subtract, "Mul": _times, "CumSum": _cumsum, "ReduceMax": _largest,
     "ReduceMin": _smallest, "ReduceSum": _total, "IsNaN": _is_number, "Where": _picked,
 }  # fmt: skip

@@ -121,6 +121,9 @@ class Questions:
             for before in self.each:
                 if before.value is value:
                     return before.yes  # no other answer than before
+            if len(sized) == 1 and (says := self._left_over(sized[0], where)) is not None:
+                same = yes is bool(sized[0].ask(*map(_recorded, sized[0].of)))
+                return says if same else not says
             yes = self._heard(yes, where) if of_values else yes
             self.each.append(Question(yes, where, len(nodes), value, None, of_values, sized, kind))
         return yes
@@ -138,13 +141,19 @@ class Questions:
             return yes
         if of_values:
             yes = self._heard(yes, where)
+        elif (says := self._left_over(asked, where)) is not None:
+            return says
         elif self.left_over is not None:
-            says = None if self.pads is None else self.pads.answer(asked, where)
-            self.left_over.heard(asked, yes if says is None else says)
-            if says is not None:
-                return says
+            self.left_over.heard(asked, yes)
         self.each.append(Question(yes, where, len(nodes), asked=asked, of_values=of_values))
         return yes if of_values else None
+
+    def _left_over(self, asked: Asked, where: Where) -> bool | None:
+        """What a model hears that pads wherever it asks whether it has to."""
+        says = None if self.pads is None else self.pads.answer(asked, where)
+        if says is not None and self.left_over is not None:
+            self.left_over.heard(asked, says)
+        return says
 
     def _until(self, where: Where) -> bool:
         return self.until is not None and self.until.line == (where.file, where.line)

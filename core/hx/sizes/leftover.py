@@ -48,7 +48,9 @@ class LeftOver:
     def _rounded(atom: Atom, c: int, number: int) -> Poly | None:
         """What to add to a sum with `c` of them and that number; None where it stays as it is."""
         size, by = atom.args
-        per = -by.terms[()] if atom.kind == "mod" else 1  # the number that goes with each
+        if not by.constant:
+            return None
+        per = -by.constant if atom.kind == "mod" else 1  # the number that goes with each
         if c * per * number <= 0 or abs(number) < abs(c * per):
             return None
         if atom.kind == "mod":
@@ -66,11 +68,18 @@ def left_over(asked: Asked) -> tuple[Atom, bool] | None:
     for place, side in enumerate(asked.of):
         number, atom = asked.of[1 - place], side.atom if isinstance(side, Poly) else None
         number = number.constant if isinstance(number, Poly) else number
-        by = atom.args[1].constant if atom is not None and atom.kind == "mod" else None
-        if atom is not None and by is not None and 1 < by <= MOST and isinstance(number, int):
-            answers = [asked.ask(*((number, r) if place else (r, number))) for r in range(by)]
-            if answers[0] not in answers[1:]:
-                return atom, answers[1]
+        if atom is None or atom.kind != "mod" or not isinstance(number, int):
+            continue
+        by = atom.args[1].constant or 0
+        if number == 0:
+            some = range(2)  # what it is divided by, it may be a size as well
+        elif 1 < by <= MOST:
+            some = range(by)
+        else:
+            continue
+        answers = [asked.ask(*((number, r) if place else (r, number))) for r in some]
+        if answers[0] not in answers[1:]:
+            return atom, answers[1]
     return None
 
 

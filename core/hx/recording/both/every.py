@@ -51,7 +51,7 @@ def record(first: Capture) -> None:
         every.record(tensors)
     if first.prepared.also and every.alone:
         raise apart()  # what is wrong there is no other way
-    for tensors in first.prepared.alike:
+    for tensors in first.prepared.alike if every.asks_of_values else ():
         every.record(tensors)
     every.join()
     every.hear_all()
@@ -91,6 +91,11 @@ class Every:
     def alone(self) -> bool:
         """Whether no other recording went another way."""
         return len(self._captures) == 1
+
+    @property
+    def asks_of_values(self) -> bool:
+        """Whether other data of the same sizes may lead another way."""
+        return any(map(_of_values, self._captures))
 
     def record(self, tensors: dict[str, torch.Tensor], answers: Sequence[bool] = ()) -> None:
         """Records the model on other inputs, or with the first of its questions answered so."""
@@ -220,6 +225,13 @@ class Every:
     def hear(self, answers: Answers) -> None:
         """Records a way, on inputs on which the model goes along it when it hears these answers."""
         self._tried.add(answers)
+        if self._reached().of_sizes(answers):
+            for tensors in self._leading(answers) or [self._first.prepared.tensors]:
+                self.record(tensors, [yes for _, yes in answers])
+                if any(heard[: len(answers)] == answers for heard in self._heard):
+                    break
+            self.join()
+            return
         known = [captured.prepared.tensors for captured in self._captures]
         by_shapes = {
             tuple(tuple(t.shape) for t in inputs.values()): inputs for inputs in known[::-1]
@@ -276,7 +288,10 @@ class Every:
         both = self._both()
         reached = self._reached()
         ways = set(reached.ways)
-        left = any(question.line in both for question in reached.open)
+        left = any(
+            question.line in both and not (reached.of_sizes(way) and self._is_refused(way))
+            for question, way in reached.open
+        )
         if not both or self._waiting or self._constant or not ways <= self._heard or left:
             raise apart()
         if not stands(self._row) or self._goes_round_untruly():
@@ -305,6 +320,11 @@ class Every:
             other.recording.let_go()
         first.others = [each for each in others if not each.prepared.forced]
         first.heard = [each for each in others if each.prepared.forced]
+
+    def _is_refused(self, answers: Answers) -> bool:
+        """Whether the model itself raises an error there."""
+        problem = self._refused.get(tuple(yes for _, yes in answers))
+        return problem is not None and not isinstance(problem, HxError)
 
     def _goes_round_untruly(self) -> bool:
         """Whether a way goes round for what is found in data that do not lead there."""

@@ -15,13 +15,18 @@ Sizes = dict[str, int]
 
 class Reached:
     """`led` says which of the `sizes` lead along the first answers of a way; `open` are questions
-    that stay answered, though there may be another answer."""
+    that stay answered, though there may be another answer: with the answers up to that."""
 
     def __init__(self, items: Items, sizes: Iterable[Sizes]) -> None:
-        self.open: list[Question] = []
+        self.open: list[tuple[Question, Answers]] = []
         self.led: dict[Answers, list[At]] = {}
+        self._foreseen: dict[Answers, bool] = {(): True}
         start: list[tuple[Answers, list[At]]] = [((), [At(each) for each in sizes])]
         self.ways: list[Answers] = [way for way, _ in self._through(items, start)]
+
+    def of_sizes(self, answers: Answers) -> bool:
+        """Whether named sizes decide all of these: no other data lead there."""
+        return bool(answers) and self._foreseen.get(answers, False)
 
     def _through(
         self, items: Items, ways: list[tuple[Answers, list[At]]]
@@ -39,6 +44,8 @@ class Reached:
         question = item.question if isinstance(item, Split) else item
         for yes in (True, False):
             now = (*way, (question.line, yes))
+            sizes = question.asked is not None and question.asked.names() and not question.of_values
+            self._foreseen[now] = self._foreseen[way] and bool(sizes)
             self.led[now] = found = [at for at in left if _may_be(question, at, yes)]
             if not found:
                 continue
@@ -47,7 +54,7 @@ class Reached:
             elif yes is item.yes:
                 yield now, found
             else:
-                self.open.append(item)
+                self.open.append((item, now))
 
 
 def _may_be(question: Question, at: At, yes: bool) -> bool:
