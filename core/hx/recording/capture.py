@@ -199,7 +199,7 @@ def _run(
     recording.questions.told = prepared.told
     recording.questions.pads = prepared.pads
     if prepared.pads is not None or (prepared.given and prepared.rolls is None):
-        recording.questions.left_over = LeftOver()
+        recording.questions.left_over = LeftOver(lambda: recording.busy)
     recording.builder.sizes.once = not prepared.laid_out
     if prepared.rolls:
         from .rolled import Lengths

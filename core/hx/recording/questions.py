@@ -134,6 +134,8 @@ class Questions:
             return None
         yes = bool(asked.ask(*map(_recorded, asked.of)))
         of_values = asked.of_values()
+        if (says := self._left_over(asked, where)) is not None:
+            return says
         if of_values and self._until(where):
             value = _compared(self._op, asked)
             yes = self._goes_on()
@@ -141,8 +143,6 @@ class Questions:
             return yes
         if of_values:
             yes = self._heard(yes, where)
-        elif (says := self._left_over(asked, where)) is not None:
-            return says
         elif self.left_over is not None:
             self.left_over.heard(asked, yes)
         self.each.append(Question(yes, where, len(nodes), asked=asked, of_values=of_values))

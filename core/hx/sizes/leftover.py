@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import threading
 from builtins import abs, enumerate, len, range  # their own: `world` hooks those of the model
+from collections.abc import Callable
 
 from .asked import Asked
 from .operations import binary
@@ -24,10 +25,15 @@ MOST = 1 << 12  # of what is divided by
 
 
 class LeftOver:
-    """The divisions that are known to leave something over, on the way that a model goes."""
+    """The divisions that are known to leave something over, on the way that a model goes.
 
-    def __init__(self) -> None:
+    What the model computes is rounded, and nothing that converters do: `w // 4 + 1` is a size of what
+    a convolution gives, too, whatever is left over. These are at work where it `is_busy`.
+    """
+
+    def __init__(self, is_busy: Callable[[], bool] = lambda: False) -> None:
         self._known: set[tuple[Poly, Poly]] = set()
+        self._is_busy = is_busy
 
     def heard(self, asked: Asked, yes: bool) -> None:
         """Takes note of an answer that says that something is left over."""
@@ -37,6 +43,8 @@ class LeftOver:
 
     def rounded(self, poly: Poly) -> Poly:
         """The same, with what is left over of a size as what is missing from the next multiple."""
+        if not self._known or self._is_busy():
+            return poly
         for mono, c in poly.terms.items():
             if len(mono) == 1 and mono[0].kind in ("mod", "div") and mono[0].args in self._known:
                 new = self._rounded(mono[0], c, poly.terms.get((), 0))

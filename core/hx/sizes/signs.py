@@ -16,8 +16,23 @@ def never_negative(poly: Poly, steps: int = STEPS) -> bool:
     """True when no size can make it negative."""
     if poly.counts or all(_term_ok(mono, c) for mono, c in poly.terms.items()):
         return True
-    whole = _undivided(poly) if steps else None
-    return whole is not None and never_negative(whole, steps - 1)
+    lower = (find(poly) for find in (_without_rest, _undivided)) if steps else ()
+    return any(each is not None and never_negative(each, steps - 1) for each in lower)
+
+
+def _without_rest(poly: Poly) -> Poly | None:
+    """Something that it is never below, where a remainder is taken away: all that was divided, if that
+    is there, as in n - n % d; or as much as it is at the most, d - 1. None where there is none."""
+    for mono, c in poly.terms.items():
+        (atom,) = mono if len(mono) == 1 else (None,)
+        if atom is None or atom.kind != "mod" or c > 0 or not never_negative(atom.args[0]):
+            continue
+        rest, (size, by) = poly + Poly({mono: -c}), atom.args
+        if all(rest.terms.get(each, 0) >= -c * n > 0 for each, n in size.terms.items()):
+            return rest + size * Poly.of(c)
+        if by.constant and by.constant > 0:
+            return rest + Poly.of(c * (by.constant - 1))
+    return None
 
 
 def _undivided(poly: Poly) -> Poly | None:

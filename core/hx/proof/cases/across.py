@@ -31,6 +31,7 @@ LITTLE = 1 << 28  # work that nobody waits for
 TOUCHED = 16  # products that take as long as an element takes that is written,
 CALLED = 1 << 14  # or as a node takes that is run, in each round of a loop
 MUCH = 1 << 30  # bytes of results, for which there has to be room
+FARTHER = 2  # sizes beyond the nearest, where the model refuses that
 NEAR, FAR = 32, 1024  # sizes that are looked at one by one
 END = 1 << 24  # the largest size that is looked for
 
@@ -150,7 +151,7 @@ class Across:
             within = self._within(asked, words, above[:1], below[:1]) if known else {}
             for by, found in ((1, above), (-1, below)):
                 limits = within.get(by, {})
-                ways = found[::-1]
+                ways = [*found[::-1], *self._farther(asked, words, found[-1:], by)]
                 for sizes in found[-1:] if len(words) == 1 else ():
                     # What divides the recorded size may have to divide every one, and sizes that
                     # are equal may have to stay so.
@@ -219,6 +220,22 @@ class Across:
                 passed.append(self._answer(asked, sizes(high), True))
             low = high
         return []
+
+    def _farther(
+        self, asked: Asked, words: list[str], nearest: list[dict[str, int]], by: int
+    ) -> Iterator[dict[str, int]]:
+        """The next ones of a remainder: a model of which all sizes are even has none at the nearest
+        size that is no multiple of four."""
+        if asked.period() == 1:
+            return
+        found = 0
+        for sizes in nearest:
+            for k in range(1, NEAR + 1):
+                steps = {word: by * k * self._limits[word].step for word in words}
+                way = {word: n + steps.get(word, 0) for word, n in sizes.items()}
+                if found < FARTHER and min(way.values()) > 0 and self._differs(asked, way):
+                    found += 1
+                    yield way
 
     # What it costs.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 import random
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
@@ -18,7 +19,13 @@ if TYPE_CHECKING:
 MIXED = 8  # inputs that are made of the sizes of others
 MANY = 1000  # sizes that are looked at
 LARGE = 4096
+STAYS = 0.3  # of them are as recorded
 SOME = 3  # of those that lead along a way, the nearest
+
+
+def _times(n: int, recorded: int) -> float:
+    """How far off a size is: a batch of 24 is farther from one than 200 pixels from 100."""
+    return abs(math.log(n / recorded)) if n and recorded else math.inf
 
 
 class Elsewhere:
@@ -39,17 +46,20 @@ class Elsewhere:
             found += [{word: n} for n in (*range(1, MANY), *range(MANY, LARGE, 16))]
         for _ in range(MANY if len(words) > 1 else 0):
             far = 2 ** chance.uniform(0, LARGE.bit_length() - 1)  # most are about as large
-            found.append({
+            drawn = {
                 word: max(1, round(far * 2 ** chance.uniform(-2, 2) / limits[word].step))
                 * limits[word].step
                 for word in words
-            })  # fmt: skip
+            }
+            stays = {word for word in words if chance.random() < STAYS}
+            found.append({word: words[word] if word in stays else n for word, n in drawn.items()})
         return [each for each in found if all(limits[w].hold(n) for w, n in each.items())]
 
     def at_some(self, several: Iterable[Sizes]) -> Iterator[dict[str, torch.Tensor]]:
         """Inputs of those of the sizes that are nearest to the recorded ones."""
         here = self.recorded
-        nearest = sorted(several, key=lambda s: sum(abs(n - here[w]) for w, n in s.items()))
+        different = {tuple(sizes.items()): sizes for sizes in several}.values()
+        nearest = sorted(different, key=lambda s: sum(_times(n, here[w]) for w, n in s.items()))
         for sizes in nearest[:SOME]:
             yield at(self._prepared, sizes)
 

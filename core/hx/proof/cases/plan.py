@@ -5,7 +5,8 @@
    those that may lead the model elsewhere (`variations`).
 3. Loops that a number in an input counts: more rounds, and one (`counted`).
 4. Other sizes: larger, small, far off (`othersizes`), and on the other side of what the model asked
-   of them (`crossing`); many rounds of a loop (`farther`).
+   of them (`crossing`), of remainders in many ways together (`remainders`); many rounds of a loop
+   (`farther`).
 5. Where the file has several ways: each of them, at these sizes, with data that lead along it.
 """
 
@@ -26,6 +27,7 @@ from .crossing import beyond, far_off
 from .farther import farther
 from .othersizes import Sizes, at, at_others, case_at, sizes_of, told
 from .otherways import tell_unled
+from .remainders import left_over_or_not
 from .variations import fresh, large, opposite, renumbered, small, zeroed
 
 Inputs = dict[str, torch.Tensor]
@@ -38,7 +40,7 @@ def planned(captured: Capture, watch: AbstractContextManager | None = None) -> l
     """
     prepared = captured.prepared
     recorded = dict(prepared.tensors)
-    told = prepared.until is not None or bool(prepared.told)
+    told = prepared.until is not None or prepared.pads is not None or bool(prepared.told)
     forced = prepared.hollow or told  # it was not all true, what it heard
     real = run(captured, recorded) if forced else captured.real
     captured.real = real
@@ -50,6 +52,7 @@ def planned(captured: Capture, watch: AbstractContextManager | None = None) -> l
     usual = at_others(captured)
     elsewhere = [*usual, *far_off(captured, usual)]
     elsewhere += beyond(captured, elsewhere)
+    elsewhere += left_over_or_not(captured, elsewhere)
     cases += elsewhere + (far := farther(captured))
     cases += with_larger_numbers(captured, elsewhere + far)
     if prepared.one_of:

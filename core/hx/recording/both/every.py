@@ -14,7 +14,7 @@ from ...tensors.values import Constant
 from ..capture import Capture, capture
 from ..origins import Frames
 from .joining import Joining, NotAlike
-from .reached import Reached
+from .reached import Reached, Sizes, leading
 from .rows import (
     FEW,
     MOST,
@@ -24,6 +24,7 @@ from .rows import (
     answers_of,
     apart,
     common,
+    questions_of,
     row_of,
     splits_of,
     stands,
@@ -97,10 +98,16 @@ class Every:
         """Whether other data of the same sizes may lead another way."""
         return any(map(_of_values, self._captures))
 
-    def record(self, tensors: dict[str, torch.Tensor], answers: Sequence[bool] = ()) -> None:
-        """Records the model on other inputs, or with the first of its questions answered so."""
+    def record(
+        self, tensors: dict[str, torch.Tensor], answers: Sequence[bool] = (), costs: bool = True
+    ) -> None:
+        """Records the model on other inputs, or with the first of its questions answered so.
+
+        What sizes decide alone `costs` nothing: there are few ways, as one answer gives others.
+        """
         first = self._first
-        if self._runs == RUNS or (answers and self._left <= 0):
+        costs &= bool(answers)
+        if self._runs == RUNS or (costs and self._left <= 0):
             return
         self._runs += 1
         again = dataclasses.replace(
@@ -114,9 +121,9 @@ class Every:
             if is_of_the_world(problem):
                 raise
             self._refused[tuple(answers)] = problem
-            self._left -= self._nodes if answers else 0  # how far it came, nobody knows
+            self._left -= self._nodes if costs else 0  # how far it came, nobody knows
             return
-        self._left -= len(found.recording.builder.nodes) if answers else 0
+        self._left -= len(found.recording.builder.nodes) if costs else 0
         self._refused.pop(tuple(answers), None)
         if found.recording.missing or answers_of(found) in self._heard:
             return
@@ -149,8 +156,7 @@ class Every:
                 if answers not in self._heard | self._tried | self._between:
                     self._waiting.append(other)
                     self._between.add(answers)
-                    self.record(self._first.prepared.tensors, [yes for _, yes in answers])
-                    self._record_elsewhere(answers)
+                    self._record_between(answers, other, way, common)
                     self._waiting.insert(0, self._waiting.pop())
                     continue
                 try:
@@ -159,6 +165,23 @@ class Every:
                 except NotAlike:
                     left.append(other)
             self._waiting = left
+
+    def _record_between(self, answers: Answers, other: Row, way: Answers, common: int) -> None:
+        """Records what is the same as `way` but for the first of the other row's own answers; not
+        where no sizes lead there."""
+        mine = next(row for row in self._as_recorded if row.answers == way)
+        asked = [*questions_of(other.items)][: common + 1] + [*questions_of(mine.items)][
+            common + 1 :
+        ]
+        sizes = leading([*zip(asked, (yes for _, yes in answers))], self._sizes())
+        elsewhere, tensors = self._first.prepared.elsewhere, self._first.prepared.tensors
+        if elsewhere is None or elsewhere.recorded in sizes:
+            self.record(tensors, [yes for _, yes in answers])
+            self._record_elsewhere(answers)
+            return
+        for tensors in elsewhere.at_some(sizes):
+            if answers not in self._heard:
+                self.record(tensors, [yes for _, yes in answers])
 
     def join_anew(self) -> None:
         """What does not fit behind those that were known first may, now that all are: also those that
@@ -208,8 +231,11 @@ class Every:
         return None
 
     def _reached(self) -> Reached:
+        return Reached(self._row.items, self._sizes())
+
+    def _sizes(self) -> list[Sizes]:
         elsewhere = self._first.prepared.elsewhere
-        return Reached(self._row.items, elsewhere.sizes if elsewhere is not None else [{}])
+        return elsewhere.sizes if elsewhere is not None else [{}]
 
     def hear_all(self) -> None:
         while True:
@@ -227,7 +253,7 @@ class Every:
         self._tried.add(answers)
         if self._reached().of_sizes(answers):
             for tensors in self._leading(answers) or [self._first.prepared.tensors]:
-                self.record(tensors, [yes for _, yes in answers])
+                self.record(tensors, [yes for _, yes in answers], costs=False)
                 if any(heard[: len(answers)] == answers for heard in self._heard):
                     break
             self.join()

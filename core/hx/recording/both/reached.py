@@ -4,7 +4,7 @@ itself, and of two questions the one may answer the other."""
 from __future__ import annotations
 
 from builtins import len  # its own: `world` hooks that of the model
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from ...sizes.asked import At, Unforeseen
 from ..questions import Question
@@ -55,6 +55,12 @@ class Reached:
                 yield now, found
             else:
                 self.open.append((item, now))
+
+
+def leading(answered: Sequence[tuple[Question, bool]], sizes: Iterable[Sizes]) -> list[Sizes]:
+    """Those of the sizes at which all of these may be the answers."""
+    some = ((each, At(each)) for each in sizes)
+    return [each for each, at in some if all(_may_be(q, at, yes) for q, yes in answered)]
 
 
 def _may_be(question: Question, at: At, yes: bool) -> bool:

@@ -1,0 +1,220 @@
+"""Models that pad where a size is no multiple of something: one way is right for all sizes."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import hx
+from hx.sizes import dims, leftover
+from hx.sizes.asked import SIGNS
+from tests.shared.written import ops
+
+PLANE = {"input": {2: "h", 3: "w"}}
+SIZES = [{"h": h, "w": w} for h, w in ((16, 16), (17, 19), (32, 23), (51, 62), (49, 64))]
+
+
+class Halving(nn.Module):
+    """Half of each size, in four parts side by side; odd ones are padded by `pad`."""
+
+    def __init__(self, pad):
+        super().__init__()
+        self.conv, self.mix = nn.Conv2d(4, 4, 3, padding=1), nn.Conv2d(16, 4, 1)
+        self.pad = pad
+
+    def forward(self, x):
+        x = self.pad(self.conv(x))
+        b, c, h, w = x.shape
+        x = x.view(b, c, h // 2, 2, w // 2, 2).permute(0, 1, 3, 5, 2, 4)
+        return self.mix(x.reshape(b, c * 4, h // 2, w // 2))
+
+
+def what_is_missing(x):
+    h, w = x.shape[2:]
+    if w % 2 != 0:
+        x = F.pad(x, (0, 2 - w % 2))
+    if h % 2 != 0:
+        x = F.pad(x, (0, 0, 0, 2 - h % 2))
+    return x
+
+
+def what_is_over(x):
+    h, w = x.shape[2:]
+    if h % 2 == 1 or w % 2 == 1:
+        x = F.pad(x, (0, w % 2, 0, h % 2))
+    return x
+
+
+def to_the_next(x):
+    h, w = x.shape[2:]
+    if h % 2 or w % 2:
+        new = [(n // 2 + 1) * 2 if n % 2 else n for n in (h, w)]
+        x = F.pad(x, (0, new[1] - w, 0, new[0] - h))
+    return x
+
+
+def computed_before(x):
+    below, right = -x.shape[2] % 2, (2 - x.shape[3] % 2) % 2
+    if below > 0 or right > 0:
+        x = F.pad(x, (0, right, 0, below), value=1.0)
+    return x
+
+
+def cut(x):
+    h, w = x.shape[2:]
+    if h % 2:
+        x = x[:, :, : h // 2 * 2]
+    return x if w % 2 == 0 else x[..., : w - w % 2]
+
+
+def through_tensors(x):
+    h, w = (torch.tensor(n) for n in x.shape[2:])
+    if h % 2 > 0:
+        x = F.pad(x, (0, 0, 0, x.shape[2] % 2))
+    if w % torch.min(torch.tensor((2, 3))) != 0:
+        x = F.pad(x, (0, x.shape[3] % 2))
+    return x
+
+
+@pytest.mark.parametrize(
+    "pad", [what_is_missing, what_is_over, to_the_next, computed_before, cut, through_tensors]
+)
+@pytest.mark.parametrize("layers", [1, 3])
+def test_padding_in_layers_is_one_way_for_all_sizes(proved, pad, layers):
+    model = nn.Sequential(*[Halving(pad) for _ in range(layers)])
+    program = proved(model, torch.randn(1, 4, 16, 16), PLANE, SIZES)
+    assert "If" not in ops(program)
+
+
+class Windows(nn.Module):
+    """Means of windows, which are padded, and of all there is where that is smaller than one."""
+
+    def __init__(self, over):
+        super().__init__()
+        self.over, self.mix = over, nn.Linear(4, 4)
+
+    def forward(self, x):
+        n = x.shape[1]
+        over = n if n <= self.over else self.over
+        missing = (over - n % over) % over
+        if missing:
+            x = F.pad(x, (0, 0, 0, missing))
+        x = x.unflatten(1, (-1, over))
+        x = (x + x.mean(2, keepdim=True)).flatten(1, 2)
+        if missing > 0:
+            x = x[:, :n]
+        return self.mix(x)
+
+
+def test_beside_what_pads_other_branches_go_both_ways(proved):
+    model = nn.Sequential(Windows(4), Windows(8))
+    sizes = [{"n": n} for n in (2, 3, 5, 8, 9, 11, 16, 23)]
+    proved(model, torch.randn(1, 16, 4), {"input": {1: "n"}}, sizes)
+
+
+class Checked(nn.Module):
+    """Refuses what cannot be halved, and pads what cannot be divided by four."""
+
+    def forward(self, x):
+        n = x.shape[1]
+        if n % 2 != 0:
+            raise ValueError(f"{n} is odd")
+        if n % 4 != 0:
+            x = F.pad(x, (0, 4 - n % 4))
+        return x.unflatten(1, (-1, 4)).sum(1) * x.mean(1, keepdim=True)
+
+
+def test_a_model_that_raises_where_something_is_left_over_hears_the_truth_there(proved):
+    proved(Checked(), torch.randn(2, 8), {"x": {1: "n"}}, [{"n": 10}, {"n": 12}, {"n": 18}])
+
+
+class Alternating(nn.Module):
+    """What it does with odd sizes is nothing that it could do with even ones as well."""
+
+    def forward(self, x):
+        if x.shape[1] % 2 == 1:
+            return x.exp()
+        return x * 2
+
+
+def test_what_is_no_padding_goes_both_ways(proved):
+    program = proved(Alternating(), torch.randn(2, 8), {"x": {1: "n"}}, [{"n": 7}, {"n": 12}])
+    assert "If" in ops(program)
+
+
+def test_the_refused_way_of_a_branch_need_not_be_in_the_graph(proved):
+    class Model(nn.Module):
+        def forward(self, x):
+            n = x.shape[1]
+            for least in (4, 16):
+                if n <= least:
+                    if n < 4:
+                        raise ValueError("too short")
+                    x = x + x.mean(1, keepdim=True)
+            return x * 2
+
+    proved(Model(), torch.randn(2, 32), {"x": {1: "n"}}, [{"n": 4}, {"n": 12}, {"n": 17}])
+
+
+@pytest.fixture
+def known():
+    w = dims.Dim.leaf("w", 0, 9)
+    some = leftover.LeftOver()
+    some.heard(dims.asked(SIGNS["!="], w % 4, 0), True)
+    leftover.know(some)
+    yield w
+    leftover.know(None)
+
+
+@pytest.mark.parametrize(
+    "written, rounded",
+    [
+        (lambda w: 4 - w % 4, lambda w: -w % 4),
+        (lambda w: w + 4 - w % 4, lambda w: w + -w % 4),
+        (lambda w: w // 4 + 1, lambda w: (w + 3) // 4),
+        (lambda w: (w // 4 + 1) * 4, lambda w: (w + 3) // 4 * 4),
+        (lambda w: 2 * (4 - w % 4) + 3, lambda w: 2 * (-w % 4) + 3),
+        (lambda w: -1 - w // 4, lambda w: -((w + 3) // 4)),
+    ],
+)
+def test_what_is_missing_is_written_so_that_it_is_0_at_a_multiple(known, written, rounded):
+    assert written(known).poly == rounded(known).poly
+    assert int.__int__(written(known)) == written(9)
+
+
+@pytest.mark.parametrize(
+    "written", [lambda w: w % 4, lambda w: w - w % 4, lambda w: w // 4 * 4, lambda w: w // 4 - 1,
+                lambda w: 5 - w % 5, lambda w: 3 - w % 4, lambda w: w % 4 + 4]
+)  # fmt: skip
+def test_what_is_right_at_a_multiple_as_it_is_stays(known, written):
+    before = written(known).poly
+    leftover.know(None)
+    assert before == written(known).poly
+
+
+def test_a_question_that_one_remainder_answers_alone_says_nothing_of_the_others():
+    w = dims.Dim.leaf("w", 0, 9)
+    for sign, number, says in (("!=", 0, True), ("==", 0, False), (">", 0, True), ("<", 1, False)):
+        assert leftover.left_over(dims.asked(SIGNS[sign], w % 4, number))[1] is says
+    assert leftover.left_over(dims.asked(SIGNS["=="], w % 2, 1))[1] is True
+    assert leftover.left_over(dims.asked(SIGNS["=="], w % 4, 1)) is None
+    assert leftover.left_over(dims.asked(SIGNS["<"], w % 4, 3)) is None
+    assert leftover.left_over(dims.asked(SIGNS["!="], w, 0)) is None
+
+
+def test_threads_do_not_know_of_each_other(known):
+    import threading
+
+    found = []
+    thread = threading.Thread(target=lambda: found.append((4 - known % 4).poly))
+    thread.start()
+    thread.join()
+    assert found[0] != (4 - known % 4).poly
+
+
+def test_nothing_is_known_behind_an_export():
+    model = nn.Sequential(Halving(what_is_missing))
+    hx.export(model, torch.randn(1, 4, 16, 16), dynamic=PLANE)
+    assert leftover.current() is None
