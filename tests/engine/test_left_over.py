@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
+from tests.shared.written import ops
 from torch import nn
 
 import hx
 from hx.sizes import dims, leftover
 from hx.sizes.asked import SIGNS
-from tests.shared.written import ops
 
 PLANE = {"input": {2: "h", 3: "w"}}
 SIZES = [{"h": h, "w": w} for h, w in ((16, 16), (17, 19), (32, 23), (51, 62), (49, 64))]
