@@ -122,12 +122,14 @@ def _with_both_ways(prepared: Prepared, failed: list[Exception]) -> Iterator[Pre
     if isinstance(failed[before], (Asks, Rounds)):
         apart = otherways.why_apart(failed[before:])
         del failed[before:]  # nobody has to know
-        yield dataclasses.replace(prepared, apart=apart)
+        as_it_went = dataclasses.replace(prepared, apart=apart)
+        yield as_it_went
+        yield from _padding(as_it_went, failed)
 
 
 def _padding(prepared: Prepared, failed: list[Exception]) -> Iterator[Prepared]:
-    """A model that asks whether sizes leave something over hears that they do; where it raises an
-    error then, it hears the truth. What else it asks of sizes is recorded both ways."""
+    """A model that asks whether sizes leave something over, or are the same, hears that they do not
+    fit; where it raises an error then, it hears the truth. What else it asks of sizes is recorded both ways."""
     if not isinstance(failed[-1], VerificationError) or prepared.yes != heard.FIRST:
         return
     other = otherways.padding(prepared, failed[-1])

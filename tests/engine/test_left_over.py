@@ -130,6 +130,61 @@ def test_a_model_that_raises_where_something_is_left_over_hears_the_truth_there(
     proved(Checked(), torch.randn(2, 8), {"x": {1: "n"}}, [{"n": 10}, {"n": 12}, {"n": 18}])
 
 
+class UNet(nn.Module):
+    """What comes up is resized, or padded, to what was there, where that has another size."""
+
+    def __init__(self, fit):
+        super().__init__()
+        self.down = nn.ModuleList(nn.Conv2d(4, 4, 3, 2, 1) for _ in range(3))
+        self.up = nn.ModuleList(nn.ConvTranspose2d(4, 4, 2, 2) for _ in range(3))
+        self.fit = fit
+
+    def forward(self, x):
+        kept = []
+        for down in self.down:
+            kept.append(x)
+            x = down(x).relu()
+        for up in self.up:
+            x, other = up(x), kept.pop()
+            x = self.fit(x, other) + other
+        return x
+
+
+def resized(x, other):
+    if x.shape != other.shape:
+        x = F.interpolate(x, size=other.shape[2:], mode="bilinear")
+    return x
+
+
+def padded(x, other):
+    below, right = other.size(2) - x.size(2), other.size(3) - x.size(3)
+    return x if below == 0 and right == 0 else F.pad(x, (0, right, 0, below))
+
+
+def cut_to(x, other):
+    for axis in (2, 3):
+        if x.shape[axis] != other.shape[axis]:
+            x = x.narrow(axis, 0, other.shape[axis])
+    return x
+
+
+@pytest.mark.parametrize("fit", [resized, padded, cut_to])
+def test_what_is_made_as_large_as_something_else_is_one_way_for_all_sizes(proved, fit):
+    program = proved(UNet(fit), torch.randn(1, 4, 16, 16), {"x": {2: "h", 3: "w"}}, SIZES)
+    assert "If" not in ops(program)
+
+
+def test_what_is_another_thing_for_equal_sizes_goes_both_ways(proved):
+    def forward(x, y):
+        if x.shape[1] == y.shape[1]:
+            return x * y + 1
+        return x.sum(1, keepdim=True) + y
+
+    inputs = torch.randn(2, 8), torch.randn(2, 8)
+    dynamic = {"x": {1: "n"}, "y": {1: "m"}}
+    proved(forward, inputs, dynamic, [{"n": 5, "m": 5}, {"n": 6, "m": 8}, {"n": 8, "m": 12}])
+
+
 class Alternating(nn.Module):
     """What it does with odd sizes is nothing that it could do with even ones as well."""
 

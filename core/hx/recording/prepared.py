@@ -46,7 +46,7 @@ class Prepared:
     elsewhere: Any = None  # inputs of other sizes, which lead other ways: see proof.cases.elsewhere
     answers: tuple[bool, ...] = ()
     told: dict[tuple[str, int], bool] = field(default_factory=dict)  # by line, behind these
-    pads: Pads | None = None  # it hears that sizes leave something over
+    pads: Pads | None = None  # it hears that sizes do not fit
     room: int | None = None  # nodes, after which this recording is of no use
     # What it does in rounds, as many as sizes say, is to be a loop: the numbers of a recording with
     # another number of them; see `rolled`.

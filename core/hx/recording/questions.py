@@ -14,7 +14,7 @@ from ..errors import Unsupported, Where
 from ..graph.op import Op
 from ..sizes import dims, floats
 from ..sizes.asked import Asked
-from ..sizes.leftover import LeftOver, left_over
+from ..sizes.leftover import LeftOver, fits
 from ..sizes.polynomials import Atom, Poly
 from ..tensors.values import Node, Value
 
@@ -63,19 +63,20 @@ class Until:
 
 
 class Pads:
-    """The model hears that sizes leave something over wherever it asks that, whatever is true: it
-    pads, by nothing it may be (see `sizes.leftover`). Not on lines where it raises an error then."""
+    """The model hears that sizes do not fit wherever it asks that, whatever is true: it pads, by
+    nothing it may be, or resizes to the size that is there (see `sizes.leftover`). Not on lines
+    where it raises an error then."""
 
     def __init__(self) -> None:
         self._true: set[tuple[str, int]] = set()
         self._last: tuple[str, int] | None = None
 
     def answer(self, asked: Asked, where: Where) -> bool | None:
-        found = left_over(asked)
+        found = fits(asked)
         if found is None or (line := (where.file, where.line)) in self._true:
             return None
         self._last = line
-        return found[1]
+        return found
 
     def gives_in(self) -> bool:
         """Whether the model hears the truth where it heard that last, and did not before."""
@@ -121,7 +122,7 @@ class Questions:
             for before in self.each:
                 if before.value is value:
                     return before.yes  # no other answer than before
-            if len(sized) == 1 and (says := self._left_over(sized[0], where)) is not None:
+            if len(sized) == 1 and (says := self._fits(sized[0], where)) is not None:
                 same = yes is bool(sized[0].ask(*map(_recorded, sized[0].of)))
                 return says if same else not says
             yes = self._heard(yes, where) if of_values else yes
@@ -134,7 +135,7 @@ class Questions:
             return None
         yes = bool(asked.ask(*map(_recorded, asked.of)))
         of_values = asked.of_values()
-        if (says := self._left_over(asked, where)) is not None:
+        if (says := self._fits(asked, where)) is not None:
             return says
         if of_values and self._until(where):
             value = _compared(self._op, asked)
@@ -148,8 +149,8 @@ class Questions:
         self.each.append(Question(yes, where, len(nodes), asked=asked, of_values=of_values))
         return yes if of_values else None
 
-    def _left_over(self, asked: Asked, where: Where) -> bool | None:
-        """What a model hears that pads wherever it asks whether it has to."""
+    def _fits(self, asked: Asked, where: Where) -> bool | None:
+        """What a model hears that makes sizes fit wherever it asks whether it has to."""
         says = None if self.pads is None else self.pads.answer(asked, where)
         if says is not None and self.left_over is not None:
             self.left_over.heard(asked, says)

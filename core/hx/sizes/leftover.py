@@ -17,7 +17,7 @@ import threading
 from builtins import abs, enumerate, len, range  # their own: `world` hooks those of the model
 from collections.abc import Callable
 
-from .asked import Asked
+from .asked import SIGNS, Asked
 from .operations import binary
 from .polynomials import Atom, Poly
 
@@ -88,6 +88,20 @@ def left_over(asked: Asked) -> tuple[Atom, bool] | None:
         answers = [asked.ask(*((number, r) if place else (r, number))) for r in some]
         if answers[0] not in answers[1:]:
             return atom, answers[1]
+    return None
+
+
+def fits(asked: Asked) -> bool | None:
+    """The answer that has a model make a size fit: that something is left over of it, or that it is
+    not the same as another. None where another thing is asked.
+
+    What is resized, cut or padded to the size that it has stays as it is.
+    """
+    found = left_over(asked)
+    if found is not None:
+        return found[1]
+    if asked.ask in (SIGNS["=="], SIGNS["!="]) and any(isinstance(x, Poly) for x in asked.of):
+        return asked.ask is SIGNS["!="]
     return None
 
 

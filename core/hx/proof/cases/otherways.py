@@ -11,7 +11,7 @@ from ...recording.both.rows import FEW, Line
 from ...recording.capture import Capture
 from ...recording.prepared import Prepared
 from ...recording.questions import Pads, Until
-from ...sizes.leftover import left_over
+from ...sizes.leftover import fits
 from .across import tell
 from .elsewhere import Elsewhere
 from .variations import fresh, large, opposite, small, zeroed
@@ -156,10 +156,10 @@ def ways(prepared: Prepared, failed: HxError) -> Prepared | None:
 
 
 def padding(prepared: Prepared, failed: VerificationError) -> Prepared | None:
-    """The same call, to be recorded as a model does that always pads, where this one asks whether
-    something is left over of a size."""
+    """The same call, to be recorded as a model does that always pads, or resizes, where this one asks
+    whether it has to."""
     escapes = failed.report.escapes if failed.report else []
-    asks = any(left_over(asked) for each in escapes for asked in each.asked)
+    asks = any(fits(asked) is not None for each in escapes for asked in each.asked)
     if not asks or prepared.rolls is not None or prepared.until is not None:
         return None
     return dataclasses.replace(prepared, pads=Pads(), failed={})

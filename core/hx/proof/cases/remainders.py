@@ -12,7 +12,7 @@ from builtins import len  # its own: `world` hooks that of the model
 
 from ...recording.capture import Capture
 from ...sizes.asked import At
-from ...sizes.leftover import left_over
+from ...sizes.leftover import fits
 from ..verify import Case
 from .othersizes import Sizes, case_at, limits_of, sizes_of, told
 
@@ -29,7 +29,7 @@ def left_over_or_not(captured: Capture, cases: list[Case]) -> list[Case]:
         each
         for escape in captured.recording.escapes.values()
         for each in escape.asked
-        if left_over(each) is not None
+        if fits(each) is not None
     ]
 
     def pairs(sizes: Sizes) -> set:
