@@ -3,12 +3,11 @@
     if w % 4 != 0:
         x = F.pad(x, (0, 4 - w % 4))
 
-A recording of odd sizes goes through this, and there `4 - w % 4` and `-w % 4` are the same. Written
-as the latter, what was recorded pads by nothing at a multiple of 4, as the model does that leaves it
-out there: one way, without a branch, is right for all sizes. And as these numbers are 0 at a multiple
-of 4, a model that hears there that something is left over goes the same way. So is `w // 4 + 1` written as `w / 4`
-rounded up. At a size that was recorded, this changes nothing; the proof sees whether it is what the
-model does at the others.
+Where something is left over, `4 - w % 4` and `-w % 4` are the same. Written as the latter, what was
+recorded pads by nothing at a multiple of 4, as the model does that leaves it out there: one way,
+without a branch, is right for all sizes. And as the number is 0 there, a model that hears at a multiple
+of 4 that something is left over goes the same way. `w // 4 + 1` is written as `w / 4` rounded up. The
+proof sees whether that is what the model does.
 """
 
 from __future__ import annotations
@@ -100,9 +99,9 @@ def fits(asked: Asked) -> bool | None:
     found = left_over(asked)
     if found is not None:
         return found[1]
-    if asked.ask in (SIGNS["=="], SIGNS["!="]) and any(isinstance(x, Poly) for x in asked.of):
-        return asked.ask is SIGNS["!="]
-    return None
+    equal = asked.ask in (SIGNS["=="], SIGNS["!="]) and any(isinstance(x, Poly) for x in asked.of)
+    # Of how many there are where the data say that, none is as usual an answer as another number.
+    return asked.ask is SIGNS["!="] if equal and not asked.of_values() else None
 
 
 _of_threads: dict[int, LeftOver] = {}
