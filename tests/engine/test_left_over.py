@@ -199,20 +199,6 @@ def test_what_is_no_padding_goes_both_ways(proved):
     assert "If" in ops(program)
 
 
-def test_the_refused_way_of_a_branch_need_not_be_in_the_graph(proved):
-    class Model(nn.Module):
-        def forward(self, x):
-            n = x.shape[1]
-            for least in (4, 16):
-                if n <= least:
-                    if n < 4:
-                        raise ValueError("too short")
-                    x = x + x.mean(1, keepdim=True)
-            return x * 2
-
-    proved(Model(), torch.randn(2, 32), {"x": {1: "n"}}, [{"n": 4}, {"n": 12}, {"n": 17}])
-
-
 @pytest.fixture
 def known():
     w = dims.Dim.leaf("w", 0, 9)

@@ -1,0 +1,78 @@
+"""Branches on several sizes: these lead along a way, or none do, and one answer gives others."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from hx.proof.cases.elsewhere import Elsewhere
+from hx.recording.both import every
+from hx.recording.prepared import prepare
+from hx.sizes.dynamic import axes
+from tests.shared.written import ops
+
+PLANE = {"x": {0: "b", 2: "h", 3: "w"}}
+
+
+class Stages(nn.Module):
+    """Asks of each size at every stage, as windows do that are shifted where there are several."""
+
+    def __init__(self):
+        super().__init__()
+        self.mix = nn.ModuleList(nn.Conv2d(4, 4, 1) for _ in range(3))
+
+    def forward(self, x):
+        for mix in self.mix:
+            shift = [0 if n <= 4 else 2 for n in x.shape[2:]]
+            if sum(shift) > 0:
+                x = torch.roll(x, shift, (2, 3)) + x.amax((2, 3), keepdim=True)
+            x = F.avg_pool2d(mix(x), 2, ceil_mode=True)
+        return x
+
+
+def test_thresholds_on_two_axes_at_every_stage_are_one_graph(proved):
+    near = [{"h": h, "w": w, "b": 2} for h in (3, 7, 15, 40) for w in (4, 8, 16, 33)]
+    program = proved(Stages(), torch.randn(1, 4, 16, 16), PLANE, near)
+    assert "If" in ops(program)
+    assert program.report.promised == {}
+
+
+class Refusing(nn.Module):
+    """Refuses what is shorter than four; before that, it asks whether it is short for each layer."""
+
+    def forward(self, x):
+        for least in (4, 16):
+            n = x.shape[2]
+            if n <= least:
+                if n < least // 2:
+                    raise ValueError("too short")
+                x = x + x.mean(2, keepdim=True)
+            x = x * 2
+        return x
+
+
+def test_a_way_that_the_model_refuses_need_not_be_in_the_graph(proved):
+    proved(Refusing(), torch.randn(1, 4, 32, 8), PLANE, [{"h": 8}, {"h": 12}, {"h": 17}])
+
+
+def test_a_model_is_not_recorded_on_sizes_that_lead_nowhere(proved, monkeypatch):
+    sizes, record = [], every.Every.record
+
+    def counted(self, tensors, *rest, **more):
+        sizes.append(tuple(tensors["x"].shape))
+        record(self, tensors, *rest, **more)
+
+    monkeypatch.setattr(every.Every, "record", counted)
+    proved(Stages(), torch.randn(1, 4, 16, 16), PLANE)
+    assert len(sizes) <= 32
+    assert all(n <= 1024 for shape in sizes for n in shape)
+
+
+def test_sizes_that_lead_elsewhere_keep_what_need_not_change():
+    prepared = prepare(nn.Identity(), torch.zeros(1, 4, 64, 64), None, ["x"], PLANE, axes)
+    elsewhere = Elsewhere(prepared)
+    low = [sizes for sizes in elsewhere.sizes if sizes["h"] <= 32]
+    found = [t["x"].shape for t in elsewhere.at_some(low)]
+    assert len({*map(tuple, found)}) == len(found) == 3
+    assert all(shape[0] == 1 and shape[3] == 64 for shape in found)
