@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import torch
 import torch.nn.functional as F
+from tests.shared.written import ops
 from torch import nn
 
 from hx.proof.cases.elsewhere import Elsewhere
 from hx.recording.both import every
 from hx.recording.prepared import prepare
 from hx.sizes.dynamic import axes
-from tests.shared.written import ops
 
 PLANE = {"x": {0: "b", 2: "h", 3: "w"}}
 
