@@ -16,8 +16,14 @@ def never_negative(poly: Poly, steps: int = STEPS) -> bool:
     """True when no size can make it negative."""
     if poly.counts or all(_term_ok(mono, c) for mono, c in poly.terms.items()):
         return True
-    lower = (find(poly) for find in (_without_rest, _undivided)) if steps else ()
-    return any(each is not None and never_negative(each, steps - 1) for each in lower)
+    for find in (_without_rest, _undivided) if steps else ():
+        lower = find(poly)
+        if lower is not None:
+            if never_negative(lower, steps - 1):
+                return True
+            if steps < STEPS:  # what lies deeper is followed one way: there are twice as many each time
+                break
+    return False
 
 
 def _without_rest(poly: Poly) -> Poly | None:

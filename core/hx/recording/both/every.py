@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from builtins import len  # its own: `world` hooks that of the model
 from collections.abc import Sequence
 from types import NoneType
@@ -10,11 +11,12 @@ from types import NoneType
 import torch
 
 from ...errors import Baked, HxError, is_of_the_world
+from ...sizes.asked import At
 from ...tensors.values import Constant
 from ..capture import Capture, capture
 from ..origins import Frames
 from .joining import Joining, NotAlike
-from .reached import Reached, Sizes, leading
+from .reached import Reached, leading
 from .rows import (
     FEW,
     MOST,
@@ -173,7 +175,7 @@ class Every:
         asked = [*questions_of(other.items)][: common + 1] + [*questions_of(mine.items)][
             common + 1 :
         ]
-        sizes = leading([*zip(asked, (yes for _, yes in answers))], self._sizes())
+        sizes = leading([*zip(asked, (yes for _, yes in answers))], self._sizes)
         elsewhere, tensors = self._first.prepared.elsewhere, self._first.prepared.tensors
         if elsewhere is None or elsewhere.recorded in sizes:
             self.record(tensors, [yes for _, yes in answers])
@@ -231,11 +233,13 @@ class Every:
         return None
 
     def _reached(self) -> Reached:
-        return Reached(self._row.items, self._sizes())
+        return Reached(self._row.items, self._sizes)
 
-    def _sizes(self) -> list[Sizes]:
+    @functools.cached_property
+    def _sizes(self) -> list[At]:
+        """Many that the inputs may have, and what is worked out of each."""
         elsewhere = self._first.prepared.elsewhere
-        return elsewhere.sizes if elsewhere is not None else [{}]
+        return [*map(At, elsewhere.sizes if elsewhere is not None else [{}])]
 
     def hear_all(self) -> None:
         while True:

@@ -17,11 +17,11 @@ class Reached:
     """`led` says which of the `sizes` lead along the first answers of a way; `open` are questions
     that stay answered, though there may be another answer: with the answers up to that."""
 
-    def __init__(self, items: Items, sizes: Iterable[Sizes]) -> None:
+    def __init__(self, items: Items, sizes: list[At]) -> None:
         self.open: list[tuple[Question, Answers]] = []
         self.led: dict[Answers, list[At]] = {}
         self._foreseen: dict[Answers, bool] = {(): True}
-        start: list[tuple[Answers, list[At]]] = [((), [At(each) for each in sizes])]
+        start: list[tuple[Answers, list[At]]] = [((), sizes)]
         self.ways: list[Answers] = [way for way, _ in self._through(items, start)]
 
     def of_sizes(self, answers: Answers) -> bool:
@@ -57,10 +57,9 @@ class Reached:
                 self.open.append((item, now))
 
 
-def leading(answered: Sequence[tuple[Question, bool]], sizes: Iterable[Sizes]) -> list[Sizes]:
+def leading(answered: Sequence[tuple[Question, bool]], sizes: Iterable[At]) -> list[Sizes]:
     """Those of the sizes at which all of these may be the answers."""
-    some = ((each, At(each)) for each in sizes)
-    return [each for each, at in some if all(_may_be(q, at, yes) for q, yes in answered)]
+    return [dict(at.sizes) for at in sizes if all(_may_be(q, at, yes) for q, yes in answered)]
 
 
 def _may_be(question: Question, at: At, yes: bool) -> bool:
