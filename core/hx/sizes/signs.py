@@ -21,7 +21,9 @@ def never_negative(poly: Poly, steps: int = STEPS) -> bool:
         if lower is not None:
             if never_negative(lower, steps - 1):
                 return True
-            if steps < STEPS:  # what lies deeper is followed one way: there are twice as many each time
+            if (
+                steps < STEPS
+            ):  # what lies deeper is followed one way: there are twice as many each time
                 break
     return False
 
