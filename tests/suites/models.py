@@ -2,6 +2,7 @@
 
     python -m tests.suites.models --suite torchvision --match resnet
     python -m tests.suites.models --suite transformers --limit 30 --out /tmp/tables
+    python -m tests.suites.models --suite timm --any-size   # pictures of any height and width
 
 right      the file gives what the model gives: on the recorded inputs, on other ones, at every
            other size of its dynamic axes
@@ -41,20 +42,21 @@ def chosen(suite: str, match: str, limit: int) -> list[str]:
     return [found[i * len(found) // limit] for i in range(limit)]
 
 
-def measure(suite: str, name: str, opset: int) -> dict[str, Any]:
+def measure(suite: str, name: str, opset: int, any_size: bool = False) -> dict[str, Any]:
     """One model: what came of its export, and what it took."""
     import torch
 
     import hx
 
     from .attempt import _registry, first_line
-    from .zoo import Unbuildable, settled
+    from .zoo import Unbuildable, of_any_size, settled
 
     torch.manual_seed(0)
     out: dict[str, Any] = {"suite": suite, "name": name, "detail": "", "nodes": 0}
     start = time.perf_counter()
     try:
         sample = settled(zoo(suite).build(name))
+        sample = of_any_size(sample) if any_size else sample
     except Unbuildable as error:
         return {**out, "kind": "excluded", "detail": str(error), "seconds": 0.0}
     built = time.perf_counter()
@@ -75,7 +77,7 @@ def measure(suite: str, name: str, opset: int) -> dict[str, Any]:
     else:
         report = program.report
         out.update(
-            kind="right", nodes=report.nodes, notes=report.notes,
+            kind="right", nodes=report.nodes, notes=report.notes, promised=report.promised,
             escapes=[str(e) for e in report.escapes],
             timings={k: round(v, 2) for k, v in report.timings.items()},
         )  # fmt: skip
@@ -84,7 +86,7 @@ def measure(suite: str, name: str, opset: int) -> dict[str, Any]:
     return out
 
 
-def _work(suite: str, names: list[str], opset: int, results: Any) -> None:
+def _work(suite: str, names: list[str], opset: int, any_size: bool, results: Any) -> None:
     import warnings
 
     import torch
@@ -94,7 +96,7 @@ def _work(suite: str, names: list[str], opset: int, results: Any) -> None:
     for name in names:
         results.send(("start", name))
         try:
-            results.send(("done", measure(suite, name, opset)))
+            results.send(("done", measure(suite, name, opset, any_size)))
         except Exception as error:
             results.send(("done", _failed(suite, name, f"{type(error).__name__}: {error}")))
     results.send(("end", None))
@@ -112,7 +114,9 @@ def run(suite: str, names: list[str], options: argparse.Namespace) -> list[dict[
     while left:
         here, there = context.Pipe(duplex=False)
         worker = context.Process(
-            target=_work, args=(suite, left, options.opset, there), daemon=True
+            target=_work,
+            args=(suite, left, options.opset, options.any_size, there),
+            daemon=True,
         )
         worker.start()
         there.close()
@@ -184,6 +188,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--limit", type=int, default=0, help="models a suite; 0 for all")
     parser.add_argument("--seconds", type=int, default=120, help="the longest a model may take")
     parser.add_argument("--opset", type=int, default=20)
+    parser.add_argument("--any-size", action="store_true", help="height and width may change, too")
     parser.add_argument("--out", type=Path, help="a folder for the tables")
     parser.add_argument("--list", action="store_true", help="the names, and nothing else")
     parser.add_argument("-v", "--verbose", action="store_true")

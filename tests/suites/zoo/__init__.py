@@ -25,6 +25,25 @@ class Unbuildable(Exception):
     """The library itself cannot build or run it here."""
 
 
+def of_any_size(sample: Sample) -> Sample:
+    """The same where pictures may have any height and width that the model takes."""
+    import inspect
+
+    if sample.dynamic and all(axes == BATCH for axes in sample.dynamic.values()):
+        given = (
+            inspect.signature(sample.model.forward).bind(*sample.args, **sample.kwargs).arguments
+        )
+        for name, axes in sample.dynamic.items():
+            picture = given.get(name)
+            if isinstance(picture, torch.Tensor) and picture.dim() >= 4:
+                sample.dynamic[name] = {
+                    **axes,
+                    picture.dim() - 2: "height",
+                    picture.dim() - 1: "width",
+                }
+    return sample
+
+
 def settled(sample: Sample, least: float = 0.1) -> Sample:
     """Statistics of BatchNorm as training leaves them: near those of what comes in.
 
