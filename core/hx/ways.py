@@ -149,6 +149,11 @@ def told(asked: Prepared, prepared: Prepared) -> list[str]:
         return [
             "the model differentiates as it runs: what PyTorch's own trace of it calls is recorded"
         ]
+    if asked.pads is not None:
+        return [
+            "recorded as if no size fitted where the model asks that: what is padded by nothing, or "
+            "resized to the size that it has, is the same, so one way is right for all sizes"
+        ]
     if not asked.given or asked.rolls:
         return [] if asked.yes == heard.FIRST else [heard.told(asked.yes, prepared.asked)]
     return [

@@ -86,6 +86,7 @@ def test_padding_in_layers_is_one_way_for_all_sizes(proved, pad, layers):
     model = nn.Sequential(*[Halving(pad) for _ in range(layers)])
     program = proved(model, torch.randn(1, 4, 16, 16), PLANE, SIZES)
     assert "If" not in ops(program)
+    assert "no size fitted" in program.report.notes[-1]
 
 
 class Windows(nn.Module):

@@ -85,6 +85,11 @@ class _Crossing:
         across = self._across(self._words)
         self._leave_out_small(across, escapes)
         places = [self._place(self._words, escapes, {}, {})]
+        if self._prepared.pads is not None:  # what else does it ask if it hears the truth?
+            heard = self._listening.at(Case("recorded", dict(self._prepared.tensors), ()))
+            places.append(
+                self._place(self._words, [] if isinstance(heard, str) else heard.values(), {}, {})
+            )
         for place in places:
             self._cross(place, across if place is places[0] else self._across(place.sizes))
             for case in self._waiting:

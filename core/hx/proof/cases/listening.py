@@ -43,7 +43,9 @@ class Listening:
 
     def _listen(self, case: Case) -> Escapes | str:
         captured = self._captured
-        there = dataclasses.replace(captured.prepared, tensors=dict(case.feeds), given={}, dry=True)
+        there = dataclasses.replace(
+            captured.prepared, tensors=dict(case.feeds), given={}, dry=True, pads=None
+        )
         try:
             heard = capture(there, captured.registry, captured.opset, captured.wanted)
         except Exception as problem:
