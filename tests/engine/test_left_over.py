@@ -186,6 +186,24 @@ def test_what_is_another_thing_for_equal_sizes_goes_both_ways(proved):
     proved(forward, inputs, dynamic, [{"n": 5, "m": 5}, {"n": 6, "m": 8}, {"n": 8, "m": 12}])
 
 
+def cut_unless_square(x):
+    a, b = x.shape
+    return x if a == b else x.narrow(0, 0, a - a % 4)
+
+
+def cut_at_twelve(x):
+    a, b = x.shape
+    return x.narrow(1, 0, b // 2 * 2) if a == 12 else x
+
+
+@pytest.mark.parametrize("model", [cut_unless_square, cut_at_twelve])
+@pytest.mark.parametrize("shape", [(8, 12), (12, 12)])
+def test_the_nearest_size_with_another_answer_may_show_nothing_of_it(proved, model, shape):
+    """At (8, 8) nothing is left to be cut, nor is at (13, 12)."""
+    sizes = [{"a": a, "b": b} for a, b in ((5, 5), (7, 7), (12, 9), (13, 9), (9, 13), (6, 6))]
+    proved(model, torch.randn(shape), {"x": {0: "a", 1: "b"}}, sizes)
+
+
 class Alternating(nn.Module):
     """What it does with odd sizes is nothing that it could do with even ones as well."""
 

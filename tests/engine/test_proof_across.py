@@ -218,7 +218,7 @@ def test_sizes_that_are_tried_anyway_are_not_tried_twice():
         return x
 
     program = exported(near, torch.randn(2, 6), {"x": {1: "s"}})
-    assert tried(program)[-2:] == ["s=7", "s=1"]
+    assert [tried(program).count(name) for name in ("s=7", "s=1")] == [1, 1]
     assert beyond(program) == "tried at s=1; tried at s=7"
 
 

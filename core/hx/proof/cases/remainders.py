@@ -1,7 +1,8 @@
-"""Sizes for a model that pads: what it asks of remainders is answered in many ways together.
+"""Sizes at which what a model asks of them is answered in many ways together.
 
-Where it heard that something is left over at each of its layers, whatever is true, the graph has to be
-right where nothing is left at some of them.
+The nearest sizes with another answer may be ones where that shows nothing: what is cut to a multiple of
+four, where two sizes differ, is whole at four. And a model that heard that something is left over at
+each of its layers, whatever is true, has to be right where nothing is left at some of them.
 """
 
 from __future__ import annotations
@@ -16,21 +17,24 @@ from ...sizes.leftover import fits
 from ..verify import Case
 from .othersizes import Sizes, case_at, limits_of, sizes_of, told
 
-MOST = 6  # cases
+MOST, FEW = 6, 3  # cases: of a model that pads, and of others
+QUESTIONS = 40
 DRAWN = 300  # sizes that are looked at
 BITS = 4  # how often a size may be halved, where nobody knows what is made of it
 
 
 def left_over_or_not(captured: Capture, cases: list[Case]) -> list[Case]:
     """Cases at which two answers come together that they do not in any of those that are there."""
-    if captured.prepared.pads is None:
-        return []
+    most = FEW if captured.prepared.pads is None else MOST
     asked = [
         each
         for escape in captured.recording.escapes.values()
+        if escape.kind == "branch"
         for each in escape.asked
-        if fits(each) is not None
-    ]
+        if each.compares and each.names()
+    ][:QUESTIONS]
+    if not any(fits(each) is not None for each in asked):
+        return []
 
     def pairs(sizes: Sizes) -> set:
         at = At(sizes)
@@ -39,20 +43,22 @@ def left_over_or_not(captured: Capture, cases: list[Case]) -> list[Case]:
         return {*itertools.combinations(enumerate(answers), 2)}
 
     words, limits = sizes_of(captured.prepared), limits_of(captured.prepared)
-    named = {word for each in asked for word in each.names()} or {*words}
     chance, drawn = random.Random(0), []
     for _ in range(DRAWN):
         sizes = dict(words)
-        for word in named & sizes.keys():
-            n, step = words[word], limits[word].step
+        for word, n in words.items():
+            step = limits[word].step
             sizes[word] = max(step, chance.randint(n // 2, n * 3 // 2) // step * step)
         if all(limits[word].hold(n) for word, n in sizes.items()):
             drawn.append((sizes, pairs(sizes)))
+    fitting = [each for each in asked if fits(each) is not None]
+    if all(len({each.heard(At(sizes)) for sizes, _ in drawn}) < 2 for each in fitting):
+        return []  # they say the same of all of these
     seen = set[tuple]().union(*(pairs(sizes_of(captured.prepared, c.feeds)) for c in cases))
     found: list[Case] = []
-    for _ in range(2 * MOST):  # a model may refuse some of them
+    for _ in range(2 * most):  # a model may refuse some of them
         sizes, new = max(drawn, key=lambda each: len(each[1] - seen), default=({}, set()))
-        if not new - seen or len(found) == MOST:
+        if not new - seen or len(found) == most:
             break
         seen |= new
         found += case_at(captured, sizes, told({w: n for w, n in sizes.items() if n != words[w]}))[
