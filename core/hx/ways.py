@@ -110,13 +110,14 @@ def _with_both_ways(prepared: Prepared, failed: list[Exception]) -> Iterator[Pre
         other = first.other
     if other is not None:
         yield other
+        joined = failed[-1]
         if other.one_of:
             yield from _padding(other, failed)
         if other.one_of and other.rolls:
             yield dataclasses.replace(other, one_of=False, alike=[])
-        elif other.one_of and other.failed and isinstance(failed[-1], VerificationError):
+        elif other.one_of and other.failed and isinstance(joined, VerificationError):
             again = dataclasses.replace(prepared, failed=other.failed)
-            led = otherways.ways(again, failed[-1])  # now data are known that lead otherwise
+            led = otherways.ways(again, joined)  # now data are known that lead otherwise
             if led is not None:
                 yield led
     if isinstance(failed[before], (Asks, Rounds)):
@@ -129,7 +130,8 @@ def _with_both_ways(prepared: Prepared, failed: list[Exception]) -> Iterator[Pre
 
 def _padding(prepared: Prepared, failed: list[Exception]) -> Iterator[Prepared]:
     """A model that asks whether sizes leave something over, or are the same, hears that they do not
-    fit; where it raises an error then, it hears the truth. What else it asks of sizes is recorded both ways."""
+    fit; where it raises an error then, it hears the truth. What else it asks of sizes is recorded
+    both ways."""
     if not isinstance(failed[-1], VerificationError) or prepared.yes != heard.FIRST:
         return
     other = otherways.padding(prepared, failed[-1])

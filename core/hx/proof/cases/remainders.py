@@ -61,7 +61,6 @@ def left_over_or_not(captured: Capture, cases: list[Case]) -> list[Case]:
         if not new - seen or len(found) == most:
             break
         seen |= new
-        found += case_at(captured, sizes, told({w: n for w, n in sizes.items() if n != words[w]}))[
-            0
-        ]
+        others = {word: n for word, n in sizes.items() if n != words[word]}
+        found += case_at(captured, sizes, told(others))[0]
     return found
