@@ -70,6 +70,7 @@ def prove_program(captured: Capture, path: Path, target: Path, custom_ops: Any =
     for case, check in zip(cases, proof.cases):
         if not check.ok:
             prepared.failed[f"given {case.name}"] = dict(case.feeds)
+            prepared.wrong_at.append(sizes_of(prepared, case.feeds))
     if captured.keeps and not captured.drew_outside:
         captured.notes += _called_again(captured, recorded, proof)
     _tell_unsteady(captured, cases, proof)

@@ -36,6 +36,7 @@ class Prepared:
     # Where `tensors` are others: by name, what it was called with, and where other ways failed.
     given: dict[str, dict[str, torch.Tensor]] = field(default_factory=dict)
     failed: dict[str, dict[str, torch.Tensor]] = field(default_factory=dict)  # in a proof, so far
+    wrong_at: list[dict[str, int]] = field(default_factory=list)  # sizes, in a proof of any way
     # See `both`: the other inputs that it is recorded on, and more like these; whether it is one of
     # several recordings that become one, and what it hears at its first questions whatever is true.
     also: list[dict[str, torch.Tensor]] = field(default_factory=list)

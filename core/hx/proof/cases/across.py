@@ -71,13 +71,16 @@ class Across:
         recorded: Sizes,
         limits: Mapping[str, Limits],
         asks: Callable[[Escape, Sizes], bool] = lambda escape, sizes: True,
+        most: int = MOST,
+        times: int = TIMES,
     ) -> None:
         self._nodes, self._recorded, self._limits = nodes, recorded, limits
         self._asks = asks  # whether the model got to a line when it was run at some sizes
         self._at: dict[tuple[int, ...], At] = {}
         self._works: dict[tuple[int, ...], float] = {}
         self._moves: dict[Asked, list[Move]] = {}
-        self._runs, self._left = RUNS, max(TIMES * self._work(recorded), LITTLE)
+        self._most, self._runs = most, RUNS * most // MOST
+        self._left = max(times * self._work(recorded), LITTLE)
 
     def sides(self, escapes: Iterable[Escape], seen: Sequence[Sizes]) -> list[Side]:
         """Those that none of the sizes that were `seen` shows; of the others, that is told."""
@@ -87,7 +90,7 @@ class Across:
                 side = Side(escape, asked, self._moves.get(asked, []))
                 if not self.shown(side, seen):
                     if asked not in self._moves:
-                        self._moves[asked] = sorted(self._ways(asked), key=self._cost)
+                        self._moves[asked] = self._by_cost(asked)
                     side.moves = self._moves[asked]
                     if side.moves and not self.shown(side, seen):
                         found.append(side)
@@ -120,7 +123,7 @@ class Across:
         room = self._bytes(move.sizes)
         if work > self._left:
             return f"{work / max(usual, 1):.0f} times the work of the recorded sizes{never}"
-        if tried == MOST or not self._runs:
+        if tried == self._most or not self._runs:
             return f"enough others were{never}"
         if room > MUCH and 2 * room > left().memory:
             return f"it may take {room / 1e9:.1f} GB of memory{never}"
@@ -238,6 +241,13 @@ class Across:
                     yield way
 
     # What it costs.
+
+    def _by_cost(self, asked: Asked) -> list[Move]:
+        """What shows most for the least: where both sides are equal, the other answer often changes
+        nothing."""
+        return sorted(
+            self._ways(asked), key=lambda move: (self._level(asked, move.sizes), self._cost(move))
+        )
 
     def _cost(self, move: Move) -> tuple[bool, float]:
         """Smaller sizes may show nothing: they come last."""

@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 LISTENED = MOST  # other sizes at which the model is heard
 
 
-def beyond(captured: Capture, cases: list[Case]) -> list[Case]:
-    """Cases on the other side of what the model asks, where none of those at other sizes has been."""
+def beyond(captured: Capture, cases: list[Case]) -> tuple[list[Case], list[Asked]]:
+    """Cases on the other side of what the model asks, where none of those at other sizes has been;
+    and all that it asks, on these sides as well."""
     # What it asks on another way alone, the proof of that way goes to.
     apart = [
         id(escape)
@@ -39,7 +40,10 @@ def beyond(captured: Capture, cases: list[Case]) -> list[Case]:
     escapes = [
         each for each in captured.recording.escapes.values() if each.asked and id(each) not in apart
     ]
-    return _Crossing(captured, cases).begin(escapes) if escapes else []
+    if not escapes:
+        return [], []
+    crossing = _Crossing(captured, cases)
+    return crossing.begin(escapes), [*crossing.known]
 
 
 def far_off(captured: Capture, cases: list[Case]) -> list[Case]:
@@ -76,7 +80,7 @@ class _Crossing:
         self._sizes = [sizes_of(self._prepared, case.feeds) for case in cases]
         self._cases = list(zip(self._sizes, cases))
         self._unled: set[tuple[str, Where]] = set()  # lines that no data are known to lead to
-        self._known: set[Asked] = set()
+        self.known: dict[Asked, None] = {}  # what it asks
         self._ways: list[dict[Asked, Any]] = [{}]
         self._found: list[Case] = []
 
@@ -155,10 +159,10 @@ class _Crossing:
     ) -> _Place:
         new = []
         for escape in escapes:
-            asked = {a: None for a in escape.asked if a not in self._known}
+            asked = {a: None for a in escape.asked if a not in self.known}
             # Of the recording itself, it is told what was tried; of other places, nobody asks.
             new += [dataclasses.replace(escape, asked=asked) if way else escape] if asked else []
-        self._known.update(a for escape in new for a in escape.asked)
+        self.known.update(dict.fromkeys(a for escape in new for a in escape.asked))
         return _Place(sizes, new, way, limits)
 
     def _cross(self, place: _Place, across: Across) -> None:
@@ -221,7 +225,7 @@ class _Crossing:
         sizes = sizes_of(self._prepared, case.feeds)
         way = {
             asked: heard
-            for asked in self._known
+            for asked in self.known
             if asked.ask is not itself
             and (heard := asked.heard(At(sizes))) != asked.heard(At(self._words))
         }

@@ -82,6 +82,14 @@ class Listening:
             yield from case_of(self._captured, f"{case.name}, {told}", tensors)[0]
 
 
+def values_matter(captured: Capture) -> bool:
+    """Whether what is in tensors leads the model on any of its ways, or leaves the graph there."""
+    return any(
+        _leads(each) or any(map(_of_values, each.recording.escapes.values()))
+        for each in (captured, *captured.others, *captured.heard)
+    )
+
+
 def _leads(captured: Capture) -> bool:
     return any(question.of_values for question in captured.recording.questions.each)
 

@@ -19,6 +19,7 @@ from .asking import case_of
 from .variations import end_at, ending, resized
 
 Sizes = dict[str, int]
+FAILED = 8  # inputs on which another graph was wrong, that are tried again
 
 
 def sizes_of(prepared: Prepared, tensors: Mapping[str, torch.Tensor] | None = None) -> Sizes:
@@ -55,9 +56,8 @@ def elsewhere(prepared: Prepared, proof: Proof) -> Prepared | None:
         more[word] = _odd_for_long(n, limits.get(word, Limits()).step, taken)
     if not all(limits.get(word, Limits()).hold(n) for word, n in more.items()):
         return None
-    return dataclasses.replace(
-        prepared, tensors=at(prepared, more), given={"given": prepared.tensors, **prepared.failed}
-    )
+    given = {"given": prepared.tensors, **dict([*prepared.failed.items()][:FAILED])}
+    return dataclasses.replace(prepared, tensors=at(prepared, more), given=given)
 
 
 def _odd_for_long(n: int, step: int, taken: Collection[int]) -> int:

@@ -5,7 +5,7 @@
    those that may lead the model elsewhere (`variations`).
 3. Loops that a number in an input counts: more rounds, and one (`counted`).
 4. Other sizes: larger, small, far off (`othersizes`), and on the other side of what the model asked
-   of them (`crossing`), of remainders in many ways together (`remainders`); many rounds of a loop
+   of them (`crossing`), in ways that come together (`together`); many rounds of a loop
    (`farther`).
 5. Where the file has several ways: each of them, at these sizes, with data that lead along it.
 """
@@ -25,9 +25,10 @@ from .asking import case_of, run
 from .counted import oftener, with_larger_numbers
 from .crossing import beyond, far_off
 from .farther import farther
+from .listening import values_matter
 from .othersizes import Sizes, at, at_others, case_at, sizes_of, told
 from .otherways import tell_unled
-from .remainders import left_over_or_not
+from .together import together, where_others_failed
 from .variations import fresh, large, opposite, renumbered, small, zeroed
 
 Inputs = dict[str, torch.Tensor]
@@ -51,11 +52,15 @@ def planned(captured: Capture, watch: AbstractContextManager | None = None) -> l
     cases += oftener(captured, [case.name for case in cases])
     usual = at_others(captured)
     elsewhere = [*usual, *far_off(captured, usual)]
-    elsewhere += beyond(captured, elsewhere)
-    elsewhere += left_over_or_not(captured, elsewhere)
+    across, asked = beyond(captured, elsewhere)
+    elsewhere += across
+    of_others = [each.recording.escapes.values() for each in (*captured.others, *captured.heard)]
+    asked += [a for escapes in of_others for escape in escapes for a in escape.asked]
+    elsewhere += together(captured, elsewhere, dict.fromkeys(asked))
+    elsewhere += where_others_failed(captured, elsewhere)
     cases += elsewhere + (far := farther(captured))
     cases += with_larger_numbers(captured, elsewhere + far)
-    if prepared.one_of:
+    if prepared.one_of and values_matter(captured):
         cases += _led_otherwise(captured, elsewhere)
     for number, other in enumerate(captured.others, 2):
         cases += _of_another_way(captured, other, f"way {number}", usual)
@@ -119,7 +124,7 @@ def _of_another_way(
     for sizes in (sizes_of(captured.prepared, case.feeds) for case in usual):
         if sizes != sizes_of(other.prepared):
             elsewhere += _led_at(other, sizes)
-    across = beyond(other, [])
+    across, _ = beyond(other, [])
     known = {case.name for case in across}
     for case in (*[each for each in elsewhere if each.name not in known], *across):
         kept_out = other.beyond.get(case.name)
