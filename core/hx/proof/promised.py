@@ -10,6 +10,7 @@ from ..recording.capture import Capture
 from ..sizes.asked import At
 from .cases.across import Across, Move
 from .cases.othersizes import Sizes, sizes_of
+from .cases.work import Work
 from .proof import Proof
 from .verify import Case
 
@@ -88,7 +89,7 @@ def ruled_out(captured: Capture, case: Case) -> Move | None:
     sizes = sizes_of(captured.prepared, case.feeds)
     limits = {word: captured.prepared.dynamic.limits.get(word, Limits()) for word in words}
     escapes = [each for each in recording.escapes.values() if each.asked]
-    for side in Across(recording.builder.nodes, words, limits).sides(escapes, []):
+    for side in Across(Work(recording.builder.nodes), words, limits).sides(escapes, []):
         for move in side.moves:
             if not move.holds(sizes):
                 return move

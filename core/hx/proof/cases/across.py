@@ -7,20 +7,17 @@ at which a question has another answer, and whether they are worth what they cos
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ...inputs.grammar import Limits
-from ...sizes import dims
-from ...sizes.asked import Asked, At, Unforeseen
-from ...tensors.values import Body
+from ...sizes.asked import Asked, At
 from ..room import left
+from .work import Work
 
 if TYPE_CHECKING:
     from ...report import Escape
-    from ...tensors.values import Node, Value
 
 Sizes = Mapping[str, int]
 
@@ -28,8 +25,6 @@ MOST = 4  # sizes that are tried beside the usual ones
 RUNS = 3 * MOST  # of the model, which refuses some of them
 TIMES = 8  # as much work as at the recorded sizes, for all of these together
 LITTLE = 1 << 28  # work that nobody waits for
-TOUCHED = 16  # products that take as long as an element takes that is written,
-CALLED = 1 << 14  # or as a node takes that is run, in each round of a loop
 MUCH = 1 << 30  # bytes of results, for which there has to be room
 FARTHER = 2  # sizes beyond the nearest, where the model refuses that
 NEAR, FAR = 32, 1024  # sizes that are looked at one by one
@@ -67,14 +62,14 @@ class Across:
 
     def __init__(
         self,
-        nodes: Sequence[Node],
+        work: Work,
         recorded: Sizes,
         limits: Mapping[str, Limits],
         asks: Callable[[Escape, Sizes], bool] = lambda escape, sizes: True,
         most: int = MOST,
         times: int = TIMES,
     ) -> None:
-        self._nodes, self._recorded, self._limits = nodes, recorded, limits
+        self._all, self._recorded, self._limits = work, recorded, limits
         self._asks = asks  # whether the model got to a line when it was run at some sizes
         self._at: dict[tuple[int, ...], At] = {}
         self._works: dict[tuple[int, ...], float] = {}
@@ -120,7 +115,7 @@ class Across:
         """Why sizes are not tried, after so many; those that are take what there is to spend."""
         usual, work = self._work(self._recorded), self._work(move.sizes)
         never = f" (if it never comes, say so: {move.within})" if move.within else ""
-        room = self._bytes(move.sizes)
+        room = self._all.memory(self._at.setdefault(tuple(move.sizes.values()), At(move.sizes)))
         if work > self._left:
             return f"{work / max(usual, 1):.0f} times the work of the recorded sizes{never}"
         if tried == self._most or not self._runs:
@@ -257,14 +252,8 @@ class Across:
     def _work(self, sizes: Sizes) -> float:
         key = tuple(sizes.values())
         if key not in self._works:
-            at = self._at.setdefault(key, At(sizes))
-            self._works[key] = sum(_work(node, at) for node in self._nodes)
+            self._works[key] = self._all.at(self._at.setdefault(key, At(sizes)))
         return self._works[key]
-
-    def _bytes(self, sizes: Sizes) -> float:
-        at = self._at.setdefault(tuple(sizes.values()), At(sizes))
-        outputs = (value for node in self._nodes for value in node.outputs)
-        return sum(_elements(v, at) * (v.dtype.itemsize if v.dtype else 1) for v in outputs)
 
 
 def tell(escape: Escape, what: str) -> None:
@@ -272,40 +261,3 @@ def tell(escape: Escape, what: str) -> None:
     told = [each for each in told if not each.startswith(f"not {what}:")]  # it is now
     if what not in told and len(told) < MOST:
         escape.beyond = "; ".join([*told, what])
-
-
-def _number(size: Any, at: At) -> float:
-    try:
-        return at(size.poly) if type(size) is dims.Dim else int(size)
-    except Unforeseen:
-        return dims.plain(size)  # what it was
-
-
-def _elements(value: Value | None, at: At) -> float:
-    shape = value.shape if value is not None and value.shape else ()
-    return math.prod(_number(n, at) for n in shape)
-
-
-def _work(node: Node, at: At) -> float:
-    """Products, and elements written, as far as shapes tell."""
-    inputs = [value for value in node.inputs if value is not None]
-    inside = [body for body in node.attributes.values() if isinstance(body, Body)]
-    if inside:
-        return _rounds(node, inputs, at) * sum(_work(each, at) for b in inside for each in b.nodes)
-    sizes = [value.shape for value in inputs if value.shape]
-    reach = 1.0
-    if node.op in ("MatMul", "Gemm") and sizes:
-        reach = _number(sizes[0][-1], at)
-    elif node.op in ("Conv", "ConvTranspose", "LSTM", "GRU", "RNN") and len(sizes) > 1:
-        reach = math.prod(_number(n, at) for n in sizes[1][1:])
-    return (reach + TOUCHED) * sum(_elements(value, at) for value in node.outputs) + CALLED
-
-
-def _rounds(node: Node, inputs: list[Value], at: At) -> float:
-    """How often the body of a loop is run, as far as that is known; that of an If is run once."""
-    known = inputs[0].elements if node.op == "Loop" and inputs else None
-    if node.op == "Scan":
-        given = inputs[-node.attributes["num_scan_inputs"] :]
-        axes = node.attributes.get("scan_input_axes") or [0]
-        known = given[0].shape[axes[0] :] if given[0].shape else None
-    return _number(known[0], at) if known else 1.0

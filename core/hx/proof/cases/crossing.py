@@ -21,6 +21,7 @@ from ..verify import Case
 from .across import MOST, Across, Move, tell
 from .listening import Listening
 from .othersizes import Sizes, case_at, limits_of, sizes_of, told
+from .work import Work
 
 if TYPE_CHECKING:
     from ...report import Escape
@@ -76,6 +77,7 @@ class _Crossing:
         self._captured, self._prepared = captured, captured.prepared
         self._words, self._limits = sizes_of(captured.prepared), limits_of(captured.prepared)
         self._listening = Listening(captured)
+        self._work = Work(captured.recording.builder.nodes)
         self._waiting = list(cases)  # those at which nobody has listened
         self._sizes = [sizes_of(self._prepared, case.feeds) for case in cases]
         self._cases = list(zip(self._sizes, cases))
@@ -129,8 +131,7 @@ class _Crossing:
                 self._found += case_at(self._captured, sizes, told({word: size}))[0]
 
     def _across(self, sizes: Sizes) -> Across:
-        nodes = self._captured.recording.builder.nodes
-        return Across(nodes, sizes, self._limits, self._asked_at)
+        return Across(self._work, sizes, self._limits, self._asked_at)
 
     def _asked_at(self, escape: Escape, sizes: Mapping[str, int]) -> bool:
         """Whether the model got to that line in any of the cases at these sizes."""

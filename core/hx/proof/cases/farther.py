@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from .across import Across, Move
 from .othersizes import case_at, limits_of, sizes_of, told
+from .work import Work
 
 if TYPE_CHECKING:
     from ...recording.capture import Capture
@@ -27,7 +28,7 @@ def farther(captured: Capture) -> list[Case]:
     rounds = sorted(captured.rounds & words.keys())
     if not rounds:
         return []
-    across = Across(captured.recording.builder.nodes, words, captured.prepared.dynamic.limits)
+    across = Across(Work(captured.recording.builder.nodes), words, captured.prepared.dynamic.limits)
     few: list[Case] = []
     for n in FEW:
         sizes = {**words, **{word: n for word in rounds if limits[word].hold(n)}}

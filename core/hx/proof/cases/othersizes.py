@@ -75,6 +75,7 @@ def in_rounds(captured: Capture) -> Prepared | None:
     from ...recording.rolled.lengths import LEAST
     from .across import Across, Move
     from .counted import counting, with_more_rounds
+    from .work import Work
 
     prepared, recording = captured.prepared, captured.recording
     numbers = tuple(counting(captured))
@@ -95,7 +96,7 @@ def in_rounds(captured: Capture) -> Prepared | None:
     more = with_more_rounds(captured, prepared.tensors if sizes == words else at(prepared, sizes))
     if sizes == words and more is None:
         return dataclasses.replace(prepared, rolls=Before([]), counting=numbers)
-    if Across(nodes, words, limits).refused(Move(sizes), 0):
+    if Across(Work(nodes), words, limits).refused(Move(sizes), 0):
         return None  # it would take many times the work
     given, before = {"given": prepared.tensors}, Before(nodes)
     tensors = at(prepared, sizes) if more is None else more

@@ -22,6 +22,7 @@ from ...sizes.leftover import fits
 from ..verify import Case
 from .across import Across, Move
 from .othersizes import Sizes, case_at, limits_of, sizes_of, told
+from .work import Work
 
 EACH, MOST = 8, 40  # cases for each question, and for all
 TIMES = (
@@ -54,9 +55,9 @@ def together(captured: Capture, cases: Sequence[Case], asked: Iterable[Asked]) -
     met[known] = True
     usual = max(1, math.prod(recorded.values()))
     work = numpy.array([math.prod(sizes.values()) / usual for sizes in drawn])
-    nodes = captured.recording.builder.nodes
+    work_of = Work(captured.recording.builder.nodes)
     most, times = min(MOST, EACH * len(asked)), min(TIMES, len(asked))
-    across = Across(nodes, recorded, limits, most=most, times=times)
+    across = Across(work_of, recorded, limits, most=most, times=times)
     found: list[Case] = []
     while True:
         gains = ~met[new] @ worth / (1 + work)
