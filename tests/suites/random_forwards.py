@@ -1,11 +1,12 @@
 """Forwards drawn by chance, which go round as often as a size says, or until what tensors hold ends
-that, or branch on it.
+that, or branch on it; and such as ask of sizes what is left over of them, and pad, cut, or resize.
 
     python -m tests.suites.random_forwards loops --seed 0 --count 150
     python -m tests.suites.random_forwards pieces --count 150
     python -m tests.suites.random_forwards asked --count 60
     python -m tests.suites.random_forwards untils --count 100
     python -m tests.suites.random_forwards branches --count 100
+    python -m tests.suites.random_forwards sizes --seed 3000 --count 60
 
 Each is exported with sizes that may change, and its file compared with the model at others. What the
 export refuses is counted, and what it promises for some sizes alone, or tells as an escape; a file
@@ -73,8 +74,18 @@ z = torch.maximum(z, h.amax(0))|g, h = h, g * 0.8|h = torch.where(h > 0.5, h - 0
 _ENDED = (
     "h|g|z|torch.stack(outs, 1)|torch.tensor(k)|h * len(outs)|outs[-1] + g|torch.cat(outs).sum(0)"
 )
+# What is asked of two sizes, and done then.
+_OF_SIZES = """{n} % {k} != 0|{n} % {k} == 0|{n} % {k} > 0|{n} % {k}|{n} % {k} == 1|-{n} % {k} > 0|a == b
+a != b|{n} == {r}|{n} != {r}|{n} > {r}|{n} < {r}|{n} <= {r}|{n} == 1""".replace("\n", "|")
+_SIZED = """x = F.pad(x, ({z}0, {k} - {n} % {k}))|x = F.pad(x, ({z}0, -{n} % {k}))|x = x + 1|x = x * 2
+x = F.pad(x, ({z}0, ({n} // {k} + 1) * {k} - {n}))|x = x.narrow({axis}, 0, {n} // {k} * {k})
+x = x.narrow({axis}, 0, {n} - {n} % {k})|x = x.exp() / 10|x = x * ({n} // {k} + 1)
+x = x - x.mean({axis}, keepdim=True)|x = F.interpolate(x[None, None], size=({n}, b))[0, 0]""".replace(
+    "\n", "|"
+)
 _TAB = "        "
 _HEAD = """import torch
+import torch.nn.functional as F
 from torch import nn
 
 
@@ -192,6 +203,32 @@ class Drawing:
             lines.append(f"if {self._question(names)}: return y * 2, x")
         return self._source([*lines, f"return y, {self._chance.choice(names)}"])
 
+    def sizes(self) -> str:
+        """Branches on what is left over of two sizes, on whether they are equal, on how large."""
+        lines = []
+        for _ in range(self._chance.randint(1, 3)):
+            ask = self._of_sizes(_OF_SIZES)
+            if self._often(0.3):
+                ask += f" {self._one('or|and')} {self._of_sizes(_OF_SIZES)}"
+            lines += ["a, b = x.shape", f"if {ask}:"]
+            if self._often(0.3):
+                lines += [
+                    f"    if {self._of_sizes(_OF_SIZES)}:",
+                    f"        {self._of_sizes(_SIZED)}",
+                ]
+                lines += ["    else:"] + [f"        {self._of_sizes(_SIZED)}"]
+            else:
+                lines.append(f"    {self._of_sizes(_SIZED)}")
+            lines += ["else:", f"    {self._of_sizes(_SIZED)}"] if self._often(0.35) else []
+            lines += ["x = x + x.amax(1, keepdim=True)"] if self._often(0.5) else []
+        return self._source([*lines, "return (x,)"])
+
+    def _of_sizes(self, choices: str) -> str:
+        axis = self._chance.choice((0, 1))
+        words = {"n": "ab"[axis], "axis": str(axis), "z": "0, 0, " if axis == 0 else ""}
+        k, r = self._chance.choice("234"), self._chance.choice(("5", "6", "8", "12", "16"))
+        return self._one(choices, k=k, r=r, **words)
+
     def _question(self, names: list[str]) -> str:
         return self._one(
             _ASKED, a=self._chance.choice(names), n=f"{self._chance.uniform(-1, 1):.2f}"
@@ -230,6 +267,11 @@ def inputs(kind: str) -> Iterator[torch.Tensor]:
         for b, n in ((3, 6), (2, 9), (1, 4), (4, 17), (5, 2), (2, 3), (1, 30), (3, 8), (2, 1)):
             yield torch.randn(b, n, 4)
         return
+    if kind == "sizes":
+        for a in (*range(1, 20), 33, 40):
+            for b in (*range(1, 20, 2), 8, 12, 36):
+                yield torch.rand(a, b)
+        return
     for b in (3, 1, 2, 4, 7):
         for scale in (1.0, 0.1, 3.0):  # onnxruntime rounds what a sigmoid has far out
             for shift in (0.0, 0.7, -0.7, 2.0):
@@ -240,6 +282,8 @@ def outcome(kind: str, model: torch.nn.Module) -> str:
     """What comes of an export: joined, looped or plain, promised, told, refused, or wrong."""
     sized = kind in SIZED
     shape, axes = ((3, 6, 4), {0: "b", 1: "n"}) if sized else ((3, 4), {0: "b"})
+    if kind == "sizes":
+        shape, axes = ((8, 12), {0: "a", 1: "b"})
     try:
         program = hx.export(model, torch.randn(shape), None, dynamic={"x": axes})
     except hx.VerificationError:
@@ -258,6 +302,8 @@ def outcome(kind: str, model: torch.nn.Module) -> str:
             got = program.run(x)
         except hx.UsageError:
             continue  # not promised
+        except Exception:  # onnxruntime's own
+            return f"{what} and wrong, as it does not run, at {list(x.shape)}"
         for a, b in zip(got, want, strict=True):
             if a.shape != b.shape or not torch.allclose(a, b, 1e-3, 1e-4, equal_nan=True):
                 return f"{what} and wrong at {list(x.shape)}"
@@ -266,7 +312,7 @@ def outcome(kind: str, model: torch.nn.Module) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("kind", choices=(*SIZED, "untils", "branches"))
+    parser.add_argument("kind", choices=(*SIZED, "untils", "branches", "sizes"))
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--count", type=int, default=100)
     asked = parser.parse_args()
@@ -280,7 +326,7 @@ def main() -> int:
             what = outcome(asked.kind, model)
             found[what.partition(" at")[0]] += 1
             if "wrong" in what:
-                wrong += "told" not in what
+                wrong += "told" not in what or asked.kind == "sizes"
                 print(f"--- seed {seed}: {what}\n{source}", flush=True)
     print("; ".join(f"{n} {what}" for what, n in found.most_common()))
     return 1 if wrong else 0

@@ -49,8 +49,8 @@ def together(captured: Capture, cases: Sequence[Case], asked: Iterable[Asked]) -
     answers = _answers(asked[:QUESTIONS], [*seen, *drawn])
     if len(answers) < 2 and not any(fits(each) is not None for each in answers):
         return []  # of one threshold, both sides are seen
-    combined, worth = _combined([*answers.values()], [*seen, *drawn])
-    known, new = combined[: len(seen)], combined[len(seen) :]
+    combined, worths = _combined([*answers.values()], [*seen, *drawn])
+    known, new, worth = combined[: len(seen)], combined[len(seen) :], worths[len(seen) :]
     met = numpy.zeros(int(combined.max()) + 1, dtype=bool)
     met[known] = True
     usual = max(1, math.prod(recorded.values()))
@@ -60,7 +60,7 @@ def together(captured: Capture, cases: Sequence[Case], asked: Iterable[Asked]) -
     across = Across(work_of, recorded, limits, most=most, times=times)
     found: list[Case] = []
     while True:
-        gains = ~met[new] @ worth / (1 + work)
+        gains = (~met[new] * worth).sum(1) / numpy.maximum(work, 1)
         best = int(gains.argmax())
         if not gains[best] or across.refused(Move(drawn[best]), len(found)):
             return found
@@ -109,19 +109,23 @@ def _combined(
     answers: Sequence[list[int]], several: Sequence[Sizes]
 ) -> tuple[numpy.ndarray, numpy.ndarray]:
     """For each of these sizes, which answers come together, a number for each that do; and what
-    these are worth: the more of them are of questions, the more."""
+    these are worth: the more of them are of questions, the more, and the less, the more of these are
+    others than at the first sizes. Where one has another answer, the next may not be asked."""
     bits = [
         [sizes[word] >> bit & 1 for sizes in several] for word in several[0] for bit in range(BITS)
     ]
     numbers = numpy.array([*answers, *bits]).T + 2
+    others = numbers != numbers[0]
     places = numbers.shape[1]
     sets = [*itertools.combinations(range(places), 3 if places <= FEW else 2)]
     codes = numpy.empty((len(several), len(sets)), dtype=numpy.int64)
+    worth = numpy.empty((len(several), len(sets)))
     for i, some in enumerate(sets):
         codes[:, i] = i
         for place in some:
             codes[:, i] = codes[:, i] * 4 + numbers[:, place]
-    worth = numpy.array([WORTH ** sum(place < len(answers) for place in some) for some in sets])
+        questions = [place for place in some if place < len(answers)]
+        worth[:, i] = WORTH ** len(questions) / 2.0 ** others[:, questions].sum(1)
     return numpy.unique(codes, return_inverse=True)[1].reshape(codes.shape), worth
 
 

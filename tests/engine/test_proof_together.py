@@ -1,0 +1,99 @@
+"""What a model asks of sizes is proved where its answers come together, and where that shows."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.testing import assert_close
+
+import hx
+
+
+def padded_up_to_a_bound(x):
+    b = x.shape[1]
+    if b < 16:  # the nearest size beyond is 16, which needs no padding either
+        x = F.pad(x, (0, -b % 4))
+    return x
+
+
+def cut_where_two_answers_meet(x):
+    a, b = x.shape
+    if b > 5 and a == 6:
+        x = x.narrow(1, 0, b - b % 2)  # of the recorded 12, nothing
+    if x.shape[0] % 4 != 0:
+        x = x.narrow(0, 0, a - a % 4)
+    return x
+
+
+def cut_of_what_was_cut(x):
+    b = x.shape[1]
+    if b % 4 > 0:
+        x = x.narrow(1, 0, b - b % 2)
+    a, b = x.shape
+    if a == b:
+        x = x.narrow(1, 0, b // 4 * 4)
+    b = x.shape[1]
+    x = x - x.mean(0, keepdim=True) if b < 5 else x.narrow(1, 0, b - b % 3)
+    return x + x.amax(1, keepdim=True)
+
+
+def exported(model, rows, columns):
+    return hx.export(model, torch.rand(rows, columns), dynamic={"x": {0: "a", 1: "b"}})
+
+
+@pytest.mark.parametrize(
+    ("model", "rows", "columns", "promised"),
+    [
+        (padded_up_to_a_bound, 16, 8, {}),
+        (cut_where_two_answers_meet, 8, 12, {"a": "a>=7"}),
+        (cut_of_what_was_cut, 8, 12, {}),
+    ],
+)
+def test_whatever_sizes_come_together_the_file_is_right_where_it_says_so(
+    model, rows, columns, promised
+):
+    program = exported(model, rows, columns)
+    assert program.report.promised == promised
+    compared = 0
+    for a in (*range(1, 20), 33):
+        for b in (*range(1, 20), 24):
+            try:
+                want = model(x := torch.rand(a, b))
+            except (RuntimeError, IndexError):
+                continue  # of no columns, there is no largest one
+            try:
+                got = program.run(x)
+            except hx.UsageError as error:
+                assert "and the file is right for" in str(error)
+                continue
+            assert_close(got, want)
+            compared += 1
+    assert compared > 100
+
+
+def test_a_graph_that_takes_long_is_not_run_for_each_pair_of_answers():
+    runs = []
+    weight = torch.rand(512, 512)
+
+    def heavy(x):
+        runs.append(tuple(x.shape))
+        a, b = x.shape[:2]
+        for bound in (20, 30, 40, 50):
+            x = x * 1.0 if a > bound or b > bound or a % 2 == 0 else x
+        return x @ weight @ weight @ weight @ weight
+
+    hx.export(heavy, torch.rand(9, 11, 512), dynamic={"x": {0: "a", 1: "b"}})
+    few = len(runs)
+    runs.clear()
+    weight = torch.rand(4, 4)
+    hx.export(heavy, torch.rand(9, 11, 4), dynamic={"x": {0: "a", 1: "b"}})
+    assert few < len(runs)
+
+
+def test_one_bound_is_tried_on_both_sides_and_no_more():
+    def bounded(x):
+        return x * 2 if x.shape[1] > 20 else x
+
+    program = exported(bounded, 3, 9)
+    assert len(program.proof.cases) < 16
