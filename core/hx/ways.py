@@ -111,6 +111,10 @@ def _with_both_ways(prepared: Prepared, failed: list[Exception]) -> Iterator[Pre
     if other is not None:
         yield other
         joined = failed[-1]
+        if isinstance(first, Rounds) and isinstance(joined, VerificationError):
+            anew = othersizes.rounds_elsewhere(other)
+            if anew is not None:
+                yield anew
         if other.one_of:
             yield from _padding(other, failed)
         if other.one_of and other.rolls:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import onnx
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 from torch.testing import assert_close
 
@@ -478,3 +479,16 @@ def test_notes_of_any_way_are_told():
     report = hx.export(model, torch.randn(3, 4)).report
     assert "the model writes to its parameters: scale" in report.notes
     assert torch.equal(model.scale, torch.ones(4))
+
+
+def test_where_sizes_say_how_much_is_cut_off_the_result_has_a_size_of_its_own(proved):
+    def trimmed(x):
+        more = 2
+        if (x.shape[1] // 2) % 2 == 1:
+            more += 1
+        return F.pad(x, (0, 4))[:, :-more] * 2
+
+    near = [{"n": n} for n in (8, 9, 10, 11, 24, 26)]
+    program = proved(trimmed, torch.randn(2, 20), {"x": {1: "n"}}, near)
+    assert program.report.outputs[0]["shape"] == [2, None]
+    assert program.report.promised == {}

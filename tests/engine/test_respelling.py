@@ -328,3 +328,28 @@ def test_lambdas_keep_sizes(index, proved):
     model = Single(LAMBDAS[index])
     program = proved(model, torch.randn(2, 9), dynamic=WORDS, sizes=SIZES)
     assert not program.report.escapes
+
+
+def passed_on(function):
+    @functools.wraps(function)
+    def called(*args):
+        return function(*args)
+
+    return called
+
+
+def test_what_a_decorated_function_around_a_class_calls(proved):
+    def run(function):
+        class Around(nn.Module):
+            def forward(self, x):
+                return function(x)
+
+        return Around()
+
+    def scaled(x):
+        return x * int(x.shape[1] * 0.5)
+
+    program = proved(run(passed_on(passed_on(scaled))), torch.randn(2, 9), WORDS, SIZES)
+    assert not program.report.escapes
+    program = proved(run(functools.partial(passed_on(scaled))), torch.randn(2, 9), WORDS, SIZES)
+    assert not program.report.escapes

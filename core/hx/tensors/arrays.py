@@ -10,7 +10,7 @@ else is NumPy's alone, as it was made in the recording. A function that no two l
 
 from __future__ import annotations
 
-from builtins import len, range  # their own: `world` hooks those of the model
+from builtins import enumerate, len, range, sum  # their own: `world` hooks those of the model
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -51,11 +51,11 @@ class Followed(np.ndarray):
         return _lost(result)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        args, kwargs = tuple(map(_numbers, args)), {k: _numbers(v) for k, v in kwargs.items()}
-        result = super().__array_function__(func, types, args, kwargs)
         if func in FUNCTIONS:
-            return _both(_plain(result), func, FUNCTIONS[func], args, kwargs)
-        return result
+            result = func(*_arrays(args), **_arrays(kwargs))
+            return _both(result, func, FUNCTIONS[func], args, kwargs)
+        own = [kind for kind in types if issubclass(kind, np.ndarray)]  # sizes have a say, too
+        return super().__array_function__(func, own, _numbers(args), _numbers(kwargs))
 
     def astype(self, dtype: Any, *args: Any, **kwargs: Any) -> Any:
         result = _plain(self).astype(dtype, *args, **kwargs)
@@ -72,7 +72,7 @@ class Followed(np.ndarray):
         if isinstance(result, np.integer) and type(index) is int:
             # A number that remembers; one by one, many would be a graph of their own.
             return tensor[index].item() if self.size <= known.MOST else result
-        return _both(result, None, lambda x: x[index], (self,), {})
+        return _both(result, None, lambda x: _at(x, index), (self,), {})
 
     def __setitem__(self, index: Any, value: Any) -> None:
         tensor = _behind(self)
@@ -100,6 +100,33 @@ for _name, _form in METHODS.items():
     setattr(Followed, _name, _method(_name, _form))
 
 
+def _at(tensor: torch.Tensor, index: Any) -> torch.Tensor:
+    """What is there; torch has no steps backwards, and turns an axis round."""
+    each = [*index] if isinstance(index, tuple) else [index]
+    for axis, one in enumerate(each):
+        if not isinstance(one, slice | int):
+            break
+        if isinstance(one, slice) and one.step is not None and one.step < 0:
+            if (one.start, one.stop) != (None, None):
+                raise _Lost
+            axis -= sum(isinstance(before, int) for before in each[:axis])
+            tensor, each[axis] = tensor.flip(axis), slice(None, None, -one.step)
+    return tensor[tuple(each)]
+
+
+def again(original: Callable, copies: bool, x: Followed, *args: Any, **kwargs: Any) -> Any:
+    """What `np.array(x)` and `np.asarray(x, dtype)` make of an array that is followed."""
+    known = {"dtype": args[0]} if len(args) == 1 else {}
+    known |= kwargs
+    copies &= known.pop("copy", True) is not False
+    dtype = known.pop("dtype", None)
+    if len(args) > 1 or known:
+        return _lost(original(_plain(x), *args, **kwargs))
+    if dtype is not None and np.dtype(dtype) != x.dtype:
+        return x.astype(dtype)
+    return x.copy() if copies else x
+
+
 def kind(dtype: Any) -> torch.dtype:
     """NumPy's dtype as torch has it."""
     return getattr(torch, np.dtype(dtype).name)
@@ -112,6 +139,13 @@ def _numbers(x: Any) -> Any:
     if isinstance(x, slice):
         return slice(*map(dims.plain, (x.start, x.stop, x.step)))
     return {k: _numbers(v) for k, v in x.items()} if isinstance(x, dict) else dims.plain(x)
+
+
+def _arrays(x: Any) -> Any:
+    """The same with nothing in it but NumPy's own arrays and plain numbers."""
+    if isinstance(x, (list, tuple)):
+        return type(x)(map(_arrays, x)) if type(x) in (list, tuple) else x
+    return {k: _arrays(v) for k, v in x.items()} if isinstance(x, dict) else _plain(_numbers(x))
 
 
 def _plain(x: Any) -> Any:

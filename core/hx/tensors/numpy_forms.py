@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from builtins import range  # its own: `world` hooks that of the model
+from builtins import len, range  # their own: `world` hooks those of the model
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +17,7 @@ UFUNCS: dict[Any, Callable] = {
     np.true_divide: operator.truediv,
     np.floor_divide: operator.floordiv,
     np.remainder: operator.mod,
+    np.fmod: torch.fmod,
     np.power: operator.pow,
     np.equal: operator.eq,
     np.not_equal: operator.ne,
@@ -27,17 +28,32 @@ UFUNCS: dict[Any, Callable] = {
     np.logical_not: torch.logical_not,
     np.logical_and: torch.logical_and,
     np.logical_or: torch.logical_or,
+    np.logical_xor: torch.logical_xor,
+    np.bitwise_and: operator.and_,
+    np.bitwise_or: operator.or_,
+    np.bitwise_xor: operator.xor,
+    np.invert: operator.invert,
     np.negative: torch.neg,
     np.absolute: torch.abs,
     np.square: torch.square,
+    np.sign: torch.sign,
+    np.reciprocal: torch.reciprocal,
     np.maximum: lambda a, b: _larger(a, b),
     np.minimum: lambda a, b: -_larger(-a, -b),
     np.sqrt: torch.sqrt,
     np.floor: torch.floor,
     np.ceil: torch.ceil,
+    np.trunc: torch.trunc,
     np.rint: torch.round,
     np.exp: torch.exp,
+    np.exp2: torch.exp2,
+    np.expm1: torch.expm1,
     np.log: torch.log,
+    np.log2: torch.log2,
+    np.log10: torch.log10,
+    np.log1p: torch.log1p,
+    np.arctan: torch.atan,
+    np.arctan2: torch.atan2,
     np.sin: torch.sin,
     np.cos: torch.cos,
     np.tan: torch.tan,
@@ -46,7 +62,14 @@ UFUNCS: dict[Any, Callable] = {
 # Of which no two libraries have the same last digits: methods by their names.
 ROUNDED = {
     np.exp,
+    np.exp2,
+    np.expm1,
     np.log,
+    np.log2,
+    np.log10,
+    np.log1p,
+    np.arctan,
+    np.arctan2,
     np.sin,
     np.cos,
     np.tan,
@@ -109,7 +132,28 @@ def _meshgrid(*given: torch.Tensor, indexing: str = "xy") -> list[torch.Tensor]:
     return [grid.clone() for grid in torch.meshgrid(*given, indexing=indexing)]
 
 
+def _padded(
+    a: torch.Tensor, pad_width: Any, mode: str = "constant", constant_values: Any = 0
+) -> torch.Tensor:
+    pairs = [pad_width] if isinstance(pad_width, int) else [*pad_width]
+    pairs = [each if isinstance(each, (list, tuple)) else None for each in pairs]
+    if None in pairs:  # one pair for all axes, or one number for both of its sides
+        both = [pad_width, pad_width] if isinstance(pad_width, int) else [*pad_width] * 2
+        pairs = [both[:2]]
+    pairs = pairs * a.dim() if len(pairs) == 1 else pairs
+    widths = [n for pair in reversed(pairs) for n in pair]
+    if mode == "constant":
+        return torch.nn.functional.pad(a, widths, value=constant_values)
+    if a.dim() != 1:
+        raise TypeError("torch pads the last axes alone so")
+    padded = torch.nn.functional.pad(a.double()[None], widths, mode=_PADS[mode])
+    return padded[0].to(a.dtype)
+
+
+_PADS = {"reflect": "reflect", "edge": "replicate", "wrap": "circular"}
+
 FUNCTIONS: dict[Any, Callable] = {
+    np.pad: _padded,
     np.triu: lambda m, k=0: torch.triu(m, k),
     np.tril: lambda m, k=0: torch.tril(m, k),
     np.cumsum: _cumsum,

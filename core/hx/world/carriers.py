@@ -46,8 +46,10 @@ def places(recording: Any) -> list[Place]:
     if numpy is not None:
         wanted[id(patching.behind(numpy.prod))] = _of_prod
         found.append((numpy, "prod", _of_prod))
-        wanted[id(patching.behind(numpy.asarray))] = wrap = _of_asarray(recording)
-        found.append((numpy, "asarray", wrap))
+        for name in ("array", "asarray", "asanyarray", "ascontiguousarray"):
+            wrap = _of_array(recording, name)
+            wanted[id(patching.behind(getattr(numpy, name)))] = wrap
+            found.append((numpy, name, wrap))
         for name, maker in _MAKERS.items():
             wrap = _of_maker(recording, maker)
             wanted[id(patching.behind(getattr(numpy, name)))] = wrap
@@ -257,16 +259,23 @@ def _of_maker(recording: Any, maker: Callable) -> Wrap:
     return wrap
 
 
-def _of_asarray(recording: Any) -> Wrap:
-    """An array over the memory of a tensor, which NumPy would make anew of what it gets."""
+def _of_array(recording: Any, name: str) -> Wrap:
+    """An array over the memory of a tensor, or one that is followed, which NumPy would make anew of
+    what it gets."""
 
     def wrap(original):
-        def asarray(x, *args, **kwargs):
-            if args or kwargs or recording.busy or type(x) is not torch.Tensor:
-                return original(x, *args, **kwargs)
-            return x.numpy()
+        def array(*args, **kwargs):
+            if recording.busy or not args:
+                return original(*args, **kwargs)
+            if type(args[0]) is torch.Tensor and len(args) == 1 and not kwargs and name != "array":
+                return args[0].numpy()
+            from ..tensors import arrays  # which know of recordings
 
-        return asarray
+            if isinstance(args[0], arrays.Followed):
+                return arrays.again(original, name == "array", *args, **kwargs)
+            return original(*args, **kwargs)
+
+        return array
 
     return wrap
 

@@ -39,6 +39,7 @@ def reachable(recording: Any) -> Iterator[types.FunctionType]:
             continue
         seen.add(function)
         yield function
+        front += _functions(_around(function))
         said = names(function.__code__)
         for space in own:
             if not said.isdisjoint(space):
@@ -63,9 +64,8 @@ def _named(names: frozenset[str], function: types.FunctionType) -> Iterator[Any]
 
     Modules may also be imported in the function, or around it.
     """
-    around = [c.cell_contents for c in function.__closure__ or () if _filled(c)]
     waiting = [*_by(names, function.__globals__), *_by(names, sys.modules)]
-    waiting += [thing for thing in around if isinstance(thing, types.ModuleType)]
+    waiting += [thing for thing in _around(function) if isinstance(thing, types.ModuleType)]
     seen = set()
     while waiting:
         thing = waiting.pop()
@@ -98,12 +98,17 @@ def _functions(things: Iterable[Any]) -> list[types.FunctionType]:
             thing = thing.__func__
         elif isinstance(thing, property):
             thing = thing.fget
+        while isinstance(thing, functools.partial):
+            thing = thing.func
         if not isinstance(thing, types.FunctionType):
             continue
         found.append(thing)
-        inside = [c.cell_contents for c in thing.__closure__ or () if _filled(c)]
-        found += [f for f in inside if isinstance(f, types.FunctionType)]
     return found
+
+
+def _around(function: types.FunctionType) -> list[Any]:
+    """What a function has of those around it: a decorated one what is called in its place."""
+    return [c.cell_contents for c in function.__closure__ or () if _filled(c)]
 
 
 def _filled(cell: types.CellType) -> bool:

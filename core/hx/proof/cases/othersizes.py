@@ -19,7 +19,7 @@ from .asking import case_of
 from .variations import end_at, ending, resized
 
 Sizes = dict[str, int]
-FAILED = 8  # inputs on which another graph was wrong, that are tried again
+FAILED = 8  # inputs of the given sizes on which another graph was wrong, that are tried again
 
 
 def sizes_of(prepared: Prepared, tensors: Mapping[str, torch.Tensor] | None = None) -> Sizes:
@@ -41,23 +41,45 @@ def elsewhere(prepared: Prepared, proof: Proof) -> Prepared | None:
     for even sizes alone (nothing has to be padded) may be right for all where they are odd, as they
     are behind several strides, too.
     """
-    words, limits = sizes_of(prepared), prepared.dynamic.limits
+    words = sizes_of(prepared)
     if not words or prepared.slim is not None or prepared.given:
         return None
     if not proof.cases or not proof.cases[0].ok or proof.ok:
         return None
     if any(output.other_rank for case in proof.cases for output in case.outputs):
         return None  # wherever it is recorded, the graph has one of the two
+    more = _odd(prepared, words)
+    if more is None:
+        return None
+    here = [each for each in prepared.failed.items() if sizes_of(prepared, each[1]) == words]
+    given = {"given": prepared.tensors, **dict(here[:FAILED])}
+    return dataclasses.replace(prepared, tensors=at(prepared, more), given=given)
+
+
+def rounds_elsewhere(prepared: Prepared) -> Prepared | None:
+    """The same rounds of a loop, with other sizes of all that does not say how many there are: what
+    the model has kept of those that were given, it computes again."""
+    given = prepared.given.get("given", prepared.tensors)
+    words, before = sizes_of(prepared), sizes_of(prepared, given)
+    kept = {word: n for word, n in words.items() if n == before[word]}
+    more = _odd(prepared, kept) if len(words) > 1 else None
+    if not more:
+        return None
+    tensors = at(prepared, {**words, **more})
+    return dataclasses.replace(prepared, tensors=tensors, given={"given": given}, failed={})
+
+
+def _odd(prepared: Prepared, words: Sizes) -> Sizes | None:
+    """Other sizes of these names, no two alike, that have not been tried; None if there are none."""
+    limits = prepared.dynamic.limits
     known = [words, larger(words, limits)]
     known += [sizes_of(prepared, tensors) for tensors in prepared.failed.values()]
     more: Sizes = {}
     for word, n in words.items():
         taken = {*more.values(), *(sizes[word] for sizes in known)}
         more[word] = _odd_for_long(n, limits.get(word, Limits()).step, taken)
-    if not all(limits.get(word, Limits()).hold(n) for word, n in more.items()):
-        return None
-    given = {"given": prepared.tensors, **dict([*prepared.failed.items()][:FAILED])}
-    return dataclasses.replace(prepared, tensors=at(prepared, more), given=given)
+    held = all(limits.get(word, Limits()).hold(n) for word, n in more.items())
+    return more if held else None
 
 
 def _odd_for_long(n: int, step: int, taken: Collection[int]) -> int:

@@ -93,6 +93,8 @@ class Joining:
         for (held, where), value in state.put:
             if isinstance(held, (list, dict)):
                 held[where] = value
+            elif isinstance(held, Value):
+                held.sized(value)
             else:
                 setattr(held, where, value)
         return replace(self._first, items=items)
@@ -212,6 +214,9 @@ class Joining:
                 raise NotAlike
             state.here[id(b)] = a
             state.since[id(a)] = state.ends
+            sizes = _of_either(a, b, state.here)
+            if sizes is not None:
+                state.put.append(((a, "shape"), sizes))
 
     def _computed(self, state: State, x: Node) -> list[Constant] | None:
         """What a node gives on the other row's way, if that is known without its inputs."""
@@ -402,6 +407,23 @@ def _gives(state: State, value: Value, wanted: Value) -> bool:
     join = state.passed[id(value)].join
     sides = [state.given.get((id(join), yes), side) for yes, side in join.of.items()]
     return any(side is wanted or _gives(state, side, wanted) for side in sides)
+
+
+def _of_either(x: Value, y: Value, here: dict[int, Value]) -> tuple | None:
+    """The shape of what is the same in two rows, where a size is not: what is cut by as much as the
+    `if` said has one that is its own. None where all are."""
+    words: dict[Any, int] = {}
+    shape = []
+    for axis, (size, other) in enumerate(zip(x.shape or (), y.shape or ())):
+        a, b = _poly(size), _poly(other)
+        own = dims.Dim.leaf(x, axis, dims.plain(size))
+        alike = a == b or a == own.poly or _said(a, words, {}, {}) == _said(b, words, here, {})
+        shape.append(size if alike else own)
+    return None if all(new is old for new, old in zip(shape, x.shape or ())) else tuple(shape)
+
+
+def _poly(size: Any) -> Any:
+    return size.poly if type(size) is dims.Dim else size
 
 
 def _rank(value: Value) -> int:

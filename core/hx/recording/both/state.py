@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
+from typing import Any
 
 from ...tensors.values import Constant, Value
 from .rows import Join, Place, Side, Split
@@ -72,7 +73,7 @@ class State:
         ] = {}  # by the id of its value, what a new join is in the other row
         # By id, what a value is where the other row has a constant that nothing computes there.
         self.constants: dict[int, Constant] = {}
-        self.put: list[tuple[Place, Value]] = []  # what is to be read instead
+        self.put: list[tuple[Place, Any]] = []  # what is to be read instead
 
     def end(self, split: Split, yes: bool, around: View) -> int:
         """That it is passed."""
