@@ -330,14 +330,6 @@ def test_lambdas_keep_sizes(index, proved):
     assert not program.report.escapes
 
 
-def passed_on(function):
-    @functools.wraps(function)
-    def called(*args):
-        return function(*args)
-
-    return called
-
-
 def test_what_a_decorated_function_around_a_class_calls(proved):
     def run(function):
         class Around(nn.Module):
@@ -349,7 +341,7 @@ def test_what_a_decorated_function_around_a_class_calls(proved):
     def scaled(x):
         return x * int(x.shape[1] * 0.5)
 
-    program = proved(run(passed_on(passed_on(scaled))), torch.randn(2, 9), WORDS, SIZES)
+    program = proved(run(decorated(decorated(scaled))), torch.randn(2, 9), WORDS, SIZES)
     assert not program.report.escapes
-    program = proved(run(functools.partial(passed_on(scaled))), torch.randn(2, 9), WORDS, SIZES)
+    program = proved(run(functools.partial(decorated(scaled))), torch.randn(2, 9), WORDS, SIZES)
     assert not program.report.escapes

@@ -182,6 +182,9 @@ class Recording:
 
     def of_array(self, array: Any) -> tuple[torch.Tensor | None, Value]:
         """The value of an array of numpy's among arguments."""
+        taken = getattr(array, "taken", None)
+        if taken is not None:
+            self._not_taken("item", taken)
         with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
             return accounts.of_array(self, array)
 
@@ -189,20 +192,22 @@ class Recording:
         """The value of a list that is used as one tensor; one used otherwise is told of."""
         value = None
         if whole and items.formula is not None and items.same():
-            self._not_taken(items)
+            if items.left is not None:
+                self._not_taken(items.left[0], items.taken)
             value = items.formula(Op(self.builder))
         elif items.left is not None:
             kind, detail, asked = items.left
             self.escape(kind, detail, asked=asked)
         return value
 
-    def _not_taken(self, items: lists.Whole) -> None:
-        """Takes back what was told as the call that runs, on its way here, looked at a list."""
-        code, step, count = items.taken
+    def _not_taken(self, kind: str, taken: tuple[Any, int, int]) -> None:
+        """Takes back what was told as the call that runs, on its way here, looked at a list, or an
+        array."""
+        code, step, count = taken
         frame, where = self.frames.user(), self.where()
-        if items.left is None or frame is None or (frame.f_code, frame.f_lasti) != (code, step):
+        if frame is None or (frame.f_code, frame.f_lasti) != (code, step):
             return
-        key = (items.left[0], where.file, where.line)
+        key = (kind, where.file, where.line)
         found = self.escapes.get(key)
         if found is not None:
             found.count -= count

@@ -10,6 +10,7 @@ else is NumPy's alone, as it was made in the recording. A function that no two l
 
 from __future__ import annotations
 
+import sys
 from builtins import enumerate, len, range, sum  # their own: `world` hooks those of the model
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -36,6 +37,9 @@ class Followed(np.ndarray):
     """An array over the memory of a tensor that a recording follows; or one that it has lost."""
 
     held: tuple[Recording, torch.Tensor] | None = None
+    # Where numbers were last taken out of it, and how many. PyTorch does that to every index, on the
+    # way to its doors: these are not told of when the array turns out to be an index.
+    taken: tuple[Any, int, int] | None = None
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if method == "__call__" and kwargs.keys() == {"out"} and ufunc in UFUNCS:
@@ -70,8 +74,12 @@ class Followed(np.ndarray):
         if tensor is None:
             return result
         if isinstance(result, np.integer) and type(index) is int:
-            # A number that remembers; one by one, many would be a graph of their own.
-            return tensor[index].item() if self.size <= known.MOST else result
+            if self.size > known.MOST:
+                return result  # one by one, many would be a graph of their own
+            frame = sys._getframe(1)
+            place, before = (frame.f_code, frame.f_lasti), self.taken or (None, None, 0)
+            self.taken = (*place, before[2] + 1 if before[:2] == place else 1)
+            return tensor[index].item()  # which remembers
         return _both(result, None, lambda x: _at(x, index), (self,), {})
 
     def __setitem__(self, index: Any, value: Any) -> None:

@@ -80,7 +80,9 @@ def why_apart(failed: list[Exception]) -> str:
             "known that lead there"
         )
     if isinstance(failed[0], Asks) and len(failed[0].again) > 1:
-        lines = " and ".join(f"{file}:{line}" for file, line in sorted(failed[0].again))
+        each = [f"{file}:{line}" for file, line in sorted(failed[0].again)]
+        more = f" and {len(each) - 3} more" if len(each) > 3 else ""
+        lines = (", " if more else " and ").join(each[:3]) + more
         return (
             f"{lines} are asked again and again, and a loop that data end is one in the graph where "
             "its rounds ask nothing else: write an `if` within them with torch.where, and of two such "
