@@ -25,11 +25,11 @@ from .othersizes import Sizes, case_at, limits_of, sizes_of, told
 from .work import Work
 
 EACH, MOST = 8, 40  # cases for each question, and for all
-TIMES = (
-    4  # as much work as at the recorded sizes for all of these together, and for each question once
-)
+ALONE = 2  # of one question: what is done then may be of another size than it asks of
+TIMES = 4  # as much work as at the recorded sizes, for all; and once for each question
 FAILED = 8
 QUESTIONS = 40
+UNKNOWN = -2  # on which side of a question sizes are; else it is -1, 0 or 1
 FEW = 20  # answers, of which three are looked at together, and not two
 DRAWN = 256  # sizes that are looked at
 WORTH = 8  # times as much as that a size is even
@@ -47,16 +47,21 @@ def together(captured: Capture, cases: Sequence[Case], asked: Iterable[Asked]) -
     seen = [recorded, *(sizes_of(captured.prepared, case.feeds) for case in cases)]
     drawn = _drawn(seen, limits)
     answers = _answers(asked[:QUESTIONS], [*seen, *drawn])
-    if len(answers) < 2 and not any(fits(each) is not None for each in answers):
+    several = len(answers) > 1 or any(fits(each) is not None for each in answers)
+    if not several and not any(recorded.keys() - each.names() for each in answers):
         return []  # of one threshold, both sides are seen
     combined, worths = _combined([*answers.values()], [*seen, *drawn])
     known, new, worth = combined[: len(seen)], combined[len(seen) :], worths[len(seen) :]
+    if not several:  # of the other answer alone
+        ((one, sides),) = answers.items()
+        here, *there = (_answer(one, side) for side in sides)
+        worth = worth * [[answer is not here] for answer in there[len(seen) - 1 :]]
     met = numpy.zeros(int(combined.max()) + 1, dtype=bool)
     met[known] = True
     usual = max(1, math.prod(recorded.values()))
     work = numpy.array([math.prod(sizes.values()) / usual for sizes in drawn])
     work_of = Work(captured.recording.builder.nodes)
-    most, times = min(MOST, EACH * len(asked)), min(TIMES, len(asked))
+    most, times = min(MOST, EACH * len(asked)) if several else ALONE, min(TIMES, len(asked))
     across = Across(work_of, recorded, limits, most=most, times=times)
     found: list[Case] = []
     while True:
@@ -99,10 +104,14 @@ def _drawn(seen: Sequence[Sizes], limits: Mapping[str, Limits]) -> list[Sizes]:
 
 
 def _answers(asked: Sequence[Asked], several: Sequence[Sizes]) -> dict[Asked, list[int]]:
-    """What is heard at each of these sizes, of what has more than one answer there."""
+    """On which side each question is at each of these sizes, of those with more than one answer."""
     ats = [*map(At, several)]  # each keeps what it has worked out
     answers = {each: [_side(each, at) for at in ats] for each in asked}
-    return {each: heard for each, heard in answers.items() if len({*heard}) > 1}
+    return {
+        each: sides
+        for each, sides in answers.items()
+        if len({_answer(each, side) for side in sides}) > 1
+    }
 
 
 def _combined(
@@ -129,6 +138,10 @@ def _combined(
     return numpy.unique(codes, return_inverse=True)[1].reshape(codes.shape), worth
 
 
+def _answer(asked: Asked, side: int) -> bool | None:
+    return None if side == UNKNOWN else bool(asked.ask(side, 0))
+
+
 def _side(asked: Asked, at: At) -> int:
     found = asked.heard(at, side=True)
-    return -2 if found is None else int(found)
+    return UNKNOWN if found is None else int(found)
