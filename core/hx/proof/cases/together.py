@@ -27,7 +27,7 @@ from .work import Work
 EACH, MOST = 8, 40  # cases for each question, and for all
 ALONE = 2  # of one question: what is done then may be of another size than it asks of
 TIMES = 4  # as much work as at the recorded sizes, for all; and once for each question
-FAILED = 8
+FAILED = 8  # sizes at which another graph was wrong, the last ones first
 QUESTIONS = 40
 UNKNOWN = -2  # on which side of a question sizes are; else it is -1, 0 or 1
 FEW = 20  # answers, of which three are looked at together, and not two
