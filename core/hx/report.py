@@ -44,7 +44,10 @@ class Escape:
     def told(self) -> str:
         """A sentence, for when it did harm."""
         if self.kind == "branch":
-            what = "a value" if self._of_values() else "a size"
+            what = "a size"
+            if self._of_values():
+                read = "item(" in self.detail or any(asked.read() for asked in self.asked)
+                what = "a value" if read else "a size that the run alone knows"
             return (
                 f"the branch at {self.where} depends on {what}, {self.detail}: it is taken for good"
             )
