@@ -97,3 +97,19 @@ def test_one_bound_is_tried_on_both_sides_and_no_more():
 
     program = exported(bounded, 3, 9)
     assert len(program.proof.cases) < 16
+
+
+def test_sizes_that_are_read_from_inputs_do_not_become_more_than_there_is_room_for():
+    """Larger numbers may lead elsewhere; of a size that is one of them, they make 400 GB here."""
+    runs = []
+
+    def resized(x, size):
+        h, w = size.long()
+        runs.append(int(h) * int(w))
+        y = F.interpolate(x, size=(int(h), int(w)))
+        return y if y.mean() > 0 else y * 2
+
+    size = torch.tensor([2000.0, 3000.0])
+    program = hx.export(resized, (torch.rand(1, 1, 8, 8), size))
+    assert max(runs) < 10 * 2000 * 3000
+    assert program.proof.ok

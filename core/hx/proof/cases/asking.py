@@ -10,13 +10,16 @@ import torch
 from ...errors import HxError
 from ...recording import layers, outside, torchscript
 from ...recording.capture import Capture, called, without_weights
+from ...sizes.asked import At
 from ...surely import inside
 from ...tensors import structures
 from ...weights.blend import Filled, OnTheCPU
 from ...world import modes
 from ...world.modelstate import preserved
+from ..room import left
 from ..verify import Case
 from .patience import Endless, patience
+from .work import Work
 
 
 def run(captured: Capture, tensors: dict[str, torch.Tensor], seed: int | None = None) -> list[Any]:
@@ -43,6 +46,8 @@ def put_back(captured: Capture, function: Callable[[], Any]) -> Any:
 
 TIMES = 8  # as many numbers as come out of the recording, for a case
 FEW = 1 << 26  # numbers that are compared while one waits
+LARGER = 4  # times as large are numbers that are not as the recorded ones
+MUCH = 1 << 30  # bytes of results, for which there has to be room
 
 
 def case_of(
@@ -53,6 +58,8 @@ def case_of(
     Or that far more comes out than did before, where what is in the inputs says how much that is:
     to compute and compare it again and again is no proof of anything else.
     """
+    if room := too_much(captured, tensors):
+        return [], [f"not run on {name} inputs: it may take {room / 1e9:.0f} GB of memory"]
     try:
         results = run(captured, tensors)
     except Endless:
@@ -68,6 +75,26 @@ def case_of(
     if count > max(TIMES * _numbers(captured.real), FEW):
         return [], [f"not compared at {name}: {count / 1e6:.0f} million numbers come out"]
     return [Case(name, tensors, results)], []
+
+
+def too_much(captured: Capture, tensors: dict[str, torch.Tensor]) -> float:
+    """The bytes that may come of larger numbers, where sizes are read from these, and there is no room
+    for so many; else 0."""
+    reads = any(each.kind in ("item", "tolist") for each in captured.recording.escapes.values())
+    if not reads:
+        return 0
+    times = max((_largest(t) / (_largest(captured.prepared.tensors[k]) or 1)
+                 for k, t in tensors.items() if k in captured.prepared.tensors), default=1)  # fmt: skip
+    if times <= LARGER:
+        return 0
+    room = Work(captured.recording.builder.nodes).memory(At({}), times)
+    return room if room > MUCH and 2 * room > left().memory else 0
+
+
+def _largest(tensor: torch.Tensor) -> float:
+    if not tensor.numel() or tensor.is_complex() or tensor.is_meta:
+        return 0
+    return float(tensor.detach().double().abs().nan_to_num(0, 0, 0).max())
 
 
 def _numbers(results: Sequence[Any]) -> int:

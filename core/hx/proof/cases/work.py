@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...sizes import dims
-from ...sizes.asked import At, Unforeseen
+from ...sizes.asked import Asked, At, Unforeseen
 from ...sizes.polynomials import Poly
 from ...tensors.values import Body
 
@@ -37,9 +37,9 @@ class Work:
         """Products, and elements written."""
         return _total(self._products, at)
 
-    def memory(self, at: At) -> float:
-        """Bytes of results."""
-        return _total(self._bytes, at)
+    def memory(self, at: At, times: float = 1) -> float:
+        """Bytes of results, where each number that is read from a tensor is so many times as large."""
+        return _total(self._bytes, at, times)
 
 
 def _products(nodes: Iterable[Node]) -> Iterator[Product]:
@@ -100,20 +100,21 @@ def _added(products: Iterable[Product]) -> dict[tuple[Poly, ...], float]:
     return found
 
 
-def _total(products: dict[tuple[Poly, ...], float], at: At) -> float:
+def _total(products: dict[tuple[Poly, ...], float], at: At, times: float = 1) -> float:
     known: dict[Poly, float] = {}
     total = 0.0
     for named, number in products.items():
         for poly in named:
             if poly not in known:
-                known[poly] = _number(poly, at)
+                known[poly] = _number(poly, at, times)
             number *= known[poly]
         total += number
     return total
 
 
-def _number(poly: Poly, at: At) -> float:
+def _number(poly: Poly, at: At, times: float) -> float:
     try:
         return at(poly)
     except Unforeseen:
-        return poly.hint  # what it was
+        read = times != 1 and Asked(int, (poly,)).read()
+        return poly.hint * times if read else poly.hint  # what it was
