@@ -11,8 +11,6 @@ import torch
 
 from ...graph.graph import raw
 from ...sizes import dims, shapes
-from ...sizes.asked import Asked
-from ...sizes.polynomials import Atom, Poly
 from ...tensors.values import Absent, Body, Constant, Node, Value
 from ..questions import Question
 from .computed import computed
@@ -29,6 +27,7 @@ from .rows import (
     reads,
     sides_along,
 )
+from .said import of_either, same_asked
 from .state import Around, Passed, Results, Seen, State, View
 
 TRIED = 200  # places where two recordings may go on alike, behind one question
@@ -214,7 +213,7 @@ class Joining:
                 raise NotAlike
             state.here[id(b)] = a
             state.since[id(a)] = state.ends
-            sizes = _of_either(a, b, state.here)
+            sizes = of_either(a, b, state.here)
             if sizes is not None:
                 state.put.append(((a, "shape"), sizes))
 
@@ -258,7 +257,7 @@ class Joining:
             raise NotAlike
         if x.value is not None and y.value is not None:
             self._same(state, x.value, y.value, (x, "value"))
-        elif x.asked is None or y.asked is None or not _same_asked(x.asked, y.asked, state.here):
+        elif x.asked is None or y.asked is None or not same_asked(x.asked, y.asked, state.here):
             raise NotAlike
 
     def _same(
@@ -409,23 +408,6 @@ def _gives(state: State, value: Value, wanted: Value) -> bool:
     return any(side is wanted or _gives(state, side, wanted) for side in sides)
 
 
-def _of_either(x: Value, y: Value, here: dict[int, Value]) -> tuple | None:
-    """The shape of what is the same in two rows, where a size is not: what is cut by as much as the
-    `if` said has one that is its own. None where all are."""
-    words: dict[Any, int] = {}
-    shape = []
-    for axis, (size, other) in enumerate(zip(x.shape or (), y.shape or ())):
-        a, b = _poly(size), _poly(other)
-        own = dims.Dim.leaf(x, axis, dims.plain(size))
-        alike = a == b or a == own.poly or _said(a, words, {}, {}) == _said(b, words, here, {})
-        shape.append(size if alike else own)
-    return None if all(new is old for new, old in zip(shape, x.shape or ())) else tuple(shape)
-
-
-def _poly(size: Any) -> Any:
-    return size.poly if type(size) is dims.Dim else size
-
-
 def _rank(value: Value) -> int:
     return -1 if value.shape is None else len(value.shape)
 
@@ -463,31 +445,6 @@ def _is_like(x: Constant | None, y: Value) -> bool:
     if x.tensor.data_ptr() == y.tensor.data_ptr() and x.tensor.stride() == y.tensor.stride():
         return True
     return torch.equal(raw(x.tensor), raw(y.tensor))
-
-
-def _same_asked(x: Asked, y: Asked, here: dict[int, Value]) -> bool:
-    """Whether the same was asked in two rows; `here` are the values of the other in the first."""
-    words: dict[Any, int] = {}
-    return _said(x, words, {}, {}) == _said(y, words, here, {})
-
-
-def _said(x: Any, words: dict[Any, int], here: dict[int, Value], known: dict[int, Any]) -> Any:
-    """A word for what is asked, made of those for its parts: each is looked at once."""
-    if id(x) in known:
-        return known[id(x)]
-    if isinstance(x, Poly):
-        terms = ((sorted(_said(a, words, here, known) for a in m), c) for m, c in x.terms.items())
-        said: Any = tuple(sorted((tuple(word), c) for word, c in terms))
-    elif isinstance(x, Atom):
-        said = x.kind, tuple(_said(each, words, here, known) for each in x.args)
-    elif isinstance(x, Asked):
-        said = x.ask, tuple(_said(each, words, here, known) for each in x.of)
-    elif isinstance(x, Value):
-        said = "value", id(here.get(id(x), x))
-    else:
-        return x
-    known[id(x)] = word = "word", words.setdefault(said, len(words))
-    return word
 
 
 def _meetings(xs: Items, ys: Items) -> list[tuple[int, int]]:
