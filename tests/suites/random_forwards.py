@@ -302,8 +302,10 @@ def outcome(kind: str, model: torch.nn.Module) -> str:
             got = program.run(x)
         except hx.UsageError:
             continue  # not promised
-        except Exception:  # onnxruntime's own
-            return f"{what} and wrong, as it does not run, at {list(x.shape)}"
+        except (
+            Exception
+        ) as error:  # whatever is raised: a file that does not run is counted as wrong
+            return f"{what} and wrong, as it does not run, at {list(x.shape)}: {error}"
         for a, b in zip(got, want, strict=True):
             if a.shape != b.shape or not torch.allclose(a, b, 1e-3, 1e-4, equal_nan=True):
                 return f"{what} and wrong at {list(x.shape)}"
