@@ -33,7 +33,7 @@ class Atom:
     "fnum"       (float,)                   a float
     """
 
-    __slots__ = ("_hash", "_text", "args", "facts", "hint", "kind", "limits", "unsure")
+    __slots__ = ("_equals", "_hash", "_text", "args", "facts", "hint", "kind", "limits", "unsure")
 
     def __init__(self, kind: str, args: tuple, hint, unsure: bool = False) -> None:
         self.kind = kind
@@ -43,6 +43,7 @@ class Atom:
         # Its number is made up: a converter wrote it before the call was run.
         self.unsure: bool = unsure or any(a.unsure for a in args if isinstance(a, (Atom, Poly)))
         self._hash = hash((kind, args))
+        self._equals: object = None  # a mark that it shares with those that were found equal to it
         self._text: str | None = None
         self.facts: dict[Any, Any] = {}  # what was found out: atoms are made of atoms of atoms
 
@@ -52,12 +53,15 @@ class Atom:
     def __eq__(self, other) -> bool:
         if self is other:
             return True
-        return (
-            isinstance(other, Atom)
-            and self._hash == other._hash
-            and self.kind == other.kind
-            and self.args == other.args
-        )
+        if not isinstance(other, Atom) or self._hash != other._hash:
+            return False
+        if self._equals is not None and self._equals is other._equals:
+            return True
+        if self.kind != other.kind or self.args != other.args:
+            return False
+        # What is made of both meets them again and again: twice as often with each step.
+        self._equals = other._equals = other._equals or self._equals or object()
+        return True
 
     def __str__(self) -> str:
         """For hx itself: another atom has another text."""
