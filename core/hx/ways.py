@@ -15,6 +15,7 @@ from .errors import (
     MissingConverters,
     PackError,
     Rounds,
+    Unsupported,
     UsageError,
     VerificationError,
 )
@@ -110,6 +111,10 @@ def _with_both_ways(prepared: Prepared, failed: list[Exception]) -> Iterator[Pre
         other = first.other
     if other is not None:
         yield other
+        if other.rolls and isinstance(failed[-1], Unsupported):
+            # Rounds in which the state still is a constant are unlike the others.
+            other = dataclasses.replace(other, unfolded=True)
+            yield other
         joined = failed[-1]
         if isinstance(first, Rounds) and isinstance(joined, VerificationError):
             anew = othersizes.rounds_elsewhere(other)

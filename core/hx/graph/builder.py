@@ -35,6 +35,7 @@ class Builder:
         self.value_of: Any = None  # torch.Tensor -> Value, set by the recording
         self.kept: Any = self.constant  # a constant over memory that may be written to, likewise
         self.added: Any = lambda node: None  # told of each node
+        self.unfolded = False  # what follows from zeros that a model makes is computed, too
         self.lengths: Any = None  # knows what is as long as a loop: see `rolled`
         self.domains: dict[str, int] = {}
         self._constants: dict[Any, Constant] = {}
@@ -219,7 +220,7 @@ class Builder:
             outputs.append(made)
         if op in _FORMS and all(v is None or v.fixed for v in values):
             for o in outputs:
-                o.fixed = True
+                o.fixed = not (self.unfolded and o.dtype is not None and o.dtype.is_floating_point)
         unknown = [o for o in outputs if o.shape is None]
         if unknown:
             varies = (

@@ -193,7 +193,7 @@ def _run(
     model = prepared.recorded or prepared.model
     recording = Recording(Choices(registry, opset), opset, guard, prepared.slim)
     recording.dry = prepared.dry
-    recording.unfolded = prepared.unfolded
+    recording.unfolded = recording.builder.unfolded = prepared.unfolded
     recording.yes, recording.asked = prepared.yes, prepared.asked
     recording.questions.answers, recording.questions.until = prepared.answers, prepared.until
     recording.questions.told = prepared.told

@@ -6,6 +6,7 @@ begun anew at every 16th. Nothing of that is seen in the first rounds, or asked 
 
 from __future__ import annotations
 
+import math
 import time
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 FEW = (2, 3)  # rounds: of one, most things are alike
 TIMES = (4, 16, 64)  # as many rounds as were recorded
 ENOUGH = 0.1  # seconds of the model's run after which a larger one may take too long
+LONG = 5.0  # seconds of a run, as far as one can tell before it
+RECORDED = 10  # times as long as by itself takes a round that is recorded, about
 
 
 def farther(captured: Capture) -> list[Case]:
@@ -45,10 +48,18 @@ def farther(captured: Capture) -> list[Case]:
         if across.refused(Move(sizes), 0):
             break
         began = time.perf_counter()
-        case, refused = case_at(captured, sizes, told({word: sizes[word] for word in rounds}))
+        # Rounds in rounds are as many as their product: then one of both goes far at a time.
+        more = math.prod(sizes[word] / words[word] for word in rounds)
+        together = captured.seconds / RECORDED * more <= LONG
+        case: list[Case] = []
+        refused: list[str] = []
+        for far in [rounds] if together else [[word] for word in rounds]:
+            there = {**words, **{word: sizes[word] for word in far}}
+            made, why = case_at(captured, there, told({word: there[word] for word in far}))
+            case, refused = case + made, refused + why
         if refused:
             break
-        found = [*found[:1], *case]
+        found = [*found[: len(case)], *case]
         if time.perf_counter() - began > ENOUGH:
             break
     return few + found

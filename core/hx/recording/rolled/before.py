@@ -6,6 +6,7 @@ whatever follows; 10, 9, 8 to 0, however many there are.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from builtins import len  # its own: `world` hooks that of the model
 from typing import Any
 
@@ -23,6 +24,8 @@ class Before:
 
     def __init__(self, nodes: list[Node]) -> None:
         self._read: dict[Any, list[list[torch.Tensor | None]]] = {}
+        self._beside: list[Node] = []  # those that are compared with them
+        self._places: dict[Any, list[int]] = {}  # and where each of a kind is
         for node in nodes:
             if any(isinstance(value, Constant) for value in node.inputs):
                 numbers = [_number(value) for value in node.inputs]
@@ -34,13 +37,21 @@ class Before:
         """What the node at a place of each round read there in the first round, and in the last."""
         key = nodes_key(nodes[start + at])
         there = self._read.get(key, [])
-        places = [i for i, node in enumerate(nodes) if nodes_key(node) == key]
-        ahead, behind = sum(i < start for i in places), sum(i >= end for i in places)
-        each = sum(start <= i < start + period for i in places)
-        mine = sum(start <= i < start + at for i in places)
+        places = self._places_in(nodes)[key]
+        ahead = bisect_left(places, start)
+        behind = len(places) - bisect_left(places, end)
+        each = bisect_left(places, start + period) - ahead
+        mine = bisect_left(places, start + at) - ahead
         if max(ahead, behind) > OFF * each or len(there) < ahead + each + behind:
             return None  # rounds of rounds, or none
         return there[ahead + mine][slot], there[len(there) - behind - each + mine][slot]
+
+    def _places_in(self, nodes: list[Node]) -> dict[Any, list[int]]:
+        if self._beside is not nodes:
+            self._beside, self._places = nodes, {}
+            for at, node in enumerate(nodes):
+                self._places.setdefault(nodes_key(node), []).append(at)
+        return self._places
 
 
 def _number(value: Any) -> torch.Tensor | None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from builtins import len  # its own: `world` hooks that of the model
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 
 from ...graph.op import Op
 from ...tensors.values import Body, Node, Value
-from .rounds import Carried, Counting, Element, Local, Made, Rounds, Same, shared, slots
+from .rounds import Carried, Counting, Element, Local, Made, Rounds, Same, shared
 
 
 def body_of(
@@ -46,8 +47,8 @@ def body_of(
         inputs, within = read[: len(node.inputs)], read[len(node.inputs) :]
         attributes = node.attributes
         if within:
-            around = dict(zip(map(id, slots(node)[len(inputs) :]), within))
-            attributes = {k: _copied(builder, v, around) for k, v in attributes.items()}
+            around = iter(within)
+            attributes = {k: _copied(builder, v, around, {}) for k, v in attributes.items()}
         outputs = [builder.value(value.dtype, None) for value in node.outputs]
         for place, value in enumerate(outputs):
             shared(value, rounds.all_of((at, place)))
@@ -56,25 +57,34 @@ def body_of(
     return made
 
 
-def _copied(builder: Any, attribute: Any, around: dict[int, Any]) -> Any:
-    """A body again, with other values in place of those that it reads from around it."""
+def _copied(
+    builder: Any, attribute: Any, around: Iterator[Value | None], own: dict[int, Any]
+) -> Any:
+    """A body again, which reads these from around it, in the order in which it reads any there.
+
+    By their places: it may be that one value is read in several of them, and not in other rounds.
+    """
     if not isinstance(attribute, Body):
         return attribute
-    now = dict(around)
+    now = dict(own)
 
     def again(value: Value) -> Value:
         made = now[id(value)] = builder.value(value.dtype, value.shape)
         return made
 
+    def given(value: Value) -> Value | None:
+        return now[id(value)] if id(value) in now else next(around)
+
     inputs, nodes = [again(value) for value in attribute.inputs], []
     for node in attribute.nodes:
-        attributes = {k: _copied(builder, v, now) for k, v in node.attributes.items()}
-        read = [None if value is None else now.get(id(value), value) for value in node.inputs]
-        outputs = [again(value) for value in node.outputs]
-        nodes.append(Node(node.op, node.domain, read, outputs, attributes, node.origin))
-        for value in outputs:
+        read = [None if value is None else given(value) for value in node.inputs]
+        attributes = {k: _copied(builder, v, around, now) for k, v in node.attributes.items()}
+        made = [again(value) for value in node.outputs]
+        nodes.append(Node(node.op, node.domain, read, made, attributes, node.origin))
+        for value in made:
             value.node = nodes[-1]
-    return Body(inputs, [now.get(id(value), value) for value in attribute.outputs], nodes)
+    outputs: list[Any] = [given(value) for value in attribute.outputs]
+    return Body(inputs, outputs, nodes)
 
 
 def _key(read: Counting | Element) -> Any:

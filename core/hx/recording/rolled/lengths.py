@@ -68,14 +68,13 @@ class Lengths:
             return
         lengths = [part.shape[axis] if part is not None and part.shape else None for part in parts]
         sizes, each = list(made.shape), lengths[0]
-        for off in sorted(range(-OFF, OFF + 1), key=abs):
-            length = known.get(len(parts) - off)
-            if length is not None and each is not None:
-                if all(n is not None and shapes.same(each, n) for n in lengths):
-                    sizes[axis] = (length + off) * each
-                else:
-                    sizes[axis] = _own(made, axis)
-                return made.sized(sizes)
+        length = _as_many(known, len(parts))
+        if length is not None and each is not None:
+            if all(n is not None and shapes.same(each, n) for n in lengths):
+                sizes[axis] = length * each
+            else:
+                sizes[axis] = _own(made, axis)
+            made.sized(sizes)
 
     @staticmethod
     def _cut(pieces: list[Value], axis: int) -> None:
@@ -103,6 +102,17 @@ class Lengths:
             return False
         steps = {b - a for a, b in zip(made[1:], made[2:])}
         return len(steps) == 1 and min(steps) > 0
+
+
+def _as_many(known: Mapping[int, int], count: int) -> Any:
+    """What says that there are so many: how many rounds there were, or rounds in each of those."""
+    for off in sorted(range(-OFF, OFF + 1), key=abs):
+        if count - off in known:
+            return known[count - off] + off
+    for outer, length in known.items():
+        if count % outer == 0 and count // outer in known:
+            return length * known[count // outer]
+    return None
 
 
 def _own(value: Value, axis: int) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from builtins import len, min, range  # their own: `world` hooks those of the model
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,13 +92,25 @@ def sizes_first(nodes: list[Node], begins: set[int]) -> tuple[list[Node], set[in
     return now, begun
 
 
-def repeats(nodes: list[Node], known: Mapping[int, int], begins: set[int]) -> list[Repeat]:
-    """Those that are as many as one of the `known` sizes, the largest; in the order of the nodes."""
+def repeats(
+    nodes: list[Node],
+    known: Mapping[int, int],
+    begins: set[int],
+    fits: Callable[[Repeat], bool],
+) -> list[Repeat]:
+    """Those that are as many as one of the `known` sizes, the largest; in the order of the nodes.
+
+    `fits` says whether the rounds of one are alike.
+    """
     found: list[tuple[bool, int, int, Repeat]] = []
     whole: list[
         tuple[int, int, int]
     ] = []  # what repeats itself most often: where, and each how long
+    in_rows: list[tuple[int, int, int]] = []  # and those that make up rounds of rounds
+    others: list[tuple[int, int, int]] = []
     for period, start, end in _periods(nodes, min(known, default=1) - OFF):
+        if any(s <= start and end <= e and period % p == 0 for s, e, p in in_rows):
+            continue  # first what goes round in each of its rounds
         # Rounds that a few equal parts make up are told from the parts by where they begin.
         parted = any(s <= start and end <= e and period % p == 0 for s, e, p in whole)
         if not parted:
@@ -120,6 +132,20 @@ def repeats(nodes: list[Node], known: Mapping[int, int], begins: set[int]) -> li
             repeat = Repeat(start, period, times, size, count - times, slack)
             found.append((times != count, -period * times, period, repeat))
             break
+        else:
+            rows = _rows(start, end, period, known, begins, fits)
+            found += [(False, -period * each.times, period, each) for each in rows]
+            if rows:
+                in_rows.append((start, end, period))
+            else:
+                others.append((start, period, often))
+    loops = Counter(each.times for unlike, _, _, each in found if not unlike)
+    for start, period, often in others:  # what is done to a list of all that these made
+        for times in _in_each(often, known):
+            if loops[times] >= often // times:
+                rows = _split(start, period, often, times, known)
+                found += [(False, -period * each.times, period, each) for each in rows]
+                break
     exact = [each for unlike, _, _, each in found if not unlike]
     chosen: list[Repeat] = []
     for *_, each in sorted(found, key=lambda one: one[:3]):
@@ -128,6 +154,40 @@ def repeats(nodes: list[Node], known: Mapping[int, int], begins: set[int]) -> li
         if not any(each.start < other.end and other.start < each.end for other in chosen):
             chosen.append(each)
     return sorted(chosen, key=lambda each: each.start)
+
+
+def _rows(
+    start: int,
+    end: int,
+    period: int,
+    known: Mapping[int, int],
+    begins: set[int],
+    fits: Callable[[Repeat], bool],
+) -> list[Repeat]:
+    """The rounds in each round of a loop that does nothing else: they come one behind the other."""
+    often = (end - start) // period
+    slack = (end - start) % period
+    begun = [at for at in range(start, start + slack + 1) if at in begins]
+    for at in begun or [start]:
+        for times in _in_each(often, known):
+            rows = _split(at, period, often, times, known)
+            if all(map(fits, rows[:2])):
+                return rows
+    return []
+
+
+def _in_each(often: int, known: Mapping[int, int]) -> list[int]:
+    """How many there may be in each round, where so many are those of all rounds."""
+    return [
+        n for n in known if often % n == 0 and (often // n in known or _in_each(often // n, known))
+    ]
+
+
+def _split(
+    start: int, period: int, often: int, times: int, known: Mapping[int, int]
+) -> list[Repeat]:
+    begins = range(start, start + often * period, times * period)
+    return [Repeat(begin, period, times, known[times]) for begin in begins]
 
 
 def counts(nodes: list[Node]) -> set[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
 from builtins import len  # their own: `world` hooks those of the model
 from collections import Counter
@@ -26,6 +27,8 @@ from .repeats import LEAST_ALIKE, Repeat, repeats, sizes_first
 from .rounds import Carried, Element, Made, Rounds, Same, shared
 from .sources import Mapped, Pieces, Source, Stacked, Unlike, maps
 from .whiles import counted
+
+TRIES = 32  # places at which the rounds of a repeat may begin
 
 
 def record(captured: Capture) -> None:
@@ -60,6 +63,7 @@ class Rolling:
         self._loops: list[tuple[str, int]] = []
         self._sizes: list[Any] = []  # that say how many rounds there are
         self._needed: set[Node] = set()  # what the results follow from
+        self._readers: dict[int, list[tuple[int, int]]] = {}  # of a value by its id: where they are
         self._gone: set[int] = set()  # ids of values that nothing follows from
         self._own: set[int] = set()  # ids of values that are as large as one round makes them
         self._asked: list[Made] = []  # what says whether it goes on
@@ -69,14 +73,22 @@ class Rolling:
         """Whether there is a loop now."""
         nodes, self._begins = sizes_first(self._builder.nodes, self._begins)
         self._needed = needed_of(nodes, [value for _, value in self._captured.outputs])
+        self._readers = readers_of(nodes, self._needed)
         kept = self._builder.sizes.scope(empty=True)
         outer, self._builder.nodes = self._builder.origin, []
         try:
             at = 0
-            for repeat in repeats(nodes, self._known, self._begins):
+
+            def fits(repeat: Repeat) -> bool:
+                try:
+                    return bool(Rounds(nodes, repeat, self._elements).each)
+                except Unlike:
+                    return False
+
+            for repeat in repeats(nodes, self._known, self._begins, fits):
                 self._pass(nodes[at : repeat.start])
                 at = repeat.start
-                for some in repeat.others(self._begins):
+                for some in itertools.islice(repeat.others(self._begins), TRIES):
                     try:
                         rounds = Rounds(nodes, some, self._elements, self._before)
                     except Unlike:
@@ -387,9 +399,17 @@ class Rolling:
         carried = Counter((each.made, each.back) for each in rounds.begins)
         found: tuple[dict[Made, None], dict[Made, None]] = ({}, {})
         results = [value for _, value in self._captured.outputs]
-        behind = (node for node in nodes[rounds.repeat.end :] if node in self._needed)
-        for value in (*(value for node in behind for _, value in reads(node)), *results):
-            where = rounds.made.get(id(value))
+        end = rounds.repeat.end
+        behind = [
+            (at, value)
+            for value in map(
+                id, (value for round_ in rounds.each for n in round_ for value in n.outputs)
+            )
+            for at in self._readers.get(value, ())
+            if at[0] >= end
+        ]
+        for value in (*(value for _, value in sorted(behind)), *map(id, results)):
+            where = rounds.made.get(value)
             if where is not None:
                 turn, *place = where
                 made = place[0], place[1]
@@ -409,4 +429,14 @@ def needed_of(nodes: list[Node], results: list[Value]) -> set[Node]:
         if any(id(value) in read for value in node.outputs):
             found.add(node)
             read.update(id(value) for _, value in reads(node))
+    return found
+
+
+def readers_of(nodes: list[Node], needed: set[Node]) -> dict[int, list[tuple[int, int]]]:
+    """Which nodes read a value, by its id, and as the how-manieth that they read."""
+    found: dict[int, list[tuple[int, int]]] = {}
+    for at, node in enumerate(nodes):
+        if node in needed:
+            for slot, (_, value) in enumerate(reads(node)):
+                found.setdefault(id(value), []).append((at, slot))
     return found

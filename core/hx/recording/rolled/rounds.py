@@ -236,7 +236,7 @@ def _counting(read: list[Constant], to_last: bool | None) -> Same | Counting:
                 raise Unlike
             return Counting(first, stairs.step, False, stairs)
     if to_last is None:  # most numbers that fall count what is left
-        to_last = bool((step < 0).all())
+        to_last = bool((step <= 0).all())
     return Counting(read[-1] if to_last else first, step, to_last)
 
 
