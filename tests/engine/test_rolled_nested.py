@@ -1,0 +1,61 @@
+"""Loops in loops, each as long as a size says."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+import hx
+
+
+def state_of_each(x):
+    outs = []
+    for b in range(x.shape[0]):
+        h = torch.zeros(x.shape[2])
+        for t in range(x.shape[1]):
+            h = torch.tanh(h + x[b, t])
+        outs.append(h)
+    return torch.stack(outs)
+
+
+def one_list(x):
+    outs = []
+    for i in range(x.shape[0]):
+        for j in range(x.shape[1]):
+            outs.append(torch.tanh(x[i, j]).sum())
+    return torch.stack(outs)
+
+
+def each_with_each(x):
+    outs = []
+    for i in range(x.shape[1]):
+        for j in range(x.shape[1]):
+            outs.append((x[:, i] * x[:, j]).sum(-1))
+    return torch.stack(outs, 1)
+
+
+def sums_of_corners(x):
+    out = torch.zeros(x.shape[0] + 1, x.shape[1] + 1, x.shape[2])
+    for i in range(x.shape[0]):
+        for j in range(x.shape[1]):
+            out[i + 1, j + 1] = x[i, j] + out[i, j + 1] + out[i + 1, j] - out[i, j]
+    return out
+
+
+def backwards(x):
+    h = x.new_zeros(5)
+    for i in reversed(range(x.shape[0])):
+        for j in range(x.shape[1] - 1, -1, -1):
+            h = h * 0.5 + x[i, j]
+    return h
+
+
+@pytest.mark.parametrize(
+    "model", [state_of_each, one_list, each_with_each, sums_of_corners, backwards]
+)
+def test_loops_in_loops_are_loops_of_the_graph(model):
+    program = hx.export(model, torch.randn(3, 4, 5), dynamic={"x": {0: "a", 1: "b"}})
+    for a, b in ((3, 4), (7, 9), (2, 17), (5, 2), (1, 1)):
+        x = torch.randn(a, b, 5)
+        assert_close(program.run(x), model(x), rtol=1e-4, atol=1e-4)
