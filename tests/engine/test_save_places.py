@@ -3,6 +3,7 @@
 import os
 import stat
 import subprocess
+import tempfile
 from pathlib import Path
 
 import onnx_ir as ir
@@ -144,34 +145,35 @@ def test_a_bad_path_is_told_before_the_model_runs(tmp_path):
         hx.export(lambda x: pytest.fail("it ran"), torch.ones(2), tmp_path / "none" / "m.onnx")
 
 
-def test_read_only_for_a_plain_user(tmp_path):
-    """As root every file is writable, so the save runs as nobody."""
+def test_read_only_for_a_plain_user():
+    """As root every file is writable, so the save runs as nobody; in a folder of its own, because
+    any other pytest that starts closes that of `tmp_path` to all but its user."""
     if os.geteuid() != 0:
         pytest.skip("needs root to become somebody else")
-    tmp_path.chmod(0o755)
-    for parent in list(tmp_path.parents)[:-2]:
-        parent.chmod(parent.stat().st_mode | 0o055)
-    (tmp_path / "open").mkdir(mode=0o777)
-    (tmp_path / "open").chmod(0o777)
-    (tmp_path / "open" / "m.onnx").write_bytes(b"old")
-    code = """
-        os.setuid(65534)
-        for path in sys.argv[1:]:
-            try:
-                save.save(square(), path)
-                print("saved")
-            except UsageError as error:
-                print(error.why)
-    """
-    process = run(code, tmp_path / "m.onnx", tmp_path / "open" / "m.onnx", tmp_path / "open/n.onnx")
-    out = process.communicate()[0].splitlines()
-    assert [line.split(" (")[0] for line in out] == [
-        "permission denied",
-        "the file that is there is read-only",
-        "saved",
-    ]
-    assert names(tmp_path) == ["open"] and names(tmp_path / "open") == ["m.onnx", "n.onnx"]
-    assert (tmp_path / "open" / "m.onnx").read_bytes() == b"old"
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder)
+        path.chmod(0o755)
+        (path / "open").mkdir()
+        (path / "open").chmod(0o777)
+        (path / "open" / "m.onnx").write_bytes(b"old")
+        code = """
+            os.setuid(65534)
+            for path in sys.argv[1:]:
+                try:
+                    save.save(square(), path)
+                    print("saved")
+                except UsageError as error:
+                    print(error.why)
+        """
+        process = run(code, path / "m.onnx", path / "open" / "m.onnx", path / "open/n.onnx")
+        out = process.communicate()[0].splitlines()
+        assert [line.split(" (")[0] for line in out] == [
+            "permission denied",
+            "the file that is there is read-only",
+            "saved",
+        ]
+        assert names(path) == ["open"] and names(path / "open") == ["m.onnx", "n.onnx"]
+        assert (path / "open" / "m.onnx").read_bytes() == b"old"
 
 
 @pytest.mark.parametrize("external", [False, True])
