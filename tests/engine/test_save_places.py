@@ -4,6 +4,7 @@ import os
 import stat
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 
 import onnx_ir as ir
@@ -212,3 +213,26 @@ def test_a_limit_on_file_size(tmp_path, external):
     assert "file too large" in out
     check(tmp_path / "m.onnx", square(seed=1))
     assert names(tmp_path) == before
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs a list of open files")
+@pytest.mark.parametrize("external", [False, True])
+def test_a_large_file_that_was_replaced_gives_its_space_back(tmp_path, external):
+    def gone() -> list[str]:
+        here = [os.path.realpath(fd) for fd in Path("/proc/self/fd").iterdir()]
+        return [name for name in here if str(tmp_path) in name and "(deleted)" in name]
+
+    path = tmp_path / "m.onnx"
+    save.save(square(n=1200, seed=1), path, external)
+    before = path.read_bytes()
+    with path.open("rb") as reader:
+        save.save(square(n=1200, seed=2), path, external)
+        assert reader.read() == before, "who reads the old file still does"
+        assert gone()
+    check(path, square(n=1200, seed=2))
+    patience = 1000
+    while gone() and patience:
+        time.sleep(0.01)
+        patience -= 1
+    assert not gone()
+    assert len(names(tmp_path)) == (2 if external else 1)

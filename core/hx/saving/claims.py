@@ -25,6 +25,8 @@ from collections.abc import Iterable, Iterator
 from io import FileIO
 from pathlib import Path
 
+from hx.saving.outlived import outlived
+
 try:
     import fcntl
 except ImportError:  # Windows: a file that is open there cannot be removed, which will do
@@ -175,7 +177,8 @@ def discard_data(target: Path, data: Iterable[Path], ignoring: Iterable[Path] = 
         with contextlib.suppress(OSError), path.open("rb", buffering=0) as file:
             models = (m for m in _models(target) if m not in ignoring)
             if _lock(file.fileno()) and not any(mentioned(m, [path]) for m in models):
-                path.unlink()
+                with outlived(path):
+                    path.unlink()
 
 
 def sweep(target: Path) -> None:

@@ -34,6 +34,7 @@ from hx.errors import ExportError, HxError, UsageError
 from hx.saving import claims, destinations, wire
 from hx.saving.ahead import Ahead, worthwhile
 from hx.saving.claims import Claim
+from hx.saving.outlived import outlived
 from hx.surely import inside
 
 if TYPE_CHECKING:
@@ -260,7 +261,8 @@ class Staged:
     def _move(self, claim: Claim, place: Path) -> None:
         if os.name == "nt":  # there, an open file cannot be moved
             claim.close()
-        claim.path.replace(place)
+        with outlived(place):
+            claim.path.replace(place)
 
 
 def _is_external(parts: wire.Parts, external: bool | None, target: Path) -> bool:
