@@ -11,18 +11,21 @@ from ..sizes.asked import At
 from .cases.across import Across, Move
 from .cases.othersizes import Sizes, sizes_of
 from .cases.work import Work
+from .kept import Tried, kept
 from .proof import Proof
 from .verify import Case
 
 if TYPE_CHECKING:
     from ..report import Escape
 
+SEVERAL = 4  # sizes that are told
 
-def narrow(captured: Capture, proof: Proof) -> None:
+
+def narrow(captured: Capture, proof: Proof, tried: Tried) -> None:
     """A file that is wrong only beyond what the model asked of its sizes is promised up to there.
 
     Not where next to nothing would be left: from half to twice the sizes that were given it has to
-    be right, or the export has failed.
+    be right, or the export has failed. Nor unseen: `tried` says how further cases come out.
     """
     failed = [check for check in proof.cases if not check.ok]
     wrong = [check for check in failed if check.name in captured.beyond]
@@ -38,9 +41,20 @@ def narrow(captured: Capture, proof: Proof) -> None:
             return
         for word, limit in move.limits.items():
             promised[word] = promised.get(word, Limits()).and_also(limit)
-    for word in {word for check in wrong for word in captured.beyond[check.name][1].limits}:
-        limit, n = promised[word], given_sizes[word]
-        if limit.low > max(n // 2, 1) or (limit.high is not None and limit.high < 2 * n):
+    words = {word: None for check in wrong for word in captured.beyond[check.name][1].limits}
+    if any(_next_to_nothing(promised[word], given_sizes[word]) for word in words):
+        return
+    notes: list[str] = []
+    for word in words:
+        asked = promised[word].written(word)
+        promised[word], found = kept(captured, word, promised[word], given_sizes, tried)
+        proof.cases += found
+        failed += found
+        if found:
+            told = ", ".join(check.name for check in found[:SEVERAL])
+            more = ", and more" if len(found) > SEVERAL else ""
+            notes.append(f"within {asked} it was wrong as well, at {told}{more}")
+        if _next_to_nothing(promised[word], given_sizes[word]):
             return
     # What else is wrong has to lie outside of these limits as well: size 1 is always tried.
     sizes = {case.name: sizes_of(captured.prepared, case.feeds) for case in captured.cases}
@@ -68,6 +82,11 @@ def narrow(captured: Capture, proof: Proof) -> None:
             f"the file is right for {check.outside} only: at {check.name} {what}, at "
             f"{escape.where} ({escape.detail})"
         )
+    captured.notes += notes
+
+
+def _next_to_nothing(limit: Limits, n: int) -> bool:
+    return limit.low > max(n // 2, 1) or (limit.high is not None and limit.high < 2 * n)
 
 
 def may_matter(captured: Capture, escape: Escape, broken: Iterable[Sizes]) -> bool:

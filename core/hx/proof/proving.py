@@ -32,7 +32,7 @@ from .halves import Watch, passed
 from .parts import what_decides
 from .promised import narrow
 from .randomness import within
-from .room import loading
+from .room import Loading, loading
 from .verify import Case, CaseCheck, OutputCheck, Proof, prove
 
 COPIED = 1 << 29  # bytes of weights that are copied to ask a model what it gives in float64
@@ -66,7 +66,8 @@ def prove_program(captured: Capture, path: Path, target: Path, custom_ops: Any =
     _with_its_draws(captured, path, target, cases, proof, custom_ops)
     if not prepared.hollow:
         _by_parts(captured, path, target, cases, proof, custom_ops)
-    narrow(captured, proof)
+
+    narrow(captured, proof, functools.partial(_wrong, captured, path, target, custom_ops, load))
     for case, check in zip(cases, proof.cases):
         if not check.ok:
             prepared.failed[f"given {case.name}"] = dict(case.feeds)
@@ -77,6 +78,20 @@ def prove_program(captured: Capture, path: Path, target: Path, custom_ops: Any =
     if not proof.ok and proof.cases and proof.cases[0].ok and not prepared.hollow:
         captured.otherwise = _otherwise(captured, proof.depth)
     return proof
+
+
+def _wrong(
+    captured: Capture, path: Path, target: Path, custom_ops: Any, load: Loading, more: list[Case]
+) -> list[CaseCheck | None]:
+    """For each of further cases what is wrong there, if more is than rounding explains."""
+    proof = prove(path, more, custom_ops=custom_ops, checker=False, load=load)
+    if not captured.prepared.hollow:
+        _by_parts(captured, path, target, more, proof, custom_ops)
+    return [None if check.ok or _rounded(check) else check for check in proof.cases]
+
+
+def _rounded(check: CaseCheck) -> bool:
+    return not check.problem and all(o.allowed and _little(o) for o in check.outputs if o.problem)
 
 
 def _with_its_draws(

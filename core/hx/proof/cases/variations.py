@@ -87,7 +87,12 @@ def renumbered(tensors: Mapping[str, torch.Tensor]) -> dict[str, dict[str, torch
         and new.equal(tensors[name])
         and (new.numel() == 1 or new.long().max() > 1)
     }
-    ways = {"halved": lambda t: t // 2, "zero": lambda t: t * 0, "larger": lambda t: t * 2 + 8}
+    ways = {
+        "halved": lambda t: t // 2,
+        "zero": lambda t: t * 0,
+        "larger": lambda t: t * 2 + 8,
+        "reversed": lambda t: t.flip(-1) if t.dim() else t,  # lengths rise by chance alone
+    }
     return {
         f"{way} {', '.join(sorted(stuck))}": {
             name: change(tensor.detach().long()).to(tensor.dtype) if name in stuck else tensor
