@@ -7,6 +7,7 @@ import functools
 import onnx_ir as ir
 import pytest
 import torch
+from torch import nn
 
 import hx
 from hx.runtime import Session
@@ -121,3 +122,29 @@ def test_a_plain_number_of_contents_where_no_size_varies():
     program = hx.export(model, (torch.randn(3, 9), lengths))
     x, other = torch.randn(3, 9), torch.tensor([8, 1, 3])
     torch.testing.assert_close(program.run(x, other), model(x, other))
+
+
+class Picked(nn.Module):
+    def forward(self, x):
+        y = x[x > 0]
+        n = y.shape[0]
+        return y * (2.0 * n), x / (0.5 * n + 1), torch.tensor([n * 0.1, 1.5 * n])
+
+
+class Stretched(nn.Module):
+    """Rows, each as often as it says: what a speech model does between its two halves."""
+
+    def forward(self, x):
+        times = x.abs().sum(-1).long()
+        rows = [torch.repeat_interleave(each, n, dim=0) for each, n in zip(x, times)]
+        return nn.utils.rnn.pad_sequence(rows), torch.LongTensor([row.shape[0] for row in rows])
+
+
+@pytest.mark.parametrize("model", [Picked(), Stretched()], ids=["Picked", "Stretched"])
+def test_sizes_that_contents_say_where_no_axis_varies(model):
+    torch.manual_seed(0)
+    program = hx.export(model, torch.randn(2, 5, 4))
+    for _ in range(5):
+        x = torch.randn(2, 5, 4)
+        for got, want in zip(program.run(x), model(x), strict=True):
+            torch.testing.assert_close(got, want)

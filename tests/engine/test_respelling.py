@@ -230,18 +230,6 @@ def test_a_number_in_a_tensor_is_one_that_the_run_knows(number, proved):
     torch.testing.assert_close(program.run(x, v.to(torch.tensor(number).dtype)), x + 1)
 
 
-def test_without_names_of_sizes_nothing_is_respelled():
-    class Reads(nn.Module):
-        def forward(self, x):
-            seen.append(self.forward.__func__.__code__.co_consts)
-            return x * (1.0 / x.shape[0])
-
-    seen = []
-    own = Reads.forward.__code__.co_consts
-    hx.export(Reads(), torch.randn(3, 6), verify=False)
-    assert seen == [own]
-
-
 def test_a_function_on_one_line_under_a_decorator(tmp_path, proved):
     path = tmp_path / "short.py"
     path.write_text("def same(f): return f\n@same\ndef run(x): return x * int(x.shape[1] + 2)\n")

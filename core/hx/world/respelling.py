@@ -39,11 +39,9 @@ _RUNS_LATER = (
 
 def hooks(recording: Any) -> dict[Any, Callable]:
     """What to hook: function -> handler that runs its respelled copy."""
-    found, sized = {}, bool(recording.builder.sizes.named)
+    found = {}
     with _files_forgotten():
         for function in reach.reachable(recording):
-            if not sized and reach.names(function.__code__).isdisjoint(("int", "float")):
-                continue  # no size varies, and what contents say is asked for by these alone
             # What a user's rewrite makes of a function is no longer what is written there.
             copy = None if patching.is_hooked(function) else respelled(function)
             if copy is not None:
