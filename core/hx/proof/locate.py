@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 MOST = 5  # findings of a kind that are told
 SMALL = 16  # elements of a constant that are compared
 SHOWN = 4  # and of a list of them that are told
+ENDLESS = 2**62  # what a Slice without an end says, that way or the other
 
 
 def locate(
@@ -170,6 +171,8 @@ def _brief(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         more = ", ..." if len(value) > SHOWN else ""
         return f"[{', '.join(map(_brief, value[:SHOWN]))}{more}]"
+    if type(value) is int and abs(value) >= ENDLESS:
+        return "the end" if value > 0 else "the start"
     return str(value)
 
 
