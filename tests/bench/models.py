@@ -5,14 +5,14 @@ hx bench tests/bench/models.py:vit_b --dynamic "x:0=batch"
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import torch
 from torch import nn
 
-# torchvision from the registry expects CUDA's operators: their schemas alone let it import.
-LIBRARY = torch.library.Library("torchvision", "FRAGMENT")
-for _name in ("nms", "qnms"):
-    if not hasattr(torch.ops.torchvision, _name):
-        LIBRARY.define(f"{_name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+sys.path.insert(0, str(Path(__file__).parents[1] / "shared"))
+import vision
 
 IMAGE = "x:0=batch"
 TEXT = "input_ids:0=batch,1=sequence"
@@ -30,9 +30,7 @@ class Only(nn.Module):
 
 
 def _image(name: str, **config):
-    import torchvision
-
-    return getattr(torchvision.models, name)(**config), torch.randn(2, 3, 224, 224)
+    return getattr(vision.torchvision().models, name)(**config), torch.randn(2, 3, 224, 224)
 
 
 def _ids(length: int, vocabulary: int = 1000):

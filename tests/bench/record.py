@@ -16,15 +16,14 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import torch
 
 import hx
 
-# torchvision from the registry expects CUDA's operators: their schemas alone let it import.
-LIBRARY = torch.library.Library("torchvision", "FRAGMENT")
-for _name in ("nms", "qnms"):
-    LIBRARY.define(f"{_name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+sys.path.insert(0, str(Path(__file__).parents[1] / "shared"))
+import vision
 
 WAYS = {
     "plain": lambda model: contextlib.nullcontext(),
@@ -42,9 +41,7 @@ def _mean(tensor):
 
 
 def resnet18():
-    import torchvision
-
-    return torchvision.models.resnet18().eval(), (torch.randn(8, 3, 224, 224),)
+    return vision.torchvision().models.resnet18().eval(), (torch.randn(8, 3, 224, 224),)
 
 
 def small():

@@ -8,6 +8,7 @@ import pickle
 
 import pytest
 import torch
+import vision
 from torch import nn
 from torch.nn import functional as F
 
@@ -17,15 +18,8 @@ from hx.errors import UsageError
 
 @pytest.fixture(scope="module")
 def resnet18():
-    # From the registry it expects CUDA's operators: their schemas alone let it import.
-    library = torch.library.Library("torchvision", "FRAGMENT")
-    for name in ("nms", "qnms"):
-        if not hasattr(torch.ops.torchvision, name):
-            library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-    torchvision = pytest.importorskip("torchvision")
     torch.manual_seed(0)
-    yield torchvision.models.resnet18().eval()
-    del library
+    return vision.torchvision().models.resnet18().eval()
 
 
 def test_resnet18_gives_layer4_and_avgpool(resnet18):

@@ -1,4 +1,8 @@
-"""torchvision from the registry expects CUDA's operators: their schemas alone let it import."""
+"""torchvision, also beside a PyTorch without CUDA.
+
+The registry's build expects the operators of a CUDA build: where those are not, their schemas alone
+let it import.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +15,12 @@ import torch
 
 @functools.cache
 def torchvision() -> ModuleType:
-    for name in ("nms", "qnms"):
-        if not hasattr(torch.ops.torchvision, name):
+    try:
+        return importlib.import_module("torchvision")
+    except RuntimeError:  # operator torchvision::nms does not exist
+        for name in ("nms", "qnms"):
             _library().define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-    return importlib.import_module("torchvision")
+        return importlib.import_module("torchvision")
 
 
 @functools.cache
