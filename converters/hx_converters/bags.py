@@ -67,16 +67,17 @@ def embedding_bag_operator(op, weight, indices, offsets, scale_grad_by_freq=Fals
     owners = places(op, ends, counted(op, indices.shape[0]), True, kind)
     if op.same(bags.shape[0], 0):
         owners = op.constant([], kind)
+    unsaid = op.constant([], kind) if op.same(largest.shape[0], 0) else None  # on a GPU
     if mode == 0:
         if include_last_offset and op.seen(lengths.shape[0]) == op.seen(offsets.shape[0]):
             none = op.Pad(none, [0, 1])
-        return y, owners, none, none
+        return y, owners, none, none if unsaid is None else unsaid
     kept = op.Expand(op.constant(True), op.sizes(indices.shape))
     if padding_idx is not None:
         kept = op.Not(op.Equal(indices, op.constant(padding_idx, indices.dtype)))
     count = op.cast(_kept(op, kept, starts, ends), kind)
     if mode == 1:
-        return y, owners, count, count
+        return y, owners, count, count if unsaid is None else unsaid
     found = _largest(op, y, op.Gather(weight, indices), owners, kept)
     found = op.Gather(op.Pad(indices, [0, 1]), found)  # one more: bags may be of no rows
     found = op.Where(op.Equal(op.Unsqueeze(count, [1]), 0), 0, found)

@@ -210,10 +210,18 @@ def native_group_norm(op, input, weight, bias, N, C, HxW, group, eps):
 def native_batch_norm(op, input, weight, bias, running_mean, running_var, training, momentum, eps):
     y, mean, scale = _normalized(op, input, weight, bias, eps) if training else (
         batch_norm(op, input, weight, bias, running_mean, running_var, False, momentum, eps),
-        *(op.constant(torch.empty(0, dtype=r.dtype)) for r in op.result[1:]))  # fmt: skip
+        *_of_no_training(op, running_mean, running_var, eps))  # fmt: skip
     if training and running_mean is not None:
         _keep_statistics(op, input, running_mean, running_var, momentum)
     return y, mean, scale
+
+
+def _of_no_training(op, mean, variance, eps):
+    """Nothing, or on a GPU what nobody reads: of a dtype and shape all the same."""
+    if all(r.shape == (0,) for r in op.result[1:]):
+        return [op.constant(torch.empty(0, dtype=r.dtype)) for r in op.result[1:]]
+    scale = op.Reciprocal(op.Sqrt(op.Add(variance, eps)))
+    return [op.cast(x, r.dtype) for x, r in zip((mean, scale), op.result[1:])]
 
 
 def _normalized(op, input, weight, bias, eps):

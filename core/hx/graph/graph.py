@@ -146,7 +146,13 @@ def _equal(a: Constant, b: Constant) -> bool:
     """By their bits: zeros of either sign differ, and the same NaN is the same."""
     if a.name or isinstance(b, Absent):
         return True  # their keys say so
-    return torch.equal(raw(a.tensor), raw(b.tensor))
+    return same_bits(a.tensor, b.tensor)
+
+
+def same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether two of one dtype hold the same; one may lie on a GPU, and the other not."""
+    first, second = raw(a), raw(b)
+    return torch.equal(first, second.to(first.device))
 
 
 def raw(tensor: torch.Tensor) -> torch.Tensor:

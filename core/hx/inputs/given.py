@@ -55,6 +55,7 @@ def call_for(
             several = content if isinstance(content, (tuple, list)) else (content,)
             given += [(None, value) for value in several]
     given += [(name, spec.make(sizes, seed + i)) for i, (name, spec) in enumerate(parsed)]
+    given = [(name, _beside(loaded.model, value)) for name, value in given]
     specs = [None] * (len(given) - len(parsed)) + [spec for _, spec in parsed]
     signature = _signature(loaded)
     bound, where = _bind(signature, loaded, given, file, len(given) - len(parsed))
@@ -68,6 +69,12 @@ def call_for(
             _require_one(name, axis, here.get(axis), word)
             here[axis] = word
     return _call(signature, bound, axes)
+
+
+def _beside(model: Any, value: Any) -> Any:
+    """A tensor where the model's weights are, if that is a GPU."""
+    held = next(model.parameters(), None) if hasattr(model, "parameters") else None
+    return value.to(held.device) if held is not None and held.is_cuda else value
 
 
 def _signature(loaded: Loaded) -> inspect.Signature:

@@ -143,7 +143,8 @@ class Kept:
         if value.is_constant or tensor.is_meta or tensor.layout != torch.strided:
             return
         if self._from <= self.size < self._to:
-            copy = tensor.dequantize() if tensor.is_quantized else tensor.detach().clone()
+            plain = tensor.dequantize() if tensor.is_quantized else tensor.detach()
+            copy = plain.to("cpu", copy=True)
             self.pairs.append((value, copy))
             self._of[id(value)] = copy
         self.size += tensor.numel() * tensor.element_size()
@@ -173,6 +174,7 @@ def _same(a: torch.Tensor, b: torch.Tensor) -> bool:
 
     if a.shape != b.shape or a.dtype != b.dtype:
         return True  # another look at the same memory, not another content
+    b = b.to(a.device)  # what is kept lies on the CPU
     return bool(torch.equal(a, b)) or bool(((a == b) | ((a != a) & (b != b))).all())
 
 

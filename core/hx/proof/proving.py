@@ -36,6 +36,7 @@ from .room import Loading, loading
 from .verify import Case, CaseCheck, OutputCheck, Proof, prove
 
 COPIED = 1 << 29  # bytes of weights that are copied to ask a model what it gives in float64
+COPY = 3  # times as much is there then: the copy, and that in float64
 ROUNDINGS = 64  # how many more errors of rounding a long graph makes than its inputs have
 
 
@@ -307,7 +308,12 @@ def _exact(captured: Capture, case: Case) -> list[torch.Tensor | None]:
     ]
     kinds = {t.dtype for t in (*weights, *case.feeds.values()) if t.is_floating_point()}
     own = prepared.model is prepared.root
-    if kinds - {torch.float32} or captured.drew or prepared.size > COPIED or (weights and not own):
+    if (
+        kinds - {torch.float32}
+        or captured.drew
+        or _large(prepared.size, weights)
+        or (weights and not own)
+    ):
         return []
     try:
         model = copy.deepcopy(prepared.model) if own else prepared.model
@@ -321,4 +327,16 @@ def _exact(captured: Capture, case: Case) -> list[torch.Tensor | None]:
         # The model's own: it may name float32 in its code, or be nothing that can be copied. Nothing
         # is known then, and what is beyond tolerance stays so.
         return []
-    return [x if isinstance(x, torch.Tensor) and x.dtype == torch.float64 else None for x in found]
+    return [
+        x.cpu() if isinstance(x, torch.Tensor) and x.dtype == torch.float64 else None for x in found
+    ]
+
+
+def _large(size: int, weights: list[torch.Tensor]) -> bool:
+    """Whether weights are too many for a copy in float64, where they lie.
+
+    On a GPU there is much to ask: its products are rounded to TF32 where PyTorch allows that.
+    """
+    if weights and all(each.is_cuda for each in weights):
+        return COPY * size > torch.cuda.mem_get_info(weights[0].device)[0]
+    return size > COPIED

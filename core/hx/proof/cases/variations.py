@@ -129,7 +129,7 @@ def resized(
     out = tensor.detach().cpu()
     if list(sizes) == [0] and bounds is None and _are_cells(out):
         rng = torch.Generator().manual_seed(zlib.crc32(f"{seed}/cells".encode()))
-        return _cells(out.long(), sizes[0], rng).to(out.dtype)
+        return _cells(out.long(), sizes[0], rng).to(out.dtype).to(tensor.device)
     for axis, size in sizes.items():
         have = out.shape[axis]
         if size <= have:
@@ -145,7 +145,7 @@ def resized(
             out = _sorted(more, axis) if _rising(out, axis) else more
     key = "mask" if mask else "input"
     made = fresh({key: out.contiguous()}, {key: bounds} if bounds else None, seed)[key]
-    return _laid_out(made, tensor)
+    return _laid_out(made, tensor).to(tensor.device)
 
 
 def jitter(tensors: Sequence, seed: int = 0) -> list:
@@ -156,7 +156,8 @@ def jitter(tensors: Sequence, seed: int = 0) -> list:
     for place, tensor in enumerate(tensors):
         if isinstance(tensor, torch.Tensor) and tensor.is_complex():
             parts = torch.view_as_real(tensor.detach().cpu().resolve_conj())
-            tensor = torch.view_as_complex(jitter([parts], seed + place)[0].contiguous())
+            moved = torch.view_as_complex(jitter([parts], seed + place)[0].contiguous())
+            tensor = moved.to(tensor.device)
         elif isinstance(tensor, torch.Tensor) and tensor.dtype.is_floating_point:
             rng = torch.Generator().manual_seed(zlib.crc32(f"{seed}/jitter/{place}".encode()))
             side = torch.randint(0, 2, tensor.shape, generator=rng) * 2 - 1

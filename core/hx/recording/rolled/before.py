@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from ...graph.graph import raw
+from ...graph.graph import same_bits
 from ...tensors.values import Constant, Node
 from .lengths import OFF, nodes_key
 
@@ -59,6 +59,4 @@ def _number(value: Any) -> torch.Tensor | None:
 
 
 def same(a: torch.Tensor | None, b: torch.Tensor) -> bool:
-    return (
-        a is not None and a.shape == b.shape and a.dtype == b.dtype and torch.equal(raw(a), raw(b))
-    )
+    return a is not None and a.shape == b.shape and a.dtype == b.dtype and same_bits(a, b)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
-from ...graph.graph import raw
+from ...graph.graph import same_bits
 from ...sizes import dims, shapes
 from ...tensors.values import Body, Constant, Node, Value
 from ..both.rows import reads
@@ -216,7 +216,7 @@ def _counting(read: list[Constant], to_last: bool | None) -> Same | Counting:
     first, tensors = read[0], [value.tensor for value in read]
     if any(t.dtype != first.dtype or t.shape != tensors[0].shape for t in tensors):
         raise Unlike
-    if all(torch.equal(raw(t), raw(tensors[0])) for t in tensors):
+    if all(same_bits(t, tensors[0]) for t in tensors):
         return Same(first)
     if first.dtype not in (torch.int64, torch.int32, torch.float32, torch.float64):
         raise Unlike
@@ -266,7 +266,7 @@ def require_same(first: Node, other: Node) -> None:
         if isinstance(a, Body):
             _require_same_body(a, b)
         elif isinstance(a, torch.Tensor):
-            if a.dtype != b.dtype or a.shape != b.shape or not torch.equal(raw(a), raw(b)):
+            if a.dtype != b.dtype or a.shape != b.shape or not same_bits(a, b):
                 raise Unlike
         elif a is not b and repr(a) != repr(b):
             raise Unlike
