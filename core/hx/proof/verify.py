@@ -241,7 +241,12 @@ def _outputs(
             other_rank=got.dim() != _tensor(want).dim(),
         )
         exact = case.exact[i] if i < len(case.exact) else None
-        if check.problem and check.allowed and exact is not None and as_near(got, want, exact):
+        if (
+            check.problem
+            and check.allowed
+            and exact is not None
+            and as_near(got, _tensor(want), exact)
+        ):
             check.problem, check.as_near = "", True
         if not check.problem:
             check.problem = sizes.check("the output", declared, got.shape)

@@ -118,6 +118,7 @@ def capture(
     `ahead` gets the weights that nodes read.
     """
     root = prepared.root
+    prepared.stand_ins.survives(prepared)
     found = inside(
         without_weights(prepared),
         lambda _: inside(

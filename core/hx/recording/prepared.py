@@ -18,6 +18,7 @@ from ..world import shallow
 from . import callables, heard, torchscript
 from .questions import Pads, Until
 from .roots import root_of
+from .standin import StandIns
 
 
 @dataclass
@@ -59,6 +60,7 @@ class Prepared:
     recorded: Callable | None = None  # what is recorded in the model's place: see `derivatives`
     yes: heard.Yes = heard.FIRST  # the questions of the model that are answered with yes
     asked: set[str] = field(default_factory=set)  # those that it asked in any recording
+    stand_ins: StandIns = field(default_factory=StandIns)
 
     @property
     def hollow(self) -> bool:

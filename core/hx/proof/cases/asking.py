@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ import torch
 from ...errors import HxError
 from ...recording import layers, outside, torchscript
 from ...recording.capture import Capture, called, without_weights
+from ...recording.standin import on_the_cpu
 from ...sizes.asked import At
 from ...surely import inside
 from ...tensors import structures
@@ -25,6 +27,11 @@ from .work import Work
 def run(captured: Capture, tensors: dict[str, torch.Tensor], seed: int | None = None) -> list[Any]:
     """The model's own flat outputs on other inputs, leaving it as it was."""
 
+    if tensors.keys() - captured.prepared.tensors.keys() or any(
+        tensor is not captured.prepared.tensors[name] for name, tensor in tensors.items()
+    ):
+        of_the_copy(captured, tensors, seed)
+
     def answer() -> list[Any]:
         if seed is not None:
             torch.random.default_generator.manual_seed(seed)
@@ -37,6 +44,20 @@ def run(captured: Capture, tensors: dict[str, torch.Tensor], seed: int | None = 
         without_weights(captured.prepared),
         lambda _: inside(guard, lambda _: put_back(captured, answer)),
     )
+
+
+def of_the_copy(
+    captured: Capture, tensors: dict[str, torch.Tensor], seed: int | None = None
+) -> list[Any] | None:
+    """What a copy on the CPU gives of a model on a GPU, or raises; nothing where there is none."""
+    there = captured.prepared.stand_ins.of(captured.prepared)
+    if there is None:
+        return None
+    try:
+        copied = dataclasses.replace(captured, prepared=there)
+        return run(copied, on_the_cpu(tensors), seed)
+    except Endless:
+        return None  # a CPU is slow
 
 
 def put_back(captured: Capture, function: Callable[[], Any]) -> Any:
