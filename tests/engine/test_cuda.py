@@ -144,6 +144,7 @@ FULL = {
     "group_norm": lambda y: F.group_norm(y[..., None].mT, 2), "mse": lambda y: F.mse_loss(y, y * 2),
     "logsumexp": lambda y: y.logsumexp(-1), "prelu": lambda y: F.prelu(y, y.new_full((1,), 0.3)),
     "einsum": lambda y: torch.einsum("nij,nkj->nik", y, y), "cat": lambda y: torch.cat([y, y * 2.0]),
+    "in place": lambda y: y.clone().exp_(),
 }  # fmt: skip
 
 

@@ -101,11 +101,12 @@ def load(file: Path) -> Any:
 
 
 def _names(model: Any) -> Iterator[Any]:
-    yield from (model.producer_name, model.producer_version)
+    yield from (model.producer_name, model.producer_version, model.graph.name)
     yield from (each.domain for each in model.opset_import)
     yield from (each.name for each in model.graph.initializer)
     for node in model.graph.node:
-        yield from (node.domain, node.op_type)
+        yield from (node.name, node.domain, node.op_type, *node.input, *node.output)
+        yield from (attribute.name for attribute in node.attribute)
     for value in (*model.graph.input, *model.graph.output):
         yield value.name
         yield from (dim.dim_param for dim in value.type.tensor_type.shape.dim)

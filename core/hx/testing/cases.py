@@ -241,6 +241,8 @@ def _changed(owner: Any, before: dict[str, Any]) -> str | None:
     now = vars(owner)
     gone = object()
     for name in before if inspect.ismodule(owner) else {*before, *now}:
+        if name == "__slotnames__":
+            continue  # what Python keeps of a class that is copied
         was, is_ = before.get(name, gone), now.get(name, gone)
         if was is not is_ and (isinstance(owner, type) or callable(was)):
             return name
