@@ -167,6 +167,12 @@ def test_what_dynamic_cannot_be(dynamic, message):
     assert message in str(caught.value)
 
 
+def test_half_a_name_is_that_of_no_list():
+    with pytest.raises(hx.UsageError, match="names 'x', which") as caught:
+        hx.export(lambda x_in: x_in * 2, torch.randn(2, 3), dynamic={"x": {0: "b"}})
+    assert "did you mean 'x_in'?" in str(caught.value)
+
+
 def test_outputs_are_named_as_torch_onnx_names_them():
     """Their sizes follow from the inputs'; what does not vary is told."""
     said = {"x": {0: "batch"}, "y": {0: "batch", 1: "features"}}

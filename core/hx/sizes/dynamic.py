@@ -256,6 +256,8 @@ def _inside(name: str, which: Any, inputs: Mapping[str, Any]) -> Iterator[tuple[
         said = {f.name: getattr(which, f.name) for f in dataclasses.fields(which)}
         which = {key: part for key, part in said.items() if _is_input(f"{name}_{key}", inputs)}
     if nested and isinstance(which, Mapping):
+        if which and not any(_is_input(f"{name}_{key}", inputs) for key in which):
+            raise _unknown(name, inputs, "no input")  # `x`, where there is an `x_in`
         for key, part in which.items():
             if part is not None:  # nothing is said of it, and it may be no tensor
                 yield from _inside(f"{name}_{key}", part, inputs)
@@ -279,7 +281,9 @@ def _is_input(name: str, inputs: Iterable[str]) -> bool:
 
 
 def _unknown(name: str, known: Iterable[str], what: str) -> UsageError:
-    near = difflib.get_close_matches(name, known, 1)
+    known = list(known)
+    begun = [each for each in known if each.startswith(f"{name}_")]
+    near = difflib.get_close_matches(name, known, 1) or begun
     return UsageError(
         f"dynamic= names {name!r}, which is {what}",
         why=f"there are {', '.join(known) or 'none'}",
