@@ -58,13 +58,15 @@ def prove_program(captured: Capture, path: Path, target: Path, custom_ops: Any =
     proof = prove(path, cases, custom_ops=custom_ops, load=load)
     if _only_numbers(proof):
         # Is it the graph, or a model that magnifies every rounding? Its own answers tell.
-        for case, check in zip(cases, proof.cases):
-            case.noise = _noise(captured, case)
-            case.exact = () if check.ok else _exact(captured, case)
-        again = prove(path, cases, custom_ops=custom_ops, checker=False, load=load)
-        again.checked, again.checker = proof.checked, proof.checker
-        again.seconds += proof.seconds
-        proof = again
+        for ask in (_noisier, _nearer):
+            asked = {i: case for i, case in enumerate(cases) if not proof.cases[i].ok}
+            asked = {i: case for i, case in asked.items() if ask(captured, case)}
+            again = prove(
+                path, list(asked.values()), custom_ops=custom_ops, checker=False, load=load
+            )
+            proof.seconds += again.seconds
+            for i, check in zip(asked, again.cases):
+                proof.cases[i] = check
     _beside_the_copy(captured, path, cases, proof, custom_ops, load)
     _with_its_draws(captured, path, target, cases, proof, custom_ops)
     if not prepared.hollow:
@@ -309,6 +311,16 @@ def _only_numbers(proof: Proof) -> bool:
 def _little(output: OutputCheck) -> bool:
     """Beside the largest value; or beside 1, where all that comes out may be rounding: x - x."""
     return output.max_rel < 1e-2 or output.max_abs < 1e-4
+
+
+def _nearer(captured: Capture, case: Case) -> bool:
+    case.exact = _exact(captured, case)
+    return bool(case.exact)
+
+
+def _noisier(captured: Capture, case: Case) -> bool:
+    case.noise = _noise(captured, case)
+    return any(case.noise)
 
 
 def _noise(captured: Capture, case: Case) -> list[float]:
