@@ -166,6 +166,7 @@ def _export(
             continue
         for staged in stages:
             staged.forget()
+        prepared.stand_ins.forget()
         program.report.notes += ways.told(asked, prepared) if failed else []
         program.report.timings["total"] = time.perf_counter() - started
         return program

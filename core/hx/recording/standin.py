@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..errors import HxError
 from ..proof.room import left
 from ..surely import inside
 from ..world import shallow
@@ -28,8 +27,8 @@ SPARE = 2  # times as much memory is to be left as the copy takes
 class StandIns:
     """What stands for a model, once it was asked for: made once, for all of its recordings."""
 
-    def __init__(self) -> None:
-        self._made: list[tuple[Any, Any] | None] = []
+    def __init__(self, *made: None) -> None:
+        self._made: list[tuple[Any, Any] | None] = [*made]
         self._given: dict[str, torch.Tensor] = {}  # what the model is asked for by its user
 
     def of(self, prepared: Prepared) -> Prepared | None:
@@ -40,6 +39,10 @@ class StandIns:
             self._made.append(_made(prepared))
         found = self._made[0]
         return None if found is None else _with(prepared, *found)
+
+    def forget(self) -> None:
+        """Lets go of a copy, which is as large as the model."""
+        self._made.clear()
 
     def survives(self, prepared: Prepared) -> None:
         """Raises what the model raises on the CPU for these inputs, if they are not the user's."""
@@ -52,9 +55,7 @@ class StandIns:
 
 def nobody() -> StandIns:
     """Of a model that is a copy itself."""
-    found = StandIns()
-    found._made.append(None)
-    return found
+    return StandIns(None)
 
 
 def on_the_cpu(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -85,8 +86,6 @@ def _made(prepared: Prepared) -> tuple[Any, Any] | None:
         model = _copied(prepared) if own else prepared.model
         found = model, model if own else prepared.root
         _runs(_with(prepared, *found))
-    except HxError:
-        raise
     except Exception:  # the model's own: it says where it is to run, or cannot be copied
         return None
     return found
