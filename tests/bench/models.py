@@ -5,6 +5,7 @@ hx bench tests/bench/models.py:vit_b --dynamic "x:0=batch"
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from pathlib import Path
 
@@ -33,6 +34,14 @@ def _image(name: str, **config):
     return getattr(vision.torchvision().models, name)(**config), torch.randn(2, 3, 224, 224)
 
 
+def _transformers():
+    with contextlib.suppress(ModuleNotFoundError):
+        vision.torchvision()  # transformers imports it where it is installed
+    import transformers
+
+    return transformers
+
+
 def _ids(length: int, vocabulary: int = 1000):
     return torch.randint(5, vocabulary, (2, length))
 
@@ -58,23 +67,20 @@ def swin():
 
 
 def bert():
-    import transformers
-
+    transformers = _transformers()
     model = transformers.BertModel(transformers.BertConfig())
     return Only(model, "last_hidden_state"), _ids(128)
 
 
 def gpt2():
-    import transformers
-
+    transformers = _transformers()
     model = transformers.GPT2LMHeadModel(transformers.GPT2Config())
     return Only(model, "logits", use_cache=False), _ids(64)
 
 
 def llama():
     """16 layers, grouped heads, as in Llama 3; narrow, so that it fits beside its rivals."""
-    import transformers
-
+    transformers = _transformers()
     config = transformers.LlamaConfig(
         hidden_size=768, intermediate_size=2048, num_hidden_layers=16, num_attention_heads=12,
         num_key_value_heads=4, vocab_size=16000,
@@ -83,8 +89,7 @@ def llama():
 
 
 def _t5():
-    import transformers
-
+    transformers = _transformers()
     return transformers.T5ForConditionalGeneration(transformers.T5Config())
 
 
@@ -116,8 +121,7 @@ class _Whisper(nn.Module):
 
 
 def whisper():
-    import transformers
-
+    transformers = _transformers()
     config = transformers.WhisperConfig(
         d_model=384, encoder_layers=4, decoder_layers=4, encoder_attention_heads=6,
         decoder_attention_heads=6, encoder_ffn_dim=1536, decoder_ffn_dim=1536,
