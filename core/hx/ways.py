@@ -120,8 +120,7 @@ def _with_both_ways(prepared: Prepared, failed: list[Exception]) -> Iterator[Pre
             anew = othersizes.rounds_elsewhere(other)
             if anew is not None:
                 yield anew
-        if other.one_of:
-            yield from _padding(other, failed)
+        yield from _padding(other, failed)
         if other.one_of and other.rolls:
             yield dataclasses.replace(other, one_of=False, alike=[])
         elif other.one_of and other.failed and isinstance(joined, VerificationError):

@@ -81,7 +81,7 @@ def cut_into_pieces(x):
 
 @escaping
 def a_repeated_list(x):
-    return x + sum([1.0] * x.shape[0])  # here: repeat
+    return x + ([1.0] * x.shape[0])[-1]  # here: repeat
 
 
 @escaping

@@ -55,6 +55,8 @@ WHOLE = {
     "sizes": lambda x: x[:, :, 0].sum(1) / torch.tensor([x.size(1)] * x.size(0)),
     "double": lambda x: x.double() * torch.tensor([0.1] * x.size(1), dtype=torch.float64)[:, None],
     "copies": lambda x: x * torch.tensor(copy.copy(copy.deepcopy([3] * x.size(1))))[:, None],
+    "sum": lambda x: x * sum([2] * x.size(1)) + sum([0.5] * x.size(0)),
+    "largest": lambda x: x * max(range(x.size(1))) - min([x.size(0)] * x.size(1)),
     "segments": segments,
     "written": written,
     "packed": packed,
@@ -87,7 +89,6 @@ LEFT = {
     "others": (lambda x: torch.stack([x[:, 0]] * x.size(1), 1), "repeated"),
     "changed": (changed, "repeated"),
     "shuffled": (shuffled, "range(n)"),
-    "sum": (lambda x: x * sum([2] * x.size(1)), "repeated"),
 }
 
 

@@ -115,6 +115,31 @@ def test_beside_what_pads_other_branches_go_both_ways(proved):
     proved(model, torch.randn(1, 16, 4), {"input": {1: "n"}}, sizes)
 
 
+class Chunks(nn.Module):
+    """A state from chunk to chunk, the last one padded where it has to be."""
+
+    def __init__(self):
+        super().__init__()
+        self.mix = nn.Linear(4, 4)
+
+    def forward(self, x):
+        n = x.shape[1]
+        if n % 4:
+            x = F.pad(x, (0, 0, 0, 4 - n % 4))
+        state, outs = torch.zeros(x.shape[0], 4), []
+        for chunk in x.split(4, dim=1):
+            state = torch.tanh(self.mix(chunk.mean(1) + state))
+            outs.append(chunk + state[:, None])
+        return torch.cat(outs, 1)[:, :n]
+
+
+@pytest.mark.parametrize("n", [9, 16])
+def test_what_is_padded_for_a_loop_is_one_loop_for_all_sizes(proved, n):
+    sizes = [{"b": 1, "n": n} for n in (1, 3, 4, 5, 8, 22, 40)]
+    program = proved(Chunks(), torch.randn(2, n, 4), {"x": {0: "b", 1: "n"}}, sizes)
+    assert "are a loop in the graph" in str(program.report)
+
+
 class Checked(nn.Module):
     """Refuses what cannot be halved, and pads what cannot be divided by four."""
 

@@ -146,13 +146,24 @@ def filled_in(x):
     return laid.masked_fill(mask, -1.0)
 
 
+def filled_in_by_their_number(x):
+    found = [row[row > 0] for row in x]
+    laid = x.new_zeros(len(found), max(each.size(0) for each in found))
+    for i, each in enumerate(found):
+        laid[i, : each.size(0)] = each
+    return laid
+
+
 def cut_to_the_shortest(x):
     found = [row[row > 0] for row in x]
     shortest = min(each.shape[0] for each in found)
     return torch.stack([each[:shortest] * 2 for each in found])
 
 
-@pytest.mark.parametrize("model", [each_padded_to_the_longest, filled_in, cut_to_the_shortest])
+@pytest.mark.parametrize(
+    "model",
+    [each_padded_to_the_longest, filled_in, filled_in_by_their_number, cut_to_the_shortest],
+)
 def test_as_long_as_the_longest_of_what_the_rounds_give(model):
     """The largest of a list is worked out once, and no round is as long as the list."""
     program = hx.export(model, torch.randn(8, 6), dynamic={"x": {0: "n"}})
@@ -209,6 +220,14 @@ def split_by_lengths(x, lengths):
     return torch.stack([part.mean(0) for part in torch.split(rows, lengths.tolist())])
 
 
+def one_behind_the_other(x, lengths):
+    rows, at, outs = x.reshape(-1, x.shape[-1]), 0, []
+    for n in lengths.tolist():
+        outs.append(rows[at : at + n].mean(0))
+        at += n
+    return torch.stack(outs)
+
+
 def padded_again(x, lengths):
     return pad_sequence([x[i, : lengths[i]] for i in range(len(x))], batch_first=True)
 
@@ -225,7 +244,7 @@ def resized(x, lengths):
     "model",
     [
         the_mean_of_each, all_in_a_row, masked, each_backwards, attention_within_each,
-        split_by_lengths, padded_again, resized,
+        split_by_lengths, one_behind_the_other, padded_again, resized,
     ],
 )  # fmt: skip
 def test_lengths_that_are_given(model):
@@ -238,3 +257,26 @@ def test_lengths_that_are_given(model):
     for b, n in ((1, 1), (2, 5), (4, 9), (5, 2), (11, 6), (8, 30)):
         x, lengths = drawn(b, n)
         assert_close(program.run(x, lengths), model(x, lengths), rtol=1e-4, atol=1e-5)
+
+
+def cut_to_the_longest(x, lengths):
+    longest = max(lengths.tolist())
+    return x[:, :longest] * (torch.arange(longest) < lengths[:, None])[..., None]
+
+
+def one_by_one(x, lengths):
+    return x[:, : max(int(n) for n in lengths)] * min([n.item() for n in lengths])
+
+
+def those_that_there_are(x, lengths):
+    return x.reshape(-1, 4)[: sum(lengths.tolist())] * 2
+
+
+@pytest.mark.parametrize("model", [cut_to_the_longest, one_by_one, those_that_there_are])
+def test_the_largest_and_the_sum_of_lengths_that_are_given(model):
+    lengths = torch.tensor([5, 6, 2])
+    dynamic = {"x": {0: "b", 1: "n"}, "lengths": {0: "b"}}
+    program = hx.export(model, (torch.randn(3, 7, 4), lengths), dynamic=dynamic)
+    for given, n in (([5], 5), ([3, 3], 9), ([1, 4, 2, 8, 3], 8), ([2, 1, 1, 1], 2)):
+        x, lengths = torch.randn(len(given), n, 4), torch.tensor(given)
+        assert_close(program.run(x, lengths), model(x, lengths))

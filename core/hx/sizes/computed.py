@@ -31,6 +31,19 @@ def _of_many(key: Any) -> bool:
     return key.facts["many"]
 
 
+def _is_total(key: Any) -> bool:
+    """Whether it is a number of the run alone, or the sum of several."""
+    if not isinstance(key, Poly):
+        return False
+    return all(
+        c == 1 and len(mono) == 1 and mono[0].kind == "item" for mono, c in key.terms.items()
+    )
+
+
+def _of_all(key: Any) -> bool:
+    return _of_many(key) or _is_total(key)
+
+
 def _picked_from(atom: Atom) -> int:
     """How many sizes it picks one of."""
     if "picked from" not in atom.facts:
@@ -71,12 +84,12 @@ class Sizes:
         """
         kept = self._known
         if not self.once:
-            self._known = {key: value for key, value in kept.items() if _of_many(key)}
+            self._known = {key: value for key, value in kept.items() if _of_all(key)}
         try:
             yield
         finally:
             if not self.once:
-                kept.update({key: value for key, value in self._known.items() if _of_many(key)})
+                kept.update({key: value for key, value in self._known.items() if _of_all(key)})
             self._known = kept
 
     def _keep(self, key, value: Value) -> Value:
@@ -169,6 +182,12 @@ class Sizes:
         return found
 
     def _sum(self, poly: Poly) -> Value:
+        """The sum of its terms; a running total goes on from what it was before."""
+        if len(poly.terms) > 1 and _is_total(poly):
+            for last in reversed(poly.terms):
+                before = self._known.get(poly + Poly({last: -1}))
+                if before is not None:
+                    return self._emit("Add", before, self._term(last, 1))
         plus: list[Value] = []
         minus: list[Value] = []
         for mono, c in sorted(

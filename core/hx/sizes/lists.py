@@ -20,7 +20,9 @@ import torch
 
 from . import dims
 from .asked import Asked
+from .floats import DimFloat
 from .leaving import begins, leaving
+from .polynomials import Atom, Poly
 from .signs import never_negative
 
 if TYPE_CHECKING:
@@ -65,6 +67,13 @@ class Whole(list):
         if told is not None:
             kind, detail, asked = told
             leaving(kind, detail, *asked)
+
+    def reduced(self, op: Op, reduce: str, plain: Callable) -> Any:
+        """What a function such as `max` gives of all its numbers; None where that is not known."""
+        if self.formula is None or not self.same() or _kind(self) not in _WIDE[1:]:
+            return None
+        found = getattr(op, reduce)(self.formula(op), [0], keepdims=0)
+        return number(found, plain([*map(dims.plain, list.__iter__(self))]))
 
     def copy(self) -> Any:
         if not self.same():
@@ -155,6 +164,12 @@ for _name in (
     "__rmul__ __iadd__ __repr__ __str__ count index pop sort".split()
 ):
     setattr(Whole, _name, _told(_name))
+
+
+def number(value: Value, plain: int | float) -> dims.Dim | DimFloat:
+    """What the graph computes, as a number of Python's, which is `plain` here."""
+    atom = Atom("item", (value,), plain)
+    return DimFloat(atom) if isinstance(plain, float) else dims.Dim(Poly.of(atom))
 
 
 def counted(*args: Any) -> Whole:

@@ -83,15 +83,27 @@ def listed(numbers: Any) -> Value | None:
     found: Value | None = None
     for i, n in enumerate(numbers):
         atom = n.poly.atom if type(n) is dims.Dim else None
-        node = atom.args[0].node if atom is not None and atom.kind == "item" else None
-        if node is None or node.op != "Gather" or getattr(node.inputs[1], "elements", 0) != (i,):
+        whole = _whole_of(atom.args[0], i) if atom is not None and atom.kind == "item" else None
+        if whole is None or (found is not None and whole is not found):
             return None
-        if found is not None and node.inputs[0] is not found:
-            return None
-        found = node.inputs[0]
+        found = whole
     if found is None or found.shape is None or len(found.shape) != 1:
         return None
     return found if dims.plain(found.shape[0]) == len(numbers) else None
+
+
+def _whole_of(number: Value, place: int) -> Value | None:
+    """The vector that has a number in this place: taken from there, or one of all of its parts."""
+    node = number.node
+    if node is None:
+        return None
+    if node.op == "Gather":
+        return node.inputs[0] if getattr(node.inputs[1], "elements", 0) == (place,) else None
+    part = node.inputs[0] if node.op == "Squeeze" else None
+    split = None if part is None else part.node
+    if split is None or split.op != "Split" or split.outputs[place : place + 1] != [part]:
+        return None
+    return split.inputs[0] if part.shape == (1,) else None
 
 
 def same(a: int, b: int) -> bool:

@@ -10,15 +10,16 @@ import builtins
 import math
 import sys
 import types
-from builtins import len, max, min, range  # their own: these here are replaced
+from builtins import len, max, min, range, sum  # their own: these here are replaced
 from collections.abc import Callable, Iterable, Iterator, ValuesView
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
+from ..graph.op import Op
 from ..recording.known import _shape_of
-from ..sizes import dims, floats, lists
+from ..sizes import dims, floats, lists, shapes
 from ..sizes.leaving import leaving
 from . import patching
 
@@ -36,8 +37,10 @@ def places(recording: Any) -> list[Place]:
     # By what they are without any export: another one, around this or beside it, may have
     # replaced them already.
     wanted: dict[int, Wrap] = {id(len): _of_len(recording), id(range): _of_range}
-    wanted[id(min)], wanted[id(max)] = _of_pick(dims.smaller), _of_pick(dims.larger)
-    found = [(builtins, f.__name__, wanted[id(f)]) for f in (len, min, max, range)]
+    wanted[id(min)] = _of_pick(recording, "ReduceMin", dims.smaller)
+    wanted[id(max)] = _of_pick(recording, "ReduceMax", dims.larger)
+    wanted[id(sum)] = _of_sum(recording)
+    found = [(builtins, f.__name__, wanted[id(f)]) for f in (len, min, max, sum, range)]
     for name, function in list(vars(math).items()):
         if callable(function) and name not in _LEFT_ALONE and not name.startswith("_"):
             wanted[id(patching.behind(function))] = wrap = _MATH.get(name) or _telling(name)
@@ -96,6 +99,10 @@ def _of_len(recording: Any) -> Wrap:
                 sizes = _sizes(recording, x)
                 if sizes:
                     return sizes[0]
+            if type(x) is list and recording.builder.lengths is not None and not recording.busy:
+                found = recording.builder.lengths.of_list(x)
+                if found is not None:
+                    return found
             own = getattr(type(x), "__len__", None)
             if type(own) is types.FunctionType:  # what it gives, the builtin makes plain
                 found = own(x)
@@ -118,15 +125,22 @@ def _sizes(recording: Any, tensor: torch.Tensor) -> Any:
         recording.busy = False
 
 
-def _of_pick(combine: Callable) -> Wrap:
+def _of_pick(recording: Any, reduce: str, combine: Callable) -> Wrap:
     def wrap(original):
         def picked(*args, **kwargs):
+            found = _of_whole(recording, reduce, original, args) if not kwargs else None
+            if found is not None:
+                return found
             if len(args) == 1 and isinstance(args[0], (Iterator, ValuesView)):
                 args = ([*args[0]],)  # min(x.shape[0] for x in several): gone through only once
             if args and kwargs.keys() <= {"default"}:
                 items: Any = args if len(args) > 1 else None
                 if items is None and isinstance(args[0], (tuple, list)):
                     items = args[0]
+                if items and (vector := shapes.listed(items)) is not None:
+                    number = original([*map(dims.plain, items)])
+                    op = Op(recording.builder)
+                    return lists.number(getattr(op, reduce)(vector, [0], keepdims=0), number)
                 if items and _sized(items) and all(isinstance(n, (int, float)) for n in items):
                     result = items[0]
                     for n in items[1:]:
@@ -137,6 +151,24 @@ def _of_pick(combine: Callable) -> Wrap:
         return picked
 
     return wrap
+
+
+def _of_sum(recording: Any) -> Wrap:
+    def wrap(original):
+        def summed(*args, **kwargs):
+            found = _of_whole(recording, "ReduceSum", original, args) if not kwargs else None
+            return original(*args, **kwargs) if found is None else found
+
+        return summed
+
+    return wrap
+
+
+def _of_whole(recording: Any, reduce: str, original: Callable, args: tuple) -> Any:
+    """What comes of all numbers of a list that is as long as a size; None for anything else."""
+    if len(args) != 1 or type(args[0]) is not lists.Whole or not list.__len__(args[0]):
+        return None
+    return args[0].reduced(Op(recording.builder), reduce, original)
 
 
 def _of_range(original: Callable) -> Callable:

@@ -162,7 +162,7 @@ def padding(prepared: Prepared, failed: VerificationError) -> Prepared | None:
     whether it has to."""
     escapes = failed.report.escapes if failed.report else []
     asks = any(fits(asked) is not None for each in escapes for asked in each.asked)
-    if not asks or prepared.rolls is not None or prepared.until is not None:
+    if not asks or prepared.until is not None:
         return None
     return dataclasses.replace(prepared, pads=Pads(), failed={})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from builtins import len, min, range  # their own: `world` hooks those of the model
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...sizes import dims, lists, shapes
@@ -61,7 +61,7 @@ class Lengths:
             self._cut(node.outputs, node.attributes.get("axis", 0))
 
     def _joined(
-        self, known: dict[int, int], parts: list[Value | None], axis: int, made: Value
+        self, known: dict[int, int], parts: Sequence[Value | None], axis: int, made: Value
     ) -> None:
         """It is as long as they are many, if they are equally long."""
         if made.shape is None or not self._evenly_made(parts):
@@ -76,6 +76,16 @@ class Lengths:
                 sizes[axis] = _own(made, axis)
             made.sized(sizes)
 
+    def of_list(self, held: list[Any]) -> Any:
+        """How long a list is that got a tensor in each round; None for another list."""
+        entries = [self._recording.live.entries.get(id(each)) for each in held]
+        if len(held) < FAR - OFF or not all(
+            entry is not None and entry() is each for entry, each in zip(entries, held)
+        ):
+            return None
+        values = [entry.value for entry in entries if entry is not None]
+        return _as_many(self.known(), len(held)) if self._evenly_made(values) else None
+
     @staticmethod
     def _cut(pieces: list[Value], axis: int) -> None:
         """Where the last piece is shorter, what the model asks of each is asked in the graph."""
@@ -88,7 +98,7 @@ class Lengths:
                 sizes[axis] = _own(piece, axis)
                 piece.sized(sizes)
 
-    def _evenly_made(self, parts: list[Value | None]) -> bool:
+    def _evenly_made(self, parts: Sequence[Value | None]) -> bool:
         nodes = self._recording.builder.nodes
         for at in range(self._seen, len(nodes)):
             self._places[id(nodes[at])] = at
