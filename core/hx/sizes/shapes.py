@@ -101,9 +101,10 @@ def _whole_of(number: Value, place: int) -> Value | None:
         return node.inputs[0] if getattr(node.inputs[1], "elements", 0) == (place,) else None
     part = node.inputs[0] if node.op == "Squeeze" else None
     split = None if part is None else part.node
-    if split is None or split.op != "Split" or split.outputs[place : place + 1] != [part]:
+    if part is None or split is None or split.op != "Split":
         return None
-    return split.inputs[0] if part.shape == (1,) else None
+    alone = part.shape == (1,) and split.outputs[place : place + 1] == [part]
+    return split.inputs[0] if alone else None
 
 
 def same(a: int, b: int) -> bool:
