@@ -203,14 +203,24 @@ def cat(op, tensors, dim=0):
     parts = [
         x for x in tensors if not (x.rank == 1 and op.result.rank > 1)
     ]  # torch skips empty [0]
-    return op.Concat(*[op.cast(x, dtype) for x in parts], axis=one_axis(dim, parts[0].rank))
+    times = op.times(tensors) if len(parts) == len(tensors) else None
+    return _joined(op, [op.cast(x, dtype) for x in parts], one_axis(dim, parts[0].rank), times)
 
 
 @converter("torch.stack", cases=[case(["float32[n,3]", "float32[n,3]"], 1)])
 def stack(op, tensors, dim=0):
     dtype = op.result.dtype
     axis = one_axis(dim, tensors[0].rank + 1)
-    return op.Concat(*[op.Unsqueeze(op.cast(x, dtype), [axis]) for x in tensors], axis=axis)
+    parts = [op.Unsqueeze(op.cast(x, dtype), [axis]) for x in tensors]
+    return _joined(op, parts, axis, op.times(tensors))
+
+
+def _joined(op, parts, axis, times):
+    """Side by side; `times` says how often they repeat the first ones."""
+    if times is None:
+        return op.Concat(*parts, axis=axis)
+    first = op.Concat(*parts[: len(parts) // op.seen(times)], axis=axis)
+    return op.Tile(first, op.sizes([times if a == axis else 1 for a in range(first.rank)]))
 
 
 def _pieces(op, x, sizes, axis):

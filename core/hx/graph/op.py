@@ -15,7 +15,7 @@ import torch
 
 from ..errors import BuilderError, Unsupported
 from ..recording.call import Instead
-from ..sizes import dims, shapes
+from ..sizes import dims, lists, shapes
 from ..tensors import dtypes, pairs, sparse
 from ..tensors.values import Absent, Body, Constant, Value
 
@@ -44,6 +44,8 @@ class Op:
     op.sizes(list)                        an int64 vector of sizes
     op.listed(sizes)                      the vector that these are all numbers of, as x.tolist()
                                           gives them; None for others
+    op.times(list)                        how often a list repeats what it begins with, as [x] * n
+                                          does; None where no size says that
     op.same(a, b)                         whether two sizes or shapes always are equal
     op.at_most(a, b)                      whether one size is never larger than another
     op.larger(a, b)                       the larger of two sizes, as a size
@@ -166,6 +168,11 @@ class Op:
     def listed(numbers) -> Value | None:
         """The vector whose numbers these are: as many as it has at run time."""
         return shapes.listed(numbers)
+
+    @staticmethod
+    def times(items):
+        """How often a list repeats what it begins with, where a size says that."""
+        return items.times if type(items) is lists.Given else None
 
     @staticmethod
     def same(a, b) -> bool:

@@ -73,14 +73,16 @@ class Arguments:
         return dims.baked(sizes)
 
 
-def lift(recording: Recording, args, kwargs, whole: bool = False) -> Arguments:
+def lift(
+    recording: Recording, args, kwargs, whole: bool = False, joined: bool = False
+) -> Arguments:
     """The arguments with values in place of tensors, and of lists that are taken as a whole.
 
     No closure that calls itself: such a cycle would keep every argument of the model alive until
     the next garbage collection.
     """
     found = Arguments((), {}, [], [], False, of_array=recording.of_array)
-    found.of_list = functools.partial(recording.of_list, whole=whole)
+    found.of_list = functools.partial(recording.of_list, whole=whole, joined=joined)
     value_of = recording.value_of if recording.live.keep is None else _looked(recording)
     found.args = tuple([_lifted(a, found, value_of) for a in args])
     if kwargs:
@@ -128,7 +130,9 @@ def _lifted(x: Any, found: Arguments, value_of: Callable) -> Any:
         return value
     if isinstance(x, (list, tuple)):
         items = [_lifted(v, found, value_of) for v in x]
-        return lists.Given(items, x.length) if isinstance(x, lists.Whole) else items
+        if not isinstance(x, lists.Whole):
+            return items
+        return lists.Given(items, x.length, x.times if x.same() else None)
     if kind is slice:
         parts = (_lifted(v, found, value_of) for v in (x.start, x.stop, x.step))
         return slice(*parts)

@@ -55,6 +55,9 @@ TURNS = {f"aten::{n}" for n in "t transpose squeeze unsqueeze swapaxes swapdims 
 TAKE_LISTS = {"aten::tensor", "aten::as_tensor", "aten::asarray", "aten::new_tensor",
               "Tensor.__getitem__", "Tensor.__setitem__"}  # fmt: skip
 
+# And to these, one that repeats tensors.
+JOIN = {"aten::cat", "aten::concat", "aten::concatenate", "aten::stack"}
+
 
 @functools.cache
 def is_random(key: Any) -> bool:

@@ -38,7 +38,9 @@ def of(recording: Recording, key: Any, func: Callable, door: Any) -> Callable:
 
 def converted(recording: Recording, key, func, args, kwargs, door) -> Any:
     """Somebody converts it, unless it is known without."""
-    given = lift(recording, args, kwargs, whole=key in known.TAKE_LISTS)
+    given = lift(recording, args, kwargs, key in known.TAKE_LISTS, key in known.JOIN)
+    if recording.builder.lengths is not None and key in known.JOIN:
+        recording.builder.lengths.repeats(given)
     choice = recording.choices.pick(key, args, given.complex)
     run = recording.runner(key, func, args, kwargs, given)
     if recording.unfilled and key not in known.VIEWS:

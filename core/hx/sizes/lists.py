@@ -36,7 +36,7 @@ _WIDE = (torch.bool, torch.int64, torch.float64)  # what Python's numbers are, n
 class Whole(list):
     """A list with what it is in the graph, as long as nobody changes it."""
 
-    __slots__ = ("_was", "each", "formula", "left", "length", "over", "taken")
+    __slots__ = ("_was", "each", "formula", "left", "length", "over", "taken", "times")
 
     def __init__(
         self,
@@ -46,8 +46,10 @@ class Whole(list):
         left: tuple[str, str, tuple[Asked, ...]] | None = None,
         each: Callable[[int], Any] | None = None,
         over: tuple[str, str, tuple[Asked, ...]] | None = None,
+        times: Any = None,
     ) -> None:
         super().__init__(items)
+        self.times = times  # how often it repeats the things, no numbers, that it begins with
         self.over = over  # what is told in place of `left` where the model goes over it
         self.each = each  # what remembers where one of its items came from
         self.formula, self.length, self.left = formula, length, left
@@ -79,7 +81,9 @@ class Whole(list):
         if not self.same():
             self.tell()
             return [*list.__iter__(self)]
-        return Whole(self._was, self.formula, self.length, self.left, self.each, self.over)
+        return Whole(
+            self._was, self.formula, self.length, self.left, self.each, self.over, self.times
+        )
 
     def __copy__(self) -> Any:
         return self.copy()
@@ -142,11 +146,11 @@ class Whole(list):
 class Given(list):
     """What a converter is given for a list: its items, and how many they are at every run."""
 
-    __slots__ = ("length",)
+    __slots__ = ("length", "times")
 
-    def __init__(self, items: Any, length: Any) -> None:
+    def __init__(self, items: Any, length: Any, times: Any = None) -> None:
         super().__init__(items)
-        self.length = length
+        self.length, self.times = length, times
 
 
 def _told(name: str) -> Callable:
@@ -209,11 +213,14 @@ def _ends(args: tuple) -> tuple:
 
 def repeated(items: list, times: dims.Dim) -> list:
     """items * times"""
-    left = ("repeat", "a sequence was repeated by a size", (dims.asked(int, times),))
+    asked = dims.asked(int, times)
+    left = ("repeat", "a sequence was repeated by a size", (asked,))
     plain = [*list.__iter__(items)] * dims.plain(times)
     if _kind(items) is None:
-        leaving(left[0], left[1], *left[2])
-        return plain
+        over = ("range", f"over {dims.spelled(times)} of the same", (asked,))
+        times = _no_less(times)
+        alone = over if len(items) == 1 else None
+        return Whole(plain, None, len(items) * times, left, None, alone, times)
     held, times = [*list.__iter__(items)], _no_less(times)
 
     def formula(op: Op) -> Value:

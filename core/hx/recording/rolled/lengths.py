@@ -7,15 +7,17 @@ from builtins import len, min, range  # their own: `world` hooks those of the mo
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ...graph.graph import same_bits
 from ...sizes import dims, lists, shapes
 from ...sizes.asked import Asked, At, Unforeseen
 from ...sizes.polynomials import Poly
-from ...tensors.values import Node, Value
+from ...tensors.values import Constant, Node, Value
 from .whiles import counted
 
 if TYPE_CHECKING:
     from ...inputs.grammar import Limits
     from ...report import Escape
+    from ..call import Arguments
     from ..recording import Recording
 
 # Rounds that are recorded: few models have so many layers, heads or steps for another reason.
@@ -86,6 +88,16 @@ class Lengths:
         values = [entry.value for entry in entries if entry is not None]
         return _as_many(self.known(), len(held)) if self._evenly_made(values) else None
 
+    def repeats(self, given: Arguments) -> None:
+        """Lets a list that got the same constant in each round be known as such."""
+        items = given.args[0] if given.args else None
+        if type(items) is not list or len(items) < FAR - OFF or given.traced:
+            return
+        times = _as_many(self.known(), len(items))
+        if times is not None and all(map(_same_constant, items, items[1:])):
+            given.args = lists.Given(items, times, times), *given.args[1:]
+            given.traced = True
+
     @staticmethod
     def _cut(pieces: list[Value], axis: int) -> None:
         """Where the last piece is shorter, what the model asks of each is asked in the graph."""
@@ -123,6 +135,12 @@ def _as_many(known: Mapping[int, int], count: int) -> Any:
         if count % outer == 0 and count // outer in known:
             return length * known[count // outer]
     return None
+
+
+def _same_constant(a: Any, b: Any) -> bool:
+    if not (isinstance(a, Constant) and isinstance(b, Constant)):
+        return False
+    return a is b or (a.shape == b.shape and a.dtype == b.dtype and same_bits(a.tensor, b.tensor))
 
 
 def _own(value: Value, axis: int) -> Any:
