@@ -57,6 +57,8 @@ WHOLE = {
     "copies": lambda x: x * torch.tensor(copy.copy(copy.deepcopy([3] * x.size(1))))[:, None],
     "sum": lambda x: x * sum([2] * x.size(1)) + sum([0.5] * x.size(0)),
     "largest": lambda x: x * max(range(x.size(1))) - min([x.size(0)] * x.size(1)),
+    "tensors": lambda x: torch.stack([x[:, 0]] * x.size(1), 1) + x,
+    "some tensors": lambda x: torch.cat([x[:1, 0], x[-1:, 0] * 2] * x.size(1)) * x.size(0),
     "segments": segments,
     "written": written,
     "packed": packed,
@@ -86,7 +88,7 @@ LEFT = {
     "loop": (lambda x: sum(x[:, i] * i**2 for i in range(x.size(1))), "range(n)"),
     "item": (lambda x: x * range(x.size(1))[-1], "range(n)"),
     "tuple": (lambda x: x * torch.tensor(tuple([1] * x.size(1)))[:, None], "repeated"),
-    "others": (lambda x: torch.stack([x[:, 0]] * x.size(1), 1), "repeated"),
+    "others": (lambda x: torch.vstack([x[:, 0]] * x.size(1)), "repeated"),
     "changed": (changed, "repeated"),
     "shuffled": (shuffled, "range(n)"),
 }

@@ -115,13 +115,25 @@ def a_row_for_each(x):
     return torch.stack([torch.tanh(row) + row.sum() for row in x[x[:, 0] > -3]])
 
 
+def those_in_a_list(x):
+    y = torch.zeros_like(x)
+    for i in (x[:, 0] > 0).nonzero().flatten().tolist():
+        y[i] = x[i] * 2 + y[i - 1]
+    return y
+
+
+@pytest.mark.parametrize("length", [3, 8])
 @pytest.mark.parametrize(
     "model",
-    [each_that_is_positive, written_where_it_was_found, each_class_that_there_is, a_row_for_each],
-)
-def test_as_many_rounds_as_there_are_found(model):
-    torch.manual_seed(0)
-    program = hx.export(model, torch.randn(8, 4), dynamic={"x": {0: "n"}})
+    [
+        each_that_is_positive, written_where_it_was_found, each_class_that_there_is, a_row_for_each,
+        those_in_a_list,
+    ],
+)  # fmt: skip
+def test_as_many_rounds_as_there_are_found(model, length):
+    """However few were found in what the export was given."""
+    torch.manual_seed(4)
+    program = hx.export(model, torch.randn(length, 4), dynamic={"x": {0: "n"}})
     assert all(escape.carried for escape in program.report.escapes)
     assert "as many as what is in tensors says" in program.report.notes[-1]
     for length in (1, 3, 8, 20):

@@ -273,8 +273,11 @@ def listed(recording, key, func, args, kwargs, door):
     if varies:  # a list of where something is, more often than one of numbers
         length = value.shape[0]
         left, over = ("tolist", told, ()), None
-        if few and Poly.of(length).named():  # each number is followed, however many there are
-            over = ("range", f"{told}, over {dims.spelled(length)}", (dims.asked(int, length),))
+        if few:  # each number is followed, however many there are
+            kind, why = "range", f"{told}, over {dims.spelled(length)}"
+            if not Poly.of(length).named():
+                kind, why = "rounds", f"{told}, once for each that was found"
+            over = (kind, why, (dims.asked(int, length),))
         return lists.Whole(result, whole, length, left, each if few else None, over)
     recording.escape("tolist", told)
     return [each(i) for i in range(tensor.numel())]

@@ -196,7 +196,8 @@ def at_enough_rounds(
         else:
             return None
     unnamed = [n for each in asked if (n := _without_a_name(each)) and n not in used]
-    times = -(-LEAST // min(unnamed, default=LEAST))
+    fewest = min(unnamed, default=LEAST)
+    times = next((n for n in (-(-LEAST // fewest), -(-(FAR + OFF) // fewest)) if n <= TIMES), LEAST)
     for word in sizes.keys() - set(words) if unnamed and times <= TIMES else ():
         limit = limits.get(word)  # it may be what that size follows from
         steps = range(times * sizes[word], MOST)
