@@ -51,6 +51,22 @@ def backwards(x):
     return h
 
 
+def tiles(x):
+    outs = []
+    for i in range(0, x.shape[0] - 1, 2):
+        for j in range(0, x.shape[1] - 1, 2):
+            outs.append(x[i : i + 2, j : j + 2])
+    return torch.stack(outs)
+
+
+def means_of_tiles(x):
+    rows = []
+    for i in range(x.shape[0] // 2):
+        row = [x[2 * i : 2 * i + 2, 2 * j : 2 * j + 2].mean((0, 1)) for j in range(x.shape[1] // 2)]
+        rows.append(torch.stack(row))
+    return torch.stack(rows)
+
+
 @pytest.mark.parametrize(
     "model", [state_of_each, one_list, each_with_each, sums_of_corners, backwards]
 )
@@ -59,3 +75,12 @@ def test_loops_in_loops_are_loops_of_the_graph(model):
     for a, b in ((3, 4), (7, 9), (2, 17), (5, 2), (1, 1)):
         x = torch.randn(a, b, 5)
         assert_close(program.run(x), model(x), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("model", [tiles, means_of_tiles])
+def test_what_is_cut_out_in_loops_is_as_large_as_it_is(model):
+    program = hx.export(model, torch.randn(8, 10, 3), dynamic={"x": {0: "a", 1: "b"}})
+    assert "are a loop in the graph" in str(program.report)
+    for a, b in ((8, 10), (9, 7), (2, 17), (5, 2), (2, 2), (31, 30)):
+        x = torch.randn(a, b, 3)
+        assert_close(program.run(x), model(x), rtol=1e-5, atol=1e-5)

@@ -150,7 +150,7 @@ class Builder:
         if around is not None:
             return around
         outputs = self._append(op, schema, values, attributes, count)
-        if self.lengths is not None and op in ("Concat", "Split"):
+        if self.lengths is not None and op in ("Concat", "Slice", "Split"):
             self.lengths.written(self.nodes[-1])
         elif key is not None and (form := forms.form_of(self.nodes[-1], given)) is not None:
             self._forms[key] = form

@@ -201,9 +201,13 @@ class Op:
         """The larger of two sizes, which max() would make a plain number of."""
         return dims.larger(a, b)
 
-    @staticmethod
-    def some(count) -> bool:
+    def some(self, count) -> bool:
         """Whether a number of elements is at least 1 whenever the inputs have elements."""
+        if self._builder.lengths is not None and type(count) is dims.Dim:
+            # It may be known of the first round alone, of what is cut out there: rounds are alike.
+            atoms = {atom for mono in count.poly.terms for atom in mono}
+            if any(atom.kind != "size" for atom in atoms):
+                return False
         return shapes.some(count)
 
     def contents(self, x: Value) -> torch.Tensor | None:

@@ -56,6 +56,9 @@ class Lengths:
 
     def written(self, node: Node) -> None:
         """Says how long it is what a node joins of what the rounds made, or cuts for them."""
+        if node.op == "Slice":
+            self._cut_out(node.outputs[0])
+            return
         known = self.known()
         if known and node.op == "Concat":
             self._joined(known, node.inputs, node.attributes["axis"], node.outputs[0])
@@ -106,6 +109,17 @@ class Lengths:
         lengths = [piece.shape[axis] for piece in pieces if piece.shape]
         if lengths[0] != 1 and not shapes.same(lengths[0], lengths[-1]):
             for piece in pieces:
+                sizes = list(piece.shape or ())
+                sizes[axis] = _own(piece, axis)
+                piece.sized(sizes)
+
+    @staticmethod
+    def _cut_out(piece: Value) -> None:
+        """Where it is shorter at an end, as only the formula of each tells, it is asked of it."""
+        for axis, size in enumerate(piece.shape or ()):
+            if type(size) is dims.Dim and any(
+                atom.kind in ("min", "max") for mono in size.poly.terms for atom in mono
+            ):
                 sizes = list(piece.shape or ())
                 sizes[axis] = _own(piece, axis)
                 piece.sized(sizes)

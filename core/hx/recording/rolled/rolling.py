@@ -24,7 +24,7 @@ from .body import body_of
 from .lengths import OFF, length_of
 from .ragged import Growing, along, laid
 from .repeats import LEAST_ALIKE, Repeat, repeats, sizes_first
-from .rounds import Carried, Element, Made, Rounds, Same, shared
+from .rounds import Carried, Element, Made, Rounds, Same, shared, sizes_of
 from .sources import Mapped, Pieces, Source, Stacked, Unlike, maps
 from .whiles import counted
 
@@ -371,8 +371,7 @@ class Rolling:
         wholes, results = results[len(carried) : len(first)], results[len(first) :]
         for place, value in zip(stacked, results):
             each_made = rounds.all_of(place)
-            shared(value, each_made)
-            shape = value.shape or ()
+            shape = tuple(sizes_of(value, each_made, 1))
             value.sized((length, *shape))
             self._stacks(Stacked(len(each_made), shape, value, length), each_made)
         for grown, whole, lengths in zip(growing.values(), wholes, results[len(stacked) :]):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from builtins import len, range  # their own: `world` hooks those of the model
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -296,11 +297,16 @@ def _require_same_body(a: Body, b: Body) -> None:
 
 def shared(made: Value, values: Sequence[Value]) -> None:
     """Says of a value what is known of the sizes of all of these, which it may be any of."""
-    first = values[0].shape or ()
+    made.sized(sizes_of(made, values))
+
+
+def sizes_of(made: Value, values: Sequence[Value], first: int = 0) -> list[Any]:
+    """The sizes that all of these have; where they differ, those of a value from an axis on."""
+    known = values[0].shape or ()
     sizes = zip(*(value.shape or () for value in values))
-    made.sized(
+    return [
         n
         if all(shapes.same(n, other) for other in each)
-        else dims.Dim.leaf(made, axis, dims.plain(n))
-        for axis, (n, each) in enumerate(zip(first, sizes))
-    )
+        else dims.Dim.leaf(made, first + axis, dims.plain(n))
+        for axis, (n, each) in enumerate(zip(known, sizes))
+    ]
