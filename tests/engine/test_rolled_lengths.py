@@ -136,6 +136,14 @@ def each_padded_to_the_longest(x):
     return torch.stack(padded), torch.tensor(lengths)
 
 
+def each_as_long_as_it_lasts(x):
+    """As text to speech regulates lengths."""
+    lasting = (x.abs() * 2).round().long()
+    found = [torch.repeat_interleave(row, times, 0) for row, times in zip(x, lasting)]
+    longest = max(len(each) for each in found)
+    return torch.stack([F.pad(each, (0, longest - len(each))) for each in found])
+
+
 def filled_in(x):
     found = [row[row > 0] for row in x]
     longest = max(len(each) for each in found)
@@ -162,8 +170,11 @@ def cut_to_the_shortest(x):
 
 @pytest.mark.parametrize(
     "model",
-    [each_padded_to_the_longest, filled_in, filled_in_by_their_number, cut_to_the_shortest],
-)
+    [
+        each_padded_to_the_longest, each_as_long_as_it_lasts, filled_in, filled_in_by_their_number,
+        cut_to_the_shortest,
+    ],
+)  # fmt: skip
 def test_as_long_as_the_longest_of_what_the_rounds_give(model):
     """The largest of a list is worked out once, and no round is as long as the list."""
     program = hx.export(model, torch.randn(8, 6), dynamic={"x": {0: "n"}})

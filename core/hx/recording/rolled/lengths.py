@@ -117,9 +117,9 @@ class Lengths:
     def _cut_out(piece: Value) -> None:
         """Where it is shorter at an end, as only the formula of each tells, it is asked of it."""
         for axis, size in enumerate(piece.shape or ()):
-            if type(size) is dims.Dim and any(
-                atom.kind in ("min", "max") for mono in size.poly.terms for atom in mono
-            ):
+            if type(size) is not dims.Dim or size.poly.unsure:
+                continue
+            if any(atom.kind in ("min", "max") for mono in size.poly.terms for atom in mono):
                 sizes = list(piece.shape or ())
                 sizes[axis] = _own(piece, axis)
                 piece.sized(sizes)
