@@ -90,8 +90,8 @@ def _copied(
 def _key(read: Counting | Element) -> Any:
     if isinstance(read, Counting):
         first = read.value.tensor
-        stairs = None if read.stairs is None else read.stairs.key
-        return first.dtype, str(first.tolist()), str(read.step.tolist()), read.to_last, stairs
+        rule = None if read.rule is None else read.rule.key
+        return first.dtype, str(first.tolist()), str(read.step.tolist()), read.to_last, rule
     return id(read.source), read.first, read.step
 
 
@@ -104,8 +104,8 @@ def _counted(op: Op, read: Counting | Element, turn: Value, times: Value | None)
         return read.source.at(
             op, op.Add(index, op.constant(first, torch.int64)) if first else index
         )
-    if read.stairs is not None:
-        return op.cast(read.stairs.at(op, turn), read.value.dtype)
+    if read.rule is not None:
+        return op.cast(read.rule.at(op, turn), read.value.dtype)
     wide = read.step.dtype
     begin = op.constant(read.value.tensor.detach().to(wide).tolist(), wide)
     step = op.constant(read.step.tolist(), wide)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from builtins import len, range  # their own: `world` hooks those of the model
+from builtins import len, max, range  # their own: `world` hooks those of the model
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +14,7 @@ from ...sizes import dims, shapes
 from ...tensors.values import Body, Constant, Node, Value
 from ..both.rows import reads
 from .before import Before, same
+from .powers import Powers, multiplied
 from .repeats import Repeat
 from .sources import Source, Unlike
 from .stairs import Stairs, climbed
@@ -59,12 +60,13 @@ class Same:
 
 @dataclass(frozen=True, eq=False)
 class Counting:
-    """Numbers that rise or fall by the same step in each round, from the first or to the last."""
+    """Numbers that rise or fall by the same step in each round, from the first or to the last; or by
+    another rule."""
 
     value: Constant  # in the first, or in the last
     step: torch.Tensor
     to_last: bool
-    stairs: Stairs | None = None  # where they do not in every round
+    rule: Stairs | Powers | None = None  # where they do not in every round
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,10 +234,12 @@ def _counting(read: list[Constant], to_last: bool | None) -> Same | Counting:
     for turn, now in enumerate(others, 1):
         off = (now - (begin + turn * step)).abs()
         if not bool((off <= far).all() if wide.is_floating_point else (off == 0).all()):
-            stairs = None if to_last else climbed([begin, *others])
-            if stairs is None:
+            rule: Stairs | Powers | None = None if to_last else climbed([begin, *others])
+            if rule is None and wide.is_floating_point:
+                rule = multiplied([begin, *others], max(FAR, torch.finfo(first.dtype).eps))
+            if rule is None:
                 raise Unlike
-            return Counting(first, stairs.step, False, stairs)
+            return Counting(first, rule.step, False, rule)
     if to_last is None:  # most numbers that fall count what is left
         to_last = bool((step <= 0).all())
     return Counting(read[-1] if to_last else first, step, to_last)
