@@ -145,6 +145,20 @@ def test_weights_are_stored_once_and_what_is_alike_behind_is_there_once(tmp_path
     assert inside == {"then_branch": 1, "else_branch": 4}
 
 
+@pytest.mark.parametrize(
+    "model",
+    [
+        lambda x: x * 2 if torch.equal(x.relu(), x) else x - 1,
+        lambda x: x.exp() if torch.allclose(x[:1], x[-1:], atol=0.5) else x - 1,
+    ],
+)
+def test_whether_two_tensors_are_the_same_is_asked_in_the_graph(model):
+    program = hx.export(model, torch.randn(4, 3), strict=True, dynamic={"x": {0: "n"}})
+    assert "If" in {node.op_type for node in program.model.graph}
+    for x in (torch.randn(6, 3), torch.rand(5, 3), torch.rand(2, 3) * 0.4, torch.rand(1, 3)):
+        assert_close(program.run(x), model(x))
+
+
 def test_it_is_no_escape_in_a_strict_export():
     program = hx.export(Normalized(), torch.rand(3, 4), strict=True)
     assert program.proof.ok

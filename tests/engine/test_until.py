@@ -175,6 +175,33 @@ class Parity(nn.Module):
         return x
 
 
+class Settled(nn.Module):
+    """Until another round changes nothing, or next to nothing."""
+
+    def __init__(self, nearly: bool) -> None:
+        super().__init__()
+        self.nearly = nearly
+
+    def forward(self, x):
+        v = torch.ones(x.shape[1])
+        for _ in range(60):
+            w = (x.T @ (x @ v)).clamp(min=0) + 1
+            w = (w / w.max()).round(decimals=3)
+            if torch.allclose(w, v, atol=1e-4) if self.nearly else w.equal(v):
+                break
+            v = w
+        return v
+
+
+@pytest.mark.parametrize("nearly", [True, False])
+def test_until_two_tensors_are_the_same(nearly):
+    model = Settled(nearly)
+    torch.manual_seed(1)
+    program = hx.export(model, torch.randn(6, 4), None, dynamic={"x": {0: "n"}})
+    assert "Loop" in operators(program)
+    same(program, model, *(torch.randn(n, 4) for n in (6, 3, 9, 20)), torch.zeros(2, 4))
+
+
 def test_rounds_that_take_turns():
     program = hx.export(Parity(), torch.randn(2, 3) * 50)
     same(program, Parity(), *(torch.randn(2, 3) * 10.0**n for n in range(-1, 12)))

@@ -14,11 +14,11 @@ from typing import Any
 import torch
 
 from ..errors import Unsupported
-from ..sizes import dims, floats, leaving, lists
+from ..sizes import dims, floats, leaving, lists, shapes
 from ..sizes.polynomials import Atom, Poly
 from ..tensors import accounts
 from . import sized
-from .call import Arguments, tensors_in
+from .call import Arguments, Instead, tensors_in
 
 # Functions that hand a tensor's contents to Python. All are escapes on a traced value.
 READS = {
@@ -309,6 +309,26 @@ def reads(recording, key, func, args, kwargs, door):
     return result
 
 
+def compared(recording, key, func, args, kwargs, door):
+    """Whether two tensors are the same, or nearly: a question of values, as any that is a tensor's."""
+    tensors = [t for _, t in tensors_in(list(args))]
+    if len(tensors) == 2 and tensors[0] is not tensors[1] and tensors[0].dtype == tensors[1].dtype:
+        a, b = map(recording.value_of, tensors)
+        known = a.shape is not None and b.shape is not None and len(a.shape) == len(b.shape)
+        if not (a.fixed and b.fixed) and known and all(map(shapes.same, a.shape, b.shape)):
+            asked = _all_equal if key == "aten::equal" else _all_close
+            return Instead(asked).run(recording, door, args, kwargs)
+    return reads(recording, key, func, args, kwargs, door)
+
+
+def _all_equal(a, b):
+    return bool((a == b).all())
+
+
+def _all_close(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
+    return bool(torch.isclose(a, b, rtol, atol, equal_nan).all())
+
+
 def shaped(tensor) -> str:
     """What was read, in words."""
     return str(list(tensor.shape)) if tensor.dim() else "one value"
@@ -329,10 +349,10 @@ def tell_read(recording, name, tensors, result):
         asked, sizes = found.asked, True
         where = recording.escape("branch", found.told, asked=asked)
     else:
-        shapes = ", ".join(map(shaped, tensors))
+        each = ", ".join(map(shaped, tensors))
         sizes = all(map(sized.alone, values))
         asked = [sized.unforeseen(value, result) for value in values] if sizes else []
-        where = recording.escape(name, f"{name} of {shapes}", asked=asked)
+        where = recording.escape(name, f"{name} of {each}", asked=asked)
     if truth and isinstance(result, bool):
         return recording.questions.value(
             recording.builder.nodes, where, result, values[0], not sizes, tuple(asked), name
@@ -402,6 +422,8 @@ def _table() -> dict[Any, Any]:
         "aten::storage_offset": layout,
         "aten::item": item,
         "aten::lift_fresh": fresh,
+        "aten::equal": compared,
+        "aten::allclose": compared,
         "Tensor.device.__get__": told,
         "Tensor.is_meta.__get__": told,
         "Tensor.is_cpu.__get__": told,
