@@ -14,11 +14,11 @@ from typing import Any
 import torch
 
 from ..errors import Unsupported
-from ..sizes import dims, floats, leaving, lists, shapes
+from ..sizes import dims, floats, leaving, lists
 from ..sizes.polynomials import Atom, Poly
 from ..tensors import accounts
 from . import sized
-from .call import Arguments, Instead, tensors_in
+from .call import Arguments, tensors_in
 
 # Functions that hand a tensor's contents to Python. All are escapes on a traced value.
 READS = {
@@ -309,26 +309,6 @@ def reads(recording, key, func, args, kwargs, door):
     return result
 
 
-def compared(recording, key, func, args, kwargs, door):
-    """Whether two tensors are the same, or nearly: a question of values, as any that is a tensor's."""
-    tensors = [t for _, t in tensors_in(list(args))]
-    if len(tensors) == 2 and tensors[0] is not tensors[1] and tensors[0].dtype == tensors[1].dtype:
-        a, b = map(recording.value_of, tensors)
-        known = a.shape is not None and b.shape is not None and len(a.shape) == len(b.shape)
-        if not (a.fixed and b.fixed) and known and all(map(shapes.same, a.shape, b.shape)):
-            asked = _all_equal if key == "aten::equal" else _all_close
-            return Instead(asked).run(recording, door, args, kwargs)
-    return reads(recording, key, func, args, kwargs, door)
-
-
-def _all_equal(a, b):
-    return bool((a == b).all())
-
-
-def _all_close(a, b, rtol=1e-05, atol=1e-08, equal_nan=False):
-    return bool(torch.isclose(a, b, rtol, atol, equal_nan).all())
-
-
 def shaped(tensor) -> str:
     """What was read, in words."""
     return str(list(tensor.shape)) if tensor.dim() else "one value"
@@ -408,7 +388,7 @@ def relaid(recording, key, func, args, kwargs, door):
 
 def _table() -> dict[Any, Any]:
     from ..packs.targets import identify
-    from . import higher
+    from . import alike, higher
 
     table: dict[Any, Any] = {
         "Tensor.shape.__get__": shape,
@@ -422,8 +402,8 @@ def _table() -> dict[Any, Any]:
         "aten::storage_offset": layout,
         "aten::item": item,
         "aten::lift_fresh": fresh,
-        "aten::equal": compared,
-        "aten::allclose": compared,
+        "aten::equal": alike.compared,
+        "aten::allclose": alike.compared,
         "Tensor.device.__get__": told,
         "Tensor.is_meta.__get__": told,
         "Tensor.is_cpu.__get__": told,
