@@ -6,6 +6,7 @@ import copy
 
 import pytest
 import torch
+from torch import nn
 
 import hx
 
@@ -37,6 +38,17 @@ def used_twice(x):
     return x[:, places[::-1]] + x[:, again] * len(places)
 
 
+class Begun(nn.Module):
+    """What it has learned, in front of each row."""
+
+    def __init__(self):
+        super().__init__()
+        self.token = nn.Parameter(torch.randn(1, 4))
+
+    def forward(self, x):
+        return torch.cat([torch.stack([self.token] * x.size(0)), x], 1)
+
+
 WHOLE = {
     "tensor": lambda x: x * torch.tensor(range(x.shape[1]))[:, None],
     "new_tensor": lambda x: x * x.new_tensor(range(x.shape[1]))[:, None],
@@ -59,6 +71,8 @@ WHOLE = {
     "largest": lambda x: x * max(range(x.size(1))) - min([x.size(0)] * x.size(1)),
     "tensors": lambda x: torch.stack([x[:, 0]] * x.size(1), 1) + x,
     "some tensors": lambda x: torch.cat([x[:1, 0], x[-1:, 0] * 2] * x.size(1)) * x.size(0),
+    "a constant": lambda x: torch.stack([torch.ones(4)] * x.size(0)) + x[:, 0],
+    "a weight": Begun(),
     "segments": segments,
     "written": written,
     "packed": packed,
@@ -99,6 +113,22 @@ def test_lists_whose_items_are_used_are_told_of_and_refused(model, told):
     with pytest.raises(hx.VerificationError) as e:
         hx.export(model, (torch.randn(2, 6, 4),), dynamic=DYNAMIC, input_names=["x"])
     assert told in str(e.value)
+
+
+def test_a_converter_that_does_not_ask_how_often_a_list_repeats_is_told_of():
+    @hx.converter("torch.stack", cases=[])
+    def careless(op, tensors, dim=0):
+        return op.Concat(*(op.Unsqueeze(x, [dim]) for x in tensors), axis=dim)
+
+    packs = hx.Registry(hx.Registry.standing().packs)
+    packs.add(careless)
+
+    def model(x):
+        return torch.stack([x[0]] * x.size(0))
+
+    given = {"dynamic": {"x": {0: "b"}}, "packs": packs, "verify": False}
+    program = hx.export(model, torch.randn(3, 4), **given)
+    assert [escape.kind for escape in program.report.escapes] == ["repeat"]
 
 
 def of_experts(x):

@@ -169,10 +169,13 @@ class Op:
         """The vector whose numbers these are: as many as it has at run time."""
         return shapes.listed(numbers)
 
-    @staticmethod
-    def times(items):
+    def times(self, items):
         """How often a list repeats what it begins with, where a size says that."""
-        return items.times if type(items) is lists.Given else None
+        if type(items) is not lists.Given or items.times is None:
+            return None
+        if (given := getattr(self._call, "given", None)) is not None:
+            given.untold = None
+        return items.times
 
     @staticmethod
     def same(a, b) -> bool:

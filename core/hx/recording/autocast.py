@@ -93,7 +93,9 @@ def cast(recording: Recording, key: Any, given: Arguments) -> Arguments:
                 new = new if step is None else recording.builder.cast(new, step)
             args, kwargs = substitute(args, value, new), substitute(kwargs, value, new)
         values.append(new)
-    return Arguments(args, kwargs, given.tensors, values, given.traced, given.sized)
+    return Arguments(
+        args, kwargs, given.tensors, values, given.traced, given.sized, untold=given.untold
+    )
 
 
 def result(recording: Recording, real: torch.Tensor, out: Value) -> Value:

@@ -42,6 +42,8 @@ class Arguments:
     of_array: Any = None  # array -> the tensor whose memory it is, if it is one's, and its Value
 
     of_list: Any = None  # a list as long as a size -> its Value, if it is taken as a whole
+    joined: bool = False  # whether the call joins tensors: how often they repeat is asked
+    untold: Any = None  # what is to be told of a list that repeats, while nobody has asked that
 
     def number(self, value: Value) -> Any:
         """What came as a tensor with one number in it that no input changes; None for another."""
@@ -81,8 +83,8 @@ def lift(
     No closure that calls itself: such a cycle would keep every argument of the model alive until
     the next garbage collection.
     """
-    found = Arguments((), {}, [], [], False, of_array=recording.of_array)
-    found.of_list = functools.partial(recording.of_list, whole=whole, joined=joined)
+    found = Arguments((), {}, [], [], False, of_array=recording.of_array, joined=joined)
+    found.of_list = functools.partial(recording.of_list, whole=whole)
     value_of = recording.value_of if recording.live.keep is None else _looked(recording)
     found.args = tuple([_lifted(a, found, value_of) for a in args])
     if kwargs:
@@ -125,14 +127,15 @@ def _lifted(x: Any, found: Arguments, value_of: Callable) -> Any:
         return {k: _lifted(v, found, value_of) for k, v in x.items()}
     if isinstance(x, tuple) and hasattr(x, "_fields"):
         return kind(*[_lifted(v, found, value_of) for v in x])
+    if kind is lists.Whole and found.joined and x.times is not None and x.same():
+        found.traced, found.untold = True, x.left
+        return lists.Given([_lifted(v, found, value_of) for v in x], x.length, x.times)
     if kind is lists.Whole and (value := found.of_list(x)) is not None:
         found.traced = True
         return value
     if isinstance(x, (list, tuple)):
         items = [_lifted(v, found, value_of) for v in x]
-        if not isinstance(x, lists.Whole):
-            return items
-        return lists.Given(items, x.length, x.times if x.same() else None)
+        return lists.Given(items, x.length) if isinstance(x, lists.Whole) else items
     if kind is slice:
         parts = (_lifted(v, found, value_of) for v in (x.start, x.stop, x.step))
         return slice(*parts)

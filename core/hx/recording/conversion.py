@@ -52,6 +52,9 @@ def convert(recording: Recording, choice, given: Arguments, run: Callable[[], An
             with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
                 settle(recording, choice, given, call, real, outputs)
             recording.tally(choice)
+            if given.untold is not None:  # as many as there were in the recording
+                kind, told, asked = given.untold
+                recording.escape(kind, told, asked=asked)
             return real if isinstance(real, torch.Tensor) else with_sizes(choice, real, outputs)
         ask.undo()
     require_unwritten(recording, call)

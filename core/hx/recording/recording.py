@@ -188,15 +188,14 @@ class Recording:
         with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
             return accounts.of_array(self, array)
 
-    def of_list(self, items: lists.Whole, whole: bool, joined: bool) -> Value | None:
-        """The value of a list that is used as one tensor; one used otherwise is told of, unless it
-        repeats what is `joined`."""
+    def of_list(self, items: lists.Whole, whole: bool) -> Value | None:
+        """The value of a list that is used as one tensor; one used otherwise is told of."""
         value = None
         if whole and items.formula is not None and items.same():
             if items.left is not None:
                 self._not_taken(items.left[0], items.taken)
             value = items.formula(Op(self.builder))
-        elif items.left is not None and not (joined and items.times is not None and items.same()):
+        elif items.left is not None:
             kind, detail, asked = items.left
             self.escape(kind, detail, asked=asked)
         return value

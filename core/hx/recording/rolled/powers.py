@@ -10,9 +10,8 @@ import torch
 from ...graph.op import Op
 from ...tensors.values import Value
 
-DIGITS = (
-    6  # that a factor is written with, mostly: what it was is known better than from its powers
-)
+# That a factor is written with, mostly: what it was is known better than from its powers.
+DIGITS = 6
 
 
 @dataclass(frozen=True)
