@@ -77,6 +77,10 @@ class Asked:
         """The values with one number in them that is in it."""
         return [atom.args[0] for atom in self._atoms() if atom.kind == "item"]
 
+    def picked(self) -> list[Any]:
+        """The values whose sizes are in it: as many as a mask picks, as there are different ones."""
+        return [atom.args[0] for atom in self.numbers() if atom.kind == "size"]
+
     def period(self) -> int:
         """After how many sizes what is left over in it is the same again; 1 where nothing is."""
         divided = (atom.args[1].constant for atom in self._atoms() if atom.kind == "mod")

@@ -55,20 +55,28 @@ def _counts(tensor: torch.Tensor) -> bool:
     kind = tensor.dtype
     if kind.is_floating_point or kind.is_complex or kind is torch.bool or not tensor.numel():
         return False
-    return tensor.numel() == 1 or bool(tensor.long().max() > 1)
+    return tensor.numel() == 1 or bool(tensor.long().max() > 1) or _are_two_parts(tensor)
+
+
+def _are_two_parts(tensor: torch.Tensor) -> bool:
+    """Which of two clouds each point is of, one cloud behind the other."""
+    return tensor.dim() == 1 and len(tensor) > 2 and bool((tensor.long().diff() >= 0).all())
 
 
 def _inputs_of(asked: Asked, given: Mapping[int, str]) -> Iterator[str]:
-    waiting, seen = asked.read(), set[int]()
+    """Which inputs it follows from: how many of them are picked, from whole numbers alone."""
+    waiting = [(value, False) for value in asked.read()]
+    waiting += [(value, True) for value in asked.picked()]
+    seen = set[int]()
     while waiting:
-        value = waiting.pop()
-        if id(value) in seen:
+        value, whole = waiting.pop()
+        if id(value) in seen or (whole and value.dtype.is_floating_point):
             continue
         seen.add(id(value))
         if id(value) in given:
             yield given[id(value)]
         elif value.node is not None:
-            waiting += [each for each in value.node.inputs if each is not None]
+            waiting += [(each, whole) for each in value.node.inputs if each is not None]
 
 
 def with_more_rounds(captured: Capture, inputs: Inputs) -> Inputs | None:
@@ -80,7 +88,10 @@ def with_more_rounds(captured: Capture, inputs: Inputs) -> Inputs | None:
     rounds = min(few.values())
     for enough in (LEAST, FAR):
         times, more = -(-enough // rounds), enough - rounds
-        for way in (lambda t, by=times: t * by, lambda t, by=more: t + by):
+        ways: list[Callable] = [lambda t, by=times: t * by, lambda t, by=more: t + by]
+        if all(inputs[name].numel() >= enough for name in few):
+            ways.insert(0, lambda t, by=enough: _each_of(t, by))
+        for way in ways:
             tensors = {
                 name: way(_as_high(tensor, captured.prepared.tensors[name]))
                 if name in few
@@ -90,6 +101,13 @@ def with_more_rounds(captured: Capture, inputs: Inputs) -> Inputs | None:
             if case_of(captured, "more rounds", tensors)[0]:
                 return tensors
     return None
+
+
+def _each_of(tensor: torch.Tensor, many: int) -> torch.Tensor:
+    """In the order in which they are, the numbers from 0 on, each as often: a model that goes over
+    the classes, or the clouds of a batch, may take none that has nothing in it."""
+    ranks = tensor.reshape(-1).argsort(stable=True).argsort()
+    return (ranks * many // tensor.numel()).reshape(tensor.shape).to(tensor.dtype)
 
 
 def _as_high(tensor: torch.Tensor, recorded: torch.Tensor) -> torch.Tensor:
@@ -104,7 +122,8 @@ def oftener(captured: Capture, known: Iterable[str]) -> list[Case]:
     names = captured.prepared.counting or tuple(counting(captured))
     these = ", ".join(sorted(names))
     rolls = captured.prepared.rolls
-    larger = [lambda t: t * 2 + 8, lambda t: t * 2, lambda t: t + 1]
+    larger: list[Callable] = [lambda t: t * 2 + 8, lambda t: t * 2, lambda t: t + 1]
+    larger.append(lambda t: _each_of(t, max(t.numel() // 2, 1)))
     ways = {f"larger {these}": [lambda t: t * 16 + 2, *larger] if rolls else larger}
     ways |= {f"1 in {these}": [lambda t: t.clamp(max=1)]} if rolls else {}
     cases: list[Case] = []

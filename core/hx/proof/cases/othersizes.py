@@ -16,7 +16,7 @@ from ...sizes import dynamic
 from ..proof import Proof
 from ..verify import Case
 from .asking import case_of
-from .variations import end_at, ending, resized
+from .variations import begins_at_0, end_at, ending, resized
 
 Sizes = dict[str, int]
 FAILED = 8  # inputs of the given sizes on which another graph was wrong, that are tried again
@@ -115,6 +115,7 @@ def in_rounds(captured: Capture) -> Prepared | None:
         sizes = at_enough_rounds(asked, begin, limits)
     if sizes is None:
         return None
+    sizes = _with_room(prepared, words, sizes)
     more = with_more_rounds(captured, prepared.tensors if sizes == words else at(prepared, sizes))
     if sizes == words and more is None:
         return dataclasses.replace(prepared, rolls=Before([]), counting=numbers)
@@ -231,8 +232,25 @@ def _of_ends(prepared: Prepared, words: Sizes) -> set[str]:
         for key, axes in prepared.dynamic.items()
         for axis, word in axes.items()
         if word in words and axis == prepared.tensors[key].dim() - 1
-        if end_at(prepared.tensors[key], words.values())
+        if begins_at_0(prepared.tensors[key]) and end_at(prepared.tensors[key], words.values())
     }
+
+
+def _with_room(prepared: Prepared, words: Sizes, sizes: Sizes) -> Sizes:
+    """With as much more of a whole as there are more parts of it."""
+    found = dict(sizes)
+    for key, axes in prepared.dynamic.items():
+        tensor = prepared.tensors[key]
+        grown = [w for w in axes.values() if w in words and sizes[w] > words[w] > 0]
+        if not grown or not end_at(tensor, words.values()):
+            continue
+        times = max(-(-sizes[word] // words[word]) for word in grown)
+        end = int(tensor.reshape(-1)[-1])
+        for word, n in words.items():
+            if n == end and found[word] == n:
+                found[word] = times * n
+    limits = prepared.dynamic.limits
+    return found if all(limits.get(w, Limits()).hold(n) for w, n in found.items()) else sizes
 
 
 def _first(captured: Capture, words: Sizes, word: str, sizes: list[int]) -> list[Case]:

@@ -265,9 +265,9 @@ def _ints(
 
 
 def _parts(rows: torch.Tensor, distinct: bool, rng: torch.Generator) -> torch.Tensor:
-    """Rows that rise, each from its first to its last: where parts begin, as a rule.
+    """Rows that rise, each from its first to its last: where parts begin, or end, as a rule.
 
-    They begin at 0 then, and the last number is where the last of them ends, or begins.
+    The last number is where the last of them ends, then.
     """
     import torch
 
@@ -280,32 +280,57 @@ def _parts(rows: torch.Tensor, distinct: bool, rng: torch.Generator) -> torch.Te
             new = torch.randint(low, min(high + 1, 2**63 - 1), row.shape, generator=rng)
         drawn.append(new.sort().values)
     new = torch.stack(drawn)
-    if bool((rows[:, 0] == 0).all()):
-        new[:, 0], new[:, -1] = 0, rows[:, -1]
+    if begins_at_0(rows):
+        new[:, 0] = 0
+    new[:, -1] = rows[:, -1]
     return new
 
 
 def ending(new: torch.Tensor, old: torch.Tensor, sizes: Mapping[int, int]) -> torch.Tensor:
-    """Where parts begin and the last one ends, for a whole of another size: by the recorded one.
+    """Where parts begin or end, of a whole of another size, where the last one ends with it.
 
-    What ended elsewhere, or is no such row of numbers, stays.
+    What ended elsewhere, or is no such row of numbers, stays. Where no part was empty, none is now,
+    if there is room for as many.
     """
-    if not end_at(old, sizes) or not new.shape[-1] > 1:
+    begun = end_at(old, sizes) and begins_at_0(old)
+    if not end_at(old, sizes) or not new.shape[-1] > begun:
         return new
-    end = int(old.reshape(-1)[-1])
-    made = (new.long() * sizes[end]).div(end, rounding_mode="floor")
-    made[..., 0], made[..., -1] = 0, sizes[end]
-    return made.to(new.dtype)
+    end, rows = int(old.reshape(-1)[-1]), new.reshape(-1, new.shape[-1]).long()
+    size = sizes[end]
+    parts = rows.shape[1] - begun
+    made = (rows * size).div(end, rounding_mode="floor")
+    if begun:
+        made[:, 0] = 0
+    made[:, -1] = size
+    if bool((old.long().diff(dim=-1) > 0).all()) and parts <= size:
+        for row in made:
+            if (not begun and row[0] < 1) or bool((row.diff() < 1).any()):
+                row[begun:-1] = _some_below(size, parts - 1)
+    return made.reshape(new.shape).to(new.dtype)
+
+
+def _some_below(size: int, count: int) -> torch.Tensor:
+    """So many numbers from 1 on, no two alike, in order."""
+    import torch
+
+    rng = torch.Generator().manual_seed(size)
+    return (torch.randperm(size - 1, generator=rng)[:count] + 1).sort().values
 
 
 def end_at(old: torch.Tensor, sizes: Container[int]) -> bool:
-    """Whether it says where parts begin, and that the last ends where something of a size does."""
+    """Whether it says where parts begin or end, and the last ends where something of a size does."""
     if not _is_whole(old) or old.dim() == 0 or not old.shape[-1] > 1:
         return False
     old = old.long()  # PyTorch compares no large numbers without a sign
-    end = int(old.reshape(-1)[-1])
-    ends = bool((old[..., 0] == 0).all()) and bool((old[..., -1] == end).all())
-    return ends and end > 0 and end in sizes and bool((old.diff(dim=-1) >= 0).all())
+    end, steps = int(old.reshape(-1)[-1]), old.diff(dim=-1)
+    if not begins_at_0(old) and (bool((old[..., 0] < 1).any()) or bool((steps == 1).all())):
+        return False  # positions, counted from 1 on
+    return end > 0 and end in sizes and bool((old[..., -1] == end).all() and (steps >= 0).all())
+
+
+def begins_at_0(ends: torch.Tensor) -> bool:
+    """Whether where the first part begins is among the ends of parts."""
+    return bool((ends[..., 0] == 0).all())
 
 
 def _are_cells(old: torch.Tensor) -> bool:

@@ -22,7 +22,7 @@ from ..both.told import tell
 from ..both.unreached import baked
 from ..both.written import write_graph
 from ..capture import Capture, capture
-from .repeats import LEAST_ALIKE
+from .lengths import LEAST_ALIKE
 
 RUNS, NODES = 200, 100_000  # recordings, and nodes in all of them
 SECONDS = 120.0  # that the model runs for all of them: a large one is not waited for

@@ -26,6 +26,7 @@ FAR = 6  # where so many need far larger inputs, which take as much more work in
 MOST = 4096  # the size at which there are so many
 TIMES = 5  # as large inputs, at the most, where it is not known which size they follow from
 OFF = 2  # rounds that may be unlike the others: the first, the last
+LEAST_ALIKE = 3  # rounds: of two, nobody can tell what counts them
 
 
 class Lengths:
@@ -50,7 +51,9 @@ class Lengths:
         found: dict[int, int] = {}
         for asked in rounds_of(self._recording.escapes.values()):
             length = length_of(asked)
-            if dims.is_dynamic(length) and dims.plain(length) >= FAR:
+            # What data say, as which experts a token goes to, may never be more.
+            least = FAR if asked.names() else LEAST_ALIKE
+            if dims.is_dynamic(length) and dims.plain(length) >= least:
                 found.setdefault(dims.plain(length), length)
         return found
 

@@ -11,9 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...tensors.values import Node
-from .lengths import FAR, OFF, nodes_key
-
-LEAST_ALIKE = 3  # rounds: of two, nobody can tell what counts them
+from .lengths import FAR, LEAST_ALIKE, OFF, nodes_key
 
 
 @dataclass(frozen=True)

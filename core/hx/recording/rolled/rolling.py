@@ -21,9 +21,9 @@ from ..both.rows import reads
 from ..capture import Capture
 from .before import Before
 from .body import body_of
-from .lengths import OFF, length_of
+from .lengths import LEAST_ALIKE, OFF, length_of
 from .ragged import Growing, along, laid
-from .repeats import LEAST_ALIKE, Repeat, repeats, sizes_first
+from .repeats import Repeat, repeats, sizes_first
 from .rounds import Carried, Element, Made, Rounds, Same, shared, sizes_of
 from .sources import Mapped, Pieces, Source, Stacked, Unlike, maps
 from .whiles import counted

@@ -1,0 +1,125 @@
+"""Parts of a whole: the experts of some tokens, the classes of labels, the clouds of a batch. A few
+of them are in what the export is given, and any number in what the file is run with."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.testing import assert_close
+
+import hx
+
+ENDS = [[4], [3, 5], [2, 3, 7, 12], [1, 2, 3, 4, 5, 6, 7, 9, 13, 20]]
+
+
+class Experts(nn.Module):
+    """Goes over those that any token goes to, as mixtures of experts do it."""
+
+    def __init__(self, experts):
+        super().__init__()
+        self.router, self.experts = nn.Linear(8, experts), experts
+        self.weights = nn.Parameter(torch.randn(experts, 8, 8))
+
+    def forward(self, x):
+        shares, chosen = self.router(x).softmax(-1).topk(2, -1)
+        mask = F.one_hot(chosen, self.experts).permute(2, 1, 0)
+        made = torch.zeros_like(x)
+        for expert in torch.greater(mask.sum((-1, -2)), 0).nonzero():
+            expert = expert[0]
+            if expert == self.experts:  # masked out
+                continue
+            way, token = torch.where(mask[expert])
+            of_it = torch.tanh(x[token] @ self.weights[expert])
+            made.index_add_(0, token, of_it * shares[token, way, None])
+        return made
+
+
+@pytest.mark.parametrize("experts", [4, 5])
+def test_experts_that_no_token_goes_to(experts):
+    torch.manual_seed(0)
+    model = Experts(experts)
+    program = hx.export(model, torch.randn(14, 8), dynamic={"x": {0: "tokens"}})
+    assert "as many as what is in tensors says" in program.report.notes[-1]
+    for tokens in (1, 2, 3, 14, 40):
+        x = torch.randn(tokens, 8)
+        assert_close(program.run(x), model(x))
+
+
+def of_each_class(x, y):
+    return torch.stack([x[y == kind].mean(0) for kind in torch.unique(y)])
+
+
+def of_each_class_in_a_list(x, y):
+    return torch.stack([torch.tanh(x[y == kind]).sum(0) for kind in y.unique().tolist()])
+
+
+def of_each_cloud(x, y):
+    return torch.stack([torch.tanh(x[y == i]).amax(0) for i in range(y.max().item() + 1)])
+
+
+def less_the_most_of_its_cloud(x, y):
+    made = torch.zeros_like(x)
+    for i in range(int(y.max()) + 1):
+        points = torch.tanh(x[y == i])
+        made[y == i] = points - points.max(0)[0]
+    return made
+
+
+@pytest.mark.parametrize("kinds", [2, 3])
+@pytest.mark.parametrize(
+    "model", [of_each_class, of_each_class_in_a_list, of_each_cloud, less_the_most_of_its_cloud]
+)
+def test_more_classes_than_were_given(model, kinds):
+    y = torch.arange(12) * kinds // 12
+    program = hx.export(model, (torch.randn(12, 4), y), dynamic={"x": {0: "n"}, "y": {0: "n"}})
+    assert "as many as what is in tensors says" in " ".join(program.report.notes)
+    for n, kinds in ((1, 1), (5, 3), (30, 7), (40, 20)):
+        x, y = torch.randn(n, 4), torch.arange(n) * kinds // n
+        assert_close(program.run(x, y), model(x, y))
+
+
+def of_each_part(x, ends):
+    made, begin = [], 0
+    for end in ends.tolist():
+        made.append(torch.tanh(x[begin:end]).amax(0))
+        begin = end
+    return torch.stack(made)
+
+
+def beside_its_part(x, ends):
+    made = []
+    for i in range(ends.shape[0]):
+        begin = 0 if i == 0 else ends[i - 1]
+        made.append(x[begin : ends[i]].mean(0, keepdim=True).repeat(ends[i] - begin, 1))
+    return x + torch.cat(made)
+
+
+@pytest.mark.parametrize("given", [[7, 12], [3, 7, 12]])
+@pytest.mark.parametrize("model", [of_each_part, beside_its_part])
+def test_parts_by_where_they_end(model, given):
+    dynamic = {"x": {0: "points"}, "ends": {0: "clouds"}}
+    x = torch.randn(12, 4)
+    program = hx.export(model, (x, torch.tensor(given)), dynamic=dynamic)
+    for ends in ENDS:
+        x = torch.randn(ends[-1], 4)
+        assert_close(program.run(x, torch.tensor(ends)), model(x, torch.tensor(ends)))
+
+
+def attention_in_parts(x, begins):
+    made = []
+    for begin, end in zip(begins[:-1].tolist(), begins[1:].tolist()):
+        part = x[begin:end]
+        made.append(torch.softmax(part @ part.T, -1) @ part)
+    return torch.cat(made)
+
+
+@pytest.mark.parametrize("given", [[0, 7, 12], [0, 3, 7, 12]])
+def test_parts_by_where_they_begin(given):
+    dynamic = {"x": {0: "tokens"}, "begins": {0: "begins"}}
+    x = torch.randn(12, 4)
+    program = hx.export(attention_in_parts, (x, torch.tensor(given)), dynamic=dynamic)
+    for ends in ENDS:
+        x, begins = torch.randn(ends[-1], 4), torch.tensor([0, *ends])
+        assert_close(program.run(x, begins), attention_in_parts(x, begins))
