@@ -24,7 +24,10 @@ from .proof.cases import othersizes, otherways
 from .recording import heard
 from .recording.choices import Choices
 from .recording.prepared import Prepared
+from .recording.questions import FEW, Until
 from .report import Report, scaffold
+
+TIMES = 6  # as much of everything, where there were too few rounds
 
 
 def leaves_more(report: Report, asked: Prepared, failed: list[Exception]) -> bool:
@@ -106,6 +109,13 @@ def _with_both_ways(prepared: Prepared, failed: list[Exception]) -> Iterator[Pre
         asks = first
         for until in asks.until:
             yield dataclasses.replace(prepared, until=until)
+            if not isinstance(failed[-1], HxError):
+                yield from _until_true(prepared, until)
+            if until.breaks:
+                # What is left to do is nothing, maybe: then it is as right to go on as to stop.
+                yield from _until_true(
+                    dataclasses.replace(prepared, told=dict(until.breaks)), until
+                )
         other = otherways.unasked(prepared) if asks.joined else None
     elif isinstance(first, Rounds):
         other = first.other
@@ -136,6 +146,15 @@ def _with_both_ways(prepared: Prepared, failed: list[Exception]) -> Iterator[Pre
         yield from _padding(as_it_went, failed)
 
 
+def _until_true(prepared: Prepared, until: Until) -> Iterator[Prepared]:
+    """A model that takes one more from what is left until nothing is raises an error where it is to
+    go on: it hears the truth, with so much that there are enough rounds."""
+    truly = dataclasses.replace(prepared, until=dataclasses.replace(until, times=None))
+    found = truly if until.truly >= FEW else othersizes.larger_by(truly, TIMES)
+    if found is not None:
+        yield found
+
+
 def _padding(prepared: Prepared, failed: list[Exception]) -> Iterator[Prepared]:
     """A model that asks whether sizes leave something over, or are the same, hears that they do not
     fit; where it raises an error then, it hears the truth. What else it asks of sizes is recorded
@@ -164,7 +183,7 @@ def told(asked: Prepared, prepared: Prepared) -> list[str]:
             "recorded as if no size fitted where the model asks that: what is padded by nothing, or "
             "resized to the size that it has, is the same, so one way is right for all sizes"
         ]
-    if not asked.given or asked.rolls:
+    if not asked.given or asked.rolls or asked.until:
         return [] if asked.yes == heard.FIRST else [heard.told(asked.yes, prepared.asked)]
     return [
         "recorded at other sizes than were given: at those the model goes a way that is right for "

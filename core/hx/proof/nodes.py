@@ -192,7 +192,7 @@ def again(
     from ..graph import graph
     from ..recording.capture import capture
 
-    prepared = dataclasses.replace(captured.prepared, tensors=dict(case.feeds))
+    prepared = dataclasses.replace(captured.prepared, tensors=dict(case.feeds), until=None)
     found = capture(prepared, captured.registry, captured.opset, captured.wanted, kept)
     names: dict[int, str] = {}
     recording = found.recording

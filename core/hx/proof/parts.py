@@ -174,11 +174,14 @@ def _right(
     from .verify import compared
 
     kept = Kept(BUDGET, 0)
-    names = record_again(captured, case, kept)[1]
+    recorded, names = record_again(captured, case, kept)
     if kept.size > BUDGET or kept.unseen:
         return None
     model = wire.skeleton(path)
-    made = {name for node in model.graph.node for name in node.output if name}
+    made = _made_by(model.graph)
+    if captured.prepared.laid_out:  # names are given anew there: behind a loop, to other values
+        as_recorded = _made_by(recorded.graph)
+        made = {name: by for name, by in made.items() if as_recorded.get(name) == by}
     values = {names[id(v)]: t for v, t in kept.pairs if names.get(id(v)) in made}
     coarse = passed(model) if case.computed is not None else ()
     ends = {o.name: want for o, want in zip(model.graph.output, case.expected)}
@@ -205,6 +208,18 @@ def _right(
             return None
         tied.add(pick.node)
     return tied
+
+
+def _made_by(graph: Any) -> dict[str, tuple[str, list[str]]]:
+    """By the name of a value, what makes it, and from which values."""
+    made = {name for node in graph.node for name in node.output if name}
+    given = made.union(info.name for info in graph.input)
+    return {
+        name: (node.op_type, [each for each in node.input if each in given])
+        for node in graph.node
+        for name in node.output
+        if name
+    }
 
 
 def _before_rounding(steps: tuple, want: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -55,11 +55,13 @@ class Question:
 @dataclass(frozen=True)
 class Until:
     """What the model hears on one line, whatever is true: so many times that it goes on, and then
-    that it does not."""
+    that it does not. Or the truth, where it cannot go further."""
 
     line: tuple[str, int]
     on: bool  # the answer with which it goes on
-    times: int = MOST
+    times: int | None = MOST  # None: as many as is true
+    truly: int = 0  # how many that was, as it was recorded
+    breaks: tuple[tuple[tuple[str, int], bool], ...] = ()  # what else may end it, and does not
 
 
 class Pads:
@@ -116,7 +118,7 @@ class Questions:
     ) -> bool:
         """What the model hears."""
         if nodes is self._nodes and of_values and self._until(where):
-            yes = self._goes_on()
+            yes = self._goes_on(yes)
             self.each.append(Question(yes, where, len(nodes), value, None, True, sized, kind))
         elif nodes is self._nodes:
             for before in self.each:
@@ -139,7 +141,7 @@ class Questions:
             return says
         if of_values and self._until(where):
             value = _compared(self._op, asked)
-            yes = self._goes_on()
+            yes = self._goes_on(yes)
             self.each.append(Question(yes, where, len(nodes), value, asked))
             return yes
         if of_values:
@@ -159,16 +161,18 @@ class Questions:
     def _until(self, where: Where) -> bool:
         return self.until is not None and self.until.line == (where.file, where.line)
 
-    def _goes_on(self) -> bool:
+    def _goes_on(self, yes: bool) -> bool:
         """Every question there is of another value, though of one that looks like that before."""
         assert self.until is not None
+        if self.until.times is None:
+            return yes
         until, rounds = self.until, len(self.until_asked(self.until))
         for node in self._nodes[self._counted :]:
             shapes = (map(dims.plain, value.shape or ()) for value in node.outputs)
             self._work += sum(map(math.prod, shapes))
         self._counted = len(self._nodes)
         room = rounds <= FEW or (self._counted < ROOM and self._work < WORK)
-        return until.on is (rounds < until.times and room)
+        return until.on is (rounds < self.until.times and room)
 
     def _heard(self, yes: bool, where: Where) -> bool:
         if len(self.each) < len(self.answers):

@@ -91,6 +91,17 @@ def _odd_for_long(n: int, step: int, taken: Collection[int]) -> int:
     return found
 
 
+def larger_by(prepared: Prepared, times: int) -> Prepared | None:
+    """The same call with so many times as much of all that may be of another size."""
+    words, limits = sizes_of(prepared), prepared.dynamic.limits
+    more = {word: n * times for word, n in words.items()}
+    held = all(limits.get(word, Limits()).hold(n) for word, n in more.items())
+    if not words or not held or prepared.slim is not None or prepared.given:
+        return None
+    given = {"given": prepared.tensors}
+    return dataclasses.replace(prepared, tensors=at(prepared, more), given=given)
+
+
 def in_rounds(captured: Capture) -> Prepared | None:
     """The same call, recorded with enough rounds to see what goes round, where sizes say how many."""
     from ...recording.rolled import Before, asked_in_rounds, at_enough_rounds, counts, rounds_of

@@ -45,7 +45,12 @@ def untils(captured: Capture) -> list[Until]:
     for line, answers in sorted(asked.items(), key=lambda each: -len(each[1])):
         on = answers[0] if len(answers) > 1 else not answers[0]
         if len(set(answers[:-1])) <= 1:
-            found.append(Until(line, on))
+            breaks = [
+                (other, said[0])
+                for other, said in asked.items()
+                if other != line and len(said) > 1 and len(set(said[:-1])) == 1
+            ]
+            found.append(Until(line, on, truly=answers.count(on), breaks=tuple(breaks)))
     return found[:LINES]
 
 

@@ -1,0 +1,96 @@
+"""Loops that take one from what is left until nothing is: suppression of boxes, as it is written by
+hand. Such a model raises an error where it is to go on with nothing left."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+import hx
+
+WORDS = {"boxes": {0: "n"}, "scores": {0: "n"}}
+
+
+def overlaps(box, others):
+    low, high = torch.maximum(box[:2], others[:, :2]), torch.minimum(box[2:], others[:, 2:])
+    both = (high - low).clamp(min=0).prod(1)
+    return both / ((box[2:] - box[:2]).prod() + (others[:, 2:] - others[:, :2]).prod(1) - both)
+
+
+def while_any_is_left(boxes, scores):
+    order, kept = scores.argsort(descending=True), []
+    while order.numel() > 0:
+        kept.append(order[0])
+        rest = order[1:]
+        order = rest[overlaps(boxes[order[0]], boxes[rest]) <= 0.5]
+    return torch.stack(kept)
+
+
+def or_the_last_is_taken(boxes, scores):
+    order, kept = scores.argsort(descending=True), []
+    while order.numel() > 0:
+        kept.append(order[0])
+        if order.numel() == 1:
+            break
+        rest = order[1:]
+        order = rest[overlaps(boxes[order[0]], boxes[rest]) <= 0.5]
+    return torch.stack(kept)
+
+
+def by_plain_numbers(boxes, scores):
+    order, kept = scores.argsort(descending=True), []
+    while len(order) > 0:
+        best = order[0].item()
+        kept.append(best)
+        apart = torch.where(overlaps(boxes[best], boxes[order[1:]]) <= 0.5)[0]
+        order = order[apart + 1]
+    return torch.tensor(kept)
+
+
+def what_they_are(boxes, scores):
+    kept = while_any_is_left(boxes, scores)
+    return boxes[kept], scores[kept]
+
+
+def some_boxes(n, much=0.3):
+    low = torch.rand(n, 2)
+    return torch.cat([low, low + 0.05 + much * torch.rand(n, 2)], 1), torch.rand(n)
+
+
+@pytest.mark.parametrize("given", [4, 20])  # of 4, few are left: it is recorded with more of them
+@pytest.mark.parametrize(
+    "model", [while_any_is_left, or_the_last_is_taken, by_plain_numbers, what_they_are]
+)
+def test_suppression_of_boxes(model, given):
+    torch.manual_seed(0)
+    program = hx.export(model, some_boxes(given), dynamic=WORDS)
+    assert "it goes on until the data end it" in " ".join(program.report.notes)
+    for n, much in ((1, 0.3), (2, 0.3), (7, 2.0), (30, 0.3), (60, 1.0)):
+        boxes, scores = some_boxes(n, much)
+        assert_close(program.run(boxes, scores), model(boxes, scores))
+
+
+def in_steps(x):
+    made = []
+    while x.numel() > 0:
+        made.append(x.max())
+        x = x[x < x.max() - 0.1]
+    return torch.stack(made)
+
+
+def summed(x):
+    total = torch.zeros(())
+    while len(x):
+        total = total + x.max() ** 2
+        x = x[x < x.max() - 0.1]
+    return total
+
+
+@pytest.mark.parametrize("model", [in_steps, summed])
+def test_what_falls_below(model):
+    torch.manual_seed(0)
+    program = hx.export(model, torch.randn(12), dynamic={"x": {0: "n"}})
+    for n in (1, 2, 9, 40):
+        x = torch.randn(n)
+        assert_close(program.run(x), model(x))
