@@ -149,6 +149,8 @@ def _with_both_ways(prepared: Prepared, failed: list[Exception]) -> Iterator[Pre
 def _until_true(prepared: Prepared, until: Until) -> Iterator[Prepared]:
     """A model that takes one more from what is left until nothing is raises an error where it is to
     go on: it hears the truth, with so much that there are enough rounds."""
+    if until.truly < 2:
+        return  # what it is given does not say that it goes round
     truly = dataclasses.replace(prepared, until=dataclasses.replace(until, times=None))
     found = truly if until.truly >= FEW else othersizes.larger_by(truly, TIMES)
     if found is not None:

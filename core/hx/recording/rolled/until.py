@@ -48,7 +48,7 @@ def untils(captured: Capture) -> list[Until]:
             breaks = [
                 (other, said[0])
                 for other, said in asked.items()
-                if other != line and len(said) > 1 and len(set(said[:-1])) == 1
+                if other != line and len(set(said[:-1])) == 1 and abs(len(said) - len(answers)) <= 1
             ]
             found.append(Until(line, on, truly=answers.count(on), breaks=tuple(breaks)))
     return found[:LINES]
