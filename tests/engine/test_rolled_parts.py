@@ -123,3 +123,57 @@ def test_parts_by_where_they_begin(given):
     for ends in ENDS:
         x, begins = torch.randn(ends[-1], 4), torch.tensor([0, *ends])
         assert_close(program.run(x, begins), attention_in_parts(x, begins))
+
+
+class TwoLayers(nn.Module):
+    def __init__(self, experts):
+        super().__init__()
+        self.first, self.second = Experts(experts), Experts(experts)
+
+    def forward(self, x):
+        return self.second(x + self.first(x))
+
+
+def test_two_layers_that_go_to_as_many_experts():
+    """What is recorded goes to all four in both layers; what comes may go to two, and then to four."""
+    torch.manual_seed(0)
+    model = TwoLayers(4)
+    program = hx.export(model, torch.randn(14, 8), dynamic={"x": {0: "tokens"}})
+    many = set()
+    for seed in range(20):
+        x = torch.randn(2, 8, generator=torch.Generator().manual_seed(seed))
+        many.add(len(model.first.router(x).topk(2, -1).indices.unique()))
+        assert_close(program.run(x), model(x))
+    assert len(many) > 1
+
+
+def one_behind_the_other(x, y):
+    first = torch.stack([x[y == kind].sum(0) for kind in y.unique()])
+    other = (x[:, 0] > 0).long() * 2 + (x[:, 1] > 0)
+    second = torch.stack([x[other == kind].sum(0) for kind in other.unique()])
+    return first, second
+
+
+def joined_behind_both(x, y):
+    first = [x[y == kind].sum(0) for kind in y.unique()]
+    other = (x[:, 0] > 0).long() * 2 + (x[:, 1] > 0)
+    second = [x[other == kind].sum(0) for kind in other.unique()]
+    return torch.stack(first), torch.stack(second)
+
+
+def gone_over_again(x, y):
+    other = (x[:, 0] > 0).long() * 2 + (x[:, 1] > 0)
+    kinds, others = y.unique(), other.unique()
+    first = torch.stack([x[y == kind].sum(0) for kind in kinds])
+    second = torch.stack([x[other == kind].sum(0) for kind in others])
+    third = torch.stack([torch.tanh(x[y == kind]).sum(0) for kind in kinds])
+    return first, second, third
+
+
+@pytest.mark.parametrize("model", [one_behind_the_other, joined_behind_both, gone_over_again])
+def test_two_loops_that_go_as_often_when_they_are_recorded(model):
+    x, y = torch.randn(40, 3), torch.arange(40) % 4
+    program = hx.export(model, (x, y), dynamic={"x": {0: "n"}, "y": {0: "n"}})
+    for count, kinds in ((40, 4), (30, 7), (6, 2), (3, 3), (1, 1)):
+        x, y = torch.randn(count, 3), torch.randint(kinds, (count,))
+        assert_close(program.run(x, y), model(x, y), msg=f"{count} of {kinds} kinds")

@@ -301,7 +301,10 @@ class Recording:
                 found.through = Where(code.co_filename, code.co_firstlineno, where.scope)
         else:
             found.count += 1
+        asked = tuple(asked)
         found.asked.update(dict.fromkeys(asked))
+        if asked and self.builder.lengths is not None:
+            self.builder.lengths.ask(asked)
         return where
 
     def size_left(self, kind: str, detail: str, *asked: Asked) -> bool | None:

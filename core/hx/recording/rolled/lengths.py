@@ -12,6 +12,7 @@ from ...sizes import dims, lists, shapes
 from ...sizes.asked import Asked, At, Unforeseen
 from ...sizes.polynomials import Poly
 from ...tensors.values import Constant, Node, Value
+from .known import Asking, Known
 from .whiles import counted
 
 if TYPE_CHECKING:
@@ -37,25 +38,38 @@ class Lengths:
         self._places: dict[int, int] = {}  # by id of a node, where it is
         self._seen = 0
         self.begins: set[int] = set()  # where rounds begin, as far as known
+        self._asked: dict[Asked, list[int]] = {}  # where in the nodes
 
     def begin(self) -> None:
         self.begins.add(len(self._recording.builder.nodes))
 
+    def ask(self, asked: Iterable[Asked]) -> None:
+        for each in asked:
+            self._asked.setdefault(each, []).append(len(self._recording.builder.nodes))
+
     def rearranged(self, before: list[Node]) -> None:
         """The nodes that were recorded are at other places now, or in the side of an If."""
         begun = {id(before[at].outputs[0]) for at in self.begins if at < len(before)}
-        now = enumerate(self._recording.builder.nodes)
-        self.begins = {at for at, node in now if id(node.outputs[0]) in begun}
+        nodes = self._recording.builder.nodes
+        self.begins = {at for at, node in enumerate(nodes) if id(node.outputs[0]) in begun}
+        now = {id(node.outputs[0]): at for at, node in enumerate(nodes)}
+        places = [len(nodes)]
+        for node in reversed(before):
+            places.append(now.get(id(node.outputs[0]), places[-1]))
+        places.reverse()
+        self._asked = {asked: [places[at] for at in each] for asked, each in self._asked.items()}
 
-    def known(self) -> dict[int, int]:
-        found: dict[int, int] = {}
-        for asked in rounds_of(self._recording.escapes.values()):
-            length = length_of(asked)
-            # What data say, as which experts a token goes to, may never be more.
-            least = FAR if asked.names() else LEAST_ALIKE
-            if dims.is_dynamic(length) and dims.plain(length) >= least:
-                found.setdefault(dims.plain(length), length)
-        return found
+    def known(self) -> Known:
+        found: list[Asking] = []
+        for escape in self._recording.escapes.values():
+            for asked in rounds_of([escape]):
+                length = length_of(asked)
+                # What data say, as which experts a token goes to, may never be more.
+                least = FAR if asked.names() else LEAST_ALIKE
+                if dims.is_dynamic(length) and dims.plain(length) >= least:
+                    at = self._asked.get(asked) or self._asked.get(next(iter(escape.asked)), [0])
+                    found += [(place, dims.plain(length), length) for place in at]
+        return Known(found)
 
     def written(self, node: Node) -> None:
         """Says how long it is what a node joins of what the rounds made, or cuts for them."""
@@ -68,15 +82,13 @@ class Lengths:
         elif len(node.outputs) in known:
             self._cut(node.outputs, node.attributes.get("axis", 0))
 
-    def _joined(
-        self, known: dict[int, int], parts: Sequence[Value | None], axis: int, made: Value
-    ) -> None:
+    def _joined(self, known: Known, parts: Sequence[Value | None], axis: int, made: Value) -> None:
         """It is as long as they are many, if they are equally long."""
         if made.shape is None or not self._evenly_made(parts):
             return
         lengths = [part.shape[axis] if part is not None and part.shape else None for part in parts]
         sizes, each = list(made.shape), lengths[0]
-        length = _as_many(known, len(parts))
+        length = self._as_many(known, parts)
         if length is not None and each is not None:
             if all(n is not None and shapes.same(each, n) for n in lengths):
                 sizes[axis] = length * each
@@ -92,17 +104,23 @@ class Lengths:
         ):
             return None
         values = [entry.value for entry in entries if entry is not None]
-        return _as_many(self.known(), len(held)) if self._evenly_made(values) else None
+        return self._as_many(self.known(), values) if self._evenly_made(values) else None
 
     def repeats(self, given: Arguments) -> None:
         """Lets a list that got the same constant in each round be known as such."""
         items = given.args[0] if given.args else None
         if type(items) is not list or len(items) < FAR - OFF or given.traced:
             return
-        times = _as_many(self.known(), len(items))
+        times = _as_many(self.known().before(len(self._recording.builder.nodes)), len(items))
         if times is not None and all(map(_same_constant, items, items[1:])):
             given.args = lists.Given(items, times, times), *given.args[1:]
             given.traced = True
+
+    def _as_many(self, known: Known, parts: Sequence[Value | None]) -> Any:
+        """What says that they are so many: it was asked before the first of them was made."""
+        made = (self._places.get(id(part.node)) for part in parts if part is not None)
+        first = next((at for at in made if at is not None), len(self._recording.builder.nodes))
+        return _as_many(known.before(first), len(parts))
 
     @staticmethod
     def _cut(pieces: list[Value], axis: int) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...tensors.values import Node
+from .known import Known
 from .lengths import FAR, LEAST_ALIKE, OFF, nodes_key
 
 
@@ -58,8 +59,8 @@ class Repeat:
         return range(start, start + times * self.period, self.period)
 
 
-def sizes_first(nodes: list[Node], begins: set[int]) -> tuple[list[Node], set[int]]:
-    """The nodes, and where rounds begin, with what reads the sizes of each round's value in the round.
+def sizes_first(nodes: list[Node]) -> tuple[list[Node], list[int]]:
+    """The nodes with what reads the sizes of each round's value in the round, and where each is now.
 
     A list is gone through once more for the sizes of what is in it: then the loop gives these, and
     not all that they are the sizes of.
@@ -79,20 +80,19 @@ def sizes_first(nodes: list[Node], begins: set[int]) -> tuple[list[Node], set[in
                 moved.setdefault(source, []).append(node)
     early = {node for found in moved.values() for node in found}
     if not early:
-        return nodes, begins
+        return nodes, [*range(len(nodes) + 1)]
     now: list[Node] = []
-    begun = set()
-    for at, node in enumerate(nodes):
-        if at in begins:
-            begun.add(len(now))
+    places = []
+    for node in nodes:
+        places.append(len(now))
         if node not in early:
             now += [node, *moved.get(node, ())]
-    return now, begun
+    return now, [*places, len(now)]
 
 
 def repeats(
     nodes: list[Node],
-    known: Mapping[int, int],
+    known: Known,
     begins: set[int],
     fits: Callable[[Repeat], bool],
 ) -> list[Repeat]:
@@ -106,7 +106,7 @@ def repeats(
     ] = []  # what repeats itself most often: where, and each how long
     in_rows: list[tuple[int, int, int]] = []  # and those that make up rounds of rounds
     others: list[tuple[int, int, int]] = []
-    for period, start, end in _periods(nodes, min(known, default=1) - OFF):
+    for period, start, end in _periods(nodes, known.least - OFF):
         if any(s <= start and end <= e and period % p == 0 for s, e, p in in_rows):
             continue  # first what goes round in each of its rounds
         # Rounds that a few equal parts make up are told from the parts by where they begin.
@@ -114,7 +114,8 @@ def repeats(
         if not parted:
             whole.append((start, end, period))
         often = (end - start) // period
-        for count, size in sorted(known.items(), key=lambda one: abs(one[0] - often)):
+        said = known.before(start + (end - start) % period, end)
+        for count, size in sorted(said.items(), key=lambda one: abs(one[0] - often)):
             times = min(count, often)
             slack = end - start - times * period
             if times < max(count - OFF, LEAST_ALIKE) or slack > (OFF + 1) * period:
@@ -139,7 +140,7 @@ def repeats(
                 others.append((start, period, often))
     loops = Counter(each.times for unlike, _, _, each in found if not unlike)
     for start, period, often in others:  # what is done to a list of all that these made
-        for times in _in_each(often, known):
+        for times in _in_each(often, known.before(start)):
             if loops[times] >= often // times:
                 rows = _split(start, period, often, times, known)
                 found += [(False, -period * each.times, period, each) for each in rows]
@@ -158,7 +159,7 @@ def _rows(
     start: int,
     end: int,
     period: int,
-    known: Mapping[int, int],
+    known: Known,
     begins: set[int],
     fits: Callable[[Repeat], bool],
 ) -> list[Repeat]:
@@ -167,25 +168,26 @@ def _rows(
     slack = (end - start) % period
     begun = [at for at in range(start, start + slack + 1) if at in begins]
     for at in begun or [start]:
-        for times in _in_each(often, known):
+        for times in _in_each(often, known.before(at)):
             rows = _split(at, period, often, times, known)
             if all(map(fits, rows[:2])):
                 return rows
     return []
 
 
-def _in_each(often: int, known: Mapping[int, int]) -> list[int]:
+def _in_each(often: int, known: Mapping[int, Any]) -> list[int]:
     """How many there may be in each round, where so many are those of all rounds."""
     return [
         n for n in known if often % n == 0 and (often // n in known or _in_each(often // n, known))
     ]
 
 
-def _split(
-    start: int, period: int, often: int, times: int, known: Mapping[int, int]
-) -> list[Repeat]:
-    begins = range(start, start + often * period, times * period)
-    return [Repeat(begin, period, times, known[times]) for begin in begins]
+def _split(start: int, period: int, often: int, times: int, known: Known) -> list[Repeat]:
+    each = times * period
+    return [
+        Repeat(begin, period, times, known.before(begin, begin + each)[times])
+        for begin in range(start, start + often * period, each)
+    ]
 
 
 def counts(nodes: list[Node]) -> set[int]:

@@ -21,6 +21,7 @@ from ..both.rows import reads
 from ..capture import Capture
 from .before import Before
 from .body import body_of
+from .known import Known
 from .lengths import LEAST_ALIKE, OFF, length_of
 from .ragged import Growing, along, laid
 from .repeats import Repeat, repeats, sizes_first
@@ -34,12 +35,11 @@ TRIES = 32  # places at which the rounds of a repeat may begin
 def record(captured: Capture) -> None:
     """Makes the graph of a recording one that goes round as often as sizes say."""
     lengths = captured.recording.builder.lengths
-    known = lengths.known()
+    rolling = Rolling(captured, lengths.known(), lengths.begins, captured.prepared.rolls)
     try:
-        before = captured.prepared.rolls
-        if not known or not Rolling(captured, known, lengths.begins, before).roll():
+        if not rolling.roll():
             raise Unlike
-        while Rolling(captured, known, set()).roll():
+        while (rolling := Rolling(captured, rolling.known_now(), set())).roll():
             pass  # what goes round it
     except Unlike:
         raise Unsupported("what the model does in each round does not become one loop") from None
@@ -49,7 +49,7 @@ class Rolling:
     def __init__(
         self,
         captured: Capture,
-        known: dict[int, Any],
+        known: Known,
         begins: set[int],
         before: Before | None = None,
     ) -> None:
@@ -62,6 +62,7 @@ class Rolling:
         self._held: list[Any] = []  # what is known by its id stays
         self._loops: list[tuple[str, int]] = []
         self._sizes: list[Any] = []  # that say how many rounds there are
+        self._places: list[int] = []  # where each of the nodes is now, or what is in its place
         self._needed: set[Node] = set()  # what the results follow from
         self._readers: dict[int, list[tuple[int, int]]] = {}  # of a value by its id: where they are
         self._gone: set[int] = set()  # ids of values that nothing follows from
@@ -71,7 +72,11 @@ class Rolling:
 
     def roll(self) -> bool:
         """Whether there is a loop now."""
-        nodes, self._begins = sizes_first(self._builder.nodes, self._begins)
+        if not self._known:
+            return False
+        nodes, now = sizes_first(self._builder.nodes)
+        self._begins = {now[at] for at in self._begins if at < len(nodes)}
+        self._known = self._known.moved(now.__getitem__)
         self._needed = needed_of(nodes, [value for _, value in self._captured.outputs])
         self._readers = readers_of(nodes, self._needed)
         kept = self._builder.sizes.scope(empty=True)
@@ -94,6 +99,7 @@ class Rolling:
                     except Unlike:
                         continue
                     self._pass(nodes[at : some.start])
+                    self._places += [len(self._builder.nodes)] * (some.end - some.start)
                     self._written(rounds, nodes)
                     at = some.end
                     break
@@ -105,6 +111,12 @@ class Rolling:
         self._captured.outputs = outputs
         self._tell()
         return bool(self._sizes)
+
+    def known_now(self) -> Known:
+        """What said how often the model goes round, by where that was asked among the nodes that
+        there are now."""
+        places = [*self._places, len(self._builder.nodes)]
+        return self._known.moved(places.__getitem__)
 
     def _tell(self) -> None:
         where = ", ".join(dict.fromkeys(f"{file}:{line}" for file, line in self._loops if file))
@@ -139,6 +151,7 @@ class Rolling:
     def _pass(self, nodes: Iterable[Node]) -> None:
         """Nodes that stay as they are, but for what they read."""
         for node in nodes:
+            self._places.append(len(self._builder.nodes))
             self._builder.origin = node.origin
             try:
                 if (node.op == "Split" and self._cuts(node)) or (
@@ -178,17 +191,18 @@ class Rolling:
     def _cuts(self, node: Node) -> bool:
         """Whether a Split gives a piece for each round."""
         many, axis = len(node.outputs), node.attributes.get("axis", 0)
-        whole, shape, length = node.inputs[0], node.outputs[0].shape, self._known.get(many)
+        whole, shape = node.inputs[0], node.outputs[0].shape
         if (
             whole is None
             or shape is None
-            or length is None
+            or many not in self._known
             or not dims.is_dynamic(whole.size(axis))
         ):
             return False
         pieces: Source
         if id(node.inputs[1]) in self._instead:
             lengths = self._instead[id(node.inputs[1])]
+            length = self._known.of(many, lengths.size(0), len(self._places))
             pieces = laid(self._op, self._read(whole), lengths, axis, node.outputs, length)
         else:
             try:
@@ -197,6 +211,8 @@ class Rolling:
                 return False
             if dims.is_dynamic(each) or any(n != each for n in others[:-1]):
                 return False
+            size = whole.size(axis)
+            length = self._known.of(many, (size + (each - 1)) // each, len(self._places))
             shape = (*shape[:axis], each, *shape[axis + 1 :])
             shorter = each != 1 and not shapes.same(others[-1], each)
             pieces = Pieces(many, shape, self._read(whole), axis, shorter)

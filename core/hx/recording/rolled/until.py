@@ -23,6 +23,7 @@ from ..both.rows import reads
 from ..both.told import asked_there
 from ..capture import Capture, capture
 from ..questions import FEW, MOST, Until
+from .known import Known
 from .repeats import Repeat
 from .rolling import Rolling, needed_of
 from .rounds import Carried, Made, Rounds
@@ -106,7 +107,7 @@ class Going(Rolling):
     """The longest recording, with a Loop in place of its rounds."""
 
     def __init__(self, long: Tail, others: dict[int, Tail], until: Until) -> None:
-        super().__init__(long.captured, {}, set())
+        super().__init__(long.captured, Known(), set())
         self._long, self._until = long, until
         if any(other.start != long.start for other in others.values()):
             raise Unlike

@@ -1,0 +1,51 @@
+"""Which size said how often the model went round, where several said the same number.
+
+Two layers that each go over the experts that they hit may both hit four: their loops are told apart
+by where each asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ...sizes import shapes
+
+Asking = tuple[int, int, Any]  # where in the nodes, how many that was, and what said so
+
+
+class Known:
+    def __init__(self, each: Iterable[Asking] = ()) -> None:
+        self._each = sorted(each, key=lambda asking: asking[0])
+        self.least = min((count for _, count, _ in self._each), default=1)
+
+    def __bool__(self) -> bool:
+        return bool(self._each)
+
+    def __contains__(self, count: int) -> bool:
+        return any(count == many for _, many, _ in self._each)
+
+    def moved(self, where: Callable[[int], int]) -> Known:
+        """The same, where the nodes are at other places now."""
+        return Known((where(at), *asked) for at, *asked in self._each)  # type: ignore[misc]
+
+    def of(self, count: int, size: Any, at: int) -> Any:
+        """What said that there are so many, where that many are to be as many as a size."""
+        every = (length for _, many, length in self._each if many == count)
+        same = (length for length in every if shapes.same(length, size))
+        return next(same, None) or self.before(at)[count]
+
+    def before(self, at: int, end: int | None = None) -> dict[int, Any]:
+        """By how many they were, what said so: the last that was asked up to there, else the first.
+
+        What is asked again up to the `end` says how often something goes round in there.
+        """
+        again = {length for place, _, length in self._each if end is not None and at < place < end}
+        found: dict[int, Any] = {}
+        rank: dict[int, tuple[bool, bool, int]] = {}
+        for turn, (place, count, length) in enumerate(self._each):
+            behind = place > at
+            best = not behind, length not in again, -turn if behind else turn
+            if count not in found or best > rank[count]:
+                found[count], rank[count] = length, best
+        return found
