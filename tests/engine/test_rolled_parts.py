@@ -170,10 +170,58 @@ def gone_over_again(x, y):
     return first, second, third
 
 
-@pytest.mark.parametrize("model", [one_behind_the_other, joined_behind_both, gone_over_again])
+def one_within_the_other(x, y):
+    other = (x[:, 0] > 0).long() * 2 + (x[:, 1] > 0)
+    made = torch.zeros(3)
+    for kind in y.unique():
+        of_it = y == kind
+        for side in other.unique():
+            made = torch.tanh(made + x[of_it & (other == side)].sum(0))
+    return made
+
+
+@pytest.mark.parametrize(
+    "model", [one_behind_the_other, joined_behind_both, gone_over_again, one_within_the_other]
+)
 def test_two_loops_that_go_as_often_when_they_are_recorded(model):
     x, y = torch.randn(40, 3), torch.arange(40) % 4
     program = hx.export(model, (x, y), dynamic={"x": {0: "n"}, "y": {0: "n"}})
     for count, kinds in ((40, 4), (30, 7), (6, 2), (3, 3), (1, 1)):
         x, y = torch.randn(count, 3), torch.randint(kinds, (count,))
         assert_close(program.run(x, y), model(x, y), msg=f"{count} of {kinds} kinds")
+
+
+def each_cell(x, y):
+    made = torch.zeros(())
+    for row in x @ y.T:
+        for cell in row:
+            made = torch.tanh(made + cell)
+    return made
+
+
+def each_row_with_each(x, y):
+    made = []
+    for row in x:
+        state = torch.zeros(())
+        for other in y:
+            state = torch.tanh(state + (row * other).sum())
+        made.append(state)
+    return torch.stack(made)
+
+
+def of_a_list_that_a_loop_made(x, y):
+    rows = [torch.tanh(row).cumsum(0) for row in x]
+    state = torch.zeros(4)
+    for row in rows:
+        for other in y:
+            state = torch.tanh(state + row * other)
+    return state
+
+
+@pytest.mark.parametrize("model", [each_cell, each_row_with_each, of_a_list_that_a_loop_made])
+def test_what_is_read_in_each_round_of_a_loop_within(model):
+    dynamic = {"x": {0: "n"}, "y": {0: "m"}}
+    program = hx.export(model, (torch.randn(5, 4), torch.randn(6, 4)), dynamic=dynamic)
+    for n, m in ((1, 1), (2, 9), (6, 6), (13, 4)):
+        x, y = torch.randn(n, 4), torch.randn(m, 4)
+        assert_close(program.run(x, y), model(x, y))

@@ -7,7 +7,7 @@ import operator
 from builtins import len  # their own: `world` hooks those of the model
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -22,6 +22,7 @@ from ..capture import Capture
 from .before import Before
 from .body import body_of
 from .known import Known
+from .later import ENDS, Later, middle
 from .lengths import LEAST_ALIKE, OFF, length_of
 from .ragged import Growing, along, laid
 from .repeats import Repeat, repeats, sizes_first
@@ -62,6 +63,7 @@ class Rolling:
         self._held: list[Any] = []  # what is known by its id stays
         self._loops: list[tuple[str, int]] = []
         self._sizes: list[Any] = []  # that say how many rounds there are
+        self._later: set[Node] = set()  # that are cut in a later pass
         self._places: list[int] = []  # where each of the nodes is now, or what is in its place
         self._needed: set[Node] = set()  # what the results follow from
         self._readers: dict[int, list[tuple[int, int]]] = {}  # of a value by its id: where they are
@@ -90,7 +92,10 @@ class Rolling:
                 except Unlike:
                     return False
 
-            for repeat in repeats(nodes, self._known, self._begins, fits):
+            found = repeats(nodes, self._known, self._begins, fits)
+            later = Later(nodes, found, filter(self._is_cut, nodes), self._readers)
+            self._later = later.splits
+            for repeat in later.now:
                 self._pass(nodes[at : repeat.start])
                 at = repeat.start
                 for some in itertools.islice(repeat.others(self._begins), TRIES):
@@ -108,6 +113,8 @@ class Rolling:
         finally:
             self._builder.origin = outer
             self._builder.sizes.restore(kept)
+        if len(later.now) < len(found) and not self._sizes:
+            raise Unlike  # it is no loop after all
         self._captured.outputs = outputs
         self._tell()
         return bool(self._sizes)
@@ -154,9 +161,7 @@ class Rolling:
             self._places.append(len(self._builder.nodes))
             self._builder.origin = node.origin
             try:
-                if (node.op == "Split" and self._cuts(node)) or (
-                    node.op == "Concat" and self._joins(node)
-                ):
+                if self._cuts(node) or (node.op == "Concat" and self._joins(node)):
                     continue
                 one = False  # of many
                 for (held, place), value in list(reads(node)):
@@ -188,17 +193,20 @@ class Rolling:
                 value.sized(anew)
                 self._own.add(id(value))
 
+    def _is_cut(self, node: Node) -> bool:
+        if node.op != "Split" or len(node.outputs) not in self._known:
+            return False
+        whole, shape = node.inputs[0], node.outputs[0].shape
+        if whole is None or shape is None:
+            return False
+        return dims.is_dynamic(whole.size(node.attributes.get("axis", 0)))
+
     def _cuts(self, node: Node) -> bool:
         """Whether a Split gives a piece for each round."""
-        many, axis = len(node.outputs), node.attributes.get("axis", 0)
-        whole, shape = node.inputs[0], node.outputs[0].shape
-        if (
-            whole is None
-            or shape is None
-            or many not in self._known
-            or not dims.is_dynamic(whole.size(axis))
-        ):
+        if node in self._later or not self._is_cut(node):
             return False
+        many, axis = len(node.outputs), node.attributes.get("axis", 0)
+        whole, shape = cast(Value, node.inputs[0]), node.outputs[0].shape or ()
         pieces: Source
         if id(node.inputs[1]) in self._instead:
             lengths = self._instead[id(node.inputs[1])]
@@ -296,9 +304,9 @@ class Rolling:
         if found is None:
             return value
         source, k = found
-        if 2 <= k < source.many - 2:
-            raise Unlike  # of those in the middle nobody knows from where they are counted
-        index = k if k < 2 else k - source.many
+        if k in middle(source.many):
+            raise Unlike
+        index = k if k < ENDS else k - source.many
         if isinstance(source, Stacked):
             self._require_some(source.length, 1 if k in (0, source.many - 1) else 2)
         return source.at(self._op, self._op.constant(index, torch.int64))
