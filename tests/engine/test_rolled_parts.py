@@ -225,3 +225,20 @@ def test_what_is_read_in_each_round_of_a_loop_within(model):
     for n, m in ((1, 1), (2, 9), (6, 6), (13, 4)):
         x, y = torch.randn(n, 4), torch.randn(m, 4)
         assert_close(program.run(x, y), model(x, y))
+
+
+def each_column_of_each_kind(x, y):
+    made = torch.zeros(x.shape[0])
+    for kind in y.unique().tolist():
+        for column in range(x.shape[1]):
+            made = torch.tanh(made * 0.5 + x[:, column] * (y == kind))
+    return made
+
+
+def test_columns_within_kinds_of_which_there_are_as_many():
+    x, y = torch.randn(40, 5), torch.arange(40) % 4
+    dynamic = {"x": {0: "n", 1: "m"}, "y": {0: "n"}}
+    program = hx.export(each_column_of_each_kind, (x, y), dynamic=dynamic)
+    for n, m, kinds in ((40, 4, 4), (30, 3, 7), (6, 8, 2), (1, 1, 1)):
+        x, y = torch.randn(n, m), torch.randint(kinds, (n,))
+        assert_close(program.run(x, y), each_column_of_each_kind(x, y))

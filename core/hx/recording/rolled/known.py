@@ -25,6 +25,11 @@ class Known:
     def __contains__(self, count: int) -> bool:
         return any(count == many for _, many, _ in self._each)
 
+    def often(self, length: Any, start: int, end: int) -> int:
+        """How often that was asked from the one place to the other."""
+        within = (said for at, _, said in self._each if start <= at < end)
+        return sum(shapes.same(length, said) for said in within)
+
     def moved(self, where: Callable[[int], int]) -> Known:
         """The same, where the nodes are at other places now."""
         return Known((where(at), *asked) for at, *asked in self._each)  # type: ignore[misc]

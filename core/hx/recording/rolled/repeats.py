@@ -145,10 +145,15 @@ def repeats(
                 rows = _split(start, period, often, times, known)
                 found += [(False, -period * each.times, period, each) for each in rows]
                 break
-    exact = [each for unlike, _, _, each in found if not unlike]
+
+    def goes_around(one: Repeat, other: Repeat, unlike: bool) -> bool:
+        """Whether the other is within its rounds: surely so, where each of them asks how often."""
+        asked = not unlike or known.often(other.size, one.start, one.end) >= one.times
+        return asked and one.goes_around(other)
+
     chosen: list[Repeat] = []
     for *_, each in sorted(found, key=lambda one: one[:3]):
-        if any(each.goes_around(other) for other in exact):
+        if any(goes_around(each, other, unlike) for unlike, _, _, other in found):
             continue  # first what goes round in each of its rounds
         if not any(each.start < other.end and other.start < each.end for other in chosen):
             chosen.append(each)
