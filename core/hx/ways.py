@@ -121,7 +121,8 @@ def _with_both_ways(prepared: Prepared, failed: list[Exception]) -> Iterator[Pre
         other = first.other
     if other is not None:
         yield other
-        if other.rolls and isinstance(failed[-1], Unsupported):
+        wrong = isinstance(failed[-1], VerificationError) and other.begun
+        if other.rolls and (wrong or isinstance(failed[-1], Unsupported)):
             # Rounds in which the state still is a constant are unlike the others.
             other = dataclasses.replace(other, unfolded=True)
             yield other

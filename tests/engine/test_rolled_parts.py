@@ -242,3 +242,30 @@ def test_columns_within_kinds_of_which_there_are_as_many():
     for n, m, kinds in ((40, 4, 4), (30, 3, 7), (6, 8, 2), (1, 1, 1)):
         x, y = torch.randn(n, m), torch.randint(kinds, (n,))
         assert_close(program.run(x, y), each_column_of_each_kind(x, y))
+
+
+def fading(x, y):
+    state = torch.zeros(3)
+    for place in (y > 1).nonzero()[:, 0]:
+        state = torch.tanh(state * 0.5 + x[place])
+    return state
+
+
+def fading_within(x, y):
+    state = torch.zeros(3)
+    for kind in y.unique():
+        for place in (x[:, 0] > 0).nonzero()[:, 0]:
+            state = torch.tanh(state * 0.5 + x[place] * kind)
+        state = state * 0.9
+    return state
+
+
+@pytest.mark.parametrize("model", [fading, fading_within])
+def test_rounds_from_a_constant_of_which_there_may_be_none(model):
+    """The first round is of constants, and like the others all the same."""
+    x, y = torch.randn(24, 3), torch.arange(24) % 4
+    program = hx.export(model, (x, y), dynamic={"x": {0: "n"}, "y": {0: "n"}})
+    for n in (1, 2, 5, 40):
+        for sign in (-1, 1):
+            x, y = torch.randn(n, 3).abs() * sign, torch.randint(1, 4, (n,)) * (sign > 0)
+            assert_close(program.run(x, y), model(x, y))

@@ -44,6 +44,7 @@ class Prepared:
     alike: list[dict[str, torch.Tensor]] = field(default_factory=list)
     one_of: bool = False
     apart: str = ""  # why several that were recorded do not become one
+    begun: bool = False  # a first round stands alone: what data pick may be none
     unfolded: bool = False  # what follows from zeros that it makes is computed in the graph, too
     elsewhere: Any = None  # inputs of other sizes, which lead other ways: see proof.cases.elsewhere
     answers: tuple[bool, ...] = ()

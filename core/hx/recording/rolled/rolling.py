@@ -314,6 +314,7 @@ class Rolling:
     def _require_some(self, length: Any, least: int = 1) -> None:
         """Notes that there are so many rounds: where there are none, nobody knows what is read."""
         asked = dims.asked(operator.ge, length, least)
+        self._captured.prepared.begun |= not asked.names()
         origin = self._builder.origin
         where = origin.where if origin is not None and origin.file else None
         told = f"{dims.spelled(length)} >= {least}"
