@@ -180,9 +180,22 @@ def one_within_the_other(x, y):
     return made
 
 
+def one_within_the_other_of_kinds_known_before(x, y):
+    other = (x[:, 0] > 0).long() * 2 + (x[:, 1] > 0)
+    kinds, sides = y.unique(), other.unique()
+    made = torch.zeros(3)
+    for side in sides:
+        for kind in kinds:
+            both = (y == kind) & (other == side)
+            made = torch.tanh(made * 0.5 + x[both].sum(0))
+    return made
+
+
 @pytest.mark.parametrize(
-    "model", [one_behind_the_other, joined_behind_both, gone_over_again, one_within_the_other]
-)
+    "model",
+    [one_behind_the_other, joined_behind_both, gone_over_again, one_within_the_other,
+     one_within_the_other_of_kinds_known_before],
+)  # fmt: skip
 def test_two_loops_that_go_as_often_when_they_are_recorded(model):
     x, y = torch.randn(40, 3), torch.arange(40) % 4
     program = hx.export(model, (x, y), dynamic={"x": {0: "n"}, "y": {0: "n"}})

@@ -6,10 +6,12 @@ by where each asked.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from ...sizes import shapes
+from ...sizes.polynomials import Poly
 
 Asking = tuple[int, int, Any]  # where in the nodes, how many that was, and what said so
 
@@ -43,14 +45,17 @@ class Known:
     def before(self, at: int, end: int | None = None) -> dict[int, Any]:
         """By how many they were, what said so: the last that was asked up to there, else the first.
 
-        What is asked again up to the `end` says how often something goes round in there.
+        What is asked again and again up to the `end` says how often something goes round in there;
+        once may be for the next round of what is around it, which begins as these end.
         """
-        again = {length for place, _, length in self._each if end is not None and at < place < end}
+        within = Counter(
+            Poly.of(length) for place, _, length in self._each if at < place < (end or at)
+        )
         found: dict[int, Any] = {}
         rank: dict[int, tuple[bool, bool, int]] = {}
         for turn, (place, count, length) in enumerate(self._each):
             behind = place > at
-            best = not behind, length not in again, -turn if behind else turn
+            best = not behind, within[Poly.of(length)] < 2, -turn if behind else turn
             if count not in found or best > rank[count]:
                 found[count], rank[count] = length, best
         return found
