@@ -180,22 +180,9 @@ def one_within_the_other(x, y):
     return made
 
 
-def one_within_the_other_of_kinds_known_before(x, y):
-    other = (x[:, 0] > 0).long() * 2 + (x[:, 1] > 0)
-    kinds, sides = y.unique(), other.unique()
-    made = torch.zeros(3)
-    for side in sides:
-        for kind in kinds:
-            both = (y == kind) & (other == side)
-            made = torch.tanh(made * 0.5 + x[both].sum(0))
-    return made
-
-
 @pytest.mark.parametrize(
-    "model",
-    [one_behind_the_other, joined_behind_both, gone_over_again, one_within_the_other,
-     one_within_the_other_of_kinds_known_before],
-)  # fmt: skip
+    "model", [one_behind_the_other, joined_behind_both, gone_over_again, one_within_the_other]
+)
 def test_two_loops_that_go_as_often_when_they_are_recorded(model):
     x, y = torch.randn(40, 3), torch.arange(40) % 4
     program = hx.export(model, (x, y), dynamic={"x": {0: "n"}, "y": {0: "n"}})
@@ -282,3 +269,21 @@ def test_rounds_from_a_constant_of_which_there_may_be_none(model):
         for sign in (-1, 1):
             x, y = torch.randn(n, 3).abs() * sign, torch.randint(1, 4, (n,)) * (sign > 0)
             assert_close(program.run(x, y), model(x, y))
+
+
+def of_kinds_that_were_found_before(x, y, z):
+    kinds, sides = y.unique(), z.unique()
+    made = torch.zeros(3)
+    for side in sides:
+        for kind in kinds:
+            made = torch.tanh(made * 0.5 + x[(y == kind) & (z == side)].sum(0))
+    return made
+
+
+def test_more_kinds_than_sides_and_fewer():
+    x, y, z = torch.randn(24, 3), torch.arange(24) % 4, torch.arange(24) // 2 % 5
+    dynamic = {"x": {0: "n"}, "y": {0: "n"}, "z": {0: "n"}}
+    program = hx.export(of_kinds_that_were_found_before, (x, y, z), dynamic=dynamic)
+    for n, kinds, sides in ((30, 7, 3), (12, 3, 7), (9, 4, 1), (9, 1, 4)):
+        x, y, z = torch.randn(n, 3), torch.randint(kinds, (n,)), torch.randint(sides, (n,))
+        assert_close(program.run(x, y, z), of_kinds_that_were_found_before(x, y, z))
