@@ -118,7 +118,8 @@ def _as_high(tensor: torch.Tensor, recorded: torch.Tensor) -> torch.Tensor:
 
 
 def oftener(captured: Capture, known: Iterable[str]) -> list[Case]:
-    """The model with larger numbers than were recorded, as large as it takes, and with one round."""
+    """The model with larger numbers than were recorded, as large as it takes, and with one round: of
+    all inputs that say how many there are, and of each alone."""
     names = captured.prepared.counting or tuple(counting(captured))
     these = ", ".join(sorted(names))
     rolls = captured.prepared.rolls
@@ -129,6 +130,9 @@ def oftener(captured: Capture, known: Iterable[str]) -> list[Case]:
     cases: list[Case] = []
     for name, by in ways.items() if names else ():
         cases += [] if name in known else _first(captured, name, names, by)
+    if rolls and len(names) > 1:  # two loops that always go as often may be taken for one another
+        for each in names:
+            cases += _first(captured, f"1 in {each}", [each], [lambda t: t.clamp(max=1)])
     return cases
 
 
