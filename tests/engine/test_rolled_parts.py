@@ -287,3 +287,25 @@ def test_more_kinds_than_sides_and_fewer():
     for n, kinds, sides in ((30, 7, 3), (12, 3, 7), (9, 4, 1), (9, 1, 4)):
         x, y, z = torch.randn(n, 3), torch.randint(kinds, (n,)), torch.randint(sides, (n,))
         assert_close(program.run(x, y, z), of_kinds_that_were_found_before(x, y, z))
+
+
+def each_kind_with_each(x, y, z):
+    state = torch.zeros(())
+    kinds = y.unique()
+    for row in range(x.shape[0]):
+        for kind in torch.stack([y, z]).unique():
+            state = torch.tanh(state * 0.5 + x[row].amax() * x[y == kind].sum())
+    for one in kinds.tolist():
+        for other in kinds:
+            state = torch.tanh(state * 0.5 + x[z == one].sum() * ((y == other)[:, None] * x).mean())
+        state = state * 0.9 + 0.1
+    return state
+
+
+def test_a_length_that_is_asked_for_both_loops():
+    x, y, z = torch.randn(24, 5), torch.arange(24) % 4, torch.arange(24) // 2 % 5
+    dynamic = {"x": {0: "n"}, "y": {0: "n"}, "z": {0: "n"}}
+    program = hx.export(each_kind_with_each, (x, y, z), dynamic=dynamic)
+    for n, kinds, sides in ((30, 7, 3), (12, 3, 7), (9, 1, 4)):
+        x, y, z = torch.randn(n, 5), torch.randint(kinds, (n,)), torch.randint(sides, (n,))
+        assert_close(program.run(x, y, z), each_kind_with_each(x, y, z))

@@ -45,17 +45,23 @@ class Known:
     def before(self, at: int, end: int | None = None) -> dict[int, Any]:
         """By how many they were, what said so: the last that was asked up to there, else the first.
 
-        What is asked again and again up to the `end` says how often something goes round in there;
-        once may be for the next round of what is around it, which begins as these end.
+        What is asked again and again up to the `end` says how often something goes round in there,
+        unless it was asked for both; once may be for the next round of what is around it, which
+        begins as these end.
         """
         within = Counter(
             Poly.of(length) for place, _, length in self._each if at < place < (end or at)
         )
         found: dict[int, Any] = {}
-        rank: dict[int, tuple[bool, bool, int]] = {}
-        for turn, (place, count, length) in enumerate(self._each):
-            behind = place > at
-            best = not behind, within[Poly.of(length)] < 2, -turn if behind else turn
-            if count not in found or best > rank[count]:
-                found[count], rank[count] = length, best
+        for count in dict.fromkeys(many for _, many, _ in self._each):
+            asked = [(place, length) for place, many, length in self._each if many == count]
+            last = [length for place, length in reversed(asked) if place <= at]
+            inner = set[Poly]()
+            for length in last:
+                if within[Poly.of(length)] < 2 or Poly.of(length) in inner:
+                    break
+                inner.add(Poly.of(length))
+            else:
+                length = last[0] if last else asked[0][1]
+            found[count] = length
         return found
