@@ -34,7 +34,7 @@ class Known:
 
     def moved(self, where: Callable[[int], int]) -> Known:
         """The same, where the nodes are at other places now."""
-        return Known((where(at), *asked) for at, *asked in self._each)  # type: ignore[misc]
+        return Known((where(at), count, length) for at, count, length in self._each)
 
     def of(self, count: int, size: Any, at: int) -> Any:
         """What said that there are so many, where that many are to be as many as a size."""

@@ -194,6 +194,7 @@ class Rolling:
                 self._own.add(id(value))
 
     def _is_cut(self, node: Node) -> bool:
+        """Whether it makes as many as the model goes round of what may be longer."""
         if node.op != "Split" or len(node.outputs) not in self._known:
             return False
         whole, shape = node.inputs[0], node.outputs[0].shape
