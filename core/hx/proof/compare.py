@@ -139,8 +139,10 @@ def _floats(got: torch.Tensor, want: torch.Tensor, tolerance: Tolerance) -> Diff
     for start in range(0, want.numel(), STRETCH):
         ours = _double(flat_got[start : start + STRETCH])
         theirs = _double(flat_want[start : start + STRETCH])
-        finite = theirs.isfinite()
-        if not finite.all() or not ours.isfinite().all():
+        off, numbers = ours - theirs, theirs.numel()
+        off_squared, squared = off.dot(off).item(), theirs.dot(theirs).item()
+        if not math.isfinite(off_squared + squared):  # something is NaN, infinite, or very large
+            finite = theirs.isfinite()
             same = (ours == theirs) | (ours.isnan() & theirs.isnan())
             wrong = ~(same | (finite & ours.isfinite()))
             if wrong.any():
@@ -150,15 +152,14 @@ def _floats(got: torch.Tensor, want: torch.Tensor, tolerance: Tolerance) -> Diff
                     math.inf, math.inf, math.inf, tolerance.share,
                     place, got[place].item(), want[place].item(),
                 )  # fmt: skip
-            ours, theirs = ours.where(finite, 0.0), theirs.where(finite, 0.0)
-        off = (ours - theirs).abs()
-        highest, where = off.max(0)
+            theirs, numbers = theirs.where(finite, 0.0), int(finite.sum())
+            off = ours.where(finite, 0.0) - theirs
+            off_squared, squared = off.dot(off).item(), theirs.dot(theirs).item()
+        highest, where = off.abs_().max(0)
         if highest.item() > error:
             error, at = highest.item(), start + _element(int(where), want)
-        size = max(size, theirs.abs().max().item())
-        errors += off.square().sum().item()
-        sizes += theirs.square().sum().item()
-        count += int(finite.sum())
+        size = max(size, *(abs(end.item()) for end in theirs.aminmax()))
+        errors, sizes, count = errors + off_squared, sizes + squared, count + numbers
     error_rms, size_rms = math.sqrt(errors / max(count, 1)), math.sqrt(sizes / max(count, 1))
     slack = tolerance.floor + tolerance.noise
     problem = ""

@@ -16,12 +16,12 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hx.recording import foreign
 from hx.saving import wire
-from hx.saving.claims import Hidden
-from hx.surely import inside
+
+from .tapped import Tapped
 
 if TYPE_CHECKING:
     import onnx
@@ -65,6 +65,7 @@ class NodeTable:
     rows: list[NodeCheck]
     parts: wire.Parts | None = None  # the graph of the last recording, to lay beside another
     unseen: str = ""  # a write that no recorded call made
+    outputs: Sequence[torch.Tensor] = ()  # what the file gave, if it ran
 
     @property
     def first_off(self) -> NodeCheck | None:
@@ -87,11 +88,14 @@ def check_nodes(
     custom_ops: Sequence[Any] = (),
     until_off: bool = False,
     budget: int = BUDGET,
+    recorded: Recorded | None = None,
+    tapped: Tapped | None = None,
 ) -> NodeTable:
     """The table for the inputs of one case; `until_off` ends with the turn of the first mistake.
 
-    `target` is what `path` is a hidden file of, if it is one. Raises `Refused` where the file
-    cannot be run.
+    `target` is what `path` is a hidden file of, if it is one. `recorded` is the recording of the
+    first turn, where that is made already, and `tapped` what runs the file. Raises `Refused` where
+    the file cannot be run.
     """
     from .halves import passed
     from .randomness import drawn
@@ -102,15 +106,17 @@ def check_nodes(
     coarse = passed(model) if case.computed is not None else ()
     chance = drawn(model)  # no two runs agree on that
     table = NodeTable([row for row, _ in listed])
+    tapped = tapped or Tapped(path, target or path, model, custom_ops)
     turn = turns = 0
     while turn <= turns:
-        kept = Kept(budget, turn)
-        table.parts, names = record_again(captured, case, kept)
+        table.parts, names, kept = recorded or recorded_of(captured, case, Kept(budget, turn))
+        recorded = None
         there = ((names.get(id(v)), t) for v, t in kept.pairs)
         wanted = {name: t for name, t in there if name in rows and name not in chance}
         table.unseen = table.unseen or kept.unseen
         if wanted:
-            results = _results(path, target or path, model, list(wanted), case, custom_ops)
+            results = tapped(list(wanted), case.feeds)
+            table.outputs = [results[output.name] for output in model.graph.output]
             for name, tensor in wanted.items():
                 computed = case.computed if name in coarse else None
                 _compare(rows[name], results.pop(name), tensor, computed)
@@ -176,6 +182,18 @@ def _same(a: torch.Tensor, b: torch.Tensor) -> bool:
         return True  # another look at the same memory, not another content
     b = b.to(a.device)  # what is kept lies on the CPU
     return bool(torch.equal(a, b)) or bool(((a == b) | ((a != a) & (b != b))).all())
+
+
+class Recorded(NamedTuple):
+    """A recording of a case: its graph, what each value is called in it, and their contents."""
+
+    parts: wire.Parts
+    names: dict[int, str]
+    kept: Kept
+
+
+def recorded_of(captured: Capture, case: Case, kept: Kept) -> Recorded:
+    return Recorded(*record_again(captured, case, kept), kept)
 
 
 def record_again(
@@ -248,7 +266,7 @@ def _compare(row: NodeCheck, got: torch.Tensor, want: torch.Tensor, computed: An
 
 
 def _own_share(got: torch.Tensor, want: torch.Tensor) -> float:
-    if got.shape != want.shape or not want.numel() or not want.is_floating_point():
+    if got.shape != want.shape or not want.is_floating_point() or got.equal(want):
         return 0.0
     a, b = got.double(), want.double()
     off = (a - b).abs().where(b.isfinite(), 0.0)
@@ -257,44 +275,6 @@ def _own_share(got: torch.Tensor, want: torch.Tensor) -> float:
 
 def _worse(found: Any, row: NodeCheck) -> bool:
     return (bool(found.problem), found.max_rel) > (bool(row.problem), row.max_rel)
-
-
-def _results(
-    path: Path,
-    target: Path,
-    model: onnx.ModelProto,
-    names: list[str],
-    case: Case,
-    custom_ops: Sequence[Any],
-) -> dict[str, torch.Tensor]:
-    from .verify import loader
-
-    listed = [value.name for value in model.graph.output]
-    more = [name for name in names if name not in listed]
-
-    def run(hidden: Hidden) -> dict[str, torch.Tensor]:
-        source = _tapped(path, hidden.create(target).path, more)
-        results = loader(source, model, custom_ops)[1](False)(case.feeds)
-        return dict(zip([*listed, *more], results))
-
-    return inside(Hidden(), run)
-
-
-def _tapped(path: Path, copy: Path, names: Sequence[str]) -> Path:
-    """A copy of a file that also gives these values.
-
-    A message of protobuf may be written in pieces: outputs that are appended join the graph's.
-    """
-    import shutil
-
-    import onnx
-
-    more = onnx.ModelProto()
-    more.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
-    shutil.copyfile(path, copy)
-    with copy.open("ab") as file:
-        file.write(more.SerializeToString())
-    return copy
 
 
 def relative(source: str) -> str:

@@ -23,6 +23,7 @@ optimizations, and wrong with them, time after time, it was not rounding that de
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -35,13 +36,15 @@ from ..saving import wire
 from ..saving.claims import Hidden
 from ..surely import inside
 from . import ties
-from .nodes import BUDGET, Kept, NodeCheck, NodeTable, check_nodes, record_again
+from .nodes import BUDGET, Kept, NodeCheck, NodeTable, Recorded, check_nodes, recorded_of
+from .tapped import Loaded, Tapped
 
 if TYPE_CHECKING:
+    import onnx
     import torch
 
     from ..recording.capture import Capture
-    from .verify import Case
+    from .verify import Case, Run
 
 
 LAST_DIGITS = 1e-5  # what a few dozen roundings of float32 leave of an element's own digits
@@ -54,76 +57,145 @@ _JUMP = frozenset(
 )  # fmt: skip
 
 
-def what_decides(
-    captured: Capture,
-    path: Path,
-    case: Case,
-    target: Path,
-    magnifies: Callable[[], bool],
-    another: Callable[[int], list[Case]],
-    custom_ops: Sequence[Any] = (),
-) -> str:
-    """Why and where the results part, if all parts are right on these inputs; else nothing.
+class Parts:
+    """The parts of a file, held against the model's; what runs them is loaded once."""
 
-    `magnifies` says whether rounding of the inputs moves the model as far as the results are apart;
-    `another` draws inputs of the same sizes, and asks the model.
-    """
-    if captured.opset not in OPSETS:  # a file of somebody else's
-        return ""
-    try:
-        tied = _right(captured, path, case, target, custom_ops)
-        if tied is None:
+    def __init__(
+        self, captured: Capture, path: Path, target: Path, custom_ops: Sequence[Any] = ()
+    ) -> None:
+        self._captured, self._path, self._target = captured, path, target
+        self._custom_ops = custom_ops
+
+    @functools.cached_property
+    def _model(self) -> onnx.ModelProto:
+        return wire.skeleton(self._path)
+
+    @functools.cached_property
+    def _tapped(self) -> Tapped:
+        return Tapped(self._path, self._target, self._model, self._custom_ops)
+
+    @functools.cached_property
+    def _apart(self) -> _Apart:
+        return _Apart(self._path, self._target, self._model.graph, self._custom_ops)
+
+    def what_decides(
+        self, case: Case, magnifies: Callable[[], bool], another: Callable[[int], list[Case]]
+    ) -> str:
+        """Why and where the results part, if all parts are right on these inputs; else nothing.
+
+        `magnifies` says whether rounding of the inputs moves the model as far as the results are
+        apart; `another` draws inputs of the same sizes, and asks the model.
+        """
+        if self._captured.opset not in OPSETS:  # a file of somebody else's
             return ""
-        options: Any = {"target": target, "custom_ops": custom_ops, "until_off": True}
-        table = check_nodes(captured, path, case, **options)
-        first = table.first_off
-        if not tied and not _jumps(path, table, first) and not magnifies():
+        try:
+            recorded = recorded_of(self._captured, case, Kept(BUDGET, 0))
+            tied = self._right(case, recorded)
+            if tied is None:
+                return ""
+            table = check_nodes(
+                self._captured, self._path, case, target=self._target, until_off=True,
+                custom_ops=self._custom_ops, recorded=recorded, tapped=self._tapped,
+            )  # fmt: skip
+            first = table.first_off
+            if not tied and not _jumps(self._model.graph, table, first) and not magnifies():
+                return ""
+            if self._by_optimizer(case, table.outputs, another):
+                return ""
+        except (Refused, HxError, OSError):  # what does not run again proves nothing
             return ""
-        others = itertools.chain.from_iterable(map(another, range(2)))
-        if _by_optimizer(path, itertools.chain([case], others), custom_ops):
-            return ""
-    except (Refused, HxError, OSError):  # what does not run again proves nothing
-        return ""
-    equal = [row for row in table.rows if row.name in tied]
-    picked = ", ".join(map(_place, equal))
-    calls = [(row.target, row.where) for row in equal]
-    if equal and (first is None or (first.target, first.where) in calls):
-        return f"ties decide at {picked}"
-    rounded = f"rounding decides at {_place(first) if first else 'the end of the graph'}"
-    return f"{rounded}, and ties at {picked}" if equal else rounded
+        equal = [row for row in table.rows if row.name in tied]
+        picked = ", ".join(map(_place, equal))
+        calls = [(row.target, row.where) for row in equal]
+        if equal and (first is None or (first.target, first.where) in calls):
+            return f"ties decide at {picked}"
+        rounded = f"rounding decides at {_place(first) if first else 'the end of the graph'}"
+        return f"{rounded}, and ties at {picked}" if equal else rounded
 
+    def _by_optimizer(
+        self,
+        case: Case,
+        written: Sequence[torch.Tensor],
+        another: Callable[[int], list[Case]],
+    ) -> bool:
+        """Whether it is right each time as it is written, and wrong each time as it is optimized.
 
-def _by_optimizer(path: Path, cases: Iterable[Case], custom_ops: Sequence[Any]) -> bool:
-    """Whether it is right each time as it is written, and wrong each time as it is optimized."""
-    import onnx
+        `written` is what it has given for this case as it is written.
+        """
+        from .verify import compared, depth, loader
 
-    from .verify import compared, depth, loader
+        model = self._model
+        if any(node.op_type == "QuantizeLinear" for node in model.graph.node):
+            return False  # optimized, steps are computed in whole numbers, which rounds otherwise
+        steps = depth(model)
 
-    model = onnx.load(path, load_external_data=False)
-    if any(node.op_type == "QuantizeLinear" for node in model.graph.node):
-        return False  # optimized, steps are computed in whole numbers, which rounds otherwise
-    load, steps = loader(path, model, custom_ops)[1], depth(model)
-    plain, optimized = load(False), load(True)
+        def right(results: Iterable[torch.Tensor], case: Case) -> bool:
+            pairs = zip(results, case.expected, strict=True)
+            return all(
+                not compared(got, want, steps, computed=case.computed).problem
+                for got, want in pairs
+            )
 
-    def right(results: Iterable[torch.Tensor], case: Case) -> bool:
-        pairs = zip(results, case.expected, strict=True)
+        if written and not right(written, case):
+            return False
+        load = loader(self._path, model, self._custom_ops)[1]
+        plain, optimized = load(False), load(True)
         return all(
-            not compared(got, want, steps, computed=case.computed).problem for got, want in pairs
+            right(plain(each.feeds), each) and not right(optimized(each.feeds), each)
+            for each in itertools.chain(
+                [case], itertools.chain.from_iterable(map(another, range(2)))
+            )
         )
 
-    return all(
-        right(plain(case.feeds), case) and not right(optimized(case.feeds), case) for case in cases
-    )
+    def _right(self, case: Case, recorded: Recorded) -> set[str] | None:
+        """The nodes that pick others of equal elements, if all parts are right but for that."""
+        from .halves import passed
+        from .verify import compared
+
+        parts, names, kept = recorded
+        if kept.size > BUDGET or kept.unseen:
+            return None
+        model = self._model
+        made = _made_by(model.graph)
+        if self._captured.prepared.laid_out:
+            # Names are given anew there: behind a loop, to other values.
+            as_recorded = _made_by(parts.graph)
+            made = {name: by for name, by in made.items() if as_recorded.get(name) == by}
+        values = {names[id(v)]: t for v, t in kept.pairs if names.get(id(v)) in made}
+        coarse = passed(model) if case.computed is not None else ()
+        ends = {o.name: want for o, want in zip(model.graph.output, case.expected)}
+        if any(
+            compared(values[name], want, 1).problem for name, want in ends.items() if name in values
+        ):
+            return None  # the model does not agree with itself
+
+        def right(name: str, got: torch.Tensor) -> bool:
+            want = values[name] if name in values else ends[name]
+            if name in steps:
+                got, want = _before_rounding(steps[name], want)
+            computed = case.computed if name in coarse else None
+            return not compared(got, want, 1, computed=computed).problem
+
+        results, steps, picked = self._apart(case.feeds, values)
+        tied = set()
+        for name, got in results.items():
+            if right(name, got):
+                continue
+            pick, x = picked.get(name, (None, None))
+            want = values[name] if name in values else ends[name]
+            if pick is None or not ties.same(pick, x, got, want.cpu()):
+                return None
+            tied.add(pick.node)
+        return tied
 
 
 def _place(row: NodeCheck) -> str:
     return f"{row.op} of {row.target or '?'} at {row.where}"
 
 
-def _jumps(path: Path, table: NodeTable, off: NodeCheck | None) -> bool:
+def _jumps(graph: onnx.GraphProto, table: NodeTable, off: NodeCheck | None) -> bool:
     """Whether a number is asked which of two it is, from the last results that agree to where they
     part; or whether these agree in all digits but the last."""
-    graph = wire.skeleton(path).graph
     makers = {name: node for node in graph.node for name in node.output if name}
     whole = _whole_numbers(graph)
     agree = {row.name: row for row in table.compared if not row.problem}
@@ -166,50 +238,6 @@ def _to_whole(node: Any) -> bool:
     return kind is not None and not kind.is_floating_point
 
 
-def _right(
-    captured: Capture, path: Path, case: Case, target: Path, custom_ops: Sequence[Any]
-) -> set[str] | None:
-    """The nodes that pick others of equal elements, if all parts are right but for that."""
-    from .halves import passed
-    from .verify import compared
-
-    kept = Kept(BUDGET, 0)
-    recorded, names = record_again(captured, case, kept)
-    if kept.size > BUDGET or kept.unseen:
-        return None
-    model = wire.skeleton(path)
-    made = _made_by(model.graph)
-    if captured.prepared.laid_out:  # names are given anew there: behind a loop, to other values
-        as_recorded = _made_by(recorded.graph)
-        made = {name: by for name, by in made.items() if as_recorded.get(name) == by}
-    values = {names[id(v)]: t for v, t in kept.pairs if names.get(id(v)) in made}
-    coarse = passed(model) if case.computed is not None else ()
-    ends = {o.name: want for o, want in zip(model.graph.output, case.expected)}
-    if any(
-        compared(values[name], want, 1).problem for name, want in ends.items() if name in values
-    ):
-        return None  # the model does not agree with itself
-
-    def right(name: str, got: torch.Tensor) -> bool:
-        want = values[name] if name in values else ends[name]
-        if name in steps:
-            got, want = _before_rounding(steps[name], want)
-        computed = case.computed if name in coarse else None
-        return not compared(got, want, 1, computed=computed).problem
-
-    results, steps, picked = _run(path, target, case, values, custom_ops)
-    tied = set()
-    for name, got in results.items():
-        if right(name, got):
-            continue
-        pick, x = picked.get(name, (None, None))
-        want = values[name] if name in values else ends[name]
-        if pick is None or not ties.same(pick, x, got, want.cpu()):
-            return None
-        tied.add(pick.node)
-    return tied
-
-
 def _made_by(graph: Any) -> dict[str, tuple[str, list[str]]]:
     """By the name of a value, what makes it, and from which values."""
     made = {name for node in graph.node for name in node.output if name}
@@ -235,64 +263,79 @@ def _before_rounding(steps: tuple, want: torch.Tensor) -> tuple[torch.Tensor, to
     return got, torch.minimum(torch.maximum(got, want - scale / 2), want + scale / 2)
 
 
-def _run(
-    path: Path,
-    target: Path,
-    case: Case,
-    values: Mapping[str, torch.Tensor],
-    custom_ops: Sequence[Any],
-) -> tuple[dict[str, torch.Tensor], dict[str, tuple], dict[str, tuple]]:
-    """What the file makes of each value, and of its outputs, from the model's values before it.
+class _Apart:
+    """A file that takes each value as an input, and gives what it makes of those before it."""
 
-    And for those that it rounds to steps: what they were before, the scale, the zero point, and the
-    axis that these are along. And for indices that may differ where elements are equal: how they
-    pick, and from which elements.
-    """
-    import onnx
+    def __init__(
+        self, path: Path, target: Path, graph: onnx.GraphProto, custom_ops: Sequence[Any]
+    ) -> None:
+        self._path, self._target, self._custom_ops = path, target, custom_ops
+        self._graph, self._rounded = graph, _rounded(graph)
+        self._loaded = Loaded(path)
 
-    from ..tensors import dtypes
-    from .verify import loader
+    def __call__(
+        self, feeds: Mapping[str, torch.Tensor], values: Mapping[str, torch.Tensor]
+    ) -> tuple[dict[str, torch.Tensor], dict[str, tuple], dict[str, tuple]]:
+        """What the file makes of each value, and of its outputs, from the model's values before it.
 
-    model = onnx.load(path, load_external_data=False)
-    graph = model.graph
-    rounded = _rounded(graph)
-    ends = (output.name for output in graph.output)
-    picks = ties.picks(graph, {**case.feeds, **values}, {*values, *ends})
-    own = {name: f"{name}::made" for name in values}
-    for node in graph.node:
-        node.output[:] = [own.get(name, name) for name in node.output]
-    known = [info for info in graph.value_info if info.name not in own]
-    del graph.value_info[:]
-    graph.value_info.extend(known)
-    listed = [output.name for output in graph.output]
-    for output in graph.output:
-        output.name = own.get(output.name, output.name)
-    more = [name for name in values if name not in listed]
-    graph.output.extend(onnx.ValueInfoProto(name=own[name]) for name in more)
-    for name, (*parts, _) in rounded.items():
-        for part, source in zip(_PARTS, parts):
-            made = f"{name}::{part}"
-            graph.node.append(onnx.helper.make_node("Identity", [source], [made]))
-            graph.output.append(onnx.ValueInfoProto(name=made))
-    for name, pick in picks.items():
-        made = f"{name}::picked from"
-        graph.node.append(onnx.helper.make_node("Identity", [pick.source], [made]))
-        graph.output.append(onnx.ValueInfoProto(name=made))
-    graph.input.extend(
-        onnx.helper.make_tensor_value_info(name, dtypes.number(tensor.dtype), None)
-        for name, tensor in values.items()
-    )
+        And for those that it rounds to steps: what they were before, the scale, the zero point, and
+        the axis that these are along. And for indices that may differ where elements are equal: how
+        they pick, and from which elements.
+        """
+        listed = [output.name for output in self._graph.output]
+        given = {**feeds, **values}
+        picks = ties.picks(self._graph, given, dict.fromkeys([*values, *listed]))
+        kinds = {name: tensor.dtype for name, tensor in values.items()}
 
-    def run(hidden: Hidden) -> tuple[dict[str, torch.Tensor], dict[str, tuple], dict[str, tuple]]:
-        copy = hidden.create(target).path
-        copy.write_bytes(model.SerializeToString())
-        results = loader(copy, model, custom_ops)[1](False)({**case.feeds, **values})
-        found = dict(zip([*listed, *more], results))
+        def load(hidden: Hidden) -> Run:
+            from .verify import loader
+
+            model = self._taken_apart(kinds, picks)
+            copy = hidden.create(self._target).path
+            copy.write_bytes(model.SerializeToString())
+            return loader(copy, model, self._custom_ops)[1](False)
+
+        results = self._loaded.run(
+            (list(kinds.items()), list(picks.items())), lambda: inside(Hidden(), load), given
+        )
+        found = dict(zip(dict.fromkeys([*listed, *values]), results))
         rest = iter(results[len(found) :])
-        steps = {name: (*itertools.islice(rest, 3), axis) for name, (*_, axis) in rounded.items()}
+        steps = {
+            name: (*itertools.islice(rest, 3), axis) for name, (*_, axis) in self._rounded.items()
+        }
         return found, steps, {name: (pick, next(rest)) for name, pick in picks.items()}
 
-    return inside(Hidden(), run)
+    def _taken_apart(self, kinds: Mapping[str, Any], picks: Mapping[str, ties.Pick]) -> Any:
+        import onnx
+
+        from ..tensors import dtypes
+
+        model = onnx.load(self._path, load_external_data=False)
+        graph = model.graph
+        own = {name: f"{name}::made" for name in kinds}
+        for node in graph.node:
+            node.output[:] = [own.get(name, name) for name in node.output]
+        known = [info for info in graph.value_info if info.name not in own]
+        del graph.value_info[:]
+        graph.value_info.extend(known)
+        listed = [output.name for output in graph.output]
+        for output in graph.output:
+            output.name = own.get(output.name, output.name)
+        more = [own[name] for name in kinds if name not in listed]
+        beside = {
+            f"{name}::{part}": source
+            for name, (*sources, _) in self._rounded.items()
+            for part, source in zip(_PARTS, sources)
+        }
+        beside |= {f"{name}::picked from": pick.source for name, pick in picks.items()}
+        for made, source in beside.items():
+            graph.node.append(onnx.helper.make_node("Identity", [source], [made]))
+        graph.output.extend(onnx.ValueInfoProto(name=made) for made in (*more, *beside))
+        graph.input.extend(
+            onnx.helper.make_tensor_value_info(name, dtypes.number(kind), None)
+            for name, kind in kinds.items()
+        )
+        return model
 
 
 def _rounded(graph: Any) -> dict[str, tuple[str, str, str, int]]:

@@ -30,7 +30,7 @@ from .cases.variations import fresh, jitter
 from .compare import Tolerance, difference
 from .draws import checked
 from .halves import Watch, passed
-from .parts import what_decides
+from .parts import Parts
 from .promised import narrow
 from .randomness import within
 from .room import Loading, loading
@@ -155,12 +155,15 @@ def _by_parts(
     captured: Capture, path: Path, target: Path, cases: list[Case], proof: Proof, custom_ops: Any
 ) -> None:
     """Looks at the parts of the graph where the results differ; one that is wrong is enough."""
+    parts = Parts(captured, path, target, custom_ops)
     for case, check in zip(cases, proof.cases):
         if not check.ok:
             if not check.problem and not _misshapen(captured, case, check):
-                asked = (functools.partial(_magnifies, captured, case, check),
-                         functools.partial(_another, captured, case))  # fmt: skip
-                check.by_parts = what_decides(captured, path, case, target, *asked, custom_ops)
+                check.by_parts = parts.what_decides(
+                    case,
+                    functools.partial(_magnifies, captured, case, check),
+                    functools.partial(_another, captured, case),
+                )
             if not check.ok:
                 return
 
