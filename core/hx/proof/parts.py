@@ -100,7 +100,9 @@ class Parts:
             first = table.first_off
             if not tied and not _jumps(self._model.graph, table, first) and not magnifies():
                 return ""
-            if self._by_optimizer(case, table.outputs, another):
+            drawn = itertools.chain.from_iterable(map(another, range(2)))
+            cases = itertools.chain([case], drawn)
+            if _by_optimizer(self._path, cases, self._custom_ops, table.outputs):
                 return ""
         except (Refused, HxError, OSError):  # what does not run again proves nothing
             return ""
@@ -111,41 +113,6 @@ class Parts:
             return f"ties decide at {picked}"
         rounded = f"rounding decides at {_place(first) if first else 'the end of the graph'}"
         return f"{rounded}, and ties at {picked}" if equal else rounded
-
-    def _by_optimizer(
-        self,
-        case: Case,
-        written: Sequence[torch.Tensor],
-        another: Callable[[int], list[Case]],
-    ) -> bool:
-        """Whether it is right each time as it is written, and wrong each time as it is optimized.
-
-        `written` is what it has given for this case as it is written.
-        """
-        from .verify import compared, depth, loader
-
-        model = self._model
-        if any(node.op_type == "QuantizeLinear" for node in model.graph.node):
-            return False  # optimized, steps are computed in whole numbers, which rounds otherwise
-        steps = depth(model)
-
-        def right(results: Iterable[torch.Tensor], case: Case) -> bool:
-            pairs = zip(results, case.expected, strict=True)
-            return all(
-                not compared(got, want, steps, computed=case.computed).problem
-                for got, want in pairs
-            )
-
-        if written and not right(written, case):
-            return False
-        load = loader(self._path, model, self._custom_ops)[1]
-        plain, optimized = load(False), load(True)
-        return all(
-            right(plain(each.feeds), each) and not right(optimized(each.feeds), each)
-            for each in itertools.chain(
-                [case], itertools.chain.from_iterable(map(another, range(2)))
-            )
-        )
 
     def _right(self, case: Case, recorded: Recorded) -> set[str] | None:
         """The nodes that pick others of equal elements, if all parts are right but for that."""
@@ -187,6 +154,41 @@ class Parts:
                 return None
             tied.add(pick.node)
         return tied
+
+
+def _by_optimizer(
+    path: Path,
+    cases: Iterable[Case],
+    custom_ops: Sequence[Any],
+    written: Sequence[torch.Tensor] = (),
+) -> bool:
+    """Whether it is right each time as it is written, and wrong each time as it is optimized.
+
+    `written`, where it is known, is what it has given for the first case as it is written.
+    """
+    from .verify import compared, depth, loader
+
+    model = wire.skeleton(path)
+    if any(node.op_type == "QuantizeLinear" for node in model.graph.node):
+        return False  # optimized, steps are computed in whole numbers, which rounds otherwise
+    steps = depth(model)
+
+    def right(results: Iterable[torch.Tensor], case: Case) -> bool:
+        pairs = zip(results, case.expected, strict=True)
+        return all(
+            not compared(got, want, steps, computed=case.computed).problem for got, want in pairs
+        )
+
+    cases = iter(cases)
+    first = next(cases)
+    if written and not right(written, first):
+        return False
+    load = loader(path, model, custom_ops)[1]
+    plain, optimized = load(False), load(True)
+    return all(
+        right(plain(case.feeds), case) and not right(optimized(case.feeds), case)
+        for case in itertools.chain([first], cases)
+    )
 
 
 def _place(row: NodeCheck) -> str:
