@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from builtins import len  # its own: `world` hooks that of the model
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import torch
 
 from ...graph.op import Op
 from ...tensors.values import Body, Node, Value
+from . import listed
 from .rounds import Carried, Counting, Element, Local, Made, Rounds, Same, shared
+from .sources import STACK
 
 
 def body_of(
@@ -45,6 +47,10 @@ def body_of(
         builder.origin = node.origin
         read = [given(each) for each in rounds.reads[at]]
         inputs, within = read[: len(node.inputs)], read[len(node.inputs) :]
+        if node.op == STACK:
+            made[at, 0] = listed.joined(op, node, cast(list[Value], inputs))
+            shared(made[at, 0], rounds.all_of((at, 0)))
+            continue
         attributes = node.attributes
         if within:
             around = iter(within)

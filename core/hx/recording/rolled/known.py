@@ -42,6 +42,20 @@ class Known:
         same = (length for length in every if shapes.same(length, size))
         return next(same, None) or self.before(at)[count]
 
+    def alone(self, count: int, begin: int | None, end: int | None) -> Any:
+        """What said that there are so many, if nothing else did from the one place to the other, or
+        anywhere; else None."""
+        every = [(at, length) for at, many, length in self._each if many == count]
+        within = [
+            length
+            for at, length in every
+            if begin is not None and begin < at and (end is None or at <= end)
+        ]
+        for lengths in (within, [length for _, length in every]):
+            if len(set(map(Poly.of, lengths))) == 1:
+                return lengths[0]
+        return None
+
     def before(self, at: int, end: int | None = None) -> dict[int, Any]:
         """By how many they were, what said so: the last that was asked up to there, else the first.
 

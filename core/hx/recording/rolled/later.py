@@ -10,11 +10,13 @@ First the rounds within become loops, and what they read stays where it is.
 from __future__ import annotations
 
 from builtins import len, max, range  # their own: `world` hooks those of the model
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from ...tensors.values import Node, Value
 from ..both.rows import reads
-from .lengths import LEAST_ALIKE, OFF
+from .lengths import FAR, LEAST_ALIKE, OFF
+from .listed import is_list
 from .repeats import Repeat
 
 ENDS = 2  # of the first and the last it is known where they are, however many there are
@@ -38,13 +40,14 @@ class Later:
         self._nodes, self._readers = nodes, readers
         self.now: list[Repeat] = []
         self._within: dict[int, Repeat] = {}  # by where a node is
-        for repeat in sorted(repeats, key=lambda each: each.start, reverse=True):
+        found = [*repeats]
+        for repeat in sorted(found, key=lambda each: each.start, reverse=True):
             own = range(repeat.start, repeat.end + repeat.slack)
             if not any(self._is_read(each, own) for each in self._made(repeat)):
                 self.now.append(repeat)
                 self._within.update(dict.fromkeys(own, repeat))
         self.now.reverse()
-        self.splits = {node for node in splits if self.now and self._is_read(node.outputs)}
+        self.splits = {node for node in splits if found and self._is_read(node.outputs)}
 
     def _made(self, repeat: Repeat) -> Iterable[Sequence[Value]]:
         """What a node of the round makes in each of them."""
@@ -67,10 +70,11 @@ class Later:
     def _is_read_alone(self, each: Sequence[Value], at: int, slot: int) -> bool:
         repeat = self._within.get(at)
         if repeat is None:
-            read = set(map(id, self._nodes[at].inputs))
-            together = sum(id(value) in read for value in each)
-            joined = self._nodes[at].op == "Concat"
-            return not joined or together < max(LEAST_ALIKE, len(each) - 2 * OFF)
+            often = Counter(map(id, self._nodes[at].inputs))
+            together = sum(id(value) in often for value in each)
+            if often[id(self._nodes[at].inputs[slot])] >= FAR:
+                return True  # in each round of a loop within
+            return not is_list(self._nodes[at]) or together < max(LEAST_ALIKE, len(each) - 2 * OFF)
         other = at + (repeat.period if at + repeat.period < repeat.end else -repeat.period)
         return self._reads(at, slot) is self._reads(other, slot)
 

@@ -27,6 +27,7 @@ FAR = 6  # where so many need far larger inputs, which take as much more work in
 MOST = 4096  # the size at which there are so many
 TIMES = 5  # as large inputs, at the most, where it is not known which size they follow from
 OFF = 2  # rounds that may be unlike the others: the first, the last
+MOST_EACH = 8  # entries of a list that one round gives
 LEAST_ALIKE = 3  # rounds: of two, nobody can tell what counts them
 
 
@@ -84,7 +85,7 @@ class Lengths:
 
     def _joined(self, known: Known, parts: Sequence[Value | None], axis: int, made: Value) -> None:
         """It is as long as they are many, if they are equally long."""
-        if made.shape is None or not self._evenly_made(parts):
+        if made.shape is None:
             return
         lengths = [part.shape[axis] if part is not None and part.shape else None for part in parts]
         sizes, each = list(made.shape), lengths[0]
@@ -104,7 +105,7 @@ class Lengths:
         ):
             return None
         values = [entry.value for entry in entries if entry is not None]
-        return self._as_many(self.known(), values) if self._evenly_made(values) else None
+        return self._as_many(self.known(), values)
 
     def repeats(self, given: Arguments) -> None:
         """Lets a list that got the same constant in each round be known as such."""
@@ -112,15 +113,23 @@ class Lengths:
         if type(items) is not list or len(items) < FAR - OFF or given.traced:
             return
         times = _as_many(self.known().before(len(self._recording.builder.nodes)), len(items))
-        if times is not None and all(map(_same_constant, items, items[1:])):
+        if times is not None and all(map(same_constant, items, items[1:])):
             given.args = lists.Given(items, times, times), *given.args[1:]
             given.traced = True
 
     def _as_many(self, known: Known, parts: Sequence[Value | None]) -> Any:
         """What says that they are so many: it was asked before the first of them was made."""
+        nodes = self._recording.builder.nodes
+        for at in range(self._seen, len(nodes)):
+            self._places[id(nodes[at])] = at
+        self._seen = len(nodes)
         made = (self._places.get(id(part.node)) for part in parts if part is not None)
-        first = next((at for at in made if at is not None), len(self._recording.builder.nodes))
-        return _as_many(known.before(first), len(parts))
+        first = next((at for at in made if at is not None), len(nodes))
+        for many in self._in_each_round(parts):
+            length = _as_many(known.before(first), len(parts) // many)
+            if length is not None:
+                return length * many
+        return None
 
     @staticmethod
     def _cut(pieces: list[Value], axis: int) -> None:
@@ -145,20 +154,21 @@ class Lengths:
                 sizes[axis] = _own(piece, axis)
                 piece.sized(sizes)
 
-    def _evenly_made(self, parts: Sequence[Value | None]) -> bool:
-        nodes = self._recording.builder.nodes
-        for at in range(self._seen, len(nodes)):
-            self._places[id(nodes[at])] = at
-        self._seen = len(nodes)
+    def _in_each_round(self, parts: Sequence[Value | None]) -> Iterator[int]:
+        """How many of them each round may have made, if as many in each."""
         made = [
             self._places[id(value.node)]
             for value in parts
             if value is not None and id(value.node) in self._places
         ]
         if len(made) < max(FAR - OFF, len(parts)):
-            return False
-        steps = {b - a for a, b in zip(made[1:], made[2:])}
-        return len(steps) == 1 and min(steps) > 0
+            return
+        steps = [b - a for a, b in zip(made, made[1:])]
+        if len({*steps[1:]}) == 1 and steps[1] > 0:  # the first may be of before the rounds
+            yield 1
+        for many in range(2, min(MOST_EACH, len(parts) // (FAR - OFF)) + 1):
+            if len(parts) % many == 0 and steps[many:] == steps[:-many] and sum(steps[:many]) > 0:
+                yield many
 
 
 def _as_many(known: Mapping[int, int], count: int) -> Any:
@@ -172,7 +182,7 @@ def _as_many(known: Mapping[int, int], count: int) -> Any:
     return None
 
 
-def _same_constant(a: Any, b: Any) -> bool:
+def same_constant(a: Any, b: Any) -> bool:
     if not (isinstance(a, Constant) and isinstance(b, Constant)):
         return False
     return a is b or (a.shape == b.shape and a.dtype == b.dtype and same_bits(a.tensor, b.tensor))

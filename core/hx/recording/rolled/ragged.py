@@ -11,7 +11,7 @@ from ...graph.axes import moved
 from ...graph.op import Op
 from ...sizes import dims, shapes
 from ...tensors.values import Node, Value
-from .sources import FAR, Unlike
+from .sources import FAR, STACK, Unlike
 
 
 @dataclass(eq=False)
@@ -114,7 +114,7 @@ def _differ(sizes: Iterable[int]) -> bool:
 
 
 def _stacks(node: Node, varying: set[int]) -> bool:
-    return node.op == "Unsqueeze" or (
+    return node.op in ("Unsqueeze", STACK) or (
         node.op == "Concat" and node.attributes["axis"] not in varying
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from builtins import len, min, range  # their own: `world` hooks those of the model
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from ...tensors.values import Node
 from .known import Known
-from .lengths import FAR, LEAST_ALIKE, OFF, nodes_key
+from .lengths import FAR, LEAST_ALIKE, MOST_EACH, OFF, nodes_key
 
 
 @dataclass(frozen=True)
@@ -145,6 +145,12 @@ def repeats(
                 rows = _split(start, period, often, times, known)
                 found += [(False, -period * each.times, period, each) for each in rows]
                 break
+        else:
+            for times in _of_several(often, loops):
+                size = known.before(start)[times]
+                each = Repeat(start, period * (often // times), times, size)
+                found.append((False, -period * often, each.period, each))
+                break
 
     def goes_around(one: Repeat, other: Repeat, unlike: bool) -> bool:
         """Whether the other is within its rounds: surely so, where each of them asks how often."""
@@ -185,6 +191,11 @@ def _in_each(often: int, known: Mapping[int, Any]) -> list[int]:
     return [
         n for n in known if often % n == 0 and (often // n in known or _in_each(often // n, known))
     ]
+
+
+def _of_several(often: int, loops: Iterable[int]) -> list[int]:
+    """How many rounds there may be, where each of them gave several of those that there are."""
+    return [n for n in loops if often % n == 0 and 1 < often // n <= MOST_EACH]
 
 
 def _split(start: int, period: int, often: int, times: int, known: Known) -> list[Repeat]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import operator
 from builtins import len  # their own: `world` hooks those of the model
@@ -23,11 +24,12 @@ from .before import Before
 from .body import body_of
 from .known import Known
 from .later import ENDS, Later, middle
-from .lengths import LEAST_ALIKE, OFF, length_of
+from .lengths import OFF, length_of
+from .listed import Part, Run, grouped, is_list, joined, with_stacks
 from .ragged import Growing, along, laid
 from .repeats import Repeat, repeats, sizes_first
 from .rounds import Carried, Element, Made, Rounds, Same, shared, sizes_of
-from .sources import Mapped, Pieces, Source, Stacked, Unlike, maps
+from .sources import STACK, Mapped, Pieces, Source, Stacked, Unlike, maps
 from .whiles import counted
 
 TRIES = 32  # places at which the rounds of a repeat may begin
@@ -67,6 +69,7 @@ class Rolling:
         self._places: list[int] = []  # where each of the nodes is now, or what is in its place
         self._needed: set[Node] = set()  # what the results follow from
         self._readers: dict[int, list[tuple[int, int]]] = {}  # of a value by its id: where they are
+        self._made: dict[int, int] = {}  # by id of a value, where what makes it is
         self._gone: set[int] = set()  # ids of values that nothing follows from
         self._own: set[int] = set()  # ids of values that are as large as one round makes them
         self._asked: list[Made] = []  # what says whether it goes on
@@ -76,11 +79,14 @@ class Rolling:
         """Whether there is a loop now."""
         if not self._known:
             return False
-        nodes, now = sizes_first(self._builder.nodes)
-        self._begins = {now[at] for at in self._begins if at < len(nodes)}
-        self._known = self._known.moved(now.__getitem__)
+        nodes = self._builder.nodes
+        for arranged in (functools.partial(with_stacks, self._op), sizes_first):
+            nodes, now = arranged(nodes)
+            self._begins = {now[at] for at in self._begins if at < len(nodes)}
+            self._known = self._known.moved(now.__getitem__)
         self._needed = needed_of(nodes, [value for _, value in self._captured.outputs])
         self._readers = readers_of(nodes, self._needed)
+        self._made = {id(value): at for at, node in enumerate(nodes) for value in node.outputs}
         kept = self._builder.sizes.scope(empty=True)
         outer, self._builder.nodes = self._builder.origin, []
         try:
@@ -161,7 +167,7 @@ class Rolling:
             self._places.append(len(self._builder.nodes))
             self._builder.origin = node.origin
             try:
-                if self._cuts(node) or (node.op == "Concat" and self._joins(node)):
+                if self._cuts(node) or (is_list(node) and self._joins(node)):
                     continue
                 one = False  # of many
                 for (held, place), value in list(reads(node)):
@@ -234,66 +240,76 @@ class Rolling:
         self._elements.update((id(value), (source, k)) for k, value in enumerate(values))
 
     def _joins(self, node: Node) -> bool:
-        """Whether a Concat joins what there is one of for each round."""
-        found = [self._elements.get(id(value)) for value in node.inputs]
-        parts: list[Any] = []
-        at = 0
-        while at < len(found):
-            run = self._run(found, at)
-            if run is not None:
-                parts.append(run)
-                at += run[-1]
-            else:
-                parts.append(node.inputs[at])
-                at += 1
-        if len(parts) == len(found):
+        """Whether it joins what there is one of for each round; a stack is written again."""
+        parts = grouped(cast(list[Value], node.inputs), self._elements)
+        if node.op != STACK and not any(isinstance(part, Part) for part in parts):
             return False
         axis = node.attributes.get("axis", 0)
-        op, values = self._op, []
-        for part in parts:
-            if isinstance(part, tuple):
-                values.append(self._joined(part, axis % len(part[0].shape)))
+        values = []
+        for part, behind in zip(parts, [*parts[1:], None]):
+            if isinstance(part, Part):
+                often = None if part.runs else self._so_often(part, behind)
+                values.append(self._part(part, axis, node.op == STACK, often))
             else:
-                values.append(self._read(part))
-        made = op.Concat(*values, axis=axis) if len(values) > 1 else values[0]
+                values.append(joined(self._op, node, [self._read(part)]))
+        made = self._op.Concat(*values, axis=axis) if len(values) > 1 else values[0]
         self._instead[id(node.outputs[0])] = made
         self._held.append(node.outputs[0])
         return True
 
-    @staticmethod
-    def _run(found: list[Any], at: int) -> tuple[Source, int, int, int] | None:
-        """Those of one source from there on, if they are nearly all of it: which is the first, which
-        the last, and how many they are."""
-        if found[at] is None:
-            return None
-        source, first = found[at]
-        for step in (1, -1):
-            count = 1
-            while at + count < len(found) and found[at + count] == (source, first + step * count):
-                count += 1
-            if count >= max(LEAST_ALIKE, source.many - 2 * OFF):
-                return source, first, step, count
-        return None
-
-    def _joined(self, run: tuple[Source, int, int, int], axis: int) -> Value:
-        op, (source, first, step, count) = self._op, run
-        if source.along == axis:
-            if step < 0:
+    def _part(self, part: Part, axis: int, stacks: bool, often: Any = None) -> Value:
+        """What a part is joined to, along an axis: one that its entries have, or that they get."""
+        op, runs = self._op, part.runs
+        if not stacks and any(run.source.along == axis for run in runs):
+            if len(part.each) > 1 or runs[0].step < 0:
                 raise Unlike
-            return source.joined(op, first, count)
-        shape, last = source.shape, first + step * (count - 1)
-        stacked = source.stacked(op)
+            return runs[0].source.joined(op, runs[0].first, part.count)
+        rows: dict[int, Value] = {}  # of all rounds, along a first axis
+        for place, each in enumerate(part.each):
+            if isinstance(each, Run):
+                rows[place] = self._rows(each, part.count)
+        often = next(iter(rows.values())).size(0) if rows else often
+        for place, each in enumerate(part.each):
+            if isinstance(each, Value):
+                value = self._read(each)
+                rows[place] = op.Expand(value, op.sizes([often, *(each.shape or ())]))
+        every = [rows[place] for place in range(len(part.each))]
+        shapes = [each.source.shape if isinstance(each, Run) else each.shape for each in part.each]
+        sizes = [each or () for each in shapes]
+        if stacks:
+            if len(every) == 1:
+                return moved(op, every[0], len(sizes[0]) + 1, 0, axis)
+            every = [op.Unsqueeze(value, [axis + 1]) for value in every]
+            sizes = [(*each[:axis], 1, *each[axis:]) for each in sizes]
+        row = op.Concat(*every, axis=axis + 1) if len(every) > 1 else every[0]
+        turned, shape = moved(op, row, len(sizes[0]) + 1, 0, axis), sizes[0]
+        if len(every) == 1 and shape[axis] == 1:
+            return op.Squeeze(turned, [axis + 1])
+        return op.Reshape(turned, op.sizes([*shape[:axis], -1, *shape[axis + 1 :]]))
+
+    def _rows(self, run: Run, count: int) -> Value:
+        """So many of them, one behind the other along a new first axis."""
+        op, (source, first, step) = self._op, (run.source, run.first, run.step)
+        stacked, last = source.stacked(op), first + step * (count - 1)
         if step < 0:
             begin, end = first - source.many, last - source.many - 1 if last else -(2**62)
             end = last - 1 if 0 < last <= OFF else end
-            stacked = op.Slice(stacked, [begin], [end], [0], [-1])
-        elif count < source.many:
+            return op.Slice(stacked, [begin], [end], [0], [-1])
+        if count < source.many:
             end = last + 1 - source.many
-            stacked = op.Slice(stacked, [first], [end or 2**62], [0])
-        turned = moved(op, stacked, len(shape) + 1, 0, axis)
-        if shape[axis] == 1:
-            return op.Squeeze(turned, [axis + 1])
-        return op.Reshape(turned, op.sizes([*shape[:axis], -1, *shape[axis + 1 :]]))
+            return op.Slice(stacked, [first], [end or 2**62], [0])
+        return stacked
+
+    def _so_often(self, part: Part, behind: Part | Value | None) -> Any:
+        """What said how often the same is there again and again: it was asked behind what that is,
+        and before what comes next in the list, if not for all of them."""
+        own, other = (each.each[0] if isinstance(each, Part) else each for each in (part, behind))
+        begin, end = (self._made.get(id(value), None) for value in (own, other))
+        length = self._known.alone(part.count, begin, end)
+        if length is None:
+            raise Unlike
+        self._sizes.append(length)
+        return length
 
     def _read(self, value: Value) -> Value:
         """What is to be read for a value that a node made which is no longer there."""

@@ -13,6 +13,7 @@ from ...graph.op import Op
 from ...tensors.values import Constant, Node, Value
 
 FAR = 2**62  # behind every end
+STACK = "Stack"  # see `listed`
 
 
 class Unlike(Exception):

@@ -24,6 +24,7 @@ from ..both.told import asked_there
 from ..capture import Capture, capture
 from ..questions import FEW, MOST, Until
 from .known import Known
+from .listed import Part
 from .repeats import Repeat
 from .rolling import Rolling, needed_of
 from .rounds import Carried, Made, Rounds
@@ -335,9 +336,12 @@ class Going(Rolling):
         self._list = self._lists.get(id(node))
         return super()._joins(node)
 
-    def _joined(self, run: tuple[Source, int, int, int], axis: int) -> Value:
+    def _part(self, part: Part, axis: int, stacks: bool, often: Any = None) -> Value:
         """Those of all rounds but the last few, which are more or fewer where it stopped."""
-        op, (source, first, step, count) = self._op, run
+        if stacks or len(part.each) > 1 or not part.runs:
+            raise Unlike
+        op, (run,), count = self._op, part.runs, part.count
+        source, first, step = run.source, run.first, run.step
         if self._list is None or step != 1 or source.along is not None or first != self._list.first:
             raise Unlike
         stacked, left = source.stacked(op), source.many - first - count

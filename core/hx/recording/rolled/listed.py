@@ -1,0 +1,179 @@
+"""A list of what rounds made, joined: which of its entries there is one of for each round.
+
+    for row in x:
+        outs.append(h)             # several in each round
+        outs.append(torch.tanh(row))
+    for row in y:                  # or of several loops, one behind the other
+        outs.append(row)
+    torch.stack(outs)
+
+`torch.stack` gives each entry an axis more, and joins them. That is read as one node here, which
+reads the entries themselves: as nodes of their own, those of all entries would be one row of alike
+ones, whatever the list is made of.
+"""
+
+from __future__ import annotations
+
+from builtins import len, max, range  # their own: `world` hooks those of the model
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from ...graph.op import Op
+from ...tensors.values import Node, Value
+from ..both.rows import reads
+from .lengths import FAR, LEAST_ALIKE, MOST_EACH, OFF, same_constant
+from .sources import STACK, Source, maps, moved_axes
+
+DOMAIN = "hx.rolled"  # of nodes that no file has
+
+
+@dataclass(frozen=True)
+class Run:
+    """One of a source for each round: from this one on, forward or back."""
+
+    source: Source
+    first: int
+    step: int
+
+    def at(self, turn: int) -> tuple[Source, int]:
+        return self.source, self.first + turn * self.step
+
+
+@dataclass(frozen=True)
+class Part:
+    """What so many rounds gave, in this order: one of each run, or the same value again."""
+
+    each: tuple[Run | Value, ...]
+    count: int
+
+    @property
+    def runs(self) -> list[Run]:
+        return [each for each in self.each if isinstance(each, Run)]
+
+
+def is_list(node: Node) -> bool:
+    return node.op == "Concat" or node.op == STACK
+
+
+def grouped(
+    entries: Sequence[Value], elements: Mapping[int, tuple[Source, int]]
+) -> list[Part | Value]:
+    """The entries with those of many rounds taken together."""
+    found: list[Part | Value] = []
+    at = 0
+    while at < len(entries):
+        part = _part(entries, elements, at)
+        found.append(part or entries[at])
+        at += part.count * len(part.each) if part else 1
+    return found
+
+
+def _part(
+    entries: Sequence[Value], elements: Mapping[int, tuple[Source, int]], at: int
+) -> Part | None:
+    """The rounds that begin there, of as few entries each as there may be."""
+    for many in range(1, min(MOST_EACH, (len(entries) - at) // LEAST_ALIKE) + 1):
+        each = []
+        for place in range(at, at + many):
+            slot = _slot(entries[place], entries[place + many], elements)
+            if slot is None:
+                break
+            each.append(slot)
+        if len(each) < many:
+            continue
+        count = 2
+        while at + (count + 1) * many <= len(entries) and all(
+            _goes_on(slot, entries[at + count * many + place], count, elements)
+            for place, slot in enumerate(each)
+        ):
+            count += 1
+        part = Part(tuple(each), count)
+        if count >= max((_least(run.source) for run in part.runs), default=FAR):
+            return part
+    return None
+
+
+def _least(source: Source) -> int:
+    """Nearly all of it."""
+    return max(LEAST_ALIKE, source.many - 2 * OFF)
+
+
+def _slot(
+    first: Value, second: Value, elements: Mapping[int, tuple[Source, int]]
+) -> Run | Value | None:
+    if _same(first, second):
+        return first
+    (source, k), (other, n) = (elements.get(id(value), (None, 0)) for value in (first, second))
+    return (
+        Run(source, k, n - k)
+        if source is not None and other is source and abs(n - k) == 1
+        else None
+    )
+
+
+def _goes_on(
+    slot: Run | Value, value: Value, turn: int, elements: Mapping[int, tuple[Source, int]]
+) -> bool:
+    if isinstance(slot, Run):
+        return elements.get(id(value)) == slot.at(turn)
+    return _same(slot, value)
+
+
+def _same(a: Value, b: Value) -> bool:
+    return a is b or same_constant(a, b)
+
+
+def with_stacks(op: Op, nodes: list[Node]) -> tuple[list[Node], list[int]]:
+    """The nodes with each `torch.stack` of many as one, and where each is now."""
+    readers: dict[int, int] = {}
+    for node in nodes:
+        for _, value in reads(node):
+            readers[id(value)] = readers.get(id(value), 0) + 1
+    now: list[Node] = []
+    places = []
+    for node in nodes:
+        places.append(len(now))
+        entries = _stacked(op, node, now, readers) if node.op == "Concat" else None
+        if entries is None:
+            now.append(node)
+            continue
+        made = sum(not value.is_constant for value in node.inputs if value is not None)
+        del now[len(now) - made :]
+        places[-made - 1 :] = [len(now)] * (made + 1)
+        axis = {"axis": node.attributes["axis"]}
+        now.append(Node(STACK, DOMAIN, entries, node.outputs, axis, node.origin))
+    return now, [*places, len(now)]
+
+
+def _stacked(
+    op: Op, node: Node, before: list[Node], readers: Mapping[int, int]
+) -> list[Value | None] | None:
+    """What a Concat joins along an axis that each entry got right before it, and for it alone."""
+    axis = node.attributes["axis"]
+    entries: list[Value | None] = []
+    at = len(before)
+    if len(node.inputs) < LEAST_ALIKE:
+        return None
+    for value in reversed(cast(list[Value], node.inputs)):
+        if value.is_constant:
+            if value.shape is None or value.shape[axis] != 1:
+                return None
+            entries.append(op.Squeeze(value, [axis]))
+            continue
+        at -= 1
+        maker = before[at] if at >= 0 else None
+        if maker is None or maker.op != "Unsqueeze" or maker.outputs[0] is not value:
+            return None
+        if readers[id(value)] > 1 or not maps(maker) or moved_axes(maker) != [axis]:
+            return None
+        entries.append(maker.inputs[0])
+    return entries[::-1] if at < len(before) else None
+
+
+def joined(op: Op, node: Node, entries: Sequence[Value]) -> Value:
+    """What the node makes of these."""
+    axis = node.attributes.get("axis", 0)
+    if node.op == STACK:
+        entries = [op.Unsqueeze(value, [axis]) for value in entries]
+    return op.Concat(*entries, axis=axis) if len(entries) > 1 else entries[0]
