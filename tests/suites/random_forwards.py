@@ -1,5 +1,6 @@
 """Forwards drawn by chance, which go round as often as a size says, or until what tensors hold ends
-that, or branch on it; and such as ask of sizes what is left over of them, and pad, cut, or resize.
+that, or branch on it; loops over kinds, places and cells, one within the other; and such as ask of
+sizes what is left over of them, and pad, cut, or resize.
 
     python -m tests.suites.random_forwards loops --seed 0 --count 150
     python -m tests.suites.random_forwards pieces --count 150
@@ -7,6 +8,7 @@ that, or branch on it; and such as ask of sizes what is left over of them, and p
     python -m tests.suites.random_forwards untils --count 100
     python -m tests.suites.random_forwards branches --count 100
     python -m tests.suites.random_forwards sizes --seed 3000 --count 60
+    python -m tests.suites.random_forwards nested --count 60
 
 Each is exported with sizes that may change, and its file compared with the model at others. What the
 export refuses is counted, and what it promises for some sizes alone, or tells as an escape; a file
@@ -18,6 +20,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import random
+import re
 import tempfile
 import warnings
 from collections import Counter
@@ -83,6 +86,26 @@ x = x.narrow({axis}, 0, {n} - {n} % {k})|x = x.exp() / 10|x = x * ({n} // {k} + 
 x = x - x.mean({axis}, keepdim=True)|x = F.interpolate(x[None, None], size=({n}, b))[0, 0]""".replace(
     "\n", "|"
 )
+# Over what data or sizes say there is, what each round has of it, and which rows of x are its own.
+_KINDS = """kind in y.unique()|(y == kind).float() @ x + kind|y == kind
+kind in y.unique().tolist()|x[y == kind].sum(0)|y == kind
+kind in range(int(y.max()) + 1)|x[y == kind].sum(0) * 0.5|y == kind
+place in (y > 1).nonzero()[:, 0]|x[place]|y == y[place]
+place in torch.where(y > 0)[0].tolist()|x[place] * 0.5|y > 0
+row in x|row|y > 1
+row in x[y > 1]|row * 0.5|y <= 1
+side in z.unique()|x.sum(0) * side * 0.1|y > side
+n in z|x.mean(0) + n|y > 1
+i in range(z.shape[0])|x[0] + z[i]|y > 0
+i in range(len(y))|x[i] - y[i]|y == y[i]""".split("\n")
+_WITHIN = """row in x[{own}]|row|{own}
+row in x[({own}).nonzero()[:, 0]]|row * 0.5|{own}
+cell in {a}|cell + x[0]|{own}""".split("\n")
+_NESTED = """h = torch.tanh(h * 0.5 + {a})|outs.append({a})|outs.append(h)|total = total + {a} * 0.1
+total = torch.maximum(total, {a})|h = h * 0.9 + {a}.softmax(-1)|outs.append(torch.tanh({a}) + h)""".replace(
+    "\n", "|"
+)
+_JOINED = "torch.stack(outs)|torch.stack(outs, 1)|torch.cat(outs)|torch.stack(outs).mean(0)"
 _TAB = "        "
 _HEAD = """import torch
 import torch.nn.functional as F
@@ -94,7 +117,7 @@ class Drawn(nn.Module):
         super().__init__()
         self.layer, self.cell = nn.Linear(4, 4), nn.GRUCell(4, 4)
 
-    def forward(self, x):
+    def forward(self, {names}):
 """
 
 
@@ -195,6 +218,27 @@ class Drawing:
         ended = (self._one(_ENDED) for _ in range(self._chance.randint(1, 3)))
         return self._source([*lines, f"return {', '.join(ended)}, h"])
 
+    def nested(self) -> str:
+        """Loops over kinds, places and rows, one behind or within the other, which fill one list."""
+        lines = ["h, total, outs = x.mean(0), torch.zeros(4), [x.sum(0)]"]
+        for _ in range(self._chance.randint(1, 2)):
+            lines += self._loop(0)
+        source = self._source([*lines, f"return {self._one(_JOINED)}, h, total"], "x, y, z")
+        return source
+
+    def _loop(self, depth: int, own: str = "", a: str = "") -> list[str]:
+        words = self._chance.choice(_KINDS)
+        if depth and self._often(0.4):
+            words = self._chance.choice(_WITHIN)
+        # Each depth has its own names; those of the one around it come in behind.
+        words = re.sub(r"\b(kind|place|row|side|n|i|cell)\b", rf"\g<1>{depth or ''}", words)
+        over, of_it, mine = words.format(own=own, a=a).split("|")
+        body = [self._one(_NESTED, a=f"({of_it})") for _ in range(self._chance.randint(1, 2))]
+        if depth < 2 and self._often(0.5 if depth == 0 else 0.25):
+            at = self._chance.randint(0, len(body))
+            body[at:at] = self._loop(depth + 1, mine, f"({of_it})")
+        return [f"for {over}:", *(f"    {line}" for line in body)]
+
     def branches(self) -> str:
         lines, names = ["y = x * 1.5"], ["x", "y"]
         for _ in range(self._chance.randint(1, 3)):
@@ -246,8 +290,8 @@ class Drawing:
         return [*lines, "else:", f"    {step()}"] if self._often(0.5) else lines
 
     @staticmethod
-    def _source(lines: list[str]) -> str:
-        return _HEAD + "".join(f"{_TAB}{line}\n" for line in lines)
+    def _source(lines: list[str], names: str = "x") -> str:
+        return _HEAD.replace("{names}", names) + "".join(f"{_TAB}{line}\n" for line in lines)
 
 
 def drawn(kind: str, seed: int, folder: Path) -> tuple[torch.nn.Module, str]:
@@ -262,7 +306,28 @@ def drawn(kind: str, seed: int, folder: Path) -> tuple[torch.nn.Module, str]:
     return module.Drawn().eval(), source
 
 
-def inputs(kind: str) -> Iterator[torch.Tensor]:
+def inputs(kind: str) -> Iterator[tuple[torch.Tensor, ...]]:
+    if kind == "nested":
+        for n, kinds, m in ((7, 3, 3), (12, 5, 2), (3, 2, 5), (1, 1, 1), (30, 9, 4), (5, 5, 1)):
+            yield torch.randn(n, 4), torch.randint(kinds, (n,)), torch.randint(3, (m,))
+        return
+    for x in _of_one(kind):
+        yield (x,)
+
+
+def given(kind: str) -> tuple[tuple[torch.Tensor, ...], dict[str, dict[int, str]]]:
+    """What is recorded, and the axes that may change."""
+    if kind == "nested":
+        y, z = torch.tensor([0, 2, 1, 3, 2, 2, 0]), torch.tensor([1, 0, 2])
+        return (torch.randn(7, 4), y, z), {"x": {0: "n"}, "y": {0: "n"}, "z": {0: "m"}}
+    if kind == "sizes":
+        return (torch.randn(8, 12),), {"x": {0: "a", 1: "b"}}
+    if kind in SIZED:
+        return (torch.randn(3, 6, 4),), {"x": {0: "b", 1: "n"}}
+    return (torch.randn(3, 4),), {"x": {0: "b"}}
+
+
+def _of_one(kind: str) -> Iterator[torch.Tensor]:
     if kind in SIZED:
         for b, n in ((3, 6), (2, 9), (1, 4), (4, 17), (5, 2), (2, 3), (1, 30), (3, 8), (2, 1)):
             yield torch.randn(b, n, 4)
@@ -280,12 +345,9 @@ def inputs(kind: str) -> Iterator[torch.Tensor]:
 
 def outcome(kind: str, model: torch.nn.Module) -> str:
     """What comes of an export: joined, looped or plain, promised, told, refused, or wrong."""
-    sized = kind in SIZED
-    shape, axes = ((3, 6, 4), {0: "b", 1: "n"}) if sized else ((3, 4), {0: "b"})
-    if kind == "sizes":
-        shape, axes = ((8, 12), {0: "a", 1: "b"})
+    recorded, dynamic = given(kind)
     try:
-        program = hx.export(model, torch.randn(shape), None, dynamic={"x": axes})
+        program = hx.export(model, recorded, None, dynamic=dynamic)
     except hx.VerificationError:
         return "refused"
     report = program.report
@@ -293,28 +355,29 @@ def outcome(kind: str, model: torch.nn.Module) -> str:
     what = "joined" if "both ways" in notes else "looped" if "a loop in" in notes else "plain"
     if any(not escape.carried for escape in report.escapes):
         what += ", promised" if report.promised else ", told"
-    for x in inputs(kind):
+    for tensors in inputs(kind):
+        at = ", ".join(str(list(tensor.shape)) for tensor in tensors)
         try:
-            want = model(x)
+            want = model(*tensors)
         except Exception:  # the model's own, at a size that it does not take
             continue
         try:
-            got = program.run(x)
+            got = program.run(*tensors)
         except hx.UsageError:
             continue  # not promised
         except (
             Exception
         ) as error:  # whatever is raised: a file that does not run is counted as wrong
-            return f"{what} and wrong, as it does not run, at {list(x.shape)}: {error}"
+            return f"{what} and wrong, as it does not run, at {at}: {error}"
         for a, b in zip(got, want, strict=True):
             if a.shape != b.shape or not torch.allclose(a, b, 1e-3, 1e-4, equal_nan=True):
-                return f"{what} and wrong at {list(x.shape)}"
+                return f"{what} and wrong at {at}"
     return what
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("kind", choices=(*SIZED, "untils", "branches", "sizes"))
+    parser.add_argument("kind", choices=(*SIZED, "untils", "branches", "sizes", "nested"))
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--count", type=int, default=100)
     asked = parser.parse_args()

@@ -23,6 +23,7 @@ from ..tensors import dtypes
 from ..tensors.values import Value
 from ..world import shallow
 from ..world.modelstate import preserved
+from . import often
 from .cases.asking import case_of, of_the_copy, once, put_back, run
 from .cases.othersizes import sizes_of
 from .cases.plan import planned
@@ -58,7 +59,7 @@ def prove_program(captured: Capture, path: Path, target: Path, custom_ops: Any =
     proof = prove(path, cases, custom_ops=custom_ops, load=load)
     if _only_numbers(proof):
         # Is it the graph, or a model that magnifies every rounding? Its own answers tell.
-        for ask in (_noisier, _nearer):
+        for ask in (functools.partial(_oftener, wire.skeleton(path).graph), _noisier, _nearer):
             asked = {i: case for i, case in enumerate(cases) if not proof.cases[i].ok}
             asked = {i: case for i, case in asked.items() if ask(captured, case)}
             again = prove(
@@ -319,6 +320,11 @@ def _little(output: OutputCheck) -> bool:
 def _nearer(captured: Capture, case: Case) -> bool:
     case.exact = _exact(captured, case)
     return bool(case.exact)
+
+
+def _oftener(graph: Any, captured: Capture, case: Case) -> bool:
+    case.rounds = often.rounds(captured, graph, case) if often.has_loop(graph) else 1.0
+    return case.rounds > 1
 
 
 def _noisier(captured: Capture, case: Case) -> bool:

@@ -52,6 +52,7 @@ class Case:
     exact: Sequence[
         torch.Tensor | None
     ] = ()  # the model's outputs in float64, where they are known
+    rounds: float = 1.0  # how often its steps are taken, where a loop in the file goes round
     steady: bool = False  # the model gives the same, whatever it draws: so has the file to
 
 
@@ -231,7 +232,8 @@ def _outputs(
             want = got.to(_tensor(want).dtype)  # no two runs agree
         noise = case.noise[i] if case.noise else 0.0
         computed = case.computed if declared.name in coarse else None
-        found = compared(got, want, depth, noise, tolerance, computed)
+        steps = int(depth * case.rounds)
+        found = compared(got, want, steps, noise, tolerance, computed)
         check = OutputCheck(
             declared.name,
             str(got.dtype).removeprefix("torch."),

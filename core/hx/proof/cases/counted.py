@@ -6,16 +6,19 @@ is right for all of them. So the model is asked with more rounds, where it takes
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ...inputs.grammar import Limits
 from ...recording.rolled import rounds_of
 from ...recording.rolled.lengths import FAR, LEAST, length_of
 from ...sizes import dims
 from ...sizes.asked import Asked
+from ...tensors.values import Constant, Node, Value
 from .asking import case_of
 from .farther import ENOUGH
 from .othersizes import at, limits_of, sizes_of, told
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
     from ..verify import Case
 
 Inputs = dict[str, torch.Tensor]
+MEMBERS = (7, 8, 9, 10, 11)  # of each class: how many of them goes for no other number
+FEW = 16  # elements that are compared
 
 
 def tell_often(captured: Capture) -> None:
@@ -66,7 +71,10 @@ def _are_two_parts(tensor: torch.Tensor) -> bool:
 def _inputs_of(asked: Asked, given: Mapping[int, str]) -> Iterator[str]:
     """Which inputs it follows from: how many of them are picked, from whole numbers alone."""
     waiting = [(value, False) for value in asked.read()]
-    waiting += [(value, True) for value in asked.picked()]
+    return _names_of([*waiting, *((value, True) for value in asked.picked())], given)
+
+
+def _names_of(waiting: list[tuple[Value, bool]], given: Mapping[int, str]) -> Iterator[str]:
     seen = set[int]()
     while waiting:
         value, whole = waiting.pop()
@@ -83,6 +91,10 @@ def with_more_rounds(captured: Capture, inputs: Inputs) -> Inputs | None:
     """The inputs with numbers that lead to enough rounds to see what goes round: the first that the
     model takes."""
     few = counting(captured)
+    if few and has_members(captured):
+        tensors = {key: _with_members(t) if key in few else t for key, t in inputs.items()}
+        if case_of(captured, "more members", tensors)[0]:
+            return tensors
     if not few or min(few.values()) >= LEAST or not min(few.values()):
         return None
     rounds = min(few.values())
@@ -101,6 +113,69 @@ def with_more_rounds(captured: Capture, inputs: Inputs) -> Inputs | None:
             if case_of(captured, "more rounds", tensors)[0]:
                 return tensors
     return None
+
+
+def has_members(captured: Capture) -> bool:
+    """Whether it goes over each class, and there over what is of it: as many as there happen to be."""
+    given = {id(value): name for name, value in captured.inputs}
+    made: dict[int, int] = {}
+    for escape in captured.recording.escapes.values():
+        of_each = set[int]()
+        for asked in rounds_of([escape]):
+            by = (each for value in asked.picked() if value.node for each in value.node.inputs)
+            names = _names_of([(each, True) for each in by if each is not None], given)
+            if any(_counts(captured.prepared.tensors[name]) for name in names):
+                made = made or alike(captured.recording.builder.nodes)
+                of_each.update(made.get(id(value), -1) for value in asked.picked())
+        if len(of_each) > 1:
+            return True
+    return False
+
+
+def alike(nodes: Iterable[Node]) -> dict[int, int]:
+    """By the id of what a node makes, a number: the same where the same is computed from the same."""
+    numbers: dict[int, int] = {}
+    known: dict[Any, int] = {}
+
+    def number(value: Value | None) -> Any:
+        if value is None or id(value) in numbers:
+            return numbers[id(value)] if value is not None else None
+        if isinstance(value, Constant) and value.is_constant and value.tensor.numel() <= FEW:
+            return str(value.dtype), str(value.tensor.tolist())
+        return "given", id(value)
+
+    for node in nodes:
+        key = node.op, node.domain, str(node.attributes), *map(number, node.inputs)
+        for place, value in enumerate(node.outputs):
+            numbers[id(value)] = known.setdefault((*key, place), len(known))
+    return numbers
+
+
+def room_for_members(captured: Capture, sizes: Mapping[str, int]) -> dict[str, int]:
+    """The sizes at which there are enough in each of enough classes, where the limits allow that."""
+    wanted, prepared = dict(sizes), captured.prepared
+    for name in counting(captured) if has_members(captured) else ():
+        axes = prepared.dynamic.get(name, {})
+        tensor = prepared.tensors[name]
+        at = [wanted.get(axes.get(axis, ""), n) for axis, n in enumerate(tensor.shape)]
+        words = [word for word in axes.values() if word in wanted]
+        if math.prod(at) < sum(MEMBERS) and len(words) == 1:
+            (word,) = words
+            rest = math.prod(at) // wanted[word]
+            limit = prepared.dynamic.limits.get(word, Limits())
+            enough = range(-(-sum(MEMBERS) // rest), 2 * sum(MEMBERS))
+            wanted[word] = next((n for n in enough if limit.hold(n)), wanted[word])
+    return wanted
+
+
+def _with_members(tensor: torch.Tensor) -> torch.Tensor:
+    """So many classes with so many in each, in the order in which the numbers are."""
+    if tensor.numel() < sum(MEMBERS):
+        return tensor
+    ranks = tensor.reshape(-1).argsort(stable=True).argsort()
+    ends = torch.tensor(MEMBERS, device=ranks.device).cumsum(0)
+    found = torch.bucketize(ranks, ends, right=True).clamp(max=len(MEMBERS) - 1)
+    return found.reshape(tensor.shape).to(tensor.dtype)
 
 
 def _each_of(tensor: torch.Tensor, many: int) -> torch.Tensor:

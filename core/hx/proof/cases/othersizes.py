@@ -107,7 +107,7 @@ def in_rounds(captured: Capture) -> Prepared | None:
     from ...recording.rolled import Before, asked_in_rounds, at_enough_rounds, counts, rounds_of
     from ...recording.rolled.lengths import LEAST
     from .across import Across, Move
-    from .counted import counting, with_more_rounds
+    from .counted import counting, room_for_members, with_more_rounds
     from .work import Work
 
     prepared, recording = captured.prepared, captured.recording
@@ -126,7 +126,7 @@ def in_rounds(captured: Capture) -> Prepared | None:
         sizes = at_enough_rounds(asked, begin, limits)
     if sizes is None:
         return None
-    sizes = _with_room(prepared, words, sizes)
+    sizes = room_for_members(captured, _with_room(prepared, words, sizes))
     more = with_more_rounds(captured, prepared.tensors if sizes == words else at(prepared, sizes))
     if sizes == words and more is None:
         return dataclasses.replace(prepared, rolls=Before([]), counting=numbers)
