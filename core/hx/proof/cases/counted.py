@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -18,9 +18,10 @@ from ...recording.rolled import rounds_of
 from ...recording.rolled.lengths import FAR, LEAST, length_of
 from ...sizes import dims
 from ...sizes.asked import Asked
-from ...tensors.values import Constant, Node, Value
+from ...tensors.values import Value
 from .asking import case_of
 from .farther import ENOUGH
+from .numbering import alike
 from .othersizes import at, limits_of, sizes_of, told
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 Inputs = dict[str, torch.Tensor]
 MEMBERS = (7, 8, 9, 10, 11)  # of each class: how many of them goes for no other number
-FEW = 16  # elements that are compared
 
 
 def tell_often(captured: Capture) -> None:
@@ -130,25 +130,6 @@ def has_members(captured: Capture) -> bool:
         if len(of_each) > 1:
             return True
     return False
-
-
-def alike(nodes: Iterable[Node]) -> dict[int, int]:
-    """By the id of what a node makes, a number: the same where the same is computed from the same."""
-    numbers: dict[int, int] = {}
-    known: dict[Any, int] = {}
-
-    def number(value: Value | None) -> Any:
-        if value is None or id(value) in numbers:
-            return numbers[id(value)] if value is not None else None
-        if isinstance(value, Constant) and value.is_constant and value.tensor.numel() <= FEW:
-            return str(value.dtype), str(value.tensor.tolist())
-        return "given", id(value)
-
-    for node in nodes:
-        key = node.op, node.domain, str(node.attributes), *map(number, node.inputs)
-        for place, value in enumerate(node.outputs):
-            numbers[id(value)] = known.setdefault((*key, place), len(known))
-    return numbers
 
 
 def room_for_members(captured: Capture, sizes: Mapping[str, int]) -> dict[str, int]:

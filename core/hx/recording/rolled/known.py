@@ -42,6 +42,10 @@ class Known:
         same = (length for length in every if shapes.same(length, size))
         return next(same, None) or self.before(at)[count]
 
+    def asked(self, count: int, begin: int, end: int) -> bool:
+        """Whether anything said that there are so many, from behind the one place to the other."""
+        return any(many == count and begin < at <= end for at, many, _ in self._each)
+
     def alone(self, count: int, begin: int | None, end: int | None) -> Any:
         """What said that there are so many, if nothing else did from the one place to the other, or
         anywhere; else None."""

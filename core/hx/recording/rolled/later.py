@@ -60,12 +60,16 @@ class Later:
 
     def _is_read(self, each: Sequence[Value], own: range = NOWHERE) -> bool:
         """Whether one of the middle is read where it is not that of the round."""
-        return any(
-            self._is_read_alone(each, at, slot)
-            for k in middle(len(each))
-            for at, slot in self._readers.get(id(each[k]), ())
-            if at not in own
-        )
+
+        def alone(k: int) -> bool:
+            return any(
+                self._is_read_alone(each, at, slot)
+                for at, slot in self._readers.get(id(each[k]), ())
+                if at not in own
+            )
+
+        few = not middle(len(each))  # each is at an end: rounds that read them all are seen by that
+        return all(map(alone, range(len(each)))) if few else any(map(alone, middle(len(each))))
 
     def _is_read_alone(self, each: Sequence[Value], at: int, slot: int) -> bool:
         repeat = self._within.get(at)

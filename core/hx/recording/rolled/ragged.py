@@ -114,9 +114,7 @@ def _differ(sizes: Iterable[int]) -> bool:
 
 
 def _stacks(node: Node, varying: set[int]) -> bool:
-    return node.op in ("Unsqueeze", STACK) or (
-        node.op == "Concat" and node.attributes["axis"] not in varying
-    )
+    return node.op == STACK or (node.op == "Concat" and node.attributes["axis"] not in varying)
 
 
 def _shape(value: Value) -> tuple:

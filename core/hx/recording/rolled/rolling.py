@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import operator
@@ -25,7 +26,7 @@ from .body import body_of
 from .known import Known
 from .later import ENDS, Later, middle
 from .lengths import OFF, length_of
-from .listed import Part, Run, grouped, is_list, joined, with_stacks
+from .listed import Part, Run, grouped, is_list, joined, with_rows, with_stacks
 from .ragged import Growing, along, laid
 from .repeats import Repeat, repeats, sizes_first
 from .rounds import Carried, Element, Made, Rounds, Same, shared, sizes_of
@@ -80,7 +81,8 @@ class Rolling:
         if not self._known:
             return False
         nodes = self._builder.nodes
-        for arranged in (functools.partial(with_stacks, self._op), sizes_first):
+        listed = functools.partial(with_rows, self._op), functools.partial(with_stacks, self._op)
+        for arranged in (*listed, sizes_first):
             nodes, now = arranged(nodes)
             self._begins = {now[at] for at in self._begins if at < len(nodes)}
             self._known = self._known.moved(now.__getitem__)
@@ -245,13 +247,17 @@ class Rolling:
         if node.op != STACK and not any(isinstance(part, Part) for part in parts):
             return False
         axis = node.attributes.get("axis", 0)
-        values = []
-        for part, behind in zip(parts, [*parts[1:], None]):
+        values: list[Value] = []
+        alone: list[Value] = []
+        for before, part, behind in zip([None, *parts], parts, [*parts[1:], None]):
             if isinstance(part, Part):
-                often = None if part.runs else self._so_often(part, behind)
+                often = None if part.runs else self._so_often(before, part, behind)
                 values.append(self._part(part, axis, node.op == STACK, often))
-            else:
-                values.append(joined(self._op, node, [self._read(part)]))
+                continue
+            alone.append(self._read(part))
+            if behind is None or isinstance(behind, Part):  # together: they may be joined later
+                values += [joined(self._op, node, alone)] if node.op == STACK else alone
+                alone = []
         made = self._op.Concat(*values, axis=axis) if len(values) > 1 else values[0]
         self._instead[id(node.outputs[0])] = made
         self._held.append(node.outputs[0])
@@ -300,16 +306,27 @@ class Rolling:
             return op.Slice(stacked, [first], [end or 2**62], [0])
         return stacked
 
-    def _so_often(self, part: Part, behind: Part | Value | None) -> Any:
-        """What said how often the same is there again and again: it was asked behind what that is,
-        and before what comes next in the list, if not for all of them."""
-        own, other = (each.each[0] if isinstance(each, Part) else each for each in (part, behind))
-        begin, end = (self._made.get(id(value), None) for value in (own, other))
-        length = self._known.alone(part.count, begin, end)
+    def _so_often(
+        self, before: Part | Value | None, part: Part, behind: Part | Value | None
+    ) -> Any:
+        """What said how often the same is there again and again: it was asked behind what that is
+        and what comes before it in the list, and before what comes next, if not for all of them."""
+        begun = [at for each in (before, part) if (at := self._made_at(each, -1)) is not None]
+        end = self._made_at(behind, 0)
+        length = self._known.alone(part.count, max(begun, default=None), end)
         if length is None:
             raise Unlike
         self._sizes.append(length)
         return length
+
+    def _made_at(self, entry: Part | Value | None, place: int) -> int | None:
+        """Where the node is that makes an entry of a list; of a part, the first or the last."""
+        if isinstance(entry, Part):
+            each = entry.each[place]
+            if isinstance(each, Run):
+                return None
+            entry = each
+        return self._made.get(id(entry))
 
     def _read(self, value: Value) -> Value:
         """What is to be read for a value that a node made which is no longer there."""
@@ -349,8 +366,27 @@ class Rolling:
         else:
             self._looped(rounds, nodes)
 
+    def _as_many_as_it_reads(self, rounds: Rounds) -> Repeat:
+        """The repeat, as long as a list is that it goes over, where nothing else said how long that is
+        since the list was made: another loop that went as often may have been the last to ask."""
+        repeat = rounds.repeat
+        lists = {
+            read.source: [node.inputs[slot] for node in alike if slot < len(node.inputs)]
+            for reads, alike in zip(rounds.reads, zip(*rounds.each))
+            for slot, read in enumerate(reads)
+            if isinstance(read, Element)
+        }
+        for source, values in lists.items():
+            made = max((self._made.get(id(value), -1) for value in values), default=-1)
+            fewer = source.many - repeat.times
+            asked = self._known.asked(repeat.times + repeat.fewer, made, repeat.start)
+            if source.length is not None and not asked and 0 <= fewer <= OFF:
+                return dataclasses.replace(repeat, size=source.length, fewer=fewer)
+        return repeat
+
     def _looped(self, rounds: Rounds, nodes: list[Node]) -> None:
-        op, builder, repeat = self._op, self._builder, rounds.repeat
+        op, builder = self._op, self._builder
+        repeat = rounds.repeat = self._as_many_as_it_reads(rounds)
         where = next((n.origin for n in rounds.body if n.origin and n.origin.file), None)
         origin = Origin("range", "hx", where.scope if where else "", "", where.file if where else "",
                         where.line if where else 0)  # fmt: skip

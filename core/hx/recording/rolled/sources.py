@@ -29,6 +29,10 @@ class Source(Protocol):
     @property
     def along(self) -> int | None: ...
 
+    @property
+    def length(self) -> Any:
+        """How many there are in the graph; None where only who cut them knows."""
+
     def at(self, op: Op, index: Any) -> Value:
         """One of them: a scalar counts them, from 0, or back from -1."""
 
@@ -66,6 +70,7 @@ class Pieces:
     whole: Value
     axis: int
     shorter: bool
+    length = None
 
     @property
     def along(self) -> int | None:
@@ -108,6 +113,10 @@ class Mapped:
     shape: tuple
     source: Source
     node: Node
+
+    @property
+    def length(self) -> Any:
+        return self.source.length
 
     @property
     def along(self) -> int | None:
