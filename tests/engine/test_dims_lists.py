@@ -7,6 +7,7 @@ import copy
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils.rnn import pad_sequence
 
 import hx
 
@@ -102,7 +103,7 @@ LEFT = {
     "loop": (lambda x: sum(x[:, i] * i**2 for i in range(x.size(1))), "range(n)"),
     "item": (lambda x: x * range(x.size(1))[-1], "range(n)"),
     "tuple": (lambda x: x * torch.tensor(tuple([1] * x.size(1)))[:, None], "repeated"),
-    "others": (lambda x: torch.vstack([x[:, 0]] * x.size(1)), "repeated"),
+    "others": (lambda x: pad_sequence([x[:, 0]] * x.size(1)), "repeated"),
     "changed": (changed, "repeated"),
     "shuffled": (shuffled, "range(n)"),
 }

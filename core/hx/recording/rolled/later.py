@@ -76,7 +76,7 @@ class Later:
         if repeat is None:
             often = Counter(map(id, self._nodes[at].inputs))
             together = sum(id(value) in often for value in each)
-            if often[id(self._nodes[at].inputs[slot])] >= FAR:
+            if often[id(self._reads(at, slot))] >= FAR:
                 return True  # in each round of a loop within
             return not is_list(self._nodes[at]) or together < max(LEAST_ALIKE, len(each) - 2 * OFF)
         other = at + (repeat.period if at + repeat.period < repeat.end else -repeat.period)

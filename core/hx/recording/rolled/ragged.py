@@ -98,7 +98,7 @@ def along(given: list[Value], behind: Iterable[Node]) -> int | None:
         return None
     ids = set(map(id, given))
     readers = [node for node in behind if ids & set(map(id, node.inputs))]
-    if readers and all(_stacks(node, set(varying)) for node in readers):
+    if readers and all(_stacks(node, ids, set(varying)) for node in readers):
         return None  # they are equally long, or PyTorch had refused it
     if len(varying) > 1:  # what sizes of the inputs say is mostly alike: x[i:i + 1] is one element
         varying = {axis: sizes for axis, sizes in varying.items() if _differ(sizes)}
@@ -113,7 +113,10 @@ def _differ(sizes: Iterable[int]) -> bool:
     return found or len(set(map(dims.plain, sizes))) > 1
 
 
-def _stacks(node: Node, varying: set[int]) -> bool:
+def _stacks(node: Node, ids: set[int], varying: set[int]) -> bool:
+    """Whether it joins them beside one another."""
+    if sum(id(value) in ids for value in node.inputs) < 2:
+        return False
     return node.op == STACK or (node.op == "Concat" and node.attributes["axis"] not in varying)
 
 

@@ -101,6 +101,7 @@ class Rolling:
                     return False
 
             found = repeats(nodes, self._known, self._begins, fits)
+            found = [each for each in found if not _beside_loops(nodes[each.start : each.end])]
             later = Later(nodes, found, filter(self._is_cut, nodes), self._readers)
             self._later = later.splits
             for repeat in later.now:
@@ -496,6 +497,15 @@ class Rolling:
                 found[not last][made] = None
         ends, stacked = found
         return list(ends), list(stacked)
+
+
+def _beside_loops(nodes: list[Node]) -> bool:
+    """Whether they are what several loops begin with, or are counted by: no rounds of anything."""
+    return all(
+        node.op != "Loop" and node.origin is not None and node.origin.target == "range"
+        and node.origin.pack == "hx"
+        for node in nodes
+    )  # fmt: skip
 
 
 def needed_of(nodes: list[Node], results: list[Value]) -> set[Node]:
