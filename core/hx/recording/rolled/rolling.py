@@ -25,7 +25,7 @@ from .before import Before
 from .body import body_of
 from .known import Known
 from .later import ENDS, Later, middle
-from .lengths import OFF, length_of
+from .lengths import LEAST_ALIKE, MOST_EACH, OFF, length_of
 from .listed import Part, Run, grouped, is_list, joined, with_rows, with_stacks
 from .ragged import Growing, along, laid
 from .repeats import Repeat, repeats, sizes_first
@@ -257,12 +257,18 @@ class Rolling:
                 continue
             alone.append(self._read(part))
             if behind is None or isinstance(behind, Part):  # together: they may be joined later
-                values += [joined(self._op, node, alone)] if node.op == STACK else alone
+                values += self._alone(node, alone)
                 alone = []
         made = self._op.Concat(*values, axis=axis) if len(values) > 1 else values[0]
         self._instead[id(node.outputs[0])] = made
         self._held.append(node.outputs[0])
         return True
+
+    def _alone(self, node: Node, entries: list[Value]) -> list[Value]:
+        """What is not of many rounds; those of a stack so that it is seen as one again."""
+        if node.op == STACK and len(entries) < LEAST_ALIKE:
+            return [joined(self._op, node, [entry]) for entry in entries]
+        return [joined(self._op, node, entries)] if node.op == STACK else entries
 
     def _part(self, part: Part, axis: int, stacks: bool, often: Any = None) -> Value:
         """What a part is joined to, along an axis: one that its entries have, or that they get."""
@@ -314,11 +320,16 @@ class Rolling:
         and what comes before it in the list, and before what comes next, if not for all of them."""
         begun = [at for each in (before, part) if (at := self._made_at(each, -1)) is not None]
         end = self._made_at(behind, 0)
-        length = self._known.alone(part.count, max(begun, default=None), end)
-        if length is None:
-            raise Unlike
-        self._sizes.append(length)
-        return length
+        begin = max(begun, default=None)
+        # Once in each round, or a few times more; or several times in each.
+        offs = sorted(range(-OFF, OFF + 1), key=abs)
+        for each, off in (*((1, off) for off in offs), *((n, 0) for n in range(2, MOST_EACH + 1))):
+            count, left = divmod(part.count - off, each)
+            length = None if left else self._known.alone(count, begin, end)
+            if length is not None:
+                self._sizes.append(length)
+                return length * each + off
+        raise Unlike
 
     def _made_at(self, entry: Part | Value | None, place: int) -> int | None:
         """Where the node is that makes an entry of a list; of a part, the first or the last."""
