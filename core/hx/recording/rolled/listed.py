@@ -17,13 +17,12 @@ from __future__ import annotations
 from builtins import len, max, range  # their own: `world` hooks those of the model
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 from ...graph.op import Op
-from ...sizes import shapes
 from ...tensors.values import Node, Value
 from ..both.rows import reads
-from .lengths import FAR, LEAST_ALIKE, MOST_EACH, OFF, nodes_key, same_constant
+from .lengths import FAR, LEAST_ALIKE, MOST_EACH, OFF, same_constant
 from .sources import STACK, Source, maps, moved_axes
 
 DOMAIN = "hx.rolled"  # of nodes that no file has
@@ -178,72 +177,3 @@ def joined(op: Op, node: Node, entries: Sequence[Value]) -> Value:
     if node.op == STACK:
         entries = [op.Unsqueeze(value, [axis]) for value in entries]
     return op.Concat(*entries, axis=axis) if len(entries) > 1 else entries[0]
-
-
-def with_rows(op: Op, nodes: list[Node]) -> tuple[list[Node], list[int]]:
-    """The nodes with what each round gives joined in the round, where that is not always as long;
-    and where each is now."""
-    at = {id(value): place for place, node in enumerate(nodes) for value in node.outputs}
-    behind: dict[int, list[Node]] = {}  # by where the last of a round is made
-    for node in nodes:
-        if node.op == "Concat" and len(node.inputs) >= 2 * LEAST_ALIKE:
-            _join_rows(op, node, nodes, at, behind)
-    if not behind:
-        return nodes, [*range(len(nodes) + 1)]
-    now: list[Node] = []
-    places = []
-    for place, node in enumerate(nodes):
-        places.append(len(now))
-        now += [node, *behind.get(place, ())]
-    return now, [*places, len(now)]
-
-
-def _join_rows(
-    op: Op, node: Node, nodes: list[Node], at: Mapping[int, int], behind: dict[int, list[Node]]
-) -> None:
-    entries, axis = cast(list[Value], node.inputs), node.attributes["axis"]
-    keys = [nodes_key(nodes[at[id(v)]]) if id(v) in at else id(v) for v in entries]
-    joined: list[Value] = []
-    place = 0
-    while place < len(entries):
-        many, count = _row(entries, keys, at, axis, place)
-        for start in range(place, place + many * count, max(many, 1)):
-            row = entries[start : start + many]
-            outer, op._builder.nodes = op._builder.nodes, []
-            try:
-                joined.append(op.Concat(*row, axis=axis))
-                made = op._builder.nodes
-            finally:
-                op._builder.nodes = outer
-            for each in made:
-                each.origin = node.origin
-            behind.setdefault(max(at[id(v)] for v in row if id(v) in at), []).extend(made)
-        if not count:
-            joined.append(entries[place])
-        place += max(many * count, 1)
-    node.inputs[:] = joined
-
-
-def _row(
-    entries: Sequence[Value], keys: Sequence[Any], at: Mapping[int, int], axis: int, start: int
-) -> tuple[int, int]:
-    """How many entries each of how many rounds gives from there on, one of them not always as long."""
-    for many in range(1, min(MOST_EACH, (len(entries) - start) // LEAST_ALIKE) + 1):
-        count, last = 0, -1
-        for place in range(start, len(entries) - many + 1, many):
-            made = [at[id(v)] for v in entries[place : place + many] if id(v) in at]
-            if keys[place : place + many] != keys[start : start + many]:
-                break
-            if not made or min(made) <= last:
-                break
-            count, last = count + 1, max(made)
-        if count < LEAST_ALIKE:
-            continue
-        slots = (entries[start + slot : start + many * count : many] for slot in range(many))
-        return (many, count) if many > 1 and any(_varies(each, axis) for each in slots) else (0, 0)
-    return 0, 0
-
-
-def _varies(values: Sequence[Value], axis: int) -> bool:
-    sizes = [value.shape[axis] for value in values if value.shape]
-    return not all(shapes.same(sizes[0], n) for n in sizes)

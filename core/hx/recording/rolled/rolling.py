@@ -23,10 +23,11 @@ from ..both.rows import reads
 from ..capture import Capture
 from .before import Before
 from .body import body_of
+from .joined import with_rows
 from .known import Known
 from .later import ENDS, Later, middle
 from .lengths import LEAST_ALIKE, MOST_EACH, OFF, length_of
-from .listed import Part, Run, grouped, is_list, joined, with_rows, with_stacks
+from .listed import Part, Run, grouped, is_list, joined, with_stacks
 from .ragged import Growing, along, laid
 from .repeats import Repeat, repeats, sizes_first
 from .rounds import Carried, Element, Made, Rounds, Same, shared, sizes_of
