@@ -24,7 +24,13 @@ def drawing():
 
 @pytest.mark.parametrize(
     ("kind", "most"),
-    [("loops", "looped"), ("pieces", "looped"), ("untils", "looped"), ("branches", "joined")],
+    [
+        ("loops", "looped"),
+        ("pieces", "looped"),
+        ("untils", "looped"),
+        ("branches", "joined"),
+        ("nested", "looped"),
+    ],
 )
 def test_most_are_one_graph_and_none_is_wrong(drawing, kind, most, tmp_path):
     found = []

@@ -154,9 +154,81 @@ def test_a_list_at_any_number_of_rounds(model):
         assert_close(program.run(x, y), model(x, y), msg=f"at {n}")
 
 
-def test_lengths_that_differ_from_round_to_round():
-    """As many as the row says: the same in each row of what is given, and not in what comes."""
+def the_same_as_often_as_the_other_says(x, y):
+    outs = []
+    for row in x:
+        h = torch.tanh(row)
+        for _ in range(len(y)):
+            outs.append(h)
+    return torch.stack(outs), torch.vstack([x[0]] * x.shape[0])
 
+
+def as_many_as_there_happen_to_be(x, y):
+    outs, h = [x.sum(0)], x.mean(0)
+    for row in x:
+        for _ in x[y > 1]:
+            outs.append(h)
+        outs.append(torch.tanh(row))
+    return torch.stack(outs)
+
+
+def both_for_each_place(x, y):
+    outs, h = [x.sum(0)], x.mean(0)
+    for place in torch.where(y > 0)[0].tolist():
+        outs.append(x[place])
+        for row in x[(y > 0).nonzero()[:, 0]]:
+            h = torch.tanh(h * 0.5 + row)
+            outs.append(h)
+    return torch.stack(outs)
+
+
+def a_row_and_its_cells(x, y):
+    outs = []
+    for i in range(x.shape[0]):
+        for j in range(y.shape[0]):
+            outs.append(x[i] * y[j])
+            outs.append(x[i] + y[j])
+        outs.append(x[i])
+    return torch.stack(outs, 1)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        the_same_as_often_as_the_other_says, as_many_as_there_happen_to_be, both_for_each_place,
+        a_row_and_its_cells,
+    ],
+)  # fmt: skip
+def test_what_a_loop_and_one_within_it_give(model):
+    dynamic = {"x": {0: "n"}, "y": {0: "n"}}
+    program = hx.export(
+        model, (torch.randn(7, 4), torch.tensor([0, 2, 1, 3, 2, 2, 0])), dynamic=dynamic
+    )
+    assert not program.report.promised
+    for n in (2, 3, 9, 13):
+        x, y = torch.randn(n, 4), torch.arange(n).flip(0) * 4 // n
+        assert_close(program.run(x, y), model(x, y), msg=f"at {n}")
+
+
+def test_as_many_rounds_of_each_list_as_it_has():
+    """Both loops go as often when this is recorded: as many numbers as different ones."""
+
+    def model(x, z):
+        first, second = [x], []
+        for n in z.unique():
+            first.append(torch.tanh(x) * n)
+        for n in z:
+            second.append(x + n)
+        doubled = [each * 2 for each in first]
+        return torch.stack(doubled), torch.stack([each * 3 for each in second])
+
+    program = hx.export(model, (torch.randn(4), torch.tensor([1, 0, 2])), dynamic={"z": {0: "m"}})
+    for z in ([0], [3, 3], [5, 1, 5, 2, 2], list(range(20))):
+        x, z = torch.randn(4), torch.tensor(z)
+        assert_close(program.run(x, z), model(x, z))
+
+
+def test_how_often_values_say_is_refused_where_they_decide_it_anew_in_each_round():
     def repeated(x):
         outs = []
         for row in x:
@@ -165,12 +237,5 @@ def test_lengths_that_differ_from_round_to_round():
                 outs.append(h)
         return torch.stack(outs)
 
-    x = torch.ones(6, 7)
-    try:
-        program = hx.export(repeated, x, dynamic={"x": {0: "n"}})
-    except hx.HxError as error:
-        assert "test_rolled_lists.py" in str(error)
-        return
-    for n in (2, 9):
-        x = torch.randn(n, 7)
-        assert_close(program.run(x), repeated(x))
+    with pytest.raises(hx.VerificationError, match="test_rolled_lists"):
+        hx.export(repeated, torch.ones(6, 7), dynamic={"x": {0: "n"}})

@@ -147,6 +147,42 @@ def test_two_layers_that_go_to_as_many_experts():
     assert len(many) > 1
 
 
+def state_of_all_members(x, y):
+    h = x.mean(0)
+    for kind in y.unique():
+        for row in x[y == kind]:
+            h = torch.tanh(h * 0.5 + row)
+        h = h * 0.9
+    return h
+
+
+def list_of_all_members(x, y):
+    outs = []
+    for kind in y.unique().tolist():
+        for row in x[y == kind]:
+            outs.append(torch.tanh(row) * kind)
+    return torch.stack(outs)
+
+
+def members_by_their_places(x, y):
+    h = x.mean(0)
+    for kind in range(int(y.max()) + 1):
+        for i in (y == kind).nonzero()[:, 0]:
+            h = torch.tanh(h * 0.5 + x[i])
+    return h
+
+
+@pytest.mark.parametrize(
+    "model", [state_of_all_members, list_of_all_members, members_by_their_places]
+)
+def test_members_of_each_class(model):
+    x, y = torch.randn(6, 3), torch.tensor([0, 2, 1, 3, 2, 2])
+    program = hx.export(model, (x, y), dynamic={"x": {0: "n"}, "y": {0: "n"}})
+    for n, kinds in ((1, 1), (6, 4), (9, 2), (30, 3), (17, 15)):
+        x, y = torch.randn(n, 3), torch.randint(kinds, (n,))
+        assert_close(program.run(x, y), model(x, y), msg=f"{n} of {kinds} kinds")
+
+
 def one_behind_the_other(x, y):
     first = torch.stack([x[y == kind].sum(0) for kind in y.unique()])
     other = (x[:, 0] > 0).long() * 2 + (x[:, 1] > 0)

@@ -71,6 +71,7 @@ class Rolling:
         self._places: list[int] = []  # where each of the nodes is now, or what is in its place
         self._needed: set[Node] = set()  # what the results follow from
         self._readers: dict[int, list[tuple[int, int]]] = {}  # of a value by its id: where they are
+        self._looped_to = 0  # where in the nodes the last loop ends
         self._made: dict[int, int] = {}  # by id of a value, where what makes it is
         self._gone: set[int] = set()  # ids of values that nothing follows from
         self._own: set[int] = set()  # ids of values that are as large as one round makes them
@@ -391,6 +392,7 @@ class Rolling:
         }
         for source, values in lists.items():
             made = max((self._made.get(id(value), -1) for value in values), default=-1)
+            made = max(made, self._looped_to)  # what was asked before a loop was asked for that
             fewer = source.many - repeat.times
             asked = self._known.asked(repeat.times + repeat.fewer, made, repeat.start)
             if source.length is not None and not asked and 0 <= fewer <= OFF:
@@ -400,6 +402,7 @@ class Rolling:
     def _looped(self, rounds: Rounds, nodes: list[Node]) -> None:
         op, builder = self._op, self._builder
         repeat = rounds.repeat = self._as_many_as_it_reads(rounds)
+        self._looped_to = repeat.end
         where = next((n.origin for n in rounds.body if n.origin and n.origin.file), None)
         origin = Origin("range", "hx", where.scope if where else "", "", where.file if where else "",
                         where.line if where else 0)  # fmt: skip
