@@ -40,6 +40,8 @@ class Lengths:
         self._seen = 0
         self.begins: set[int] = set()  # where rounds begin, as far as known
         self._asked: dict[Asked, list[int]] = {}  # where in the nodes
+        self._known: tuple[Any, Known] | None = None  # as much as was asked then
+        self._lengths: dict[int, tuple[Asked, Any]] = {}  # by the id of what was asked
 
     def begin(self) -> None:
         self.begins.add(len(self._recording.builder.nodes))
@@ -58,16 +60,24 @@ class Lengths:
         for node in reversed(before):
             places.append(now.get(id(node.outputs[0]), places[-1]))
         places.reverse()
+        self._known = None
         self._asked = {asked: [places[at] for at in each] for asked, each in self._asked.items()}
 
     def known(self) -> Known:
+        escapes = self._recording.escapes.values()
+        asked = (sum(len(escape.asked) for escape in escapes), sum(map(len, self._asked.values())))
+        if self._known is None or self._known[0] != asked:
+            self._known = asked, self._known_now()
+        return self._known[1]
+
+    def _known_now(self) -> Known:
         found: list[Asking] = []
         for escape in self._recording.escapes.values():
             for asked in rounds_of([escape]):
-                length = length_of(asked)
-                # What data say, as which experts a token goes to, may never be more.
-                least = FAR if asked.names() else LEAST_ALIKE
-                if dims.is_dynamic(length) and dims.plain(length) >= least:
+                if id(asked) not in self._lengths:
+                    self._lengths[id(asked)] = asked, _enough(asked)
+                length = self._lengths[id(asked)][1]
+                if length is not None:
                     at = self._asked.get(asked) or self._asked.get(next(iter(escape.asked)), [0])
                     found += [(place, dims.plain(length), length) for place in at]
         return Known(found)
@@ -169,6 +179,14 @@ class Lengths:
         for many in range(2, min(MOST_EACH, len(parts) // (FAR - OFF)) + 1):
             if len(parts) % many == 0 and steps[many:] == steps[:-many] and sum(steps[:many]) > 0:
                 yield many
+
+
+def _enough(asked: Asked) -> Any:
+    """How many rounds that is, where there were enough to be seen; else None."""
+    length = length_of(asked)
+    # What data say, as which experts a token goes to, may never be more.
+    least = FAR if asked.names() else LEAST_ALIKE
+    return length if dims.is_dynamic(length) and dims.plain(length) >= least else None
 
 
 def _as_many(known: Mapping[int, int], count: int) -> Any:
