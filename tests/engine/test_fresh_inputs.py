@@ -128,6 +128,15 @@ def test_fresh_boxes_stay_boxes():
     assert not torch.equal(new[:, 1:], boxes[:, 1:])
 
 
+@pytest.mark.parametrize("size", [5, 11, 40])
+def test_boxes_of_whole_numbers_stay_boxes_at_any_size(size):
+    corner = torch.randint(0, 9, (5, 2))
+    boxes = torch.cat([corner, corner + torch.randint(1, 4, (5, 2))], 1)
+    new = resized(boxes, {0: size})
+    assert new.shape == (size, 4) and (new[:, 2:] > new[:, :2]).all()
+    assert new.min() >= boxes.min() and new.max() <= boxes.max()
+
+
 @pytest.mark.parametrize("shape", [(16, 2), (16, 3), (16, 6), (16, 12), (2, 6), (5, 4, 2), (7,)])
 @pytest.mark.parametrize("whole", [False, True])
 def test_rows_that_are_sorted_stay_so(shape, whole):

@@ -291,3 +291,76 @@ def test_the_largest_and_the_sum_of_lengths_that_are_given(model):
     for given, n in (([5], 5), ([3, 3], 9), ([1, 4, 2, 8, 3], 8), ([2, 1, 1, 1], 2)):
         x, lengths = torch.randn(len(given), n, 4), torch.tensor(given)
         assert_close(program.run(x, lengths), model(x, lengths))
+
+
+def means_of_spans(x, table):
+    return torch.stack([x[begin:end].mean(0) for begin, end in table.tolist()])
+
+
+def largest_in_boxes(x, table):
+    outs = []
+    for box in table.float().long().tolist():
+        left, top, right, bottom = box
+        outs.append(F.adaptive_max_pool2d(x[None, top : bottom + 1, left : right + 1], 2))
+    return torch.cat(outs)
+
+
+def pasted(x, table):
+    outs = []
+    for left, top, right, bottom in table.tolist():
+        page = torch.zeros(16, 16)
+        size = bottom - top, right - left
+        page[top:bottom, left:right] = F.interpolate(x[None, None], size=size)[0, 0]
+        outs.append(page)
+    return torch.stack(outs)
+
+
+def each_found(x, table):
+    return torch.stack([x[i, j] * 2 for i, j in (x > 0).nonzero().tolist()]), table
+
+
+def spans(many):
+    begins = torch.randint(0, 9, (many, 1))
+    return torch.cat([begins, begins + torch.randint(1, 4, (many, 1))], 1)
+
+
+def boxes(many):
+    return torch.cat([spans(many), spans(many)], 1)[:, [0, 2, 1, 3]]
+
+
+@pytest.mark.parametrize(
+    ("model", "rows"),
+    [
+        (means_of_spans, spans), (largest_in_boxes, boxes), (pasted, boxes), (each_found, spans),
+    ],
+)  # fmt: skip
+def test_a_row_of_a_table_in_each_round(model, rows):
+    program = hx.export(model, (torch.randn(12, 12), rows(5)), dynamic={"table": {0: "rows"}})
+    assert not program.report.promised
+    for many in (1, 2, 5, 19):
+        x, table = torch.randn(12, 12), rows(many)
+        assert_close(program.run(x, table), model(x, table))
+
+
+def test_a_table_of_numbers_is_a_tensor_again():
+    def model(x):
+        return torch.tensor(x.tolist()) * 2
+
+    program = hx.export(model, torch.randn(4, 3), dynamic={"x": {0: "n"}})
+    x = torch.randn(7, 3)
+    assert_close(program.run(x), model(x))
+
+
+def test_one_row_is_compared_with_another():
+    """The largest of lists is no largest number."""
+
+    def model(x):
+        return x + max(x.long().tolist())[1]
+
+    try:
+        program = hx.export(model, torch.randn(4, 3) * 9, dynamic={"x": {0: "n"}})
+    except hx.VerificationError:
+        return
+    for n in (2, 9):
+        x = torch.randn(n, 3) * 9
+        assert_close(program.run(x), model(x))

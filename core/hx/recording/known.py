@@ -249,29 +249,42 @@ MOST = 1024  # numbers that are read one by one
 
 
 def listed(recording, key, func, args, kwargs, door):
-    """The numbers in a vector: how many go to each expert comes back as the sizes of a split, and a
-    list of means as a tensor."""
+    """The numbers in a tensor: how many go to each expert comes back as the sizes of a split, a row of
+    a table as the corners of a box, and a list of means as a tensor."""
     tensor = args[0]
     value = recording.value_of(tensor)
     few = tensor.numel() <= MOST
     varies = value.shape is not None and any(map(dims.is_dynamic, value.shape))
     real = tensor.dtype is not torch.bool and not tensor.is_complex()
-    if value.fixed or tensor.dim() != 1 or not real or not (few or varies):
+    rows = value.shape is not None and tensor.dim() and dims.is_dynamic(value.shape[0])
+    if value.fixed or not tensor.dim() or not real or not (few or rows):
         return reads(recording, key, func, args, kwargs, door)
     told = f"tolist of {list(tensor.shape)}"
-    result, builder = _real(recording, func, args, kwargs), recording.builder
+    result = _real(recording, func, args, kwargs)
+    if not varies:
+        recording.escape("tolist", told)
+    return _numbers(recording.builder, value, result, told, few)
 
-    def each(i: int) -> dims.Dim | floats.DimFloat:
+
+def _numbers(builder, value, result, told, few):
+    """A list of what is in it along its first axis: numbers, or lists of them."""
+    if value.rank == 0:
+        atom = Atom("item", (value,), result)
+        return floats.DimFloat(atom) if isinstance(result, float) else dims.Dim(Poly.of(atom))
+
+    def part(i: int) -> Any:
+        inner = builder.emit("Gather", [value, i], {"axis": 0})[0]
+        return _numbers(builder, inner, result[i], told, few)
+
+    def each(i: int) -> Any:
         leaving.begins()
-        part = builder.emit("Gather", [value, i], {"axis": 0})[0]
-        atom = Atom("item", (part,), result[i])
-        return floats.DimFloat(atom) if tensor.is_floating_point() else dims.Dim(Poly.of(atom))
+        return part(i)
 
     def whole(op):
-        return op.cast(value, torch.float64 if tensor.is_floating_point() else torch.int64)
+        return op.cast(value, torch.float64 if value.dtype.is_floating_point else torch.int64)
 
-    if varies:  # a list of where something is, more often than one of numbers
-        length = value.shape[0]
+    length = value.shape[0]
+    if dims.is_dynamic(length):  # a list of where something is, more often than one of numbers
         left, over = ("tolist", told, ()), None
         if few:  # each number is followed, however many there are
             kind, why = "range", f"{told}, over {dims.spelled(length)}"
@@ -279,8 +292,7 @@ def listed(recording, key, func, args, kwargs, door):
                 kind, why = "rounds", f"{told}, once for each that was found"
             over = (kind, why, (dims.asked(int, length),))
         return lists.Whole(result, whole, length, left, each if few else None, over)
-    recording.escape("tolist", told)
-    return [each(i) for i in range(tensor.numel())]
+    return [part(i) for i in range(len(result))] if few else result
 
 
 def reads(recording, key, func, args, kwargs, door):

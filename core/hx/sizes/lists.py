@@ -74,6 +74,8 @@ class Whole(list):
         """What a function such as `max` gives of all its numbers; None where that is not known."""
         if self.formula is None or not self.same() or _kind(self) not in _WIDE[1:]:
             return None
+        if any(isinstance(each, list) for each in self._was):
+            return None  # one list is compared with the other
         found = getattr(op, reduce)(self.formula(op), [0], keepdims=0)
         return number(found, plain([*map(dims.plain, list.__iter__(self))]))
 

@@ -129,7 +129,7 @@ def resized(
     out = tensor.detach().cpu()
     if list(sizes) == [0] and bounds is None and _are_cells(out):
         rng = torch.Generator().manual_seed(zlib.crc32(f"{seed}/cells".encode()))
-        return _cells(out.long(), sizes[0], rng).to(out.dtype).to(tensor.device)
+        return _cells_or_boxes(out.long(), sizes[0], rng).to(out.dtype).to(tensor.device)
     for axis, size in sizes.items():
         have = out.shape[axis]
         if size <= have:
@@ -249,10 +249,12 @@ def _ints(
     if _even(steps, -1) or (old.dim() == 1 and length == 2 and bool((steps > 0).all())):
         return old.clone()  # positions, or where two parts end
     if bounds is None and _are_cells(old):
-        return _cells(old, len(old), rng)
+        return _cells_or_boxes(old, len(old), rng)
     if bounds is not None:
         low, high = int(bounds[0]), int(bounds[1])
     rising = bool((steps >= 0).all()) and bool((steps > 0).any())
+    if bounds is None and _are_boxes(rows):
+        return _boxes(rows, len(rows), rng).reshape(old.shape)
     distinct = length > 1 and bool((rows.sort(-1).values.diff(dim=-1) != 0).all())
     if rising and bounds is None:
         return _parts(rows, distinct, rng).reshape(old.shape)
@@ -262,6 +264,42 @@ def _ints(
     else:
         new = torch.randint(low, min(high + 1, 2**63 - 1), rows.shape, generator=rng)
     return (new.sort(-1).values if rising else new).reshape(old.shape)
+
+
+def _cells_or_boxes(old: torch.Tensor, count: int, rng: torch.Generator) -> torch.Tensor:
+    """Rows that all differ: of boxes, if they may be some and are as different."""
+    import torch
+
+    if _are_boxes(old):
+        boxes = _boxes(old, 4 * count, rng).unique(dim=0)
+        if len(boxes) >= count:
+            return boxes[torch.randperm(len(boxes), generator=rng)[:count]]
+    return _cells(old, count, rng)
+
+
+def _are_boxes(rows: torch.Tensor) -> bool:
+    """Whether the last two columns never are below the two before: of fewer rows it is chance. Rows
+    that rise are something else."""
+    if not 4 <= rows.shape[1] <= FEW or len(rows) < 3 or bool((rows.diff(dim=1) >= 0).all()):
+        return False
+    extents = rows[:, -2:] - rows[:, -4:-2]
+    return bool((extents >= 0).all()) and bool((extents > 0).any())
+
+
+def _boxes(old: torch.Tensor, count: int, rng: torch.Generator) -> torch.Tensor:
+    """Each a step beside one that was there, and as large, each column in its own bounds."""
+    import torch
+
+    places = [torch.randperm(len(old), generator=rng) for _ in range(-(-count // len(old)))]
+    rows = old[torch.cat(places)[:count]]
+    extents = torch.zeros_like(rows[:, :-2])
+    extents[:, -2:] = rows[:, -2:] - rows[:, -4:-2]
+    far = max(1, count // len(old))
+    moved = rows[:, :-2] + torch.randint(-far, far + 1, extents.shape, generator=rng)
+    low, high = old[:, :-2].min(0).values, old[:, :-2].max(0).values
+    high[-2:] = old[:, -2:].max(0).values
+    moved = torch.minimum(torch.maximum(moved, low), high - extents)
+    return torch.cat([moved, moved[:, -2:] + extents[:, -2:]], -1)
 
 
 def _parts(rows: torch.Tensor, distinct: bool, rng: torch.Generator) -> torch.Tensor:

@@ -22,6 +22,7 @@ from ...sizes import shapes
 from ...tensors.values import Node, Value
 from ..both.rows import reads
 from .lengths import LEAST_ALIKE, MOST_EACH, nodes_key
+from .listed import axis_of
 from .sources import maps
 
 
@@ -51,7 +52,7 @@ class _Rows:
         self.moved: set[Node] = set()  # which are behind something now
 
     def join(self, node: Node) -> None:
-        entries, axis = cast(list[Value], node.inputs), node.attributes["axis"]
+        entries, axis = cast(list[Value], node.inputs), axis_of(node)
         keys = [self._key(value) for value in entries]
         made = [self._made(value) for value in entries]
         fixed = [self._alone(value) is None for value in entries]

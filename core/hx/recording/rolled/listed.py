@@ -15,15 +15,16 @@ ones, whatever the list is made of.
 from __future__ import annotations
 
 from builtins import len, max, range  # their own: `world` hooks those of the model
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
+from ...graph.axes import moved
 from ...graph.op import Op
 from ...tensors.values import Node, Value
 from ..both.rows import reads
 from .lengths import FAR, LEAST_ALIKE, MOST_EACH, OFF, same_constant
-from .sources import STACK, Source, maps, moved_axes
+from .sources import STACK, Source, Unlike, maps, moved_axes
 
 DOMAIN = "hx.rolled"  # of nodes that no file has
 
@@ -54,6 +55,12 @@ class Part:
 
 def is_list(node: Node) -> bool:
     return node.op == "Concat" or node.op == STACK
+
+
+def axis_of(node: Node) -> int:
+    """Which it joins along, counted from the first."""
+    axis = node.attributes["axis"]
+    return axis if axis >= 0 else axis + node.outputs[0].rank
 
 
 def grouped(
@@ -141,7 +148,7 @@ def with_stacks(op: Op, nodes: list[Node]) -> tuple[list[Node], list[int]]:
         made = sum(not value.is_constant for value in node.inputs if value is not None)
         del now[len(now) - made :]
         places[-made - 1 :] = [len(now)] * (made + 1)
-        axis = {"axis": node.attributes["axis"]}
+        axis = {"axis": axis_of(node)}
         now.append(Node(STACK, DOMAIN, entries, node.outputs, axis, node.origin))
     return now, [*places, len(now)]
 
@@ -150,7 +157,7 @@ def _stacked(
     op: Op, node: Node, before: list[Node], readers: Mapping[int, int]
 ) -> list[Value | None] | None:
     """What a Concat joins along an axis that each entry got right before it, and for it alone."""
-    axis = node.attributes["axis"]
+    axis = axis_of(node)
     entries: list[Value | None] = []
     at = len(before)
     if len(node.inputs) < LEAST_ALIKE:
@@ -173,7 +180,55 @@ def _stacked(
 
 def joined(op: Op, node: Node, entries: Sequence[Value]) -> Value:
     """What the node makes of these."""
-    axis = node.attributes.get("axis", 0)
+    axis = axis_of(node)
     if node.op == STACK:
         entries = [op.Unsqueeze(value, [axis]) for value in entries]
     return op.Concat(*entries, axis=axis) if len(entries) > 1 else entries[0]
+
+
+def together(
+    op: Op, part: Part, axis: int, stacks: bool, often: Any, read: Callable[[Value], Value]
+) -> Value:
+    """What a part is joined to, along an axis: one that its entries have, or, of a stack, get.
+
+    `often` says how many rounds there are, where it has no runs; `read` gives what is to be read for
+    a value that is the same in each.
+    """
+    if not stacks and any(run.source.along == axis for run in part.runs):
+        run = part.runs[0]
+        if len(part.each) > 1 or run.step < 0:
+            raise Unlike
+        return run.source.joined(op, run.first, part.count)
+    rows = {run: _rows(op, run, part.count) for run in part.runs}  # of all rounds, one by one
+    often = next(iter(rows.values())).size(0) if rows else often
+    every, sizes = [], []
+    for each in part.each:
+        shape = (each.source if isinstance(each, Run) else each).shape or ()
+        value = (
+            rows[each]
+            if isinstance(each, Run)
+            else op.Expand(read(each), op.sizes([often, *shape]))
+        )
+        if stacks and len(part.each) == 1:
+            return moved(op, value, len(shape) + 1, 0, axis)
+        every.append(op.Unsqueeze(value, [axis + 1]) if stacks else value)
+        sizes.append((*shape[:axis], 1, *shape[axis:]) if stacks else shape)
+    row = op.Concat(*every, axis=axis + 1) if len(every) > 1 else every[0]
+    turned, shape = moved(op, row, len(sizes[0]) + 1, 0, axis), sizes[0]
+    if len(every) == 1 and shape[axis] == 1:
+        return op.Squeeze(turned, [axis + 1])
+    return op.Reshape(turned, op.sizes([*shape[:axis], -1, *shape[axis + 1 :]]))
+
+
+def _rows(op: Op, run: Run, count: int) -> Value:
+    """So many of them, one behind the other along a new first axis."""
+    source, first, step = run.source, run.first, run.step
+    stacked, last = source.stacked(op), first + step * (count - 1)
+    if step < 0:
+        begin, end = first - source.many, last - source.many - 1 if last else -(2**62)
+        end = last - 1 if 0 < last <= OFF else end
+        return op.Slice(stacked, [begin], [end], [0], [-1])
+    if count < source.many:
+        end = last + 1 - source.many
+        return op.Slice(stacked, [first], [end or 2**62], [0])
+    return stacked

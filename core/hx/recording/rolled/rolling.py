@@ -14,7 +14,6 @@ from typing import Any, cast
 import torch
 
 from ...errors import Unsupported
-from ...graph.axes import moved
 from ...graph.op import Op
 from ...sizes import dims, shape_rules, shapes
 from ...sizes.asked import Asked
@@ -27,7 +26,7 @@ from .joined import with_rows
 from .known import Known
 from .later import ENDS, Later, middle
 from .lengths import LEAST_ALIKE, MOST_EACH, OFF, length_of
-from .listed import Part, Run, grouped, is_list, joined, with_stacks
+from .listed import Part, Run, axis_of, grouped, is_list, joined, together, with_stacks
 from .ragged import Growing, along, laid
 from .repeats import Repeat, repeats, sizes_first
 from .rounds import Carried, Element, Made, Rounds, Same, shared, sizes_of
@@ -249,7 +248,7 @@ class Rolling:
         parts = grouped(cast(list[Value], node.inputs), self._elements)
         if node.op != STACK and not any(isinstance(part, Part) for part in parts):
             return False
-        axis = node.attributes.get("axis", 0)
+        axis = axis_of(node)
         values: list[Value] = []
         alone: list[Value] = []
         for before, part, behind in zip([None, *parts], parts, [*parts[1:], None]):
@@ -273,47 +272,7 @@ class Rolling:
         return [joined(self._op, node, entries)] if node.op == STACK else entries
 
     def _part(self, part: Part, axis: int, stacks: bool, often: Any = None) -> Value:
-        """What a part is joined to, along an axis: one that its entries have, or that they get."""
-        op, runs = self._op, part.runs
-        if not stacks and any(run.source.along == axis for run in runs):
-            if len(part.each) > 1 or runs[0].step < 0:
-                raise Unlike
-            return runs[0].source.joined(op, runs[0].first, part.count)
-        rows: dict[int, Value] = {}  # of all rounds, along a first axis
-        for place, each in enumerate(part.each):
-            if isinstance(each, Run):
-                rows[place] = self._rows(each, part.count)
-        often = next(iter(rows.values())).size(0) if rows else often
-        for place, each in enumerate(part.each):
-            if isinstance(each, Value):
-                value = self._read(each)
-                rows[place] = op.Expand(value, op.sizes([often, *(each.shape or ())]))
-        every = [rows[place] for place in range(len(part.each))]
-        shapes = [each.source.shape if isinstance(each, Run) else each.shape for each in part.each]
-        sizes = [each or () for each in shapes]
-        if stacks:
-            if len(every) == 1:
-                return moved(op, every[0], len(sizes[0]) + 1, 0, axis)
-            every = [op.Unsqueeze(value, [axis + 1]) for value in every]
-            sizes = [(*each[:axis], 1, *each[axis:]) for each in sizes]
-        row = op.Concat(*every, axis=axis + 1) if len(every) > 1 else every[0]
-        turned, shape = moved(op, row, len(sizes[0]) + 1, 0, axis), sizes[0]
-        if len(every) == 1 and shape[axis] == 1:
-            return op.Squeeze(turned, [axis + 1])
-        return op.Reshape(turned, op.sizes([*shape[:axis], -1, *shape[axis + 1 :]]))
-
-    def _rows(self, run: Run, count: int) -> Value:
-        """So many of them, one behind the other along a new first axis."""
-        op, (source, first, step) = self._op, (run.source, run.first, run.step)
-        stacked, last = source.stacked(op), first + step * (count - 1)
-        if step < 0:
-            begin, end = first - source.many, last - source.many - 1 if last else -(2**62)
-            end = last - 1 if 0 < last <= OFF else end
-            return op.Slice(stacked, [begin], [end], [0], [-1])
-        if count < source.many:
-            end = last + 1 - source.many
-            return op.Slice(stacked, [first], [end or 2**62], [0])
-        return stacked
+        return together(self._op, part, axis, stacks, often, self._read)
 
     def _so_often(
         self, before: Part | Value | None, part: Part, behind: Part | Value | None
