@@ -16,6 +16,7 @@ from .errors import (
     Leaves,
     MissingConverters,
     Rounds,
+    Unsupported,
     UsageError,
     is_of_the_world,
 )
@@ -186,7 +187,12 @@ def _recorded(
     if prepared.one_of and joins:
         from .recording import both
 
-        both.record(captured)
+        try:
+            both.record(captured)
+        except Unsupported:
+            if not prepared.rolls:
+                raise
+            joins = False  # on other data there may be other numbers of rounds
     if prepared.until:
         from .recording.rolled import until
 

@@ -126,6 +126,11 @@ def _with_both_ways(prepared: Prepared, failed: list[Exception]) -> Iterator[Pre
             # Rounds in which the state still is a constant are unlike the others.
             other = dataclasses.replace(other, unfolded=True)
             yield other
+        if other.rolls and not other.one_of and otherways.asks_of_values(failed[-1]):
+            # Of so many rounds it asks what it did not of fewer: whether a list has anything in it.
+            alike = list(other.failed.values())[:FEW]
+            other = dataclasses.replace(otherways.unasked(other), alike=alike)
+            yield other
         joined = failed[-1]
         if isinstance(first, Rounds) and isinstance(joined, VerificationError):
             anew = othersizes.rounds_elsewhere(other)

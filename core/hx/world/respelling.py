@@ -21,7 +21,7 @@ import inspect
 import linecache
 import types
 from builtins import len, max, range  # their own: `world` hooks those of the model
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from typing import Any, TypeGuard
 
 from . import patching, reach
@@ -112,11 +112,11 @@ def respelled(function: types.FunctionType) -> Callable | None:
 
 
 def _may_lose(code: types.CodeType) -> bool:
-    """Whether it names int, float or type, has a float in it, or computes beside a shape."""
+    """Whether it names int, float or type, has a float in it, fills a list, or computes beside a shape."""
     if code.co_flags & _RUNS_LATER or code.co_name.strip("<>") not in (code.co_name, "lambda"):
         return False
     words = set(reach.names(code))
-    sizes = {"int", "float", "type", "shape", "size", "numel", *KINDS}
+    sizes = {"int", "float", "type", "shape", "size", "numel", "append", "stack", "cat", *KINDS}
     return bool(words & sizes) or "range" in words or any(type(c) is float for c in code.co_consts)
 
 
@@ -134,7 +134,7 @@ def _respelled(code: types.CodeType, owner: str) -> types.CodeType | None:
     plain = _compiled(made, code, owner)
     if plain is None or not _same(plain, code):
         return None  # the file was changed since, or something else wrote the code
-    speller = _Speller({*code.co_varnames, *code.co_cellvars, *code.co_freevars})
+    speller = _Speller({*code.co_varnames, *code.co_cellvars, *code.co_freevars}, _lists(made))
     made.body = [speller.visit(statement) for statement in made.body]
     return _compiled(made, code, owner) if speller.changed else None
 
@@ -273,14 +273,36 @@ def _find(code: types.CodeType, name: str) -> types.CodeType | None:
 class _Speller(ast.NodeTransformer):
     """Calls in place of the operations that lose a size."""
 
-    def __init__(self, local: set[str]) -> None:
+    def __init__(self, local: set[str], lists: Container[str] = ()) -> None:
         self.changed = False
         self.local = local  # names that are not what they are everywhere
+        self.lists = lists  # names of lists that are made here
 
     def _called(self, at: ast.AST, helper: str, *args: ast.expr) -> ast.expr:
         self.changed = True
         name = ast.copy_location(ast.Name(f"_hx_{helper}", ast.Load()), at)
         return ast.copy_location(ast.Call(name, list(args), []), at)
+
+    def visit_If(self, node: ast.If | ast.IfExp | ast.While) -> Any:
+        self.generic_visit(node)
+        node.test = self._tested(node.test)
+        return node
+
+    visit_IfExp = visit_While = visit_If
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
+        self.generic_visit(node)
+        if isinstance(node.op, ast.Not):
+            node.operand = self._tested(node.operand)
+        return node
+
+    def _tested(self, node: ast.expr) -> ast.expr:
+        """Where it only matters whether a list has anything in it."""
+        if isinstance(node, ast.BoolOp):
+            node.values = [self._tested(each) for each in node.values]
+        if isinstance(node, ast.Name) and node.id in self.lists:
+            return self._called(node, "filled", node)
+        return node
 
     def visit_BinOp(self, node: ast.BinOp) -> Any:
         self.generic_visit(node)
@@ -341,6 +363,22 @@ class _Speller(ast.NodeTransformer):
         if isinstance(index, ast.Tuple) or not _maybe_size(index):
             return node
         return self._called(node, "at", node.value, index)
+
+
+def _lists(made: ast.AST) -> set[str]:
+    """The names of lists that a function makes."""
+    found = set()
+    for node in ast.walk(made):
+        if not isinstance(node, ast.Assign):
+            continue
+        for target in node.targets:
+            pairs: list[tuple[ast.expr, ast.expr]] = [(target, node.value)]
+            if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+                pairs = list(zip(target.elts, node.value.elts))
+            for name, value in pairs:
+                if isinstance(name, ast.Name) and isinstance(value, ast.List | ast.ListComp):
+                    found.add(name.id)
+    return found
 
 
 def _is_reversed(node: ast.expr) -> TypeGuard[ast.Call]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import operator
 from builtins import range  # its own: `world` hooks that of the model
 from collections.abc import Callable
@@ -43,6 +44,13 @@ def kind(x: Any) -> type:
 def listed(x: Any) -> list:
     """list(x)"""
     return x.copy() if type(x) is lists.Whole else [*x]
+
+
+def filled(x: Any) -> Any:
+    """Whether a list has anything in it, which nobody else is asked for."""
+    many = builtins.len(x) if type(x) is list and x else 0  # as the model has it
+    found = type(many) is dims.Dim and not many.poly.named()  # sizes that are named have something
+    return many > 0 if found else x
 
 
 def backwards(x: Any) -> list:
@@ -139,6 +147,7 @@ HELPERS: dict[str, Callable] = {
     "count": count,
     "made": made,
     "listed": listed,
+    "filled": filled,
     "backwards": backwards,
     "at": at,
     "part": part,

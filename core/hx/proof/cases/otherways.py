@@ -133,6 +133,16 @@ def _of_values(captured: Capture) -> set[tuple[Line, bool]]:
     return {(q.line, q.yes) for q in captured.recording.questions.each if q.of_values}
 
 
+def asks_of_values(failed: Exception) -> bool:
+    """Whether a file is wrong of which a branch that values decide is taken for good."""
+    if not isinstance(failed, VerificationError) or failed.report is None:
+        return False
+    return any(
+        escape.kind == "branch" and any(asked.of_values() for asked in escape.asked)
+        for escape in failed.report.escapes
+    )
+
+
 def ways(prepared: Prepared, failed: HxError) -> Prepared | None:
     """The same call, to be recorded at what the proof has failed on, too.
 

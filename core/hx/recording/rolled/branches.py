@@ -40,13 +40,14 @@ def _often(captured: Capture) -> Counter[Line]:
 
 def both_ways(captured: Capture) -> Capture:
     """The recording to roll: the same, or one with an If for all that is asked in rounds."""
-    lines = asked_in_rounds(captured)
+    in_rounds = asked_in_rounds(captured)
+    lines = in_rounds or {*_often(captured)}  # or what is asked beside them, once
     if not lines:
         return captured
     refused: Exception | None = None
     for _, told in sorted(_bases(captured, lines), key=lambda each: -each[0]):
         try:
-            return InRounds(captured, told).joined()
+            return InRounds(captured, told, bool(in_rounds)).joined()
         except (NotAlike, Unsupported) as problem:
             refused = problem if isinstance(problem, Baked) else refused
     if refused is not None:
@@ -91,8 +92,9 @@ def _recorded(
 
 
 class InRounds:
-    def __init__(self, captured: Capture, told: dict[Line, bool]) -> None:
-        self._captured, self._told = captured, told
+    def __init__(self, captured: Capture, told: dict[Line, bool], in_rounds: bool) -> None:
+        self._captured, self._told, self._in_rounds = captured, told, in_rounds
+        self._led: list[Capture] = []  # of other numbers of rounds: what is heard there
         base = _recorded(captured, (), told)
         assert base is not None  # as it was before
         self._base, self._row = base, row_of(base)
@@ -163,7 +165,11 @@ class InRounds:
         prepared = self._captured.prepared
         some = [_recorded(self._captured, (), others), _recorded(self._captured, (), {})]
         alike = prepared.alike[:ALIKE]
-        some += [_recorded(self._captured, (), {}, tensors) for tensors in alike]
+        elsewhere = [_recorded(self._captured, (), {}, tensors) for tensors in alike]
+        if self._in_rounds:
+            some += elsewhere
+        else:
+            self._led = [found for found in elsewhere if found is not None]
         for found in some:
             if found is not None:
                 self._captures.append(found)
@@ -191,10 +197,13 @@ class InRounds:
             for domain, version in other.recording.builder.domains.items():
                 base.recording.builder.domains.setdefault(domain, version)
         lines = ", ".join(f"{file}:{line}" for file, line in sorted(both))
+        where = "each round" if self._in_rounds else "the file"
         base.notes.append(
-            f"recorded {len(self._captures)} times: both ways of the branch at {lines} are in each round"
+            f"recorded {len(self._captures)} times: both ways of the branch at {lines} are in {where}"
         )
-        base.others = [each for each in others if not each.prepared.forced]
-        base.heard = [each for each in others if each.prepared.forced]
-        for other in others:
+        base.others = [each for each in (*others, *self._led) if not each.prepared.forced]
+        # Of too few rounds nothing is asked, as of a list with nothing in it: these are known data.
+        if not any(both.isdisjoint(_often(each)) for each in self._led):
+            base.heard = [each for each in others if each.prepared.forced]
+        for other in (*others, *self._led):
             other.recording.let_go()

@@ -21,7 +21,7 @@ from typing import Any, cast
 
 from ...graph.axes import moved
 from ...graph.op import Op
-from ...tensors.values import Node, Value
+from ...tensors.values import Body, Node, Value
 from ..both.rows import reads
 from .lengths import FAR, LEAST_ALIKE, MOST_EACH, OFF, same_constant
 from .sources import STACK, Source, Unlike, maps, moved_axes
@@ -129,6 +129,37 @@ def _goes_on(
 
 def _same(a: Value, b: Value) -> bool:
     return a is b or same_constant(a, b)
+
+
+def with_lists_out(nodes: list[Node]) -> tuple[list[Node], list[int]]:
+    """The nodes with lists that one side of an If joins before it, and where each is now: what goes
+    round is there before it is asked whether anything did."""
+    now: list[Node] = []
+    places = []
+    for node in nodes:
+        places.append(len(now))
+        bodies = [each for each in node.attributes.values() if isinstance(each, Body)]
+        if node.op == "If":
+            for body in bodies:
+                out = _joining(body)
+                now += [each for each in body.nodes if each in out]
+                body.nodes[:] = [each for each in body.nodes if each not in out]
+        now.append(node)
+    return now, [*places, len(now)]
+
+
+def _joining(body: Body) -> set[Node]:
+    """The nodes that join many of what is there around it, and what moves their axes for that."""
+    own = {id(value): node for node in body.nodes for value in node.outputs}
+    found: set[Node] = set()
+    for node in body.nodes:
+        makers = [own.get(id(value)) for value in node.inputs]
+        if node.op != "Concat" or len(makers) < LEAST_ALIKE:
+            continue
+        inner = {maker for maker in makers if maker is not None}
+        if all(maps(maker) and id(maker.inputs[0]) not in own for maker in inner):
+            found |= {node, *inner}
+    return found
 
 
 def with_stacks(op: Op, nodes: list[Node]) -> tuple[list[Node], list[int]]:

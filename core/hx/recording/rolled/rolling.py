@@ -26,7 +26,17 @@ from .joined import with_rows
 from .known import Known
 from .later import ENDS, Later, middle
 from .lengths import LEAST_ALIKE, MOST_EACH, OFF, length_of
-from .listed import Part, Run, axis_of, grouped, is_list, joined, together, with_stacks
+from .listed import (
+    Part,
+    Run,
+    axis_of,
+    grouped,
+    is_list,
+    joined,
+    together,
+    with_lists_out,
+    with_stacks,
+)
 from .ragged import Growing, along, laid
 from .repeats import Repeat, repeats, sizes_first
 from .rounds import Carried, Element, Made, Rounds, Same, shared, sizes_of
@@ -83,7 +93,7 @@ class Rolling:
             return False
         nodes = self._builder.nodes
         listed = functools.partial(with_rows, self._op), functools.partial(with_stacks, self._op)
-        for arranged in (*listed, sizes_first):
+        for arranged in (with_lists_out, *listed, sizes_first):
             nodes, now = arranged(nodes)
             self._begins = {now[at] for at in self._begins if at < len(nodes)}
             self._known = self._known.moved(now.__getitem__)
