@@ -110,11 +110,6 @@ def a_branch_on_the_contents(x):
 
 
 @escaping
-def through_a_list(x):
-    return x + torch.tensor(x.tolist())  # here: tolist
-
-
-@escaping
 def strides(x):
     return x * x.stride(1) * x.stride()[0]  # here: layout
 

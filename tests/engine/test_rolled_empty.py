@@ -46,7 +46,14 @@ def on_both_sides(x, y):
     return total + x
 
 
-@pytest.mark.parametrize("model", [by_its_length, by_the_list, in_an_expression, on_both_sides])
+def the_last_of_them(x, y):
+    outs = [torch.tanh(x[i]) for i in (y > 1).nonzero()[:, 0]]
+    return outs[-1] if outs else x[0]
+
+
+@pytest.mark.parametrize(
+    "model", [by_its_length, by_the_list, in_an_expression, on_both_sides, the_last_of_them]
+)
 def test_a_list_with_nothing_in_it(model):
     x, y = torch.randn(6, 4), torch.tensor([0, 2, 1, 3, 2, 2])
     program = hx.export(model, (x, y), dynamic={"x": {0: "n"}, "y": {0: "n"}})

@@ -342,6 +342,29 @@ def test_a_row_of_a_table_in_each_round(model, rows):
         assert_close(program.run(x, table), model(x, table))
 
 
+def test_a_first_round_alone():
+    """The first round, which begins with a constant, is left out of the loop: it may be the only one."""
+
+    def farthest(x):
+        batch, count, _ = x.shape
+        places = torch.arange(batch)
+        chosen = torch.zeros(batch, count // 2, dtype=torch.long)
+        distance = torch.ones(batch, count) * 1e10
+        last = torch.zeros(batch, dtype=torch.long)
+        for i in range(count // 2):
+            chosen[:, i] = last
+            far = ((x - x[places, last][:, None]) ** 2).sum(-1)
+            nearer = far < distance
+            distance[nearer] = far[nearer]
+            last = distance.max(-1)[1]
+        return chosen
+
+    program = hx.export(farthest, torch.randn(2, 10, 3), dynamic={"x": {1: "n"}})
+    for n in (2, 3, 9, 24):
+        x = torch.randn(2, n, 3)
+        assert_close(program.run(x), farthest(x))
+
+
 def test_a_table_of_numbers_is_a_tensor_again():
     def model(x):
         return torch.tensor(x.tolist()) * 2

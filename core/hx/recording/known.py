@@ -253,6 +253,8 @@ def listed(recording, key, func, args, kwargs, door):
     a table as the corners of a box, and a list of means as a tensor."""
     tensor = args[0]
     value = recording.value_of(tensor)
+    if recording.blend is not None:
+        return reads(recording, key, func, args, kwargs, door)
     few = tensor.numel() <= MOST
     varies = value.shape is not None and any(map(dims.is_dynamic, value.shape))
     real = tensor.dtype is not torch.bool and not tensor.is_complex()

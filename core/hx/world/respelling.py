@@ -117,7 +117,14 @@ def _may_lose(code: types.CodeType) -> bool:
         return False
     words = set(reach.names(code))
     sizes = {"int", "float", "type", "shape", "size", "numel", "append", "stack", "cat", *KINDS}
-    return bool(words & sizes) or "range" in words or any(type(c) is float for c in code.co_consts)
+    floats = any(type(c) is float for c in code.co_consts)
+    return bool(words & sizes) or "range" in words or floats or _comprehends(code)
+
+
+def _comprehends(code: types.CodeType) -> bool:
+    """Whether it has a list comprehension, which is a function of its own before Python 3.12."""
+    inner = (c.co_name for c in code.co_consts if isinstance(c, types.CodeType))
+    return "<listcomp>" in inner or dis.opmap["LIST_APPEND"] in code.co_code[::2]
 
 
 def _respelled(code: types.CodeType, owner: str) -> types.CodeType | None:

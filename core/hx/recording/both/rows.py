@@ -188,8 +188,13 @@ def reads(node: Node) -> Iterator[tuple[Place, Value]]:
             yield (node.inputs, i), read
     for body in node.attributes.values():
         if isinstance(body, Body):
-            inside = {id(v) for n in body.nodes for v in n.outputs} | set(map(id, body.inputs))
-            results = (((body.outputs, i), value) for i, value in enumerate(body.outputs))
-            for place, value in (*itertools.chain(*map(reads, body.nodes)), *results):
-                if id(value) not in inside:
-                    yield place, value
+            yield from reads_of(body)
+
+
+def reads_of(body: Body) -> Iterator[tuple[Place, Value]]:
+    """The values from around a body that are read in it, each with its place."""
+    inside = {id(v) for n in body.nodes for v in n.outputs} | set(map(id, body.inputs))
+    results = (((body.outputs, i), value) for i, value in enumerate(body.outputs))
+    for place, value in (*itertools.chain(*map(reads, body.nodes)), *results):
+        if id(value) not in inside:
+            yield place, value

@@ -18,7 +18,7 @@ from ...graph.op import Op
 from ...sizes import dims, shape_rules, shapes
 from ...sizes.asked import Asked
 from ...tensors.values import Body, Node, Origin, Value
-from ..both.rows import reads
+from ..both.rows import reads, reads_of
 from ..capture import Capture
 from .before import Before
 from .body import body_of
@@ -183,18 +183,37 @@ class Rolling:
             try:
                 if self._cuts(node) or (is_list(node) and self._joins(node)):
                     continue
-                one = False  # of many
+                read = [value for _, value in reads(node)]
+                if node.op == "If":
+                    self._read_in_sides(node)
                 for (held, place), value in list(reads(node)):
                     held[place] = self._read(value)
-                    one |= id(value) in self._elements or id(value) in self._own
             except Unlike:
                 if node in self._needed:
                     raise
                 self._gone.update(map(id, node.outputs))
             else:
                 self._builder.nodes.append(node)
-                if one:
+                if any(id(value) in self._elements or id(value) in self._own for value in read):
                     self._size_anew(node)
+
+    def _read_in_sides(self, node: Node) -> None:
+        """What one side of an If reads of many is taken out of them there: on the other one, maybe,
+        there are none."""
+        outer = self._builder.nodes
+        for body in node.attributes.values():
+            if not isinstance(body, Body):
+                continue
+            self._builder.nodes = []
+            kept = self._builder.sizes.scope(empty=False)
+            try:
+                for (held, place), value in list(reads_of(body)):
+                    if id(value) in self._elements:
+                        held[place] = self._read(value, known=True)
+                body.nodes[:0] = self._builder.nodes
+            finally:
+                self._builder.nodes = outer
+                self._builder.sizes.restore(kept)
 
     def _size_anew(self, node: Node) -> None:
         """What follows from one round alone was as large as that of the recording."""
@@ -311,8 +330,9 @@ class Rolling:
             entry = each
         return self._made.get(id(entry))
 
-    def _read(self, value: Value) -> Value:
-        """What is to be read for a value that a node made which is no longer there."""
+    def _read(self, value: Value, known: bool = False) -> Value:
+        """What is to be read for a value that a node made which is no longer there; `known` to be so
+        where it is read."""
         if id(value) in self._gone:
             raise Unlike
         if id(value) in self._instead:
@@ -324,7 +344,7 @@ class Rolling:
         if k in middle(source.many):
             raise Unlike
         index = k if k < ENDS else k - source.many
-        if isinstance(source, Stacked):
+        if isinstance(source, Stacked) and not known:
             self._require_some(source.length, 1 if k in (0, source.many - 1) else 2)
         return source.at(self._op, self._op.constant(index, torch.int64))
 
@@ -446,7 +466,7 @@ class Rolling:
         """The most rounds that there may be, and what is counted beside them."""
         self._sizes.append(repeat.size)
         if repeat.fewer:
-            self._require_some(repeat.length)
+            self._require_some(repeat.length, 0)
         return self._op.cast(repeat.length, torch.int64), []
 
     def _gone_round(self, on: Value, counted: list[Value], made: dict[Made, Value]) -> list[Value]:

@@ -358,10 +358,10 @@ class Going(Rolling):
         shape = source.shape
         return op.Reshape(turned, op.sizes([*shape[:axis], -1, *shape[axis + 1 :]]))
 
-    def _read(self, value: Value) -> Value:
+    def _read(self, value: Value, known: bool = False) -> Value:
         if id(value) in self._long.made and id(value) not in self._instead:
             raise Unlike  # of one round among many
-        return super()._read(value)
+        return super()._read(value, known)
 
     def _size_anew(self, node: Node) -> None:
         """See below: all that follows from the rounds is sized."""
