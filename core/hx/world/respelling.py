@@ -376,9 +376,9 @@ def _lists(made: ast.AST) -> set[str]:
     """The names of lists that a function makes."""
     found = set()
     for node in ast.walk(made):
-        if not isinstance(node, ast.Assign):
+        if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
             continue
-        for target in node.targets:
+        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
             pairs: list[tuple[ast.expr, ast.expr]] = [(target, node.value)]
             if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
                 pairs = list(zip(target.elts, node.value.elts))
