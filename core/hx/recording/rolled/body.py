@@ -39,7 +39,7 @@ def body_of(
             return carried[read]
         key = _key(read)
         if key not in known:
-            known[key] = _counted(op, read, turn, times)
+            known[key] = counting(op, read, turn, times)
         return known[key]
 
     for at in sorted(needed):
@@ -101,7 +101,7 @@ def _key(read: Counting | Element) -> Any:
     return id(read.source), read.first, read.step
 
 
-def _counted(op: Op, read: Counting | Element, turn: Value, times: Value | None) -> Value:
+def counting(op: Op, read: Counting | Element, turn: Value, times: Value | None) -> Value:
     if isinstance(read, Element):
         first = read.first
         index = turn if read.step > 0 else op.Neg(turn)

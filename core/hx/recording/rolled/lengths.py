@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from builtins import len, min, range  # their own: `world` hooks those of the model
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from ...graph.graph import same_bits
 from ...sizes import dims, lists, shapes
@@ -38,6 +38,7 @@ class Lengths:
         self._recording = recording
         self._places: dict[int, int] = {}  # by id of a node, where it is
         self._seen = 0
+        self._lists: dict[tuple[int, ...], list[Any]] = {}  # what was joined
         self.begins: set[int] = set()  # where rounds begin, as far as known
         self._asked: dict[Asked, list[int]] = {}  # where in the nodes
         self._known: tuple[Any, Known] | None = None  # as much as was asked then
@@ -95,7 +96,7 @@ class Lengths:
 
     def _joined(self, known: Known, parts: Sequence[Value | None], axis: int, made: Value) -> None:
         """It is as long as they are many, if they are equally long."""
-        if made.shape is None:
+        if made.shape is None or self._grows(parts):
             return
         lengths = [part.shape[axis] if part is not None and part.shape else None for part in parts]
         sizes, each = list(made.shape), lengths[0]
@@ -106,6 +107,17 @@ class Lengths:
             else:
                 sizes[axis] = _own(made, axis)
             made.sized(sizes)
+
+    def _grows(self, parts: Sequence[Value | None]) -> bool:
+        """Whether all but the last were joined before: in the next round there will be one more."""
+        entries = [
+            part.node.inputs[0] if part is not None and _is_moved(part.node) else part
+            for part in parts
+        ]
+        keys = tuple(map(id, entries))
+        grows = keys[:-1] in self._lists and keys not in self._lists
+        self._lists.setdefault(keys, entries)  # which stay, as they are known by their ids
+        return grows
 
     def of_list(self, held: list[Any]) -> Any:
         """How long a list is that got a tensor in each round; None for another list."""
@@ -179,6 +191,10 @@ class Lengths:
         for many in range(2, min(MOST_EACH, len(parts) // (FAR - OFF)) + 1):
             if len(parts) % many == 0 and steps[many:] == steps[:-many] and sum(steps[:many]) > 0:
                 yield many
+
+
+def _is_moved(node: Node | None) -> TypeGuard[Node]:
+    return node is not None and node.op == "Unsqueeze"
 
 
 def _enough(asked: Asked) -> Any:

@@ -16,16 +16,17 @@ import torch
 from ...errors import Unsupported
 from ...graph.op import Op
 from ...sizes import dims, shape_rules, shapes
-from ...sizes.asked import Asked
+from ...sizes.asked import Asked, At
 from ...tensors.values import Body, Node, Origin, Value
 from ..both.rows import reads, reads_of
 from ..capture import Capture
 from .before import Before
-from .body import body_of
+from .body import body_of, counting
+from .growing import with_growing
 from .joined import with_rows
 from .known import Known
 from .later import ENDS, Later, middle
-from .lengths import LEAST_ALIKE, MOST_EACH, OFF, length_of
+from .lengths import LEAST_ALIKE, MOST_EACH, OFF, length_of, nodes_key
 from .listed import (
     Part,
     Run,
@@ -39,7 +40,7 @@ from .listed import (
 )
 from .ragged import Growing, along, laid
 from .repeats import Repeat, repeats, sizes_first
-from .rounds import Carried, Element, Made, Rounds, Same, shared, sizes_of
+from .rounds import Carried, Counting, Element, Made, Rounds, Same, shared, sizes_of
 from .sources import STACK, Mapped, Pieces, Source, Stacked, Unlike, maps
 from .whiles import counted
 
@@ -93,7 +94,7 @@ class Rolling:
             return False
         nodes = self._builder.nodes
         listed = functools.partial(with_rows, self._op), functools.partial(with_stacks, self._op)
-        for arranged in (with_lists_out, *listed, sizes_first):
+        for arranged in (with_lists_out, with_growing, *listed, sizes_first):
             nodes, now = arranged(nodes)
             self._begins = {now[at] for at in self._begins if at < len(nodes)}
             self._known = self._known.moved(now.__getitem__)
@@ -194,8 +195,12 @@ class Rolling:
                 self._gone.update(map(id, node.outputs))
             else:
                 self._builder.nodes.append(node)
-                if any(id(value) in self._elements or id(value) in self._own for value in read):
+                if any(map(self._is_sized_anew, read)):
                     self._size_anew(node)
+
+    def _is_sized_anew(self, value: Value) -> bool:
+        """Whether it may be as large as one round makes it, or as all of them do."""
+        return any(id(value) in held for held in (self._elements, self._own, self._instead))
 
     def _read_in_sides(self, node: Node) -> None:
         """What one side of an If reads of many is taken out of them there: on the other one, maybe,
@@ -351,6 +356,9 @@ class Rolling:
     def _require_some(self, length: Any, least: int = 1) -> None:
         """Notes that there are so many rounds: where there are none, nobody knows what is read."""
         asked = dims.asked(operator.ge, length, least)
+        smallest = At(dict.fromkeys(asked.names(), 1))
+        if not least and asked.names() and asked.heard(smallest):
+            return  # there are, wherever there is anything
         self._captured.prepared.begun |= not asked.names()
         origin = self._builder.origin
         where = origin.where if origin is not None and origin.file else None
@@ -459,6 +467,20 @@ class Rolling:
             self._stacks(Stacked(len(each_made), shape, value, length), each_made)
         for grown, whole, lengths in zip(growing.values(), wholes, results[len(stacked) :]):
             self._stacks(grown.source(whole, length, lengths), grown.given)
+        self._count_on(rounds, nodes, length)
+
+    def _count_on(self, rounds: Rounds, nodes: list[Node], length: Any) -> None:
+        """What counts the rounds goes on in those behind the last one, which are unlike the others."""
+        period, end = rounds.repeat.period, rounds.repeat.end
+        for at in range(min(OFF * period, len(nodes) - end)):
+            node, alike = nodes[end + at], rounds.body[at % period]
+            if nodes_key(node) != nodes_key(alike):
+                return
+            for slot, read in enumerate(rounds.reads[at % period][: len(node.inputs)]):
+                value, turn = node.inputs[slot], at // period
+                if isinstance(read, Counting) and read.counts_to(value, rounds.repeat.times + turn):
+                    behind = self._op.cast(length + turn, torch.int64)
+                    node.inputs[slot] = counting(self._op, read, behind, None)
 
     # How often it goes round, which loops of another kind know otherwise.
 

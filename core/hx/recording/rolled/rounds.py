@@ -68,6 +68,15 @@ class Counting:
     to_last: bool
     rule: Stairs | Powers | None = None  # where they do not in every round
 
+    def counts_to(self, value: Value | None, turn: int) -> bool:
+        """Whether that is the number of so many rounds behind the first."""
+        if not isinstance(value, Constant) or value.dtype != self.value.dtype:
+            return False
+        if self.to_last or self.rule is not None:
+            return False
+        there = self.value.tensor.to(self.step.dtype) + turn * self.step
+        return torch.equal(value.tensor, there.to(value.dtype))
+
 
 @dataclass(frozen=True, eq=False)
 class Element:
