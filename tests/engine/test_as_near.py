@@ -82,3 +82,28 @@ def test_nearness_is_that_of_the_worst_and_of_the_mean():
     assert not compare.as_near(one.float(), want, exact)
     one[5] = float("nan")
     assert not compare.as_near(one.float(), want, exact)
+
+
+def mean_of_states(x):
+    h, outs = torch.zeros(4), []
+    for _ in range(x.shape[0]):
+        h = torch.tanh(h * 0.5 + x[0])
+        outs.append(h)
+    return torch.stack(outs).mean(0)
+
+
+def test_what_many_rounds_add_up_may_be_off_by_more():
+    """Several hundred numbers that are alike: the file adds them one by one."""
+    program = hx.export(mean_of_states, torch.randn(5, 4), dynamic={"x": {0: "n"}})
+    assert "n=708" in [case.name for case in program.proof.cases]
+
+
+def test_a_round_that_is_off_by_little_is_found():
+    @hx.converter("torch.tanh", cases=[])
+    def nearly(op, input):
+        return op.Mul(op.Tanh(input), op.constant(1 + 3e-5, input.dtype))
+
+    packs = hx.Registry(hx.Registry.standing().packs)
+    packs.add(nearly)
+    with pytest.raises(hx.VerificationError):
+        hx.export(mean_of_states, torch.randn(5, 4), dynamic={"x": {0: "n"}}, packs=packs)

@@ -12,30 +12,22 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+
+from .seeing import Seeing
 
 HALVES = (torch.float16, torch.bfloat16)
 _NUMBERS = (10, 16)  # of the two in an ONNX file
 
 
-class Watch(TorchDispatchMode):
+class Watch(Seeing):
     """`with Watch() as seen:` notes in `seen.dtype` the coarsest half that something computed."""
 
     dtype: Any = None
-    supports_higher_order_operators = True  # torch.cond and its like, which run as they are
 
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False  # else PyTorch wraps the method below, and imports its compiler with that
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple = (), kwargs: Any = None
-    ) -> Any:
-        result = func(*args, **(kwargs or {}))
+    def see(self, result: Any) -> None:
         for each in result if isinstance(result, (list, tuple)) else (result,):
             if isinstance(each, torch.Tensor) and each.dtype in HALVES:
                 self.dtype = max(self.dtype or each.dtype, each.dtype, key=_step)
-        return result
 
 
 def _step(dtype: torch.dtype) -> float:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from torch.utils._python_dispatch import TorchDispatchMode
-
 from .cases.asking import run
+from .seeing import Seeing
 
 if TYPE_CHECKING:
     from ..recording.capture import Capture
@@ -19,19 +18,11 @@ if TYPE_CHECKING:
 MOST = 64  # beyond that nothing would be proved: it is the same body, at smaller sizes too
 
 
-class _Counting(TorchDispatchMode):
+class _Counting(Seeing):
     count = 0
-    supports_higher_order_operators = True
 
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False  # else PyTorch wraps the method below, and imports its compiler with that
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple = (), kwargs: Any = None
-    ) -> Any:
+    def see(self, result: Any) -> None:
         self.count += 1
-        return func(*args, **(kwargs or {}))
 
 
 def has_loop(graph: Any) -> bool:
