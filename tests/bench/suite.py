@@ -169,6 +169,9 @@ def main() -> None:
     parser.add_argument("--operators", action="store_true")
     parser.add_argument("--json", type=Path, help="a file for all that was measured")
     given = parser.parse_args()
+    unknown = [name for name in given.models if name not in (*MODELS, *CHAINS)]
+    if unknown:
+        parser.error(f"no such model: {', '.join(unknown)}; there are {', '.join(MODELS)}")
     given.against = [] if given.against == "none" or given.chains else given.against.split(",")
     names = given.models or (CHAINS if given.chains else list(MODELS))
     print(HEADS, flush=True)

@@ -18,10 +18,10 @@ from builtins import len  # their own: `world` hooks those of the model
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from hx.errors import HxError
-from hx.saving import wire
+from hx.saving import sent, wire
 
 if TYPE_CHECKING:
     from hx.tensors.values import Constant
@@ -40,8 +40,10 @@ class Ahead:
     file open for itself: so whenever an interrupt comes, it never writes where it should not.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, replaces: bool = False) -> None:
         self._path = path
+        self._replaces = replaces  # another file, so that the system will send all of it at once
+        self._sent = 0  # bytes of the file that are on their way to the disk
         self._put: list[tuple[Constant, str]] = []
         self._work: SimpleQueue[tuple[str, Made] | None] = SimpleQueue()
         self._limit: int | None = None  # how many of those that were put are wanted, once known
@@ -97,7 +99,7 @@ class Ahead:
                 self._path.open("r+b", buffering=wire.BUFFER) as file,
             ):
                 file.seek(wire.START)
-                while (work := self._work.get()) is not None:
+                while (work := self._next(file)) is not None:
                     name, made = work
                     weight = wire.weight(name, made(), early=True)
                     for piece in wire.inline(weight):
@@ -113,6 +115,16 @@ class Ahead:
         finally:
             self._state = "over"
             self._over.put(None)
+
+    def _next(self, file: BinaryIO) -> tuple[str, Made] | None:
+        """The next of what was put; until there is one, what is written is sent to the disk."""
+        if self._replaces and self._work.empty() and (send := sent.sender()) is not None:
+            end = file.tell()
+            while self._sent < end and self._work.empty():
+                size = min(sent.PIECE, end - self._sent)
+                send(file.fileno(), self._sent, size)
+                self._sent += size
+        return self._work.get()
 
     def _past(self) -> bool:
         return self._limit is not None and len(self._written) >= self._limit

@@ -110,7 +110,7 @@ class Staged:
                 claims.sweep(self.target)
                 self._model = self._create()
             self.path = self._model.path
-            self.ahead = Ahead(self.path)
+            self.ahead = Ahead(self.path, replaces=self._where is not None and self.target.exists())
             if self._what is not None:
                 self.write(self._what)
             return self
