@@ -88,8 +88,10 @@ def ways(
     if isinstance(failed[0], VerificationError):
         other = othersizes.elsewhere(prepared, failed[0].proof)
         if other is not None:
-            other.yes = heard.FIRST
-            yield other
+            for yes in heard.ways(prepared.asked):
+                there = dataclasses.replace(other, yes=yes)
+                yield there
+                yield from _led(there, failed)
     if isinstance(failed[0], (VerificationError, EscapeError)):
         other = otherways.ways(prepared, failed[0])
         if other is not None:
@@ -175,8 +177,13 @@ def _padding(prepared: Prepared, failed: list[Exception]) -> Iterator[Prepared]:
     yield other
     while not isinstance(failed[-1], HxError) and other.pads.gives_in():
         yield other
+    yield from _led(other, failed)
+
+
+def _led(prepared: Prepared, failed: list[Exception]) -> Iterator[Prepared]:
+    """What was recorded in a way of its own is recorded both ways where it still is wrong."""
     if isinstance(failed[-1], VerificationError):
-        led = otherways.ways(other, failed[-1])
+        led = otherways.ways(prepared, failed[-1])
         if led is not None:
             yield led
 
@@ -191,12 +198,13 @@ def told(asked: Prepared, prepared: Prepared) -> list[str]:
             "recorded as if no size fitted where the model asks that: what is padded by nothing, or "
             "resized to the size that it has, is the same, so one way is right for all sizes"
         ]
-    if not asked.given or asked.rolls or asked.until:
-        return [] if asked.yes == heard.FIRST else [heard.told(asked.yes, prepared.asked)]
-    return [
-        "recorded at other sizes than were given: at those the model goes a way that is right for "
-        "them alone, or keeps from an earlier run what it would have to compute"
-    ]
+    notes = [] if asked.yes == heard.FIRST else [heard.told(asked.yes, prepared.asked)]
+    if asked.given and not asked.rolls and not asked.until:
+        notes.append(
+            "recorded at other sizes than were given: at those the model goes a way that is right "
+            "for them alone, or keeps from an earlier run what it would have to compute"
+        )
+    return notes
 
 
 def may_be_of_its_way(problem: Exception) -> bool:

@@ -14,8 +14,8 @@ import hx
 from hx import converter
 from hx.errors import VerificationError
 from hx.graph import counted, undivided
-from hx.proof import parts
-from hx.proof.verify import Case
+from hx.proof import parts, proving
+from hx.proof.verify import Case, prove
 
 ROWS = torch.randn(500, 40)  # softmax of a row sums to 1, but for a unit in the last place
 
@@ -38,6 +38,22 @@ def test_a_decision_that_rounding_makes_is_no_mistake(function, tmp_path):
     assert "test_parts.py" in told
     assert [case.name for case in program.proof.cases if case.by_parts]
     assert [path.name for path in tmp_path.iterdir()] == ["m.onnx"]
+
+
+def of_many_rows(x):
+    """With an axis less for one row, so that no graph has both ways."""
+    return at_least_one(x)[0] if x.shape[0] == 1 else at_least_one(x)
+
+
+def test_what_a_promise_rules_out_hides_nothing_that_rounding_decides(tmp_path):
+    path = tmp_path / "m.onnx"
+    captured = hx.export(of_many_rows, ROWS, path, dynamic={"x": {0: "n"}})._captured
+    assert [*captured.promised] == ["n"]
+    cases = sorted(captured.cases, key=lambda case: case.name != "n=1")
+    proof = prove(path, cases)
+    proving._by_parts(captured, path, path, cases, proof, ())
+    assert [check.name for check in proof.cases if not check.ok] == ["n=1"]
+    assert any(check.by_parts for check in proof.cases)
 
 
 def test_verify_looks_at_the_parts_too(tmp_path):

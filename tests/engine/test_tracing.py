@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.testing import assert_close
 
 import hx
 from hx.errors import VerificationError
@@ -218,3 +219,25 @@ def test_a_full_disk_on_another_way_is_told(monkeypatch, tmp_path):
     monkeypatch.setattr(Program, "write", write)
     with pytest.raises(hx.ExportError, match=r"cannot write m\.onnx"):
         hx.export(Compiled(), torch.randn(2, 3), tmp_path / "m.onnx")
+
+
+class Remembering(nn.Module):
+    """Makes each number once, and for a tracer none at all."""
+
+    def forward(self, x):
+        if torch.jit.is_tracing():
+            return x * 1024
+        made = {}
+        for n in x.shape[1:]:
+            if n not in made:
+                made[n] = x.new_full((), float(n))
+        h, w = x.shape[1:]
+        return x * made[h] * made[w]
+
+
+def test_other_sizes_are_tried_with_each_answer():
+    program = hx.export(Remembering(), torch.randn(2, 32, 32), dynamic={"x": {1: "h", 2: "w"}})
+    x = torch.randn(2, 5, 7)
+    assert_close(program.run(x), x * 35)
+    notes = " ".join(program.report.notes)
+    assert "recorded at other sizes" in notes and "not traced" in notes

@@ -71,8 +71,21 @@ def test_a_model_is_not_recorded_on_sizes_that_lead_nowhere(proved, monkeypatch)
 
 def test_sizes_that_lead_elsewhere_keep_what_need_not_change():
     prepared = prepare(nn.Identity(), torch.zeros(1, 4, 64, 64), None, ["x"], PLANE, axes)
-    elsewhere = Elsewhere(prepared)
-    low = [sizes for sizes in elsewhere.sizes if sizes["h"] <= 32]
-    found = [t["x"].shape for t in elsewhere.at_some(low)]
+    other = Elsewhere(prepared)
+    low = [sizes for sizes in other.sizes if sizes["h"] <= 32]
+    found = [t["x"].shape for t in other.at_some(low, lambda sizes: True)]
     assert len({*map(tuple, found)}) == len(found) == 3
     assert all(shape[0] == 1 and shape[3] == 64 for shape in found)
+
+
+def test_a_model_is_not_run_on_what_takes_all_memory(proved, monkeypatch):
+    fit, join = [], every.Every.join
+
+    def asked(self):
+        for n in (64, 8192):
+            fit.append(self._fit({"b": n, "h": n, "w": n}))
+        join(self)
+
+    monkeypatch.setattr(every.Every, "join", asked)
+    proved(Stages(), torch.randn(1, 4, 16, 16), PLANE)
+    assert fit[:2] == [True, False]

@@ -85,6 +85,13 @@ def narrow(captured: Capture, proof: Proof, tried: Tried) -> None:
     captured.notes += notes
 
 
+def may_be_ruled_out(captured: Capture, proof: Proof, case: Case) -> bool:
+    """Whether its sizes are beyond what the model asked, at sizes where the file is wrong."""
+    sizes, beyond = sizes_of(captured.prepared, case.feeds), captured.beyond
+    wrong = [beyond[c.name][1] for c in proof.cases if not c.ok and c.name in beyond]
+    return any(not move.holds(sizes) for move in wrong)
+
+
 def _next_to_nothing(limit: Limits, n: int) -> bool:
     return limit.low > max(n // 2, 1) or (limit.high is not None and limit.high < 2 * n)
 

@@ -32,7 +32,7 @@ from .compare import Tolerance, difference
 from .draws import checked
 from .halves import Watch, passed
 from .parts import Parts
-from .promised import narrow
+from .promised import may_be_ruled_out, narrow
 from .randomness import within
 from .room import Loading, loading
 from .verify import Case, CaseCheck, OutputCheck, Proof, prove
@@ -57,10 +57,10 @@ def prove_program(captured: Capture, path: Path, target: Path, custom_ops: Any =
         case.computed = seen.dtype if prepared.slim is None else prepared.slim.dtype or seen.dtype
     captured.cases = cases
     proof = prove(path, cases, custom_ops=custom_ops, load=load)
-    if _only_numbers(proof):
+    if open_ones := _only_numbers(captured, cases, proof):
         # Is it the graph, or a model that magnifies every rounding? Its own answers tell.
         for ask in (functools.partial(_oftener, wire.skeleton(path).graph), _noisier, _nearer):
-            asked = {i: case for i, case in enumerate(cases) if not proof.cases[i].ok}
+            asked = {i: cases[i] for i in open_ones if not proof.cases[i].ok}
             asked = {i: case for i, case in asked.items() if ask(captured, case)}
             again = prove(
                 path, list(asked.values()), custom_ops=custom_ops, checker=False, load=load
@@ -155,18 +155,23 @@ def _far(check: CaseCheck) -> bool:
 def _by_parts(
     captured: Capture, path: Path, target: Path, cases: list[Case], proof: Proof, custom_ops: Any
 ) -> None:
-    """Looks at the parts of the graph where the results differ; one that is wrong is enough."""
-    parts = Parts(captured, path, target, custom_ops)
-    for case, check in zip(cases, proof.cases):
-        if not check.ok:
-            if not check.problem and not _misshapen(captured, case, check):
-                check.by_parts = parts.what_decides(
-                    case,
-                    functools.partial(_magnifies, captured, case, check),
-                    functools.partial(_another, captured, case),
-                )
-            if not check.ok:
-                return
+    """Looks at the parts of the graph where the results differ; one that is wrong is enough.
+
+    One that a promise may rule out is not, and what that rules out with it is not looked at.
+    """
+    parts, beyond = Parts(captured, path, target, custom_ops), captured.beyond
+    pairs = list(zip(cases, proof.cases))
+    for case, check in sorted(pairs, key=lambda pair: pair[1].name not in beyond):
+        if check.ok or (check.name not in beyond and may_be_ruled_out(captured, proof, case)):
+            continue
+        if not check.problem and not _misshapen(captured, case, check):
+            check.by_parts = parts.what_decides(
+                case,
+                functools.partial(_magnifies, captured, case, check),
+                functools.partial(_another, captured, case),
+            )
+        if not check.ok and not may_be_ruled_out(captured, proof, case):
+            return
 
 
 def _another(captured: Capture, case: Case, seed: int) -> list[Case]:
@@ -305,11 +310,19 @@ def _apart(a: Any, b: Any, depth: int) -> bool:
     return bool(difference(a, b, Tolerance.for_dtype(b.dtype, depth)).problem)
 
 
-def _only_numbers(proof: Proof) -> bool:
-    """Whether all that is wrong are floats that are off by little."""
-    off = [o for case in proof.cases for o in case.outputs if o.problem]
-    broken = proof.problem or proof.checker or any(case.problem for case in proof.cases)
-    return bool(off) and not broken and all(o.allowed and _little(o) for o in off)
+def _only_numbers(captured: Capture, cases: list[Case], proof: Proof) -> list[int]:
+    """The cases that are wrong, if all that is wrong are floats that are off by little; or those of
+    them that no promise may rule out."""
+    if proof.problem or proof.checker:
+        return []
+    wrong = [i for i, check in enumerate(proof.cases) if not check.ok]
+    for some in (wrong, [i for i in wrong if not may_be_ruled_out(captured, proof, cases[i])]):
+        checks = [proof.cases[i] for i in some]
+        off = [o for check in checks for o in check.outputs if o.problem]
+        broken = any(check.problem for check in checks)
+        if off and not broken and all(o.allowed and _little(o) for o in off):
+            return some
+    return []
 
 
 def _little(output: OutputCheck) -> bool:

@@ -14,6 +14,7 @@ from pathlib import Path
 PLENTY = 1 << 62
 FEW = 1 << 30  # bytes of weights
 SLACK = 512 << 20  # what the runtimes and the activations of a model take besides
+MUCH = 1 << 30  # bytes of results, for which there has to be room
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,11 @@ def _weights(source: str | os.PathLike | bytes) -> tuple[list[int], list[int]]:
         return ([len(source)], []) if isinstance(source, bytes) else weight_sizes(Path(source))
     except (ValueError, OSError):  # it is no model: others say so better
         return [], []
+
+
+def too_large(results: float) -> bool:
+    """Whether a run with so many bytes of results may take more memory than is left."""
+    return results > MUCH and 2 * results > left().memory
 
 
 def left() -> Room:

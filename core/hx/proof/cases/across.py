@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...inputs.grammar import Limits
 from ...sizes.asked import Asked, At
-from ..room import left
+from ..room import too_large
 from .work import Work
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ MOST = 4  # sizes that are tried beside the usual ones
 RUNS = 3 * MOST  # of the model, which refuses some of them
 TIMES = 8  # as much work as at the recorded sizes, for all of these together
 LITTLE = 1 << 28  # work that nobody waits for
-MUCH = 1 << 30  # bytes of results, for which there has to be room
 FARTHER = 2  # sizes beyond the nearest, where the model refuses that
 NEAR, FAR = 32, 1024  # sizes that are looked at one by one
 END = 1 << 24  # the largest size that is looked for
@@ -120,7 +119,7 @@ class Across:
             return f"{work / max(usual, 1):.0f} times the work of the recorded sizes{never}"
         if tried == self._most or not self._runs:
             return f"enough others were{never}"
-        if room > MUCH and 2 * room > left().memory:
+        if too_large(room):
             return f"it may take {room / 1e9:.1f} GB of memory{never}"
         self._left -= work
         self._runs -= 1

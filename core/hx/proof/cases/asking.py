@@ -18,7 +18,7 @@ from ...tensors import structures
 from ...weights.blend import Filled, OnTheCPU
 from ...world import modes
 from ...world.modelstate import preserved
-from ..room import left
+from ..room import too_large
 from ..verify import Case
 from .patience import Endless, patience
 from .work import Work
@@ -68,7 +68,6 @@ def put_back(captured: Capture, function: Callable[[], Any]) -> Any:
 TIMES = 8  # as many numbers as come out of the recording, for a case
 FEW = 1 << 26  # numbers that are compared while one waits
 LARGER = 4  # times as large are numbers that are not as the recorded ones
-MUCH = 1 << 30  # bytes of results, for which there has to be room
 
 
 def case_of(
@@ -109,7 +108,7 @@ def too_much(captured: Capture, tensors: dict[str, torch.Tensor]) -> float:
     if times <= LARGER:
         return 0
     room = Work(captured.recording.builder.nodes).memory(At({}), times)
-    return room if room > MUCH and 2 * room > left().memory else 0
+    return room if too_large(room) else 0
 
 
 def _largest(tensor: torch.Tensor) -> float:

@@ -6,7 +6,7 @@ import functools
 import itertools
 import math
 import random
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from .othersizes import Sizes, at, limits_of, sizes_of
@@ -55,21 +55,24 @@ class Elsewhere:
             found.append({word: words[word] if word in stays else n for word, n in drawn.items()})
         return [each for each in found if all(limits[w].hold(n) for w, n in each.items())]
 
-    def at_some(self, several: Iterable[Sizes]) -> Iterator[dict[str, torch.Tensor]]:
-        """Inputs of those of the sizes that are nearest to the recorded ones."""
+    def at_some(
+        self, several: Iterable[Sizes], fit: Callable[[Sizes], bool]
+    ) -> Iterator[dict[str, torch.Tensor]]:
+        """Inputs of those of the sizes that are nearest to the recorded ones, and `fit`."""
         here = self.recorded
         different = {tuple(sizes.items()): sizes for sizes in several}.values()
         nearest = sorted(different, key=lambda s: sum(_times(n, here[w]) for w, n in s.items()))
-        for sizes in nearest[:SOME]:
+        for sizes in itertools.islice(filter(fit, nearest), SOME):
             yield at(self._prepared, sizes)
 
     def mixed(
-        self, several: Iterable[Mapping[str, torch.Tensor]]
+        self, several: Iterable[Mapping[str, torch.Tensor]], fit: Callable[[Sizes], bool]
     ) -> Iterator[dict[str, torch.Tensor]]:
-        """Inputs with sizes that several others have, but none of these together."""
+        """Inputs with sizes that several others have, but none of these together, and that `fit`."""
         known = [sizes_of(self._prepared, tensors) for tensors in several]
         words = list(self.recorded)
         each = [[*dict.fromkeys(sizes[word] for sizes in known)] for word in words]
         found = (dict(zip(words, sizes)) for sizes in itertools.product(*each))
-        for sizes in itertools.islice((sizes for sizes in found if sizes not in known), MIXED):
+        new = (sizes for sizes in found if sizes not in known)
+        for sizes in filter(fit, itertools.islice(new, MIXED)):
             yield at(self._prepared, sizes)

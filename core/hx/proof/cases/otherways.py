@@ -149,7 +149,7 @@ def ways(prepared: Prepared, failed: HxError) -> Prepared | None:
     And at variations of that: a model with two branches goes four ways.
     """
     kinds = {escape.kind for escape in failed.report.escapes} if failed.report else set()
-    if not kinds & ASKING or prepared.slim is not None or prepared.given:
+    if not kinds & ASKING or prepared.slim is not None:
         return None
     most = MOST if prepared.size < LARGE else MOST // 4
     wrong = list(prepared.failed.values())[: most // 3]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import functools
 from builtins import len  # its own: `world` hooks that of the model
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import NoneType
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -35,12 +36,16 @@ from .told import tell
 from .unreached import baked
 from .written import write_graph
 
+if TYPE_CHECKING:
+    from ...proof.cases.work import Work
+
 RUNS = 48  # recordings that are tried
 ROOM, LITTLE = 8, 2000  # times the nodes of the first one, and some more: see `Prepared.room`
 # Nodes in all that is recorded to hear other answers, at least, and times those of the first one:
 # where a solver asks of each step how far it is off, no number of recordings has all its ways.
 # Counted in nodes and not in seconds, so that the same model always has the same file.
 ENOUGH, AT_MOST = 6000, 6
+TIMES, LONG = 32, 1 << 32  # as much work as the first one, or as hardly anybody waits for
 
 
 def record(first: Capture) -> None:
@@ -183,7 +188,7 @@ class Every:
             self.record(tensors, [yes for _, yes in answers])
             self._record_elsewhere(answers)
             return
-        for tensors in elsewhere.at_some(sizes):
+        for tensors in elsewhere.at_some(sizes, self._fit):
             if answers not in self._heard:
                 self.record(tensors, [yes for _, yes in answers])
 
@@ -243,6 +248,22 @@ class Every:
         elsewhere = self._first.prepared.elsewhere
         return [*map(At, elsewhere.sizes if elsewhere is not None else [{}])]
 
+    def _fit(self, sizes: Mapping[str, int]) -> bool:
+        """Whether a run of these is no more than anybody waits for, and has room in memory."""
+        from ...proof.room import too_large
+
+        at, (work, usual) = At(sizes), self._work
+        return work.at(at) <= max(TIMES * usual, LONG) and not too_large(work.memory(at))
+
+    @functools.cached_property
+    def _work(self) -> tuple[Work, float]:
+        """What the first recording computes, and how much that is at its own sizes."""
+        from ...proof.cases.othersizes import sizes_of
+        from ...proof.cases.work import Work
+
+        work = Work(self._first.recording.builder.nodes)
+        return work, work.at(At(sizes_of(self._first.prepared)))
+
     def hear_all(self) -> None:
         while True:
             if (answers := self.unheard()) is not None:
@@ -288,7 +309,7 @@ class Every:
         elsewhere = self._first.prepared.elsewhere
         if elsewhere is not None:
             known = [captured.prepared.tensors for captured in self._captures]
-            some += [*self._leading(answers), *elsewhere.mixed(known)]
+            some += [*self._leading(answers), *elsewhere.mixed(known, self._fit)]
         for tensors in some:
             if any(heard[: len(answers)] == answers for heard in self._heard):
                 return
@@ -300,7 +321,7 @@ class Every:
         if elsewhere is None:
             return []
         sizes = [dict(at.sizes) for at in self._reached().led.get(answers, ())]
-        return [] if elsewhere.recorded in sizes else [*elsewhere.at_some(sizes)]
+        return [] if elsewhere.recorded in sizes else [*elsewhere.at_some(sizes, self._fit)]
 
     def tell_refused(self) -> None:
         """What the model raises where it hears another answer: a check of its inputs, it may be."""
