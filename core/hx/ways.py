@@ -26,6 +26,7 @@ from .recording.choices import Choices
 from .recording.prepared import Prepared
 from .recording.questions import FEW, Until
 from .report import Report, scaffold
+from .world.respelling import reaches_more
 
 TIMES = 6  # as much of everything, where there were too few rounds
 
@@ -73,7 +74,11 @@ def ways(
     """How to record, one after the other, as long as what came before has `failed`."""
     for yes in heard.ways(prepared.asked):
         prepared.yes = yes
+        before = len(failed)
         yield from _with_both_ways(prepared, failed)
+        while _may_reach_more(prepared, failed):
+            del failed[before:]
+            yield from _with_both_ways(prepared, failed)
     if isinstance(failed[0], Leaves):
         prepared.yes = heard.FIRST
         yield from _with_both_ways(prepared, failed)
@@ -104,6 +109,9 @@ def _with_both_ways(prepared: Prepared, failed: list[Exception]) -> Iterator[Pre
     often as sizes say as a loop, and each, if that makes no graph, as it went."""
     before = len(failed)
     yield prepared
+    while _may_reach_more(prepared, failed):
+        del failed[before:]
+        yield prepared
     first = failed[-1]
     yield from _padding(prepared, failed)
     other = None
@@ -152,6 +160,12 @@ def _with_both_ways(prepared: Prepared, failed: list[Exception]) -> Iterator[Pre
         as_it_went = dataclasses.replace(prepared, apart=apart)
         yield as_it_went
         yield from _padding(as_it_went, failed)
+
+
+def _may_reach_more(prepared: Prepared, failed: list[Exception]) -> bool:
+    """Whether a way has met functions that keep sizes when it is recorded once more."""
+    lost = isinstance(failed[-1], (VerificationError, EscapeError, Unsupported))
+    return lost and reaches_more(prepared)
 
 
 def _until_true(prepared: Prepared, until: Until) -> Iterator[Prepared]:

@@ -24,7 +24,7 @@ from ..tensors.values import Value
 from ..world import shallow
 from ..world.modelstate import preserved
 from . import often
-from .cases.asking import case_of, of_the_copy, once, put_back, run
+from .cases.asking import case_of, of_the_copy, once, put_back, run, what_runs
 from .cases.othersizes import sizes_of
 from .cases.plan import planned
 from .cases.variations import fresh, jitter
@@ -83,6 +83,7 @@ def prove_program(captured: Capture, path: Path, target: Path, custom_ops: Any =
     _tell_unsteady(captured, cases, proof)
     if not proof.ok and proof.cases and proof.cases[0].ok and not prepared.hollow:
         captured.otherwise = _otherwise(captured, proof.depth)
+        prepared.met |= what_runs(captured) if prepared.dynamic else set()
     return proof
 
 

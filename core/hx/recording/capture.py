@@ -196,6 +196,7 @@ def _run(
     recording.dry = prepared.dry
     recording.unfolded = recording.builder.unfolded = prepared.unfolded
     recording.yes, recording.asked = prepared.yes, prepared.asked
+    recording.unnamed = prepared.unnamed
     recording.questions.answers, recording.questions.until = prepared.answers, prepared.until
     recording.questions.told = prepared.told
     recording.questions.pads = prepared.pads
@@ -247,6 +248,8 @@ def _run(
         recording.raised.tell(recording)
     finally:
         recording.raised.forget()
+    prepared.met |= {code for code, _ in recording.frames.visited} | recording.lost
+    prepared.respelled |= recording.respelled
     found.drew_outside = generators.tell(recording)
     if forecast is not None:
         forecast.node(None)

@@ -51,7 +51,7 @@ class Frames:
         frame = self.user(depth)
         return None if frame is None or id(frame) in self._outer else frame
 
-    def _machinery(self, code: CodeType) -> bool:
+    def machinery(self, code: CodeType) -> bool:
         if any(isinstance(c, FunctionType) for c in code.co_consts):
             return True  # a hooked function, which `patching` gave other code
         name = code.co_filename
@@ -65,7 +65,7 @@ class Frames:
         while frame is not None and frame.f_code is not self.module_code:
             if id(frame) in self._outer:
                 break
-            if not self._machinery(frame.f_code):
+            if not self.machinery(frame.f_code):
                 found.append(frame)
             frame = frame.f_back
         return found[-2] if len(found) > 1 else None  # the last is the module's own forward
@@ -84,7 +84,7 @@ class Frames:
             code = frame.f_code
             machinery = skip.get(code)
             if machinery is None:
-                machinery = skip[code] = self._machinery(code)
+                machinery = skip[code] = self.machinery(code)
                 if not machinery and id(frame) not in self._outer:
                     self.visited.append((code, frame.f_globals))
             if not machinery:

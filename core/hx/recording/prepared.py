@@ -6,6 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import CodeType, FunctionType
 from typing import Any
 
 import torch
@@ -61,6 +62,9 @@ class Prepared:
     recorded: Callable | None = None  # what is recorded in the model's place: see `derivatives`
     yes: heard.Yes = heard.FIRST  # the questions of the model that are answered with yes
     asked: set[str] = field(default_factory=set)  # those that it asked in any recording
+    met: set[CodeType] = field(default_factory=set)  # the code that ran, as far as it was seen
+    respelled: set[CodeType] = field(default_factory=set)  # the code that a copy ran for
+    unnamed: list[FunctionType] = field(default_factory=list)  # of it, what no name leads to
     stand_ins: StandIns = field(default_factory=StandIns)
 
     @property

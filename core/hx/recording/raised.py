@@ -102,7 +102,7 @@ class Raised:
             # An exception keeps the frames that it has left, and that where it was caught.
             trace = found.problem.__traceback__
             by = None if trace is None else trace.tb_frame.f_code
-            theirs = by is not None and recording.frames._machinery(by)
+            theirs = by is not None and recording.frames.machinery(by)
             if not theirs and (asked := found.asked()) is not None:
                 kind = type(found.problem).__name__
                 told = f"{kind} of {found.name} is caught, and what follows is taken for good"

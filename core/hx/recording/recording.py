@@ -19,6 +19,7 @@ import threading
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable
+from types import CodeType, FunctionType
 from typing import Any
 
 import torch
@@ -73,6 +74,9 @@ class Recording:
         self.blend = Blend() if slim is not None and slim.hollow else None
         self.yes = heard.FIRST  # the questions of the model that are answered with yes
         self.asked: set[str] = set()  # those that it asked
+        self.unnamed: list[FunctionType] = []  # what the model calls that no name leads to
+        self.lost: set[CodeType] = set()  # in which a size became a plain number
+        self.respelled: set[CodeType] = set()  # in whose place a copy ran
         self.dry = False  # nothing is going to be written: no contents are needed
         self.unfolded = False  # see `Prepared`
         self.live = Live()
@@ -322,9 +326,11 @@ class Recording:
         while frame is not None and frame.f_code.co_filename in _CARRIERS:
             frame = frame.f_back  # type: ignore[assignment]
         spoken = kind in ("branch", "lookup") or self.busy
-        if frame is None or (spoken and self.frames._machinery(frame.f_code)):
+        if frame is None or (spoken and self.frames.machinery(frame.f_code)):
             return None
         where = self.escape(kind, detail, asked=asked)
+        if kind != "branch":
+            self.lost.add(frame.f_code)
         if kind == "branch" and len(asked) == 1:
             return self.questions.sizes(self.builder.nodes, where, asked[0])
         return None

@@ -62,7 +62,7 @@ class _Watch(TorchFunctionMode):
             code = frame.f_code
             if frame.f_globals.get("__name__") in _RUNNERS:
                 break
-            if not self.recording.frames._machinery(code):
+            if not self.recording.frames.machinery(code):
                 return Where(code.co_filename, frame.f_lineno, "", code.co_name)
             frame = frame.f_back
         return self._started

@@ -1,8 +1,13 @@
-"""The functions that a model can reach by name: those that may have to be respelled."""
+"""The functions that a model can reach: those that may have to be respelled.
+
+By name, before it runs. What it calls otherwise, as something that a registry gave it, has been met
+by the time it has run: it is recorded once more then, where the first file was wrong.
+"""
 
 from __future__ import annotations
 
 import functools
+import gc
 import sys
 import types
 from collections.abc import Iterable, Iterator
@@ -12,8 +17,21 @@ from . import shallow
 
 _BOUND = (types.MethodType, staticmethod, classmethod)
 # Other objects are asked for nothing: one that stands for a library loads it when it is asked.
-_OF_CODE = (types.FunctionType, type, *_BOUND)
-_SKIPPED = ("torch", "numpy", "math", "typing", "builtins", "functools", "collections", "copy")
+_CACHED: Any = type(functools.cache(len))
+_OF_CODE = (types.FunctionType, type, _CACHED, *_BOUND)
+_TABLES, LARGEST = (dict, list, tuple), 256  # of functions; and how many are looked at
+_DEMO = "hx.demo"  # a model like any other
+_SKIPPED = (
+    "hx",
+    "torch",
+    "numpy",
+    "math",
+    "typing",
+    "builtins",
+    "functools",
+    "collections",
+    "copy",
+)
 
 
 def reachable(recording: Any) -> Iterator[types.FunctionType]:
@@ -22,7 +40,7 @@ def reachable(recording: Any) -> Iterator[types.FunctionType]:
     Its own code is what lies beside a forward; what that imports is followed in its own module.
     """
     owners: dict[type, None] = {}
-    front = _functions([recording.model])
+    front = [*_functions([recording.model]), *recording.unnamed]
     for _, module in recording.modules:
         owners.update(dict.fromkeys(type(module).__mro__))
         front += _functions(x for _, x in shallow.own(module))
@@ -44,7 +62,7 @@ def reachable(recording: Any) -> Iterator[types.FunctionType]:
         for space in own:
             if not said.isdisjoint(space):
                 front += _functions(space[n] for n in said & space.keys())
-        for thing in _named(said, function):
+        for thing in _opened(_named(said, function)):
             if not isinstance(thing, _OF_CODE):
                 continue
             home = thing.__module__
@@ -52,6 +70,13 @@ def reachable(recording: Any) -> Iterator[types.FunctionType]:
                 function.__module__ in near and home is not None
             ):
                 front += _functions(vars(thing).values() if isinstance(thing, type) else [thing])
+
+
+def running(codes: Iterable[types.CodeType]) -> list[types.FunctionType]:
+    """The functions that have such code."""
+    ids = {id(code) for code in codes}
+    found = gc.get_referrers(*codes) if ids else []
+    return [f for f in found if isinstance(f, types.FunctionType) and id(f.__code__) in ids]
 
 
 def _family(module: Any) -> Any:
@@ -80,8 +105,15 @@ def _by(names: frozenset[str], space: dict[str, Any]) -> list[Any]:
     return [space[name] for name in names & space.keys()]
 
 
+def is_foreign(function: types.FunctionType) -> bool:
+    """Whether it is none of those that models are made of."""
+    return _foreign(function.__module__)
+
+
 def _foreign(module: Any) -> bool:
-    return not isinstance(module, str) or module.partition(".")[0] in _SKIPPED
+    if not isinstance(module, str) or module == _DEMO:
+        return not isinstance(module, str)
+    return module.partition(".")[0] in _SKIPPED
 
 
 @functools.lru_cache(maxsize=4096)
@@ -91,19 +123,30 @@ def names(code: types.CodeType) -> frozenset[str]:
 
 
 def _functions(things: Iterable[Any]) -> list[types.FunctionType]:
-    """The plain functions in methods, properties, and under decorators."""
+    """The plain functions in methods, properties, tables, and under decorators."""
     found = []
-    for thing in things:
+    for thing in _opened(things):
         if isinstance(thing, _BOUND):
             thing = thing.__func__
         elif isinstance(thing, property):
             thing = thing.fget
         while isinstance(thing, functools.partial):
             thing = thing.func
+        if isinstance(thing, _CACHED):
+            thing = thing.__wrapped__
         if not isinstance(thing, types.FunctionType):
             continue
         found.append(thing)
     return found
+
+
+def _opened(things: Iterable[Any]) -> Iterator[Any]:
+    """What is in small tables, in their place."""
+    for thing in things:
+        if type(thing) not in _TABLES:
+            yield thing
+        elif len(thing) <= LARGEST:
+            yield from thing.values() if type(thing) is dict else thing
 
 
 def _around(function: types.FunctionType) -> list[Any]:

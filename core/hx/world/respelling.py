@@ -6,8 +6,8 @@ nobody. For the time of a recording the functions that say such things run a cop
     int(h * 0.5)        whole(h * 0.5)
     self.scale / n      divided(self.scale, n)
 
-Only functions that the model can reach by name are looked at, and only those whose source is
-there; each is compiled once, in its own file and at its own lines.
+Only functions that the model can `reach` are looked at, and only those whose source is there; each
+is compiled once, in its own file and at its own lines.
 """
 
 from __future__ import annotations
@@ -46,7 +46,21 @@ def hooks(recording: Any) -> dict[Any, Callable]:
             copy = None if patching.is_hooked(function) else respelled(function)
             if copy is not None:
                 found[function] = _instead(copy)
+    recording.respelled |= {patching.own_code(function) for function in found}
     return found
+
+
+def reaches_more(prepared: Any) -> bool:
+    """Whether code that ran when the model was recorded would have to be respelled, and was not.
+
+    It is, when the model is recorded once more.
+    """
+    known = {*map(id, prepared.respelled), *(id(copy) for _, copy in _known.values())}
+    codes = [code for code in prepared.met if id(code) not in known]
+    found = [f for f in reach.running(codes) if not reach.is_foreign(f) and respelled(f)]
+    prepared.respelled |= {function.__code__ for function in found}
+    prepared.unnamed += found
+    return bool(found)
 
 
 def beside(function: Callable) -> dict[Any, Callable]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Callable, Sequence
+from types import CodeType
 from typing import Any
 
 import torch
@@ -44,6 +46,22 @@ def run(captured: Capture, tensors: dict[str, torch.Tensor], seed: int | None = 
         without_weights(captured.prepared),
         lambda _: inside(guard, lambda _: put_back(captured, answer)),
     )
+
+
+def what_runs(captured: Capture) -> set[CodeType]:
+    """The code that runs when the model is called: its own, and that of its libraries."""
+    found: set[CodeType] = set()
+    before = sys.getprofile()
+    sys.setprofile(lambda frame, event, _: found.add(frame.f_code) if event == "call" else None)
+    try:
+        run(captured, dict(captured.prepared.tensors))
+    except HxError:
+        raise
+    except (Exception, Endless):  # the model's own: nothing is known then
+        return set()
+    finally:
+        sys.setprofile(before)
+    return {code for code in found if not captured.recording.frames.machinery(code)}
 
 
 def of_the_copy(

@@ -420,7 +420,7 @@ def _refusal(problem: Exception, frames: Frames) -> str:
     trace = problem.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
-    if trace is not None and not frames._machinery(trace.tb_frame.f_code):
+    if trace is not None and not frames.machinery(trace.tb_frame.f_code):
         return f"with the other answer, the model raises {told}"
     return (
         f"the file goes this way whatever is in it: with the other answer it fails ({told}) on data "
