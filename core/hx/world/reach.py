@@ -146,7 +146,8 @@ def _opened(things: Iterable[Any]) -> Iterator[Any]:
         if type(thing) not in _TABLES:
             yield thing
         elif len(thing) <= LARGEST:
-            yield from thing.values() if type(thing) is dict else thing
+            # A copy: other threads may add to it.
+            yield from [*(thing.values() if type(thing) is dict else thing)]
 
 
 def _around(function: types.FunctionType) -> list[Any]:
