@@ -44,7 +44,7 @@ WAYS = {
 }
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(scope="session", autouse=True)
 def pools():
     POOL.submit(int).result()
     yield

@@ -29,9 +29,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import HxError
+from ..errors import is_of_the_world
 from ..registration import OPSETS
-from ..runtime import Refused
 from ..saving import wire
 from ..saving.claims import Hidden
 from ..surely import inside
@@ -104,7 +103,9 @@ class Parts:
             cases = itertools.chain([case], drawn)
             if _by_optimizer(self._path, cases, self._custom_ops, table.outputs):
                 return ""
-        except (Refused, HxError, OSError):  # what does not run again proves nothing
+        except Exception as problem:  # what does not run again, as the model itself, proves nothing
+            if is_of_the_world(problem):
+                raise
             return ""
         equal = [row for row in table.rows if row.name in tied]
         picked = ", ".join(map(_place, equal))

@@ -15,12 +15,14 @@ import zlib
 from collections.abc import Container, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from .rising import in_order, is_rising, is_whole
+from .tables import FEW, are_boxes, are_cells, boxes, cells_or_boxes
+
 if TYPE_CHECKING:
     import torch
 
 Bounds = Mapping[Any, tuple[float, float]]
 Tensors = TypeVar("Tensors", Sequence, Mapping)
-FEW = 8  # a table with no more columns than this may mean something else in each
 
 
 def fresh(tensors: Tensors, bounds: Bounds | None = None, seed: int = 0) -> Any:
@@ -83,9 +85,7 @@ def renumbered(tensors: Mapping[str, torch.Tensor]) -> dict[str, dict[str, torch
     stuck = {
         name
         for name, new in fresh(tensors, seed=1).items()
-        if _is_whole(new)
-        and new.equal(tensors[name])
-        and (new.numel() == 1 or new.long().max() > 1)
+        if is_whole(new) and new.equal(tensors[name]) and (new.numel() == 1 or new.long().max() > 1)
     }
     ways = {
         "halved": lambda t: t // 2,
@@ -103,15 +103,6 @@ def renumbered(tensors: Mapping[str, torch.Tensor]) -> dict[str, dict[str, torch
     }
 
 
-def _is_whole(tensor: torch.Tensor) -> bool:
-    import torch
-
-    kind = tensor.dtype
-    return not (kind.is_floating_point or kind.is_complex or kind is torch.bool) and bool(
-        tensor.numel()
-    )
-
-
 def resized(
     tensor: torch.Tensor,
     sizes: Mapping[int, int],
@@ -127,9 +118,9 @@ def resized(
     import torch
 
     out = tensor.detach().cpu()
-    if list(sizes) == [0] and bounds is None and _are_cells(out):
+    if list(sizes) == [0] and bounds is None and are_cells(out):
         rng = torch.Generator().manual_seed(zlib.crc32(f"{seed}/cells".encode()))
-        return _cells_or_boxes(out.long(), sizes[0], rng).to(out.dtype).to(tensor.device)
+        return cells_or_boxes(out.long(), sizes[0], rng).to(out.dtype).to(tensor.device)
     for axis, size in sizes.items():
         have = out.shape[axis]
         if size <= have:
@@ -142,7 +133,7 @@ def resized(
             places: Any = (*[slice(None)] * axis, torch.arange(size) % have)
             more = out[places]  # as PyTorch has it of every dtype
             more = _continued(out, more, axis) if counted else more
-            out = _sorted(more, axis) if _rising(out, axis) else more
+            out = in_order(more, axis) if is_rising(out, axis) else more
     key = "mask" if mask else "input"
     made = fresh({key: out.contiguous()}, {key: bounds} if bounds else None, seed)[key]
     return _laid_out(made, tensor).to(tensor.device)
@@ -248,13 +239,13 @@ def _ints(
     steps = rows[:, 1:] - rows[:, :-1]
     if _even(steps, -1) or (old.dim() == 1 and length == 2 and bool((steps > 0).all())):
         return old.clone()  # positions, or where two parts end
-    if bounds is None and _are_cells(old):
-        return _cells_or_boxes(old, len(old), rng)
+    if bounds is None and are_cells(old):
+        return cells_or_boxes(old, len(old), rng)
     if bounds is not None:
         low, high = int(bounds[0]), int(bounds[1])
     rising = bool((steps >= 0).all()) and bool((steps > 0).any())
-    if bounds is None and _are_boxes(rows):
-        return _boxes(rows, len(rows), rng).reshape(old.shape)
+    if bounds is None and are_boxes(rows):
+        return boxes(rows, len(rows), rng).reshape(old.shape)
     distinct = length > 1 and bool((rows.sort(-1).values.diff(dim=-1) != 0).all())
     if rising and bounds is None:
         return _parts(rows, distinct, rng).reshape(old.shape)
@@ -264,42 +255,6 @@ def _ints(
     else:
         new = torch.randint(low, min(high + 1, 2**63 - 1), rows.shape, generator=rng)
     return (new.sort(-1).values if rising else new).reshape(old.shape)
-
-
-def _cells_or_boxes(old: torch.Tensor, count: int, rng: torch.Generator) -> torch.Tensor:
-    """Rows that all differ: of boxes, if they may be some and are as different."""
-    import torch
-
-    if _are_boxes(old):
-        boxes = _boxes(old, 4 * count, rng).unique(dim=0)
-        if len(boxes) >= count:
-            return boxes[torch.randperm(len(boxes), generator=rng)[:count]]
-    return _cells(old, count, rng)
-
-
-def _are_boxes(rows: torch.Tensor) -> bool:
-    """Whether the last two columns never are below the two before: of fewer rows it is chance. Rows
-    that rise are something else."""
-    if not 4 <= rows.shape[1] <= FEW or len(rows) < 3 or bool((rows.diff(dim=1) >= 0).all()):
-        return False
-    extents = rows[:, -2:] - rows[:, -4:-2]
-    return bool((extents >= 0).all()) and bool((extents > 0).any())
-
-
-def _boxes(old: torch.Tensor, count: int, rng: torch.Generator) -> torch.Tensor:
-    """Each a step beside one that was there, and as large, each column in its own bounds."""
-    import torch
-
-    places = [torch.randperm(len(old), generator=rng) for _ in range(-(-count // len(old)))]
-    rows = old[torch.cat(places)[:count]]
-    extents = torch.zeros_like(rows[:, :-2])
-    extents[:, -2:] = rows[:, -2:] - rows[:, -4:-2]
-    far = max(1, count // len(old))
-    moved = rows[:, :-2] + torch.randint(-far, far + 1, extents.shape, generator=rng)
-    low, high = old[:, :-2].min(0).values, old[:, :-2].max(0).values
-    high[-2:] = old[:, -2:].max(0).values
-    moved = torch.minimum(torch.maximum(moved, low), high - extents)
-    return torch.cat([moved, moved[:, -2:] + extents[:, -2:]], -1)
 
 
 def _parts(rows: torch.Tensor, distinct: bool, rng: torch.Generator) -> torch.Tensor:
@@ -357,7 +312,7 @@ def _some_below(size: int, count: int) -> torch.Tensor:
 
 def end_at(old: torch.Tensor, sizes: Container[int]) -> bool:
     """Whether it says where parts begin or end, and the last ends where something of a size does."""
-    if not _is_whole(old) or old.dim() == 0 or not old.shape[-1] > 1:
+    if not is_whole(old) or old.dim() == 0 or not old.shape[-1] > 1:
         return False
     old = old.long()  # PyTorch compares no large numbers without a sign
     end, steps = int(old.reshape(-1)[-1]), old.diff(dim=-1)
@@ -369,41 +324,6 @@ def end_at(old: torch.Tensor, sizes: Container[int]) -> bool:
 def begins_at_0(ends: torch.Tensor) -> bool:
     """Whether where the first part begins is among the ends of parts."""
     return bool((ends[..., 0] == 0).all())
-
-
-def _are_cells(old: torch.Tensor) -> bool:
-    """Whether it is a table of whole numbers, longer than wide, in which no row occurs twice."""
-
-    if old.dim() != 2 or not 1 < old.shape[1] <= FEW or len(old) <= old.shape[1]:
-        return False
-    return _is_whole(old) and len(old.long().unique(dim=0)) == len(old)
-
-
-def _cells(old: torch.Tensor, count: int, rng: torch.Generator) -> torch.Tensor:
-    """As many rows, no two alike, each column in its recorded range.
-
-    They lie a step beside the old ones at most, as far as there is room: what depends on points
-    being neighbours would see nothing of points that are strewn at random.
-    """
-    import numpy
-    import torch
-
-    low, high = old.min(0).values, old.max(0).values
-    bases = old[torch.randint(0, len(old), (max(2 * count - len(old), 0),), generator=rng)]
-    bases = torch.cat([old[torch.randperm(len(old), generator=rng)], bases])
-    near = bases + torch.randint(-1, 2, bases.shape, generator=rng)
-    anywhere = torch.rand((2 * count, old.shape[1]), generator=rng, dtype=torch.float64)
-    anywhere = (low + anywhere * (high - low + 1)).floor().long()
-    pool = torch.cat([near.clamp(low, high), anywhere.clamp(low, high), old])
-    pool = _sorted(pool) if _rising(old) else pool
-    _, first = numpy.unique(pool.numpy(), axis=0, return_index=True)
-    picked = torch.from_numpy(numpy.sort(first))[:count]
-    if len(picked) < count:  # there is no room for so many
-        picked = picked[torch.arange(count) % len(picked)]
-    new = pool[picked]
-    if torch.equal(old, old.unique(dim=0)):  # in order
-        return new[numpy.lexsort(new.numpy().T[::-1])]
-    return new
 
 
 def _floats(
@@ -429,7 +349,7 @@ def _floats(
         drawn = [_drawn(old[:, i], None, rng) for i in range(columns)]
         new = torch.stack(drawn, -1)
         # Of rows that rise the columns' ranges do, too: sorted, each column stays in its own.
-        return _sorted(new) if _rising(old) else _ordered(old, new)
+        return in_order(new) if is_rising(old) else _ordered(old, new)
     new = _drawn(old, bounds, rng)
     return new if known is old else torch.where(finite, new, old)
 
@@ -452,29 +372,12 @@ def _drawn(
     width = high - low
     new.mul_(spread).add_(known.mean().item() - low).remainder_(2 * width)
     new.sub_(width).abs_().neg_().add_(width).add_(low)  # what is beyond comes back
-    return _sorted(new) if _rising(old) else new
+    return in_order(new) if is_rising(old) else new
 
 
 def _all_whole(known: torch.Tensor) -> bool:
     """A look at a few tells, as a rule."""
     return all(bool((some == some.round()).all()) for some in (known.reshape(-1)[:FEW], known))
-
-
-def _rising(old: torch.Tensor, axis: int = -1) -> bool:
-    """Whether each row is sorted, over two steps or more: a single one may rise by chance."""
-    import torch
-
-    if old.dim() == 0 or old.dtype is torch.bool or old.dtype.is_complex or not old.numel():
-        return False
-    known = old.double() if old.dtype.is_floating_point else old.long()
-    count = old.shape[axis] - 1
-    steps = known.narrow(axis, 1, count) >= known.narrow(axis, 0, count)
-    return steps.numel() > 1 and bool(steps.all())
-
-
-def _sorted(new: torch.Tensor, axis: int = -1) -> torch.Tensor:
-    known = new.double() if new.dtype.is_floating_point else new.long()
-    return known.sort(axis).values.to(new.dtype)
 
 
 def _from_constant(

@@ -1,0 +1,34 @@
+"""Whole numbers, and numbers that rise: what an input has of its own accord, and others are to have."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
+
+
+def is_whole(tensor: torch.Tensor) -> bool:
+    import torch
+
+    kind = tensor.dtype
+    return not (kind.is_floating_point or kind.is_complex or kind is torch.bool) and bool(
+        tensor.numel()
+    )
+
+
+def is_rising(old: torch.Tensor, axis: int = -1) -> bool:
+    """Whether each row is sorted, over two steps or more: a single one may rise by chance."""
+    import torch
+
+    if old.dim() == 0 or old.dtype is torch.bool or old.dtype.is_complex or not old.numel():
+        return False
+    known = old.double() if old.dtype.is_floating_point else old.long()
+    count = old.shape[axis] - 1
+    steps = known.narrow(axis, 1, count) >= known.narrow(axis, 0, count)
+    return steps.numel() > 1 and bool(steps.all())
+
+
+def in_order(new: torch.Tensor, axis: int = -1) -> torch.Tensor:
+    known = new.double() if new.dtype.is_floating_point else new.long()
+    return known.sort(axis).values.to(new.dtype)
