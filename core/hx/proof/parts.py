@@ -29,8 +29,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import is_of_the_world
+from ..errors import HxError
 from ..registration import OPSETS
+from ..runtime import Refused
 from ..saving import wire
 from ..saving.claims import Hidden
 from ..surely import inside
@@ -89,6 +90,9 @@ class Parts:
             return ""
         try:
             recorded = recorded_of(self._captured, case, Kept(BUDGET, 0))
+        except Exception:  # the model's own: what it refuses to run again has no parts to look at
+            return ""
+        try:
             tied = self._right(case, recorded)
             if tied is None:
                 return ""
@@ -103,9 +107,7 @@ class Parts:
             cases = itertools.chain([case], drawn)
             if _by_optimizer(self._path, cases, self._custom_ops, table.outputs):
                 return ""
-        except Exception as problem:  # what does not run again, as the model itself, proves nothing
-            if is_of_the_world(problem):
-                raise
+        except (Refused, HxError, OSError):  # what does not run again proves nothing
             return ""
         equal = [row for row in table.rows if row.name in tied]
         picked = ", ".join(map(_place, equal))

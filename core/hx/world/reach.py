@@ -73,10 +73,11 @@ def reachable(recording: Any) -> Iterator[types.FunctionType]:
 
 
 def running(codes: Iterable[types.CodeType]) -> list[types.FunctionType]:
-    """The functions that have such code."""
+    """The functions that have such code, of those that models are made of."""
     ids = {id(code) for code in codes}
     found = gc.get_referrers(*codes) if ids else []
-    return [f for f in found if isinstance(f, types.FunctionType) and id(f.__code__) in ids]
+    functions = [f for f in found if isinstance(f, types.FunctionType)]
+    return [f for f in functions if id(f.__code__) in ids and not _foreign(f.__module__)]
 
 
 def _family(module: Any) -> Any:
@@ -105,15 +106,10 @@ def _by(names: frozenset[str], space: dict[str, Any]) -> list[Any]:
     return [space[name] for name in names & space.keys()]
 
 
-def is_foreign(function: types.FunctionType) -> bool:
-    """Whether it is none of those that models are made of."""
-    return _foreign(function.__module__)
-
-
 def _foreign(module: Any) -> bool:
-    if not isinstance(module, str) or module == _DEMO:
-        return not isinstance(module, str)
-    return module.partition(".")[0] in _SKIPPED
+    if not isinstance(module, str):
+        return True
+    return module != _DEMO and module.partition(".")[0] in _SKIPPED
 
 
 @functools.lru_cache(maxsize=4096)

@@ -57,7 +57,7 @@ def reaches_more(prepared: Any) -> bool:
     """
     known = {*map(id, prepared.respelled), *(id(copy) for _, copy in _known.values())}
     codes = [code for code in prepared.met if id(code) not in known]
-    found = [f for f in reach.running(codes) if not reach.is_foreign(f) and respelled(f)]
+    found = [function for function in reach.running(codes) if respelled(function)]
     prepared.respelled |= {function.__code__ for function in found}
     prepared.unnamed += found
     return bool(found)
