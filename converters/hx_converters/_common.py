@@ -48,6 +48,11 @@ def as_result(op, *xs):
     return [op.cast(wrapped(x, dtype), dtype) for x in xs]
 
 
+def scaled(op, x, factor):
+    """A factor is a number, or a tensor that holds one, which may be of another dtype."""
+    return x if op.same(factor, 1) else op.Mul(x, op.cast(factor, x.dtype))
+
+
 def wrapped(x, dtype):
     """A whole number as PyTorch has it beside a tensor: what does not fit loses its upper bits."""
     if type(x) is not int or dtype.is_floating_point or dtype.is_complex or dtype == torch.bool:

@@ -8,17 +8,13 @@ import math
 from hx import case, converter
 from hx.lazy import torch
 
-from ._common import as_result, below_zero, loop, promoted, sign_of_zeros
+from ._common import as_result, below_zero, loop, promoted, scaled, sign_of_zeros
 from ._halves import number_unrounded, rounded_once
 from .cumulative import log_add
 from .elementwise import NUMBERS, truncated
 
 TWO = [case("float32[n,3]", "float32[n,3]"), case("float32[n,3]", "float32[3]")]
 ONE = [case("float32[n,3]")]
-
-
-def _scaled(op, x, alpha):
-    return x if op.same(alpha, 1) else op.Mul(x, alpha)
 
 
 @converter("torch.add", cases=[*TWO, case("float32[n,3]", 2), case("int64[n,3]", 1.5)])
@@ -33,7 +29,7 @@ def add(op, input, other, *, alpha=1):
 @rounded_once
 def _added(op, input, other, alpha):
     x, y = as_result(op, input, other)
-    return op.Add(x, op.Mul(y, alpha))
+    return op.Add(x, scaled(op, y, alpha))
 
 
 @converter("torch.sub", "torch.subtract", cases=[*TWO, case("float32[n,3]", 2)])
@@ -249,14 +245,14 @@ def clamp(op, input, min=None, max=None):
 @rounded_once
 def addcmul(op, input, tensor1, tensor2, *, value=1):
     x, a, b = as_result(op, input, tensor1, tensor2)
-    return op.Add(x, _scaled(op, op.Mul(a, b), value))
+    return op.Add(x, scaled(op, op.Mul(a, b), value))
 
 
 @converter("torch.addcdiv", cases=[case("float32[n,3]", "float32[n,3]", "float32[3]", value=0.5)])
 @rounded_once
 def addcdiv(op, input, tensor1, tensor2, *, value=1):
     x, a, b = as_result(op, input, tensor1, tensor2)
-    return op.Add(x, _scaled(op, op.Div(a, b), value))
+    return op.Add(x, scaled(op, op.Div(a, b), value))
 
 
 @converter("torch.lerp", cases=[case("float32[n,3]", "float32[n,3]", 0.3)])

@@ -77,6 +77,11 @@ def new_full(op, self, size, fill_value, *, dtype=None):
     return full(op, size, fill_value)
 
 
+@converter("torch._dim_arange", cases=[case("float32[n,3]", 0)])
+def dim_arange(op, like, dim):
+    return counted(op, like.shape[dim])
+
+
 @converter("torch.arange", cases=[])
 def arange(op, start=0, end=None, step=1, *, dtype=None):
     if end is None:
@@ -96,7 +101,8 @@ def _steps(op, start, end, step):
         count = op.cast(op.Ceil(op.Div(op.Sub(last, first), by)), torch.int64)
         places = op.cast(op.Range(0, count, 1), torch.float64)
     else:
-        places = counted(op, ((end - start) / step).__ceil__(), torch.float64)
+        # A size times 1.0 is a float that remembers: Python would ask 8.5 first, which forgets a size.
+        places = counted(op, ((end - start * 1.0) / (step * 1.0)).__ceil__(), torch.float64)
         first, by = op.constant(start, torch.float64), op.constant(step, torch.float64)
     return op.Add(first, op.Mul(places, by))
 

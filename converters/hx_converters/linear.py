@@ -5,7 +5,7 @@ from __future__ import annotations
 from hx import case, converter
 from hx.lazy import torch
 
-from ._common import as_result, reshaped
+from ._common import as_result, reshaped, scaled
 from ._halves import rounded_once
 from ._sparse import product, settled
 
@@ -62,10 +62,8 @@ def addmm(op, input, mat1, mat2, *, beta=1, alpha=1):
 
 def added(op, input, product, beta, alpha):
     """beta * input + alpha * product; where beta is 0, what is in `input` does not count."""
-    y = product if op.same(alpha, 1) else op.Mul(product, alpha)
-    if op.same(beta, 0):
-        return y
-    return op.Add(input if op.same(beta, 1) else op.Mul(input, beta), y)
+    y = scaled(op, product, alpha)
+    return y if op.same(beta, 0) else op.Add(scaled(op, input, beta), y)
 
 
 @converter("torch.baddbmm", cases=[case("float32[n,3,5]", "float32[n,3,4]", "float32[n,4,5]")])

@@ -74,19 +74,26 @@ def binary_cross_entropy(op, self, target, weight=None, reduction=1):
     yes = op.Max(op.Log(x), op.constant(-100, x.dtype))
     no = op.Max(op.Log(op.Sub(1, x)), op.constant(-100, x.dtype))
     loss = op.Sub(op.Mul(op.Sub(y, 1), no), op.Mul(y, yes))
-    return reduce(op, loss if weight is None else op.Mul(loss, weight), reduction)
+    return reduce(op, _weighted(op, loss, weight), reduction)
 
 
-@converter("torch.binary_cross_entropy_with_logits",
-           cases=[case("float32[n,3]", "float32[n,3]<1", None, "float32[3]<1")])  # fmt: skip
+def _weighted(op, loss, weight):
+    return loss if weight is None else op.Mul(loss, op.cast(weight, loss.dtype))
+
+
+@converter("torch.binary_cross_entropy_with_logits", cases=[
+    case("float32[n,3]", "float32[n,3]<1", None, "float32[3]<1"),
+    case("float32[n,3]", "float32[n,3]<1", "int64[3]<5", "int64[3]<5"),
+])  # fmt: skip
 @rounded_once
 def binary_cross_entropy_with_logits(op, input, target, weight=None, pos_weight=None, reduction=0):
     x, y = as_result(op, input, target)
     soft = op.Softplus(op.Neg(x))  # -log(sigmoid(x))
     if pos_weight is not None:
-        soft = op.Mul(soft, op.Add(op.Mul(op.Sub(pos_weight, 1), y), 1))
+        more = op.cast(op.Sub(pos_weight, 1), x.dtype)
+        soft = op.Mul(soft, op.Add(op.Mul(more, y), 1))
     loss = op.Add(op.Mul(op.Sub(1, y), x), soft)
-    return reduce(op, loss if weight is None else op.Mul(loss, weight), reduction)
+    return reduce(op, _weighted(op, loss, weight), reduction)
 
 
 @converter("torch.kl_div", cases=[case("float32[n,3]", "float32[n,3]<1"),

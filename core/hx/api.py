@@ -36,6 +36,7 @@ from .report import Escape, Report, scaffold
 from .saving import destinations, save
 from .sizes import dynamic as dynamic_axes
 from .surely import inside, within
+from .tensors.structures import unique
 from .world.modes import apart
 from .world.world import aside
 
@@ -76,7 +77,8 @@ def export(
     model          a torch.nn.Module, or a function of tensors
     args, kwargs   what it is called with; tensors in them become the inputs of the graph
     path           where to write; None keeps the graph in memory
-    input_names    names for the inputs, in order; by default those of forward's parameters
+    input_names    names for the inputs, in order; by default, and where there are fewer, those of
+                   forward's parameters
     output_names   names for the outputs; by default the keys or fields of the result
     outputs        modules whose outputs are wanted instead: ["layer4", "avgpool"]
     dynamic        sizes that may change: {"x": {0: "batch", 2: "height"}}; the same name is the
@@ -316,7 +318,7 @@ def _check_opset(opset: int) -> None:
 def _assemble(captured: Capture, output_names: Sequence[str] | None, opset: int) -> wire.Parts:
     names = [name for name, _ in captured.outputs]
     if output_names is not None:
-        if len(output_names) != len(names):
+        if len(output_names) > len(names):
             raise UsageError(
                 f"output_names has {len(output_names)} names, and the model returns "
                 f"{len(names)}: {', '.join(names)}"
@@ -324,7 +326,8 @@ def _assemble(captured: Capture, output_names: Sequence[str] | None, opset: int)
         taken = [n for n, _ in captured.inputs if n in output_names]
         if taken:
             raise UsageError(f"output_names: {taken[0]!r} is the name of an input")
-        captured.outputs = [(n, v) for n, (_, v) in zip(output_names, captured.outputs)]
+        named = unique([*output_names, *names[len(output_names) :]])
+        captured.outputs = [(n, v) for n, (_, v) in zip(named, captured.outputs)]
     if not captured.outputs:
         raise UsageError("the model returned no tensor", hint="return the tensors you want")
     recording = captured.recording

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -153,14 +155,41 @@ def test_a_branch_of_a_script_that_raises_is_left_out_and_told():
     assert [each.kind for each in program.report.escapes] == ["bool"] and program.ops == ["Mul"]
 
 
-def test_what_hx_does_not_know_of_torchscript_is_named():
-    class Lists(nn.Module):
-        def forward(self, x):
-            numbers: list[float] = x.tolist()
-            return x * numbers[0]
+class OfAny(nn.Module):
+    def forward(self, x: Any):
+        if isinstance(x, torch.Tensor):
+            return x + 1
+        return x
 
-    with pytest.raises(hx.Unsupported, match=r"Lists is of TorchScript, and has prim::tolist"):
-        asked(torch.jit.script(Lists()), torch.randn(3))
+
+class Listing(nn.Module):
+    def forward(self, x):
+        numbers: list[float] = x.tolist()
+        return x * numbers[0]
+
+
+def test_a_script_that_lists_the_numbers_of_a_tensor_is_told_as_python_is():
+    program = asked(torch.jit.script(Listing()), torch.randn(3))
+    assert [each.kind for each in program.report.escapes] == ["tolist"]
+
+
+class OfNorms(nn.Module):
+    def forward(self, x):
+        if x.layout == torch.strided:  # as torch.norm asks
+            x = x * 2
+        return torch.norm(x, p="fro", dim=1, keepdim=False)
+
+
+def test_the_layout_of_a_tensor_is_known_to_scripts():
+    model = OfNorms()
+    program = asked(torch.jit.script(model), torch.randn(3, 4), dynamic={"x": {0: "b"}})
+    x = torch.randn(5, 4)
+    torch.testing.assert_close(program.run(x), model(x))
+
+
+def test_what_hx_does_not_know_of_torchscript_is_named():
+    with pytest.raises(hx.Unsupported, match=r"OfAny is of TorchScript, and has prim::isinstance"):
+        asked(torch.jit.script(OfAny()), torch.randn(3))
 
 
 class Scale(nn.Module):

@@ -276,12 +276,24 @@ def test_names_by_order(proved):
         sizes=[{"n": 7}],
     )  # fmt: skip
     assert inputs(program) == ["left", "right"] and outputs(program) == ["sum", "same"]
-    with pytest.raises(hx.UsageError, match="1 names.*2"):
-        hx.export(lambda x, y: x + y, (torch.ones(1), torch.ones(1)), input_names=["a"])
+    with pytest.raises(hx.UsageError, match="3 names.*2"):
+        hx.export(lambda x, y: x + y, (torch.ones(1), torch.ones(1)), input_names=["a", "b", "c"])
     with pytest.raises(hx.UsageError, match="repeats"):
         hx.export(lambda x, y: x + y, (torch.ones(1), torch.ones(1)), input_names=["a", "a"])
     with pytest.raises(hx.UsageError, match="output_names"):
-        hx.export(lambda x: (x, x * 2), torch.ones(1), output_names=["a"])
+        hx.export(lambda x: (x, x * 2), torch.ones(1), output_names=["a", "b", "c"])
+
+
+def test_names_may_be_fewer_than_what_there_is_to_name():
+    """As to torch.onnx.export: a state behind the input, outputs that nobody looks at."""
+    model = torch.nn.LSTM(3, 4)
+    state = torch.randn(1, 2, 4), torch.randn(1, 2, 4)
+    program = hx.export(
+        model, (torch.randn(5, 2, 3), state), input_names=["x"], output_names=["y"],
+        dynamic={"x": {0: "t"}},
+    )  # fmt: skip
+    assert inputs(program) == ["x", "hx_0", "hx_1"] and outputs(program)[0] == "y"
+    assert len(set(outputs(program))) == 3
 
 
 def test_sums_of_sizes_are_written_in_one_order():

@@ -371,15 +371,7 @@ def check(choice: Registration, real: torch.Tensor, out: Any, path: tuple) -> Va
             f"result{spot} should be {_name(kind)}, and is {_name(out.dtype)}",
             hint="cast it: op.cast(x, op.result.dtype)",
         )
-    if out.shape is None:
-        out.shape = tuple(
-            dims.Dim.leaf(out, i, n) if out.dynamic else n for i, n in enumerate(real.shape)
-        )
-    elif len(out.shape) == real.ndim:
-        for axis, (old, n) in enumerate(zip(out.shape, real.shape)):
-            if type(old) is dims.Dim and old.poly.unsure:
-                new = dims.found(old, out, axis, n)
-                out.shape = (*out.shape[:axis], new, *out.shape[axis + 1 :])
+    measured(out, real)
     if tuple(map(dims.plain, out.shape)) != tuple(real.shape):
         raise _mismatch(
             choice,
@@ -390,6 +382,19 @@ def check(choice: Registration, real: torch.Tensor, out: Any, path: tuple) -> Va
         if type(size) is dims.Dim:
             size.poly.counts = True
     return out
+
+
+def measured(out: Value, real: torch.Tensor) -> None:
+    """Gives a value the sizes that only a run can tell, as its real tensor has them."""
+    if out.shape is None:
+        out.shape = tuple(
+            dims.Dim.leaf(out, i, n) if out.dynamic else n for i, n in enumerate(real.shape)
+        )
+    elif len(out.shape) == real.ndim:
+        for axis, (old, n) in enumerate(zip(out.shape, real.shape)):
+            if type(old) is dims.Dim and old.poly.unsure:
+                new = dims.found(old, out, axis, n)
+                out.shape = (*out.shape[:axis], new, *out.shape[axis + 1 :])
 
 
 def is_as_recorded(out: Any, real: torch.Tensor) -> bool:

@@ -102,7 +102,7 @@ class Choices:
         """The arguments as the converter's signature spells them."""
         args, kwargs = given.args, given.kwargs
         for value in given.values:
-            if not value.shape:
+            if not value.shape or value.shape == _ONE:
                 args, kwargs = _with_numbers(choice.target, given)
                 break
         form = _form(choice.function)
@@ -208,12 +208,15 @@ def _plain(given: Arguments, x: Any, is_size: bool) -> Any:
     if isinstance(x, (list, tuple)):
         several = any(isinstance(n, Value) for n in x)
         return type(x)([_plain(given, n, is_size) for n in x]) if several else x
-    if not isinstance(x, Value) or x.shape:
+    if not isinstance(x, Value) or (x.shape and not (is_size and x.shape == _ONE)):
         return x
     found = given.number(x)
     if found is None and is_size and not x.dtype.is_floating_point:
         found = given.size(x)
     return x if found is None else found
+
+
+_ONE = (1,)  # the shape of a tensor that torch takes for a size, as one that has no axis
 
 
 @functools.cache

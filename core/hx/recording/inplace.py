@@ -15,7 +15,7 @@ from ..tensors import accounts
 from ..tensors.values import Value
 from ..tensors.views import step_of, write
 from . import known, seeds
-from .call import Arguments, Call, Instead, Spec, check, lift, retyped
+from .call import Arguments, Call, Instead, Spec, check, lift, measured, retyped
 from .conversion import asking
 from .folding import fold
 from .leaves import leaf
@@ -122,12 +122,16 @@ def copied(recording: Recording, made: Any, run: Callable, out: Any) -> Any:
 def shaped_like(recording: Recording, tensor: torch.Tensor, value: Value) -> Value:
     """A result as it is after having been written into a tensor: cast and broadcast."""
     value = recording.builder.cast(value, tensor.dtype)
+    if _has(value, tensor):
+        return value
     old = recording.live.find(tensor)
-    if value.shape is None or tuple(map(dims.plain, value.shape)) != tuple(tensor.shape):
-        if old is not None and old.value.shape is not None:
-            op = Op(recording.builder)
-            known_shape = old.value.shape
-            if tuple(map(dims.plain, known_shape)) == tuple(tensor.shape):
-                return op.Expand(value, op.sizes(known_shape))
-        value.shape = tuple(tensor.shape)
+    if old is not None and _has(old.value, tensor):
+        op = Op(recording.builder)
+        return op.Expand(value, op.sizes(old.value.shape))
+    measured(value, tensor)  # PyTorch has made room in the tensor for what there is
     return value
+
+
+def _has(value: Value, tensor: torch.Tensor) -> bool:
+    """Whether a value has the sizes of a tensor, as far as they are known."""
+    return value.shape is not None and tuple(map(dims.plain, value.shape)) == tuple(tensor.shape)

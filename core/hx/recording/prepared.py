@@ -132,13 +132,13 @@ def prepare(
     names = structures.unique([n for n, _ in found])
     _require_contents(pairs, None if dry or slim is not None else "the meta device")
     if input_names is not None:
-        if len(input_names) != len(names):
+        if len(input_names) > len(names):
             raise UsageError(
                 f"input_names has {len(input_names)} names, and the call has {len(names)} "
                 f"tensors: {', '.join(names)}"
             )
         require_names("input_names", input_names)
-        names = list(input_names)
+        names = structures.unique([*input_names, *names[len(input_names) :]])
     tensors = {n: t for n, (_, t) in zip(names, found)}
     if isinstance(dynamic, torch.export.ShapesCollection):
         dynamic = dynamic.dynamic_shapes(model, args, kwargs)

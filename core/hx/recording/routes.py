@@ -10,7 +10,7 @@ import torch
 from ..tensors import accounts
 from ..tensors.values import Constant, Value
 from . import autocast, known, opening, seeds
-from .call import Arguments, Instead, lift
+from .call import Arguments, Instead, has_complex, lift
 from .conversion import DECLINED, convert
 from .folding import fold
 from .inplace import copied, in_place, into_out
@@ -41,7 +41,8 @@ def converted(recording: Recording, key, func, args, kwargs, door) -> Any:
     given = lift(recording, args, kwargs, key in known.TAKE_LISTS, key in known.JOIN)
     if recording.builder.lengths is not None and key in known.JOIN:
         recording.builder.lengths.repeats(given)
-    choice = recording.choices.pick(key, args, given.complex)
+    complex_ = given.complex and _reads_complex(args, kwargs)
+    choice = recording.choices.pick(key, args, complex_)
     run = recording.runner(key, func, args, kwargs, given)
     if recording.unfilled and key not in known.VIEWS:
         writes = accounts.written(key, func, args, kwargs)
@@ -69,6 +70,14 @@ def converted(recording: Recording, key, func, args, kwargs, door) -> Any:
         return result
     recording.decliners[known.spelled(func, key)] = choice
     return _beneath(recording, key, func, args, kwargs, door, given)
+
+
+def _reads_complex(args, kwargs) -> bool:
+    """Whether complex numbers are among the arguments, but for where the result is to go."""
+    if kwargs.get("out") is None:
+        return True
+    read = [*args, *(x for name, x in kwargs.items() if name != "out")]
+    return has_complex(read, {}) or any(type(x) is complex for x in read)
 
 
 def _into_out(recording: Recording, key, func, choice, given, run, args, kwargs, door) -> Any:

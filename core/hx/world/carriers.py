@@ -252,14 +252,15 @@ def _log(original, x, base=None):
 
 
 def _of_prod(original: Callable) -> Callable:
-    def product(values, *args, **kwargs):
+    def product(*args, **kwargs):
+        values = args[0] if len(args) == 1 else kwargs.get("a") if not args else None
         listed = list(values) if isinstance(values, (tuple, list)) else []
-        if not args and kwargs.keys() <= {"start"} and _sized(listed):
+        if kwargs.keys() <= {"start", "a"} and _sized(listed):
             total = kwargs.get("start", 1)
             for n in listed:
                 total = total * n
             return total
-        return original(values, *args, **kwargs)
+        return original(*args, **kwargs)
 
     return product
 
@@ -316,8 +317,9 @@ def _of_rounding(whole: Callable) -> Wrap:
     """Traced by PyTorch a size would be a tensor, and libraries that ask round it as one."""
 
     def wrap(original):
-        def rounded(x, *args, **kwargs):
-            return whole(x) if isinstance(x, (int, float)) else original(x, *args, **kwargs)
+        def rounded(*args, **kwargs):
+            number = args and isinstance(args[0], (int, float))
+            return whole(args[0]) if number else original(*args, **kwargs)
 
         return rounded
 

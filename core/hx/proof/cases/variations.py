@@ -312,7 +312,7 @@ def _some_below(size: int, count: int) -> torch.Tensor:
 
 def end_at(old: torch.Tensor, sizes: Container[int]) -> bool:
     """Whether it says where parts begin or end, and the last ends where something of a size does."""
-    if not is_whole(old) or old.dim() == 0 or not old.shape[-1] > 1:
+    if not is_whole(old) or old.dim() == 0 or not old.numel() or not old.shape[-1] > 1:
         return False
     old = old.long()  # PyTorch compares no large numbers without a sign
     end, steps = int(old.reshape(-1)[-1]), old.diff(dim=-1)
@@ -323,7 +323,7 @@ def end_at(old: torch.Tensor, sizes: Container[int]) -> bool:
 
 def begins_at_0(ends: torch.Tensor) -> bool:
     """Whether where the first part begins is among the ends of parts."""
-    return bool((ends[..., 0] == 0).all())
+    return bool((ends[..., :1] == 0).all())
 
 
 def _floats(

@@ -69,7 +69,8 @@ PLAIN: dict[str, Callable] = {
     "ceil": math.ceil, "floor": math.floor, "round": round, "sqrt": math.sqrt, "log": math.log,
     "exp": math.exp, "sin": math.sin, "cos": math.cos, "min": _least, "max": _most,
     "__and__": operator.and_, "__or__": operator.or_, "__not__": operator.not_,
-    "__xor__": operator.xor, "__is__": operator.is_, "__isnot__": operator.is_not,
+    "__xor__": operator.xor, "__is__": lambda a, b: _is_same(a, b),
+    "__isnot__": lambda a, b: not _is_same(a, b),
     "__getitem__": operator.getitem, "__contains__": operator.contains, "len": len, "list": list,
     "append": list.append, "extend": list.extend, "insert": list.insert, "pop": list.pop,
     "reverse": list.reverse, "clear": list.clear, "copy": list.copy, "slice": _some,
@@ -96,6 +97,8 @@ DTYPES = [
 ]  # fmt: skip
 FORMATS = [torch.contiguous_format, torch.preserve_format, torch.channels_last,
             torch.channels_last_3d]  # fmt: skip
+LAYOUTS = [torch.strided, torch.sparse_coo, torch.sparse_csr, torch._mkldnn, torch.sparse_csc,
+           torch.sparse_bsr, torch.sparse_bsc, torch.jagged]  # fmt: skip
 ASKED: dict[str, Callable] = {
     "aten::size": lambda x, dim=None: list(x.shape) if dim is None else x.shape[dim],
     "aten::dim": lambda x: x.dim(),
@@ -111,11 +114,9 @@ ASKED: dict[str, Callable] = {
     "aten::is_floating_point": lambda x: x.is_floating_point(),
     "prim::abs": abs,
     "prim::dtype": lambda x: DTYPES.index(x.dtype),
+    "prim::layout": lambda x: LAYOUTS.index(x.layout),
+    "prim::tolist": lambda x, *kind: x.tolist(),
     "prim::device": lambda x: x.device,
-    "prim::type": lambda x: x.type,
-    "prim::is_cuda": lambda x: x.is_cuda,
-    "prim::is_nested": lambda x: x.is_nested,
-    "prim::requires_grad": lambda x: x.requires_grad,
     "prim::data": lambda x: x.detach(),
 }
 
@@ -126,3 +127,33 @@ def _item(x: Any) -> Any:
 
 def is_number(x: Any) -> bool:
     return isinstance(x, (int, float))
+
+
+def _is_same(a: Any, b: Any) -> bool:
+    """Of a script's modules, each time that one is asked for, Python has another object."""
+    return a is b or (isinstance(a, torch._C.ScriptObject) and a == b)
+
+
+_KINDS: dict[str, type] = {
+    "TensorType": torch.Tensor, "FloatType": float, "BoolType": bool, "StringType": str,
+    "NoneType": type(None), "ComplexType": complex, "DeviceObjType": torch.device,
+}  # fmt: skip
+
+
+def is_of(x: Any, kind: Any) -> bool:
+    """Whether a value is of a type of TorchScript."""
+    name = kind.kind()
+    if name == "IntType":
+        return isinstance(x, int) and not isinstance(x, bool)
+    if name == "ListType":
+        return isinstance(x, list) and all(is_of(each, kind.getElementType()) for each in x)
+    if name == "TupleType":
+        parts = kind.elements()
+        return isinstance(x, tuple) and len(x) == len(parts) and all(map(is_of, x, parts))
+    if name == "OptionalType":
+        return x is None or is_of(x, kind.getElementType())
+    if name == "DictType":
+        key, value = kind.getKeyType(), kind.getValueType()
+        each = x.items() if isinstance(x, dict) else [(x, x)]
+        return isinstance(x, dict) and all(is_of(k, key) and is_of(v, value) for k, v in each)
+    return name == "AnyType" or (name in _KINDS and isinstance(x, _KINDS[name]))

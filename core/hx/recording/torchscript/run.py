@@ -24,6 +24,7 @@ from .plain import (
     OF_LISTS,
     PLAIN,
     is_number,
+    is_of,
 )
 
 if TYPE_CHECKING:
@@ -35,7 +36,9 @@ _SAME = {"prim::unchecked_cast", "prim::unchecked_unwrap_optional", "prim::NumTo
 _BUILT = {"prim::Constant", "prim::GetAttr", "prim::SetAttr", "prim::If", "prim::Loop",
           "prim::Uninitialized", "prim::ListConstruct", "prim::TupleConstruct",
           "prim::DictConstruct", "prim::ListUnpack", "prim::TupleUnpack", "prim::TupleIndex",
-          "prim::RaiseException", "aten::warn", "prim::Print", "prim::fork"}  # fmt: skip
+          "prim::RaiseException", "aten::warn", "prim::Print", "prim::fork",
+          "prim::isinstance", "prim::CreateObject", "prim::CallMethod",
+          "prim::ModuleContainerIndex"}  # fmt: skip
 _SIGNS = {name: sign for name, ask in COMPARED.items() for sign, s in SIGNS.items() if s is ask}
 
 
@@ -57,6 +60,10 @@ def is_known(kind: str) -> bool:
     space, _, name = kind.partition("::")
     known = kind in _BUILT or kind in _SAME or kind in ASKED or name in PLAIN
     return known or (space != "prim" and hasattr(getattr(torch.ops, space), name))
+
+
+class Made:
+    """An object of a class that is scripted; what it holds is with the run."""
 
 
 class Run:
@@ -105,8 +112,18 @@ class Run:
             return [self.attribute(given[0], node.s("name"))]
         if kind == "prim::SetAttr":
             self.attributes[given[0], node.s("name")] = given[1]
-            self.recording.set_by_scripts.add((given[0], node.s("name")))
+            if isinstance(given[0], torch._C.ScriptObject):
+                self.recording.set_by_scripts.add((given[0], node.s("name")))
             return []
+        if kind == "prim::CreateObject":
+            return [Made()]
+        if kind == "prim::ModuleContainerIndex":
+            return [given[0].getattr(str(given[1]))]
+        if kind == "prim::CallMethod":
+            method = given[0]._get_method(node.s("name"))
+            return [self.another(method).graph(inlined(method.graph), given)]
+        if kind == "prim::isinstance":
+            return [any(is_of(given[0], each) for each in node.tys("types"))]
         if kind == "prim::If":
             return flow.branch(self, node, given[0])
         if kind == "prim::Loop":
@@ -135,9 +152,13 @@ class Run:
 
     def fork(self, node: Any, given: list[Any]) -> list[Any]:
         """What another thread would give: here it is there when somebody waits for it."""
-        inner = Run(self.recording, self.called)  # its names are its own
+        return [self.another(self.called).graph(graph, given) for graph in forked(node)]
+
+    def another(self, called: Any) -> Run:
+        """The run of another graph within this one: its names are its own."""
+        inner = Run(self.recording, called)
         inner.known, inner.answers, inner.attributes = self.known, self.answers, self.attributes
-        return [inner.graph(graph, given) for graph in forked(node)]
+        return inner
 
     def constant(self, node: Any) -> Any:
         if node.output().type().kind() == "NoneType":
@@ -151,7 +172,10 @@ class Run:
     def attribute(self, owner: Any, name: str) -> Any:
         """What a script has set in this run, or what its module has: that stays as it is."""
         found = self.attributes.get((owner, name), self)
-        return self.named(owner.getattr(name)) if found is self else found
+        if found is not self:
+            return found
+        of_script = isinstance(owner, torch._C.ScriptObject)
+        return self.named(owner.getattr(name) if of_script else getattr(owner, name))
 
     def named(self, x: Any) -> Any:
         """A tensor that the module has: it was there before the recording."""
@@ -177,6 +201,8 @@ class Run:
                 return [flow.TESTS[kind](*map(flow.as_tensor, given))]
         if kind in ASKED:
             return [ASKED[kind](*given)]
+        if space == "prim" and len(given) == 1 and hasattr(first, name):  # x.is_cuda, device.type
+            return [getattr(first, name)]
         return self.operator(node, space, name, given)
 
     def plain(self, node: Any, name: str, given: list[Any]) -> Sequence[Any]:
