@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from . import ways, whole
@@ -30,7 +31,7 @@ from .quiet import fewer_collections
 from .recording import brought, heard
 from .recording.capture import Capture, capture
 from .recording.choices import Choices
-from .recording.prepared import prepare, require_names
+from .recording.prepared import Prepared, prepare, require_names
 from .registration import OPSETS
 from .report import Escape, Report, scaffold
 from .saving import destinations, save
@@ -184,6 +185,37 @@ def _recorded(
     ahead = None
     if staged is not None and not (prepared.slim or prepared.laid_out or registry.passes):
         ahead = staged.ahead_of(prepared.size)
+    captured = _captured(prepared, registry, opset, outputs, ahead)
+    if prepared.follows:
+        from .recording import fitted
+
+        def again(sizes: othersizes.Sizes) -> Capture:
+            there = replace(prepared, tensors=othersizes.at(prepared, sizes), follows=())
+            return _captured(there, registry, opset, outputs)
+
+        fitted.record(captured, [othersizes.sizes_of(prepared), *prepared.follows], again)
+    counted.tell_often(captured)
+    report = _report(captured, registry, opset)
+    report.timings["record"] = time.perf_counter() - started
+    try:
+        _require_covered(report)
+        require_best(captured, report)
+        # A condition that the graph computes went through Python and lost nothing there, nor did a
+        # loop that is one in the graph.
+        kept = ("branch", "bool", "range")
+        escapes = [e for e in report.escapes if not (e.carried and e.kind in kept)]
+        if strict and escapes:
+            raise _escaped(escapes)
+        return Program(Made(_made(captured, report, output_names, tell), captured), report)
+    except HxError as problem:  # what is known so far is part of what went wrong
+        problem.report = report
+        raise
+
+
+def _captured(
+    prepared: Prepared, registry: Registry, opset: int, outputs: Any, ahead: Any = None
+) -> Capture:
+    """A recording, joined with others or written as loops where that is asked for."""
     captured = capture(prepared, registry, opset, outputs, ahead=ahead)
     joins = otherways.may_be_joined(captured) or not prepared.rolls
     if prepared.one_of and joins:
@@ -208,22 +240,7 @@ def _recorded(
         otherways.tell_apart(captured, otherways.BESIDE)
     elif prepared.apart:
         otherways.tell_apart(captured, prepared.apart)
-    counted.tell_often(captured)
-    report = _report(captured, registry, opset)
-    report.timings["record"] = time.perf_counter() - started
-    try:
-        _require_covered(report)
-        require_best(captured, report)
-        # A condition that the graph computes went through Python and lost nothing there, nor did a
-        # loop that is one in the graph.
-        kept = ("branch", "bool", "range")
-        escapes = [e for e in report.escapes if not (e.carried and e.kind in kept)]
-        if strict and escapes:
-            raise _escaped(escapes)
-        return Program(Made(_made(captured, report, output_names, tell), captured), report)
-    except HxError as problem:  # what is known so far is part of what went wrong
-        problem.report = report
-        raise
+    return captured
 
 
 def _made(

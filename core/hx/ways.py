@@ -147,6 +147,7 @@ def _with_both_ways(prepared: Prepared, failed: list[Exception]) -> Iterator[Pre
             if anew is not None:
                 yield anew
         yield from _padding(other, failed)
+        yield from _following(other, failed)
         if other.one_of and other.rolls:
             yield dataclasses.replace(other, one_of=False, alike=[])
         elif other.one_of and other.failed and isinstance(joined, VerificationError):
@@ -160,6 +161,8 @@ def _with_both_ways(prepared: Prepared, failed: list[Exception]) -> Iterator[Pre
         as_it_went = dataclasses.replace(prepared, apart=apart)
         yield as_it_went
         yield from _padding(as_it_went, failed)
+        prepared = as_it_went
+    yield from _following(prepared, failed)
 
 
 def _may_reach_more(prepared: Prepared, failed: list[Exception]) -> bool:
@@ -192,6 +195,14 @@ def _padding(prepared: Prepared, failed: list[Exception]) -> Iterator[Prepared]:
     while not isinstance(failed[-1], HxError) and other.pads.gives_in():
         yield other
     yield from _led(other, failed)
+
+
+def _following(prepared: Prepared, failed: list[Exception]) -> Iterator[Prepared]:
+    """Where numbers of it follow from sizes out of sight, recordings at other sizes tell how."""
+    if isinstance(failed[-1], VerificationError):
+        followed = othersizes.followed(prepared, failed[-1].proof)
+        if followed is not None:
+            yield followed
 
 
 def _led(prepared: Prepared, failed: list[Exception]) -> Iterator[Prepared]:

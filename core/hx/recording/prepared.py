@@ -55,6 +55,8 @@ class Prepared:
     # What it does in rounds, as many as sizes say, is to be a loop: the numbers of a recording with
     # another number of them; see `rolled`.
     rolls: Any = None
+    # Sizes to record it at as well, for numbers that follow from them out of sight; see `fitted`.
+    follows: tuple[dict[str, int], ...] = ()
     until: Until | None = (
         None  # it goes round until what is in a tensor ends that; see `rolled.until`
     )

@@ -19,6 +19,7 @@ from .asking import case_of
 from .variations import begins_at_0, end_at, ending, resized
 
 Sizes = dict[str, int]
+APART = (1, 2, 5, 11)  # so much larger are sizes that a model is recorded at once more
 FAILED = 8  # inputs of the given sizes on which another graph was wrong, that are tried again
 
 
@@ -89,6 +90,31 @@ def _odd_for_long(n: int, step: int, taken: Collection[int]) -> int:
     while found <= n or found in taken:
         found += halved * step
     return found
+
+
+def followed(prepared: Prepared, proof: Proof) -> Prepared | None:
+    """The same call, to be recorded at other sizes as well, where a recording was right at its own
+    and wrong at others: numbers of it may follow from sizes."""
+    words, limits = sizes_of(prepared), prepared.dynamic.limits
+    if not words or prepared.slim is not None or prepared.follows or proof.ok:
+        return None
+    if not any(case.ok for case in proof.cases):
+        return None
+    if any(output.other_rank for case in proof.cases for output in case.outputs):
+        return None
+    steps = {w: (32 if n >= 64 and n % 32 == 0 else limits.get(w, Limits()).step)
+             for w, n in words.items()}  # fmt: skip
+    several: list[Sizes] = []
+    for turn in range(len(APART)):
+        sizes = {}
+        for place, (word, n) in enumerate(words.items()):
+            more = APART[(turn + place) % len(APART)] * steps[word]
+            limit = limits.get(word, Limits())
+            sizes[word] = n + more if limit.hold(n + more) else n - more
+            if sizes[word] < 1 or not limit.hold(sizes[word]):
+                return None
+        several.append(sizes)
+    return dataclasses.replace(prepared, follows=tuple(several))
 
 
 def larger_by(prepared: Prepared, times: int) -> Prepared | None:

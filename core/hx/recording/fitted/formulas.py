@@ -1,0 +1,215 @@
+"""A formula for numbers that are known at several sizes."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+Sizes = Mapping[str, int]
+Formula = Callable[[Mapping[str, Any]], Any]
+
+_DIVISORS = (*range(2, 17), 20, 24, 28, 32, 48, 64)
+_SHIFTS = sorted(range(-16, 65), key=abs)
+_PLAINEST = 10_000  # the largest denominator of a factor that somebody may have written
+_NEAR = 2e-6  # of itself: numbers may have been rounded to a float32
+
+
+def find(at: Sequence[Sizes], numbers: Sequence[int | float]) -> Formula | None:
+    """What gives each number at its sizes; the plainest comes first, None if there is none.
+
+    A formula takes the sizes by name, as ints or as what computes with them in a graph.
+    """
+    first = numbers[0]
+    if all(number == first for number in numbers):
+        return lambda _: first
+    if not all(map(math.isfinite, numbers)):
+        return None
+    words = [w for w in at[0] if len({sizes[w] for sizes in at}) > 1]
+    whole = all(float(number).is_integer() for number in numbers)
+    if whole:
+        numbers = [int(number) for number in numbers]
+        tried = itertools.chain(
+            _straight(words, at, numbers),
+            _divided(words, at, numbers),
+            _together(words, at, numbers),
+            _curved(words, at, numbers),
+        )
+    else:
+        tried = itertools.chain(
+            _real(words, at, numbers), _together(words, at, numbers), _powers(words, at, numbers)
+        )
+    return next((each for each in tried if _fits(each, at, numbers, whole)), None)
+
+
+def _fits(formula: Formula, at: Sequence[Sizes], numbers: Sequence[Any], whole: bool) -> bool:
+    for sizes, number in zip(at, numbers):
+        found = formula(sizes)
+        if found != number if whole else not math.isclose(found, number, rel_tol=_NEAR):
+            return False
+    return True
+
+
+def _straight(words: list[str], at: Sequence[Sizes], numbers: Sequence[int]) -> Iterator[Formula]:
+    """3 * n + 1"""
+    for word in words:
+        slope = Fraction(numbers[1] - numbers[0], at[1][word] - at[0][word] or 1)
+        if slope.denominator == 1:
+            factor, rest = int(slope), numbers[0] - int(slope) * at[0][word]
+            yield _line(word, factor, rest)
+
+
+def _line(word: str, factor: int, rest: int) -> Formula:
+    def formula(sizes):
+        found = sizes[word] if factor == 1 else sizes[word] * factor
+        return found + rest if rest else found
+
+    return formula
+
+
+def _divided(words: list[str], at: Sequence[Sizes], numbers: Sequence[int]) -> Iterator[Formula]:
+    """(n + 1) // 2 - 1"""
+    for word, divisor in itertools.product(words, _DIVISORS):
+        for shift in _SHIFTS:
+            if shift < divisor:
+                rest = numbers[0] - (at[0][word] + shift) // divisor
+                yield _quotient(word, shift, divisor, rest)
+
+
+def _quotient(word: str, shift: int, divisor: int, rest: int) -> Formula:
+    def formula(sizes):
+        found = (sizes[word] + shift if shift else sizes[word]) // divisor
+        return found + rest if rest else found
+
+    return formula
+
+
+def _together(words: list[str], at: Sequence[Sizes], numbers: Sequence[Any]) -> Iterator[Formula]:
+    """2 * h * w + 1, or h + w"""
+    for a, b in itertools.combinations(words, 2):
+        products = [sizes[a] * sizes[b] for sizes in at]
+        factor = _plain(numbers[1] - numbers[0], products[1] - products[0])
+        if factor is not None:
+            rest = _whole(numbers[0] - factor * products[0])
+            yield _of_both(a, b, _whole(factor), rest, product=True)
+        found = _solved(at, numbers, a, b)
+        if found is not None:
+            yield _sum(a, b, *found)
+
+
+def _of_both(a: str, b: str, factor: Any, rest: Any, product: bool) -> Formula:
+    def formula(sizes):
+        found = sizes[a] * sizes[b] * factor
+        return found + rest if rest else found
+
+    return formula
+
+
+def _sum(a: str, b: str, of_a: Any, of_b: Any, rest: Any) -> Formula:
+    def formula(sizes):
+        found = sizes[a] * of_a + sizes[b] * of_b
+        return found + rest if rest else found
+
+    return formula
+
+
+def _solved(at: Sequence[Sizes], numbers: Sequence[Any], a: str, b: str) -> tuple | None:
+    """How often each of two sizes is in the numbers, and what is left, from the first three."""
+    (a1, a2), (b1, b2) = ([sizes[w] - at[0][w] for sizes in at[1:3]] for w in (a, b))
+    up1, up2 = (number - numbers[0] for number in numbers[1:3])
+    whole = a1 * b2 - a2 * b1
+    of_a, of_b = _plain(up1 * b2 - up2 * b1, whole), _plain(a1 * up2 - a2 * up1, whole)
+    if of_a is None or of_b is None:
+        return None
+    rest = numbers[0] - of_a * at[0][a] - of_b * at[0][b]
+    return _whole(of_a), _whole(of_b), _whole(rest)
+
+
+def _plain(up: Any, along: int) -> Any:
+    """A slope: a whole number, or the plainest fraction, as a float where it has to be one."""
+    if not along:
+        return None
+    if type(up) is int:
+        slope = Fraction(up, along)
+        return slope.numerator if slope.denominator == 1 else None
+    return float(Fraction(up / along).limit_denominator(_PLAINEST))
+
+
+def _whole(number: Any) -> Any:
+    return int(number) if type(number) is int or float(number).is_integer() else number
+
+
+def _curved(words: list[str], at: Sequence[Sizes], numbers: Sequence[int]) -> Iterator[Formula]:
+    """n * (n - 1) // 2"""
+    for word in words:
+        (x, y), (x1, y1), (x2, y2) = ((at[i][word], numbers[i]) for i in range(3))
+        if len({x, x1, x2}) < 3:
+            continue
+        up, up1 = Fraction(y1 - y, x1 - x), Fraction(y2 - y1, x2 - x1)
+        squares = (up1 - up) / (x2 - x)
+        single = up - squares * (x + x1)
+        rest = y - squares * x * x - single * x
+        below = math.lcm(squares.denominator, single.denominator, rest.denominator)
+        if squares and below <= 2:
+            yield _square(word, *(int(each * below) for each in (squares, single, rest)), below)
+
+
+def _square(word: str, squares: int, single: int, rest: int, below: int) -> Formula:
+    def formula(sizes):
+        n = sizes[word]
+        found = n * n * squares + n * single + rest
+        return found if below == 1 else found // below
+
+    return formula
+
+
+_REAL: dict[str, Formula] = {
+    "n": lambda n: n * 1.0,
+    "1 / n": lambda n: 1.0 / (n * 1.0),
+    "n ** 0.5": lambda n: (n * 1.0) ** 0.5,
+    "n ** -0.5": lambda n: (n * 1.0) ** -0.5,
+}
+
+
+def _real(words: list[str], at: Sequence[Sizes], numbers: Sequence[float]) -> Iterator[Formula]:
+    """n / 3, 0.5 / n + 1, n ** -0.5"""
+    for word, curve in itertools.product(words, _REAL.values()):
+        ends = [curve(sizes[word]) for sizes in at[:2]]
+        if ends[0] != ends[1]:
+            slope = (numbers[1] - numbers[0]) / (ends[1] - ends[0])
+            slope = float(Fraction(slope).limit_denominator(_PLAINEST)) or slope
+            rest = float(Fraction(numbers[0] - slope * ends[0]).limit_denominator(_PLAINEST))
+            yield _along(word, curve, slope, rest)
+
+
+def _along(word: str, curve: Formula, slope: float, rest: float) -> Formula:
+    def formula(sizes):
+        found = curve(sizes[word]) * slope
+        return found + rest if rest else found
+
+    return formula
+
+
+def _powers(words: list[str], at: Sequence[Sizes], numbers: Sequence[float]) -> Iterator[Formula]:
+    """0.9 ** n"""
+    if any(number <= 0 for number in numbers):
+        return
+    for word in words:
+        along = at[1][word] - at[0][word]
+        if along:
+            base = (numbers[1] / numbers[0]) ** (1 / along)
+            base = float(Fraction(base).limit_denominator(_PLAINEST))
+            if base > 0:
+                factor = numbers[0] / base ** at[0][word]
+                factor = float(Fraction(factor).limit_denominator(_PLAINEST)) or factor
+                yield _power(word, base, factor)
+
+
+def _power(word: str, base: float, factor: float) -> Formula:
+    def formula(sizes):
+        found = base ** (sizes[word] * 1.0)
+        return found if factor == 1 else found * factor
+
+    return formula
