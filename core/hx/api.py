@@ -172,6 +172,7 @@ def _export(
             staged.forget()
         prepared.stand_ins.forget()
         program.report.notes += ways.told(asked, prepared) if failed else []
+        ways.carried(asked, program.report)
         program.report.timings["total"] = time.perf_counter() - started
         return program
     raise ways.foremost(failed)

@@ -121,7 +121,8 @@ class Program:
         if self._captured.promised:
             self._promise(staged)
         prepared = self._captured.prepared
-        alone = not prepared.laid_out  # else another recording has other nodes
+        # Else another recording has other nodes, or other numbers.
+        alone = not (prepared.laid_out or prepared.follows)
         if report.proof is not None and prepared.dynamic and alone and not prepared.hollow:
             from .proof.locate import baked_sizes
 

@@ -213,6 +213,18 @@ def _led(prepared: Prepared, failed: list[Exception]) -> Iterator[Prepared]:
             yield led
 
 
+_NUMBERS = frozenset({"int", "float", "len", "index", "format", "range", "repeat"})
+
+
+def carried(asked: Prepared, report: Report) -> None:
+    """Where recordings at other sizes told what numbers follow from, sizes that became numbers are in
+    the graph after all."""
+    for escape in report.escapes if asked.follows else ():
+        of_sizes = escape.asked and not any(each.of_values() for each in escape.asked)
+        if escape.kind in _NUMBERS and of_sizes:
+            escape.carried, escape.beyond = True, ""
+
+
 def told(asked: Prepared, prepared: Prepared) -> list[str]:
     if asked.recorded is not None:
         return [

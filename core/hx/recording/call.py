@@ -371,21 +371,21 @@ def check(choice: Registration, real: torch.Tensor, out: Any, path: tuple) -> Va
             f"result{spot} should be {_name(kind)}, and is {_name(out.dtype)}",
             hint="cast it: op.cast(x, op.result.dtype)",
         )
-    measured(out, real)
-    if tuple(map(dims.plain, out.shape)) != tuple(real.shape):
+    shape = measured(out, real)
+    if tuple(map(dims.plain, shape)) != tuple(real.shape):
         raise _mismatch(
             choice,
             f"result{spot} should have the shape {list(real.shape)}, and has "
-            f"{[dims.plain(n) for n in out.shape]}",
+            f"{[dims.plain(n) for n in shape]}",
         )
-    for size in out.shape:
+    for size in shape:
         if type(size) is dims.Dim:
             size.poly.counts = True
     return out
 
 
-def measured(out: Value, real: torch.Tensor) -> None:
-    """Gives a value the sizes that only a run can tell, as its real tensor has them."""
+def measured(out: Value, real: torch.Tensor) -> tuple[int, ...]:
+    """The sizes of a value; those that only a run can tell are as its real tensor has them."""
     if out.shape is None:
         out.shape = tuple(
             dims.Dim.leaf(out, i, n) if out.dynamic else n for i, n in enumerate(real.shape)
@@ -395,6 +395,7 @@ def measured(out: Value, real: torch.Tensor) -> None:
             if type(old) is dims.Dim and old.poly.unsure:
                 new = dims.found(old, out, axis, n)
                 out.shape = (*out.shape[:axis], new, *out.shape[axis + 1 :])
+    return out.shape
 
 
 def is_as_recorded(out: Any, real: torch.Tensor) -> bool:

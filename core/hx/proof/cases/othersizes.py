@@ -114,6 +114,7 @@ def followed(prepared: Prepared, proof: Proof) -> Prepared | None:
             if sizes[word] < 1 or not limit.hold(sizes[word]):
                 return None
         several.append(sizes)
+    several.append({word: 2 * limits.get(word, Limits()).step for word in words})
     return dataclasses.replace(prepared, follows=tuple(several))
 
 

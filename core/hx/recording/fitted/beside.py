@@ -65,7 +65,7 @@ class Beside:
                 self._attributes([node.attributes[name] for node in nodes])
             for values in _together(node.outputs for node in nodes):
                 self._meet(values)
-                self.made.append((values[0], values[1:]))
+                self.made.append((values[0], list(values[1:])))
 
     def _attributes(self, given: Sequence[Any]) -> None:
         first = given[0]

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+from ...sizes import dims
+
 Sizes = Mapping[str, int]
 Formula = Callable[[Mapping[str, Any]], Any]
 
@@ -29,13 +31,16 @@ def find(at: Sequence[Sizes], numbers: Sequence[int | float]) -> Formula | None:
         return None
     words = [w for w in at[0] if len({sizes[w] for sizes in at}) > 1]
     whole = all(float(number).is_integer() for number in numbers)
+    tried: Iterator[Formula]
     if whole:
-        numbers = [int(number) for number in numbers]
+        counts = [int(number) for number in numbers]
         tried = itertools.chain(
-            _straight(words, at, numbers),
-            _divided(words, at, numbers),
-            _together(words, at, numbers),
-            _curved(words, at, numbers),
+            _straight(words, at, counts),
+            _divided(words, at, counts),
+            _left_over(words, at, counts),
+            _limited(words, at, counts),
+            _together(words, at, counts),
+            _curved(words, at, counts),
         )
     else:
         tried = itertools.chain(
@@ -86,6 +91,33 @@ def _quotient(word: str, shift: int, divisor: int, rest: int) -> Formula:
     return formula
 
 
+def _left_over(words: list[str], at: Sequence[Sizes], numbers: Sequence[int]) -> Iterator[Formula]:
+    """n % 4, -n % 4"""
+    for word, divisor, sign in itertools.product(words, _DIVISORS, (1, -1)):
+        if max(numbers) < divisor:
+            shift = (numbers[0] - sign * at[0][word]) % divisor
+            yield _remainder(word, sign, shift, divisor)
+
+
+def _remainder(word: str, sign: int, shift: int, divisor: int) -> Formula:
+    return lambda sizes: (sizes[word] * sign + shift) % divisor
+
+
+def _limited(words: list[str], at: Sequence[Sizes], numbers: Sequence[int]) -> Iterator[Formula]:
+    """min(n, 6), max(n - 2, 1)"""
+    for end, choose in ((max(numbers), dims.smaller), (min(numbers), dims.larger)):
+        inside = [i for i, number in enumerate(numbers) if number != end]
+        if len(inside) > 1:
+            free = [at[i] for i in inside], [numbers[i] for i in inside]
+            for formula in _straight(words, *free):
+                if _fits(formula, *free, whole=True):
+                    yield _within(formula, end, choose)
+
+
+def _within(formula: Formula, end: int, choose: Callable[[Any, Any], Any]) -> Formula:
+    return lambda sizes: choose(formula(sizes), end)
+
+
 def _together(words: list[str], at: Sequence[Sizes], numbers: Sequence[Any]) -> Iterator[Formula]:
     """2 * h * w + 1, or h + w"""
     for a, b in itertools.combinations(words, 2):
@@ -93,13 +125,13 @@ def _together(words: list[str], at: Sequence[Sizes], numbers: Sequence[Any]) -> 
         factor = _plain(numbers[1] - numbers[0], products[1] - products[0])
         if factor is not None:
             rest = _whole(numbers[0] - factor * products[0])
-            yield _of_both(a, b, _whole(factor), rest, product=True)
+            yield _product(a, b, _whole(factor), rest)
         found = _solved(at, numbers, a, b)
         if found is not None:
             yield _sum(a, b, *found)
 
 
-def _of_both(a: str, b: str, factor: Any, rest: Any, product: bool) -> Formula:
+def _product(a: str, b: str, factor: Any, rest: Any) -> Formula:
     def formula(sizes):
         found = sizes[a] * sizes[b] * factor
         return found + rest if rest else found
@@ -134,7 +166,15 @@ def _plain(up: Any, along: int) -> Any:
     if type(up) is int:
         slope = Fraction(up, along)
         return slope.numerator if slope.denominator == 1 else None
-    return float(Fraction(up / along).limit_denominator(_PLAINEST))
+    return plainest(up / along)
+
+
+def plainest(number: Any) -> Any:
+    """The number that somebody may have written, where it was rounded since."""
+    if type(number) is int:
+        return number
+    plain = float(Fraction(number).limit_denominator(_PLAINEST))
+    return plain if math.isclose(plain, number, rel_tol=_NEAR) else number
 
 
 def _whole(number: Any) -> Any:
@@ -153,10 +193,13 @@ def _curved(words: list[str], at: Sequence[Sizes], numbers: Sequence[int]) -> It
         rest = y - squares * x * x - single * x
         below = math.lcm(squares.denominator, single.denominator, rest.denominator)
         if squares and below <= 2:
-            yield _square(word, *(int(each * below) for each in (squares, single, rest)), below)
+            factors = int(squares * below), int(single * below), int(rest * below)
+            yield _square(word, factors, below)
 
 
-def _square(word: str, squares: int, single: int, rest: int, below: int) -> Formula:
+def _square(word: str, factors: tuple[int, int, int], below: int) -> Formula:
+    squares, single, rest = factors
+
     def formula(sizes):
         n = sizes[word]
         found = n * n * squares + n * single + rest
@@ -165,26 +208,25 @@ def _square(word: str, squares: int, single: int, rest: int, below: int) -> Form
     return formula
 
 
-_REAL: dict[str, Formula] = {
-    "n": lambda n: n * 1.0,
-    "1 / n": lambda n: 1.0 / (n * 1.0),
-    "n ** 0.5": lambda n: (n * 1.0) ** 0.5,
-    "n ** -0.5": lambda n: (n * 1.0) ** -0.5,
-}
+_CURVES: list[Callable[[Any], Any]] = [
+    lambda n: n * 1.0,
+    lambda n: 1.0 / (n * 1.0),
+    lambda n: (n * 1.0) ** 0.5,
+    lambda n: (n * 1.0) ** -0.5,
+]
 
 
 def _real(words: list[str], at: Sequence[Sizes], numbers: Sequence[float]) -> Iterator[Formula]:
     """n / 3, 0.5 / n + 1, n ** -0.5"""
-    for word, curve in itertools.product(words, _REAL.values()):
+    for word, curve in itertools.product(words, _CURVES):
         ends = [curve(sizes[word]) for sizes in at[:2]]
         if ends[0] != ends[1]:
-            slope = (numbers[1] - numbers[0]) / (ends[1] - ends[0])
-            slope = float(Fraction(slope).limit_denominator(_PLAINEST)) or slope
+            slope = plainest((numbers[1] - numbers[0]) / (ends[1] - ends[0]))
             rest = float(Fraction(numbers[0] - slope * ends[0]).limit_denominator(_PLAINEST))
             yield _along(word, curve, slope, rest)
 
 
-def _along(word: str, curve: Formula, slope: float, rest: float) -> Formula:
+def _along(word: str, curve: Callable[[Any], Any], slope: float, rest: float) -> Formula:
     def formula(sizes):
         found = curve(sizes[word]) * slope
         return found + rest if rest else found
@@ -199,12 +241,8 @@ def _powers(words: list[str], at: Sequence[Sizes], numbers: Sequence[float]) -> 
     for word in words:
         along = at[1][word] - at[0][word]
         if along:
-            base = (numbers[1] / numbers[0]) ** (1 / along)
-            base = float(Fraction(base).limit_denominator(_PLAINEST))
-            if base > 0:
-                factor = numbers[0] / base ** at[0][word]
-                factor = float(Fraction(factor).limit_denominator(_PLAINEST)) or factor
-                yield _power(word, base, factor)
+            base = plainest((numbers[1] / numbers[0]) ** (1 / along))
+            yield _power(word, base, plainest(numbers[0] / base ** at[0][word]))
 
 
 def _power(word: str, base: float, factor: float) -> Formula:

@@ -7,13 +7,16 @@ from typing import Any
 
 import torch
 
-from ...errors import Unsupported
+from ...errors import Unsupported, is_of_the_world
 from ...graph.op import Op
 from ...sizes import dims, dynamic
+from ...sizes.asked import At, Unforeseen
 from ...tensors.values import Body, Node, Value
 from ..capture import Capture
 from .beside import Beside, Differing, Unlike, sizes_of
-from .formulas import Sizes, find
+from .formulas import find, plainest
+
+Sizes = dict[str, int]
 
 MOST = 64  # numbers of one tensor that are looked at one by one
 
@@ -21,42 +24,60 @@ MOST = 64  # numbers of one tensor that are looked at one by one
 def record(first: Capture, at: Sequence[Sizes], again: Callable[[Sizes], Capture]) -> None:
     """Puts what they follow from into the graph: `at` has its sizes, and others to record at.
 
-    The second recording tells whether there is anything to be found; the rest are made then.
+    The second recording tells whether there is anything to be found; the rest are made then. The
+    last is of sizes so small that numbers may have come to an end, max(n - 2, 1): it may be unlike.
     """
     try:
-        others = [again(at[1])]
-        if not Beside([first, *others]).differing:
+        all_of = [first, again(at[1])]
+        if not Beside(all_of).differing:
             raise Unlike
-        others += map(again, at[2:])
-        Fitted(first, at, Beside([first, *others])).write()
+        *larger, small = at[2:]
+        all_of += map(again, larger)
+        fitted = Fitted(all_of, at)
     except Unlike:
         raise Unsupported("other sizes make more of a difference than to numbers") from None
+    try:
+        fitted = Fitted([*all_of, again(small)], at)
+    except Exception as problem:  # the model's own, it may be, of sizes that it does not take
+        if is_of_the_world(problem):
+            raise
+    fitted.write()
 
 
 class Fitted:
-    def __init__(self, first: Capture, at: Sequence[Sizes], beside: Beside) -> None:
-        self._first, self._at, self._beside = first, at, beside
-        self._op = Op(first.recording.builder)
-        self._named = named_sizes(first)
-        self._instead: dict[int, Value] = {}
+    """What stands in the first recording for what differs in the others, or they are Unlike."""
 
-    def write(self) -> None:
-        builder, differing = self._first.recording.builder, self._beside.differing.values()
+    def __init__(self, all_of: Sequence[Capture], at: Sequence[Sizes]) -> None:
+        self._first, self._at = all_of[0], at[: len(all_of)]
+        self._beside = Beside(all_of)
+        self._op = Op(self._first.recording.builder)
+        self._named = named_sizes(self._first)
+        self._instead: dict[int, Value] = {}
+        self._before = self._computed_all()
+        self._sized = [(value, own) for value, others in self._beside.made
+                       if (own := self._size(value, others)) is not None]  # fmt: skip
+
+    def _computed_all(self) -> list[Node]:
+        builder = self._first.recording.builder
         nodes, kept = builder.nodes, builder.sizes.scope(empty=True)
         outer, builder.nodes = builder.origin, []
         try:
-            for each in differing:
+            for each in self._beside.differing.values():
                 builder.origin = each.origin
                 self._instead[id(each.value)] = self._computed(each)
-            before = builder.nodes
+            return builder.nodes
         finally:
             builder.nodes, builder.origin = nodes, outer
             builder.sizes.restore(kept)
-        for value, others in self._beside.made:
-            self._size(value, others)
-        self._replace(nodes)
-        builder.nodes = [*before, *nodes]
+
+    def write(self) -> None:
+        for value, own in self._sized:
+            value.sized(own)
+        builder = self._first.recording.builder
+        self._replace(builder.nodes)
+        builder.nodes = [*self._before, *builder.nodes]
         outputs = self._first.outputs
+        differing = self._beside.differing.values()
         self._first.outputs = [(name, self._instead.get(id(v), v)) for name, v in outputs]
         lines = sorted({each.where for each in differing if each.where})
         at = f" at {', '.join(lines)}" if lines else ""
@@ -98,30 +119,44 @@ class Fitted:
 
     def _counted(self, tensors: Sequence[torch.Tensor], dtype: torch.dtype) -> Value:
         """Numbers in even steps, more or fewer of them."""
-        if any(tensor.dim() != 1 or len(tensor) < 2 for tensor in tensors):
+        if any(each.dim() != 1 or len(each) < 2 for each in tensors) or not _are_real(tensors):
             raise Unlike
-        begins = [tensor[0].item() for tensor in tensors]
-        steps = [(tensor[1] - tensor[0]).item() for tensor in tensors]
-        for tensor, begin, step in zip(tensors, begins, steps):
-            if not torch.equal(tensor, (torch.arange(len(tensor)) * step + begin).to(tensor.dtype)):
+        op, wide = self._op, torch.float64 if dtype.is_floating_point else torch.int64
+        begins, steps = [], []
+        for each in tensors:
+            numbers = each.to(wide)
+            begin, step = numbers[0].item(), plainest((numbers[1] - numbers[0]).item())
+            if not torch.allclose(torch.arange(len(each)).to(wide) * step + begin, numbers):
                 raise Unlike
-        op, count = self._op, self._formula([len(tensor) for tensor in tensors])
-        begin, step = (op.cast(self._formula(each), dtype) for each in (begins, steps))
-        return op.Add(op.Mul(op.cast(op.Range(0, op.constant(count), 1), dtype), step), begin)
+            begins.append(begin)
+            steps.append(step)
+        count = self._formula([len(each) for each in tensors])
+        turns = op.cast(op.Range(0, op.constant(count), 1), wide)
+        first, step = (op.cast(self._formula(each), wide) for each in (begins, steps))
+        return op.cast(op.Add(op.Mul(turns, step), first), dtype)
 
-    def _size(self, value: Value, others: Sequence[Value]) -> None:
+    def _size(self, value: Value, others: Sequence[Value]) -> list[Any] | None:
         """A size that was recorded as a number, and differs, follows from the sizes as well."""
         sizes = [sizes_of(each) for each in (value, *others)]
         if value.shape is None or any(each is None for each in sizes):
-            return
+            return None
         known = [each for each in sizes if each is not None]
         if any(len(each) != len(known[0]) for each in known):
             raise Unlike
         own = list(value.shape)
         for axis, numbers in enumerate(zip(*known)):
-            if not dims.is_dynamic(own[axis]) and len(set(numbers)) > 1:
+            if self._follows(own[axis]) not in (None, numbers):
                 own[axis] = self._formula(numbers)
-        value.sized(own)
+        return own
+
+    def _follows(self, size: Any) -> tuple[int, ...] | None:
+        """What a recorded size would be at each of the sizes; None where nobody knows."""
+        if not dims.is_dynamic(size):
+            return (size,) * len(self._at)
+        try:
+            return tuple(At(sizes)(size.poly) for sizes in self._at)
+        except Unforeseen:
+            return None
 
     def _replace(self, nodes: Sequence[Node]) -> None:
         for node in nodes:

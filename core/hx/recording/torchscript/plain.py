@@ -97,8 +97,8 @@ DTYPES = [
 ]  # fmt: skip
 FORMATS = [torch.contiguous_format, torch.preserve_format, torch.channels_last,
             torch.channels_last_3d]  # fmt: skip
-LAYOUTS = [torch.strided, torch.sparse_coo, torch.sparse_csr, torch._mkldnn, torch.sparse_csc,
-           torch.sparse_bsr, torch.sparse_bsc, torch.jagged]  # fmt: skip
+LAYOUTS = ["strided", "sparse_coo", "sparse_csr", "_mkldnn", "sparse_csc", "sparse_bsr",
+           "sparse_bsc", "jagged"]  # fmt: skip
 ASKED: dict[str, Callable] = {
     "aten::size": lambda x, dim=None: list(x.shape) if dim is None else x.shape[dim],
     "aten::dim": lambda x: x.dim(),
@@ -114,7 +114,7 @@ ASKED: dict[str, Callable] = {
     "aten::is_floating_point": lambda x: x.is_floating_point(),
     "prim::abs": abs,
     "prim::dtype": lambda x: DTYPES.index(x.dtype),
-    "prim::layout": lambda x: LAYOUTS.index(x.layout),
+    "prim::layout": lambda x: LAYOUTS.index(str(x.layout).removeprefix("torch.")),
     "prim::tolist": lambda x, *kind: x.tolist(),
     "prim::device": lambda x: x.device,
     "prim::data": lambda x: x.detach(),
