@@ -22,20 +22,20 @@ def add(op, input, other, *, alpha=1):
     if op.result.dtype == torch.bool:
         return op.Or(input, other) if alpha else op.Or(input, False)
     if not op.same(alpha, 1):
-        return _added(op, input, other, alpha)
+        return _combined(op, "Add", input, other, alpha)
     return op.Add(*as_result(op, input, other))
 
 
 @rounded_once
-def _added(op, input, other, alpha):
+def _combined(op, name, input, other, alpha):
     x, y = as_result(op, input, other)
-    return op.Add(x, scaled(op, y, alpha))
+    return getattr(op, name)(x, scaled(op, y, alpha))
 
 
 @converter("torch.sub", "torch.subtract", cases=[*TWO, case("float32[n,3]", 2)])
 def sub(op, input, other, *, alpha=1):
     if not op.same(alpha, 1):
-        return _added(op, input, other, -alpha)
+        return _combined(op, "Sub", input, other, alpha)
     return op.Sub(*as_result(op, input, other))
 
 

@@ -201,8 +201,13 @@ def _following(prepared: Prepared, failed: list[Exception]) -> Iterator[Prepared
     """Where numbers of it follow from sizes out of sight, recordings at other sizes tell how."""
     if isinstance(failed[-1], VerificationError):
         followed = othersizes.followed(prepared, failed[-1].proof)
-        if followed is not None:
-            yield followed
+        if followed is None:
+            return
+        known = len(prepared.wrong_at)
+        yield followed
+        wrong = prepared.wrong_at[known:]
+        if wrong and isinstance(failed[-1], VerificationError):  # where a formula has its end
+            yield dataclasses.replace(followed, follows=(*followed.follows[:-1], wrong[0]))
 
 
 def _led(prepared: Prepared, failed: list[Exception]) -> Iterator[Prepared]:

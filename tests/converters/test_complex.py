@@ -483,3 +483,22 @@ def test_running_products(axis):
 def test_what_adds_up_to_nothing_has_the_sign_that_an_angle_goes_by(transform):
     for size in (1, 4, 5, 20):
         proved(Call(lambda x: transform(x).angle()), (-1 - torch.rand(3, size),))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, out: torch.complex(x, x * 2, out=out),
+        lambda x, out: torch.polar(x.abs(), x, out=out),
+        lambda x, out: torch.add(torch.complex(x, x), 1j, out=out),
+        lambda x, out: torch.mul(x, 2j, out=out),
+    ],
+    ids=["complex", "polar", "add", "mul"],
+)
+def test_complex_numbers_are_written_where_they_are_to_go(function):
+    def model(x):
+        return torch.view_as_real(function(x, torch.empty(3, 4, dtype=C)))
+
+    program = hx.export(model, torch.randn(3, 4), None)
+    x = torch.randn(3, 4)
+    torch.testing.assert_close(program.run(x), model(x), rtol=1e-5, atol=1e-5)

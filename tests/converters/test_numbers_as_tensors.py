@@ -134,3 +134,30 @@ def test_what_keeps_a_logit_finite_may_be_in_disorder(eps):
     x = torch.tensor([0.1, 0.5, 0.9, 0.0, 1.0, torch.nan])
     program = hx.export(lambda x: torch.logit(x, eps), x)
     torch.testing.assert_close(program.run(x), torch.logit(x, eps), equal_nan=True)
+
+
+OF_ANOTHER_DTYPE = {
+    "baddbmm": lambda x, a, b: torch.baddbmm(x[None], x[None], x[None], alpha=a, beta=b),
+    "addmm": lambda x, a, b: torch.addmm(x, x, x, alpha=a, beta=b),
+    "addcmul": lambda x, a, b: torch.addcmul(x, x, x, value=a) * b,
+    "addcdiv": lambda x, a, b: torch.addcdiv(x, x, x.exp(), value=a) * b,
+    "add": lambda x, a, b: torch.add(x, x, alpha=a) + torch.sub(x, x, alpha=b),
+}
+
+
+@pytest.mark.parametrize("name", OF_ANOTHER_DTYPE)
+def test_a_number_in_a_tensor_may_be_of_any_dtype(name):
+    function = OF_ANOTHER_DTYPE[name]
+    program = hx.export(function, (torch.randn(3, 3), torch.tensor(5), torch.tensor(3.5)), None)
+    given = torch.randn(3, 3), torch.tensor(2), torch.tensor(0.5)
+    torch.testing.assert_close(program.run(*given), function(*given), rtol=1e-5, atol=1e-5)
+
+
+def test_a_size_may_be_a_tensor_with_one_axis():
+    def model(x, n):
+        return torch.zeros(n, 2) + x, torch.ones(2, n), x.expand(n, 2)
+
+    program = hx.export(model, (torch.randn(1, 2), torch.tensor([3])), None)
+    for given in ((torch.randn(1, 2), torch.tensor([n])) for n in (1, 4)):
+        for found, expected in zip(program.run(*given), model(*given)):
+            torch.testing.assert_close(found, expected)

@@ -12,6 +12,9 @@ RANGES = {
     "tenths": lambda x: torch.arange(0, x.shape[1], 0.1),
     "tenths of a size": lambda x: torch.arange(0, x.shape[1] * 0.1, 0.1),
     "backwards": lambda x: torch.arange(x.shape[1], 0, -0.7),
+    "from a size on": lambda x: torch.arange(x.shape[1], 70.5, 1.5),
+    "of a size, between": lambda x: torch.arange(0.5, x.shape[1] + 0.25, x.shape[1] / 7),
+    "along an axis": lambda x: torch._dim_arange(x, 1),
     "of data": lambda x: torch.arange(0, x.abs().sum().item() + 1, 0.3),
 }
 
@@ -20,9 +23,23 @@ RANGES = {
 def test_as_many_as_pytorch_counts(name):
     function = RANGES[name]
     program = hx.export(function, torch.ones(1, 16), None, dynamic={"x": {1: "s"}})
-    for size in [*range(2, 60), 99, 300, 1601]:
+    for size in [*range(2, 60), 99, 300, 1601][: 58 if name == "from a size on" else None]:
         x = torch.ones(1, size)
         torch.testing.assert_close(program.run(x), function(x), rtol=3e-6, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:An output with one or more elements was resized")
+@pytest.mark.parametrize("end", [8.5, 8])
+def test_numbers_that_are_counted_into_a_tensor(end):
+    """It is as long as there are numbers, however long it was."""
+
+    def model(x, end):
+        return torch.arange(x.shape[0], end, out=torch.tensor([1], dtype=end.dtype))
+
+    program = hx.export(model, (torch.ones(2), torch.tensor(end)), None, dynamic=[{0: "n"}, None])
+    for n, more in ((1, 3), (4, 0), (6, 20)):
+        given = torch.ones(n), torch.tensor(end) + more
+        torch.testing.assert_close(program.run(*given), model(*given))
 
 
 @pytest.mark.parametrize("opset", [13, 20, 26])

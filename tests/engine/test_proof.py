@@ -66,7 +66,8 @@ def test_a_converter_that_says_another_size_is_named(tmp_path):
 
 class Baked(nn.Module):
     def forward(self, x):
-        return x.reshape(int(str(x.shape[0])), -1).sum(1)  # text remembers nothing
+        text = str(x.shape[0])  # it remembers nothing, and no formula gives the sum of its digits
+        return x.reshape(int(text), -1).sum(1) * sum(map(int, text))
 
 
 def test_a_baked_batch_size(tmp_path):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import operator
-
 import pytest
 import torch
 from across import exported, refused
@@ -164,7 +162,7 @@ def test_a_branch_that_goes_the_same_way_where_the_file_is_wrong_is_not_blamed()
     def model(x, mask):
         if mask.shape[0] < x.shape[0] * 2:  # it always is, but for nothing
             mask = mask.repeat_interleave(2, 0)
-        return mask.sum(0)[:3] + x.sum() * operator.index(x.shape[1])
+        return mask.sum(0)[:3] + x.sum() * sum(map(int, str(x.shape[1])))
 
     dynamic = {"x": {0: "b", 1: "c"}, "mask": {0: "b"}}
     with pytest.raises(hx.VerificationError) as caught:

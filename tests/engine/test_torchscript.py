@@ -1,7 +1,6 @@
 """TorchScript, whole or a part: its calls are seen one by one, and its sizes stay sizes."""
 
-from __future__ import annotations
-
+import enum
 from typing import Any
 
 import pytest
@@ -187,9 +186,84 @@ def test_the_layout_of_a_tensor_is_known_to_scripts():
     torch.testing.assert_close(program.run(x), model(x))
 
 
+class Color(enum.Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+@torch.jit.interface
+class Layer(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        pass
+
+
+class Wide(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.relu() * x.size(0)
+
+
+class Held:
+    def __init__(self, x: torch.Tensor):
+        self.x = x
+        self.count = 1
+
+    def add(self, x: torch.Tensor):
+        self.x = self.x + x
+        self.count += 1
+
+
+class OfObjects(nn.Module):
+    """Objects of a class, an interface, a table of layers, an enumeration, no_grad, isinstance."""
+
+    layer: Layer
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.color, self.any = Wide(), Color.RED, OfAny()
+        self.table = nn.ModuleDict({"wide": Wide()})
+
+    def forward(self, x, name: str, color: Color):
+        held = Held(x)
+        for i in range(3):
+            held.add(x * i)
+        chosen: Layer = self.table[name]
+        with torch.no_grad():
+            y = chosen.forward(x) + self.layer.forward(held.x / held.count)
+        if self.color == color:
+            y = y + len(color.value)
+        z = self.any(y)
+        return z if isinstance(z, torch.Tensor) else y
+
+
+def test_objects_of_scripts_are_as_in_python():
+    model, given = torch.jit.script(OfObjects()), {"name": "wide", "color": Color.RED}
+    program = asked(model, torch.randn(2, 3), kwargs=given, dynamic={"x": {0: "b"}})
+    assert not program.report.escapes
+    x = torch.randn(5, 3)
+    torch.testing.assert_close(program.run(x), model(x, **given))
+
+
+class Timed:
+    def __init__(self, by: int):
+        self.by = by
+
+    def __enter__(self):
+        self.by += 1
+
+    def __exit__(self, kind: Any, error: Any, trace: Any):
+        self.by -= 1
+
+
 def test_what_hx_does_not_know_of_torchscript_is_named():
-    with pytest.raises(hx.Unsupported, match=r"OfAny is of TorchScript, and has prim::isinstance"):
-        asked(torch.jit.script(OfAny()), torch.randn(3))
+    class Letters(nn.Module):
+        def forward(self, x):
+            with Timed(1) as _:
+                return x * x.size(0)
+
+    with pytest.raises(
+        hx.Unsupported, match=r"Letters is of TorchScript, and has a context manager"
+    ):
+        asked(torch.jit.script(Letters()), torch.randn(3))
 
 
 class Scale(nn.Module):

@@ -333,6 +333,8 @@ def tell_read(recording, name, tensors, result):
 
     Gives what the model hears.
     """
+    if recording.frames.checking():
+        return result
     values = [recording.value_of(t) for t in tensors]
     truth = name in ("bool", "item", "is_nonzero", "nonzero")
     found = sized.answer(values[0]) if truth else None

@@ -172,11 +172,12 @@ def within(recording: Recording, func, args, kwargs, given: Arguments, kernel) -
 def by_others(recording: Recording, func, args, kwargs, given: Arguments) -> Any:
     """An operator by those that PyTorch says make it up; None where not all of them are known."""
     how = opening.decomposition(func) if given.traced else None
-    if how is None:
+    if how is None or func in recording.made_up:  # or it is made up of others that it makes up
         return None
     missing = {target: each.copy() for target, each in recording.missing.items()}
     escapes, outer = dict(recording.escapes), recording.beneath
     recording.beneath, recording.busy = None, False
+    recording.made_up.append(func)
     try:
         with contextlib.ExitStack() as doors:
             if given.sized or any(v.dynamic for v in given.values):
@@ -189,6 +190,7 @@ def by_others(recording: Recording, func, args, kwargs, given: Arguments) -> Any
         result = None
     finally:
         recording.busy, recording.beneath = True, outer
+        recording.made_up.pop()
     known_all = all(
         t in missing and missing[t].count == m.count for t, m in recording.missing.items()
     )

@@ -12,10 +12,12 @@ from typing import Any
 import torch
 
 _HERE = Path(__file__).parents[1]
-_THEIRS = (Path(torch.__file__).parent, _HERE)
+_TORCH = Path(torch.__file__).parent
 # Code has the name under which it was found, which may lead there through a link.
+_TORCHS = tuple(f"{p}/" for p in (_TORCH, _TORCH.resolve()))
 _MACHINERY = (
-    *{f"{p}/" for path in _THEIRS for p in (path, path.resolve())},
+    *_TORCHS,
+    *(f"{p}/" for p in (_HERE, _HERE.resolve())),
     copy.__file__,  # asks tensors for their memory
 )
 _DEMO = str(_HERE / "demo.py")
@@ -58,6 +60,17 @@ class Frames:
         if name == _DEMO:
             return False  # a model like any other, though hx ships it
         return name.startswith((*self._prefixes, *_ALSO[:2])) or name.endswith(_ALSO[2:])
+
+    def checking(self) -> bool:
+        """Whether PyTorch checks what a module of its own was given: what it reads of that decides
+        whether there is an error, and nothing else."""
+        frame: FrameType | None = sys._getframe(2)
+        while frame is not None and self.machinery(frame.f_code):
+            code = frame.f_code
+            if code.co_name.startswith("check_") and code.co_filename.startswith(_TORCHS):
+                return True
+            frame = frame.f_back
+        return False
 
     def called(self) -> FrameType | None:
         """The function that the module calls which runs, on the way to the user's frame."""

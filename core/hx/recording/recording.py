@@ -109,6 +109,7 @@ class Recording:
         self.operators = 0  # how many ran beneath it under another name
         # The torch function whose operators are being asked.
         self.beneath: tuple[Any, Any] | None = None
+        self.made_up: list[Any] = []  # operators whose decomposition runs
         self.reached: set[int] = set()  # ids of the tensors that these operators got
         self.sized = False  # whether that function was given a size that may vary
         self.operated: set[Where] = set()  # lines whose compiled code called operators

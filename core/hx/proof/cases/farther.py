@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ...recording.capture import Capture
     from ..verify import Case
 
+BETWEEN = (18, 3, 10, 31, 8, 23, 40, 9)  # sizes, or parts of 16 of what is larger than 64
 FEW = (2, 3)  # rounds: of one, most things are alike
 TIMES = (4, 16, 64)  # as many rounds as were recorded
 ENOUGH = 0.1  # seconds of the model's run after which a larger one may take too long
@@ -63,3 +64,22 @@ def farther(captured: Capture) -> list[Case]:
         if time.perf_counter() - began > ENOUGH:
             break
     return few + found
+
+
+def between(captured: Capture) -> list[Case]:
+    """Sizes that no formula was found from, where numbers follow from sizes by formulas: all other
+    together, and each with others beside it."""
+    words, limits = sizes_of(captured.prepared), limits_of(captured.prepared)
+    if not captured.prepared.follows:
+        return []
+    across = Across(Work(captured.recording.builder.nodes), words, captured.prepared.dynamic.limits)
+    cases: list[Case] = []
+    for turn in range(len(BETWEEN)):
+        sizes = {}
+        for place, (word, n) in enumerate(words.items()):
+            part, step = BETWEEN[(turn + 2 * place) % len(BETWEEN)], limits[word].step
+            sizes[word] = max(1, round(n * part / 16 / step) if n > 64 else part) * step
+        held = all(limits[word].hold(n) for word, n in sizes.items())
+        if held and sizes not in captured.prepared.follows and not across.refused(Move(sizes), 0):
+            cases += case_at(captured, sizes, told(sizes))[0]
+    return cases

@@ -24,7 +24,7 @@ from ..verify import Case
 from .asking import case_of, run
 from .counted import oftener, with_larger_numbers
 from .crossing import beyond, far_off
-from .farther import farther
+from .farther import between, farther
 from .listening import values_matter
 from .othersizes import Sizes, at, at_others, case_at, sizes_of, told
 from .otherways import tell_unled
@@ -58,7 +58,7 @@ def planned(captured: Capture, watch: AbstractContextManager | None = None) -> l
     asked += [a for escapes in of_others for escape in escapes for a in escape.asked]
     elsewhere += together(captured, elsewhere, dict.fromkeys(asked))
     elsewhere += where_others_failed(captured, elsewhere)
-    cases += elsewhere + (far := farther(captured))
+    cases += elsewhere + between(captured) + (far := farther(captured))
     cases += with_larger_numbers(captured, elsewhere + far)
     if prepared.one_of and values_matter(captured):
         cases += _led_otherwise(captured, elsewhere)

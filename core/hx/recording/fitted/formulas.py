@@ -51,7 +51,10 @@ def find(at: Sequence[Sizes], numbers: Sequence[int | float]) -> Formula | None:
 
 def _fits(formula: Formula, at: Sequence[Sizes], numbers: Sequence[Any], whole: bool) -> bool:
     for sizes, number in zip(at, numbers):
-        found = formula(sizes)
+        try:
+            found = formula(sizes)
+        except ArithmeticError:
+            return False
         if found != number if whole else not math.isclose(found, number, rel_tol=_NEAR):
             return False
     return True
@@ -211,6 +214,7 @@ def _square(word: str, factors: tuple[int, int, int], below: int) -> Formula:
 _CURVES: list[Callable[[Any], Any]] = [
     lambda n: n * 1.0,
     lambda n: 1.0 / (n * 1.0),
+    lambda n: 1.0 / (n * 1.0 - 1.0),
     lambda n: (n * 1.0) ** 0.5,
     lambda n: (n * 1.0) ** -0.5,
 ]
@@ -219,6 +223,8 @@ _CURVES: list[Callable[[Any], Any]] = [
 def _real(words: list[str], at: Sequence[Sizes], numbers: Sequence[float]) -> Iterator[Formula]:
     """n / 3, 0.5 / n + 1, n ** -0.5"""
     for word, curve in itertools.product(words, _CURVES):
+        if min(sizes[word] for sizes in at[:2]) < 2:
+            continue
         ends = [curve(sizes[word]) for sizes in at[:2]]
         if ends[0] != ends[1]:
             slope = plainest((numbers[1] - numbers[0]) / (ends[1] - ends[0]))

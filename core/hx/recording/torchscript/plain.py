@@ -118,6 +118,8 @@ ASKED: dict[str, Callable] = {
     "prim::tolist": lambda x, *kind: x.tolist(),
     "prim::device": lambda x: x.device,
     "prim::data": lambda x: x.detach(),
+    "prim::EnumName": lambda x: x.name,
+    "prim::EnumValue": lambda x: x.value,
 }
 
 

@@ -38,7 +38,7 @@ _BUILT = {"prim::Constant", "prim::GetAttr", "prim::SetAttr", "prim::If", "prim:
           "prim::DictConstruct", "prim::ListUnpack", "prim::TupleUnpack", "prim::TupleIndex",
           "prim::RaiseException", "aten::warn", "prim::Print", "prim::fork",
           "prim::isinstance", "prim::CreateObject", "prim::CallMethod",
-          "prim::ModuleContainerIndex"}  # fmt: skip
+          "prim::ModuleContainerIndex", "prim::Enter", "prim::Exit"}  # fmt: skip
 _SIGNS = {name: sign for name, ask in COMPARED.items() for sign, s in SIGNS.items() if s is ask}
 
 
@@ -148,6 +148,11 @@ class Run:
             raise RuntimeError(given[0])
         if kind in ("aten::warn", "prim::Print"):
             return []
+        if kind in ("prim::Enter", "prim::Exit"):
+            manager = next(iter(node.inputs())).type().str()
+            if not manager.startswith("__torch__.torch.autograd."):  # no_grad, record_function
+                raise self.unknown(node, f"a context manager ({manager})")
+            return [None] * node.outputsSize()
         return self.call(node, kind, given)
 
     def fork(self, node: Any, given: list[Any]) -> list[Any]:
