@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 
+from ..world import guests
+
 _HERE = Path(__file__).parents[1]
 _TORCH = Path(torch.__file__).parent
 # Code has the name under which it was found, which may lead there through a link.
@@ -20,7 +22,7 @@ _MACHINERY = (
     *(f"{p}/" for p in (_HERE, _HERE.resolve())),
     copy.__file__,  # asks tensors for their memory
 )
-_DEMO = str(_HERE / "demo.py")
+_GUESTS = tuple(file for p in (_TORCH, _TORCH.resolve()) for file in guests.files(_HERE, p))
 _ALSO = ("<frozen", "<string>", "contextlib.py", "functools.py")
 
 
@@ -57,8 +59,8 @@ class Frames:
         if any(isinstance(c, FunctionType) for c in code.co_consts):
             return True  # a hooked function, which `patching` gave other code
         name = code.co_filename
-        if name == _DEMO:
-            return False  # a model like any other, though hx ships it
+        if name.startswith(_GUESTS):
+            return False
         return name.startswith((*self._prefixes, *_ALSO[:2])) or name.endswith(_ALSO[2:])
 
     def checking(self) -> bool:

@@ -22,6 +22,7 @@ from ..recording.known import _shape_of
 from ..sizes import dims, floats, lists, shapes
 from ..sizes.leaving import leaving
 from . import patching
+from .guests import is_guest
 
 Wrap = Callable[[Callable], Callable]
 Place = tuple[Any, str, Wrap]
@@ -82,7 +83,8 @@ def _modules(recording: Any) -> list[types.ModuleType]:
     return [
         sys.modules[name]
         for name in sorted(owners)
-        if name in sys.modules and name.partition(".")[0] not in ("torch", "builtins", "math")
+        if name in sys.modules
+        and (is_guest(name) or name.partition(".")[0] not in ("torch", "builtins", "math"))
     ]
 
 

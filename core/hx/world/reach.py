@@ -14,13 +14,13 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from . import shallow
+from .guests import is_guest
 
 _BOUND = (types.MethodType, staticmethod, classmethod)
 # Other objects are asked for nothing: one that stands for a library loads it when it is asked.
 _CACHED: Any = type(functools.cache(len))
 _OF_CODE = (types.FunctionType, type, _CACHED, *_BOUND)
 _TABLES, LARGEST = (dict, list, tuple), 256  # of functions; and how many are looked at
-_DEMO = "hx.demo"  # a model like any other
 _SKIPPED = (
     "hx",
     "torch",
@@ -109,7 +109,7 @@ def _by(names: frozenset[str], space: dict[str, Any]) -> list[Any]:
 def _foreign(module: Any) -> bool:
     if not isinstance(module, str):
         return True
-    return module != _DEMO and module.partition(".")[0] in _SKIPPED
+    return module.partition(".")[0] in _SKIPPED and not is_guest(module)
 
 
 @functools.lru_cache(maxsize=4096)

@@ -1,0 +1,16 @@
+"""Models that lie in packages which are machinery otherwise: hx's demo, PyTorch's own examples."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_MODULES = ("hx.demo", "torch._export.db.", "torch.testing.")
+
+
+def is_guest(module: str) -> bool:
+    return module.startswith(_MODULES)
+
+
+def files(hx: Path, torch: Path) -> tuple[str, ...]:
+    """What the files of such code begin with, in the folders of both."""
+    return str(hx / "demo.py"), f"{torch}/_export/db/", f"{torch}/testing/"
