@@ -488,3 +488,30 @@ def test_a_condition_that_sizes_do_not_decide_alone_is_told():
     assert [(e.kind, e.carried) for e in program.report.escapes] == [("branch", False)]
     x = torch.randn(9, 3)
     torch.testing.assert_close(program.run(x), function(x))
+
+
+class Region(nn.Module):
+    def forward(self, x):
+        return (x.sin() * x.shape[0],)
+
+
+class Regions(nn.Module):
+    """As a module that torch.export made calls them."""
+
+    def __init__(self):
+        super().__init__()
+        self.region = torch.fx.symbolic_trace(Region())
+
+    def forward(self, x):
+        return torch.ops.higher_order.invoke_subgraph(self.region, "region", x)[0] + 1
+
+
+@pytest.mark.skipif(
+    not hasattr(torch.compiler, "nested_compile_region"), reason="not in this torch"
+)
+def test_a_region_that_is_compiled_once_is_what_it_does():
+    region = torch.compiler.nested_compile_region(lambda x: x.sin() * x.shape[0])
+    for model in (lambda x: region(x) + region(x + 1), Regions()):
+        program = hx.export(model, torch.randn(3, 4), dynamic=[{0: "n"}], strict=True)
+        x = torch.randn(5, 4)
+        torch.testing.assert_close(program.run(x), model(x))

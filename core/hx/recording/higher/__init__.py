@@ -7,6 +7,7 @@ which may read what the graph around it holds. Both branches are recorded, which
 
 from __future__ import annotations
 
+import sys
 import types
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +17,7 @@ import torch
 from ...errors import HxError
 from ..recording import Recording
 from .branch import cond, taken
-from .functional import functional_call, refused, vmap
+from .functional import functional_call, refused, region, subgraph, vmap
 from .loop import while_loop
 from .scan import associative_scan, map_op, mapped, scan, scan_op
 
@@ -28,12 +29,15 @@ def _table() -> dict[Any, Callable]:
     from torch.autograd import forward_ad
     from torch.nn.utils import stateless
 
+    # The package has an operator of that name in place of the module.
+    regions = sys.modules.get("torch._higher_order_ops.invoke_subgraph")
     wanted = [
         (higher, "cond", cond),
         (higher, "while_loop", while_loop),
         (higher, "scan", scan),
         (higher, "map", mapped),
         (higher, "associative_scan", associative_scan),
+        (regions, "invoke_subgraph_placeholder", region),
         (functorch, "vmap_impl", vmap),
         (stateless, "_functional_call", functional_call),
         (eager_transforms, "grad_and_value_impl", refused("torch.func.grad")),
@@ -54,6 +58,7 @@ OPERATORS: dict[str, Callable] = {
     "higher_order::while_loop": while_loop,
     "higher_order::scan": scan_op,
     "higher_order::map_impl": map_op,
+    "higher_order::invoke_subgraph": subgraph,
 }
 
 
@@ -64,7 +69,7 @@ def hooks(recording: Recording) -> dict[Any, Callable]:
 
 def _hook(recording: Recording, do: Callable) -> Callable:
     def hook(original, args, kwargs):
-        if recording.busy:
+        if recording.busy and do is not region:
             return taken(*args, **kwargs) if do is cond else original(*args, **kwargs)
         try:
             return do(recording, original, args, kwargs)

@@ -72,6 +72,18 @@ def functional_call(recording: Recording, original, args, kwargs):
         return module(*given, **(words or {}))
 
 
+def region(recording: Recording, original, args, kwargs):
+    """torch.compiler.nested_compile_region: who says that it exports is compiled for."""
+    function, *given = args
+    return function(*given, **kwargs)
+
+
+def subgraph(recording: Recording, original, args, kwargs):
+    """What such a region is in a module that torch.export made."""
+    function, _, *given = args
+    return function(*given)
+
+
 def refused(target: str) -> Callable:
     def hook(recording: Recording, original, args, kwargs):
         raise Differentiates(
