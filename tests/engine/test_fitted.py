@@ -67,6 +67,7 @@ FORMS = {
     "what is left over": lambda x: x * (lost(x.shape[1]) % 4),
     "pairs": lambda x: x * math.comb(x.shape[1], 2),
     "zeros": lambda x: torch.cat([x, torch.zeros(lost(x.shape[0]), 2)], 1),
+    "truth values": lambda x: torch.tensor([False for _ in range(x.shape[0])])[:, None] | (x > 0),
     "even steps": lambda x: x + torch.tensor([2.5 * i - 1 for i in range(lost(x.shape[1]))]),
     "a root": lambda x: x / float(np.sqrt(np.float64(x.shape[1]))),
     "how many elements": lambda x: x.topk(lost(x.shape[1]) // 2 + 1, 1).values,

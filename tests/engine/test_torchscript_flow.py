@@ -274,3 +274,29 @@ def test_builtins_of_python_are_the_same_of_tensors():
     for n in (4, 9):
         x = torch.randn(n, 3)
         torch.testing.assert_close(program.run(x), by_builtins(x))
+
+
+class Written(nn.Module):
+    def forward(self, x):
+        total = torch.zeros_like(x[0])
+        for i in range(x.size(0)):
+            total += x[i].exp() * i
+        return total
+
+
+class Appended(nn.Module):
+    def forward(self, x):
+        rows = []
+        for i in range(x.size(0)):
+            rows.append(x[i].exp() * i)
+        return torch.stack(rows)
+
+
+@pytest.mark.parametrize("kind", [Written, Appended])
+def test_rounds_that_write_or_append_are_a_loop_as_in_python(kind):
+    model = kind()
+    program = hx.export(torch.jit.script(model), torch.randn(4, 3), None, dynamic={"x": {0: "n"}})
+    assert "Loop" in [node.op_type for node in program.model.graph]
+    for n in (1, 2, 7, 20):
+        x = torch.randn(n, 3)
+        torch.testing.assert_close(program.run(x), model(x), rtol=1e-4, atol=1e-5)

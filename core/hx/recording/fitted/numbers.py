@@ -109,9 +109,12 @@ class Fitted:
     def _listed(self, tensors: Sequence[torch.Tensor], shape: list[int]) -> Value:
         """As many numbers at all sizes, each with what it follows from."""
         op, numbers = self._op, [tensor.reshape(-1).tolist() for tensor in tensors]
-        if len(numbers[0]) > MOST or not _are_real(tensors):
+        if len(numbers[0]) > MOST:
             raise Unlike
-        found = [self._formula(column) for column in zip(*numbers)]
+        columns = list(zip(*numbers))
+        if not _are_real(tensors) and any(len(set(column)) > 1 for column in columns):
+            raise Unlike  # truth values follow from nothing here
+        found = [self._formula(column) for column in columns]
         if all(isinstance(each, int) for each in found):
             return op.Reshape(op.sizes(found), op.sizes(shape))
         parts = [op.Reshape(op.constant(each, torch.float64), [1]) for each in found]

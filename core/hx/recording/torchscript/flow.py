@@ -13,7 +13,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ...errors import Unsupported
-from ...sizes import dims, floats
+from ...sizes import dims, floats, lists
 from ...sizes.polynomials import Atom, Poly
 from .plain import is_number
 
@@ -131,12 +131,20 @@ def loop(run: Run, node: Any, times: Any, goes_on: Any, *carried: Any) -> Sequen
             if found is not None:
                 return found
             if dims.is_dynamic(times):
-                told = f"a loop of {times.poly} rounds"
-                run.recording.escape("repeat", told, run.place(), [dims.asked(int, times)])
+                return _in_turn(run, body, times, goes_on, state)
         if not left or not run.truth(goes_on):
             break
         goes_on, *state = run.block(body, [i, *state])
         i += 1
+    return state
+
+
+def _in_turn(run: Run, body: Any, times: Any, goes_on: Any, state: Sequence[Any]) -> Sequence[Any]:
+    """As Python goes round: where these are rounds of a `range`, they become a loop as its do."""
+    for i in lists.counted(times):
+        if not run.truth(goes_on):
+            break
+        goes_on, *state = run.block(body, [i, *state])
     return state
 
 
