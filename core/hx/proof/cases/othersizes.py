@@ -98,12 +98,16 @@ def followed(prepared: Prepared, proof: Proof) -> Prepared | None:
     words, limits = sizes_of(prepared), prepared.dynamic.limits
     if not words or prepared.slim is not None or prepared.follows or proof.ok:
         return None
-    if not any(case.ok for case in proof.cases):
+    if not proof.cases or not proof.cases[0].ok:
         return None
+    if all(sizes == words for sizes in prepared.wrong_at):
+        return None  # with other values it is wrong, and not at other sizes
     if any(output.other_rank for case in proof.cases for output in case.outputs):
         return None
-    steps = {w: (32 if n >= 64 and n % 32 == 0 else limits.get(w, Limits()).step)
-             for w, n in words.items()}  # fmt: skip
+    steps = {word: limits.get(word, Limits()).step for word in words}
+    for word, n in words.items():
+        if n >= 64 and n % 32 == 0 and 32 % steps[word] == 0:
+            steps[word] = 32  # as odd as it is, behind as many strides
     several: list[Sizes] = []
     for turn in range(len(APART)):
         sizes = {}

@@ -29,8 +29,8 @@ class Differing:
 
     @property
     def where(self) -> str:
-        known = self.origin is not None and self.origin.file
-        return f"{self.origin.file}:{self.origin.line}" if self.origin and known else ""
+        origin = self.origin
+        return f"{origin.file}:{origin.line}" if origin is not None and origin.file else ""
 
 
 class Beside:
