@@ -121,6 +121,29 @@ def test_other_calls_at_other_sizes_are_no_numbers():
         hx.export(Of(model), torch.randn(4, 6), None, dynamic={"x": {0: "n"}})
 
 
+def test_what_a_text_decided_is_looked_for():
+    """A text remembers no size, and asks nothing that anybody hears."""
+
+    def model(x):
+        return x.exp() if lost(x.shape[0]) % 3 else x.sin()
+
+    with pytest.raises(hx.VerificationError, match=r"test_fitted\.py"):
+        hx.export(Of(model), torch.randn(4, 6), None, dynamic={"x": {0: "n"}})
+
+
+def test_a_size_in_a_text_is_no_escape():
+    seen = {}
+
+    def model(x):
+        name = f"mask of {x.shape[0]}"
+        if name not in seen:
+            seen[name] = len(name) > 0
+        return x.exp()
+
+    program = hx.export(Of(model), torch.randn(4, 6), None, dynamic={"x": {0: "n"}}, strict=True)
+    assert not program.report.escapes
+
+
 AT = [{"n": n, "m": m} for n, m in ((4, 6), (5, 8), (6, 11), (9, 17), (15, 7), (2, 2))]
 
 

@@ -109,6 +109,7 @@ class Recording:
         self.operators = 0  # how many ran beneath it under another name
         # The torch function whose operators are being asked.
         self.beneath: tuple[Any, Any] | None = None
+        self.spelled = False  # whether a size was written in a text
         self.made_up: list[Any] = []  # operators whose decomposition runs
         self.reached: set[int] = set()  # ids of the tensors that these operators got
         self.sized = False  # whether that function was given a size that may vary
@@ -317,6 +318,9 @@ class Recording:
         if kind is leaving.ROUND:
             if self.builder.lengths is not None:
                 self.builder.lengths.begin()
+            return None
+        if kind is leaving.TEXT:
+            self.spelled |= not (self.busy or self.aside)
             return None
         # PyTorch's own checks compare sizes all the time; a branch is one in the model's code. But
         # a plain number that it makes of a size is as lost as the model's, unless a converter

@@ -10,7 +10,7 @@ from .asked import Asked
 _local = threading.local()
 
 
-ROUND = "round"  # of what is told, what does not leave
+ROUND, TEXT = "round", "text"  # of what is told, what does not leave
 
 
 def listen(callback) -> Any:
@@ -37,6 +37,13 @@ def decides(detail: str, asked: Asked, answer: bool) -> bool:
     callback = getattr(_local, "leaving", None)
     heard = None if callback is None else callback("branch", detail, asked)
     return answer if heard is None else heard
+
+
+def spelled() -> None:
+    """A size is written in a text, which remembers nothing: a name, a message, or a number again."""
+    callback = getattr(_local, "leaving", None)
+    if callback is not None:
+        callback(TEXT, "")
 
 
 def begins() -> None:

@@ -7,7 +7,7 @@ import operator
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from .leaving import leaving
+from .leaving import leaving, spelled
 
 KINDS: set[type] = set()  # of numbers that remember: looked up with every argument of every call
 
@@ -19,6 +19,14 @@ class Scalar:
 
     def __init_subclass__(cls) -> None:
         KINDS.add(cls)
+
+    def __repr__(self) -> str:
+        spelled()
+        return super().__repr__()
+
+    def __format__(self, form: str) -> str:
+        spelled()
+        return super().__format__(form)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         from . import dims

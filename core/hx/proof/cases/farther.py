@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ..verify import Case
 
 BETWEEN = (18, 3, 10, 31, 8, 23, 40, 9)  # sizes, or parts of 16 of what is larger than 64
+SOME = 4  # of these
 FEW = (2, 3)  # rounds: of one, most things are alike
 TIMES = (4, 16, 64)  # as many rounds as were recorded
 ENOUGH = 0.1  # seconds of the model's run after which a larger one may take too long
@@ -68,13 +69,13 @@ def farther(captured: Capture) -> list[Case]:
 
 def between(captured: Capture) -> list[Case]:
     """Sizes that no formula was found from, where numbers follow from sizes by formulas: all other
-    together, and each with others beside it."""
+    together, and each with others beside it. Some of these where a size was written in a text: it may
+    have been read from there, and nobody has heard what it decided."""
     words, limits = sizes_of(captured.prepared), limits_of(captured.prepared)
-    if not captured.prepared.follows:
-        return []
+    few = SOME if captured.recording.spelled else 0
     across = Across(Work(captured.recording.builder.nodes), words, captured.prepared.dynamic.limits)
     cases: list[Case] = []
-    for turn in range(len(BETWEEN)):
+    for turn in range(len(BETWEEN) if captured.prepared.follows else few):
         sizes = {}
         for place, (word, n) in enumerate(words.items()):
             part, step = BETWEEN[(turn + 2 * place) % len(BETWEEN)], limits[word].step
