@@ -7,21 +7,12 @@ import math
 import numpy as np
 import pytest
 import torch
-from torch import nn
+from called import Single
 
 import hx
 from hx.recording.fitted.formulas import find
 
 SIZES = ((1, 2), (2, 1), (3, 3), (4, 9), (7, 4), (12, 30))
-
-
-class Of(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, x):
-        return self.function(x)
 
 
 def lost(size):
@@ -77,7 +68,7 @@ FORMS = {
 
 @pytest.mark.parametrize("form", FORMS)
 def test_what_python_lost_is_found_again(form):
-    model = Of(FORMS[form])
+    model = Single(FORMS[form])
     program = hx.export(model, torch.randn(4, 6), None, dynamic={"x": {0: "n", 1: "m"}})
     assert program.proof.ok
     for n, m in SIZES:
@@ -86,7 +77,7 @@ def test_what_python_lost_is_found_again(form):
 
 
 def test_what_was_found_is_told_and_is_in_the_graph(proved):
-    program = proved(Of(lambda x: x / np.float32(x.shape[0]).item()), (torch.randn(4, 6),),
+    program = proved(Single(lambda x: x / np.float32(x.shape[0]).item()), (torch.randn(4, 6),),
                      dynamic={"x": {0: "n"}}, sizes=[{"n": 9}])  # fmt: skip
     (note,) = [note for note in program.report.notes if "out of sight" in note]
     assert "test_fitted.py:" in note and "at 6 sizes" in note
@@ -97,7 +88,7 @@ def test_what_was_found_is_told_and_is_in_the_graph(proved):
 
 def test_sizes_of_the_outputs_follow_too():
     program = hx.export(
-        Of(lambda x: torch.ones(lost(x.shape[0]), 2) + x.sum()), torch.randn(4, 6), None,
+        Single(lambda x: torch.ones(lost(x.shape[0]), 2) + x.sum()), torch.randn(4, 6), None,
         dynamic={"x": {0: "n"}},
     )  # fmt: skip
     assert program.report.outputs[0]["shape"] == ["n", 2]
@@ -106,7 +97,7 @@ def test_sizes_of_the_outputs_follow_too():
 def test_what_follows_from_nothing_known_is_refused():
     table = {4: 0.1, 5: 0.7, 6: 0.2, 9: 3.0, 15: 0.4}
     with pytest.raises(hx.VerificationError, match=r"test_fitted\.py"):
-        hx.export(Of(lambda x: x * table.get(lost(x.shape[0]), 1.0)), torch.randn(4, 6), None,
+        hx.export(Single(lambda x: x * table.get(lost(x.shape[0]), 1.0)), torch.randn(4, 6), None,
                   dynamic={"x": {0: "n"}})  # fmt: skip
 
 
@@ -118,7 +109,7 @@ def test_other_calls_at_other_sizes_are_no_numbers():
         return x
 
     with pytest.raises(hx.VerificationError, match=r"test_fitted\.py"):
-        hx.export(Of(model), torch.randn(4, 6), None, dynamic={"x": {0: "n"}})
+        hx.export(Single(model), torch.randn(4, 6), None, dynamic={"x": {0: "n"}})
 
 
 def test_what_a_text_decided_is_looked_for():
@@ -128,7 +119,7 @@ def test_what_a_text_decided_is_looked_for():
         return x.exp() if lost(x.shape[0]) % 3 else x.sin()
 
     with pytest.raises(hx.VerificationError, match=r"test_fitted\.py"):
-        hx.export(Of(model), torch.randn(4, 6), None, dynamic={"x": {0: "n"}})
+        hx.export(Single(model), torch.randn(4, 6), None, dynamic={"x": {0: "n"}})
 
 
 def test_a_size_in_a_text_is_no_escape():
@@ -140,7 +131,9 @@ def test_a_size_in_a_text_is_no_escape():
             seen[name] = len(name) > 0
         return x.exp()
 
-    program = hx.export(Of(model), torch.randn(4, 6), None, dynamic={"x": {0: "n"}}, strict=True)
+    program = hx.export(
+        Single(model), torch.randn(4, 6), None, dynamic={"x": {0: "n"}}, strict=True
+    )
     assert not program.report.escapes
 
 
