@@ -71,16 +71,20 @@ def between(captured: Capture) -> list[Case]:
     """Sizes that no formula was found from, where numbers follow from sizes by formulas: all other
     together, and each with others beside it. Some of these where a size was written in a text: it may
     have been read from there, and nobody has heard what it decided."""
-    words, limits = sizes_of(captured.prepared), limits_of(captured.prepared)
     few = SOME if captured.recording.spelled else 0
+    turns = len(BETWEEN) if captured.prepared.follows else few
+    if not turns:
+        return []
+    words, limits = sizes_of(captured.prepared), limits_of(captured.prepared)
     across = Across(Work(captured.recording.builder.nodes), words, captured.prepared.dynamic.limits)
     cases: list[Case] = []
-    for turn in range(len(BETWEEN) if captured.prepared.follows else few):
+    for turn in range(turns):
         sizes = {}
         for place, (word, n) in enumerate(words.items()):
             part, step = BETWEEN[(turn + 2 * place) % len(BETWEEN)], limits[word].step
             sizes[word] = max(1, round(n * part / 16 / step) if n > 64 else part) * step
         held = all(limits[word].hold(n) for word, n in sizes.items())
-        if held and sizes not in captured.prepared.follows and not across.refused(Move(sizes), 0):
+        known = sizes in (words, *captured.prepared.follows)
+        if held and not known and not across.refused(Move(sizes), 0):
             cases += case_at(captured, sizes, told(sizes))[0]
     return cases
