@@ -67,7 +67,7 @@ def farther(captured: Capture) -> list[Case]:
     return few + found
 
 
-def between(captured: Capture) -> list[Case]:
+def between(captured: Capture, others: list[Case]) -> list[Case]:
     """Sizes that no formula was found from, where numbers follow from sizes by formulas: all other
     together, and each with others beside it. Some of these where a size was written in a text: it may
     have been read from there, and nobody has heard what it decided."""
@@ -75,8 +75,10 @@ def between(captured: Capture) -> list[Case]:
     turns = len(BETWEEN) if captured.prepared.follows else few
     if not turns:
         return []
-    words, limits = sizes_of(captured.prepared), limits_of(captured.prepared)
-    across = Across(Work(captured.recording.builder.nodes), words, captured.prepared.dynamic.limits)
+    prepared, limits = captured.prepared, limits_of(captured.prepared)
+    words = sizes_of(prepared)
+    known = [words, *prepared.follows, *(sizes_of(prepared, each.feeds) for each in others)]
+    across = Across(Work(captured.recording.builder.nodes), words, prepared.dynamic.limits)
     cases: list[Case] = []
     for turn in range(turns):
         sizes = {}
@@ -84,7 +86,6 @@ def between(captured: Capture) -> list[Case]:
             part, step = BETWEEN[(turn + 2 * place) % len(BETWEEN)], limits[word].step
             sizes[word] = max(1, round(n * part / 16 / step) if n > 64 else part) * step
         held = all(limits[word].hold(n) for word, n in sizes.items())
-        known = sizes in (words, *captured.prepared.follows)
-        if held and not known and not across.refused(Move(sizes), 0):
+        if held and sizes not in known and not across.refused(Move(sizes), 0):
             cases += case_at(captured, sizes, told(sizes))[0]
     return cases

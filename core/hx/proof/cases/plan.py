@@ -58,7 +58,7 @@ def planned(captured: Capture, watch: AbstractContextManager | None = None) -> l
     asked += [a for escapes in of_others for escape in escapes for a in escape.asked]
     elsewhere += together(captured, elsewhere, dict.fromkeys(asked))
     elsewhere += where_others_failed(captured, elsewhere)
-    cases += elsewhere + between(captured) + (far := farther(captured))
+    cases += elsewhere + between(captured, elsewhere) + (far := farther(captured))
     cases += with_larger_numbers(captured, elsewhere + far)
     if prepared.one_of and values_matter(captured):
         cases += _led_otherwise(captured, elsewhere)
