@@ -507,7 +507,8 @@ class Regions(nn.Module):
 
 
 @pytest.mark.skipif(
-    not hasattr(torch.compiler, "nested_compile_region"), reason="not in this torch"
+    not hasattr(torch.compiler, "nested_compile_region"),
+    reason="newer than the oldest torch that hx takes",
 )
 def test_a_region_that_is_compiled_once_is_what_it_does():
     region = torch.compiler.nested_compile_region(lambda x: x.sin() * x.shape[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -37,10 +38,13 @@ def record(first: Capture, at: Sequence[Sizes], again: Callable[[Sizes], Capture
     except Unlike:
         raise Unsupported("other sizes make more of a difference than to numbers") from None
     try:
-        fitted = Fitted([*all_of, again(small)], at)
-    except Exception as problem:  # the model's own, it may be, of sizes that it does not take
+        smallest = again(small)
+    except Exception as problem:  # the model's own, of any kind: it need not take sizes so small
         if is_of_the_world(problem):
             raise
+    else:
+        with contextlib.suppress(Unlike):
+            fitted = Fitted([*all_of, smallest], at)
     fitted.write()
 
 
