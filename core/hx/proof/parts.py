@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import HxError
+from ..errors import HxError, is_of_the_world
 from ..registration import OPSETS
 from ..runtime import Refused
 from ..saving import wire
@@ -90,8 +90,10 @@ class Parts:
             return ""
         try:
             recorded = recorded_of(self._captured, case, Kept(BUDGET, 0))
-        except Exception:  # the model's own: what it refuses to run again has no parts to look at
-            return ""
+        except Exception as problem:  # the model's own, of any kind: it refuses to run again
+            if is_of_the_world(problem):
+                raise
+            return ""  # then there are no parts to look at
         try:
             tied = self._right(case, recorded)
             if tied is None:
