@@ -102,7 +102,7 @@ class Choices:
         """The arguments as the converter's signature spells them."""
         args, kwargs = given.args, given.kwargs
         for value in given.values:
-            if not value.shape or value.shape == _ONE:
+            if _like_a_number(value.shape):
                 args, kwargs = _with_numbers(choice.target, given)
                 break
         form = _form(choice.function)
@@ -208,7 +208,7 @@ def _plain(given: Arguments, x: Any, is_size: bool) -> Any:
     if isinstance(x, (list, tuple)):
         several = any(isinstance(n, Value) for n in x)
         return type(x)([_plain(given, n, is_size) for n in x]) if several else x
-    if not isinstance(x, Value) or (x.shape and not (is_size and x.shape == _ONE)):
+    if not isinstance(x, Value) or (x.shape and not (is_size and _like_a_number(x.shape))):
         return x
     found = given.number(x)
     if found is None and is_size and not x.dtype.is_floating_point:
@@ -216,7 +216,12 @@ def _plain(given: Arguments, x: Any, is_size: bool) -> Any:
     return x if found is None else found
 
 
-_ONE = (1,)  # the shape of a tensor that torch takes for a size, as one that has no axis
+def _like_a_number(shape: tuple) -> bool:
+    """Whether torch may take a tensor of this shape for a number: with no axis, or one of length 1.
+
+    (Two tuples of other lengths are compared size by size first, which is slow work with dims.)
+    """
+    return not shape or (len(shape) == 1 and shape[0] == 1)
 
 
 @functools.cache
