@@ -20,6 +20,7 @@ from .variations import begins_at_0, end_at, ending, resized
 
 Sizes = dict[str, int]
 APART = (1, 2, 5, 11)  # so much larger are sizes that a model is recorded at once more
+TWICE = 2  # as large as it has to be, to be sure what goes round: of more, the proof takes too long
 FAILED = 8  # inputs of the given sizes on which another graph was wrong, that are tried again
 
 
@@ -152,9 +153,11 @@ def in_rounds(captured: Capture) -> Prepared | None:
     if asked_in_rounds(captured):  # it is recorded once for each round, and more
         named = {word for each in asked for word in each.names()}
         begin = {word: min(n, LEAST) if word in named else n for word, n in words.items()}
-    sizes = at_enough_rounds(asked, begin, limits, counts(nodes))
-    if sizes is None:  # a limit, maybe, leaves no number that is not there already
-        sizes = at_enough_rounds(asked, begin, limits)
+    # A limit, maybe, leaves no number that is not there already.
+    least, nearly, wholly = (
+        at_enough_rounds(asked, begin, limits, fixed) for fixed in ((), *counts(nodes))
+    )
+    sizes = _nearest(nearly, wholly) or least
     if sizes is None:
         return None
     sizes = room_for_members(captured, _with_room(prepared, words, sizes))
@@ -168,6 +171,13 @@ def in_rounds(captured: Capture) -> Prepared | None:
     return dataclasses.replace(
         prepared, tensors=tensors, given=given, rolls=before, counting=numbers
     )
+
+
+def _nearest(fewer: Sizes | None, more: Sizes | None) -> Sizes | None:
+    """The second, unless that is far larger than the first."""
+    if fewer is None or more is None:
+        return fewer or more
+    return fewer if any(more[word] > TWICE * n for word, n in fewer.items()) else more
 
 
 def larger(words: Sizes, limits: Mapping[str, Limits]) -> Sizes:

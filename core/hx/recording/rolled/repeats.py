@@ -206,9 +206,16 @@ def _split(start: int, period: int, often: int, times: int, known: Known) -> lis
     ]
 
 
-def counts(nodes: list[Node]) -> set[int]:
-    """How often anything comes again and again."""
-    return {(end - start) // period for period, start, end in _periods(nodes, FAR - OFF)}
+def counts(nodes: list[Node]) -> tuple[set[int], set[int]]:
+    """How often anything comes again and again: each as the 63 times that it does, and also as 31
+    times two of these, and 21 times three."""
+    each: list[tuple[int, int, int]] = []
+    several: set[int] = set()
+    for period, start, end in _periods(nodes, FAR - OFF):
+        several.add((end - start) // period)
+        if not any(period % p == 0 and a <= start and end <= b for p, a, b in each):
+            each.append((period, start, end))
+    return {(end - start) // period for period, start, end in each}, several
 
 
 def _periods(nodes: list[Node], least: int) -> Iterator[tuple[int, int, int]]:
