@@ -148,7 +148,7 @@ class Program:
         import onnx
 
         promised = self._captured.promised
-        self.report.promised = {word: limit.written(word) for word, limit in promised.items()}
+        self.report.promised = {word: limit.briefly(word) for word, limit in promised.items()}
         said = onnx.ModelProto()
         said.metadata_props.add(key="hx.sizes", value=", ".join(self.report.promised.values()))
         staged.append(said.SerializeToString())

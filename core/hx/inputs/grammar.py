@@ -89,6 +89,10 @@ class Limits(NamedTuple):
         low, high = f">={self.low}" if self.low else "", f"<={self.high}"
         return f"{word}{step}{low}{'' if self.high is None else high}"
 
+    def briefly(self, word: str) -> str:
+        """The same to read; of a single size, s=4."""
+        return f"{word}={self.low}" if self.low == self.high else self.written(word)
+
     def told(self, word: str) -> str:
         """4 <= s <= 512, a multiple of 4"""
         low, high = f"{self.low} <= " if self.low else "", f" <= {self.high}"

@@ -85,6 +85,27 @@ def narrow(captured: Capture, proof: Proof, tried: Tried) -> None:
     captured.notes += notes
 
 
+def keep_to_what_ran(captured: Capture, proof: Proof) -> None:
+    """A size is promised as it was recorded, where the model has taken no other one.
+
+    Whatever the graph has for it may be a number of the recording.
+    """
+    if not proof.ok:
+        return
+    prepared = captured.prepared
+    ran = [sizes_of(prepared, case.feeds) for case in captured.cases]
+    for word, n in sizes_of(prepared).items():
+        limit = captured.promised.get(word, prepared.dynamic.limits.get(word, Limits()))
+        if limit.low == limit.high or any(sizes[word] != n for sizes in ran):
+            continue
+        captured.promised[word] = limit.and_also(Limits(n, n))
+        why = next((note for note in captured.notes if f"{word}=" in note), "")
+        captured.notes.append(
+            f"the file is right for {word}={n} only, as far as anybody knows: no other size of "
+            f"{word} could be tried" + (f" ({why})" if why else "")
+        )
+
+
 def may_be_ruled_out(captured: Capture, proof: Proof, case: Case) -> bool:
     """Whether its sizes are beyond what the model asked, at sizes where the file is wrong."""
     sizes, beyond = sizes_of(captured.prepared, case.feeds), captured.beyond

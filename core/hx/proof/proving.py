@@ -32,7 +32,7 @@ from .compare import Tolerance, difference
 from .draws import checked
 from .halves import Watch, passed
 from .parts import Parts
-from .promised import may_be_ruled_out, narrow
+from .promised import keep_to_what_ran, may_be_ruled_out, narrow
 from .randomness import within
 from .room import Loading, loading
 from .verify import Case, CaseCheck, OutputCheck, Proof, prove
@@ -74,6 +74,7 @@ def prove_program(captured: Capture, path: Path, target: Path, custom_ops: Any =
         _by_parts(captured, path, target, cases, proof, custom_ops)
 
     narrow(captured, proof, functools.partial(_wrong, captured, path, target, custom_ops, load))
+    keep_to_what_ran(captured, proof)
     for case, check in zip(cases, proof.cases):
         if not check.ok:
             prepared.failed[f"given {case.name}"] = dict(case.feeds)

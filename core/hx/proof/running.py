@@ -106,7 +106,7 @@ class Runner:
         for word, size in (sizes_of(self.captured.prepared, feeds) if promised else {}).items():
             if word in promised and not promised[word].hold(size):
                 raise UsageError(
-                    f"{word} is {size}, and the file is right for {promised[word].written(word)} only",
+                    f"{word} is {size}, and the file is right for {promised[word].briefly(word)} only",
                     why=next(
                         note for note in self.captured.notes if "the file is right for" in note
                     ),

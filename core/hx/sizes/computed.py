@@ -274,13 +274,21 @@ class Sizes:
         }
         return self._emit(op[kind], *map(self.float, args))
 
+    def _counted_on(self, poly: Poly) -> Value:
+        """The same as `size`. Of rounds that are to be laid beside each other the first one reads n,
+        and the next n + 1: so there it is n + 0."""
+        vector = self.size(poly)
+        if self.once or () in poly.terms:
+            return vector
+        return self._emit("Add", vector, self.builder.number([0], torch.int64))
+
     def scalar(self, x: Dim | DimFloat, dtype: torch.dtype) -> Value:
         """A size as a scalar of a dtype."""
         key = ("scalar", dtype, x.poly if isinstance(x, Dim) else x.expr)
         found = self._known.get(key)
         if found is None:
             with self._one_reader():
-                vector = self.size(x.poly) if isinstance(x, Dim) else self.float(x.expr)
+                vector = self._counted_on(x.poly) if isinstance(x, Dim) else self.float(x.expr)
             found = self._emit("Squeeze", self.builder.cast(vector, dtype), [0])
             if isinstance(x, Dim) and dtype == torch.int64:
                 found.elements = (x,)

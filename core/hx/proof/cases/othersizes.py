@@ -259,7 +259,30 @@ def at_others(captured: Capture) -> list[Case]:
         if lost:  # no graph is right, and with each axis more there is far more to compute
             others = [s for s in others if s < n]
         cases += _first(captured, words, word, others)
+    if any(all(sizes_of(captured.prepared, c.feeds)[w] == n for c in cases) for w, n in words.items()):
+        sizes = {w: 2 * n if limits[w].hold(2 * n) else n for w, n in words.items()}
+        cases += case_of(captured, told(sizes), twice(captured.prepared, sizes))[0]
     return list({case.name: case for case in cases}.values())
+
+
+def twice(prepared: Prepared, sizes: Sizes) -> dict[str, torch.Tensor]:
+    """Twice the recorded inputs, one behind the other, for a model that refuses what is drawn.
+
+    What whole numbers say of the rest, how long its parts are or where they begin, they say once
+    more; an order goes on behind the last place. Other numbers are other ones.
+    """
+    made = at(prepared, sizes)
+    for key, tensor in prepared.tensors.items():
+        if tensor.is_floating_point() or tensor.is_complex():
+            continue
+        is_order = tensor.dim() == 1 and tensor.equal(tensor.argsort().argsort())
+        for axis in prepared.dynamic.get(key, {}):
+            more = tensor + len(tensor) if is_order else tensor
+            tensor = torch.cat((tensor, more), axis)
+            tensor = tensor.narrow(axis, 0, min(tensor.shape[axis], made[key].shape[axis]))
+        if tensor.shape == made[key].shape:
+            made[key] = tensor
+    return made
 
 
 def _other_rank(captured: Capture, case: Case) -> bool:
