@@ -119,6 +119,8 @@ def _with_both_ways(prepared: Prepared, failed: list[Exception]) -> Iterator[Pre
         asks = first
         for until in asks.until:
             yield dataclasses.replace(prepared, until=until)
+            if isinstance(failed[-1], Unsupported):
+                yield dataclasses.replace(prepared, until=until, unfolded=True)
             if not isinstance(failed[-1], HxError):
                 yield from _until_true(prepared, until)
             if until.breaks:

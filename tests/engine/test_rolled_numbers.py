@@ -121,3 +121,38 @@ def test_a_mask_is_no_number_of_rounds():
     for length in (2, 9, 12):
         other = torch.randn(2, 12, 4), (torch.arange(12) < torch.tensor([[length], [2]])).long()
         assert_close(program.run(*other), model(*other))
+
+
+class Steps(torch.nn.Module):
+    """A table of what is added in each round, which the number of the round picks from."""
+
+    def __init__(self, pick):
+        super().__init__()
+        self.table, self.pick = torch.nn.Embedding(64, 4), pick
+
+    def forward(self, x):
+        h = x[:, 0] * 0
+        for i in range(x.shape[1]):
+            h = torch.tanh(h + x[:, i] + self.pick(self.table, i))
+        return h
+
+
+@pytest.mark.parametrize(
+    "pick",
+    [
+        lambda table, i: table(torch.tensor([i])),
+        lambda table, i: table(torch.tensor(i)),
+        lambda table, i: table(torch.arange(i, i + 1)),
+        lambda table, i: table.weight.index_select(0, torch.tensor([i])),
+        lambda table, i: torch.sin(torch.tensor([i]) * table.weight[0]),
+    ],
+    ids=["one_in_a_list", "one", "a_range", "selected", "a_wave"],
+)
+def test_the_number_of_a_round_as_a_tensor(pick):
+    torch.manual_seed(0)
+    model = Steps(pick).eval()
+    program = hx.export(model, torch.randn(2, 5, 4), dynamic={"x": {0: "b", 1: "t"}})
+    assert not program.report.promised
+    for t in (1, 2, 17, 40):
+        x = torch.randn(3, t, 4)
+        assert_close(program.run(x), model(x))

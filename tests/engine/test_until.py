@@ -116,6 +116,46 @@ def test_tokens_are_as_many_as_there_are_until_the_last(first):
     same(program, model, *states, torch.randn(3, 16))
 
 
+class Placed(nn.Module):
+    """Goes on behind what was given, at positions of a table, until all rows have ended."""
+
+    def __init__(self, place) -> None:
+        super().__init__()
+        self.next = nn.Parameter(torch.roll(torch.eye(12), 1, 1) * 5)
+        self.places, self.place = nn.Embedding(64, 12), place
+        self.places.weight.data.mul_(0.01)
+
+    def forward(self, ids):
+        x, begins = self.next[ids], ids.shape[1]
+        for i in range(6):
+            token = x[:, -1:].argmax(-1)
+            ids = torch.cat([ids, token], 1)
+            if (token == 3).all():
+                break
+            x = self.next[token] + self.place(self.places, begins, i)
+        return ids
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        lambda table, begins, i: table.weight[i],
+        lambda table, begins, i: table.weight[begins + i],
+        lambda table, begins, i: table(torch.tensor([i])),
+        lambda table, begins, i: table(torch.tensor([begins + i])),
+    ],
+    ids=["counted", "behind_a_size", "looked_up", "looked_up_behind_a_size"],
+)
+def test_positions_go_on_until_the_data_end_them(place):
+    torch.manual_seed(0)
+    model = Placed(place).eval()
+    ids = torch.tensor([[5, 5, 5], [4, 6, 7]])
+    program = hx.export(model, ids, None, dynamic={"ids": {0: "b", 1: "t"}})
+    assert operators(program).count("Loop") == 1
+    assert {model(torch.tensor([[k, k]])).shape[1] for k in range(12)} == {3, 4, 5, 6, 7, 8}
+    same(program, model, *(torch.tensor([[k] * n]) for k in range(12) for n in (1, 2, 5)))
+
+
 class Growing(nn.Module):
     """What goes from round to round is longer in each."""
 

@@ -259,7 +259,9 @@ def at_others(captured: Capture) -> list[Case]:
         if lost:  # no graph is right, and with each axis more there is far more to compute
             others = [s for s in others if s < n]
         cases += _first(captured, words, word, others)
-    if any(all(sizes_of(captured.prepared, c.feeds)[w] == n for c in cases) for w, n in words.items()):
+    if any(
+        all(sizes_of(captured.prepared, c.feeds)[w] == n for c in cases) for w, n in words.items()
+    ):
         sizes = {w: 2 * n if limits[w].hold(2 * n) else n for w, n in words.items()}
         cases += case_of(captured, told(sizes), twice(captured.prepared, sizes))[0]
     return list({case.name: case for case in cases}.values())

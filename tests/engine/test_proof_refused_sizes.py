@@ -1,0 +1,77 @@
+"""Sizes that the model itself refuses: nobody knows what a file gives there, and none says it does."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch.testing import assert_close
+
+import hx
+
+
+class Parts(nn.Module):
+    """Takes parts only that make up the whole; its rows are as long as PyTorch's `split` says."""
+
+    def forward(self, x, lengths):
+        if int(lengths.sum()) != len(x):
+            raise ValueError("parts have to make up the whole")
+        return torch.repeat_interleave(torch.arange(len(lengths)), lengths, output_size=len(x)) + x
+
+
+@pytest.mark.parametrize("lengths", [[4, 4, 1], [5, 3], [3, 1, 2]], ids=str)
+def test_what_was_given_is_tried_twice_over(lengths):
+    """Of numbers that are drawn next to none would be taken."""
+    given = torch.randn(sum(lengths)), torch.tensor(lengths)
+    program = hx.export(Parts(), given, dynamic={"x": {0: "n"}, "lengths": {0: "b"}})
+    assert not program.report.promised
+    twice = f"n={2 * sum(lengths)}, b={2 * len(lengths)}"
+    assert twice in [case.name for case in program.report.proof.cases]
+    other = torch.randn(11), torch.tensor([2, 1, 3, 5])
+    assert_close(program.run(*other), Parts()(*other))
+
+
+def test_as_many_pieces_as_were_recorded_are_not_taken_for_any_number():
+    class Split(nn.Module):
+        def forward(self, x, lengths):
+            return torch.stack([part.mean(0) for part in x.split(lengths.tolist())])
+
+    given = torch.randn(9, 5), torch.tensor([4, 4, 1])
+    with pytest.raises(hx.VerificationError, match="n=18, b=6 inputs: wrong"):
+        hx.export(Split(), given, dynamic={"x": {0: "n"}, "lengths": {0: "b"}})
+
+
+def test_an_order_goes_on_behind_its_last_place():
+    class Ordered(nn.Module):
+        def forward(self, x, order):
+            if sorted(order.tolist()) != list(range(len(x))):
+                raise ValueError("no permutation")
+            return x[order] * 2
+
+    given = torch.randn(5, 3), torch.tensor([3, 1, 4, 0, 2])
+    program = hx.export(Ordered(), given, dynamic={"x": {0: "n"}, "order": {0: "n"}})
+    assert "n=10" in [case.name for case in program.report.proof.cases]
+    assert not program.report.promised
+
+
+class OnlyFive(nn.Module):
+    def forward(self, x):
+        if x.shape[1] != 5:
+            raise ValueError("five columns are wanted")
+        return x * torch.arange(5)
+
+
+def test_a_size_of_which_no_other_was_taken_is_promised_as_it_is(tmp_path):
+    x, path = torch.randn(2, 5), tmp_path / "m.onnx"
+    program = hx.export(OnlyFive(), x, path, dynamic={"x": {0: "b", 1: "n"}})
+    assert program.report.promised == {"n": "n=5"}
+    (note,) = [note for note in program.report.notes if "as far as anybody knows" in note]
+    assert "no other size of n could be tried" in note and "five columns are wanted" in note
+    assert_close(program.run(torch.ones(7, 5)), OnlyFive()(torch.ones(7, 5)))
+    with pytest.raises(hx.UsageError, match="n is 6, and the file is right for n=5 only"):
+        program.run(torch.ones(2, 6))
+
+
+def test_where_one_size_is_all_that_may_be_nothing_else_is_said():
+    program = hx.export(OnlyFive(), torch.randn(2, 5), dynamic={"x": {0: "b", 1: "n>=5<=5"}})
+    assert not program.report.promised
