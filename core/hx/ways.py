@@ -120,7 +120,7 @@ def _with_both_ways(prepared: Prepared, failed: list[Exception]) -> Iterator[Pre
         for until in asks.until:
             yield dataclasses.replace(prepared, until=until)
             if isinstance(failed[-1], Unsupported):
-                yield dataclasses.replace(prepared, until=until, unfolded=True)
+                yield dataclasses.replace(prepared, until=until, unfolded=True, counts=True)
             if not isinstance(failed[-1], HxError):
                 yield from _until_true(prepared, until)
             if until.breaks:
@@ -136,8 +136,10 @@ def _with_both_ways(prepared: Prepared, failed: list[Exception]) -> Iterator[Pre
         wrong = isinstance(failed[-1], VerificationError) and other.begun
         if other.rolls and (wrong or isinstance(failed[-1], Unsupported)):
             # Rounds in which the state still is a constant are unlike the others.
-            other = dataclasses.replace(other, unfolded=True)
-            yield other
+            for counts in (False, True):
+                if isinstance(failed[-1], (VerificationError, Unsupported)):
+                    other = dataclasses.replace(other, unfolded=True, counts=counts)
+                    yield other
         if other.rolls and not other.one_of and otherways.asks_of_values(failed[-1]):
             # Of so many rounds it asks what it did not of fewer: whether a list has anything in it.
             alike = list(other.failed.values())[:FEW]

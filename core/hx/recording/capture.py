@@ -195,6 +195,7 @@ def _run(
     recording = Recording(Choices(registry, opset), opset, guard, prepared.slim)
     recording.dry = prepared.dry
     recording.unfolded = recording.builder.unfolded = prepared.unfolded
+    recording.counts = prepared.counts
     recording.yes, recording.asked = prepared.yes, prepared.asked
     recording.unnamed = prepared.unnamed
     recording.questions.answers, recording.questions.until = prepared.answers, prepared.until

@@ -69,16 +69,18 @@ def bind_constants(recording: Recording, result, given: Arguments, choice=None) 
         else:
             again = _weight_again(given, tensor) if parent is None else None
             value = recording.constant(tensor) if again is None else again
-            if recording.unfolded and not given.tensors and _may_begin_or_count(tensor):
+            if not given.tensors and _begins_or_counts(recording, tensor):
                 value = Op(recording.builder).Identity(value)
                 value.fixed = False
         parent = parent if step is not None else None
         recording.live.bind(tensor, value, parent, step, storage)
 
 
-def _may_begin_or_count(tensor: torch.Tensor) -> bool:
-    """Whether it may be a state before the first round, or the number of a round."""
-    return tensor.is_floating_point() or (tensor.numel() == 1 and tensor.dtype is not torch.bool)
+def _begins_or_counts(recording: Recording, tensor: torch.Tensor) -> bool:
+    """Whether it may be a state before the first round, or the number of a round as a tensor."""
+    if tensor.is_floating_point():
+        return recording.unfolded
+    return recording.counts and tensor.numel() == 1 and tensor.dtype is not torch.bool
 
 
 _WHOLE = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}  # by bytes of a number

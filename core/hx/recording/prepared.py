@@ -47,6 +47,7 @@ class Prepared:
     apart: str = ""  # why several that were recorded do not become one
     begun: bool = False  # a first round stands alone: what data pick may be none
     unfolded: bool = False  # what follows from zeros that it makes is computed in the graph, too
+    counts: bool = False  # and so is what follows from a number that it makes a tensor of
     elsewhere: Any = None  # inputs of other sizes, which lead other ways: see proof.cases.elsewhere
     answers: tuple[bool, ...] = ()
     told: dict[tuple[str, int], bool] = field(default_factory=dict)  # by line, behind these

@@ -276,9 +276,9 @@ class Sizes:
 
     def _counted_on(self, poly: Poly) -> Value:
         """The same as `size`. Of rounds that are to be laid beside each other the first one reads n,
-        and the next n + 1: so there it is n + 0."""
+        and the next n + 1: so there it is n + 0. What data say is what it is in each round."""
         vector = self.size(poly)
-        if self.once or () in poly.terms:
+        if self.once or () in poly.terms or not poly.named():
             return vector
         return self._emit("Add", vector, self.builder.number([0], torch.int64))
 

@@ -193,13 +193,15 @@ def counted(*args: Any) -> Whole:
         bounds = (start, start + length * step, step)
         return op.Range(*(op.cast(n, torch.int64) for n in bounds))
 
-    return Whole(items, formula, length, left, functools.partial(_round, items))
+    # Where it rises from a size, so does each of them; what falls is told from where it ends.
+    begin = start if step > 0 and dims.is_dynamic(start) else None
+    return Whole(items, formula, length, left, functools.partial(_round, items, begin))
 
 
-def _round(items: range, place: int) -> int:
+def _round(items: range, begin: dims.Dim | None, place: int) -> int:
     """One of them; whoever goes over them begins another round."""
     begins()
-    return items[place]
+    return items[place] if begin is None else begin + place * items.step
 
 
 def length_of(*args: Any) -> Any:

@@ -272,8 +272,10 @@ def at_enough_rounds(
             if min(counts) >= least and _told_apart(mine, wanted, word, used):
                 used.update(counts)
                 break
-        else:
-            return None
+        else:  # of range(t, u) there are fewer where t is larger
+            wanted[word] = sizes[word]
+    if any(_count(each, wanted) < FAR for each in asked if each.names() & set(words)):
+        return None
     unnamed = [n for each in asked if (n := _without_a_name(each)) and n not in used]
     fewest = min(unnamed, default=LEAST)
     times = next((n for n in (-(-LEAST // fewest), -(-(FAR + OFF) // fewest)) if n <= TIMES), LEAST)
