@@ -216,7 +216,7 @@ def _plain(given: Arguments, x: Any, is_size: bool) -> Any:
     return x if found is None else found
 
 
-def _like_a_number(shape: tuple) -> bool:
+def _like_a_number(shape: tuple | None) -> bool:
     """Whether torch may take a tensor of this shape for a number: with no axis, or one of length 1.
 
     (Two tuples of other lengths are compared size by size first, which is slow work with dims.)

@@ -259,11 +259,10 @@ def at_others(captured: Capture) -> list[Case]:
         if lost:  # no graph is right, and with each axis more there is far more to compute
             others = [s for s in others if s < n]
         cases += _first(captured, words, word, others)
-    if any(
-        all(sizes_of(captured.prepared, c.feeds)[w] == n for c in cases) for w, n in words.items()
-    ):
-        sizes = {w: 2 * n if limits[w].hold(2 * n) else n for w, n in words.items()}
-        cases += case_of(captured, told(sizes), twice(captured.prepared, sizes))[0]
+    ran = [sizes_of(captured.prepared, case.feeds) for case in cases]
+    if any(all(sizes[word] == n for sizes in ran) for word, n in words.items()):
+        double = {word: 2 * n if limits[word].hold(2 * n) else n for word, n in words.items()}
+        cases += case_of(captured, told(double), twice(captured.prepared, double))[0]
     return list({case.name: case for case in cases}.values())
 
 
