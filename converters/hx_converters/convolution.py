@@ -86,6 +86,12 @@ def _transposed(op, input, weight, bias, stride, padding, output_padding, groups
     batched = input.rank == weight.rank
     x = input if batched else op.Unsqueeze(input, [0])
     pads, more, strides = (pair(v, spatial) for v in (padding, output_padding, stride))
+    if any(type(m) is not int for m in more):  # as output_size= says: as much as may be, and cut
+        most = [s - 1 for s in strides]
+        y = _transposed(op, input, weight, bias, stride, padding, most, groups, dilation)
+        axes = list(range(y.rank - spatial, y.rank))
+        ends = [y.shape[axis] - m + n for axis, m, n in zip(axes, most, more)]
+        return op.Slice(y, [0] * spatial, op.sizes(ends), axes)
     usual = all(m < s for m, s in zip(more, strides))  # more is nothing that ONNX says
 
     def transposed(bias, **extent):

@@ -29,6 +29,19 @@ def test_places_that_both_round_are_right_and_the_report_says_how():
     assert '"as_near": true' in program.report.to_json()
 
 
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+@pytest.mark.parametrize("size", [(107, 160), (90, 140)])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_places_that_pytorch_happens_to_round_better(seed, size, mode):
+    """onnxruntime divides by a factor in float32, and is off by more with each place of an axis."""
+    torch.manual_seed(seed)
+    model = Plain(lambda x: interpolate(x, size=size, mode=mode))
+    for x in (torch.rand(1, 3, 100, 150), torch.randn(1, 3, 100, 150)):
+        program = hx.export(model, x)
+        assert program.proof.ok
+        assert (program.run(x) - model(x)).abs().max() < 3e-4
+
+
 class Enlarging(nn.Module):
     def __init__(self):
         super().__init__()
@@ -55,9 +68,10 @@ class Single(Enlarging):
 
 
 def test_what_cannot_be_copied_stays_as_it_is():
+    """Nor is it needed: how many places an axis has says how well they are known."""
     model = Single().eval()
-    with pytest.raises(VerificationError):
-        hx.export(model, NOISE * 1e3, None)
+    program = hx.export(model, NOISE * 1e3, None)
+    assert not any(output.as_near for case in program.proof.cases for output in case.outputs)
     assert {p.dtype for p in model.parameters()} == {torch.float32}
 
 

@@ -47,3 +47,14 @@ def test_what_nobody_would_read_has_no_name():
 
     program = hx.export(model, torch.rand(1, 40), dynamic={"x": {1: "h"}})
     assert [output["shape"] for output in program.report.outputs] == [[None], ["(h//2)"]]
+
+
+def test_what_is_told_of_sizes_does_not_double_with_each_that_they_are_made_of():
+    def halved_until_one_is_left(x):
+        while x.shape[1] > 1:
+            h = x.shape[1] // 2
+            x = torch.cat([x[:, :h] + x[:, h : 2 * h], x[:, 2 * h :]], 1)
+        return x
+
+    with pytest.raises(hx.VerificationError, match="depends on a size, t > 1"):
+        hx.export(halved_until_one_is_left, torch.rand(2, 8), dynamic={"x": {1: "t"}})

@@ -83,3 +83,13 @@ def test_all_that_a_wrapper_is_given_by_name_is_said_as_one():
         )
         program = hx.export(model, (), None, kwargs=args, dynamic=said)
         assert [str(each.shape[0]) for each in program.model.graph.inputs] == ["b", "b"]
+
+
+@pytest.mark.parametrize("extra", [[{0: B}, None], [{0: "b"}, None], [{0: "b"}]], ids=str)
+def test_none_stands_beside_what_is_no_tensor_in_a_list_too(extra):
+    def model(x, extra):
+        return x + sum(each for each in extra if each is not None)
+
+    x = torch.randn(3, 4)
+    program = hx.export(model, (x, [x + 1, None]), dynamic={"x": extra[0], "extra": extra})
+    assert [str(each.shape[0]) for each in program.model.graph.inputs] == ["b", "b"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
 from torch.testing import assert_close
 
 import hx
@@ -113,3 +114,31 @@ def test_sizes_that_are_read_from_inputs_do_not_become_more_than_there_is_room_f
     program = hx.export(resized, (torch.rand(1, 1, 8, 8), size))
     assert max(runs) < 10 * 2000 * 3000
     assert program.proof.ok
+
+
+class AsTrained(nn.Module):
+    """A table as it was trained where its size and form fit, and resized where they do not."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.patch, self.table = nn.Conv2d(3, 8, 4, 4), nn.Parameter(torch.randn(1, 8, 4, 4))
+
+    def forward(self, x):
+        y = self.patch(x)
+        w, h = x.shape[2:]
+        if y.shape[2] * y.shape[3] == 16 and w == h:
+            return y + self.table
+        return y + F.interpolate(self.table, size=y.shape[2:], mode="bilinear") * 2
+
+
+@pytest.mark.parametrize("size", [(24, 20), (32, 8), (16, 16)])
+def test_an_answer_to_which_no_size_alone_leads(size):
+    """With 5 columns no number of rows makes 16; and of those that make 16, few are squares."""
+    model = AsTrained().eval()
+    axes = {"x": {0: "b", 2: "h", 3: "w"}}
+    program = hx.export(model, torch.randn(2, 3, *size), dynamic=axes)
+    assert not program.report.promised
+    for other in ((16, 16), (17, 16), (18, 18), (32, 8), (24, 24), (40, 12)):
+        x = torch.randn(1, 3, *other)
+        assert_close(program.run(x), model(x), msg=str(other), atol=1e-4, rtol=1e-4)

@@ -59,7 +59,8 @@ def prove_program(captured: Capture, path: Path, target: Path, custom_ops: Any =
     proof = prove(path, cases, custom_ops=custom_ops, load=load)
     if open_ones := _only_numbers(captured, cases, proof):
         # Is it the graph, or a model that magnifies every rounding? Its own answers tell.
-        for ask in (functools.partial(_oftener, wire.skeleton(path).graph), _noisier, _nearer):
+        steps = functools.partial(_oftener, wire.skeleton(path).graph)
+        for ask in (steps, _noisier, _nearer, _between_places):
             asked = {i: cases[i] for i in open_ones if not proof.cases[i].ok}
             asked = {i: case for i, case in asked.items() if ask(captured, case)}
             again = prove(
@@ -340,6 +341,11 @@ def _nearer(captured: Capture, case: Case) -> bool:
 def _oftener(graph: Any, captured: Capture, case: Case) -> bool:
     case.rounds = often.rounds(captured, graph, case) if often.has_loop(graph) else 1.0
     return case.rounds > 1
+
+
+def _between_places(captured: Capture, case: Case) -> bool:
+    case.steps = often.between_places(captured)
+    return case.steps > 0
 
 
 def _noisier(captured: Capture, case: Case) -> bool:

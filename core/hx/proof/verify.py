@@ -53,6 +53,7 @@ class Case:
         torch.Tensor | None
     ] = ()  # the model's outputs in float64, where they are known
     rounds: float = 1.0  # how often its steps are taken, where a loop in the file goes round
+    steps: float = 0.0  # and how many more there are than it has nodes
     steady: bool = False  # the model gives the same, whatever it draws: so has the file to
 
 
@@ -232,7 +233,7 @@ def _outputs(
             want = got.to(_tensor(want).dtype)  # no two runs agree
         noise = case.noise[i] if case.noise else 0.0
         computed = case.computed if declared.name in coarse else None
-        steps = int(depth * case.rounds)
+        steps = int(depth * case.rounds + case.steps)
         found = compared(got, want, steps, noise, tolerance, computed)
         check = OutputCheck(
             declared.name,

@@ -270,6 +270,8 @@ def _inside(name: str, which: Any, inputs: Mapping[str, Any]) -> Iterator[tuple[
             return
         numbered = any(_is_input(f"{name}_{i}", inputs) for i in range(len(which)))
         for i, part in enumerate(which):
+            if part is None:  # it may be no tensor
+                continue
             by_place = numbered or len(which) != len(inside)
             yield from _inside(f"{name}_{i}" if by_place else inside[i], part, inputs)
     elif not (nested and which is None):

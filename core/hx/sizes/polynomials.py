@@ -76,8 +76,10 @@ class Atom:
         """For people, in a sentence: what has no name is told by the call that it came from."""
         if self.named():
             return str(self)
-        text = self._spell(format)
-        return text if len(text) <= LONG else f"{self.kind}{ELLIPSIS}"
+        if "told" not in self.facts:  # what is made of it tells it again, and may do so often
+            text = self._spell(format)
+            self.facts["told"] = text if len(text) <= LONG else f"{self.kind}{ELLIPSIS}"
+        return self.facts["told"]
 
     def _spell(self, spell: Callable[[Any], str]) -> str:
         a = self.args

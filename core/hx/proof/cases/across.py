@@ -7,6 +7,7 @@ at which a question has another answer, and whether they are worth what they cos
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ MOST = 4  # sizes that are tried beside the usual ones
 RUNS = 3 * MOST  # of the model, which refuses some of them
 TIMES = 8  # as much work as at the recorded sizes, for all of these together
 LITTLE = 1 << 28  # work that nobody waits for
+EACH = 24  # sizes of one name that are looked at with as many of another
 FARTHER = 2  # sizes beyond the nearest, where the model refuses that
 NEAR, FAR = 32, 1024  # sizes that are looked at one by one
 END = 1 << 24  # the largest size that is looked for
@@ -161,6 +163,36 @@ class Across:
                     if way not in ways[:i] and held and self._differs(asked, way):
                         yield Move(way, limits)
 
+    def at_once(
+        self, asked: Asked, leads: Callable[[Sizes], bool] = lambda sizes: True
+    ) -> list[Move]:
+        """To other answers that no size alone leads to: of `h * w == 256` where two names are equal,
+        which may be asked as well, and where one is as near to what was recorded as any."""
+        recorded, names = self._recorded, sorted(asked.names() & self._recorded.keys())
+        names = names if len(names) > 1 else list(recorded)
+        found: list[Move] = []
+        for pair in itertools.combinations(names, 2):
+            end = 2 * max(recorded[word] for word in pair)
+            rows = [self._some(word) for word in pair]
+            ways = ((size, size) for size in range(1, end + 1)), itertools.product(*rows)
+            for way in ways:
+                there = ({**recorded, **dict(zip(pair, each))} for each in way)
+                moves = [s for s in there if self._may(asked, s) and leads(s)]
+                moves.sort(key=lambda s: sum(abs(s[word] - recorded[word]) for word in pair))
+                found += [Move(each) for each in moves[:1]]
+        return found
+
+    def _some(self, word: str) -> list[int]:
+        """Sizes of a name: those beside the recorded one, and others from none to twice as much."""
+        n, limit = self._recorded[word], self._limits[word]
+        apart = -(-2 * n // EACH)
+        some = {*range(0, 2 * n + 1, apart), *range(n - EACH // 4, n + EACH // 4)}
+        return sorted(size for size in some if size > 0 and limit.hold(size))
+
+    def _may(self, asked: Asked, sizes: Sizes) -> bool:
+        held = all(self._limits[word].hold(n) for word, n in sizes.items())
+        return held and self._differs(asked, sizes)
+
     def _within(
         self, asked: Asked, words: list[str], above: Sequence[Sizes], below: Sequence[Sizes]
     ) -> dict[int, dict[str, Limits]]:
@@ -240,7 +272,8 @@ class Across:
         """What shows most for the least: where both sides are equal, the other answer often changes
         nothing."""
         return sorted(
-            self._ways(asked), key=lambda move: (self._level(asked, move.sizes), self._cost(move))
+            [*self._ways(asked)] or self.at_once(asked),
+            key=lambda move: (self._level(asked, move.sizes), self._cost(move)),
         )
 
     def _cost(self, move: Move) -> tuple[bool, float]:

@@ -172,9 +172,8 @@ class _Crossing:
             if across.shown(side, [s for s in self._sizes if place.leads(s)]):
                 continue
             said = []
-            for move in side.moves:
-                if not place.leads(move.sizes):
-                    continue
+            moves = [move for move in side.moves if place.leads(move.sizes)]
+            for move in moves or across.at_once(side.asked, place.leads):
                 name = told({w: n for w, n in move.sizes.items() if n != self._words[w]})
                 why = across.refused(move, tried)
                 if why:
