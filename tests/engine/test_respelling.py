@@ -333,3 +333,31 @@ def test_what_a_decorated_function_around_a_class_calls(proved):
     assert not program.report.escapes
     program = proved(run(functools.partial(decorated(scaled))), torch.randn(2, 9), WORDS, SIZES)
     assert not program.report.escapes
+
+
+def noted(function):
+    """As libraries do that count who is called."""
+    assert callable(function)
+
+
+def middle(x, n):
+    noted(middle)
+    top = int(round((x.shape[1] - n) / 2.0))
+    return x[:, top : top + n]
+
+
+def quarters(n):
+    return n if n < 4 else quarters(int(n / 4.0))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [lambda x: middle(x, 3), lambda x: x * int(x.shape[1] / 2.0) + quarters(3)],
+    ids=["a_name_of_its_own", "that_calls_itself"],
+)
+def test_a_function_that_names_itself_keeps_sizes(model):
+    program = hx.export(model, torch.randn(2, 8), dynamic={"x": {1: "n"}})
+    for n in (4, 5, 9, 12):
+        x = torch.randn(2, n)
+        torch.testing.assert_close(program.run(x), model(x), msg=f"at {n}")
+    assert not [e for e in program.report.escapes if e.kind == "int"]

@@ -271,6 +271,8 @@ def _compiled(
         inner.name, inner.body = owner or "owner", [stated]
     names: list[ast.expr] = [ast.Name(n, ast.Store()) for n in free]
     outer.body = [ast.Assign(targets=names, value=ast.Constant(None)), inner]
+    if inner is made and code.co_name not in free:  # one that names itself means a global
+        outer.body.insert(0, ast.Global(names=[code.co_name]))
     module = ast.fix_missing_locations(ast.Module([outer], []))
     try:
         everything = compile(module, code.co_filename, "exec", dont_inherit=True)
