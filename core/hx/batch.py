@@ -33,6 +33,7 @@ from typing import Any
 
 from hx.config import standing
 from hx.errors import UsageError
+from hx.inputs.files import absent
 from hx.noted import Stamp, stamp
 from hx.packs import installed
 from hx.saving import destinations
@@ -133,6 +134,8 @@ def _require_apart(entries: list[Entry], listed: Path) -> None:
 def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise UsageError(absent(path)) from None
     except OSError as problem:
         raise UsageError(f"{path} cannot be read: {(problem.strerror or '').lower()}") from None
     except UnicodeDecodeError:

@@ -81,8 +81,9 @@ def ways(
             yield from _with_both_ways(prepared, failed)
     if isinstance(failed[0], Leaves):
         prepared.yes = heard.FIRST
+        before = len(failed)
         yield from _with_both_ways(prepared, failed)
-        failed[:] = failed[-1:]  # what it really led to
+        failed[:] = failed[before : before + 1]  # what it really led to
     if isinstance(failed[0], Differentiates):
         from .recording.derivatives import traced
 

@@ -190,7 +190,7 @@ def test_results_of_a_list_are_files_of_their_own(hx, folder):
 def test_what_does_not_go_with_a_list(hx, listed):
     assert "--opset does not go" in hx("export", "--batch", listed, "--opset", "20").err
     assert "SPEC does not go" in hx("export", "models.py:line", "--batch", listed).err
-    assert "cannot be read" in hx("export", "--batch", "gone.toml").err
+    assert "there is no file gone.toml" in hx("export", "--batch", "gone.toml").err
     assert hx("export").code == 2 and "no SPEC" in hx("export").err
     assert "no -o FILE" in hx("export", "models.py:line").err
 

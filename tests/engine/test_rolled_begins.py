@@ -81,3 +81,19 @@ def test_from_a_size_that_follows_from_another(model):
     for n in (4, 5, 9, 16, 31, 50):
         x = torch.randn(3, n, 3)
         assert_close(program.run(x), model(x), msg=f"at {n}")
+
+
+def one_more(rewards, values):
+    last = torch.zeros_like(rewards[0])
+    for t in range(rewards.shape[0]):
+        last = rewards[t] + values[t + 1] + 0.9 * last
+    return last
+
+
+def test_a_size_that_has_to_be_larger_than_another():
+    """More rounds alone are none that the model takes."""
+    given = torch.randn(6, 3), torch.randn(7, 3)
+    program = hx.export(one_more, given, dynamic={"rewards": {0: "t"}, "values": {0: "t1"}})
+    for t, more in ((1, 2), (4, 9), (20, 21), (33, 50)):
+        other = torch.randn(t, 3), torch.randn(more, 3)
+        assert_close(program.run(*other), one_more(*other))

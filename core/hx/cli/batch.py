@@ -88,12 +88,20 @@ def _teller(progress: Any) -> Any:
             for line in more_lines[:1]:  # which target, or on which inputs
                 if not re.match(r"  (where|why|hint): ", line):
                     note(f"  {line}")
-            more = (result.data.get("error") or {}).get("why")
-            if more:
-                note(f"  why:   {more.splitlines()[0]}")
+            error = result.data.get("error") or {}
+            for label in ("where", "why", "hint"):
+                if more := _line(error.get(label)):
+                    note(f"  {label + ':':<6} {more}")
             note(f"  {result.entry.place}")
 
     return tell
+
+
+def _line(said: Any) -> str:
+    """The first line of it; of a place, its file and line."""
+    if isinstance(said, dict):
+        said = f"{said['file']}:{said['line']}" if said.get("file") else ""
+    return str(said or "").partition("\n")[0]
 
 
 def _row(result: batch.Result) -> list[str]:

@@ -209,7 +209,7 @@ def try_(
 
     path = export.check_output(output) if output else None
     registry = o.registry_for(use, no_pack, only_packs, strict=strict)
-    module = module_from_file(file)
+    module = module_from_file(file, "FILE is a Python file with converters; SPEC comes behind it")
     registry.add(module, pack=file.name)
     with Progress() as progress:
         progress("loading the model")

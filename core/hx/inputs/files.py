@@ -105,10 +105,16 @@ def _safetensors(path: Path) -> dict[str, Any]:
     return load_file(path)
 
 
+PICKLE = b"\x80"  # what torch.save once began its files with: now they are archives
+
+
 def _torch(path: Path, mapped: bool, times: int) -> Any:
     import torch
 
     packed = zipfile.is_zipfile(path)
+    with path.open("rb") as file:
+        if not packed and file.read(1) != PICKLE:
+            raise ValueError("torch.save has not written it")
     mapped = mapped and packed and _lies_as_it_is(path)
     if packed and not mapped:
         _require_room(path, times)

@@ -88,12 +88,12 @@ def _source(scheme: str, sources: Iterable[ModelSource]) -> ModelSource | None:
     return found[0] if found else None
 
 
-def module_from_file(path: Path) -> ModuleType:
+def module_from_file(path: Path, hint: str = HINT) -> ModuleType:
     """The module in a loose file; its folder is on the path, as with `python file.py`."""
     if not path.is_file():
         near = difflib.get_close_matches(path.name, [p.name for p in path.parent.glob("*.py")], 1)
         raise UsageError(
-            absent(path), hint=f"did you mean {path.with_name(near[0])}?" if near else HINT
+            absent(path), hint=f"did you mean {path.with_name(near[0])}?" if near else hint
         )
     path = path.resolve()
     if str(path.parent) not in sys.path:

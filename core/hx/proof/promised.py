@@ -9,6 +9,7 @@ from ..inputs.grammar import Limits
 from ..recording.capture import Capture
 from ..sizes.asked import At
 from .cases.across import Across, Move
+from .cases.asking import case_of
 from .cases.othersizes import Sizes, sizes_of
 from .cases.work import Work
 from .kept import Tried, kept
@@ -88,16 +89,20 @@ def narrow(captured: Capture, proof: Proof, tried: Tried) -> None:
 def keep_to_what_ran(captured: Capture, proof: Proof) -> None:
     """A size is promised as it was recorded, where the model has taken no other one.
 
-    Whatever the graph has for it may be a number of the recording.
+    Whatever the graph has for it may be a number of the recording. Not so of a model that runs at no
+    size by itself, as it does here: PyTorch has operators that want to be traced.
     """
-    if not proof.ok:
-        return
-    prepared = captured.prepared
+    prepared, limits = captured.prepared, dict(captured.prepared.dynamic.limits)
     ran = [sizes_of(prepared, case.feeds) for case in captured.cases]
-    for word, n in sizes_of(prepared).items():
-        limit = captured.promised.get(word, prepared.dynamic.limits.get(word, Limits()))
-        if limit.low == limit.high or any(sizes[word] != n for sizes in ran):
-            continue
+    stuck = {
+        word: (n, captured.promised.get(word, limits.get(word, Limits())))
+        for word, n in sizes_of(prepared).items()
+        if all(sizes[word] == n for sizes in ran)
+    }
+    stuck = {word: (n, limit) for word, (n, limit) in stuck.items() if limit.low != limit.high}
+    if not proof.ok or not stuck or not case_of(captured, "recorded", dict(prepared.tensors))[0]:
+        return
+    for word, (n, limit) in stuck.items():
         captured.promised[word] = limit.and_also(Limits(n, n))
         why = next((note for note in captured.notes if f"{word}=" in note), "")
         captured.notes.append(

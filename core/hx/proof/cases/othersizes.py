@@ -167,10 +167,23 @@ def in_rounds(captured: Capture) -> Prepared | None:
     if Across(Work(nodes), words, limits).refused(Move(sizes), 0):
         return None  # it would take many times the work
     given, before = {"given": prepared.tensors}, Before(nodes)
-    tensors = at(prepared, sizes) if more is None else more
+    tensors = _taken(captured, words, sizes) if more is None else more
     return dataclasses.replace(
         prepared, tensors=tensors, given=given, rolls=before, counting=numbers
     )
+
+
+def _taken(captured: Capture, words: Sizes, sizes: Sizes) -> dict[str, torch.Tensor]:
+    """Inputs of these sizes; where the model refuses them, with as much more of all the others: one
+    may have to be larger than another."""
+    prepared, limits = captured.prepared, captured.prepared.dynamic.limits
+    tensors, most = at(prepared, sizes), max(n - words[word] for word, n in sizes.items())
+    more = {word: n if n != words[word] else n + most for word, n in sizes.items()}
+    held = all(limits.get(word, Limits()).hold(n) for word, n in more.items())
+    if more == sizes or not held or case_of(captured, told(sizes), tensors)[0]:
+        return tensors
+    grown = at(prepared, more)
+    return grown if case_of(captured, told(more), grown)[0] else tensors
 
 
 def _nearest(fewer: Sizes | None, more: Sizes | None) -> Sizes | None:
