@@ -94,3 +94,46 @@ def test_what_falls_below(model):
     for n in (1, 2, 9, 40):
         x = torch.randn(n)
         assert_close(program.run(x), model(x))
+
+
+def of_those_above(boxes, scores):
+    """The scores that are high enough may be none: no round is gone then."""
+    above = scores > 0.3
+    boxes, scores = boxes[above], scores[above]
+    order, kept = scores.argsort(descending=True), []
+    while order.numel() > 0:
+        kept.append(order[0])
+        rest = order[1:]
+        order = rest[overlaps(boxes[order[0]], boxes[rest]) <= 0.5]
+    return boxes, scores, kept
+
+
+def which_of_them(boxes, scores):
+    *_, kept = of_those_above(boxes, scores)
+    return torch.stack(kept) if kept else torch.empty(0, dtype=torch.long)
+
+
+def left_early(boxes, scores):
+    boxes, _, kept = of_those_above(boxes, scores)
+    if len(kept) == 0:
+        return boxes[:0]
+    return boxes[torch.stack(kept)]
+
+
+def all_of_them(boxes, scores):
+    boxes, scores, kept = of_those_above(boxes, scores)
+    if not kept:
+        return boxes.new_zeros(0, 4), scores.new_zeros(0)
+    kept = torch.stack(kept)
+    return boxes[kept], scores[kept]
+
+
+@pytest.mark.parametrize("model", [which_of_them, left_early, all_of_them])
+def test_suppression_of_what_may_be_nothing(model):
+    torch.manual_seed(0)
+    program = hx.export(model, some_boxes(9), dynamic=WORDS)
+    assert "it goes on until the data end it" in " ".join(program.report.notes)
+    for n, much, high in ((6, 0.3, 0), (1, 0.3, 0), (1, 0.3, 1), (7, 2.0, 1), (60, 1.0, 1)):
+        boxes, scores = some_boxes(n, much)
+        scores = scores * high
+        assert_close(program.run(boxes, scores), model(boxes, scores), msg=f"{n}, {high}")

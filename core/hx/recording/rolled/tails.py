@@ -88,6 +88,9 @@ class Beside:
         # By id of what the longer one reads behind its rounds, with that itself.
         self.read: dict[int, tuple[Value, Value | Round]] = {}
         self.lists: dict[int, Listed] = {}  # and by that of the Concat that joins one
+        # Whether something of no rounds has nothing in it: then nothing is read for it, and what
+        # all rounds made, of which there are none, is as empty. (The proof tells.)
+        self.empty = False
         self._seen: dict[int, Value | None] = {}
         pairs = zip(long.captured.outputs, other.captured.outputs)
         if len(long.captured.outputs) != len(other.captured.outputs):
@@ -105,6 +108,9 @@ class Beside:
         if value is None or there is None:
             if value is not there:
                 raise Unlike
+            return []
+        if not self._other.rounds and any(type(n) is int and n == 0 for n in there.shape or ()):
+            self.empty = True
             return []
         if id(value) in self._seen:
             known = self._seen[id(value)]

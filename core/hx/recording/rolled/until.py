@@ -146,6 +146,8 @@ class Going(Rolling):
         for times, beside in self._beside.items():
             for key, known in stop.items():
                 found = beside.lists.get(key)
+                if found is None and beside.empty:
+                    continue
                 many = max(times - known.first - known.left_out, 0)
                 if found is None or found.first != known.first or found.many != many:
                     raise Unlike
@@ -156,6 +158,8 @@ class Going(Rolling):
         if beside is None:
             return None
         if id(value) not in beside.read:
+            if beside.empty:
+                return None
             raise Unlike
         return beside.read[id(value)][1]
 
@@ -199,7 +203,8 @@ class Going(Rolling):
         raise Unlike
 
     def _same_or_counted(self, value: Value) -> None:
-        found = {times: self._reading(times, value) for times in self._beside}
+        read = {times: self._reading(times, value) for times in self._beside}
+        found = {times: each for times, each in read.items() if each is not None}
         same = [each is value or (isinstance(each, Value) and equal(each, value))
                 for each in found.values()]  # fmt: skip
         if all(same):
