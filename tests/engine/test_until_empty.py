@@ -137,3 +137,18 @@ def test_suppression_of_what_may_be_nothing(model):
         boxes, scores = some_boxes(n, much)
         scores = scores * high
         assert_close(program.run(boxes, scores), model(boxes, scores), msg=f"{n}, {high}")
+
+
+def by_their_numbers(boxes, scores):
+    boxes, scores, kept = of_those_above(boxes, scores)
+    return boxes[torch.tensor([int(place) for place in kept], dtype=torch.long)]
+
+
+def test_what_is_kept_may_be_plain_numbers_behind_the_rounds():
+    torch.manual_seed(0)
+    program = hx.export(by_their_numbers, some_boxes(9), dynamic=WORDS)
+    for n, high in ((6, 0), (1, 1), (30, 1)):
+        boxes, scores = some_boxes(n)
+        assert_close(
+            program.run(boxes, scores * high), by_their_numbers(boxes, scores * high), msg=str(n)
+        )

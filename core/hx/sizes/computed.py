@@ -244,7 +244,10 @@ class Sizes:
         return self._emit({"mod": "Mod", "min": "Min", "max": "Max", "pow": "Pow"}[kind], a, b)
 
     def _flat(self, value: Value, dtype) -> Value:
-        flat = self._emit("Reshape", value, [1]) if value.rank != 1 else value
+        if value.rank == 0:  # as a list of such is stacked
+            flat = self._emit("Unsqueeze", value, [0])
+        else:
+            flat = self._emit("Reshape", value, [1]) if value.rank != 1 else value
         return self.builder.cast(flat, dtype)
 
     def float(self, atom: Atom) -> Value:
