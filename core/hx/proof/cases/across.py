@@ -26,7 +26,8 @@ MOST = 4  # sizes that are tried beside the usual ones
 RUNS = 3 * MOST  # of the model, which refuses some of them
 TIMES = 8  # as much work as at the recorded sizes, for all of these together
 LITTLE = 1 << 28  # work that nobody waits for
-EACH = 24  # sizes of one name that are looked at with as many of another
+EACH = 24  # sizes of one name that are looked at with as many of another,
+SEARCHES = 16  # and for how many pairs of names of some question
 FARTHER = 2  # sizes beyond the nearest, where the model refuses that
 NEAR, FAR = 32, 1024  # sizes that are looked at one by one
 END = 1 << 24  # the largest size that is looked for
@@ -76,6 +77,7 @@ class Across:
         self._works: dict[tuple[int, ...], float] = {}
         self._moves: dict[Asked, list[Move]] = {}
         self._most, self._runs = most, RUNS * most // MOST
+        self._searches = SEARCHES
         self._left = max(times * self._work(recorded), LITTLE)
 
     def sides(self, escapes: Iterable[Escape], seen: Sequence[Sizes]) -> list[Side]:
@@ -172,6 +174,9 @@ class Across:
         names = names if len(names) > 1 else list(recorded)
         found: list[Move] = []
         for pair in itertools.combinations(names, 2):
+            self._searches -= 1
+            if self._searches < 0:
+                break
             end = 2 * max(recorded[word] for word in pair)
             rows = [self._some(word) for word in pair]
             ways = ((size, size) for size in range(1, end + 1)), itertools.product(*rows)
@@ -272,7 +277,7 @@ class Across:
         """What shows most for the least: where both sides are equal, the other answer often changes
         nothing."""
         return sorted(
-            [*self._ways(asked)] or self.at_once(asked),
+            [*self._ways(asked)] or (self.at_once(asked) if len(asked.names()) > 1 else []),
             key=lambda move: (self._level(asked, move.sizes), self._cost(move)),
         )
 
