@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 MOST = 64  # beyond that nothing would be proved: it is the same body, at smaller sizes too
 
 
-PLACES = (
-    3  # of an axis, whose number is squared: with twice as many a result is off by twice as much
-)
+PLACES = 3  # of an axis, which are squared: along twice as many, twice as much is off
 FAR = 1000  # places beyond which nothing would be proved
 
 

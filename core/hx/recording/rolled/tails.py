@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...graph.graph import same_bits
+from ...sizes import dims
 from ...tensors.values import Constant, Node, Value
 from ..capture import Capture
 from ..questions import Until
@@ -109,7 +110,7 @@ class Beside:
             if value is not there:
                 raise Unlike
             return []
-        if not self._other.rounds and any(type(n) is int and n == 0 for n in there.shape or ()):
+        if not self._other.rounds and self._is_none_of(value, there):
             self.empty = True
             return []
         if id(value) in self._seen:
@@ -134,6 +135,16 @@ class Beside:
             raise Unlike
         self.read[id(value)] = value, self._other.back(there) or self._same(there)
         return []
+
+    def _is_none_of(self, value: Value, there: Value) -> bool:
+        """Whether there is nothing where the longer one has so many for each round, and else alike."""
+        if value.dtype != there.dtype or not value.shape or not there.shape:
+            return False
+        sizes = [(dims.plain(n), dims.plain(m)) for n, m in zip(value.shape, there.shape)]
+        apart = [n for n, m in sizes if n != m]
+        same_rank = len(value.shape) == len(there.shape)
+        none = all(m == 0 for n, m in sizes if n != m)
+        return same_rank and none and len(apart) == 1 and apart[0] % self._long.rounds == 0
 
     def _same(self, there: Value) -> Value:
         """The value of the longer recording that this is in the other."""
