@@ -34,6 +34,7 @@ from .recording.choices import Choices
 from .recording.prepared import Prepared, prepare, require_names
 from .registration import OPSETS
 from .report import Escape, Report, scaffold
+from .roomy import roomy
 from .saving import destinations, save
 from .sizes import dynamic as dynamic_axes
 from .surely import inside, within
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 Progress = Callable[[str], None]
 
 
+@roomy
 @within(fewer_collections)
 @within(aside)
 @within(apart)
@@ -260,6 +262,7 @@ def _made(
     return made
 
 
+@roomy
 @within(fewer_collections)
 @within(aside)
 @within(apart)
