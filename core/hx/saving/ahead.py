@@ -18,19 +18,22 @@ from builtins import len  # their own: `world` hooks those of the model
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
 from hx.errors import HxError
 from hx.saving import sent, wire
+from hx.saving.at_once import whole
 
 if TYPE_CHECKING:
+    from io import FileIO
+
     from hx.tensors.values import Constant
     from hx.weights.contents import Content
 
     Made = Callable[[], Content]
 
 
-ROOM = 1 << 19  # bytes made at once; for each piece, the model waits for this thread a moment
+ROOM = 1 << 20  # bytes made at once; for each piece, the model waits for this thread a moment
 
 
 class Ahead:
@@ -94,20 +97,22 @@ class Ahead:
         try:
             from hx.weights.contents import in_one_room
 
-            with (
-                in_one_room(ROOM),
-                self._path.open("r+b", buffering=wire.BUFFER) as file,
-            ):
-                file.seek(wire.START)
-                while (work := self._next(file)) is not None:
+            with in_one_room(ROOM), self._path.open("r+b", buffering=0) as file:
+                end = file.seek(wire.START)
+                while (work := self._next(file, end)) is not None:
                     name, made = work
                     weight = wire.weight(name, made(), early=True)
-                    for piece in wire.inline(weight):
+                    # What is before the bytes goes with the first of them: each call of the system
+                    # lets the model's thread run in between, and has to wait for it.
+                    pieces = wire.inline(weight)
+                    begun = [next(pieces)]
+                    for piece in pieces:
                         if self._past():
                             return
-                        file.write(piece)
-                    file.flush()
-                    self._written.append((weight, file.tell()))
+                        end += whole(file, [*begun, piece])
+                        begun = []
+                    end += whole(file, begun)
+                    self._written.append((weight, end))
         except (OSError, HxError, RuntimeError):
             # A full disk, a tensor without bytes: the save writes all that is missing here itself,
             # meets the same error, and tells it.
@@ -116,10 +121,9 @@ class Ahead:
             self._state = "over"
             self._over.put(None)
 
-    def _next(self, file: BinaryIO) -> tuple[str, Made] | None:
+    def _next(self, file: FileIO, end: int) -> tuple[str, Made] | None:
         """The next of what was put; until there is one, what is written is sent to the disk."""
         if self._replaces and self._work.empty() and (send := sent.sender()) is not None:
-            end = file.tell()
             while self._sent < end and self._work.empty():
                 size = min(sent.PIECE, end - self._sent)
                 send(file.fileno(), self._sent, size)

@@ -12,7 +12,7 @@ import math
 import threading
 from collections import deque
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from io import FileIO
 from pathlib import Path
 from typing import Protocol
@@ -25,6 +25,7 @@ from ..tensors import memory
 from ..tensors.values import Absent, Constant
 
 PIECE = 1 << 19  # small enough to stay in the cache of a core between being read and written
+STAGE = PIECE  # of what is turned, by which it is copied once more
 PRODUCTS = PIECE >> 1  # of larger ones, several at once, malloc keeps much of the room
 TURNED_ROWS = 16  # fewer would read a part of each line of the cache
 
@@ -263,40 +264,64 @@ def _room_like(part: torch.Tensor) -> torch.Tensor:
 
 
 class _Turn:
-    """Turns parts of one shape, given as their numbers lie in memory, in two calls of torch each.
+    """Turns parts of one shape, given as their numbers lie in memory, in few calls of torch.
 
     All that can be is made ready once: each call of torch lets the model's thread run in between,
-    and has to wait for it.
+    and has to wait for it. So one call turns all of a part, bit by bit: what is copied together
+    first, into a place that stays in the cache, is turned quickly.
     """
 
     def __init__(self, part: torch.Tensor, order: list[int]) -> None:
         self.shape, self.order = part.shape, order
         self.size = part.numel() * part.element_size()
-        self.made: dict[int, tuple[torch.Tensor, memoryview]] = {}  # by the room's id
-        self.stage: torch.Tensor | None = None  # what is copied together first is turned quickly
+        self.made: dict[int, _Made] = {}  # by the room's id
+        self.axis = order[0]  # of the part, which is the first of what it becomes
+        self.rows = 0  # of that axis, that are turned at once: 0 where no copy comes first
         if not part.is_contiguous():
-            room = _rooms.stage
-            if room is None or len(room) < self.size:
-                _rooms.stage = room = torch.empty(max(self.size, _rooms.size), dtype=torch.uint8)
-            self.stage = room[: self.size].view(part.dtype).reshape(part.shape)
-            self.turned = self.stage.permute(order)
+            whole = part.shape[self.axis]
+            self.rows = min(whole, max(TURNED_ROWS, STAGE * whole // self.size))
 
     def __call__(self, part: torch.Tensor) -> memoryview:
         room = _next_room(self.size)
-        made, data = self.made.get(id(room)) or self._within(room, part)
-        if self.stage is None:
-            made.copy_(part.permute(self.order))
+        made = self.made.get(id(room)) or self._within(room, part)
+        if not self.rows:
+            made.whole.copy_(part.permute(self.order))
         else:
-            self.stage.copy_(part)
-            made.copy_(self.turned)
-        return data
+            bits = part.split(self.rows, self.axis)
+            read = [x for pair in zip(bits, made.turned) for x in pair]
+            torch._foreach_copy_(made.written, read)
+        return made.data
 
-    def _within(self, room: torch.Tensor, part: torch.Tensor) -> tuple[torch.Tensor, memoryview]:
+    def _within(self, room: torch.Tensor, part: torch.Tensor) -> _Made:
         place = room[: self.size]
-        made = place.view(part.dtype).reshape([self.shape[axis] for axis in self.order])
+        whole = place.view(part.dtype).reshape([self.shape[axis] for axis in self.order])
+        made = _Made(whole, place.numpy().data)
+        for rows in whole.split(self.rows) if self.rows else ():
+            sizes = list(self.shape)
+            sizes[self.axis] = len(rows)
+            stage = _stage(rows.numel() * rows.element_size()).view(part.dtype).reshape(sizes)
+            made.written += stage, rows
+            made.turned.append(stage.permute(self.order))
         if self.size <= _rooms.size:  # else each piece has a room of its own, which goes with it
-            self.made[id(room)] = made, place.numpy().data
-        return made, place.numpy().data
+            self.made[id(room)] = made
+        return made
+
+
+@dataclass
+class _Made:
+    """A room, as what is turned into it."""
+
+    whole: torch.Tensor
+    data: memoryview
+    written: list[torch.Tensor] = field(default_factory=list)  # by turns: the stage, and some rows
+    turned: list[torch.Tensor] = field(default_factory=list)  # the stage as these rows are read
+
+
+def _stage(size: int) -> torch.Tensor:
+    room = _rooms.stage
+    if room is None or len(room) < size:
+        _rooms.stage = room = torch.empty(max(size, STAGE), dtype=torch.uint8)
+    return room[:size]
 
 
 def _row_by_row(rows: torch.Tensor, size: int) -> int:
