@@ -385,7 +385,7 @@ def _report(captured: Capture, registry: Registry, opset: int) -> Report:
     captured.notes += randomness.notes(recording.builder.nodes)
     captured.notes += symbolic.passed_over(recording.builder.opset)
     report.converters = dict(sorted(recording.converted.items()))
-    report.by_pack = dict(recording.by_pack)
+    report.by_pack = recording.by_pack
     for node in recording.builder.nodes:
         if node.origin is not None:
             pack = node.origin.pack

@@ -34,7 +34,7 @@ class Builder:
         self.sizes = Sizes(self)
         self.value_of: Any = None  # torch.Tensor -> Value, set by the recording
         self.kept: Any = self.constant  # a constant over memory that may be written to, likewise
-        self.added: Any = lambda node: None  # told of each node
+        self.added: Any = None  # told of each node
         self.unfolded = False  # what follows from zeros that a model makes is computed, too
         self.lengths: Any = None  # knows what is as long as a loop: see `rolled`
         self.domains: dict[str, int] = {}
@@ -101,7 +101,7 @@ class Builder:
     def emit(
         self,
         op: str,
-        inputs: list,
+        inputs: Sequence[Any],
         attributes: dict,
         count: int | None = None,
         domain: str = "",
@@ -110,10 +110,10 @@ class Builder:
         """Adds one operator in its newest form; returns its outputs."""
         if domain not in ("", "ai.onnx"):
             return self._custom(op, domain, inputs, attributes, count, results)
-        given = inputs = [*inputs]
-        for place, x in enumerate(given):
-            if type(x) not in forms.VALUES and isinstance(x, torch.Tensor):
-                given[place] = self._of(x, op)
+        given = inputs = [
+            self._of(x, op) if type(x) not in forms.VALUES and isinstance(x, torch.Tensor) else x
+            for x in inputs
+        ]
         key = forms.key_of(op, given, attributes, count)
         if key is not None and (form := self._forms.get(key)) is not None:
             return self._once_more(form, given)
@@ -253,7 +253,8 @@ class Builder:
         for output in node.outputs:
             output.node = node
         self.nodes.append(node)
-        self.added(node)
+        if self.added is not None:
+            self.added(node)
 
     def _custom(self, op, domain, inputs, attributes, count, results) -> list[Value]:
         self.domains.setdefault(domain, 1)

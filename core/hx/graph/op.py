@@ -79,13 +79,8 @@ class Op:
             raise AttributeError(
                 f"op has no {name!r}: nodes are named as in ONNX, with a capital (op.Relu)"
             )
-        emit = self._builder.emit
-
-        def node(*inputs, outputs: int | None = None, **attributes):
-            values = emit(name, list(inputs), attributes, outputs)
-            return values[0] if len(values) == 1 and outputs is None else tuple(values)
-
-        return node
+        setattr(Op, name, _writes(name))  # from now on it is found without asking here
+        return getattr(self, name)
 
     def __call__(
         self,
@@ -285,6 +280,16 @@ class Op:
 
     def refuse(self, why: str, hint: str = "") -> None:
         raise Unsupported(why, hint=hint)
+
+
+def _writes(name: str):
+    """The method of this name, which writes such a node."""
+
+    def node(self: Op, *inputs, outputs: int | None = None, **attributes):
+        values = self._builder.emit(name, inputs, attributes, outputs)
+        return values[0] if len(values) == 1 and outputs is None else tuple(values)
+
+    return node
 
 
 def _named(domain: Any, name: Any, inputs: tuple) -> tuple[str, str, tuple]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -65,9 +66,8 @@ ACCELERATOR = Lists(
 )
 
 
-def enabled() -> bool:
-    """Whether it casts anything at all."""
-    return torch._C._is_any_autocast_enabled()
+# Whether it casts anything at all.
+enabled: Callable[[], bool] = torch._C._is_any_autocast_enabled
 
 
 def cast(recording: Recording, key: Any, given: Arguments) -> Arguments:
@@ -76,7 +76,7 @@ def cast(recording: Recording, key: Any, given: Arguments) -> Arguments:
     What is made of several operators runs in the widest dtype that it was given, of numbers that
     were rounded as autocast rounds them: one node of the graph has one dtype.
     """
-    if not enabled() or (device := _device(given)) is None:
+    if (device := _device(given)) is None:
         return given
     lists = CPU if device == "cpu" else ACCELERATOR
     if callable(key):  # torch.nn.functional's: F.softmax is aten::softmax

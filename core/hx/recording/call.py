@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import re
 from builtins import len  # their own: `world` hooks those of the model
 from collections.abc import Callable, Mapping
@@ -39,9 +38,8 @@ class Arguments:
     traced: bool  # some value, or some size, is only known at run time
     sized: bool = False  # a size that may vary is among them
     complex: bool = False  # a complex number, or a tensor of them
-    of_array: Any = None  # array -> the tensor whose memory it is, if it is one's, and its Value
-
-    of_list: Any = None  # a list as long as a size -> its Value, if it is taken as a whole
+    recording: Any = None  # which knows what arrays and lists of the model are
+    whole: bool = False  # whether a list as long as a size is taken as one tensor
     joined: bool = False  # whether the call joins tensors: how often they repeat is asked
     untold: Any = None  # what is to be told of a list that repeats, while nobody has asked that
 
@@ -83,8 +81,7 @@ def lift(
     No closure that calls itself: such a cycle would keep every argument of the model alive until
     the next garbage collection.
     """
-    found = Arguments((), {}, [], [], False, of_array=recording.of_array, joined=joined)
-    found.of_list = functools.partial(recording.of_list, whole=whole)
+    found = Arguments((), {}, [], [], False, recording=recording, whole=whole, joined=joined)
     value_of = recording.value_of if recording.live.keep is None else _looked(recording)
     found.args = tuple([_lifted(a, found, value_of) for a in args])
     if kwargs:
@@ -130,7 +127,7 @@ def _lifted(x: Any, found: Arguments, value_of: Callable) -> Any:
     if kind is lists.Whole and found.joined and x.times is not None and x.same():
         found.traced, found.untold = True, x.left
         return lists.Given([_lifted(v, found, value_of) for v in x], x.length, x.times)
-    if kind is lists.Whole and (value := found.of_list(x)) is not None:
+    if kind is lists.Whole and (value := _of_list(x, found)) is not None:
         found.traced = True
         return value
     if isinstance(x, (list, tuple)):
@@ -149,6 +146,10 @@ def _lifted(x: Any, found: Arguments, value_of: Callable) -> Any:
     return x
 
 
+def _of_list(x: lists.Whole, found: Arguments) -> Value | None:
+    return found.recording.of_list(x, found.whole)
+
+
 def _of_numpy(x: Any, found: Arguments) -> Any:
     """Numbers and arrays of NumPy as the numbers and tensors that torch makes of them."""
     import numpy
@@ -156,7 +157,7 @@ def _of_numpy(x: Any, found: Arguments) -> Any:
     if isinstance(x, numpy.generic):
         return x.item()
     if isinstance(x, numpy.ndarray) and x.dtype.kind in "biufc":
-        tensor, value = found.of_array(x)
+        tensor, value = found.recording.of_array(x)
         if tensor is not None:
             found.tensors.append(tensor)
             found.values.append(value)
@@ -190,6 +191,12 @@ def describe(x) -> Any:
     if isinstance(x, dict):
         return {k: describe(v) for k, v in x.items()}
     return x
+
+
+def quietly(run: Callable[[], Any]) -> Any:
+    """Runs what no door of torch is to see."""
+    with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+        return run()
 
 
 class ModelRaised(Exception):

@@ -15,7 +15,7 @@ from ..packs import symbolic, targets
 from ..packs.registry import Choice, Registry
 from ..packs.targets import Target
 from ..registration import Registration
-from ..sizes.dims import Dim
+from ..sizes.dims import Dim, plain
 from ..tensors.values import Value
 from . import answering
 from .call import Arguments
@@ -221,7 +221,7 @@ def _like_a_number(shape: tuple | None) -> bool:
 
     (Two tuples of other lengths are compared size by size first, which is slow work with dims.)
     """
-    return not shape or (len(shape) == 1 and shape[0] == 1)
+    return not shape or (len(shape) == 1 and plain(shape[0]) == 1)
 
 
 @functools.cache

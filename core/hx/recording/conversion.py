@@ -41,7 +41,11 @@ DECLINED = object()
 def convert(recording: Recording, choice, given: Arguments, run: Callable[[], Any]) -> Any:
     """Asks a converter, runs the real call, checks that they agree, binds the results."""
     call = Call(choice, given, run)
-    with asking(recording, call) as ask:
+    with (
+        torch._C.DisableTorchFunction(),
+        torch._C._DisableTorchDispatch(),
+        asking(recording, call) as ask,
+    ):
         outputs = ask()
         if outputs is not NotImplemented and not isinstance(outputs, Instead):
             for old, _ in call.assigned:
@@ -49,8 +53,7 @@ def convert(recording: Recording, choice, given: Arguments, run: Callable[[], An
                     if value is old and not call.done:
                         recording.before_write((tensor,), {})
             real = call.real()
-            with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
-                settle(recording, choice, given, call, real, outputs)
+            settle(recording, choice, given, call, real, outputs)
             recording.tally(choice)
             if given.untold is not None:  # as many as there were in the recording
                 kind, told, asked = given.untold
@@ -66,7 +69,7 @@ class asking:
     """`with asking(recording, call) as ask: outputs = ask()` asks the call's converter.
 
     What is written inside is the converter's; an error takes back all of it, and names the
-    converter.
+    converter. The doors of torch are shut around it, for all that a call takes at once.
     """
 
     __slots__ = ("_call", "_mark", "_origin", "_outer", "_recording", "_sizes")
@@ -83,9 +86,8 @@ class asking:
 
     def __call__(self) -> Any:
         recording, choice = self._recording, self._call.choice
-        with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
-            args, kwargs = recording.choices.fit(choice, self._call.given)
-            return choice.function(Op(recording.builder, self._call, recording), *args, **kwargs)
+        args, kwargs = recording.choices.fit(choice, self._call.given)
+        return choice.function(Op(recording.builder, self._call, recording), *args, **kwargs)
 
     def undo(self) -> None:
         del self._recording.builder.nodes[self._mark :]
@@ -164,6 +166,35 @@ def require_unwritten(recording: Recording, call: Call) -> None:
 
 def settle(recording: Recording, choice, given: Arguments, call: Call, real, outputs) -> None:
     """Binds the tensors of a real result to what the converter returned for them."""
+    if not _bound_at_once(recording, call, real, outputs):
+        _bind_each(recording, choice, given, call, real, outputs)
+    if given.tensors:
+        require_nothing_written(recording, choice, given)
+
+
+def _bound_at_once(recording: Recording, call: Call, real: Any, out: Any) -> bool:
+    """Whether a result is one new tensor with memory of its own, as most are. It is bound then."""
+    if (
+        type(out) is not Value
+        or type(real) is not torch.Tensor
+        or call.assigned
+        or real.layout is not torch.strided
+        or real.is_nested
+        or real.is_quantized
+        or not is_as_recorded(out, real)
+    ):
+        return False
+    live, storage = recording.live, storage_key(real)
+    if storage in live.families or live.find(real) is not None:
+        return False
+    live.bind(real, out, storage=storage)
+    if call.given.tensors:
+        recording.copies.made(recording, call.choice.target, call.given.tensors[0], real)
+    return True
+
+
+def _bind_each(recording: Recording, choice, given: Arguments, call: Call, real, outputs) -> None:
+    """What each tensor of a result is, and what those that were there are since."""
     if isinstance(real, torch.Tensor):
         pairs: Any = [((), real)]
     else:
@@ -225,8 +256,6 @@ def settle(recording: Recording, choice, given: Arguments, call: Call, real, out
                 break
     for tensor, value in written:
         write(recording, tensor, value)
-    if given.tensors:
-        require_nothing_written(recording, choice, given)
 
 
 def _is_known(recording: Recording, tensor: torch.Tensor, value: Value) -> bool:

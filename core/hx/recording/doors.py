@@ -12,7 +12,7 @@ from ..errors import HxError
 from ..packs import targets
 from ..tensors import accounts, wrappers
 from ..tensors.liveness import COUNTED_LATER
-from . import known
+from . import known, routes
 from .call import tensors_in
 from .recording import Recording
 
@@ -41,7 +41,11 @@ class Door:
             kind = wrappers.among(args, kwargs) if recording.wraps else None
             if kind is not None:
                 return wrappers.follow(recording, func, args, kwargs, kind, self)
-            result = recording.call(key, func, args, kwargs, self)
+            action = recording.actions.get((key, self.level))
+            if action is None:
+                action = routes.of(recording, key, func, self)
+                recording.actions[key, self.level] = action
+            result = action(recording, key, func, args, kwargs, self)
             if self.level == "operator":
                 recording.live.counted_later(tensors_in([result]))
                 if recording.beneath is None:

@@ -13,7 +13,7 @@ from ..tensors.values import Constant
 from ..tensors.views import is_view_in_memory, parent_of, replay, step_of, write
 from ..tensors.writing import Declined
 from . import known
-from .call import Arguments, tensors_in
+from .call import Arguments, quietly, tensors_in
 
 if TYPE_CHECKING:
     from .recording import Recording
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def fold(recording: Recording, key, choice, given: Arguments, run, written=()) -> Any:
     """Nothing in it depends on an input: having run it is enough."""
-    result = run()
+    result = quietly(run)
     if known.in_place_base(key) in known.TURNS:
         entry = recording.live.find(given.tensors[0])
         if entry is not None:

@@ -15,7 +15,7 @@ from ..tensors import accounts
 from ..tensors.values import Value
 from ..tensors.views import step_of, write
 from . import known, seeds
-from .call import Arguments, Call, Instead, Spec, check, lift, measured, retyped
+from .call import Arguments, Call, Instead, Spec, check, lift, measured, quietly, retyped
 from .conversion import asking
 from .folding import fold
 from .leaves import leaf
@@ -94,16 +94,19 @@ def written(
     If it declines, or has another function run instead, nothing is done but to say so.
     """
     call = Written(choice, given, run, places[0].dtype)
-    with asking(recording, call) as ask:
+    with (
+        torch._C.DisableTorchFunction(),
+        torch._C._DisableTorchDispatch(),
+        asking(recording, call) as ask,
+    ):
         outputs = ask()
         if outputs is NotImplemented or isinstance(outputs, Instead):
             ask.undo()
             return outputs
         real = call.real()
         listed = list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
-        with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
-            for tensor, value in zip(places, listed):
-                put(recording, choice, given, tensor, value)
+        for tensor, value in zip(places, listed):
+            put(recording, choice, given, tensor, value)
     recording.tally(choice)
     return real
 
@@ -112,7 +115,7 @@ def copied(recording: Recording, made: Any, run: Callable, out: Any) -> Any:
     """What the calls inside of a call made is what the call itself writes into `out`."""
     several = isinstance(out, (list, tuple))
     values = [recording.value_of(tensor) for tensor in (made if several else [made])]
-    real = run()
+    real = quietly(run)
     with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
         for place, value in zip(out if several else [out], values):
             write(recording, place, shaped_like(recording, place, value))

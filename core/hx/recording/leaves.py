@@ -17,7 +17,7 @@ from ..tensors import accounts, pairs, sparse
 from ..tensors.views import is_view_in_memory, write
 from ..world import patching, respelling
 from . import known, opening
-from .call import Arguments, lift, tensors_in
+from .call import Arguments, lift, quietly, tensors_in
 from .folding import fold
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def absent(recording: Recording, key, func, args, kwargs, given: Arguments) -> A
     if result is not None:
         return result
     run = recording.runner(key, func, args, kwargs, given)
-    result = run()
+    result = quietly(run)
     written = known.mutated(func, args, kwargs)
     fresh = [t for _, t in tensors_in(result) if recording.live.find(t) is None]
     if fresh and not written:

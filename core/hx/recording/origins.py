@@ -26,7 +26,7 @@ _GUESTS = tuple(file for p in (_TORCH, _TORCH.resolve()) for file in guests.file
 _ALSO = ("<frozen", "<string>", "contextlib.py", "functools.py")
 
 
-_DOOR = 8  # frames from `Frames.user` to the door of most calls, when their converter is asked
+_DOOR = 7  # frames from `Frames.user` to the door of most calls, when their converter is asked
 
 
 class Frames:

@@ -17,7 +17,6 @@ import functools
 import sys
 import threading
 import weakref
-from collections import Counter
 from collections.abc import Callable, Iterable
 from types import CodeType, FunctionType
 from typing import Any
@@ -40,7 +39,7 @@ from ..tensors.views import read_family
 from ..weights.blend import Blend
 from ..weights.slim import Slim
 from ..world import carriers, patching, spellings
-from . import heard, known, routes
+from . import heard, known
 from .call import Arguments, tensors_in
 from .choices import Choices
 from .copies import Copies
@@ -92,7 +91,7 @@ class Recording:
             str, Registration
         ] = {}  # by the name that the call would be missing by
         self.converted: dict[str, int] = {}  # calls by target
-        self.by_pack: Counter[tuple[str, str, bool]] = Counter()  # and by pack; True: declined
+        self.by_pack: dict[tuple[str, str, bool], int] = {}  # and by pack; True: declined
         self.notes: list[str] = []
         self.scopes: list[tuple[str, str]] = []
         self.model: Any = None
@@ -280,7 +279,8 @@ class Recording:
         """One more call that a converter spoke for, or declined to."""
         calls = self.declined if declined else self.converted
         calls[choice.target] = calls.get(choice.target, 0) + 1
-        self.by_pack[choice.pack, choice.target, declined] += 1
+        key = choice.pack, choice.target, declined
+        self.by_pack[key] = self.by_pack.get(key, 0) + 1
 
     def origin(self, target: str, pack: str) -> Origin:
         # Not the line that asked for the export: a model is the same wherever that is done.
@@ -342,20 +342,17 @@ class Recording:
 
     # Calls.
 
-    def call(self, key: Any, func: Callable, args: tuple, kwargs: dict, door: Any) -> Any:
-        """A call that arrived at a door of torch: does it, and writes what it means."""
-        action = self.actions.get((key, door.level))
-        if action is None:
-            action = self.actions[key, door.level] = routes.of(self, key, func, door)
-        return action(self, key, func, args, kwargs, door)
-
     def runner(self, key, func, args, kwargs, given: Arguments) -> Callable[[], Any]:
+        """What runs the call itself, where the doors of torch are shut."""
+
         def run():
             if known.writes(key, func, args, kwargs):
                 self.before_write(args, kwargs)
             outer, self.aside = self.aside, True
             try:
-                return self.quietly(func, args, kwargs)
+                if self.blend is not None:
+                    return self.blend.quietly(func, args, kwargs)
+                return func(*args, **kwargs)
             finally:
                 self.aside = outer
 

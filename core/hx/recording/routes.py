@@ -63,7 +63,9 @@ def converted(recording: Recording, key, func, args, kwargs, door) -> Any:
         return _beneath(recording, key, func, args, kwargs, door, given)
     if kwargs.get("out") is not None:
         return _into_out(recording, key, func, choice, given, run, args, kwargs, door)
-    result = convert(recording, choice, autocast.cast(recording, key, given), run)
+    if autocast.enabled():
+        given = autocast.cast(recording, key, given)
+    result = convert(recording, choice, given, run)
     if isinstance(result, Instead):
         return result.run(recording, door, args, kwargs)
     if result is not DECLINED:
