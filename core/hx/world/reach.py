@@ -49,7 +49,11 @@ def reachable(recording: Any) -> Iterator[types.FunctionType]:
     for kind in begins:
         front += _functions(vars(kind)[n] for n in runs if n in vars(kind))
     near = {c.__module__ for c in begins} | {f.__module__ for f in front}
-    own = [vars(c) for c in owners if c.__module__ in near]
+    own: dict[str, list[Any]] = {}  # what their classes have under each name
+    for kind in owners:
+        if kind.__module__ in near:
+            for name, thing in vars(kind).items():
+                own.setdefault(name, []).append(thing)
     seen = set()
     while front:
         function = front.pop()
@@ -59,9 +63,8 @@ def reachable(recording: Any) -> Iterator[types.FunctionType]:
         yield function
         front += _functions(_around(function))
         said = names(function.__code__)
-        for space in own:
-            if not said.isdisjoint(space):
-                front += _functions(space[n] for n in said & space.keys())
+        for name in said & own.keys():
+            front += _functions(own[name])
         for thing in _opened(_named(said, function)):
             if not isinstance(thing, _OF_CODE):
                 continue
