@@ -39,6 +39,7 @@ from .verify import Case, CaseCheck, OutputCheck, Proof, prove
 
 COPIED = 1 << 29  # bytes of weights that are copied to ask a model what it gives in float64
 COARSE = "compared with the model on the CPU: on a GPU its products may be rounded to TF32"
+STEADY = 2  # cases to which a model answered as before, after which it is not asked any more
 ROUNDINGS = 64  # how many more errors of rounding a long graph makes than its inputs have
 
 
@@ -227,8 +228,10 @@ def _magnifies(captured: Capture, case: Case, check: CaseCheck) -> bool:
 def _tell_unsteady(captured: Capture, cases: list[Case], proof: Proof) -> None:
     """Notes where the model does not agree with itself: then nobody knows that the graph is wrong.
 
-    It may draw random numbers, keep count of its calls, or have threads that race.
+    It may draw random numbers, keep count of its calls, or have threads that race. One that answers
+    to some inputs as it did before is not asked for all the others, which may take it long.
     """
+    steady = 0
     for case, check in zip(cases, proof.cases):
         if check.ok or check.problem or check.same_draws or check.equal_draws:
             continue
@@ -237,6 +240,10 @@ def _tell_unsteady(captured: Capture, cases: list[Case], proof: Proof) -> None:
             if any(output.problem and _apart(a, b, proof.depth) for a, b, output in answers):
                 check.note = "asked again, the model itself gives another answer to these inputs"
                 break
+        else:
+            steady += 1
+            if steady == STEADY:
+                return
 
 
 def _otherwise(captured: Capture, depth: int) -> str:
