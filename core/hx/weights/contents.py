@@ -26,7 +26,6 @@ from ..tensors.values import Absent, Constant
 
 PIECE = 1 << 19  # small enough to stay in the cache of a core between being read and written
 STAGE = PIECE  # of what is turned, by which it is copied once more
-PRODUCTS = PIECE >> 1  # of larger ones, several at once, malloc keeps much of the room
 TURNED_ROWS = 16  # fewer would read a part of each line of the cache
 
 
@@ -167,7 +166,8 @@ class Scaled:
         if not math.prod(self.shape):
             return
         rows = self.of.load()
-        step = _row_by_row(rows, PRODUCTS)
+        # Of larger products, several at once, malloc keeps much of the room.
+        step = _row_by_row(rows, _rooms.size >> 1)
         factors = self.factors.expand(len(rows), *self.factors.shape[1:])
         for part, factor in zip(rows.split(step), factors.split(step)):
             made = torch.mul(part, factor, out=_room_like(part))
