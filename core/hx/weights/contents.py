@@ -25,7 +25,7 @@ from ..tensors import memory
 from ..tensors.values import Absent, Constant
 
 PIECE = 1 << 19  # small enough to stay in the cache of a core between being read and written
-STAGE = PIECE  # of what is turned, by which it is copied once more
+STAGE = PIECE  # bytes that are copied together first, and turned from there
 TURNED_ROWS = 16  # fewer would read a part of each line of the cache
 
 
