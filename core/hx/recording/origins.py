@@ -33,7 +33,9 @@ class Frames:
     """Finds the user's frame, remembering per code object which side it is on."""
 
     def __init__(self, converters: tuple[str, ...] = ()) -> None:
-        self._skip: dict[CodeType, bool] = {}
+        # By identity: the hash of a code is worked out from all of it, each time it is asked for.
+        self._skip: dict[int, bool] = {}
+        self._codes: list[CodeType] = []  # keeps those ids from being reused
         self._outer: set[int] = set()  # ids of the frames that called the export, and wait for it
         # For each module that runs, whose line called it, once somebody asked; and the code of the
         # frame that all its calls have around them.
@@ -97,9 +99,10 @@ class Frames:
         passed = 0
         while frame is not None:
             code = frame.f_code
-            machinery = skip.get(code)
+            machinery = skip.get(id(code))
             if machinery is None:
-                machinery = skip[code] = self.machinery(code)
+                machinery = skip[id(code)] = self.machinery(code)
+                self._codes.append(code)
                 if not machinery and id(frame) not in self._outer:
                     self.visited.append((code, frame.f_globals))
             if not machinery:

@@ -205,7 +205,10 @@ class _Patching(Undone):
             for slot in self._spots:
                 slot.places += _holding(slot, imported)
         for entries, entry in self._entries:
-            entries[:] = [e for e in entries if e is not entry]
+            if entries and entries[-1] is entry:  # as it mostly is
+                entries.pop()
+            else:
+                entries[:] = [e for e in entries if e is not entry]
         for spot in reversed(self._spots):
             spot.users.discard(self._token)
             if not spot.users:

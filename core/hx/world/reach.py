@@ -115,10 +115,20 @@ def _foreign(module: Any) -> bool:
     return module.partition(".")[0] in _SKIPPED and not is_guest(module)
 
 
-@functools.lru_cache(maxsize=4096)
+# By identity: the hash of a code is worked out from all of it, each time it is asked for.
+_said: dict[int, tuple[types.CodeType, frozenset[str]]] = {}
+_MOST_SAID = 8192
+
+
 def names(code: types.CodeType) -> frozenset[str]:
-    inside = [names(const) for const in code.co_consts if isinstance(const, types.CodeType)]
-    return frozenset(code.co_names).union(*inside)
+    """The names of attributes and globals in a function, and in those inside of it."""
+    known = _said.get(id(code))
+    if known is None:
+        inside = [names(const) for const in code.co_consts if isinstance(const, types.CodeType)]
+        if len(_said) >= _MOST_SAID:
+            _said.clear()
+        known = _said[id(code)] = code, frozenset(code.co_names).union(*inside)
+    return known[1]
 
 
 def _functions(things: Iterable[Any]) -> list[types.FunctionType]:
