@@ -46,6 +46,7 @@ class Builder:
         """Breaks the circles that it is part of: nothing more is written."""
         self.value_of = self.kept = self.added = None
         self.lengths = None
+        self._forms, self._constants = {}, {}
         del self.sizes.builder
 
     # Values.

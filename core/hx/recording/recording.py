@@ -136,6 +136,7 @@ class Recording:
         self.live.let_go()
         self.builder.let_go()
         self.holders = Holders()  # the model and its attributes are in it
+        self.guard, self.copies, self.constants = None, Copies(), {}
         del self.folds
 
     # Values.
