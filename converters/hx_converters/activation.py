@@ -10,9 +10,11 @@ from ._halves import rounded_once
 ONE = [case("float32[n,3]")]
 
 
-@converter("torch.relu", "torch.nn.functional.relu", cases=ONE)
+@converter("torch.relu", "torch.nn.functional.relu", cases=[*ONE, case("int64[n,3]<9")])
 def relu(op, input, inplace=False):
-    return op.Relu(input)
+    if input.dtype.is_floating_point:
+        return op.Relu(input)
+    return op.Max(input, op.constant(0, input.dtype))  # onnxruntime's Relu is one of floats
 
 
 @converter("torch.nn.functional.relu6", "torch.ops.aten.relu6", cases=ONE)

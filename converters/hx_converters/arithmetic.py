@@ -231,8 +231,10 @@ def clamp_max(op, input, max):
 def clamp(op, input, min=None, max=None):
     dtype = op.result.dtype
     x = op.cast(input, dtype)
+    # With one bound, onnxruntime's Clip takes infinite numbers to be beyond the other one, too; and
+    # it passes over one that is NaN.
     one_sided = dtype.is_floating_point and (min is None or max is None)
-    # With one bound, onnxruntime's Clip takes infinite numbers to be beyond the other one, too.
+    one_sided |= any(type(bound) is float and math.isnan(bound) for bound in (min, max))
     if not one_sided and not any(hasattr(bound, "rank") and bound.rank for bound in (min, max)):
         low = None if min is None else op.cast(min, dtype)
         return op.Clip(x, low, None if max is None else op.cast(max, dtype))

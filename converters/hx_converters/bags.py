@@ -43,7 +43,7 @@ def embedding_bag(op, input, weight, offsets=None, max_norm=None, norm_type=2, s
                   mode="mean", sparse=False, per_sample_weights=None, include_last_offset=False,
                   padding_idx=None):  # fmt: skip
     if max_norm is not None:
-        weight = embedding_renorm(op, weight, input, max_norm, norm_type)
+        return NotImplemented  # it writes to the weight first
     return _bagged(op, input, weight, offsets, mode, per_sample_weights, include_last_offset,
                    padding_idx)  # fmt: skip
 

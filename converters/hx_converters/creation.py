@@ -87,11 +87,16 @@ def arange(op, start=0, end=None, step=1, *, dtype=None):
     if end is None:
         start, end = 0, start
     kind = op.result.dtype
-    if kind.is_floating_point and any(type(n) is not int for n in (start, end, step)):
+    counted_in_floats = kind.is_floating_point or any(map(_is_float, (start, end, step)))
+    if counted_in_floats and any(type(n) is not int for n in (start, end, step)):
         return op.cast(_steps(op, start, end, step), kind)
     wide = torch.float32 if kind in (torch.float16, torch.bfloat16) else kind
     y = op.Range(*[op.cast(n, wide) for n in (start, end, step)])
     return op.cast(y, kind)
+
+
+def _is_float(n):
+    return n.dtype.is_floating_point if hasattr(n, "dtype") else not isinstance(n, int)
 
 
 def _steps(op, start, end, step):

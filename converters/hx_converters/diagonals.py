@@ -8,8 +8,12 @@ from ._common import counted, one_axis, reshaped
 
 
 @converter("torch.linalg.diagonal",
-           cases=[case("float32[n,3,4]", offset=1, dim1=1, dim2=2),
-                  case("float32[3,n]", offset=-1)])  # fmt: skip
+           cases=[case("float32[n,3,4]", offset=1), case("float32[3,n]", offset=-1),
+                  case("float32[n,3,4]", dim1=0, dim2=1)])  # fmt: skip
+def linalg_diagonal(op, A, *, offset=0, dim1=-2, dim2=-1):
+    return diagonal(op, A, offset, dim1, dim2)
+
+
 @converter("torch.diagonal",
            cases=[case("float32[n,3,4]", 1, 1, 2), case("float32[3,n]", -1)])  # fmt: skip
 def diagonal(op, input, offset=0, dim1=0, dim2=1):

@@ -404,6 +404,7 @@ def _within_reach(op, grid, outside):
 
 @converter("torch.affine_grid_generator", cases=[
     case("float32[2,2,3]", [2, 1, 4, 5], False), case("float32[2,3,4]", [2, 1, 3, 4, 5], True),
+    case("float32[2,2,3]", [2, 1, 1, 5], True),
 ])  # fmt: skip
 def affine_grid_generator(op, theta, size, align_corners):
     """Where each element of an image of some size lies in another, by a matrix for each image."""
@@ -414,6 +415,8 @@ def affine_grid_generator(op, theta, size, align_corners):
         if align_corners:
             width = op.constant(max(n - 1, 1), theta.dtype)
             place = op.Sub(op.Div(op.Mul(steps, 2), width), 1)
+            if type(n) is not int or n == 1:  # a single one lies in the middle
+                place = op.Add(place, op.constant(1 // n, theta.dtype))
         else:
             place = op.Sub(op.Div(op.Add(op.Mul(steps, 2), 1), op.constant(n, theta.dtype)), 1)
         wide = op.Reshape(place, [-1] + [1] * i)

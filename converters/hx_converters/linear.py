@@ -12,12 +12,13 @@ from ._sparse import product, settled
 
 @converter("torch.nn.functional.linear",
            cases=[case("float32[n,4]", "float32[3,4]", "float32[3]"),
-                  case("float32[n,5,4]", "float32[3,4]")])  # fmt: skip
+                  case("float32[n,5,4]", "float32[3,4]"),
+                  case("float32[n,4]", "float32[4]")])  # fmt: skip
 def linear(op, input, weight, bias=None):
     weight = settled(op, weight)
     if op.is_sparse(input) or op.is_sparse(weight):
         return NotImplemented
-    if input.rank == 2:
+    if input.rank == weight.rank == 2:
         return op.Gemm(input, weight, bias, transB=1)
     y = op.MatMul(input, op.Transpose(weight, perm=[1, 0]) if weight.rank == 2 else weight)
     return y if bias is None else op.Add(y, bias)

@@ -238,7 +238,7 @@ def _among(op, x, known):
 
 
 @converter("torch.repeat_interleave",
-           cases=[case("float32[n,3]", 2, 1), case("float32[n,3]", 2), case("float32[4,n]",
+           cases=[case("float32[n,3]", 2, 1), case("float32[n,3]", 2), case("float32[n,3]", 0, 1), case("float32[4,n]",
            lambda: torch.tensor([1, 0, 2, 3]), 0, opsets=(16, 20, 26))])  # fmt: skip
 def repeat_interleave(op, input, repeats=None, dim=None, *, output_size=None):
     if repeats is None:
@@ -249,6 +249,8 @@ def repeat_interleave(op, input, repeats=None, dim=None, *, output_size=None):
         input = op.Reshape(input, [1])
     axis = one_axis(dim, input.rank)
     shape = list(input.shape)
+    if type(repeats) is int and repeats == 0:
+        return op.Slice(input, [0], [0], [axis])
     if not hasattr(repeats, "rank"):
         wide = op.Expand(op.Unsqueeze(input, [axis + 1]),
                          op.sizes([*shape[: axis + 1], repeats, *shape[axis + 1 :]]))  # fmt: skip

@@ -48,7 +48,7 @@ def _picked(op, x, sides, mode):
         size = x.shape[axis]
         place = op.Sub(counted(op, begin + size + end), op.constant(begin))
         if mode == "circular":
-            place = op.Mod(place, op.constant(size))
+            place = op.Mod(place, op.constant(op.larger(size, 1)))  # of nothing, nothing is taken
         elif mode == "replicate":
             place = op.Min(op.Max(place, 0), op.constant(size - 1))
         else:

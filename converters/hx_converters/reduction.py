@@ -190,13 +190,17 @@ def _logical(name):
     def convert(op, input, dim=None, keepdim=False):
         # Of bools, onnxruntime takes several times as long, and refuses to reduce none. The most of
         # no uint8 is 0, and the least is 255.
+        if isinstance(dim, (list, tuple)) and not dim:  # of no axes: each number by itself
+            return op.cast(op.cast(input, torch.bool), op.result.dtype)
         x = op.cast(op.cast(input, torch.bool), torch.uint8)
         return op.cast(op.cast(reduced(op, name, x, dim, keepdim), torch.bool), op.result.dtype)
 
     return convert
 
 
-all = converter("torch.all", cases=[case("bool[n,3]"), case("bool[n,3]", 1)])(_logical("ReduceMin"))
+all = converter(
+    "torch.all", cases=[case("bool[n,3]"), case("bool[n,3]", 1), case("float32[n,3]", ())]
+)(_logical("ReduceMin"))
 any = converter("torch.any", cases=[case("bool[n,3]"), case("bool[n,3]", 1)])(_logical("ReduceMax"))
 # What PyTorch itself asks, in its checks of arguments.
 is_all_true = converter("torch._is_all_true", cases=[case("bool[n,3]")])(_logical("ReduceMin"))

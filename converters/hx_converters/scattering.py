@@ -89,19 +89,21 @@ def index_fill(op, input, dim, index, value):
 
 
 def _source(op, input, index, src):
-    """What is scattered, in the shape of the index: a number everywhere, or the head of a tensor."""
+    """The index, and in its shape what is scattered: a number everywhere, or the head of a tensor."""
+    if input.rank and not index.rank:
+        index = op.Unsqueeze(index, [0])
     if not hasattr(src, "rank") or (src.rank == 0 and index.rank):
-        return op.Expand(op.cast(src, input.dtype), op.sizes(index.shape))
+        return index, op.Expand(op.cast(src, input.dtype), op.sizes(index.shape))
     src = op.cast(src, input.dtype)
     if not src.rank or op.same(src.shape, index.shape):
-        return src
-    return op.Slice(src, [0] * src.rank, op.sizes(index.shape), list(range(src.rank)))
+        return index, src
+    return index, op.Slice(src, [0] * src.rank, op.sizes(index.shape), list(range(src.rank)))
 
 
 @converter("torch.scatter", cases=[case("float32[n,5]", 1, "int64[n,1]<1", 2.0)])
 @scalars_too
 def scatter(op, input, dim, index, src=None, *, value=None, reduce=None):
-    src = _source(op, input, index, value if src is None else src)
+    index, src = _source(op, input, index, value if src is None else src)
     return op.ScatterElements(
         input, index, src, axis=one_axis(dim, input.rank),
         reduction=None if reduce is None else _REDUCTIONS[reduce],
@@ -113,7 +115,7 @@ def scatter(op, input, dim, index, src=None, *, value=None, reduce=None):
                        opsets=ADDS)])  # fmt: skip
 @scalars_too
 def scatter_add(op, input, dim, index, src):
-    src = _source(op, input, index, src)
+    index, src = _source(op, input, index, src)
     return op.ScatterElements(input, index, src, axis=one_axis(dim, input.rank), reduction="add")
 
 
@@ -126,7 +128,7 @@ def scatter_add(op, input, dim, index, src):
                        opsets=ADDS)])  # fmt: skip
 @scalars_too
 def scatter_reduce(op, input, dim, index, src, reduce, *, include_self=True):
-    src = _source(op, input, index, src)
+    index, src = _source(op, input, index, src)
     return _reduced(op, input, one_axis(dim, input.rank), index, src, reduce, include_self)
 
 

@@ -56,9 +56,10 @@ class Written(Call):
     def __init__(self, choice, given: Arguments, run, dtype: torch.dtype) -> None:
         super().__init__(choice, given, run)
         self.dtype = dtype
-        for tensor in given.tensors if dtype.is_floating_point else ():
+        for tensor in () if dtype.is_complex or dtype is torch.bool else given.tensors:
             wider = torch.result_type(torch.empty(1, dtype=self.dtype), tensor)
-            self.dtype = wider if wider.is_floating_point else self.dtype
+            if not wider.is_complex and wider.is_floating_point == dtype.is_floating_point:
+                self.dtype = wider
 
     def result(self) -> Any:
         result = super().result()

@@ -14,7 +14,7 @@ STEPS = 8  # divisions that are followed: what was divided may be made of others
 
 def never_negative(poly: Poly, steps: int = STEPS) -> bool:
     """True when no size can make it negative."""
-    if poly.counts or all(_term_ok(mono, c) for mono, c in poly.terms.items()):
+    if poly.counts or all(_term_ok(mono, c, steps) for mono, c in poly.terms.items()):
         return True
     for find in (_without_rest, _undivided) if steps else ():
         lower = find(poly)
@@ -54,18 +54,19 @@ def _undivided(poly: Poly) -> Poly | None:
             by = atom.args[1].constant if atom.kind == "div" else None
             others = list(mono)
             others.remove(atom)
-            if by and by > 0 and _term_ok(tuple(others), 1):
+            if by and by > 0 and _term_ok(tuple(others), 1, 0):
                 least = atom.args[0] + Poly.of(1 - by if c > 0 else 0)
                 return (poly + Poly({mono: -c})) * Poly.of(by) + Poly({tuple(others): c}) * least
     return None
 
 
-def _term_ok(mono: tuple[Atom, ...], c: int) -> bool:
+def _term_ok(mono: tuple[Atom, ...], c: int, steps: int) -> bool:
     if c < 0:  # -(-n // 4), which rounds up
         (atom,) = mono if len(mono) == 1 else (None,)
-        if atom is None or atom.kind != "div":
+        if atom is None or atom.kind != "div" or not steps:
             return False
-        return never_negative(atom.args[0] * Poly.of(-1)) and never_negative(atom.args[1])
+        back = atom.args[0] * Poly.of(-1)
+        return never_negative(back, steps - 1) and never_negative(atom.args[1], steps - 1)
     return all(a.kind in ("size", "part", "mod") or _atom_ok(a) for a in mono)
 
 

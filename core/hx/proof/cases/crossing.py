@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...errors import Where
@@ -41,10 +41,30 @@ def beyond(captured: Capture, cases: list[Case]) -> tuple[list[Case], list[Asked
     escapes = [
         each for each in captured.recording.escapes.values() if each.asked and id(each) not in apart
     ]
-    if not escapes:
+    deeper = _deeper(captured)
+    if not escapes and not deeper:
         return [], []
     crossing = _Crossing(captured, cases)
-    return crossing.begin(escapes), [*crossing.known]
+    return crossing.begin(escapes, deeper), [*crossing.known]
+
+
+def _deeper(captured: Capture) -> list[Escape]:
+    """What the model asked where it heard what is not true, and had the same answer on all ways.
+
+    The proof cannot go such a way by itself: what lies beyond is found from the recorded sizes.
+    """
+    heard: dict[Asked, set[bool]] = {}
+    for each in (captured, *captured.others, *captured.heard):
+        for question in each.recording.questions.each:
+            if question.asked is not None:
+                heard.setdefault(question.asked, set()).add(question.yes)
+    alone = {asked for asked, answers in heard.items() if len(answers) == 1}
+    return [
+        dataclasses.replace(escape, asked=dict.fromkeys(alone & escape.asked.keys()))
+        for each in captured.heard
+        for escape in each.recording.escapes.values()
+        if not alone.isdisjoint(escape.asked)
+    ]
 
 
 def far_off(captured: Capture, cases: list[Case]) -> list[Case]:
@@ -66,6 +86,7 @@ class _Place:
     escapes: list[Escape]
     way: dict[Asked, Any]  # what led there, and what it has to hear to come there again
     limits: dict[str, Limits]  # what leaves this side out
+    apart: bool = False  # whether the report does not tell of these questions by itself
 
     def leads(self, sizes: Mapping[str, int]) -> bool:
         """Whether the model gets to the same questions at other sizes."""
@@ -86,8 +107,9 @@ class _Crossing:
         self._ways: list[dict[Asked, Any]] = [{}]
         self._found: list[Case] = []
 
-    def begin(self, escapes: list[Escape]) -> list[Case]:
-        """Goes from place to place, first where the model was recorded."""
+    def begin(self, escapes: list[Escape], deeper: Sequence[Escape] = ()) -> list[Case]:
+        """Goes from place to place, first where the model was recorded; and beyond what was asked
+        where it was only told to go."""
         across = self._across(self._words)
         self._leave_out_small(across, escapes)
         places = [self._place(self._words, escapes, {}, {})]
@@ -96,6 +118,7 @@ class _Crossing:
             places.append(
                 self._place(self._words, [] if isinstance(heard, str) else heard.values(), {}, {})
             )
+        places.append(self._place(self._words, deeper, {}, {}, apart=True))
         for place in places:
             self._cross(place, across if place is places[0] else self._across(place.sizes))
             for case in self._waiting:
@@ -156,15 +179,21 @@ class _Crossing:
                         self._captured.beyond.setdefault(case.name, kept_out)
 
     def _place(
-        self, sizes: Sizes, escapes: Iterable[Escape], way: dict[Asked, Any], limits: dict
+        self,
+        sizes: Sizes,
+        escapes: Iterable[Escape],
+        way: dict[Asked, Any],
+        limits: dict,
+        apart: bool = False,
     ) -> _Place:
+        apart = apart or bool(way)
         new = []
         for escape in escapes:
             asked = {a: None for a in escape.asked if a not in self.known}
             # Of the recording itself, it is told what was tried; of other places, nobody asks.
-            new += [dataclasses.replace(escape, asked=asked) if way else escape] if asked else []
+            new += [dataclasses.replace(escape, asked=asked) if apart else escape] if asked else []
         self.known.update(dict.fromkeys(a for escape in new for a in escape.asked))
-        return _Place(sizes, new, way, limits)
+        return _Place(sizes, new, way, limits, apart)
 
     def _cross(self, place: _Place, across: Across) -> None:
         tried = 0
@@ -190,7 +219,7 @@ class _Crossing:
                     said.insert(0, f"not tried at {name}: no data are known that lead there")
             for what in said[:1]:
                 tell(side.escape, what)
-                if place.way and what.startswith("not tried"):
+                if place.apart and what.startswith("not tried"):
                     where = f"{side.escape.where} ({side.escape.detail})"
                     self._captured.notes.append(f"the model also asks, at {where}: {what}")
 
