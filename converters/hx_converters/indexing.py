@@ -426,11 +426,12 @@ def embedding_operator(op, weight, indices, padding_idx=-1, scale_grad_by_freq=F
     return op.Gather(weight, indices)
 
 
-@converter("torch.nn.functional.one_hot", cases=[case("int64[n,3]<5", 5)])
+@converter("torch.nn.functional.one_hot", cases=[case("int64[n,3]<5", 5), case("int64[n,3]<5")])
 @scalars_too
 def one_hot(op, tensor, num_classes=-1):
-    if type(num_classes) is int and num_classes < 0:
-        return NotImplemented  # as many as the largest number says
+    if type(num_classes) is int and num_classes < 0:  # as many as the largest number says
+        classes = op.Add(op.ReduceMax(tensor, list(range(tensor.rank)), keepdims=0), 1)
+        return op.OneHot(tensor, op.Reshape(classes, [1]), op.constant([0, 1]))
     return op.OneHot(tensor, op.sizes([num_classes]), op.constant([0, 1]))
 
 
