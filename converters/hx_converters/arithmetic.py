@@ -227,7 +227,8 @@ def clamp_max(op, input, max):
 
 
 @converter("torch.clamp", "torch.clip",
-           cases=[case("float32[n,3]", 0.0, 1.0), case("float32[n,3]", min=0.1)])  # fmt: skip
+           cases=[case("float32[n,3]", 0.0, 1.0), case("float32[n,3]", min=0.1),
+                  case("float32[n,3]", math.nan, 1.0)])  # fmt: skip
 def clamp(op, input, min=None, max=None):
     dtype = op.result.dtype
     x = op.cast(input, dtype)

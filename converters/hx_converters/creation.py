@@ -87,9 +87,12 @@ def arange(op, start=0, end=None, step=1, *, dtype=None):
     if end is None:
         start, end = 0, start
     kind = op.result.dtype
-    counted_in_floats = kind.is_floating_point or any(map(_is_float, (start, end, step)))
-    if counted_in_floats and any(type(n) is not int for n in (start, end, step)):
-        return op.cast(_steps(op, start, end, step), kind)
+    if kind.is_floating_point:
+        in_steps = any(type(n) is not int for n in (start, end, step))
+    else:  # of int64, PyTorch takes whole numbers from the start
+        in_steps = kind != torch.int64 and any(map(_is_float, (start, end, step)))
+    if in_steps:
+        return op.cast(_steps(op, start, end, step, whole=not kind.is_floating_point), kind)
     wide = torch.float32 if kind in (torch.float16, torch.bfloat16) else kind
     y = op.Range(*[op.cast(n, wide) for n in (start, end, step)])
     return op.cast(y, kind)
@@ -99,8 +102,11 @@ def _is_float(n):
     return n.dtype.is_floating_point if hasattr(n, "dtype") else not isinstance(n, int)
 
 
-def _steps(op, start, end, step):
-    """As PyTorch counts them, in float64: ONNX's Range rounds, and may have one more or less."""
+def _steps(op, start, end, step, whole=False):
+    """As PyTorch counts them, in float64: ONNX's Range rounds, and may have one more or less.
+
+    Where they are to be whole, so are the first one and the step, but not how many there are.
+    """
     if any(hasattr(n, "rank") for n in (start, end, step)):
         first, last, by = (op.cast(n, torch.float64) for n in (start, end, step))
         count = op.cast(op.Ceil(op.Div(op.Sub(last, first), by)), torch.int64)
@@ -109,6 +115,8 @@ def _steps(op, start, end, step):
         # A size times 1.0 is a float that remembers: Python would ask 8.5 first, which forgets a size.
         places = counted(op, ((end - start * 1.0) / (step * 1.0)).__ceil__(), torch.float64)
         first, by = op.constant(start, torch.float64), op.constant(step, torch.float64)
+    if whole:
+        first, by = (op.cast(op.cast(n, torch.int64), torch.float64) for n in (first, by))
     return op.Add(first, op.Mul(places, by))
 
 

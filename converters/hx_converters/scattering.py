@@ -112,6 +112,8 @@ def scatter(op, input, dim, index, src=None, *, value=None, reduce=None):
 
 @converter("torch.scatter_add",
            cases=[case("float32[n,5]", 1, "int64[n,3]<5", "float32[n,3]",
+                       opsets=ADDS),
+                  case("float32[n]", 0, lambda: torch.tensor(0), lambda: torch.tensor(1.5),
                        opsets=ADDS)])  # fmt: skip
 @scalars_too
 def scatter_add(op, input, dim, index, src):

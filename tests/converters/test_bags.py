@@ -125,3 +125,12 @@ def test_bags_of_a_program_that_torch_exported():
     for each in (exported, exported.run_decompositions()):
         program = hx.export(each.module(), x, None)
         torch.testing.assert_close(program.run(*x), model(*x))
+
+
+def test_rows_that_are_shortened_first_are_as_they_were_behind_it():
+    model = torch.nn.EmbeddingBag(5, 3, max_norm=0.5).eval()
+    before = model.weight.detach().clone()
+    program = hx.export(model, torch.tensor([[0, 1], [2, 3]]), dynamic=[{0: "n"}])
+    assert torch.equal(model.weight, before)
+    x = torch.tensor([[4, 1], [0, 0], [3, 2]])
+    torch.testing.assert_close(program.run(x), model(x))

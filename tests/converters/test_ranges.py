@@ -60,3 +60,17 @@ def test_ones_on_the_diagonal(dtype, opset):
     for shape in [(1, 1), (5, 2), (2, 5)]:
         x = torch.randn(shape)
         assert all(map(torch.equal, program.run(x), model(x)))
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64, torch.uint8], ids=str)
+@pytest.mark.parametrize("step", [1, 1.5, 2])
+def test_whole_numbers_from_and_to_some_that_are_none(dtype, step):
+    """As many as there are below the last, with its fraction; not of int64, which has none."""
+
+    def model(x):
+        return torch.arange(x[0], x.sum(), step, dtype=dtype)
+
+    program = hx.export(model, torch.tensor([1.2, 4.3]), dynamic=[{0: "n"}])
+    for numbers in ([2.0, 5.0], [0.5, 3.75, 1.5], [0.25, 0.5], [3.9, 1.2]):
+        x = torch.tensor(numbers)
+        assert torch.equal(program.run(x), model(x)), numbers
