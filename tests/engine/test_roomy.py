@@ -7,10 +7,6 @@ import pytest
 
 from hx.roomy import roomy
 
-pytestmark = pytest.mark.skipif(
-    sys.version_info < (3, 11), reason="before Python 3.11 each frame is memory of its own"
-)
-
 
 def _down(depth, then):
     return then() if depth == 0 else _down(depth - 1, then)
@@ -33,6 +29,7 @@ def _most():
     return max(min(_down(depth, lambda: _faults(_calls)) for _ in range(3)) for depth in depths)
 
 
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="there each frame is memory of its own")
 def test_no_depth_asks_for_memory_at_every_call():
     assert _most() >= 300  # what it is there for
     assert roomy(_most)() < 100

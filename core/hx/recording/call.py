@@ -127,7 +127,7 @@ def _lifted(x: Any, found: Arguments, value_of: Callable) -> Any:
     if kind is lists.Whole and found.joined and x.times is not None and x.same():
         found.traced, found.untold = True, x.left
         return lists.Given([_lifted(v, found, value_of) for v in x], x.length, x.times)
-    if kind is lists.Whole and (value := _of_list(x, found)) is not None:
+    if kind is lists.Whole and (value := found.recording.of_list(x, found.whole)) is not None:
         found.traced = True
         return value
     if isinstance(x, (list, tuple)):
@@ -144,10 +144,6 @@ def _lifted(x: Any, found: Arguments, value_of: Callable) -> Any:
         inside = {k: _lifted(v, found, value_of) for k, v in named.items()}
         return container.unflatten(inside, context)
     return x
-
-
-def _of_list(x: lists.Whole, found: Arguments) -> Value | None:
-    return found.recording.of_list(x, found.whole)
 
 
 def _of_numpy(x: Any, found: Arguments) -> Any:

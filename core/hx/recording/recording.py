@@ -40,7 +40,7 @@ from ..weights.blend import Blend
 from ..weights.slim import Slim
 from ..world import carriers, patching, spellings
 from . import heard, known
-from .call import Arguments, tensors_in
+from .call import Arguments, quietly, tensors_in
 from .choices import Choices
 from .copies import Copies
 from .origins import Frames
@@ -351,9 +351,7 @@ class Recording:
                 self.before_write(args, kwargs)
             outer, self.aside = self.aside, True
             try:
-                if self.blend is not None:
-                    return self.blend.quietly(func, args, kwargs)
-                return func(*args, **kwargs)
+                return self.really(func, args, kwargs)
             finally:
                 self.aside = outer
 
@@ -361,10 +359,13 @@ class Recording:
 
     def quietly(self, func, args, kwargs) -> Any:
         """Runs a body whose inner calls are not recorded."""
+        return quietly(lambda: self.really(func, args, kwargs))
+
+    def really(self, func, args, kwargs) -> Any:
+        """The call itself, where the doors of torch are shut; on shapes alone, if there is no more."""
         if self.blend is not None:
             return self.blend.quietly(func, args, kwargs)
-        with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
-            return func(*args, **kwargs)
+        return func(*args, **kwargs)
 
     def before_write(self, args, kwargs) -> None:
         """Keeps what readers of a constant saw, before its memory changes."""
