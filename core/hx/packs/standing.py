@@ -4,13 +4,15 @@
     standing.holds()    # later: True where all of them would be resolved to the same again
 
 Nearly all names are looked up in a module or a class, one step after the other, and share most of
-their steps: each step is looked at once. The few others are resolved again.
+their steps: each step is looked at once, and all of one module or class at a time. The few others
+are resolved again.
 """
 
 from __future__ import annotations
 
+import operator
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..errors import TargetError
@@ -23,35 +25,57 @@ _MISSING: Any = object()
 class Standing:
     def __init__(self, found: Mapping[str, Target | None]) -> None:
         """`found` has what each name was resolved to; None where it names nothing."""
-        self._modules: dict[tuple[int, str], tuple[dict[str, Any], str, Any]] = {}
-        self._classes: dict[tuple[int, str], tuple[Any, str, Any]] = {}
         self._others: list[tuple[str, Target | None]] = []
+        steps: dict[int, tuple[Any, dict[str, Any]]] = {}  # owner, and what it has under its names
         for text, target in found.items():
             path = targets.path_of(text)
             if target is None or path is None:
                 self._others.append((text, target))
             else:
-                self._follow(*path)
-
-    def _follow(self, start: Any, names: list[str]) -> None:
-        value = start
-        for name in names:
-            if type(value) in (dict, types.ModuleType):
-                space = value if type(value) is dict else vars(value)
-                step = self._modules.setdefault((id(space), name), (space, name, space.get(name)))
-            else:
-                made = (value, name, getattr(value, name, _MISSING))
-                step = self._classes.setdefault((id(value), name), made)
-            value = step[2]
+                _follow(*path, steps)
+        self._owners = [_Owner(owner, had) for owner, had in steps.values()]
 
     def holds(self) -> bool:
-        for space, name, thing in self._modules.values():
-            if space.get(name) is not thing:
-                return False
-        for owner, name, thing in self._classes.values():
-            if getattr(owner, name, _MISSING) is not thing:
-                return False
+        if not all(owner.holds() for owner in self._owners):
+            return False
         return all(_means_still(text, target) for text, target in self._others)
+
+
+def _follow(value: Any, names: list[str], steps: dict[int, tuple[Any, dict[str, Any]]]) -> None:
+    for name in names:
+        owner = vars(value) if type(value) is types.ModuleType else value
+        _, had = steps.setdefault(id(owner), (owner, {}))
+        if name not in had:
+            is_space = type(owner) is dict
+            had[name] = owner.get(name, _MISSING) if is_space else getattr(owner, name, _MISSING)
+        value = had[name]
+
+
+class _Owner:
+    """The names of one module or class, read by a single call of Python's own."""
+
+    def __init__(self, owner: Any, had: dict[str, Any]) -> None:
+        self._owner = owner
+        self._had = tuple(thing for thing in had.values() if thing is not _MISSING)
+        there = [name for name, thing in had.items() if thing is not _MISSING]
+        self._absent = [name for name, thing in had.items() if thing is _MISSING]
+        if len(there) == 1:
+            there *= 2  # the getters give one thing bare, and several as a tuple
+            self._had *= 2
+        getter: Any = operator.itemgetter if type(owner) is dict else operator.attrgetter
+        self._read: Callable[[Any], tuple] = getter(*there) if there else lambda _: ()
+
+    def holds(self) -> bool:
+        owner = self._owner
+        try:
+            now = self._read(owner)
+        except (AttributeError, KeyError):  # one of them is gone
+            return False
+        if not all(map(operator.is_, now, self._had)):
+            return False
+        if type(owner) is dict:
+            return owner.keys().isdisjoint(self._absent)
+        return not any(hasattr(owner, name) for name in self._absent)
 
 
 def _means_still(text: str, target: Target | None) -> bool:

@@ -34,8 +34,9 @@ class Choices:
         self.functions, self.places = answered.functions, answered.places
         self.compiled, self.objects = answered.compiled, answered.objects
         self.idle, self.replaced = answered.idle, answered.replaced
-        self._by_key: dict[Any, list[tuple[Target, Choice]]] = dict(answered.by_key)
+        self._by_key: dict[Any, list[tuple[Target, Choice]]] = answered.by_key
         self._complex: dict[Any, list[tuple[Target, Choice]]] = answered.complex
+        self._adopted: dict[Any, list[tuple[Target, Choice]]] = {}
         self._ranked: dict[Any, list[tuple[Target, list[Choice]]]] = {}
         self._alone: dict[Any, Registration] = {}  # who converts a key, whatever it is called with
 
@@ -48,8 +49,13 @@ class Choices:
 
     def of(self, key: Any) -> bool:
         """Whether anybody converts what arrives under this key."""
-        known = key in self._by_key or key in self._complex
+        known = key in self._by_key or key in self._complex or key in self._adopted
         return known or (isinstance(key, str) and self._adopt(key))
+
+    def _entries(self, key: Any, complex: bool) -> list[tuple[Target, Choice]] | None:
+        if complex:
+            return self._complex.get(key)
+        return self._by_key.get(key) or self._adopted.get(key)
 
     def _adopt(self, key: str) -> bool:
         """Takes what was registered with PyTorch itself, for its older exporter."""
@@ -57,7 +63,7 @@ class Choices:
         if found is None:
             return False
         choice = Choice(key, (found,), "registered with torch.onnx")
-        self._by_key[key] = [(Target(key, "operator", key), choice)]
+        self._adopted[key] = [(Target(key, "operator", key), choice)]
         return True
 
     def pick(self, key: Any, args: tuple = (), complex: bool = False) -> Registration | None:
@@ -65,7 +71,7 @@ class Choices:
         alone = None if complex else self._alone.get(key)
         if alone is not None:
             return alone
-        entries = (self._complex if complex else self._by_key).get(key, ())
+        entries = self._entries(key, complex) or ()
         if len(entries) == 1 and entries[0][0].kind != "callable":
             found = entries[0][1].registration
             if not complex:
@@ -80,7 +86,7 @@ class Choices:
 
         There are several only where classes share one function, inherited: the nearest class first.
         """
-        entries = (self._complex if complex else self._by_key).get(key)
+        entries = self._entries(key, complex)
         if entries is None:
             return
         if len(entries) == 1:

@@ -181,11 +181,12 @@ class _Patching(Undone):
             self.close()
 
     def _install(self) -> None:
+        token = self._token
         for spot, handler in self._prepare(self):
-            if spot not in self._spots[-1:]:
+            if not self._spots or self._spots[-1] is not spot:
                 self._spots.append(spot)
-            spot.users.add(self._token)
-            entry = (handler, self._token)
+            spot.users.add(token)
+            entry = (handler, token)
             entries = spot.stack.beneath if self._beneath else spot.stack.entries
             self._entries.append((entries, entry))
             entries.append(entry)
