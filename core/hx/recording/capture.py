@@ -216,7 +216,7 @@ def _run(
         recording.builder.added = forecast.node
     recording.model = model
     guard.draws.seen = False
-    recording.modules = guard.modules
+    recording.modules, recording.things = guard.modules, guard.things
     inputs = _bind_inputs(prepared, recording)
     _name_tensors(recording)
     asked: dict[str, Any] = {}
@@ -356,15 +356,14 @@ def _name_tensors(recording: Recording) -> None:
                 recording.wraps = True
                 for each, part in wrappers.inside(tensor, whole):
                     recording.name_tensor(part, each)
-    for path, module in recording.modules:
-        recording.states.add(id(vars(module)))
-        for attribute, thing in shallow.own(module):
-            if isinstance(thing, torch.Tensor):
-                recording.name_tensor(thing, f"{path}.{attribute}" if path else attribute)
-            elif isinstance(thing, structures.OF_MANY) and _may_hold_tensors(thing):
-                full = f"{path}.{attribute}" if path else attribute
-                for name, tensor in structures.held(thing, full):
-                    recording.name_tensor(tensor, name)
+    recording.states.update(id(vars(module)) for _, module in recording.modules)
+    for path, _, attribute, thing in recording.things:
+        if isinstance(thing, torch.Tensor):
+            recording.name_tensor(thing, f"{path}.{attribute}" if path else attribute)
+        elif isinstance(thing, structures.OF_MANY) and _may_hold_tensors(thing):
+            full = f"{path}.{attribute}" if path else attribute
+            for name, tensor in structures.held(thing, full):
+                recording.name_tensor(tensor, name)
 
 
 def _require_built(root: torch.nn.Module, recording: Recording) -> None:

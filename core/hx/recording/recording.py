@@ -96,12 +96,14 @@ class Recording:
         self.scopes: list[tuple[str, str]] = []
         self.model: Any = None
         self.modules: list[tuple[str, torch.nn.Module]] = []
+        self.things: list[Any] = []  # what these have: `shallow.Thing`
         self.states: set[int] = set()  # ids of the attribute dicts of its modules
         self.holders = Holders()  # who holds the tensors that were there before
         # Those over memory that may be written to, by the tensor's storage.
         self.constants: dict[int, list[weakref.ref[Constant]]] = {}
         self.given: dict[str, torch.Tensor] = {}  # the inputs, as the model gets them
         self.copies = Copies()
+        self.stacks: dict[tuple[int, ...], Value] = {}  # see `picked`, by the ids of the weights
         self.busy = False  # inside the engine, a converter, or a body that one speaks for
         self.aside = False  # inside such a body
         self.written: list[Any] = []  # families that the present call wrote to
@@ -136,7 +138,8 @@ class Recording:
         self.live.let_go()
         self.builder.let_go()
         self.holders = Holders()  # the model and its attributes are in it
-        self.guard, self.copies, self.constants = None, Copies(), {}
+        self.guard, self.copies, self.constants, self.things = None, Copies(), {}, []
+        self.stacks = {}
         del self.folds
 
     # Values.

@@ -215,6 +215,31 @@ class Permuted:
         return self.of.region(), self.order
 
 
+@dataclass(frozen=True, eq=False)
+class Stacked:
+    """Contents of one dtype and shape, one behind the other along a new first axis."""
+
+    each: tuple[Content, ...]
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.each[0].dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (len(self.each), *self.each[0].shape)
+
+    def chunks(self) -> Iterator[memoryview]:
+        for one in self.each:
+            yield from one.chunks()
+
+    def load(self) -> torch.Tensor:
+        return torch.stack([one.load() for one in self.each])
+
+    def region(self) -> Hashable:
+        return tuple(one.region() for one in self.each)
+
+
 def of(constant: Constant) -> Content:
     return constant.content if isinstance(constant, Absent) else Held(constant.tensor)
 

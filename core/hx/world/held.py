@@ -19,6 +19,7 @@ import torch
 from . import shallow
 from .remembered import (
     CONTAINERS,
+    SIMPLE,
     contents,
     filled_slots,
     identical,
@@ -28,7 +29,6 @@ from .remembered import (
 )
 
 LIMIT = 5000  # things: a trainer with all its loaders may hang from a module
-_SIMPLE = frozenset((int, float, str, bool, type(None), bytes, complex, torch.dtype, torch.device))
 # What they make belongs to the process, not to a model, and other threads may be at it.
 _OTHERS = sys.stdlib_module_names | {"torch", "numpy", "hx"}
 
@@ -53,20 +53,20 @@ class Held:
     def inside(self) -> Iterator[tuple[str, Any]]:
         """What is in it and may hold something itself, each with its path."""
         if self.state is not None:
-            named = [(f".{name}", x) for name, x in self.items.items() if type(x) not in _SIMPLE]
+            named = [(f".{name}", x) for name, x in self.items.items() if type(x) not in SIMPLE]
             named += [(f".{slot.__name__}", x) for slot, x in self.slots]
-        elif _SIMPLE.issuperset(map(type, self.items)):
+        elif SIMPLE.issuperset(map(type, self.items)):
             return  # as in a vocabulary of a hundred thousand words
         elif isinstance(self.thing, dict):
             half = len(self.items) // 2
             pairs = zip(self.items[:half], self.items[half:], strict=True)
             named = [
-                (f"[{name!r}]" if type(name) in _SIMPLE else "[...]", x)
+                (f"[{name!r}]" if type(name) in SIMPLE else "[...]", x)
                 for name, x in pairs
-                if type(x) not in _SIMPLE
+                if type(x) not in SIMPLE
             ]
         else:
-            named = [(f"[{n}]", x) for n, x in enumerate(self.items) if type(x) not in _SIMPLE]
+            named = [(f"[{n}]", x) for n, x in enumerate(self.items) if type(x) not in SIMPLE]
         yield from ((self.path + name, x) for name, x in named)
 
     def changed(self) -> list[str]:
@@ -110,7 +110,7 @@ class Bare:
 
 
 def below(
-    modules: Iterable[tuple[str, shallow.Shallow]],
+    things: Iterable[shallow.Thing],
     own: Iterable[tuple[str, torch.Tensor]],
     known: set[int],
 ) -> tuple[list[Held | Bare], list[tuple[str, torch.Tensor]]]:
@@ -122,13 +122,13 @@ def below(
     tensors: list[tuple[str, torch.Tensor]] = []
     bare = Bare()
     on_tensors = [Held(*each) for each in own if _is_filled(each, bare)]
-    waiting = deque(_first(modules))
+    waiting = deque(_first(things))
     for one in on_tensors:
         waiting.extend(one.inside())
     while waiting and len(found) + len(tensors) < LIMIT:
         path, thing = waiting.popleft()
         kind: type = type(thing)
-        if kind in _SIMPLE or id(thing) in known:
+        if kind in SIMPLE or id(thing) in known:
             continue
         if isinstance(thing, tuple):  # nobody can put anything into it
             waiting.extend((f"{path}[{n}]", x) for n, x in enumerate(contents(thing)))
@@ -153,18 +153,14 @@ def _is_filled(named: tuple[str, torch.Tensor], bare: Bare) -> bool:
     return False
 
 
-def _first(modules: Iterable[tuple[str, shallow.Shallow]]) -> Iterator[tuple[str, Any]]:
+def _first(things: Iterable[shallow.Thing]) -> Iterator[tuple[str, Any]]:
     """What modules hold: the containers among it are remembered already, not what is in them."""
-    for path, module in modules:
-        for name, thing in shallow.own(module.module):
-            kind = type(thing)
-            if kind in _SIMPLE or (kind is tuple and _SIMPLE.issuperset(map(type, thing))):
-                continue  # as most are
-            at = f"{path}.{name}" if path else name
-            if isinstance(thing, CONTAINERS):
-                yield from Held(at, thing).inside()
-            else:
-                yield at, thing
+    for path, _, name, thing in things:
+        at = f"{path}.{name}" if path else name
+        if isinstance(thing, CONTAINERS):
+            yield from Held(at, thing).inside()
+        else:
+            yield at, thing
 
 
 @functools.lru_cache(maxsize=4096)

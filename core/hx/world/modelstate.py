@@ -135,6 +135,7 @@ class preserved:
         self._held: list[held.Held | held.Bare] = []  # below these
         self._buffers: dict[str, torch.Tensor] = {}  # by state_dict name, duplicates included
         self.modules: list[tuple[str, torch.nn.Module]] = []
+        self.things: list[shallow.Thing] = []  # what these have
         self._by_storage: dict[int, list[_Kept]] | None = None
         self._changed: tuple[list[str], list[str]] | None = None
 
@@ -266,11 +267,12 @@ class preserved:
             was = shallow.Shallow(module)
             self._undo.append(was.restore)
             self._attributes.append((path, was))
+            self.things += [(path, module, name, thing) for name, thing in was.own]
             for name, kind, tensor in was.tensors():
                 self._add(f"{path}.{name}" if path else name, kind, tensor)
         known = {id(module) for _, module in self.modules}.union(self._tensors)
         own = [(kept.name, kept.tensor) for kept in self._tensors.values()]
-        self._held, tensors = held.below(self._attributes, own, known)
+        self._held, tensors = held.below(self.things, own, known)
         self._undo += [thing.restore for thing in self._held]
         for name, tensor in tensors:
             kind = "parameter" if isinstance(tensor, torch.nn.Parameter) else "held"

@@ -13,7 +13,6 @@ import types
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from . import shallow
 from .guests import is_guest
 
 _BOUND = (types.MethodType, staticmethod, classmethod)
@@ -41,9 +40,9 @@ def reachable(recording: Any) -> Iterator[types.FunctionType]:
     """
     owners: dict[type, None] = {}
     front = [*_functions([recording.model]), *recording.unnamed]
-    for _, module in recording.modules:
-        owners.update(dict.fromkeys(type(module).__mro__))
-        front += _functions(x for _, x in shallow.own(module))
+    for kind in {type(module): None for _, module in recording.modules}:
+        owners.update(dict.fromkeys(kind.__mro__))
+    front += _functions(thing for _, _, _, thing in recording.things)
     runs = ("forward", "__call__")
     begins = [c for c in owners if any(n in vars(c) for n in runs) and not _foreign(c.__module__)]
     for kind in begins:

@@ -9,7 +9,11 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable
 from typing import Any
 
+import torch
+
 CONTAINERS = (OrderedDict, dict, list, set, deque, tuple)
+# What is nothing but itself, as most of what a module has: its sizes, flags and names.
+SIMPLE = frozenset((int, float, str, bool, type(None), bytes, complex, torch.dtype, torch.device))
 _PLAIN = frozenset(CONTAINERS)
 
 

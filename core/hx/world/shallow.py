@@ -12,27 +12,35 @@ from typing import Any
 
 import torch
 
-from .remembered import contents, filled_slots, identical, restore_container, restore_dict
+from .remembered import SIMPLE, contents, filled_slots, identical, restore_container, restore_dict
 
 _CONTAINERS = (dict, list, set, deque)
 _PLAIN = frozenset({dict, OrderedDict, list, set})
 _OF_EVERY = frozenset(vars(torch.nn.Module()))  # the attributes that every module has
+
+# Something that a module has beside its numbers, words and flags: path, module, attribute, and it.
+Thing = tuple[str, torch.nn.Module, str, Any]
 
 
 class Shallow:
     """One module, as it was."""
 
     __slots__ = (
-        "cls", "containers", "empty", "filled", "items", "module", "scripted", "slots", "state", "training",
+        "cls", "containers", "empty", "filled", "items", "module", "own", "scripted", "slots", "state",
+        "training",
     )  # fmt: skip
 
     def __init__(self, module: torch.nn.Module) -> None:
         self.module, self.cls, self.state = module, type(module), vars(module)
         self.items = dict(self.state)
         # Most are the hook tables of a module without hooks: those only have to be empty again.
-        held = [v for v in self.items.values() if type(v) in _PLAIN or isinstance(v, _CONTAINERS)]
+        held = [
+            v for v in self.items.values()
+            if type(v) in _PLAIN or (type(v) not in SIMPLE and isinstance(v, _CONTAINERS))
+        ]  # fmt: skip
         self.empty = list(filterfalse(len, held))
         self.filled = {id(value): (value, contents(value)) for value in filter(len, held)}
+        self.own = [item for item in _besides(self.items) if not _is_simple(item[1])]
         self.containers: list[tuple[str, Any]] = []  # its own, by attribute
         self.slots = filled_slots(module)
         # The attributes of a scripted module live in C++.
@@ -47,7 +55,7 @@ class Shallow:
             for name, item in (self.items.get(key) or {}).items():
                 if isinstance(item, torch.Tensor):
                     found.append((str(name), kind, item))
-        for key, value in _besides(self.items):
+        for key, value in self.own:
             if isinstance(value, torch.Tensor):
                 found.append((key, "attribute", value))
             elif isinstance(value, _CONTAINERS):
@@ -109,13 +117,14 @@ def walk(root: torch.nn.Module) -> list[tuple[str, torch.nn.Module]]:
     return found
 
 
-def own(module: torch.nn.Module) -> list[tuple[str, Any]]:
-    """The attributes of a module that not every module has, as a dict's items."""
-    return _besides(vars(module))
-
-
 def _besides(state: dict[str, Any]) -> list[tuple[str, Any]]:
+    """The attributes of a module that not every module has, as a dict's items."""
     return [item for item in state.items() if item[0] not in _OF_EVERY]
+
+
+def _is_simple(thing: Any) -> bool:
+    kind = type(thing)
+    return kind in SIMPLE or (kind is tuple and SIMPLE.issuperset(map(type, thing)))
 
 
 def buffers(module: torch.nn.Module) -> dict[str, torch.Tensor]:
@@ -131,4 +140,6 @@ def parameters(module: torch.nn.Module) -> dict[str, torch.Tensor]:
 
 
 def _tensors(table: dict[str, Any] | None) -> dict[str, torch.Tensor]:
-    return {k: v for k, v in (table or {}).items() if isinstance(v, torch.Tensor)}
+    if not table:
+        return {}
+    return {k: v for k, v in table.items() if isinstance(v, torch.Tensor)}

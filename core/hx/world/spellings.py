@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from ..recording import picked
 from ..sizes import dims, floats, lists
 from ..sizes.leaving import leaving
 
@@ -104,6 +105,10 @@ def _has_size(numbers: Any) -> bool:
 
 def at(container: Any, index: Any) -> Any:
     """container[index]"""
+    if isinstance(container, (list, tuple)) and picked.may_pick(index):
+        found = picked.from_list(container, index)
+        if found is not None:
+            return found
     if type(index) is dims.Dim and isinstance(container, (list, tuple, str, bytes, range)):
         told = f"item {index.poly} of a {type(container).__name__}"
         leaving("index", told, dims.asked(int, index))

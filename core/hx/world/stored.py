@@ -14,8 +14,6 @@ from builtins import len  # its own: `world` hooks those of the model
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from . import shallow
-
 _SKIPPED = {"torch", "numpy", "onnx", "onnx_ir", "onnxruntime", "hx", "hx_converters", "rich"}
 _SKIPPED |= {"ml_dtypes", "sympy", *sys.stdlib_module_names}
 
@@ -77,12 +75,11 @@ def held(recording: Any, wanted: Callable[[Any], Any]) -> list[Held]:
         now = _held(owner, name)
         if now is thing or wanted(now):
             found.append((owner, name, now))
-    for _, module in recording.modules:
-        for name, x in shallow.own(module):
-            if wanted(x):
-                found.append((module, name, x))
-            elif type(x) is dict:
-                found += [(x, key, inner) for key, inner in x.items() if wanted(inner)]
+    for _, module, name, x in recording.things:
+        if wanted(x):
+            found.append((module, name, x))
+        elif type(x) is dict:
+            found += [(x, key, inner) for key, inner in x.items() if wanted(inner)]
     return found
 
 

@@ -20,7 +20,17 @@ from torch._C import _push_on_torch_dispatch_stack as push_operators
 from torch._C import _push_on_torch_function_stack as push_functions
 
 from ..hooks import stage
-from ..recording import callables, copying, fused, heard, higher, seeds, threads, written_code
+from ..recording import (
+    callables,
+    copying,
+    fused,
+    heard,
+    higher,
+    picked,
+    seeds,
+    threads,
+    written_code,
+)
 from ..recording.doors import FunctionDoor, OperatorDoor
 from ..recording.recording import Recording, _local, current
 from ..sizes import dims, leftover
@@ -128,6 +138,7 @@ def _hooks(recording: Recording, watch: Callable | None) -> dict:
         **higher.hooks(recording),
         **copying.hooks(recording),
         **fused.hooks(recording),
+        **picked.hooks(recording),
         **callables.hooks(recording),
         **written_code.hooks(recording),
         **threads.hooks(recording),

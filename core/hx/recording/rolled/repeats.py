@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ...tensors.values import Node
+from ...tensors.values import Constant, Node
 from .known import Known
 from .lengths import FAR, LEAST_ALIKE, MOST_EACH, OFF, nodes_key
 
@@ -129,6 +129,8 @@ def repeats(
                 if start < 0:
                     break
             repeat = Repeat(start, period, times, size, count - times, slack)
+            if all(_reads_weights(nodes, some) for some in repeat.others(begins)):
+                continue
             found.append((times != count, -period * times, period, repeat))
             break
         else:
@@ -164,6 +166,18 @@ def repeats(
         if not any(each.start < other.end and other.start < each.end for other in chosen):
             chosen.append(each)
     return sorted(chosen, key=lambda each: each.start)
+
+
+def _reads_weights(nodes: list[Node], repeat: Repeat) -> bool:
+    """Whether a round reads another weight than the first one does: as many layers as there are
+    rounds of something else, or as many weights as each layer has."""
+    for at in range(repeat.start, repeat.start + repeat.period):
+        first, *others = nodes[at : repeat.end : repeat.period]
+        for slot, value in enumerate(first.inputs):
+            if isinstance(value, Constant) and value.name:
+                if any(other.inputs[slot : slot + 1] != [value] for other in others):
+                    return True
+    return False
 
 
 def _rows(

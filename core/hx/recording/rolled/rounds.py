@@ -11,7 +11,7 @@ import torch
 
 from ...graph.graph import same_bits
 from ...sizes import dims, shapes
-from ...tensors.values import Body, Constant, Node, Value
+from ...tensors.values import Absent, Body, Constant, Node, Value
 from ..both.rows import reads
 from .before import Before, same
 from .powers import Powers, multiplied
@@ -190,7 +190,7 @@ class Rounds:
         if len(known) == len(read):
             return _element(known)
         constants = [value for value in read if isinstance(value, Constant)]
-        if len(constants) == len(read):
+        if len(constants) == len(read) and not any(isinstance(c, Absent) for c in constants):
             return _counting(constants, self._to_last(constants, at, slot))
         raise Unlike
 

@@ -1,0 +1,180 @@
+"""A layer that a value picks: `self.experts[e]`, with `e` out of a tensor.
+
+Python asks for a number there, and a file would have the layer of the recording for good. Where all
+layers of the list are alike but for the numbers in them, the model gets one more of their kind: each
+of its weights is the one of all that `e` picks, and in the recording it holds what that one holds.
+In the file the weights of all layers stand one behind the other.
+"""
+
+from __future__ import annotations
+
+import types
+import weakref
+from builtins import len, range  # their own: `world` hooks those of the model
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from ..graph.op import Op
+from ..sizes import dims
+from ..tensors.values import Constant, Value
+from ..weights import contents
+from ..world.remembered import SIMPLE
+from .recording import Recording, current
+
+_WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+_COMPARED = SIMPLE | {set, frozenset, torch.Size}
+
+
+def hooks(recording: Recording) -> dict[Any, Callable]:
+    """What to hook of plain Python functions: function -> handler."""
+
+    def layer(original, args, kwargs):
+        found = None
+        if len(args) == 2 and may_pick(args[1]):
+            found = one_of(recording, list(args[0]._modules.values()), args[1])
+        return original(*args, **kwargs) if found is None else found
+
+    def weight(original, args, kwargs):
+        found = None
+        if len(args) == 2 and may_pick(args[1]):
+            listed = [original(args[0], place) for place in range(len(args[0]))]
+            found = one_of(recording, listed, args[1])
+        return original(*args, **kwargs) if found is None else found
+
+    found = {}
+    for kind, handler in (
+        (nn.ModuleList, layer),
+        (nn.Sequential, layer),
+        (nn.ParameterList, weight),
+    ):
+        function = vars(kind)["__getitem__"]
+        if isinstance(function, types.FunctionType):
+            found[function] = handler
+    return found
+
+
+def may_pick(index: Any) -> bool:
+    """Whether it is a number that another run may have another of, maybe."""
+    if type(index) is dims.Dim:
+        return dims.is_dynamic(index)
+    return isinstance(index, torch.Tensor) and index.dtype in _WHOLE and index.numel() == 1
+
+
+def from_list(container: Sequence[Any], index: Any) -> Any:
+    """The same of a plain list of modules, which no hook sees."""
+    recording = current()
+    if recording is None or not container or not isinstance(container[0], nn.Module):
+        return None
+    return one_of(recording, container, index)
+
+
+def one_of(recording: Recording, things: Sequence[Any], index: Any) -> Any:
+    """What the value picks of modules, or parameters, that are alike; None where they are not, or
+    the value is the same in every run."""
+    if recording.busy or len(things) < 2:
+        return None
+    builder = recording.builder
+    busy, outer, mark = recording.busy, builder.origin, len(builder.nodes)
+    recording.busy, builder.origin = True, recording.origin("a layer that a value picks", "hx")
+    try:
+        with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+            place = dims.plain(index) if type(index) is dims.Dim else int(index)
+            if not -len(things) <= place < len(things):
+                return None  # the model's own error
+            return _Pick(recording, index, place)(things)
+    except _Unlike:
+        del builder.nodes[mark:]
+        return None
+    finally:
+        recording.busy, builder.origin = busy, outer
+
+
+class _Unlike(Exception):
+    """They differ in more than their numbers."""
+
+
+class _Pick:
+    def __init__(self, recording: Recording, index: Any, place: int) -> None:
+        self._recording, self._place = recording, place
+        self._made: dict[tuple[int, ...], Any] = {}  # by the ids of what it is picked from
+        self._op = op = Op(recording.builder)
+        if type(index) is dims.Dim:
+            self._by = recording.builder.number(index, torch.int64)
+            return
+        value = recording.value_of(index)
+        if value.fixed:
+            raise _Unlike
+        self._by = op.cast(op.Reshape(value, []) if value.shape else value, torch.int64)
+
+    def __call__(self, things: Sequence[Any]) -> Any:
+        here, key = things[self._place], tuple(map(id, things))
+        kind = type(here)
+        if len(set(key)) == 1:
+            return here
+        if any(type(thing) is not kind for thing in things):
+            raise _Unlike
+        if key in self._made:
+            return self._made[key]
+        if kind in (torch.Tensor, nn.Parameter):
+            self._made[key] = made = self._tensor(things)
+            return made
+        if isinstance(here, nn.Module) and not isinstance(here, torch.jit.ScriptModule):
+            self._made[key] = made = object.__new__(kind)
+            vars(made).update(self._table(list(map(vars, things))))
+            return made
+        if kind in (dict, OrderedDict):
+            return self._table(things)
+        if kind in (list, tuple) and len(set(map(len, things))) == 1:
+            return kind([self(each) for each in zip(*things)])
+        # A weak reference is kept by who looks whether it has changed: as it is, it has.
+        if kind is weakref.ref or (kind in _COMPARED and all(here == thing for thing in things)):
+            return here
+        raise _Unlike
+
+    def _table(self, tables: Sequence[dict]) -> dict:
+        names = list(tables[0])
+        if any(list(table) != names for table in tables):
+            raise _Unlike
+        return type(tables[0])((n, self([table[n] for table in tables])) for n in names)
+
+    def _tensor(self, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+        value = self._op.Gather(self._stacked(tensors), self._by, axis=0)
+        # Memory of its own: the weight itself is still the one that it is.
+        picked = tensors[self._place].detach().clone()
+        self._recording.live.bind(picked, value)
+        return picked
+
+    def _stacked(self, tensors: Sequence[torch.Tensor]) -> Value:
+        """All of them along a first axis, copied nowhere; the same value whoever picks."""
+        recording = self._recording
+        key = tuple(map(id, tensors))
+        if key not in recording.stacks:
+            first = tensors[0]
+            if any((t.shape, t.dtype) != (first.shape, first.dtype) for t in tensors):
+                raise _Unlike
+            values = [recording.value_of(tensor) for tensor in tensors]
+            of = contents.Stacked(tuple(map(_content, tensors, values)))
+            empty = torch.empty(of.shape, dtype=of.dtype, device="meta")
+            name = _name([value.name for value in values])
+            recording.stacks[key] = recording.builder.absent(empty, of, name)
+        return recording.stacks[key]
+
+
+def _content(tensor: torch.Tensor, value: Value) -> contents.Content:
+    plain = tensor.layout is torch.strided and not tensor.is_complex() and not tensor.is_quantized
+    found = contents.of(value) if plain and isinstance(value, Constant) else None
+    if found is None:
+        raise _Unlike
+    return found
+
+
+def _name(names: list[str]) -> str:
+    """experts.0.up.weight, experts.1.up.weight, ...: experts.up.weight"""
+    rows = [name.split(".") for name in names]
+    if "" in names or len({len(row) for row in rows}) > 1:
+        return ""
+    return ".".join(column[0] for column in zip(*rows) if len(set(column)) == 1)
