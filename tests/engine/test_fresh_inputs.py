@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import hx
-from hx.proof.cases.variations import ending, fresh, jitter, resized
+from hx.proof.cases.variations import ending, fresh, jitter, making_up, resized
 
 
 def test_fresh_is_seeded_and_leaves_the_world_alone():
@@ -195,6 +195,30 @@ def test_parts_of_a_whole_end_where_it_does(size, count):
     assert new.dtype == torch.int32 and new[0] == 0 and new[-1] == size
     assert len(new) == count and bool((new.diff() >= 0).all())
     assert new is not starts
+
+
+@pytest.mark.parametrize("size, count", [(13, 5), (14, 7), (40, 11), (3, 3), (9, 1)])
+def test_lengths_of_parts_make_up_the_whole(size, count):
+    old = torch.tensor([3, 1, 4, 2, 3])
+    new = making_up(resized(old, {0: count}), old, {13: size})
+    assert new.sum() == size and new.min() >= 1 and len(new) == count
+    if count * 4 >= size:
+        assert new.max() <= 4
+
+
+def test_fresh_lengths_of_parts_make_up_the_whole_and_are_others():
+    old = {"x": torch.randn(13, 4), "lengths": torch.tensor([3, 1, 4, 2, 3], dtype=torch.int32)}
+    several = [fresh(old, seed=seed)["lengths"] for seed in range(8)]
+    assert all(each.sum() == 13 and each.dtype == torch.int32 for each in several)
+    assert len({tuple(each.tolist()) for each in several}) > 2
+
+
+def test_numbers_that_make_up_nothing_stay():
+    ones, mask = torch.ones(4, dtype=torch.int64), torch.tensor([1, 0, 1, 1])
+    for old in (ones, mask, torch.tensor([-1, 5]), torch.tensor([[2, 2]]), torch.tensor([4])):
+        assert making_up(old, old, {4: 9, 3: 9}) is old
+    short = torch.tensor([2, 2])
+    assert making_up(short, short, {4: 1}) is short  # two parts of one are none
 
 
 def test_other_numbers_do_not_end_with_a_size():

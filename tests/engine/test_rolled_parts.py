@@ -345,3 +345,32 @@ def test_a_length_that_is_asked_for_both_loops():
     for n, kinds, sides in ((30, 7, 3), (12, 3, 7), (9, 1, 4)):
         x, y, z = torch.randn(n, 5), torch.randint(kinds, (n,)), torch.randint(sides, (n,))
         assert_close(program.run(x, y, z), each_kind_with_each(x, y, z))
+
+
+def mean_of_each(x, lengths):
+    return torch.stack([part.mean(0) for part in x.split(lengths.tolist())])
+
+
+def padded(x, lengths):
+    return nn.utils.rnn.pad_sequence(torch.split(x, lengths.tolist()), batch_first=True)
+
+
+def attention_in_each(x, lengths):
+    made = []
+    for part in torch.split(x, [int(n) for n in lengths]):
+        made.append((part @ part.mT).softmax(-1) @ part)
+    return torch.cat(made)
+
+
+def last_of_each(x, lengths):
+    return torch.cat([part[-1:] for part in x.split(tuple(lengths.tolist()))])
+
+
+@pytest.mark.parametrize("model", [mean_of_each, padded, attention_in_each, last_of_each])
+def test_parts_of_given_lengths(model):
+    given = torch.randn(13, 4), torch.tensor([3, 1, 4, 2, 3])
+    program = hx.export(model, given, dynamic={"x": {0: "n"}, "lengths": {0: "b"}})
+    assert "are a loop in the graph" in " ".join(program.report.notes)
+    for lengths in ([13], [5, 2], [1, 1, 1], [2, 3, 4, 5, 1, 1, 7, 9, 1, 1, 1, 2, 3, 1]):
+        x, lengths = torch.randn(sum(lengths), 4), torch.tensor(lengths)
+        assert_close(program.run(x, lengths), model(x, lengths))

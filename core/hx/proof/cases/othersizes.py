@@ -16,7 +16,7 @@ from ...sizes import dynamic
 from ..proof import Proof
 from ..verify import Case
 from .asking import case_of
-from .variations import begins_at_0, end_at, ending, resized
+from .variations import begins_at_0, end_at, ending, making_up, resized, whole_of
 
 Sizes = dict[str, int]
 APART = (1, 2, 5, 11)  # so much larger are sizes that a model is recorded at once more
@@ -217,7 +217,7 @@ def at(prepared: Prepared, sizes: Sizes, counted: bool = True) -> dict[str, torc
         seed = zlib.crc32(key.encode())  # each its own: what is alike hides what is exchanged
         wanted = {a: dynamic.total(w, sizes) for a, w in axes.items()}
         new = resized(tensor, wanted, seed, counted=counted)
-        made[key] = ending(new, tensor, ends)
+        made[key] = making_up(ending(new, tensor, ends), tensor, ends)
     return made
 
 
@@ -331,12 +331,12 @@ def _with_room(prepared: Prepared, words: Sizes, sizes: Sizes) -> Sizes:
     for key, axes in prepared.dynamic.items():
         tensor = prepared.tensors[key]
         grown = [w for w in axes.values() if w in words and sizes[w] > words[w] > 0]
-        if not grown or not end_at(tensor, words.values()):
+        whole = whole_of(tensor, words.values())
+        if not grown or not whole:
             continue
         times = max(-(-sizes[word] // words[word]) for word in grown)
-        end = int(tensor.reshape(-1)[-1])
         for word, n in words.items():
-            if n == end and found[word] == n:
+            if n == whole and found[word] == n:
                 found[word] = times * n
     limits = prepared.dynamic.limits
     return found if all(limits.get(w, Limits()).hold(n) for w, n in found.items()) else sizes

@@ -3,8 +3,8 @@
 A recorded input is an example: `fresh` makes another with the same shape, dtype and distribution
 and other values; `resized` makes one of another size. What an input is for is not known, so each
 property that it has and that may matter is kept: its range and sign, that its values are whole
-numbers, 0 or 1, sorted, consecutive, all different, where the parts of a whole begin and end; the
-columns of a small table keep their own ranges; rows of whole numbers that all differ (the cells of
+numbers, 0 or 1, sorted, consecutive, all different, where the parts of a whole begin and end, or how long
+they are; the columns of a small table keep their own ranges; rows of whole numbers that all differ (the cells of
 a point cloud) go on to differ; a mask leaves something open in every row. Imports torch when it is
 called.
 """
@@ -34,14 +34,19 @@ def fresh(tensors: Tensors, bounds: Bounds | None = None, seed: int = 0) -> Any:
     import torch
 
     named = isinstance(tensors, Mapping)
-    items = tensors.items() if isinstance(tensors, Mapping) else enumerate(tensors)
+    items: dict[Any, Any] = dict(
+        tensors.items() if isinstance(tensors, Mapping) else enumerate(tensors)
+    )
+    sizes = {n: n for t in items.values() if isinstance(t, torch.Tensor) for n in t.shape}
     made: dict[int, Any] = {}
     out = {}
-    for key, tensor in items:
+    for key, tensor in items.items():
         if isinstance(tensor, torch.Tensor) and id(tensor) not in made:
             rng = torch.Generator().manual_seed(zlib.crc32(f"{seed}/{key}".encode()))
             mask = named and "mask" in str(key).lower()
-            made[id(tensor)] = _fresh(tensor, (bounds or {}).get(key), mask, rng)
+            bound = (bounds or {}).get(key)
+            new = _fresh(tensor, bound, mask, rng)
+            made[id(tensor)] = new if bound else making_up(new, tensor, sizes, rng)
         out[key] = made.get(id(tensor), tensor)
     return out if named else list(out.values())
 
@@ -300,6 +305,50 @@ def ending(new: torch.Tensor, old: torch.Tensor, sizes: Mapping[int, int]) -> to
             if (not begun and row[0] < 1) or bool((row.diff() < 1).any()):
                 row[begun:-1] = _some_below(size, parts - 1)
     return made.reshape(new.shape).to(new.dtype)
+
+
+def making_up(
+    new: torch.Tensor,
+    old: torch.Tensor,
+    sizes: Mapping[int, int],
+    rng: torch.Generator | None = None,
+) -> torch.Tensor:
+    """How long parts are, of a whole of another size, which they go on to make up.
+
+    Each is as long as one was, if such parts can make it up.
+    """
+    import torch
+
+    if not makes_up(old, sizes) or not new.numel():
+        return new
+    lengths, size, count = old.long(), sizes[int(old.long().sum())], len(new)
+    low, high = int(lengths.min()), int(lengths.max())
+    least = min(low, 1)
+    if not count * least <= size:
+        return new
+    if not count * low <= size <= count * high:
+        low, high = least, size
+    rng = rng or torch.Generator().manual_seed(size)
+    made = new.long().clamp(low, high)
+    for place in torch.randperm(count, generator=rng).tolist():
+        rest = size - int(made.sum())
+        made[place] = (made[place] + rest).clamp(low, high)
+    return made.to(new.dtype)
+
+
+def makes_up(old: torch.Tensor, sizes: Container[int]) -> bool:
+    """Whether it says how long the parts are that something of a size has."""
+    if not is_whole(old) or old.dim() != 1 or len(old) < 2:
+        return False
+    lengths = old.long()
+    return bool(lengths.min() >= 0 and lengths.max() > 1) and int(lengths.sum()) in sizes
+
+
+def whole_of(old: torch.Tensor, sizes: Container[int]) -> int:
+    """The size that it says the parts of, by where they end or how long they are; 0 for no such."""
+    if end_at(old, sizes):
+        return int(old.reshape(-1)[-1])
+    return int(old.long().sum()) if makes_up(old, sizes) else 0
 
 
 def _some_below(size: int, count: int) -> torch.Tensor:
