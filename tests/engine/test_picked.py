@@ -99,7 +99,9 @@ def test_a_head_that_an_input_picks(make, x):
     program = hx.export(model, (x, torch.tensor(1)), dynamic={"x": {0: "n"}})
     for k in (0, 1, 2, -1, -3):
         equal(program, model, torch.cat([x, x[:1]]), torch.tensor(k))
-    assert all(torch.equal(was, now) for was, now in zip(before.values(), model.state_dict().values()))
+    assert all(
+        torch.equal(was, now) for was, now in zip(before.values(), model.state_dict().values())
+    )
     assert not program.report.escapes
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch import nn
 from torch.testing import assert_close
 
 import hx
@@ -97,3 +98,21 @@ def test_a_size_that_has_to_be_larger_than_another():
     for t, more in ((1, 2), (4, 9), (20, 21), (33, 50)):
         other = torch.randn(t, 3), torch.randn(more, 3)
         assert_close(program.run(*other), one_more(*other))
+
+
+class Turning(nn.Module):
+    """A complex state, of which the first rounds know that it has no imaginary part yet."""
+
+    def forward(self, x):
+        h = torch.zeros(x.shape[1], dtype=torch.complex64)
+        for t in range(x.shape[0]):
+            h = h * (0.5 + 0.5j) + x[t]
+        return h
+
+
+def test_a_complex_state_is_returned():
+    program = hx.export(Turning(), torch.randn(6, 3), dynamic={"x": {0: "t"}})
+    assert program.report.promised == {"t": "t>=2"}
+    for steps in (2, 3, 40):
+        x = torch.randn(steps, 3)
+        assert_close(program.run(x), Turning()(x))

@@ -37,7 +37,13 @@ TRIES = 32  # places at which the rounds of a repeat may begin
 
 def record(captured: Capture) -> None:
     """Makes the graph of a recording one that goes round as often as sizes say."""
-    lengths = captured.recording.builder.lengths
+    recording = captured.recording
+    lengths = recording.builder.lengths
+    # As the graph has them: what is complex is made of what the rounds give.
+    captured.outputs = [
+        (name, recording.as_output(x) if isinstance(x, Value) else x)
+        for name, x in captured.outputs
+    ]
     rolling = Rolling(captured, lengths.known(), lengths.begins, captured.prepared.rolls)
     try:
         if not rolling.roll():
