@@ -9,6 +9,7 @@ from tests.shared.written import ops
 from torch import nn
 
 import hx
+from hx.errors import VerificationError
 from hx.sizes import dims, leftover
 from hx.sizes.asked import SIGNS
 
@@ -303,3 +304,17 @@ def test_nothing_is_known_behind_an_export():
     model = nn.Sequential(Halving(what_is_missing))
     hx.export(model, torch.randn(1, 4, 16, 16), dynamic=PLANE)
     assert leftover.current() is None
+
+
+def test_a_pairwise_sum_is_refused_in_time():
+    """One that heard that something is always left over would pad for ever."""
+
+    def halved(x):
+        while x.shape[1] > 1:
+            if x.shape[1] % 2:
+                x = F.pad(x, (0, 1))
+            x = x[:, ::2] + x[:, 1::2]
+        return x[:, 0]
+
+    with pytest.raises(VerificationError, match="depends on a size"):
+        hx.export(halved, torch.randn(2, 5), dynamic={"x": {1: "n"}})

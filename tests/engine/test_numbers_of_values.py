@@ -48,3 +48,17 @@ def test_a_size_is_rounded_to_decimals():
     for n in range(1, 40):
         x = torch.rand(n, 3)
         assert torch.equal(program.run(x), x * round(n / 7, 2))
+
+
+def test_a_sum_of_many_numbers_of_a_list():
+    """Each goes on from the one before: as deep as there are steps."""
+
+    def model(x):
+        total = 0.0
+        for value in x.tolist() * 10:
+            total = total + value * 0.5
+        return x + total
+
+    program = hx.export(model, torch.randn(64))
+    x = torch.randn(64)
+    torch.testing.assert_close(program.run(x), model(x), atol=1e-4, rtol=1e-4)

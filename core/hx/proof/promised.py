@@ -68,6 +68,7 @@ def narrow(captured: Capture, proof: Proof, tried: Tried) -> None:
         return
     for check, limits_of_it in zip(failed, broken):
         check.outside = ", ".join(limits_of_it)
+    known: set[tuple[str, str]] = set()
     for check in wrong:
         escape, move = captured.beyond[check.name]
         limits = {word: promised[word] for word in move.limits}
@@ -79,10 +80,12 @@ def narrow(captured: Capture, proof: Proof, tried: Tried) -> None:
             if escape.kind == "baked"
             else "the model goes another way"
         )
-        captured.notes.append(
-            f"the file is right for {check.outside} only: at {check.name} {what}, at "
-            f"{escape.where} ({escape.detail})"
-        )
+        asked = f"{escape.where} ({escape.detail})"
+        if (check.outside, asked) not in known:  # else it was told of the nearest sizes
+            captured.notes.append(
+                f"the file is right for {check.outside} only: at {check.name} {what}, at {asked}"
+            )
+        known.add((check.outside, asked))
     captured.notes += notes
 
 

@@ -25,6 +25,7 @@ from ..world import shallow
 from ..world.modelstate import preserved
 from . import often
 from .cases.asking import case_of, of_the_copy, once, put_back, run, what_runs
+from .cases.farther import is_far
 from .cases.othersizes import sizes_of
 from .cases.plan import planned
 from .cases.variations import fresh, jitter
@@ -77,10 +78,13 @@ def prove_program(captured: Capture, path: Path, target: Path, custom_ops: Any =
 
     narrow(captured, proof, functools.partial(_wrong, captured, path, target, custom_ops, load))
     keep_to_what_ran(captured, proof)
-    for case, check in zip(cases, proof.cases):
-        if not check.ok:
-            prepared.failed[f"given {case.name}"] = dict(case.feeds)
-            prepared.wrong_at.append(sizes_of(prepared, case.feeds))
+    wrong = [(case, check) for case, check in zip(cases, proof.cases) if not check.ok]
+    prepared.wrong_at += [sizes_of(prepared, case.feeds) for case, _ in wrong]
+    # It may be recorded there: not far off, nor where rounding is all there is to see, where others
+    # are wrong as well.
+    plain = [pair for pair in wrong if not is_far(captured, pair[0]) and not _rounded(pair[1])]
+    for case, _ in plain or wrong:
+        prepared.failed[f"given {case.name}"] = dict(case.feeds)
     if captured.keeps and not captured.drew_outside:
         captured.notes += _called_again(captured, recorded, proof)
     _tell_unsteady(captured, cases, proof)

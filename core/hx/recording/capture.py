@@ -6,7 +6,7 @@ import contextlib
 import math
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -173,10 +173,12 @@ class _Nothing(contextlib.nullcontext):
 class _Room:
     """Ends a recording that takes many times the nodes of another one: a loop over what was found."""
 
-    def __init__(self, nodes: int) -> None:
-        self._left = nodes
+    def __init__(self, nodes: int, told: Callable[[Any], None] | None) -> None:
+        self._left, self._told = nodes, told
 
     def __call__(self, node: Any) -> None:
+        if self._told is not None:
+            self._told(node)
         self._left -= 1
         if self._left < 0:
             raise Unsupported("this way has many times the nodes of the one that was recorded")
@@ -208,12 +210,10 @@ def _run(
         from .rolled import Lengths
 
         recording.builder.lengths = Lengths(recording)
-    if prepared.room is not None:
-        recording.builder.added = _Room(prepared.room)
     recording.live.keep = keep
     forecast = None if ahead is None else Forecast(ahead, recording.folds)
-    if forecast is not None:
-        recording.builder.added = forecast.node
+    heard_of = None if forecast is None else forecast.node
+    recording.builder.added = heard_of if prepared.room is None else _Room(prepared.room, heard_of)
     recording.model = model
     guard.draws.seen = False
     recording.modules, recording.things = guard.modules, guard.things

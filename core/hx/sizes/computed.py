@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from builtins import len, sum  # their own: `world` hooks those of the model
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 
 MANY = 3  # sizes: fewer are not taken for a list
+_FLOATS = {"fadd": "Add", "fmul": "Mul", "fdiv": "Div", "fpow": "Pow", "fmin": "Min", "fmax": "Max",
+           "flog": "Log", "fexp": "Exp"}  # fmt: skip
 
 
 def _of_many(key: Any) -> bool:
@@ -254,7 +256,10 @@ class Sizes:
         """A float expression, as a one-element vector of doubles."""
         found = self._known.get(("float", atom))
         if found is None:
-            found = self._keep(("float", atom), self._float(atom))
+            # The innermost first: a sum that goes on for a thousand steps is as deep as that.
+            for inner in _innermost_first(atom, lambda each: ("float", each) in self._known):
+                found = self._keep(("float", inner), self._float(inner))
+        assert found is not None
         return found
 
     def _float(self, atom: Atom) -> Value:
@@ -265,17 +270,7 @@ class Sizes:
             return self.builder.cast(self.size(args[0]), torch.float64)
         if kind == "item":
             return self._flat(args[0], torch.float64)
-        op = {
-            "fadd": "Add",
-            "fmul": "Mul",
-            "fdiv": "Div",
-            "fpow": "Pow",
-            "fmin": "Min",
-            "fmax": "Max",
-            "flog": "Log",
-            "fexp": "Exp",
-        }
-        return self._emit(op[kind], *map(self.float, args))
+        return self._emit(_FLOATS[kind], *map(self.float, args))
 
     def _counted_on(self, poly: Poly) -> Value:
         """The same as `size`. Of rounds that are to be laid beside each other the first one reads n,
@@ -298,3 +293,17 @@ class Sizes:
             if self.once:
                 self._keep(key, found)
         return found
+
+
+def _innermost_first(atom: Atom, known: Callable[[Atom], bool]) -> Iterator[Atom]:
+    """What a float expression is made of that is not known yet, and at last itself."""
+    waiting = [atom]
+    while waiting:
+        each = waiting[-1]
+        floats = each.args if each.kind in _FLOATS else ()
+        inner = [x for x in floats if not known(x)]
+        waiting += inner
+        if not inner:
+            waiting.pop()
+            if not known(each):
+                yield each

@@ -125,14 +125,20 @@ def respelled(function: types.FunctionType) -> Callable | None:
     return made
 
 
+_SUBSCRIPTS = {dis.opmap[name] for name in ("BINARY_SUBSCR", "BINARY_SLICE") if name in dis.opmap}
+
+
 def _may_lose(code: types.CodeType) -> bool:
-    """Whether it names int, float or type, has a float in it, fills a list, or computes beside a shape."""
+    """Whether it names int, float or type, has a float in it, fills a list, takes something out of one,
+    or computes beside a shape."""
     if code.co_flags & _RUNS_LATER or code.co_name.strip("<>") not in (code.co_name, "lambda"):
         return False
     words = set(reach.names(code))
     sizes = {"int", "float", "type", "shape", "size", "numel", "append", "stack", "cat", *KINDS}
     floats = any(type(c) is float for c in code.co_consts)
-    return bool(words & sizes) or "range" in words or floats or _comprehends(code)
+    if words & sizes or "range" in words or floats or _comprehends(code):
+        return True
+    return not _SUBSCRIPTS.isdisjoint(code.co_code[::2])
 
 
 def _comprehends(code: types.CodeType) -> bool:

@@ -7,13 +7,14 @@ at which a question has another answer, and whether they are worth what they cos
 
 from __future__ import annotations
 
+import copy
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ...inputs.grammar import Limits
-from ...sizes.asked import Asked, At
+from ...sizes.asked import Asked, At, itself
 from ..room import too_large
 from .work import Work
 
@@ -31,6 +32,7 @@ SEARCHES = 16  # and for how many pairs of names of some question
 FARTHER = 2  # sizes beyond the nearest, where the model refuses that
 NEAR, FAR = 32, 1024  # sizes that are looked at one by one
 END = 1 << 24  # the largest size that is looked for
+WELL = 2  # times as far as the border is well beyond it, and half as far
 
 
 @dataclass
@@ -70,6 +72,7 @@ class Across:
         asks: Callable[[Escape, Sizes], bool] = lambda escape, sizes: True,
         most: int = MOST,
         times: int = TIMES,
+        little: int = LITTLE,
     ) -> None:
         self._all, self._recorded, self._limits = work, recorded, limits
         self._asks = asks  # whether the model got to a line when it was run at some sizes
@@ -78,7 +81,13 @@ class Across:
         self._moves: dict[Asked, list[Move]] = {}
         self._most, self._runs = most, RUNS * most // MOST
         self._searches = SEARCHES
-        self._left = max(times * self._work(recorded), LITTLE)
+        self._left = self._whole = max(times * self._work(recorded), little)
+
+    def anew(self) -> Across:
+        """The same, with as much to spend once more."""
+        other = copy.copy(self)
+        other._runs, other._left = RUNS * self._most // MOST, self._whole
+        return other
 
     def sides(self, escapes: Iterable[Escape], seen: Sequence[Sizes]) -> list[Side]:
         """Those that none of the sizes that were `seen` shows; of the others, that is told."""
@@ -93,6 +102,50 @@ class Across:
                     if side.moves and not self.shown(side, seen):
                         found.append(side)
         return sorted(found, key=lambda side: self._cost(side.moves[0]))
+
+    def well_beyond(
+        self, escapes: Iterable[Escape], seen: Sequence[Sizes]
+    ) -> Iterator[tuple[Escape, Move]]:
+        """Sizes that are not just beyond a border, the farthest first, where none that was `seen` is.
+
+        Just beyond it both ways may come to the same: a clip of 33 that is cut to one window of 32,
+        as one of 31 is filled up to it, a seventh element that is the last one as well.
+        """
+        found: list[tuple[Escape, Move]] = []
+        for escape in escapes:
+            for asked in escape.asked:
+                if asked.ask is itself or asked.period() != 1:
+                    continue  # another number is another case at once
+                if asked not in self._moves:
+                    self._moves[asked] = self._by_cost(asked)
+                for word, move in self._nearest_of_each(self._moves[asked]).items():
+                    found += [(escape, far) for far in self._far(asked, move, word, seen)]
+        yield from sorted(found, key=lambda pair: -self._work(pair[1].sizes))
+
+    def _nearest_of_each(self, moves: Iterable[Move]) -> dict[str, Move]:
+        """By name, the one that changes its size alone, and by the least."""
+        found: dict[str, Move] = {}
+        for move in moves:
+            by = {w: abs(n - self._recorded[w]) for w, n in move.sizes.items()}
+            changed = [word for word, n in by.items() if n]
+            if len(changed) == 1:
+                (word,) = changed
+                known = found.get(word)
+                if known is None or by[word] < abs(known.sizes[word] - self._recorded[word]):
+                    found[word] = move
+        return found
+
+    def _far(self, asked: Asked, move: Move, word: str, seen: Sequence[Sizes]) -> Iterator[Move]:
+        near, step = move.sizes[word], self._limits[word].step
+        larger = near > self._recorded[word]
+        n = (WELL * near // step + 1 if larger else near // step // WELL) * step
+        there = {**self._recorded, word: n}
+        known = any(
+            (sizes[word] >= n if larger else sizes[word] <= n) and self._differs(asked, sizes)
+            for sizes in seen
+        )
+        if n > step and not known and self._limits[word].hold(n) and self._differs(asked, there):
+            yield Move(there, move.limits)
 
     def shown(self, side: Side, seen: Iterable[Sizes]) -> bool:
         """Whether a proof at some of these sizes shows what becomes of another answer.

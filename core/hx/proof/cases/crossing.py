@@ -106,6 +106,7 @@ class _Crossing:
         self.known: dict[Asked, None] = {}  # what it asks
         self._ways: list[dict[Asked, Any]] = [{}]
         self._found: list[Case] = []
+        self._gone: list[Sizes] = []  # sizes well beyond a border, at which the model has answered
 
     def begin(self, escapes: list[Escape], deeper: Sequence[Escape] = ()) -> list[Case]:
         """Goes from place to place, first where the model was recorded; and beyond what was asked
@@ -120,7 +121,9 @@ class _Crossing:
             )
         places.append(self._place(self._words, deeper, {}, {}, apart=True))
         for place in places:
-            self._cross(place, across if place is places[0] else self._across(place.sizes))
+            around = across if place is places[0] else self._across(place.sizes)
+            self._cross(place, around)
+            self._well_beyond(place, around.anew())
             for case in self._waiting:
                 places += self._listen(case)
             self._waiting = []
@@ -222,6 +225,28 @@ class _Crossing:
                 if place.apart and what.startswith("not tried"):
                     where = f"{side.escape.where} ({side.escape.detail})"
                     self._captured.notes.append(f"the model also asks, at {where}: {what}")
+
+    def _well_beyond(self, place: _Place, across: Across) -> None:
+        """Has the model answer at sizes that lie well beyond what it asks, too; it is not listened to
+        once more there."""
+        seen = [sizes for sizes in self._sizes if place.leads(sizes)]
+        tried = 0
+        for escape, move in across.well_beyond(place.escapes, seen):
+            if move.sizes in self._sizes or not place.leads(move.sizes):
+                continue
+            (word,) = (w for w, n in move.sizes.items() if n != place.sizes[w])
+            n, larger = move.sizes[word], move.sizes[word] > place.sizes[word]
+            if any(s[word] >= n if larger else s[word] <= n for s in self._gone):
+                continue
+            if across.refused(move, tried):
+                continue
+            name = told({w: n for w, n in move.sizes.items() if n != self._words[w]})
+            for case in case_at(self._captured, move.sizes, name)[0]:
+                tried += 1
+                self._gone.append(move.sizes)
+                self._sizes.append(move.sizes)
+                self._captured.beyond[case.name] = escape, self._kept_out(move, place)
+                self._found.append(case)
 
     def _led(self, escape: Escape, case: Case, kept_out: Move) -> Case | None:
         """A case, or one with other data at its sizes, in which the model asks that; none of them may."""

@@ -23,6 +23,7 @@ ASKING = {"bool", "branch", "item", "is_nonzero"}
 MOST = 24  # inputs that it is recorded on
 LARGE = 1 << 28  # bytes of weights of a model that is not run so often
 TIMES = 64  # as many elements, of inputs that are recorded more than once
+PADDED, PADDED_LITTLE = 8, 1024  # times as many nodes has one that always pads, and so many more
 
 
 def may_be_joined(captured: Capture) -> bool:
@@ -170,11 +171,14 @@ def ways(prepared: Prepared, failed: HxError) -> Prepared | None:
 def padding(prepared: Prepared, failed: VerificationError) -> Prepared | None:
     """The same call, to be recorded as a model does that always pads, or resizes, where this one asks
     whether it has to."""
-    escapes = failed.report.escapes if failed.report else []
-    asks = any(fits(asked) is not None for each in escapes for asked in each.asked)
-    if not asks or prepared.until is not None:
+    if failed.report is None or prepared.until is not None:
         return None
-    return dataclasses.replace(prepared, pads=Pads(), failed={})
+    asked = (asked for escape in failed.report.escapes for asked in escape.asked)
+    if all(fits(each) is None for each in asked):
+        return None
+    # What goes on until nothing is left over never ends, for one that hears that something is.
+    room = PADDED * failed.report.nodes + PADDED_LITTLE
+    return dataclasses.replace(prepared, pads=Pads(), failed={}, room=room)
 
 
 def _elements(inputs: Inputs) -> int:
