@@ -42,6 +42,12 @@ BREAKING = GRAPH_PASS.format(
 NOTHING = CONVERTER.replace("sys.exit(0)", "print()").format(
     body="return op('com.acme', 'Foo', self)"
 )
+MISSPELT = CONVERTER.replace("kernel(x): sys.exit(0)", "kernel(x, alpha=1.0): return x").format(
+    body="return op('com.acme', 'Foo', self, alhpa=1.0)"
+)
+TOO_MANY = CONVERTER.replace("sys.exit(0)", "return x, x").format(
+    body="return op('com.acme', 'Foo', self)"
+)
 EXIT, CUSTOM = "sys.exit(0)", "return op('com.acme', 'Foo', self)"
 ITS = "(hx-acme[main])"
 
@@ -55,6 +61,9 @@ ITS = "(hx-acme[main])"
         (CONVERTER.format(body=CUSTOM), 4, f"kernel of com.acme::Foo {ITS} raises sys.exit(0)"),
         (BREAKING, 4, f"graph passes of packs changed the graph before it was run: tidy {ITS}"),
         (NOTHING, 4, f"kernel of com.acme::Foo {ITS} gave None, and the node has 1 output"),
+        (MISSPELT, 4, f"kernel of com.acme::Foo {ITS} takes no attribute alhpa, which"),
+        (MISSPELT, 4, "did you mean alpha?"),
+        (TOO_MANY, 4, f"kernel of com.acme::Foo {ITS} gave 2 arrays, and the node has 1 output"),
     ],
     ids=[
         "a pass exits",
@@ -63,6 +72,9 @@ ITS = "(hx-acme[main])"
         "a kernel exits",
         "a pass breaks the graph",
         "a kernel gives nothing",
+        "a kernel lacks an attribute",
+        "a kernel has one of nearly that name",
+        "a kernel gives too much",
     ],
 )
 def test_what_a_pack_does_is_told_as_the_packs(shell, installed, folder, plugin, code, told):
