@@ -85,6 +85,14 @@ def test_a_converter_by_hand_whose_target_is_misspelt_is_told():
             lambda op, x, inplace=False: op.Add(x, op.constant([1, 2, 3])),
             "float32 (input 0) and int64 (input 1)",
         ),
+        (
+            lambda op, x, inplace=False: op.Transpose(op.Neg(x), perm=[0, 1, 2]),
+            "perm [0, 1, 2] is no order of the axes of an input of rank 2",
+        ),
+        (
+            lambda op, x, inplace=False: op.Transpose(op.Transpose(x, perm=[0, 5]), perm=[1, 0]),
+            "perm [0, 5] is no order of the axes of an input of rank 2",
+        ),
     ],
 )
 def test_a_converter_is_told_what_a_node_cannot_have(written, told):

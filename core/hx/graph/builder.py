@@ -139,6 +139,8 @@ class Builder:
             inputs = _counted_from_the_front(inputs)
         values: list[Any] = self._lift(schema, inputs)
         attributes = self._attributes(schema, attributes) if attributes else {}
+        if op == "Transpose" and attributes:
+            _require_permutation(attributes["perm"], values[0])
         if op == "Reshape" and not attributes.get("allowzero"):
             self._simpler_shape(values)
             if "allowzero" in schema.attributes and _zero_is_zero(values[1]):
@@ -417,6 +419,16 @@ def _counted_from_the_front(inputs: list) -> list:
     if axes and isinstance(axes[0], (list, tuple)) and isinstance(x, Value) and x.shape is not None:
         return [x, [a % x.rank if type(a) is int and a < 0 else a for a in axes[0]], *axes[1:]]
     return inputs
+
+
+def _require_permutation(perm: list[int], x: Value) -> None:
+    """Said here, since two of them become one: what is wrong with the first would be lost."""
+    rank = len(perm) if x.shape is None else len(x.shape)
+    if sorted(perm) != list(range(rank)):
+        raise BuilderError(
+            f"Transpose: perm {perm} is no order of the axes of an input of rank {rank}",
+            hint="it names each axis once, counted from 0",
+        )
 
 
 def _zero_is_zero(shape: Value) -> bool:

@@ -31,11 +31,13 @@ def _transpose(node: Node, maker: Makers) -> Value | None:
     if perm is None:
         return None
     inner = _made_by(node.inputs[0], "Transpose", maker)
-    if inner is not None and inner.attributes.get("perm") is not None:
-        first = inner.attributes["perm"]
+    first = None if inner is None else inner.attributes.get("perm")
+    if inner is not None and first is not None and len(first) == len(perm):
         perm = [first[p] for p in perm]
         node.inputs, node.attributes = inner.inputs[:1], {**node.attributes, "perm": perm}
-    return node.inputs[0] if list(perm) == sorted(perm) else None
+    source = node.inputs[0]
+    whole = source is not None and source.shape is not None and len(perm) == len(source.shape)
+    return source if whole and list(perm) == list(range(len(perm))) else None
 
 
 def _reshape(node: Node, maker: Makers) -> Value | None:
