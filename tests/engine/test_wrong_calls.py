@@ -104,6 +104,16 @@ def test_a_converter_is_told_what_a_node_cannot_have(written, told):
     assert f"(local) at {__file__}:" in caught.value.why
 
 
+@pytest.mark.parametrize("name, count", [("Where", 3), ("Not", 1)])
+def test_what_takes_no_numbers_is_told_with_what_it_takes(name, count):
+    registry = hx.Registry.installed()
+    written = hx.converter("torch.nn.functional.silu")
+    registry.add(written(lambda op, x, inplace=False: getattr(op, name)(*[x] * count)))
+    with pytest.raises(hx.Unsupported, match=f"{name} takes no float32") as caught:
+        hx.export(nn.SiLU(), X, packs=registry)
+    assert caught.value.hint == "cast to bool first"
+
+
 def test_a_converter_may_give_arrays_of_numpy():
     @hx.converter("torch.nn.functional.silu")
     def silu(op, input, inplace=False):

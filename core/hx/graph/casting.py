@@ -126,14 +126,17 @@ def runs(op: str, since: int, parameter: str, dtype: torch.dtype, better: Any) -
     return better is not None
 
 
-def refuse(op: str, opset: int, dtype: torch.dtype, allowed: bool) -> None:
+def refuse(op: str, opset: int, dtype: torch.dtype, allowed: frozenset) -> None:
     """Stops, unless the operator is a function, which onnxruntime takes apart."""
     spelled = str(dtype).removeprefix("torch.")
-    if not allowed:
+    if dtype not in allowed:
+        kinds = sorted(str(each).removeprefix("torch.") for each in allowed)
+        floating = any(each.is_floating_point for each in allowed)
+        wanted = "a floating-point dtype" if floating else " or ".join(kinds)
         raise Unsupported(
             f"ONNX's {op} takes no {spelled}",
             why="and no dtype that it takes holds the same numbers",
-            hint="cast to a floating-point dtype first",
+            hint=f"cast to {wanted} first",
         )
     if not schemas.is_function(op, opset):
         raise Unsupported(
@@ -170,7 +173,7 @@ def fit(
             if said is not None and said is not NotImplemented:
                 return list(said) if isinstance(said, (list, tuple)) else [said]
             if better is None:
-                refuse(op, builder.opset, value.dtype, value.dtype in allowed)
+                refuse(op, builder.opset, value.dtype, allowed)
         if better is not None and better != value.dtype:
             casts[parameter] = better
     if not casts:
