@@ -114,6 +114,19 @@ def test_what_takes_no_numbers_is_told_with_what_it_takes(name, count):
     assert caught.value.hint == "cast to bool first"
 
 
+@pytest.mark.parametrize("opset", [13, 20])
+@pytest.mark.parametrize("sizes, attributes", [([], {"num_outputs": 3}), ([[1, 1, 1]], {})])
+def test_a_split_has_as_many_outputs_as_it_says(sizes, attributes, opset):
+    @hx.converter("torch.nn.functional.silu")
+    def silu(op, input, inplace=False):
+        first, second, third = op.Split(input, *sizes, axis=1, **attributes)
+        return op.Mul(input, op.Sigmoid(op.Concat(first, second, third, axis=1)))
+
+    registry = hx.Registry.installed()
+    registry.add(silu)
+    assert hx.export(nn.SiLU(), X, packs=registry, opset=opset).proof.ok
+
+
 def test_a_converter_may_give_arrays_of_numpy():
     @hx.converter("torch.nn.functional.silu")
     def silu(op, input, inplace=False):

@@ -124,6 +124,8 @@ class Builder:
             inputs.pop()
         if attributes:
             attributes = {k: v for k, v in attributes.items() if v is not None}
+        if op == "Split" and count is None:
+            count = _parts(inputs, attributes)
         schema = schemas.schema(op, self.opset)
         if schema is None or not self._fits(schema, inputs, attributes):
             lower = lowering.LOWERINGS.get(op)
@@ -419,6 +421,13 @@ def _counted_from_the_front(inputs: list) -> list:
     if axes and isinstance(axes[0], (list, tuple)) and isinstance(x, Value) and x.shape is not None:
         return [x, [a % x.rank if type(a) is int and a < 0 else a for a in axes[0]], *axes[1:]]
     return inputs
+
+
+def _parts(inputs: Sequence[Any], attributes: dict) -> int | None:
+    """How many outputs a Split has, where it says that itself."""
+    sizes = inputs[1] if len(inputs) > 1 else None
+    listed = sizes.elements if isinstance(sizes, Value) else sizes
+    return len(listed) if isinstance(listed, (list, tuple)) else attributes.get("num_outputs")
 
 
 def _require_permutation(perm: list[int], x: Value) -> None:
