@@ -175,16 +175,18 @@ class Program:
 
     def _why(self, staged: save.Staged, proof: Any) -> list[str]:
         """Where it broke, what was baked in, and what left the graph."""
-        from .proof.locate import locate
+        from .proof.locate import locate, written
 
         captured = self._captured
         names = [check.name for check in proof.cases if not check.ok]
         wrong = next(iter(names), None)
         case = next((case for case in captured.cases if case.name == wrong), None)
-        lines: list[str] = []
+        refused = (node for node in self.parts.nodes if node.name == proof.refused)
+        lines = [written(captured, node) for node in refused]
         if case is not None and not captured.prepared.hollow:
             found = locate(captured, self.parts, staged.path, case, staged.target, self._kernels)
-            lines, self.report.baked, self.report.node_table = found
+            broke, self.report.baked, self.report.node_table = found
+            lines += broke
         if passes := captured.registry.passes:
             told = ", ".join(f"{each.name} ({each.pack})" for each in passes)
             lines.insert(0, f"graph passes of packs changed the graph before it was run: {told}; "

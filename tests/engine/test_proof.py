@@ -42,7 +42,59 @@ def test_a_converter_that_is_off_is_named(tmp_path):
     model = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.ReLU())
     message = refused(model, torch.randn(1, 3, 6, 6), tmp_path, packs=packs)
     assert "first off: Conv of torch.nn.functional.conv2d" in message
-    assert "(in 0)" in message and "converter from local" in message
+    assert "(in 0)" in message
+    assert f"converter from local at {__file__}:{wrong.__code__.co_firstlineno}" in message
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        lambda op, x: op.Concat(op.Mul(x, x), axis=5),
+        lambda op, x: op.MatMul(op.Mul(x, x), x),
+        lambda op, x: op.Squeeze(x, [8]),
+        lambda op, x: op.If(
+            op.constant(True),
+            then_branch=op.body(lambda: op.Softmax(x, axis=7)),
+            else_branch=op.body(lambda: op.Neg(x)),
+        ),
+    ],
+)
+def test_the_converter_of_a_node_that_is_refused_is_named(tmp_path, body):
+    def wrong(op, input, inplace=False):
+        return body(op, input)
+
+    packs = hx.Registry.installed()
+    packs.add(hx.converter("torch.nn.functional.silu")(wrong))
+    message = refused(nn.Sequential(nn.SiLU()), torch.randn(2, 3), tmp_path, packs=packs)
+    assert "of torch.nn.functional.silu at " in message and "(in 0)" in message
+    assert f"converter from local at {__file__}:{wrong.__code__.co_firstlineno}" in message
+
+
+def test_a_number_that_a_converter_returns_for_a_size_is_told(tmp_path, monkeypatch):
+    (tmp_path / "acmecount.py").write_text(
+        "def counted(x):\n    return x.neg(), int(x.detach().numpy().shape[0])\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    import acmecount
+
+    (tmp_path / "out").mkdir()
+
+    @hx.converter("acmecount.counted")
+    def counted(op, x):
+        return op.Neg(x), 2
+
+    class Counts(nn.Module):
+        def forward(self, x):
+            y, n = acmecount.counted(x)
+            return y / n
+
+    packs = hx.Registry.installed()
+    packs.add(counted)
+    told = refused(
+        Counts(), torch.randn(2, 3), tmp_path / "out", packs=packs, dynamic={"x": {0: "b"}}
+    )
+    assert "acmecount.counted (local) returned 2, where the target returned" in told
+    assert f"converter: {__file__}:{counted.__code__.co_firstlineno}" in told
 
 
 def test_a_converter_that_says_another_size_is_named(tmp_path):

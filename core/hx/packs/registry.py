@@ -356,6 +356,13 @@ class Registry:
                         return name
         return key
 
+    def place(self, target: str, pack: str, opset: int) -> str:
+        """Where the converter is written that a node comes from; nothing where nobody knows."""
+        for each in self.registrations:
+            if (each.target, each.pack) == (target, pack) and each.covers(opset) and each.file:
+                return f"{each.file}:{each.line}"
+        return ""
+
     def _settled(self, given: Sequence[_Given], what: str) -> Iterator[tuple[_Given, Any]]:
         """The first of those that are for one thing, and what raises if none is to be preferred."""
         alike: dict[str, list[_Given]] = {}

@@ -15,11 +15,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import HxError
+from ..errors import ConverterError, HxError
 from ..runtime import Refused
 from .nodes import NodeTable, check_nodes, record_again
 
 if TYPE_CHECKING:
+    import onnx
+
     from ..recording.capture import Capture
     from ..saving.wire import Parts, Weight
     from .verify import Case
@@ -47,10 +49,14 @@ def locate(
     except Refused:  # it does not run at all: what was baked in may say why
         with contextlib.suppress(HxError, Exception):
             table.parts = record_again(captured, case)[0]
+    except ConverterError as error:  # right on the recorded inputs alone
+        return [f"on {case.name} inputs, {error.what}; {error.why}"], [], None
     except (HxError, Exception):  # the model need not run twice for its error to be told
         return [], [], None
     baked = [] if table.parts is None else _first(apart(parts, table.parts, case.name))
-    told = [table.unseen, *baked, first_off(table)]
+    row = table.first_off
+    whose = "" if row is None else converter(captured, row.target, row.pack)
+    told = [table.unseen, *baked, first_off(table, whose)]
     return [text for text in told if text], baked, table if table.rows else None
 
 
@@ -72,7 +78,21 @@ def _first(told: Iterator[str]) -> list[str]:
     return list(dict.fromkeys(told))[:MOST]
 
 
-def first_off(table: NodeTable) -> str:
+def converter(captured: Capture, target: str, pack: str) -> str:
+    """Who wrote a node, for people: the converter's pack and line."""
+    place = captured.registry.place(target, pack, captured.opset)
+    return f"converter from {pack or '?'}" + (f" at {place}" if place else "")
+
+
+def written(captured: Capture, node: onnx.NodeProto) -> str:
+    """Who wrote a node that is refused, and for which call of the model."""
+    about = {entry.key: entry.value for entry in node.metadata_props}
+    target = about.get("hx.target", "")
+    whose = converter(captured, target, about.get("hx.pack", ""))
+    return f"refused: {node.op_type} of {target or '?'} at {_line(about)}; {whose}"
+
+
+def first_off(table: NodeTable, whose: str) -> str:
     """The first node of the file whose result is not the model's."""
     row = table.first_off
     if row is None:
@@ -80,7 +100,7 @@ def first_off(table: NodeTable) -> str:
     error = f", error {row.max_rel:.1e} where {row.allowed:.1e} is allowed" if row.allowed else ""
     return (
         f"first off: {row.op} of {row.target or '?'} at {row.where}: {row.problem}; "
-        f"shape {row.shape}{error}; converter from {row.pack or '?'}"
+        f"shape {row.shape}{error}; {whose}"
     )
 
 

@@ -14,6 +14,7 @@ torch, onnx and onnxruntime are imported when something is proved.
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -83,6 +84,8 @@ def prove(
         if checker:
             tell("checking")
             proof.checker = _checked(source)
+            # The innermost: a body's node is quoted behind the one that it is in.
+            proof.refused = (re.findall(r"node name: ([^)]*)\)", proof.checker) or [""])[-1]
         if not proof.checker:
             model = wire.skeleton(source)
             proof.depth = depth(model)
@@ -95,6 +98,7 @@ def prove(
                 run = opened(not load.plain)
             except Refused as refused:
                 proof.problem = _quoted(refused, model)
+                proof.refused = refused.node([node.name for node in model.graph.node]) or ""
             else:
                 for case in cases:
                     tell(case.name)
