@@ -181,8 +181,8 @@ class Program:
         names = [check.name for check in proof.cases if not check.ok]
         wrong = next(iter(names), None)
         case = next((case for case in captured.cases if case.name == wrong), None)
-        refused = (node for node in self.parts.nodes if node.name == proof.refused)
-        lines = [written(captured, node) for node in refused]
+        named = [node for node in self.parts.nodes if proof.node and node.name == proof.node]
+        lines = [written(captured, node) for node in named]
         if case is not None and not captured.prepared.hollow:
             found = locate(captured, self.parts, staged.path, case, staged.target, self._kernels)
             broke, self.report.baked, self.report.node_table = found

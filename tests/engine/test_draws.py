@@ -97,3 +97,37 @@ def test_a_wrong_converter_behind_a_draw_is_found():
     packs.add(careless)
     with pytest.raises(hx.VerificationError):
         hx.export(lambda x: torch.erf(noisy(x)), torch.randn(3, 4), packs=packs)
+
+
+def of_noise(op, input):
+    return op.RandomNormalLike(input)
+
+
+@pytest.mark.parametrize("draws", [False, True])
+def test_a_converter_that_draws_where_its_target_does_not_is_found(draws):
+    """A model that draws by itself has no numbers to hold against the file's."""
+
+    def model(x):
+        y = nn.functional.dropout(torch.erf(x), 0.5, training=draws)
+        return y.tanh()
+
+    packs = hx.Registry.installed()
+    packs.add(hx.converter("torch.erf")(of_noise))
+    if draws:
+        assert hx.export(model, torch.randn(3, 4), packs=packs).proof.ok
+        return
+    with pytest.raises(hx.VerificationError) as caught:
+        hx.export(model, torch.randn(3, 4), packs=packs)
+    message = str(caught.value)
+    assert "the graph draws random numbers, and the model draws none" in message
+    assert "the node: RandomNormalLike of torch.erf at" in message
+    assert f"converter from local at {__file__}:{of_noise.__code__.co_firstlineno}" in message
+
+
+def test_a_generator_of_the_models_own_may_be_drawn_from():
+    generator = torch.Generator()
+
+    def model(x):
+        return x + torch.bernoulli(x.sigmoid() * 0, generator=generator)
+
+    assert hx.export(model, torch.randn(3, 4)).proof.ok

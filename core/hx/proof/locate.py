@@ -85,11 +85,11 @@ def converter(captured: Capture, target: str, pack: str) -> str:
 
 
 def written(captured: Capture, node: onnx.NodeProto) -> str:
-    """Who wrote a node that is refused, and for which call of the model."""
+    """Who wrote a node that is at fault, and for which call of the model."""
     about = {entry.key: entry.value for entry in node.metadata_props}
     target = about.get("hx.target", "")
     whose = converter(captured, target, about.get("hx.pack", ""))
-    return f"refused: {node.op_type} of {target or '?'} at {_line(about)}; {whose}"
+    return f"the node: {node.op_type} of {target or '?'} at {_line(about)}; {whose}"
 
 
 def first_off(table: NodeTable, whose: str) -> str:

@@ -69,7 +69,7 @@ class Proof:
     checker: str = ""  # onnx's complaint
     checked: bool = True  # whether onnx's checker was asked
     problem: str = ""  # why the file could not be run at all
-    refused: str = ""  # the name of the node that the checker refuses, or onnxruntime
+    node: str = ""  # the name of one that is at fault, where it is known without comparing
     not_run: str = ""  # why onnxruntime was not asked at all: nothing is known but the check
     plain: bool = False  # run without onnxruntime's optimisations, which need more memory
     depth: int = 0  # operations one after the other, which the tolerance follows

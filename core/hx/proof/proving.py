@@ -30,11 +30,11 @@ from .cases.othersizes import sizes_of
 from .cases.plan import planned
 from .cases.variations import fresh, jitter
 from .compare import Tolerance, difference
-from .draws import checked
+from .draws import ALONE, checked
 from .halves import Watch, passed
 from .parts import Parts
 from .promised import keep_to_what_ran, may_be_ruled_out, narrow
-from .randomness import within
+from .randomness import drawing, within
 from .room import Loading, loading
 from .verify import Case, CaseCheck, OutputCheck, Proof, prove
 
@@ -152,6 +152,8 @@ def _with_its_draws(
             found = checked(captured, path, target, case, custom_ops)
             if found is not None and (found.ok or found.problem or _far(found)):
                 proof.cases[i] = found
+                if found.note == ALONE:
+                    proof.node = next(iter(drawing(wire.skeleton(path).graph)), "")
             elif found is None and captured.prepared.laid_out and within(wire.skeleton(path)):
                 check.problem = "what it draws in a loop or a branch could not be compared"
 

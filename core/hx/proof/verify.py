@@ -85,7 +85,7 @@ def prove(
             tell("checking")
             proof.checker = _checked(source)
             # The innermost: a body's node is quoted behind the one that it is in.
-            proof.refused = (re.findall(r"node name: ([^)]*)\)", proof.checker) or [""])[-1]
+            proof.node = (re.findall(r"node name: ([^)]*)\)", proof.checker) or [""])[-1]
         if not proof.checker:
             model = wire.skeleton(source)
             proof.depth = depth(model)
@@ -98,7 +98,7 @@ def prove(
                 run = opened(not load.plain)
             except Refused as refused:
                 proof.problem = _quoted(refused, model)
-                proof.refused = refused.node([node.name for node in model.graph.node]) or ""
+                proof.node = refused.node([node.name for node in model.graph.node]) or ""
             else:
                 for case in cases:
                     tell(case.name)

@@ -59,6 +59,7 @@ class Capture:
     drew_outside: bool = False  # whether Python or numpy drew some for it
     runs: int = 0  # of the model since, for its proof
     drew: bool = True  # whether the model drew random numbers, as far as is known
+    still: bool = False  # whether every generator that one can ask is as it was before it ran
     notes: list[str] = field(default_factory=list)
     classes: dict[str, str] = field(default_factory=dict)
     name: str = "model"
@@ -243,7 +244,7 @@ def _run(
             _bind_outputs(found, result)
             found.returned = _structure(result)
 
-    generators = outside.Generators()
+    generators, state = outside.Generators(), torch.get_rng_state()
     try:
         inside(recorded(recording, watch), run)
         recording.raised.tell(recording)
@@ -252,6 +253,8 @@ def _run(
     prepared.met |= {code for code, _ in recording.frames.visited} | recording.lost
     prepared.respelled |= recording.respelled
     found.drew_outside = generators.tell(recording)
+    found.still = torch.equal(state, torch.get_rng_state())
+    found.still &= not (found.drew_outside or recording.own_draws)
     if forecast is not None:
         forecast.node(None)
     found.compiled = foreign.unseen(recording)

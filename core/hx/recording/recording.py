@@ -121,6 +121,7 @@ class Recording:
         # In a dry run: tensors over memory that is not PyTorch's, as they were, and where they came in.
         self.brought: list[tuple[Where, torch.Tensor]] = []
         self.seeded = False  # the model has seeded PyTorch's generator by itself
+        self.own_draws = False  # a call was given a generator to draw from
         self.generators: dict[int, Any] = {}  # its own that it has seeded: see `seeds`
         self.made: list[torch.Generator] = []  # those that it made in this run
         self.unfilled = False  # compiled code got memory that it fills by itself

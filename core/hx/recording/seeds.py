@@ -41,6 +41,7 @@ def places(recording: Recording) -> list[tuple[Any, str, Callable]]:
 def same(recording: Recording, key: Any, given: Arguments) -> bool:
     """Whether a call draws what it draws at every run."""
     generator = given.kwargs.get("generator")
+    recording.own_draws |= generator is not None
     if not (recording.seeded if generator is None else known.is_random(key)):
         return False
     if not known.is_fixed(key, given):
