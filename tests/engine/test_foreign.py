@@ -371,3 +371,31 @@ def test_a_container_that_takes_nothing_apart_is_named(grove, monkeypatch):
     with pytest.raises(hx.ConverterError, match="container of grove.Points .* flatten gave a list"):
         hx.export(Model(lambda x: grove.scaled(points, 2.0).values + x), torch.randn(3, 2),
                   packs=packs(scaled))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "flatten, unflatten, told",
+    [
+        (
+            POINTS.flatten,
+            lambda parts, rest: None,
+            "grove.Points (grove[main]): unflatten gave None",
+        ),
+        (POINTS.flatten, lambda parts, rest: tuple(parts), "unflatten gave a tuple"),
+        (
+            lambda points: ({"values": points.values}, None),
+            lambda parts, rest: sys.modules["grove"].Points(parts["values"], parts.get("places")),
+            "container of grove.Points (grove[main]) leaves out places: flatten at",
+        ),
+    ],
+)
+def test_a_container_that_puts_together_something_else_is_named(
+    grove, monkeypatch, flatten, unflatten, told
+):
+    """And not the model, which fails on what it is given then."""
+    mine = Container("grove.Points", flatten, unflatten, pack="grove[main]")
+    monkeypatch.setitem(globals(), "POINTS", mine)
+    points = grove.Points(torch.randn(3, 2), torch.arange(6).reshape(3, 2))
+    with pytest.raises(hx.ConverterError) as caught:
+        hx.export(Model(lambda p: p.values + p.places), (points,), packs=packs(scaled))
+    assert told in str(caught.value) and f"at {__file__}:" in str(caught.value)

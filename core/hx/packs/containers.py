@@ -29,7 +29,7 @@ class using:
         self._before = getattr(_local, "known", None)
 
     def __enter__(self) -> None:
-        _local.known, _local.found = self._mine, {}
+        _local.known, _local.found, _local.forgotten = self._mine, {}, ""
 
     def __exit__(self, *exc: object) -> None:
         self.close()
@@ -51,18 +51,51 @@ def _guarded(container: Container) -> Container:
         return call
 
     flatten, unflatten = told("flatten", container.flatten), told("unflatten", container.unflatten)
+    name = f"the container of {container.type} ({container.pack})"
+
+    def made(parts: Mapping[str, Any], rest: Any) -> Any:
+        whole = unflatten(parts, rest)
+        if of(whole) is None:
+            raise ConverterError(
+                f"{name}: unflatten gave {a(whole)}",
+                why="at {}:{}".format(*place(container.unflatten)),
+                hint=f"it gives a new {container.type} of the parts",
+            )
+        return whole
 
     def parted(x: Any) -> tuple[Mapping[str, Any], Any]:
         parts = flatten(x)
         if not (isinstance(parts, tuple) and len(parts) == 2 and isinstance(parts[0], Mapping)):
             raise ConverterError(
-                f"the container of {container.type} ({container.pack}): flatten gave {a(parts)}",
+                f"{name}: flatten gave {a(parts)}",
                 why="at {}:{}".format(*place(container.flatten)),
                 hint="it gives a pair: a dict of the parts by name, and what unflatten needs besides",
             )
+        if forgotten := _forgotten(x, *parts):
+            at = "{}:{}".format(*place(container.flatten))
+            _local.forgotten = f"{name} leaves out {', '.join(forgotten)}: flatten at {at}"
         return parts
 
-    return replace(container, flatten=parted, unflatten=unflatten)
+    return replace(container, flatten=parted, unflatten=made)
+
+
+def _forgotten(x: Any, parts: Mapping[str, Any], rest: Any) -> list[str]:
+    """Attributes that are tensors, and are neither among the parts nor in what is left."""
+    import torch
+
+    left = list(rest.values()) if isinstance(rest, Mapping) else rest
+    there = [*parts.values(), rest, *(left if isinstance(left, (list, tuple)) else ())]
+    known = set(map(id, there))
+    if id(x) in known:
+        return []
+    own = getattr(x, "__dict__", {}).items()
+    return [name for name, t in own if isinstance(t, torch.Tensor) and id(t) not in known]
+
+
+def forgotten() -> str:
+    """What a container left out of an object: it may do so, and where the model then fails, that
+    is why."""
+    return getattr(_local, "forgotten", "")
 
 
 def of(x: Any) -> Container | None:

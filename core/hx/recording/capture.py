@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..errors import ExportError, Unsupported, UsageError, Where
+from ..errors import ConverterError, ExportError, HxError, Unsupported, UsageError, Where
 from ..graph.op import Op
 from ..inputs.grammar import Limits
-from ..packs.findings import origin
+from ..packs import containers
+from ..packs.findings import brief, origin
 from ..packs.registry import Registry
 from ..saving.ahead import Ahead
 from ..saving.forecast import Forecast
@@ -158,6 +159,17 @@ def called(model: Any, args: tuple, kwargs: dict) -> Any:
             where=Where(file, line) if file else None,
             hint="give what calls it a converter, whose `op.instead(...)` says the same in plain "
             "functions: hx packs new",
+        ) from problem
+    except HxError:
+        raise
+    except Exception as problem:
+        if not (left_out := containers.forgotten()):
+            raise
+        file, line = origin(problem)
+        raise ConverterError(
+            f"the model raised {brief(problem)}",
+            where=Where(file, line) if file else None,
+            why=left_out,
         ) from problem
 
 
