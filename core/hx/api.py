@@ -253,7 +253,7 @@ def _made(
     tell("assemble")
     made = _assemble(captured, output_names, captured.opset)
     assembled = time.perf_counter()
-    made = passes.run(made, captured.registry)
+    made, captured.rewrote = passes.run(made, captured.registry)
     report.timings["passes"] = time.perf_counter() - assembled
     _describe(report, made)
     shapes = {output["name"]: output["shape"] for output in report.outputs}

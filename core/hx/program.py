@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from . import whole
 from .errors import UsageError, VerificationError
 from .inputs.grammar import Limits
-from .packs import containers
+from .packs import containers, passes
 from .packs.kernels import op_runs
 from .proof.alike import alike
 from .proof.cases.across import Move
@@ -187,10 +187,12 @@ class Program:
             found = locate(captured, self.parts, staged.path, case, staged.target, self._kernels)
             broke, self.report.baked, self.report.node_table = found
             lines += broke
-        if passes := captured.registry.passes:
-            told = ", ".join(f"{each.name} ({each.pack})" for each in passes)
-            lines.insert(0, f"graph passes of packs changed the graph before it was run: {told}; "
-                         f"to see it without: --no-pack {passes[0].pack.partition('[')[0]}")  # fmt: skip
+        if rewrote := captured.rewrote:
+            told = ", ".join(f"{each.name} ({each.pack})" for each in rewrote)
+            options = [passes.left_out(captured.registry, each) for each in rewrote]
+            without = " ".join(filter(None, dict.fromkeys(options)))
+            lines.insert(0, f"graph passes of packs changed the graph before it was run: {told}"
+                         + (f"; to see it without: {without}" if without else ""))  # fmt: skip
         lost = [each for each in captured.recording.escapes.values() if not each.carried]
         known = (captured.beyond[name] for name in names if name in captured.beyond)
         beyond, move = next(known, (None, None))

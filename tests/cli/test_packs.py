@@ -85,6 +85,31 @@ def test_what_a_pack_does_is_told_as_the_packs(shell, installed, folder, plugin,
     assert done.json["ok"] is False and done.json["exit_code"] == code
 
 
+MINE = """
+import os
+from hx import GraphPass, ReferenceKernel, converter
+def tell(model): {body}
+def hx_passes(): return [GraphPass("tell", tell)]
+@converter("torch.Tensor.relu")
+def relu(op, self): return op("com.acme", "Foo", self)
+def kernel(x): return x  # wrong
+def hx_reference_kernels(): return [ReferenceKernel("com.acme", "Foo", kernel)]
+"""
+
+
+@pytest.mark.parametrize("changes", [False, True])
+def test_of_what_a_file_brings_that_is_blamed_which_may_be_wrong(hx, folder, changes):
+    body = "model.graph[0].name = 'first'" if changes else "model.metadata_props['by'] = 'me'"
+    (folder / "mine.py").write_text(MINE.format(body=body))
+    with (folder / "models.py").open("a") as models:
+        models.write("def below(): return Line(), (-torch.ones(2, 4),)\n")
+    done = hx("converters", "try", "mine.py", "models.py:below")
+    assert done.code == 4 and "--no-pack" not in done.err, done.told
+    assert ("graph passes of packs changed the graph" in done.err) is changes
+    assert "first off: com.acme::Foo of torch.Tensor.relu" in done.err
+    assert f"its reference kernel is wrong, which ran it: that of mine.py at {folder}" in done.err
+
+
 def test_a_container_that_exits_is_told_as_the_packs(shell, installed, folder):
     installed("hx-acme", CONTAINER)
     with (folder / "models.py").open("a") as models:

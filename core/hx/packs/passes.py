@@ -5,22 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 from .. import whole
+from ..contributions import GraphPass
 from ..errors import ConverterError
 from ..saving.wire import Parts
 from .guarded import guarded
 
 
-def run(parts: Parts, registry: Any) -> Parts:
-    """The model after every pass, each by name of its pack."""
+def run(parts: Parts, registry: Any) -> tuple[Parts, list[GraphPass]]:
+    """The model after every pass, each by name of its pack; and those that changed its graph."""
     if not registry.passes:
-        return parts
+        return parts, []
     whole.imported("onnx_ir")
     from ..saving import ir
 
-    model = ir.put_together(parts)
+    model, changed = ir.put_together(parts), []
+    parts = ir.take_apart(model)
     for graph_pass in sorted(registry.passes, key=lambda p: (p.pack, p.name)):
         name = f"the graph pass {graph_pass.name} ({graph_pass.pack})"
-        hint = f"leave its pack out with --no-pack {graph_pass.pack}, and tell its author"
+        without = left_out(registry, graph_pass)
+        hint = f"leave its pack out with {without}, and tell its author" if without else ""
         with guarded(f"{name} raised", ConverterError, hint):
             returned = graph_pass.run(model)
         if returned is not None and not isinstance(returned, type(model)):
@@ -30,4 +33,20 @@ def run(parts: Parts, registry: Any) -> Parts:
                 hint=hint,
             )
         model = model if returned is None else returned
-    return ir.take_apart(model)
+        before, parts = parts, ir.take_apart(model)
+        if _graph(before) != _graph(parts):
+            changed.append(graph_pass)
+    return parts, changed
+
+
+def left_out(registry: Any, graph_pass: GraphPass) -> str:
+    """The option that does without a pass; none for what was given by hand, and not installed."""
+    if registry.is_by_hand(graph_pass):
+        return ""
+    return f"--no-pack {registry.label(graph_pass.pack)}"
+
+
+def _graph(parts: Parts) -> tuple[bytes, list[Any]]:
+    """All but what is written about a model; a weight that is another tensor is another weight."""
+    weights: Any = parts.weights
+    return parts.graph_bytes, [(each.proto.name, id(each.values.tensor)) for each in weights]

@@ -132,8 +132,8 @@ class Registry:
             self.packs = (*self.packs, finder.of_module(thing, pack))
         self._selected.clear()
 
-    def is_by_hand(self, registration: Registration) -> bool:
-        return registration.pack in self._hands
+    def is_by_hand(self, given: Registration | GraphPass) -> bool:
+        return given.pack in self._hands
 
     # --- what there is ---
 

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .. import registration
 from ..errors import ConverterError, HxError
 from ..runtime import Refused
 from .nodes import NodeTable, check_nodes, record_again
@@ -22,6 +23,7 @@ from .nodes import NodeTable, check_nodes, record_again
 if TYPE_CHECKING:
     import onnx
 
+    from ..contributions import ReferenceKernel
     from ..recording.capture import Capture
     from ..saving.wire import Parts, Weight
     from .verify import Case
@@ -57,6 +59,7 @@ def locate(
     row = table.first_off
     whose = "" if row is None else converter(captured, row.target, row.pack)
     told = [table.unseen, *baked, first_off(table, whose)]
+    told += [_kernel(each) for each in captured.registry.kernels if row and each.subject == row.op]
     return [text for text in told if text], baked, table if table.rows else None
 
 
@@ -82,6 +85,12 @@ def converter(captured: Capture, target: str, pack: str) -> str:
     """Who wrote a node, for people: the converter's pack and line."""
     place = captured.registry.place(target, pack, captured.opset)
     return f"converter from {pack or '?'}" + (f" at {place}" if place else "")
+
+
+def _kernel(kernel: ReferenceKernel) -> str:
+    """What ran the node that is off, which may be at fault as well."""
+    place = "{}:{}".format(*registration.place(kernel.run))
+    return f"or its reference kernel is wrong, which ran it: that of {kernel.pack} at {place}"
 
 
 def written(captured: Capture, node: onnx.NodeProto) -> str:

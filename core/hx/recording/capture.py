@@ -38,6 +38,7 @@ from .prepared import Prepared
 from .recording import Recording
 
 if TYPE_CHECKING:
+    from ..contributions import GraphPass
     from ..proof.cases.across import Move
     from ..report import Escape
 
@@ -66,6 +67,7 @@ class Capture:
     name: str = "model"
     registry: Any = None
     opset: int = 0
+    rewrote: list[GraphPass] = field(default_factory=list)  # passes of packs, where they did
     cases: list[Any] = field(default_factory=list)  # what it was proved on
     # Of those that are there for a question: the escape that it is, and the limits without it.
     beyond: dict[str, tuple[Escape, Move]] = field(default_factory=dict)
