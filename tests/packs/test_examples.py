@@ -190,3 +190,36 @@ def test_every_hook_is_in_the_guide_and_has_a_reference():
     for hook in hookspecs.HOOKS:
         assert f"`{hook.__name__}()`" in guide
         assert hook.__doc__ and "return [" in hook.__doc__
+
+
+def test_the_test_that_the_scaffold_writes_knows_kernels_and_containers(shell, tmp_path):
+    shell.json("packs", "new", "hx-mylib", "--target", "acme_nn.hardswish")
+    root = tmp_path / "hx-mylib"
+    (root / "src/hx_mylib/converters.py").write_text(
+        "from hx import case, converter\n"
+        "from hx.lazy import torch\n"
+        "@converter('acme_nn.hardswish', cases=[case('float32[b,4]')])\n"
+        "def hardswish(op, x, width=3.0): return op('com.my', 'Hard', x, width=width)\n"
+        "@converter('hx_mylib.lib.twice', cases=[case(lambda: lib().Held(torch.ones(3)))])\n"
+        "def twice(op, held): return op.Mul(held.x, 2.0)\n"
+        "def lib():\n    from hx_mylib import lib\n    return lib\n"
+    )
+    (root / "src/hx_mylib/lib.py").write_text(
+        "class Held:\n    def __init__(self, x): self.x = x\ndef twice(held): return held.x * 2\n"
+    )
+    (root / "src/hx_mylib/plugin.py").write_text(
+        "import numpy\n"
+        "from hx import Container, ReferenceKernel\n"
+        "HX_API = 1\n"
+        "def hx_converters(): return ['hx_mylib.converters']\n"
+        "def hard(x, width): return x * numpy.clip(x + width, 0, 2 * width) / (2 * width)\n"
+        "def hx_reference_kernels(): return [ReferenceKernel('com.my', 'Hard', hard)]\n"
+        "def together(parts, rest):\n"
+        "    from hx_mylib.lib import Held\n    return Held(parts['x'])\n"
+        "def hx_containers():\n"
+        "    return [Container('hx_mylib.lib.Held', lambda h: ({'x': h.x}, None), together)]\n"
+    )
+    target = tmp_path / "installed"
+    pip_install(target, root)
+    told = own_tests(Shell([target, *shell.folders], tmp_path), root)
+    assert "10 passed" in told and "skipped" not in told

@@ -8,8 +8,10 @@ In a test file, one line makes a test of each case, at each opset and dtype, sta
 
     from hx.testing import tests_of
 
-    test_converters = tests_of("hx_mylib.converters")
+    test_converters = tests_of("hx_mylib.plugin")
 
+That is the module with the hooks: kernels and containers that they give are there in each test.
+Modules of converters can be named instead, with `kernels=[...]` and `containers=[...]` beside them.
 Each test exports a model that makes the case's call, with the converters under test and no other,
 and checks that the converter was used, that onnx's checker takes the graph, that the graph
 computes what the call computes (in onnxruntime, or with reference kernels), that it holds the

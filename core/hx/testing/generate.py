@@ -21,18 +21,28 @@ def tests_of(
 ) -> Callable[[CaseRun], None]:
     """A pytest function for all cases of these modules (or their names) and converters.
 
-    opsets    instead of 13, 20, 26 and the ends of each converter's window
-    dtypes    for cases that name none
-    kernels   what custom operators compute, where onnxruntime does not know them
+    A module with the hooks of a pack stands for all that they give.
+
+    opsets      instead of 13, 20, 26 and the ends of each converter's window
+    dtypes      for cases that name none
+    kernels     what custom operators compute, where onnxruntime does not know them
+    containers  classes that hold tensors, taken apart and put together again
     """
     import pytest
 
     found: list[Registration] = []
+    kernels, containers = list(kernels), list(containers)
     for thing in things:
-        new = registrations(importlib.import_module(thing) if isinstance(thing, str) else thing)
+        whole = importlib.import_module(thing) if isinstance(thing, str) else thing
+        listed = _given(whole, "hx_converters")
+        modules = [importlib.import_module(x) if isinstance(x, str) else x for x in listed]
+        # A plugin may hold the functions that it gives.
+        new = {id(each): each for one in (whole, *modules) for each in registrations(one)}
         if not new:
             raise UsageError(f"{thing!r} holds no converter")
-        found += new
+        found += new.values()
+        kernels += _given(whole, "hx_reference_kernels")
+        containers += _given(whole, "hx_containers")
     runs = list(runs_of(found, opsets, dtypes, kernels, containers))
     without = [
         pytest.param(None, id=f"{each.target}-no-case", marks=pytest.mark.skip("it has no case"))
@@ -49,6 +59,10 @@ def tests_of(
             pytest.skip(str(reason))
 
     return test
+
+
+def _given(plugin: Any, hook: str) -> list[Any]:
+    return list(getattr(plugin, hook, list)())
 
 
 tests_of.__test__ = False  # type: ignore[attr-defined]  # its name looks like a test to pytest

@@ -2,4 +2,5 @@
 
 from hx.testing import tests_of
 
-test_converters = tests_of("hx_hardswish.converters")
+# With all that the hooks give: kernels and containers, too.
+test_converters = tests_of("hx_hardswish.plugin")
