@@ -84,7 +84,21 @@ def test_show_gives_the_source_and_the_reason(hx):
     assert done.code == 0 and "def gelu(op, input" in done.out and "used, the only one" in done.out
     near = hx("converters", "show", "torch.nn.functional.gleu")
     assert near.code == 2 and "did you mean torch.nn.functional." in near.err
-    assert "hx packs new" in near.err
+    assert "hx packs new" not in near.err  # which would refuse the name
+    absent = hx("converters", "show", "a_library.that_is_not.here")
+    assert absent.code == 2
+    assert "hx packs new my-pack --target a_library.that_is_not.here" in absent.err
+    bare = hx("converters", "show", "nosuchthing")
+    assert bare.code == 2 and "packs new" not in bare.err and "hx scan SPEC" in bare.err
+
+
+def test_show_names_methods_that_a_class_has(hx, folder, monkeypatch):
+    monkeypatch.syspath_prepend(str(folder))
+    (folder / "hx_test_grid.py").write_text(
+        "class Grid:\n    def _own(self): pass\n    def warp(self, x): return x\n"
+    )
+    done = hx("converters", "show", "hx_test_grid.Grid")
+    assert done.code == 2 and "name a method of it: hx_test_grid.Grid.warp\n" in done.err
 
 
 @pytest.mark.parametrize(

@@ -364,9 +364,9 @@ def _names(target: str, registry: Registry) -> list[str]:
 def _resolved(text: str, registry: Registry, known: list[str]) -> list[list[str]]:
     from hx.errors import TargetError, UsageError
 
-    why = ""
+    why, other, new = "", "", f"`hx packs new my-pack --target {text}` writes a pack for it"
     if "." in text or "::" in text:
-        from hx.packs.targets import resolve
+        from hx.packs.targets import NotImportable, NotInstalled, resolve
         from hx.recording.known import in_place_base
 
         try:
@@ -377,16 +377,19 @@ def _resolved(text: str, registry: Registry, known: list[str]) -> list[list[str]
                     return [names]
             if found.function is not None or found.kind == "torch":
                 return []
-        except TargetError as problem:
+        except (NotInstalled, NotImportable) as problem:
             why = problem.what
+        except TargetError as problem:  # there is no such thing to write one for
+            why, other, new = problem.what, problem.hint, ""
+    else:
+        new = "a target is a dotted name: `hx scan SPEC` lists those that a model calls"
     import difflib
 
     near = difflib.get_close_matches(text, known, 3, 0.5)
     raise UsageError(
         f"no installed pack converts {text}",
         why=why,
-        hint=(f"did you mean {' or '.join(near)}? " if near else "")
-        + f"`hx packs new my-pack --target {text}` writes a pack for it",
+        hint=" ".join(filter(None, [f"did you mean {' or '.join(near)}?" if near else other, new])),
     )
 
 

@@ -286,6 +286,15 @@ def _nearest(name: str, names: Iterable[str]) -> str:
     return f"did you mean {', '.join(close)}?" if close else "check the spelling and the version"
 
 
+def _methods(kind: type) -> list[str]:
+    """Those of a class itself that a model may call: by its name, or as `thing(x)`."""
+    return [
+        name
+        for name, raw in vars(kind).items()
+        if (name == "__call__" or name[0] != "_") and innermost(raw) is not None
+    ]
+
+
 def _classify(text: str, owner: Any, attribute: str, raw: Any, value: Any) -> Target:
     base = torch.autograd.Function
     if isinstance(value, type):
@@ -296,7 +305,11 @@ def _classify(text: str, owner: Any, attribute: str, raw: Any, value: Any) -> Ta
             owner, attribute, raw = value, "apply", _raw(value, "apply")
             value = raw
         else:
-            raise TargetError(f"{text} is a class", hint=f"name a method of it: {text}.__call__")
+            methods = [f"{text}.{name}" for name in _methods(value)[:3]]
+            raise TargetError(
+                f"{text} is a class",
+                hint=f"name a method of it: {', '.join(methods)}" if methods else "",
+            )
     if (applied := applies(value)) is not None:  # swish = Swish.apply
         owner, attribute = applied, "apply"
     if isinstance(owner, type) and issubclass(owner, base) and attribute == "apply":
