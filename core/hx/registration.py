@@ -170,6 +170,12 @@ def converter(
     def register(function: F) -> F:
         if not callable(function):
             raise UsageError(f"@converter({targets[0]!r}) decorates {function!r}, not a function")
+        if isinstance(function, type):
+            raise UsageError(
+                f"@converter({targets[0]!r}) decorates the class {function.__qualname__}: called, "
+                "it would make one",
+                hint="decorate a function, or call the decorator with an object that can be called",
+            )
         file, line = place(function)
         new = tuple(
             Registration(
@@ -218,8 +224,10 @@ def registrations(thing: Any) -> tuple[Registration, ...]:
 
 
 def place(function: Any) -> tuple[str, int]:
-    """File and line of a function, ('', 0) when it has none."""
-    code = getattr(inspect.unwrap(function), "__code__", None)
+    """File and line of a function, or of what an object does when called; ('', 0) without one."""
+    inner = inspect.unwrap(getattr(function, "func", function))
+    called = inner if hasattr(inner, "__code__") or not callable(inner) else type(inner).__call__
+    code = getattr(called, "__code__", None)
     return (code.co_filename, code.co_firstlineno) if code else ("", 0)
 
 

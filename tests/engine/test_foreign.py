@@ -175,6 +175,17 @@ def test_other_code_for_a_function_of_torch():
     assert [node.op_type for node in program.model.graph].count("Relu") == 2
 
 
+def test_other_code_that_does_not_take_the_call_is_told_at_the_converters_line(line_of):
+    def softsign(op, input):
+        return op.instead(lambda: torch.ones(3))  # here
+
+    registry = Registry.installed(only=["standard"])
+    registry.add(converter("torch.nn.functional.softsign")(softsign))
+    with pytest.raises(hx.ConverterError, match="does not take what the call has") as caught:
+        hx.export(Model(torch.nn.functional.softsign), torch.randn(3, 4), packs=registry)
+    assert f"(local) at {__file__}:{line_of(softsign, '# here')}" in str(caught.value)
+
+
 def test_the_tensors_of_an_object_in_a_case_are_inputs(grove):
     def points():
         return grove.Points(torch.randn(5, 2), torch.arange(10).reshape(5, 2))

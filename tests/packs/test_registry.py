@@ -82,6 +82,18 @@ def test_forgetting_the_parentheses_is_explained():
         converter(lambda op, x: x)
 
 
+def test_a_class_is_no_converter_and_an_object_has_the_line_of_what_it_does():
+    class Relu:
+        def __call__(self, op, input):
+            return op.Relu(input)
+
+    with pytest.raises(UsageError, match=r"decorates the class .*Relu"):
+        converter("torch.relu")(Relu)
+    made = converter("torch.relu")(Relu())
+    [one] = made.__hx__
+    assert (one.file, one.line) == (__file__, Relu.__call__.__code__.co_firstlineno)
+
+
 def test_one_converter_is_the_choice():
     mine = relu()
     choice = Registry([pack("one", mine)]).select(20)["torch.relu"]

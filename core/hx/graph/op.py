@@ -6,6 +6,7 @@ vectors (computed in the graph where a size may vary), and parameters become ini
 
 from __future__ import annotations
 
+import inspect
 from builtins import len  # its own: `world` hooks those of the model
 from collections.abc import Sequence
 from operator import eq
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..errors import BuilderError, Unsupported
+from ..errors import BuilderError, ConverterError, Unsupported
 from ..recording.call import Instead
 from ..sizes import dims, lists, shapes
 from ..tensors import dtypes, pairs, sparse
@@ -256,9 +257,11 @@ class Op:
     def assign(self, x: Value, value: Value) -> None:
         self._call.assign(x, value)
 
-    @staticmethod
-    def instead(function) -> Instead:
+    def instead(self, function) -> Instead:
         """Other Python code for the target, which takes the same arguments."""
+        given = getattr(self._call, "given", None)
+        if given is not None:
+            _require_takes(function, given.args, given.kwargs)
         return Instead(function)
 
     def body(self, function, *inputs: Value) -> Body:
@@ -280,6 +283,22 @@ class Op:
 
     def refuse(self, why: str, hint: str = "") -> None:
         raise Unsupported(why, hint=hint)
+
+
+def _require_takes(function, args: tuple, kwargs: dict) -> None:
+    """Said here, where the converter's line is known: called, it would fail as the model's code."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # of a compiled function, which tells nobody
+        return
+    try:
+        signature.bind(*args, **{k: v for k, v in kwargs.items() if k != "out"})  # hx writes that
+    except TypeError as problem:
+        name = getattr(function, "__name__", "the function")
+        raise ConverterError(
+            f"op.instead({name}): {name}{signature} does not take what the call has: {problem}",
+            hint="it takes the arguments of the target, without op",
+        ) from None
 
 
 def _writes(name: str):
