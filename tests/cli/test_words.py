@@ -111,3 +111,17 @@ def test_targets_can_be_told_apart_in_a_narrow_terminal(hx):
     rows = shown.decode().splitlines()[1 : len(every) + 1]
     assert max(map(len, rows)) <= 40
     assert len({row.split()[0] for row in rows}) > 0.7 * len(set(every))
+
+
+def test_a_name_that_a_model_source_nearly_has_is_told(shell, installed):
+    installed(
+        "hx-acme",
+        "from hx import ModelSource\n"
+        "def load(name): return {'regressor': 1}[name]\n"
+        "def hx_model_sources():\n"
+        "    return [ModelSource('acme', load, names=lambda: ['regressor', 'ranker'])]\n",
+    )
+    done = shell("export", "acme:regresor", "-o", "m.onnx")
+    assert done.code == 1 and "did you mean acme:regressor?" in done.err, done.told
+    other = shell("export", "acme:zebra", "-o", "m.onnx")
+    assert other.code == 1 and "did you mean" not in other.err

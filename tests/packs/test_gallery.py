@@ -51,6 +51,13 @@ PACKS: dict[str, tuple[str, str]] = {
     "misspelt-hook": (API + "def hx_convertors():\n    return []\n", ""),
     "future-api": ("HX_API = 99\ndef hx_converters():\n    return []\n", ""),
     "no-api": ("def hx_converters():\n    return []\n", ""),
+    "absent-module": (API + "def hx_converters():\n    return ['absent_module.nothing']\n", ""),
+    "gives-number": (API + "def hx_converters():\n    return [3]\n", ""),
+    "gives-twice": (
+        API + "from hx import converter\n@converter('shop.plugin.spare')\n"
+        "def spare(op, x): return op.Add(x, x)\ndef hx_converters(): return [spare, spare]\n",
+        "",
+    ),
     "wrong-signature": (API + "def hx_converters(registry):\n    return []\n", ""),
     "wrong-result": (API + "def hx_model_sources():\n    return ['zoo']\n", ""),
     "endless-hook": (API + "def hx_converters():\n    return hx_converters()\n", ""),
@@ -154,6 +161,8 @@ def test_the_sound_ones_work(packs):
         ("raises-in-hook", "hook-raised", "ZeroDivisionError"),
         ("misspelt-hook", "misspelt-hook", "did you mean hx_converters?"),
         ("wrong-signature", "hook-signature", "hx_converters asks for registry"),
+        ("absent-module", "import-failed", "install what has the module absent_module.nothing"),
+        ("gives-number", "not-a-converter", "hx_converters() gives 3"),
         ("wrong-result", "hook-result", "'zoo', which is no ModelSource"),
         ("endless-hook", "hook-raised", "RecursionError"),
         ("exits-at-import", "import-failed", "SystemExit: not today"),
@@ -196,6 +205,11 @@ def test_what_is_only_a_nuisance_works_with_a_warning(packs, name, finding, word
     assert pack["status"] == "ok"
     [found] = [each for each in pack["findings"] if each["id"] == finding]
     assert found["level"] == "warning" and words in found["message"] + found["fix"]
+
+
+def test_a_converter_that_is_given_twice_is_one(packs):
+    assert packs["gives-twice"]["counts"]["converters"] == 1
+    assert not packs["gives-twice"]["findings"]
 
 
 def test_what_a_pack_prints_at_import_does_not_reach_the_data(shell):

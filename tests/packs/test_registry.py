@@ -5,11 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import replace
+from importlib.metadata import EntryPoint
 
 import pytest
 
 from hx import PackError, Registry, UsageError, case, converter
 from hx.config import Settings, from_environment, from_pyproject
+from hx.packs import installed
 from hx.packs.installed import Pack
 from hx.registration import registrations
 
@@ -327,3 +329,12 @@ def test_the_converters_nearest_to_a_target_are_those_of_like_names():
     assert registry.nearest("spconv.pytorch.SubMConv3d.forward") == ["torch.nn.Conv3d.forward"]
     assert registry.nearest("torch.linalg.eig") == ["torch.linalg.eigh"]
     assert registry.nearest("torch.Tensor.real.__get__") == []
+
+
+def test_an_entry_point_that_names_nothing_is_what_is_to_be_corrected():
+    for value in ("hx_has_no_such_pack.plugin", "hx_converters.plugin:nothing"):
+        entry = EntryPoint("lost", value, "hx")
+        pack = installed.load(Pack("lost[lost]", "lost", "lost", "1", value), entry)
+        [found] = pack.findings
+        assert (found.level, found.id) == ("error", "import-failed")
+        assert f'entry point in its pyproject.toml: lost = "{value}"' in found.fix

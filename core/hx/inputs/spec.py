@@ -66,9 +66,14 @@ def load(spec: str, sources: Iterable[ModelSource] = (), hollow: bool = False) -
     if (source := _source(place, sources)) is not None:
         told = f"the model source {place!r} ({source.pack})"
         hint = "see whether its library works by itself, and fits your torch; --debug shows more"
-        with guarded(f"{told} fails:", hint=hint):
-            made = source.load(name)
-            return _loaded(_called(made, spec) if isinstance(made, type) else made, spec, told)
+        try:
+            with guarded(f"{told} fails:", hint=hint):
+                made = source.load(name)
+                return _loaded(_called(made, spec) if isinstance(made, type) else made, spec, told)
+        except HxError as problem:
+            if problem.__cause__ is not None:  # what the source itself says needs no other hint
+                problem.hint = _misspelt(source, name) or problem.hint
+            raise
     if place.endswith(".py") or "/" in place:
         module = module_from_file(Path(place))
     else:
@@ -86,6 +91,17 @@ def _source(scheme: str, sources: Iterable[ModelSource]) -> ModelSource | None:
             hint=f"leave one of them out: {' or '.join(f'--no-pack {each}' for each in packs)}",
         )
     return found[0] if found else None
+
+
+def _misspelt(source: ModelSource, name: str) -> str:
+    """A hint, where a source that tells its names has no such one, and nearly such ones."""
+    known: list[str] = []
+    with contextlib.suppress(Exception):  # it is asked because something is wrong already
+        known = list(source.names() if source.names is not None else ())
+    near = [] if name in known else difflib.get_close_matches(name, known, 3)
+    return (
+        f"did you mean {' or '.join(f'{source.scheme}:{each}' for each in near)}?" if near else ""
+    )
 
 
 def module_from_file(path: Path, hint: str = HINT) -> ModuleType:

@@ -184,7 +184,7 @@ def load(pack: Pack, entry: EntryPoint) -> Pack:
 
 
 def _load(pack: Pack, entry: EntryPoint) -> Pack:
-    plugin = _guard("import-failed", f"{pack.value} cannot be imported", entry.load)
+    plugin = _plugin(pack, entry)
     api = getattr(plugin, "HX_API", None)
     if isinstance(api, int) and api > hookspecs.API:
         return replace(
@@ -201,11 +201,13 @@ def _load(pack: Pack, entry: EntryPoint) -> Pack:
     if any(finding.level == "error" for finding in findings):
         return pack
     call = _caller(pack.key, plugin, findings)
-    found: list[Registration] = []
+    known: dict[int, Registration] = {}  # what is given twice is there once
+    at = place(getattr(plugin, "hx_converters", None))
     for item in call("hx_converters", object):
-        new, remarks = _converters(item)
-        found += (replace(registration, pack=pack.key) for registration in new)
+        new, remarks = _converters(item, at)
+        known.update((id(registration), registration) for registration in new)
         findings += remarks
+    found = [replace(registration, pack=pack.key) for registration in known.values()]
     return replace(
         pack,
         registrations=tuple(found),
@@ -217,15 +219,37 @@ def _load(pack: Pack, entry: EntryPoint) -> Pack:
     )
 
 
-def _guard(id: str, what: str, action: Callable[..., Any], *args: Any) -> Any:
-    """The result of somebody else's code; whatever it raises becomes a finding."""
+def _plugin(pack: Pack, entry: EntryPoint) -> Any:
+    """What the entry point names; where there is nothing of that name, it is what to correct."""
+    try:
+        return _guard("import-failed", f"{pack.value} cannot be imported", entry.load)
+    except _Broken as broken:
+        if broken.finding.file:  # somebody's code raised
+            raise
+        fix = f'correct the entry point in its pyproject.toml: {pack.entry} = "{pack.value}"'
+        raise _Broken(replace(broken.finding, fix=fix)) from None
+
+
+def _guard(
+    id: str,
+    what: str,
+    action: Callable[..., Any],
+    *args: Any,
+    at: tuple[str, int] = ("", 0),
+) -> Any:
+    """The result of somebody else's code; whatever it raises becomes a finding.
+
+    `at` is the place of what asked for it, where no code of theirs ran.
+    """
     try:
         return action(*args)
     except (Exception, SystemExit) as problem:
         fix = "correct it, or leave the pack out with --no-pack"
         if isinstance(problem, ModuleNotFoundError) and problem.name:
             fix = f"install what has the module {problem.name}, or correct the name"
-        raise _Broken(error(id, f"{what}: {brief(problem)}", fix, origin(problem))) from None
+        place = origin(problem)
+        place = place if place[0] else at
+        raise _Broken(error(id, f"{what}: {brief(problem)}", fix, place)) from None
 
 
 def _caller(key: str, plugin: Any, findings: list[Finding]) -> Callable[[str, type], list[Any]]:
@@ -276,19 +300,21 @@ class _Manager(pluggy.PluginManager):
         )
 
 
-def _converters(item: Any) -> tuple[tuple[Registration, ...], list[Finding]]:
-    """The registrations of one thing that `hx_converters` gave."""
+def _converters(item: Any, at: tuple[str, int]) -> tuple[tuple[Registration, ...], list[Finding]]:
+    """The registrations of one thing that `hx_converters`, which is at this place, gave."""
     if isinstance(item, str):
-        item = _guard("import-failed", f"{item} cannot be imported", importlib.import_module, item)
+        what = f"{item} cannot be imported"
+        item = _guard("import-failed", what, importlib.import_module, item, at=at)
     found = registrations(item)
     fix = "decorate it with @converter(...)"
     if found:
         return found, []
     if isinstance(item, ModuleType):
-        at = (item.__file__ or "", 0)
-        return (), [warning("no-converters", f"{item.__name__} holds no converter", fix, at)]
+        own = (item.__file__ or "", 0)
+        return (), [warning("no-converters", f"{item.__name__} holds no converter", fix, own)]
     what = f"hx_converters() gives {item!r}, which is no converter"
-    raise _Broken(error("not-a-converter", what, fix, place(item)))
+    own = place(item)
+    raise _Broken(error("not-a-converter", what, fix, own if own[0] else at))
 
 
 def _stamped(pack: Pack, items: list[Any]) -> tuple[Any, ...]:
