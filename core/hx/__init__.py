@@ -37,6 +37,7 @@ _HOME = {
     "case": "registration",
     "Case": "registration",
     "hookimpl": "hookspecs",
+    "Op": "graph.op",
     "Container": "contributions",
     "GraphPass": "contributions",
     "ModelSource": "contributions",
@@ -76,6 +77,7 @@ if TYPE_CHECKING:
     from .errors import Unsupported as Unsupported
     from .errors import UsageError as UsageError
     from .errors import VerificationError as VerificationError
+    from .graph.op import Op as Op
     from .hooks.features import features as features
     from .hooks.record import record as record
     from .hooks.rewrite import rewrite as rewrite

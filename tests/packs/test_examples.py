@@ -223,3 +223,14 @@ def test_the_test_that_the_scaffold_writes_knows_kernels_and_containers(shell, t
     pip_install(target, root)
     told = own_tests(Shell([target, *shell.folders], tmp_path), root)
     assert "10 passed" in told and "skipped" not in told
+
+
+def test_what_the_builder_has_is_told():
+    import hx
+
+    public = {name for name in vars(hx.Op) if name[0].islower()}
+    told = set(re.findall(r"\bop\.([a-z_]+)", hx.Op.__doc__))
+    assert public == told
+    guide = (EXAMPLES / "README.md").read_text()
+    assert "help(hx.Op)" in guide
+    assert set(re.findall(r"\bop\.([a-z_]+)", guide)) <= public

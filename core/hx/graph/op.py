@@ -32,6 +32,7 @@ class Op:
     op("my.domain", "Name", *inputs, ...) a node of another domain; version=N imports that version,
                                           results=[(dtype, shape), ...] says what it returns, where
                                           a word in a shape is a size that the data decides
+    op.opset                              the opset that is written
     op.result                             the real output of the call: .dtype, .rank, .shape
     op.cast(x, dtype)                     x itself, or a Cast of it
     op.constant(numbers, dtype)           a constant
@@ -43,6 +44,7 @@ class Op:
     op.elements(x)                        its places and numbers; None where they are rows
     op.dense(x)                           its dense form, and any other value as it is
     op.sizes(list)                        an int64 vector of sizes
+    op.size(n)                            a size that may have come as a tensor with one number
     op.listed(sizes)                      the vector that these are all numbers of, as x.tolist()
                                           gives them; None for others
     op.times(list)                        how often a list repeats what it begins with, as [x] * n
