@@ -183,6 +183,7 @@ class Program:
         case = next((case for case in captured.cases if case.name == wrong), None)
         named = [node for node in self.parts.nodes if proof.node and node.name == proof.node]
         lines = [written(captured, node) for node in named]
+        lines += list(captured.recording.mistaken)[:5]
         if case is not None and not captured.prepared.hollow:
             found = locate(captured, self.parts, staged.path, case, staged.target, self._kernels)
             broke, self.report.baked, self.report.node_table = found

@@ -70,6 +70,18 @@ def test_the_converter_of_a_node_that_is_refused_is_named(tmp_path, body):
     assert f"converter from local at {__file__}:{wrong.__code__.co_firstlineno}" in message
 
 
+def test_a_constant_that_a_converter_returns_for_what_inputs_decide_is_told(tmp_path):
+    @hx.converter("torch.nn.functional.silu")
+    def forgets(op, input, inplace=False):
+        return op.constant([[1.0, 2, 3]] * 2)
+
+    packs = hx.Registry.installed()
+    packs.add(forgets)
+    told = refused(nn.Sequential(nn.SiLU(), nn.ReLU()), torch.randn(2, 3), tmp_path, packs=packs)
+    assert "torch.nn.functional.silu (local) returned a constant, and the target other" in told
+    assert f"converter: {__file__}:{forgets.__code__.co_firstlineno}" in told
+
+
 def test_a_number_that_a_converter_returns_for_a_size_is_told(tmp_path, monkeypatch):
     (tmp_path / "acmecount.py").write_text(
         "def counted(x):\n    return x.neg(), int(x.detach().numpy().shape[0])\n"

@@ -235,6 +235,8 @@ def _bind_each(recording: Recording, choice, given: Arguments, call: Call, real,
                 written.append((tensor, checked(tensor, out, path)))
             continue  # the same tensor came back: it is bound already
         value = checked(tensor, out, path)
+        if given.traced and type(value) is Constant and not value.name:
+            _hold_beside(recording, choice, value.tensor, tensor)
         if type(value) is Value or isinstance(value, Constant):
             parent = parent_of(recording, storage, given)
             if _is_known(recording, tensor, value):
@@ -256,6 +258,22 @@ def _bind_each(recording: Recording, choice, given: Arguments, call: Call, real,
                 break
     for tensor, value in written:
         write(recording, tensor, value)
+
+
+def _hold_beside(recording: Recording, choice, said: torch.Tensor, real: torch.Tensor) -> None:
+    """Notes a constant that a converter made of inputs, and that is not what they gave.
+
+    It may be right: nobody may read what is in it. Where a proof fails, it is why.
+    """
+    if said.is_meta or said.device != real.device or real.is_quantized:
+        return
+    if real.layout is not torch.strided:
+        return
+    if not bool(((said == real) | ((said != said) & (real != real))).all()):
+        recording.mistaken[
+            f"the converter of {choice.target} ({choice.pack}) returned a constant, and the target "
+            f"other numbers, at {recording.where()}; converter: {choice.file}:{choice.line}"
+        ] = None
 
 
 def _is_known(recording: Recording, tensor: torch.Tensor, value: Value) -> bool:

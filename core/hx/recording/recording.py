@@ -120,6 +120,7 @@ class Recording:
         self.arrays: list[torch.Tensor] = []  # those whose memory numpy has
         # In a dry run: tensors over memory that is not PyTorch's, as they were, and where they came in.
         self.brought: list[tuple[Where, torch.Tensor]] = []
+        self.mistaken: dict[str, None] = {}  # constants that are not what the model had there
         self.seeded = False  # the model has seeded PyTorch's generator by itself
         self.own_draws = False  # a call was given a generator to draw from
         self.generators: dict[int, Any] = {}  # its own that it has seeded: see `seeds`
