@@ -279,7 +279,9 @@ class Report:
             text = markdown.text(found)
         else:
             text = json.dumps(found, indent=2) + "\n"
-        target.write_text(text, encoding="utf-8")
+        from .saving.save import write_text
+
+        write_text(text, target)
 
     @property
     def program(self) -> Program | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import resource
 import sys
 
 import numpy
@@ -26,6 +27,25 @@ def test_reports_are_written_beside_the_graph_also_of_an_export_that_failed(hx, 
     for name, told in (("r.pdf", "ends in .html"), ("no/r.md", "there is no folder")):
         done = hx("export", "hx.demo:model", "-o", "m.onnx", "--report", name)
         assert done.code == 2 and told in done.err
+
+
+def test_a_report_is_written_whole_or_not_at_all(hx, folder):
+    (folder / "r.html").write_text("of an earlier export")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, before[1]))  # as a disk that is full by then
+    try:
+        done = hx(
+            "export", "models.py:line", "-i", "x=float32[2,4]", "-o", "m.onnx", "--report", "r.html"
+        )
+        failed = hx("export", "models.py:broken", "-o", "f.onnx", "--report", "r.html")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert done.code == 1 and "cannot write r.html" in done.err
+    assert "free some space" in done.err and "the graph is there: m.onnx" in done.err
+    assert failed.code == 1 and "not in the mood" in failed.err
+    assert "--report r.html cannot be written: file too large" in failed.err
+    assert (folder / "r.html").read_text() == "of an earlier export"
+    assert not list(folder.glob(".*"))
 
 
 @pytest.mark.parametrize(

@@ -154,7 +154,7 @@ def export(
       hx export --batch models.toml --jobs 4
     """
     from hx.cli.output import Progress, as_json
-    from hx.errors import UsageError
+    from hx.errors import HxError, UsageError
 
     if batch is not None:
         from hx.cli.batch import run_list
@@ -199,7 +199,11 @@ def export(
         if reports:
             progress("writing the report")
         for each in reports:
-            program.report.write(each)
+            try:
+                program.report.write(each)
+            except HxError as problem:
+                problem.hint += f"; the graph is there: {path}"
+                raise
     if json:
         as_json("export", ok=True, report=report_data(program.report))
     elif check_every_node:
@@ -232,6 +236,7 @@ def failure_reported(paths: list[Path], spec: str, opset: int) -> Iterator[None]
         if paths:
             from hx.cli.border import in_words
             from hx.cli.output import warn
+            from hx.errors import HxError
             from hx.report import Report
 
             report = getattr(problem, "report", None) or Report(spec, opset=opset)
@@ -239,8 +244,8 @@ def failure_reported(paths: list[Path], spec: str, opset: int) -> Iterator[None]
             for each in paths:
                 try:
                     report.write(each)
-                except OSError as lost:  # what went wrong first is what counts
-                    warn(f"--report {each} cannot be written: {lost.strerror}")
+                except HxError as lost:  # what went wrong first is what counts
+                    warn(f"--report {each} cannot be written: {lost.why}")
         raise
 
 

@@ -63,6 +63,16 @@ def staged(model: Writable, path: str | os.PathLike | None, external: bool | Non
     return Staged(path, external, model)
 
 
+def write_text(text: str, path: str | os.PathLike) -> None:
+    """Write what is not a model, as the report on one, just so: the whole of it, or nothing."""
+    with _explained(Path(path)), claims.Hidden() as hidden:
+        target = _target(Path(path))
+        claim = _create(hidden, target)
+        with open(claim.fd, "wb", closefd=False) as file:
+            file.write(text.encode())
+        _move(claim, target)
+
+
 def parts_of(model: Writable) -> wire.Parts:
     if isinstance(model, wire.Parts):
         return model
@@ -182,7 +192,7 @@ class Staged:
             if replaced:  # a note of what is to go, should we not live to do it
                 note = self._create()
                 os.write(note.fd, "\n".join(path.name for path in replaced).encode())
-            self._move(self._model, self.target)
+            _move(self._model, self.target)
             self.path = self.target
         self._seconds += time.perf_counter() - start
         return Saved(self.target, self.size, self.data_path, self._seconds)
@@ -221,11 +231,7 @@ class Staged:
     __del__ = close
 
     def _create(self) -> Claim:
-        claim = self._hidden.create(self.target)
-        if self.target.exists():
-            with contextlib.suppress(OSError):
-                os.fchmod(claim.fd, stat.S_IMODE(self.target.stat().st_mode))
-        return claim
+        return _create(self._hidden, self.target)
 
     @contextlib.contextmanager
     def _writing(self, claim: Claim, start: int = 0) -> Iterator[wire.Write]:
@@ -255,14 +261,23 @@ class Staged:
             data.discard()
             return
         claims.share(data)
-        self._move(data, place)
+        _move(data, place)
         self._data = data
 
-    def _move(self, claim: Claim, place: Path) -> None:
-        if os.name == "nt":  # there, an open file cannot be moved
-            claim.close()
-        with outlived(place):
-            claim.path.replace(place)
+
+def _create(hidden: claims.Hidden, target: Path) -> Claim:
+    claim = hidden.create(target)
+    if target.exists():
+        with contextlib.suppress(OSError):
+            os.fchmod(claim.fd, stat.S_IMODE(target.stat().st_mode))
+    return claim
+
+
+def _move(claim: Claim, place: Path) -> None:
+    if os.name == "nt":  # there, an open file cannot be moved
+        claim.close()
+    with outlived(place):
+        claim.path.replace(place)
 
 
 def _is_external(parts: wire.Parts, external: bool | None, target: Path) -> bool:
