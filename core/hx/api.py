@@ -75,7 +75,7 @@ def export(
     packs: Registry | None = None,
     progress: Progress | None = None,
 ) -> Program:
-    """Runs `model(*args, **kwargs)` once, and writes what it did to `path` as ONNX.
+    """Runs `model(*args, **kwargs)` once, in eval mode, and writes what it did to `path` as ONNX.
 
     model          a torch.nn.Module, or a function of tensors
     args, kwargs   what it is called with; tensors in them become the inputs of the graph

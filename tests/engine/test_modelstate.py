@@ -498,3 +498,48 @@ def test_an_export_inside_of_a_transform_is_refused(around):
     around(inner)(torch.randn(3) if around is torch.func.grad else torch.randn(2, 3))
     assert model.training
     hx.export(model, torch.ones(3))
+
+
+class Decorated(torch.nn.Module):
+    @torch.no_grad()
+    def forward(self, x):
+        return x * 2 if self.training else x
+
+
+class Alike(torch.nn.Module):
+    """Has a word of that name, and asks nothing."""
+
+    training_steps = 3
+
+    def train(self, mode: bool = True):
+        self.training = mode
+        return super().train(mode)
+
+    def forward(self, x):
+        return x + self.training_steps
+
+
+@pytest.mark.parametrize(
+    "model, differs",
+    [
+        (torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.BatchNorm1d(3)), True),
+        (torch.nn.BatchNorm1d(3, track_running_stats=False), False),
+        (torch.nn.Dropout(0.5), True),
+        (torch.nn.Dropout(0.0), False),
+        (torch.nn.LSTM(3, 3, 2, dropout=0.5), True),
+        (torch.nn.LSTM(3, 3, 2), False),
+        (torch.nn.RReLU(), True),
+        (torch.nn.utils.spectral_norm(torch.nn.Linear(3, 3)), True),
+        (torch.nn.utils.parametrizations.spectral_norm(torch.nn.Linear(3, 3)), True),
+        (torch.jit.script(torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Dropout())), True),
+        (torch.jit.script(torch.nn.Linear(3, 3)), False),
+        (Decorated(), True),
+        (Alike(), False),
+        (torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.ReLU()), False),
+    ],
+)
+def test_a_model_that_trains_is_said_to_be_exported_as_in_eval_mode(model, differs):
+    told = ["the model was in training mode; it is exported as it is in eval mode"]
+    assert hx.export(model, torch.randn(4, 3)).report.notes == (told if differs else [])
+    assert model.training
+    assert not hx.export(model.eval(), torch.randn(4, 3)).report.notes

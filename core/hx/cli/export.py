@@ -117,10 +117,10 @@ def export(
 ) -> None:
     """Export a model to ONNX, and prove that the file is right.
 
-    The model is run once on its inputs. The graph is checked by onnx and run in onnxruntime on
-    those inputs, on fresh ones, and at other sizes, among them those where a question of the model
-    about a size (`if n > 64`) has another answer. FILE is written when all is well; otherwise it
-    stays as it was.
+    The model is run once on its inputs, in eval mode. The graph is checked by onnx and run in
+    onnxruntime on those inputs, on fresh ones, and at other sizes, among them those where a question
+    of the model about a size (`if n > 64`) has another answer. FILE is written when all is well;
+    otherwise it stays as it was.
 
     With --batch LIST every model of a list is exported, each in a process of its own. The list has
     a [[model]] for each, with spec, output, and the options below by their names. What stands above

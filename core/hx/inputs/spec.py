@@ -69,7 +69,9 @@ def load(spec: str, sources: Iterable[ModelSource] = (), hollow: bool = False) -
         try:
             with guarded(f"{told} fails:", hint=hint):
                 made = source.load(name)
-                return _loaded(_called(made, spec) if isinstance(made, type) else made, spec, told)
+                made = _loaded(_called(made, spec) if isinstance(made, type) else made, spec, told)
+                made.model.eval()  # nobody asked for training mode, which libraries make models in
+                return made
         except HxError as problem:
             if problem.__cause__ is not None:  # what the source itself says needs no other hint
                 problem.hint = _misspelt(source, name) or problem.hint

@@ -29,7 +29,7 @@ from ..tensors.liveness import storage_key
 from ..tensors.memory import is_wrapper
 from ..tensors.values import Constant, Value
 from ..words import a
-from ..world import shallow
+from ..world import shallow, training
 from ..world.modelstate import preserved
 from ..world.world import recorded
 from . import foreign, layers, outside, sized
@@ -241,6 +241,7 @@ def _run(
     found = Capture(prepared, recording, inputs, [], [], list(outputs) if outputs else None)
     found.registry, found.opset = registry, opset
     found.notes = recording.notes
+    found.notes += training.notes(guard.trained)
     found.notes += recording.choices.idle
 
     def run(_: None) -> None:

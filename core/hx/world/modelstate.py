@@ -188,6 +188,12 @@ class preserved:
         kept = [k for k in self._tensors.values() if k.kind in ("attribute", "held")]
         return [*attributes, *below, *(k.name for k in kept if k.changed)]
 
+    @property
+    def trained(self) -> list[torch.nn.Module]:
+        """The modules that were in training mode on entry."""
+        held = [was for _, was in self._attributes]
+        return [was.module for was in held if was.items.get("training", was.training)]
+
     def changed(self) -> tuple[list[str], list[str]]:
         """The names of both kinds, from one look at them all when the model has run."""
         if self._changed is None:

@@ -130,6 +130,13 @@ def names(code: types.CodeType) -> frozenset[str]:
     return known[1]
 
 
+def say(name: str, things: Iterable[Any]) -> bool:
+    """Whether one of these methods, or what is called in its place, has the name."""
+    front = _functions(things)
+    front += [inner for function in front for inner in _functions(_around(function))]
+    return any(name in names(function.__code__) for function in front)
+
+
 def _functions(things: Iterable[Any]) -> list[types.FunctionType]:
     """The plain functions in methods, properties, tables, and under decorators."""
     found = []
