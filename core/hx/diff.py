@@ -77,7 +77,7 @@ class Differences:
 
 
 def compare(a: Path, b: Path) -> Differences:
-    one, other = _opened(a), _opened(b)
+    one, other = opened(a), opened(b)
     found = Differences((len(one), len(other)))
     found.opsets = list(_opsets(one.opset_imports, other.opset_imports))
     found.edges = [*_edges("input", one.inputs, other.inputs),
@@ -91,7 +91,7 @@ def compare(a: Path, b: Path) -> Differences:
     return found
 
 
-def _opened(path: Path) -> Any:
+def opened(path: Path) -> Any:
     """The graph of a file, whose weights are where it says."""
     try:
         graph = ir.load(path).graph
@@ -251,6 +251,29 @@ def _weights(a: dict[str, Any], b: dict[str, Any]) -> Iterator[Weight]:
             yield Weight("changed", name, _kind(a[name]), _kind(b[name]))
         elif _own(a[name]).tobytes() != _own(b[name]).tobytes():
             yield Weight("changed", name, _kind(a[name]), _kind(b[name]), _apart(a[name], b[name]))
+
+
+def unlike(path: Path, model: Any) -> list[str]:
+    """The names of the weights that a file has otherwise than a model, in whatever dtype."""
+    import torch
+
+    from hx.tensors import dtypes
+
+    own = dict([*model.named_parameters(remove_duplicate=False),
+                *model.named_buffers(remove_duplicate=False)])  # fmt: skip
+    found = []
+    for name, tensor in _named(opened(path)).items():
+        mine = own.get(name)
+        if mine is None and (name := name.removesuffix(".transposed")) in own:
+            mine = own[name].mT
+        dtype = dtypes.FROM_NUMBER.get(tensor.dtype.value)
+        if mine is None or dtype is None or mine.shape != tuple(tensor.shape):
+            continue
+        if mine.is_meta or mine.layout != torch.strided:
+            continue
+        bytes_ = mine.detach().cpu().to(dtype).contiguous().view(-1).view(torch.uint8).numpy()
+        found += [name] if bytes_.tobytes() != _own(tensor).tobytes() else []
+    return found
 
 
 def _own(tensor: Any) -> Any:

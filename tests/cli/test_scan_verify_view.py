@@ -114,9 +114,32 @@ def test_verify_knows_a_right_file_from_a_wrong_one(hx, folder):
     assert right.code == 0 and "batch=1" in right.out
     wrong = hx("verify", "m.onnx", "models.py:line", *words, "-w", "b.safetensors")
     assert wrong.code == 4 and "recorded inputs: wrong" in wrong.out
+    assert "the weights of the model are not those of the file: linear.weight; give it" in wrong.err
     assert hx("verify", "m.onnx", "models.py:line", *words, "--json", "-w", "a.safetensors").json[
         "ok"
     ]
+
+
+def test_verify_says_what_is_off_before_it_compares(hx, folder):
+    made = hx("export", "hx.demo:model", "-o", "m.onnx", "--dtype", "float16", "--external-data")
+    assert made.code == 0
+    other = hx("verify", "m.onnx", "hx.demo:model")
+    assert other.code == 2 and "the file takes image float16[2,3,16,16]" in other.err
+    assert "--dtype float16 casts the model and its inputs" in other.err
+    assert hx("verify", "m.onnx", "hx.demo:model", "--dtype", "float16").code == 0
+    swapped = hx("verify", "hx.demo:model", "m.onnx")
+    assert swapped.code == 2
+    assert "the file comes first: hx verify m.onnx hx.demo:model" in swapped.err
+
+
+def test_verify_of_a_file_without_its_data_is_one_message(hx, folder):
+    words = ["-o", "m.onnx", "-i", "input=float32[2,512]", "--external-data"]
+    (folder / "wide.py").write_text("import torch\ndef make(): return torch.nn.Linear(512, 512)\n")
+    assert hx("export", "wide.py:make", *words).code == 0
+    for data in folder.glob("m.*.data"):
+        data.unlink()
+    done = hx("verify", "m.onnx", "wide.py:make", "-i", "input=float32[2,512]")
+    assert done.code == 2 and "that is no file in the folder of its model" in done.err
 
 
 def test_verify_takes_a_file_of_another_exporter(hx, folder):

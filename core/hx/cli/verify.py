@@ -61,7 +61,8 @@ def verify(
     from hx.inputs.files import absent
 
     if not file.is_file():
-        raise UsageError(absent(file), hint="hx export SPEC -o FILE writes one")
+        swapped = f"the file comes first: hx verify {spec} {file}" if Path(spec).is_file() else ""
+        raise UsageError(absent(file), hint=swapped or "hx export SPEC -o FILE writes one")
     registry = o.registry_for(no_pack=no_pack, only_packs=only_packs)
     with Progress() as progress:
         progress("loading the model")
@@ -70,6 +71,8 @@ def verify(
         )
         progress("verifying")
         proof, notes = _prove(loaded, call, file, output_layer, registry, dtype)
+        if proof.wrong:
+            notes += _other_weights(file, loaded.model)
     if json:
         as_json("verify", ok=proof.ok, file=str(file), notes=notes, proof=proof.to_dict())
     else:
@@ -91,6 +94,7 @@ def _prove(
     dtype: str | None,
 ) -> tuple[Proof, list[str]]:
     """The proof of a file, and what is to be said about how it came about."""
+    from hx import diff
     from hx.errors import UsageError, Where
     from hx.packs.kernels import op_runs
     from hx.proof.cases.asking import run
@@ -103,6 +107,8 @@ def _prove(
     from hx.world import shallow
 
     written = load(file)
+    if any(tensor.external_data for tensor in written.graph.initializer):
+        diff.opened(file)  # which says what is wrong with the data beside it
     open_dims, fixed = _dims(written)
     model = loaded.model
     given: dict[str, Any] = {"weights": loaded.weights, "dtype": dtype}
@@ -112,6 +118,7 @@ def _prove(
         names = list(open_dims)
     _require_given(written, list(open_dims), names)
     _require_ranks(written, names, list(prepared.tensors.values()))
+    _require_dtypes(written, names, list(prepared.tensors.values()))
     dynamic = {name: open_dims[name] for name in names if open_dims.get(name)}
     said, said_names = prepared.dynamic, list(prepared.tensors)
     prepared = prepare(model, call.args, call.kwargs, names, dynamic, axes.axes, **given)
@@ -171,13 +178,51 @@ def _require_ranks(model: onnx.ModelProto, names: list[str], tensors: list[Any])
         pair = tensor.is_complex()  # in a file its two parts are one more axis
         if len(kind.shape.dim) == tensor.dim() + pair:
             continue
-        dtype = str(tensor.dtype).removeprefix("torch.")
         raise UsageError(
-            f"the file takes {edge(value)}; the model was given "
-            f"{dtype}[{','.join(map(str, tensor.shape))}]",
+            f"the file takes {edge(value)}; the model was given {_form(tensor)}",
             why=f"a rank of {tensor.dim() + pair} is no rank of {len(kind.shape.dim)}",
             hint="look whether the file is of this model, or give inputs as the file takes them: -i",
         )
+
+
+def _require_dtypes(model: onnx.ModelProto, names: list[str], tensors: list[Any]) -> None:
+    """That an input is of the dtype that the file takes."""
+    from hx.cli.view import edge
+    from hx.errors import UsageError
+    from hx.tensors import dtypes
+    from hx.tensors.pairs import REAL
+
+    given = dict(zip(names, tensors))
+    for value in model.graph.input:
+        theirs = dtypes.FROM_NUMBER.get(value.type.tensor_type.elem_type)
+        tensor = given.get(value.name)
+        if theirs is None or tensor is None or REAL.get(tensor.dtype, tensor.dtype) == theirs:
+            continue
+        hint = "look whether the file is of this model, or give inputs as the file takes them: -i"
+        if theirs in dtypes.FLOATS and tensor.is_floating_point():
+            hint = f"--dtype {dtypes.name(theirs)} casts the model and its inputs"
+        raise UsageError(
+            f"the file takes {edge(value)}; the model was given {_form(tensor)}", hint=hint
+        )
+
+
+def _form(tensor: Any) -> str:
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    return f"{dtype}[{','.join(map(str, tensor.shape))}]"
+
+
+def _other_weights(file: Path, model: Any) -> list[str]:
+    """Of a file that is wrong: whether it is so because its weights are others than the model's."""
+    from hx import diff
+
+    names = diff.unlike(file, model)
+    if not names:
+        return []
+    told = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    return [
+        f"the weights of the model are not those of the file: {told}; give it those that the file "
+        "was made with (-w FILE), or seed what draws them"
+    ]
 
 
 def _dims(
