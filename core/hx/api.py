@@ -201,7 +201,7 @@ def _recorded(
     report = _report(captured, registry, opset)
     report.timings["record"] = time.perf_counter() - started
     try:
-        _require_covered(report)
+        _require_covered(report, registry)
         require_best(captured, report)
         # A condition that the graph computes went through Python and lost nothing there, nor did a
         # loop that is one in the graph.
@@ -413,7 +413,7 @@ def _describe(report: Report, made: wire.Parts) -> None:
     report.outputs = [told(value) for value in made.graph.output]
 
 
-def _require_covered(report: Report) -> None:
+def _require_covered(report: Report, registry: Registry) -> None:
     if not report.missing:
         return
     without = [m for m in report.missing if not m.declined]
@@ -424,7 +424,9 @@ def _require_covered(report: Report) -> None:
     listed = "\n".join(f"  {m}" for m in report.missing)
     hint = "have the converter say what the call means, where it returns NotImplemented"
     if without:
-        hint = "a pack may have them: pip install it, and look with `hx converters list`"
+        hint = left_out(registry) or (
+            "a pack may have them: pip install it, and look with `hx converters list`"
+        )
     if len(without) > 1:
         hint += f"\n         one pack for all: {scaffold(without)}"
     raise MissingConverters(
@@ -432,6 +434,12 @@ def _require_covered(report: Report) -> None:
         report.missing,
         hint=hint,
     )
+
+
+def left_out(registry: Registry) -> str:
+    """Where converters may be that are missing: in packs that were not asked, as the user says."""
+    out = {pack.distribution: pack.error for pack in registry.packs if pack.status == "disabled"}
+    return "; ".join(f"{name} may have them, which is {error}" for name, error in out.items())
 
 
 def _escaped(escapes: list[Escape]) -> EscapeError:

@@ -73,6 +73,19 @@ def test_every_failure_is_reported(hx, folder, words, code, told):
         assert "Not exported:" in text and told in text
 
 
+def test_converters_of_a_pack_that_is_left_out_are_not_said_to_be_nowhere(shell, installed):
+    installed("hx-acme", "def hx_converters(): return []")
+    for words, told in (
+        (["--no-pack", "hx"], "hx may have them, which is left out by --no-pack"),
+        (["--only-packs", "hx-acme"], "hx may have them, which is not among --only-packs"),
+    ):
+        done = shell("export", "hx.demo:model", "-o", "m.onnx", *words)
+        assert done.code == 5 and told in done.err and "pip install it" not in done.err
+        assert told in shell("scan", "hx.demo:model", *words).err
+    done = shell("export", "models.py:unknown", "-o", "m.onnx")
+    assert done.code == 5 and "pip install it" in done.err
+
+
 def test_a_rejected_file_is_kept_when_asked_for(hx, folder):
     assert hx("export", "models.py:wrong", "-o", "m.onnx").code == 4
     assert not list(folder.glob("*.onnx"))

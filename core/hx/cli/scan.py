@@ -35,6 +35,7 @@ def scan(
       hx scan timm:vit_tiny_patch16_224 --json
     """
     import hx
+    from hx.api import left_out
     from hx.cli.export import report_data
     from hx.cli.output import Progress, as_json, note, paint, say, say_prose, table
     from hx.report import scaffold
@@ -72,6 +73,8 @@ def scan(
         without = [m for m in report.missing if not m.declined]
         if len(without) > 1:
             say_prose(f"\none pack for all: {scaffold(without)}")
+        if without and (out := left_out(registry)):
+            note(out)
         for escape in report.escapes:
             if not getattr(escape, "carried", False):
                 say_prose(f"{paint('escape', 'yellow')} {escape}")
