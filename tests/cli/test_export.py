@@ -40,6 +40,20 @@ def test_a_model_may_bring_its_own_inputs(hx, spec):
     assert dims("m.onnx") == [2, 4]
 
 
+def test_a_model_may_be_a_program_of_torch_export(hx, folder):
+    import torch
+
+    program = torch.export.export(torch.nn.Linear(4, 3), (torch.ones(2, 4),))
+    torch.export.save(program, folder / "ep.pt2")
+    with (folder / "models.py").open("a") as models:
+        models.write("def program(): return torch.export.load('ep.pt2')\n")
+        models.write("def its_inputs(): return program(), (torch.ones(2, 4),)\n")
+    for spec in ("models.py:program", "models.py:its_inputs"):
+        done = hx("export", spec, "-o", "m.onnx")
+        assert done.code == 0, done.err
+        assert "input float32[2,4]" in done.err
+
+
 def test_a_word_is_a_dim_that_may_change(hx):
     done = hx("export", "models.py:line", "-o", "m.onnx", "--input", "x=float32[batch,4]")
     assert done.code == 0 and "batch=1" in done.err

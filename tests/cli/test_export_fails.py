@@ -73,6 +73,28 @@ def test_every_failure_is_reported(hx, folder, words, code, told):
         assert "Not exported:" in text and told in text
 
 
+def test_a_spec_that_is_nearly_one_is_told_what_to_write(hx, folder):
+    (folder / "package").mkdir()
+    (folder / "package" / "__init__.py").touch()
+    (folder / "package" / "m.py").write_text("from . import other\n")
+    (folder / "package" / "other.py").touch()
+    (folder / "few.py").write_text(
+        "import torch\nclass Net(torch.nn.Linear): pass\ndef pair(): return Net, (torch.ones(3),)\n"
+    )
+    for name in ("s.pt", "e.pt2"):
+        (folder / name).touch()
+    for spec, code, told in (
+        ("package/m.py:build", 1, "it is part of a package: name it as package.m:build"),
+        ("package/m.py", 1, "name it as package.m:NAME"),
+        ("few.py", 2, "it has Net, pair: say which, as few.py:NAME"),
+        ("s.pt", 2, "name a function that returns torch.jit.load('s.pt') and its inputs"),
+        ("e.pt2", 2, "name a function that returns torch.export.load('e.pt2') and its inputs"),
+        ("few.py:pair", 2, "make one: Net()"),
+    ):
+        done = hx("export", spec, "-o", "m.onnx")
+        assert done.code == code and told in done.err, done.err
+
+
 def test_converters_of_a_pack_that_is_left_out_are_not_said_to_be_nowhere(shell, installed):
     installed("hx-acme", "def hx_converters(): return []")
     for words, told in (

@@ -62,7 +62,7 @@ def load(spec: str, sources: Iterable[ModelSource] = (), hollow: bool = False) -
         return loaded
     place, colon, name = spec.rpartition(":")
     if not colon or not place or not name:
-        raise UsageError(f"{spec!r} does not name a model", hint=HINT)
+        raise UsageError(f"{spec!r} does not name a model", hint=_completed(spec))
     if (source := _source(place, sources)) is not None:
         told = f"the model source {place!r} ({source.pack})"
         hint = "see whether its library works by itself, and fits your torch; --debug shows more"
@@ -70,17 +70,48 @@ def load(spec: str, sources: Iterable[ModelSource] = (), hollow: bool = False) -
             with guarded(f"{told} fails:", hint=hint):
                 made = source.load(name)
                 made = _loaded(_called(made, spec) if isinstance(made, type) else made, spec, told)
-                made.model.eval()  # nobody asked for training mode, which libraries make models in
+                with contextlib.suppress(NotImplementedError):  # of a program of torch.export
+                    made.model.eval()  # nobody asked for training mode, which libraries make models in
                 return made
         except HxError as problem:
             if problem.__cause__ is not None:  # what the source itself says needs no other hint
                 problem.hint = _misspelt(source, name) or problem.hint
             raise
     if place.endswith(".py") or "/" in place:
-        module = module_from_file(Path(place))
+        module = _module_by_path(Path(place), name)
     else:
         module = _module_by_name(place, spec, [source.scheme for source in sources])
     return _loaded(_called(_attribute(module, name, spec), spec), spec)
+
+
+def _completed(spec: str) -> str:
+    """What to write instead of a file alone, for a hint."""
+    path = Path(spec)
+    if path.is_file() and path.suffix == ".py":
+        return f"{_candidates(_module_by_path(path, 'NAME'))}: say which, as {spec}:NAME"
+    if path.is_file() and path.suffix in (".pt", ".pth", ".ts", ".pt2"):
+        load = "torch.export.load" if path.suffix == ".pt2" else "torch.jit.load"
+        return f"name a function that returns {load}({spec!r}) and its inputs; weights alone go with -w"
+    return HINT
+
+
+def _module_by_path(path: Path, name: str) -> ModuleType:
+    try:
+        return module_from_file(path)
+    except HxError as problem:
+        if "attempted relative import" in problem.what:
+            problem.hint = f"it is part of a package: {_in_package(path)}:{name}"
+        raise
+
+
+def _in_package(path: Path) -> str:
+    """How Python imports a file whose package has to be known: `pkg/m.py` is `pkg.m`."""
+    path = path.resolve()
+    parts, folder = [path.parent.name, path.stem], path.parent.parent
+    while (folder / "__init__.py").is_file():
+        parts, folder = [folder.name, *parts], folder.parent
+    start = "" if folder == Path.cwd() else f"from {folder}, "
+    return f"{start}name it as {'.'.join(parts)}"
 
 
 def _source(scheme: str, sources: Iterable[ModelSource]) -> ModelSource | None:
@@ -185,6 +216,13 @@ def _is_module(thing: Any) -> bool:
     return isinstance(thing, nn.Module)
 
 
+def _is_exported(thing: Any) -> bool:
+    """Whether it is a program of torch.export, which has a module, and inputs that it was made with."""
+    import torch
+
+    return isinstance(thing, torch.export.ExportedProgram)
+
+
 def _called(thing: Any, spec: str) -> Any:
     """What a class or a factory makes; anything else as it is."""
     if _is_module(thing) or not callable(thing):
@@ -208,6 +246,14 @@ def _called(thing: Any, spec: str) -> Any:
 
 
 def _loaded(result: Any, spec: str, source: str = "") -> Loaded:
+    first, *inputs_given = result if isinstance(result, tuple) and result else (result,)
+    if isinstance(first, type) and inputs_given:
+        raise UsageError(
+            f"{spec!r} gives a class with inputs, not a model", hint=f"make one: {first.__name__}()"
+        )
+    if _is_exported(first):
+        given = inputs_given or first.example_inputs
+        result = (first.module(), *given) if given else first.module()
     if isinstance(result, tuple) and len(result) in (2, 3) and _is_module(result[0]):
         model, inputs = result[0], result[1]
         if len(result) == 3:
