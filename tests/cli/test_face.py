@@ -56,6 +56,18 @@ def test_without_words_the_help_is_shown(hx):
     assert hx().out == hx("--help").out
 
 
+@pytest.mark.parametrize("group", ["packs", "converters"])
+def test_a_group_without_a_command_shows_its_help(hx, group):
+    done = hx(group)
+    assert done.code == 0 and done.out == hx(group, "--help").out and not done.err
+
+
+@pytest.mark.parametrize("words", [["packs", "list"], ["export", "nope:x", "-o", "a.onnx"]])
+def test_json_may_stand_before_the_command(hx, words):
+    first, last = hx("--json", *words), hx(*words, "--json")
+    assert first.json.keys() == last.json.keys() and first.code == last.code
+
+
 def test_a_misspelt_command_gets_a_suggestion(hx):
     done = hx("exprot")
     assert done.code == 2 and "did you mean 'export'?" in done.err

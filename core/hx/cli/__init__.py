@@ -39,8 +39,9 @@ def _run(debug: bool) -> int:
 
     try:
         try:
-            from hx.cli.app import command
+            from hx.cli.app import command, in_order
 
+            sys.argv[1:] = in_order(sys.argv[1:])
             with stoppable():
                 tree = command(sys.argv[1] if len(sys.argv) > 1 else "")
                 code = tree(prog_name="hx", standalone_mode=False)
@@ -70,6 +71,12 @@ def _run(debug: bool) -> int:
 def _misused(problem: Any) -> int:
     from hx.cli.border import misused
     from hx.errors import HxError
+
+    if type(problem).__name__ == "NoArgsIsHelpError":  # a group alone, as `hx packs`
+        from hx.cli.output import say
+
+        say(problem.ctx.get_help())
+        return 0
 
     error: HxError = misused(problem)
     return _fail(str(error), error.exit_code, error)

@@ -56,6 +56,15 @@ def root(
         typer.echo(context.get_help())
 
 
+def in_order(words: list[str]) -> list[str]:
+    """`--json packs list` as `packs list --json`: what every command takes may come first."""
+    if words[:1] != ["--json"] or words[1:2] not in [[name] for name in (*COMMANDS, *GROUPS)]:
+        return words
+    _, *rest = words
+    named = 2 if rest[0] in GROUPS else 1
+    return [*rest[:named], "--json", *rest[named:]]
+
+
 def command(first: str = "") -> Any:
     """The tree as one callable; when the first word is a command, the tree is that one only."""
     app.registered_commands.clear()  # of an earlier call, in another order
