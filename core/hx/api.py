@@ -35,7 +35,7 @@ from .recording.prepared import Prepared, prepare, require_names
 from .registration import OPSETS
 from .report import Escape, Report, scaffold
 from .roomy import roomy
-from .saving import destinations, save
+from .saving import destinations, save, wire
 from .sizes import dynamic as dynamic_axes
 from .surely import inside, within
 from .tensors.structures import unique
@@ -44,8 +44,6 @@ from .world.world import aside
 
 if TYPE_CHECKING:
     import onnx
-
-    from .saving import wire
 
 Progress = Callable[[str], None]
 
@@ -174,6 +172,10 @@ def _export(
             staged.forget()
         prepared.stand_ins.forget()
         program.report.notes += ways.told(asked, prepared) if failed else []
+        beside = path is None or program.report.data_path is not None
+        if external_data and program.report.initializers and not beside:
+            small = f"every weight has less than {wire.SMALL} bytes"
+            program.report.notes.append(f"{small}: all are in the file, and none beside it")
         ways.carried(asked, program.report)
         program.report.timings["total"] = time.perf_counter() - started
         return program

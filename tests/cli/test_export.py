@@ -139,6 +139,13 @@ def test_layers_opset_and_external_data(hx, folder):
     assert len(list(folder.glob("m.*"))) == 2
 
 
+def test_weights_too_small_for_a_data_file_are_told(hx, folder):
+    done = hx("export", "models.py:with_inputs", "-o", "m.onnx", "--external-data")
+    assert done.code == 0 and not list(folder.glob("*.data"))
+    assert "every weight has less than 1024 bytes: all are in the file" in done.err
+    assert "1024" not in hx("export", "models.py:with_inputs", "-o", "m.onnx").err
+
+
 def test_json_is_data_with_a_schema(hx):
     done = hx("export", "hx.demo:model", "-o", "m.onnx", "--json", "-q")
     assert done.json["schema"] == 1 and done.json["ok"] is True
