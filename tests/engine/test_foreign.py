@@ -410,3 +410,19 @@ def test_a_container_that_puts_together_something_else_is_named(
     with pytest.raises(hx.ConverterError) as caught:
         hx.export(Model(lambda p: p.values + p.places), (points,), packs=packs(scaled))
     assert told in str(caught.value) and f"at {__file__}:" in str(caught.value)
+
+
+def test_a_model_that_runs_in_no_other_way_than_recorded_is_told_first(grove):
+    grove.tanh = lambda x: torch.from_numpy(np.tanh(x.numpy()))
+
+    @converter("grove.tanh")
+    def tanh(op, x):
+        return op.Tanh(x)
+
+    registry = Registry.installed()
+    registry.add(tanh)
+    program = hx.export(lambda x: torch.vmap(grove.tanh)(x), torch.randn(2, 3), packs=registry)
+    assert program.report.notes[0].startswith(
+        "the model itself cannot be run: nothing but the recording was compared (Cannot access"
+    )
+    assert not any("refuses" in note for note in program.report.notes)

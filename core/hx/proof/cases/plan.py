@@ -83,10 +83,19 @@ def _other_values(captured: Capture) -> list[Case]:
             extra |= zeroed(recorded)
             extra["large"] = {k: large(t) for k, t in recorded.items()}
     cases: list[Case] = []
+    notes: list[str] = []
     for name, tensors in (usual | extra).items():
         found, refused = case_of(captured, name, tensors)
         cases += found
-        captured.notes += refused if name in usual else []
+        notes += refused if name in usual else []
+    if notes and not cases and (refused := case_of(captured, "recorded", recorded)[1]):
+        # One whose calls have converters, and in which they cannot be run as they are.
+        why = refused[0].partition(": ")[2]
+        captured.notes.insert(
+            0, f"the model itself cannot be run: nothing but the recording was compared ({why})"
+        )
+    else:
+        captured.notes += notes
     return cases
 
 
