@@ -229,6 +229,14 @@ def test_the_shell_completes(words):
     assert expected in done.stdout.splitlines(), done.stdout + done.stderr
 
 
+def test_the_shell_completes_nothing_of_a_library_that_does_not_work(shell, folder):
+    (folder / "site" / "torchvision").mkdir(parents=True)
+    (folder / "site" / "torchvision" / "__init__.py").write_text("print('hi'); raise OSError('no')")
+    env = {"_HX_COMPLETE": "complete_bash", "COMP_CWORD": "2"}
+    done = shell(env=env | {"COMP_WORDS": "hx export torchvision:resn"})
+    assert done.code == 0 and not done.told.strip()
+
+
 def test_the_reference_is_that_of_the_commands():
     from hx.cli import reference
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from hx.contributions import ModelSource
     from hx.inputs.given import Call
     from hx.inputs.spec import Loaded
     from hx.packs.registry import Registry
@@ -20,11 +23,21 @@ def complete_spec(incomplete: str) -> list[str]:
 
     scheme, colon, name = incomplete.partition(":")
     sources = {source.scheme: source for source in Registry.installed().sources}
-    if colon and scheme in sources and sources[scheme].names:
-        names = sources[scheme].names or (lambda: ())
-        return [f"{scheme}:{each}" for each in names() if each.startswith(name)]
+    if colon and scheme in sources:
+        return [f"{scheme}:{each}" for each in _names(sources[scheme]) if each.startswith(name)]
     files = [f"{path}:" for path in Path().glob(f"{incomplete}*.py")] if not colon else []
     return [f"{each}:" for each in sources if each.startswith(incomplete)] + files
+
+
+def _names(source: ModelSource) -> list[str]:
+    """Its models; none, and not a word, where its library does not work: somebody is typing."""
+    with (
+        contextlib.redirect_stdout(io.StringIO()),
+        contextlib.redirect_stderr(io.StringIO()),
+        contextlib.suppress(Exception, SystemExit),
+    ):
+        return list(source.names()) if source.names is not None else []
+    return []
 
 
 def complete_pack(incomplete: str) -> list[str]:
