@@ -153,6 +153,19 @@ def test_json_is_data_with_a_schema(hx):
     assert done.err == ""
 
 
+def test_nodes_by_pack_are_those_of_the_graph(hx, folder):
+    (folder / "less.py").write_text(
+        "import torch\n"
+        "class M(torch.nn.Module):\n"
+        "    def forward(self, x):\n"
+        "        torch.sin(x)  # which nobody asks for\n"
+        "        return x * 2\n"
+        "def make(): return M(), (torch.ones(3),)\n"
+    )
+    done = hx("export", "less.py:make", "-o", "m.onnx", "--json", "-q").json["report"]
+    assert done["nodes"] == 1 and done["packs"] == {"hx[standard]": 1}
+
+
 def test_every_node_can_be_looked_at(hx):
     done = hx("export", "hx.demo:model", "-o", "m.onnx", "--check-every-node")
     head, *rows = done.out.splitlines()
