@@ -79,6 +79,13 @@ def test_what_failed_is_told_with_its_reason(hx, folder):
     assert done.code == 4 and "\n  why:   baked in: output has numbers" in done.err
 
 
+def test_quiet_tells_what_failed_alone(hx, listed):
+    one, two = LIST.split("[[model]]")[1:3]
+    listed.write_text(f"[[model]]{one}[[model]]{two}")
+    done = hx("export", "--batch", listed, "-q")
+    assert not done.out and "no such weights" in done.err and "one.onnx" not in done.err
+
+
 def test_what_lacks_a_converter_is_told_by_its_name(hx, folder):
     (folder / "l.toml").write_text('[[model]]\nspec = "models.py:unknown"\noutput = "m.onnx"\n')
     done = hx("export", "--batch", "l.toml")

@@ -25,13 +25,13 @@ def run_list(context: Any, path: Path, jobs: int, again: bool, json: bool, quiet
             batch.Notes(path),
             jobs,
             again,
-            tell=(lambda result: None) if quiet else _teller(progress),
+            tell=_teller(progress, quiet),
             progress=progress,
         )
     code = batch.worst(results)
     if json:
         as_json("export", ok=not code, exit_code=code, models=[_data(each) for each in results])
-    else:
+    elif not quiet:
         states = {"ok": "green", "done before": "dim", "failed": "red", "stopped": "yellow"}
         table(
             ["model", "state", "nodes", "size", "time", "proof"],
@@ -70,13 +70,13 @@ def _nothing_else(context: Any) -> None:
             )
 
 
-def _teller(progress: Any) -> Any:
+def _teller(progress: Any, quiet: bool) -> Any:
     from hx.cli.output import note, paint
 
     def tell(result: batch.Result) -> None:
         import sys
 
-        if result.state == "done before":
+        if result.state == "done before" or (quiet and result.state == "ok"):
             return
         progress.wipe()
         colour = "green" if result.state == "ok" else "red"
