@@ -121,6 +121,8 @@ def test_a_model_that_cannot_be_had_is_no_row(hx):
     assert done.code == 1 and "not in the mood" in done.err
     done = hx("bench", "models.py:line", "--against", "tensorrt")
     assert done.code == 2 and "tensorrt" in done.err and "torchscript" in done.err
+    done = hx("bench", "models.py:line", "--against", "none,dynamo")
+    assert done.code == 2 and "--against none goes alone" in done.err
 
 
 def test_memory_is_what_the_call_took():

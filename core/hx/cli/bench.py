@@ -78,6 +78,8 @@ def bench(
 
     rivals = [] if against.strip() in ("", "none") else o.several([against])
     unknown = [name for name in rivals if name not in RIVALS]
+    if "none" in unknown:
+        raise UsageError("--against none goes alone", hint="leave it out, or the others")
     if unknown:
         raise UsageError(
             f"--against {unknown[0]!r} is not known", hint=f"it knows {', '.join(RIVALS)}, and none"
