@@ -60,6 +60,7 @@ def test_why_a_tried_converter_was_not_asked_is_told_when_the_export_fails(hx, f
         )
     done = hx("converters", "try", "mine.py", "models.py:made")
     assert done.code == 4, done.err
+    assert "nothing was written" in done.err and "--keep-rejected" not in done.err
     assert "the converter of models.reluu answers for nothing" in done.err
     assert "the converter of models.opaque is for opset 21+, and this is opset 20" in done.err
 

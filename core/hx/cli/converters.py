@@ -221,7 +221,8 @@ def try_(
             )  # fmt: skip
         except HxError as problem:
             idle = [_idle(target, registry, opset, file.name) for target in _targets(module)]
-            problem.hint = "\n         ".join([*filter(None, idle), problem.hint])
+            hint = problem.hint.partition("; hx export --keep-rejected")[0]  # which has not FILE
+            problem.hint = "\n         ".join([*filter(None, idle), hint])
             raise
     report = program.report
     tried = [_tried(target, registry, report, file.name) for target in _targets(module)]
