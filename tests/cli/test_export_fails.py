@@ -175,7 +175,7 @@ def test_bad_input_gets_one_message_its_exit_code_and_leaves_nothing(
 
 @pytest.mark.parametrize(
     ("output", "told"),
-    [("none/m.onnx", "there is no folder"), (".", "that is a folder")],
+    [("none/m.onnx", "there is no folder"), (".", "that is a folder"), ("", "it is empty")],
 )
 def test_a_path_that_cannot_be_written_is_found_before_the_work(hx, output, told):
     done = hx("export", "models.py:fails", "-o", output)

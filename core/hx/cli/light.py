@@ -53,6 +53,8 @@ class _Light:
         return None if value is None else self._one(value, param, ctx)
 
     def _one(self, value: Any, param: Any, ctx: Any) -> Any:
+        if self.kind is Path and not value:  # which Path takes for the folder that we are in
+            raise typer.BadParameter("it is empty.", ctx=ctx, param=param)
         try:
             made = _PLAIN[self.kind](value)
         except ValueError:
