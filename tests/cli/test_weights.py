@@ -119,3 +119,11 @@ def test_weights_that_do_not_fit_are_told(hx, checkpoint):
 def test_a_command_that_runs_the_model_itself_says_so(hx, checkpoint):
     done = hx("inspect", "big.py:on_meta", "-w", "checkpoint")
     assert done.code == 2 and "meta device" in done.err
+
+
+def test_a_script_is_no_file_of_weights(hx, folder, recwarn):
+    torch.jit.script(torch.nn.Linear(4, 3)).save(folder / "s.pt")
+    recwarn.clear()
+    done = hx("export", "models.py:line", "-o", "m.onnx", "-i", "x=float32[2,4]", "-w", "s.pt")
+    assert done.code == 2 and "why:   it is a TorchScript archive, which holds code" in done.err
+    assert not [each for each in recwarn if "TorchScript" in str(each.message)]

@@ -115,6 +115,8 @@ def _torch(path: Path, mapped: bool, times: int) -> Any:
     with path.open("rb") as file:
         if not packed and file.read(1) != PICKLE:
             raise ValueError("torch.save has not written it")
+    if packed and any(Path(record.filename).name == "constants.pkl" for record in _records(path)):
+        raise _pickled(path, "it is a TorchScript archive, which holds code")
     mapped = mapped and packed and _lies_as_it_is(path)
     if packed and not mapped:
         _require_room(path, times)
@@ -132,10 +134,6 @@ def _torch(path: Path, mapped: bool, times: int) -> Any:
             r" was not an allowed global by default\..*", " is in it", " ".join(wanted[:1])
         )
         raise _pickled(path, why.replace("Unsupported global: GLOBAL ", "").strip()) from None
-    except RuntimeError as problem:
-        if "TorchScript" in str(problem):
-            raise _pickled(path, "it is a TorchScript archive, which holds code") from None
-        raise
 
 
 def _records(path: Path) -> list[zipfile.ZipInfo]:
