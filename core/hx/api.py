@@ -452,6 +452,6 @@ def _escaped(escapes: list[Escape]) -> EscapeError:
     return EscapeError(
         f"{len(escapes)} value{'s' if len(escapes) > 1 else ''} left the graph\n" + listed,
         where=escapes[0].where,
-        why="strict=True allows none: what Python does with them is not in the graph",
+        why="strict=True allows none: what Python does with them may not be in the graph",
         hint="compute with tensors instead, or export without strict",
     )
