@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -410,9 +409,9 @@ def _describe(report: Report, made: wire.Parts) -> None:
             ],
         }
 
-    report.nodes = sum(1 for _ in made.nodes)
-    packs = [e.value for node in made.nodes for e in node.metadata_props if e.key == "hx.pack"]
-    report.packs = dict(Counter(packs))  # of what is left in the graph
+    counted = made.by_pack()
+    report.nodes = counted.total()
+    report.packs = {pack: n for pack, n in counted.items() if pack}  # of what is left in the graph
     report.initializers = len(made.weights) + len(made.graph.initializer)
     report.inputs = [told(value) for value in made.graph.input]
     report.outputs = [told(value) for value in made.graph.output]

@@ -82,7 +82,7 @@ def test_a_dim_may_have_limits_within_which_it_is_proved(hx, words):
 def test_a_dim_may_be_a_multiple(hx, words):
     done = hx("export", "models.py:Holder", "-o", "m.onnx", *words)
     tried = {int(size) for size in re.findall(r"batch=(\d+)", done.err)}
-    assert done.code == 0 and len(tried) == 2 and all(n % 4 == 0 and n >= 8 for n in tried)
+    assert done.code == 0 and len(tried) >= 2 and all(n % 4 == 0 and n >= 8 for n in tried)
     assert dims("m.onnx") == ["batch", 4] and "8 <= batch, a multiple of 4" in done.err
     again = hx("verify", "m.onnx", "models.py:Holder", *words)
     assert again.code == 0 and "8 <= batch, a multiple of 4" in again.err

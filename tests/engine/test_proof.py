@@ -141,7 +141,7 @@ def test_a_baked_batch_size(tmp_path):
     headline = "the graph does not compute what the model computes"
     assert message.startswith(f"{headline}\n  batch=3 inputs: wrong\n")
     # What was written in a text may have been read from there: more sizes are tried.
-    assert "batch=1, batch=1031, batch=18, batch=10 and 1 more kinds): wrong, too" in message
+    assert "batch=1, batch=1031, batch=18, batch=10, batch=31 inputs: wrong, too" in message
 
 
 class Branch(nn.Module):

@@ -6,6 +6,7 @@ protobuf writes them itself, in a fifth of the time. Imports torch and onnx: imp
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -49,6 +50,7 @@ class Assembly:
         self._names = Names()
         self.called: dict[int, str] = {}
         self._weights: list[wire.Weight] = []
+        self._by_pack: Counter[str] = Counter()
         self._given: dict[int, str] = {}  # the names that the graph's outputs must have, by value
         self._types: dict[Any, bytes] = {}
         self._sizes: dict[Poly, str | None] = {}  # as they are spelled
@@ -81,7 +83,7 @@ class Assembly:
         for domain, version in self._imports.items():
             model.opset_import.add(domain=domain, version=version)
         graph = _graph(written, name, edges, inner)
-        return wire.Parts(_IR[self._imports[""]], model, graph, self._weights)
+        return wire.Parts(_IR[self._imports[""]], model, graph, self._weights, self._by_pack)
 
     def _name(self, value: Value, wanted: str) -> str:
         name = self._given.get(id(value)) or self._names.claim(wanted)
@@ -108,6 +110,7 @@ class Assembly:
         self, written: list[bytes], inner: list[bytes], node: Node, finals: Container[int]
     ) -> None:
         """Writes a node; `finals` are the ids of what the graph returns, which says itself what it is."""
+        self._by_pack[node.origin.pack if node.origin else ""] += 1
         parts = [field(_READS, self._read(value).encode()) for value in node.inputs]
         name = self._names.claim(node_name(node.origin.scope if node.origin else "", node.op))
         one = len(node.outputs) == 1
@@ -126,6 +129,7 @@ class Assembly:
 
     def _copy(self, written: list[bytes], value: Value, name: str, node_name: str) -> None:
         reads = field(_READS, self._read(value).encode()) + field(_GIVES, name.encode())
+        self._by_pack[""] += 1
         node_name = self._names.claim(node_name)
         written.append(
             field(_NODE, reads + field(_NAME, node_name.encode()) + field(_OP, b"Identity"))

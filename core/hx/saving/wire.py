@@ -16,7 +16,7 @@ import math
 import mmap
 import os
 import zlib
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -74,6 +74,15 @@ class Parts:
     model: onnx.ModelProto  # the rest of it
     graph_bytes: bytes
     weights: list[Weight]
+    # Nodes by the pack that wrote them, those of bodies, too; None where nobody has counted.
+    counted: Counter[str] | None = None
+
+    def by_pack(self) -> Counter[str]:
+        """How many nodes each pack wrote; under no name, those that no converter did."""
+        if self.counted is None:
+            told = ({e.key: e.value for e in node.metadata_props} for node in self.nodes)
+            self.counted = Counter(about.get("hx.pack", "") for about in told)
+        return self.counted
 
     @functools.cached_property
     def model_bytes(self) -> bytes:
