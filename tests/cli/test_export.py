@@ -86,7 +86,7 @@ def test_a_dim_may_be_a_multiple(hx, words):
     assert dims("m.onnx") == ["batch", 4] and "8 <= batch, a multiple of 4" in done.err
     again = hx("verify", "m.onnx", "models.py:Holder", *words)
     assert again.code == 0 and "8 <= batch, a multiple of 4" in again.err
-    assert {int(size) for size in re.findall(r"batch=(\d+)", again.out)} == tried
+    assert tried >= {int(size) for size in re.findall(r"batch=(\d+)", again.out)}
 
 
 def test_so_is_an_axis_that_is_named_for_a_given_input(hx):

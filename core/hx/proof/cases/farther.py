@@ -75,6 +75,8 @@ def at_large(captured: Capture, others: list[Case]) -> list[Case]:
     What code out of sight makes of a size, as an entry of a table for every hundred, or the digits of
     a number, may be the same at all sizes that are near.
     """
+    if captured.recording.builder is None:
+        return []  # of a file alone, nobody knows how long it takes
     if any(other_rank(captured, case) for case in others):
         return []  # no graph is right
     prepared, limits = captured.prepared, limits_of(captured.prepared)

@@ -95,9 +95,3 @@ def _attention(inputs, attributes, count):
     if len(q) != 4:
         return None
     return [(*q[:-1], v[-1])] + [None] * (count - 1)
-
-
-@rule("Attention")
-def attention(inputs, attributes, count):
-    query, value = shape_of(inputs[0]), shape_of(inputs[2])
-    return [(*query[:-1], value[-1])] if len(query) == 4 and count == 1 else None
