@@ -185,6 +185,26 @@ def test_layers_that_differ_in_more_than_their_numbers_are_told_of():
     assert "index of one value" in str(caught.value) and "test_picked.py" in str(caught.value)
 
 
+def test_what_was_begun_for_layers_that_differ_is_taken_back():
+    """The size that picks is read once more behind that."""
+
+    class Differing(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.ModuleList([nn.Linear(8, 8), nn.Linear(8, 8, bias=False)])
+
+        def forward(self, x):
+            n = min(x.shape[0] // 5, 1)
+            return self.layers[n](x) * (n + 1)
+
+    model = Differing()
+    program = hx.export(model, torch.randn(12, 8), dynamic={"x": {0: "n"}})
+    assert program.report.promised == {"n": "n>=5"}
+    assert program.report.escapes[0].detail.endswith("of a ModuleList")
+    for n in (5, 9, 40):
+        equal(program, model, torch.randn(n, 8))
+
+
 def test_the_model_refuses_what_it_has_not():
     with pytest.raises(IndexError, match="out of range"):
         hx.export(Heads(lambda: nn.Linear(8, 3)), (torch.randn(5, 8), torch.tensor(3)))

@@ -20,6 +20,7 @@ from torch import nn
 
 from ..graph.op import Op
 from ..sizes import dims
+from ..sizes.leaving import leaving
 from ..tensors.values import Constant, Value
 from ..weights import contents
 from ..world.remembered import SIMPLE
@@ -36,6 +37,7 @@ def hooks(recording: Recording) -> dict[Any, Callable]:
         found = None
         if len(args) == 2 and may_pick(args[1]):
             found = one_of(recording, list(args[0]._modules.values()), args[1])
+            _tell(found, *args)
         return original(*args, **kwargs) if found is None else found
 
     def weight(original, args, kwargs):
@@ -43,6 +45,7 @@ def hooks(recording: Recording) -> dict[Any, Callable]:
         if len(args) == 2 and may_pick(args[1]):
             listed = [original(args[0], place) for place in range(len(args[0]))]
             found = one_of(recording, listed, args[1])
+            _tell(found, *args)
         return original(*args, **kwargs) if found is None else found
 
     found = {}
@@ -55,6 +58,13 @@ def hooks(recording: Recording) -> dict[Any, Callable]:
         if isinstance(function, types.FunctionType):
             found[function] = handler
     return found
+
+
+def _tell(found: Any, container: Any, index: Any) -> None:
+    """A size that picks for good is asked for by nobody else; a tensor is, by its name."""
+    if found is None and type(index) is dims.Dim:
+        told = f"item {index.poly} of a {type(container).__name__}"
+        leaving("index", told, dims.asked(int, index))
 
 
 def may_pick(index: Any) -> bool:
@@ -78,7 +88,8 @@ def one_of(recording: Recording, things: Sequence[Any], index: Any) -> Any:
     if recording.busy or len(things) < 2:
         return None
     builder = recording.builder
-    busy, outer, mark = recording.busy, builder.origin, len(builder.nodes)
+    busy, outer = recording.busy, builder.origin
+    nodes, sizes = len(builder.nodes), builder.sizes.mark()
     recording.busy, builder.origin = True, recording.origin("a layer that a value picks", "hx")
     try:
         with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
@@ -87,7 +98,8 @@ def one_of(recording: Recording, things: Sequence[Any], index: Any) -> Any:
                 return None  # the model's own error
             return _Pick(recording, index, place)(things)
     except _Unlike:
-        del builder.nodes[mark:]
+        del builder.nodes[nodes:]
+        builder.sizes.forget(sizes)
         return None
     finally:
         recording.busy, builder.origin = busy, outer
