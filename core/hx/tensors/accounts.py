@@ -220,15 +220,9 @@ def expose(recording: Recording, tensor: torch.Tensor, how: str) -> None:
     with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
         if tensor.is_meta or tensor.layout != torch.strided or memory.is_freed(tensor):
             return
+        copy = tensor.detach().clone()
         known = recording.exposed.setdefault(storage_key(tensor), [])
-        if known and known[-1].whole and known[-1].tensor() is not None:
-            return
-        # Of code that takes apart what it is given, number by number, all of it is watched at once.
-        whole = len(known) >= SEVERAL and tensor.untyped_storage().nbytes() <= WHOLE
-        if whole:
-            known.clear()
-        copy, place = _watched(tensor, whole).clone(), recording.where()
-        known.append(Exposed(weakref.ref(tensor), copy, tensor._version, place, how, whole))
+        known.append(Exposed(weakref.ref(tensor), copy, tensor._version, recording.where(), how))
 
 
 def hand_to_numpy(recording: Recording, tensor: torch.Tensor) -> None:
@@ -284,9 +278,8 @@ def unwritten(recording: Recording, tensor: torch.Tensor) -> None:
             now = each.tensor()
             if now is None or memory.is_freed(now):
                 continue
-            now = _watched(now, each.whole)
             if now._version != each.version:  # by PyTorch itself, which is seen
-                fresh = now.clone()
+                fresh = now.detach().clone()
                 known[i] = dataclasses.replace(each, copy=fresh, version=now._version)
             elif not _same_bits(each.copy, now):
                 raise Unaccounted(
@@ -321,19 +314,6 @@ class Exposed:
     version: int
     where: Where
     how: str
-    whole: bool  # whether all of its memory is watched
-
-
-SEVERAL, WHOLE = 8, 1 << 22  # views of one memory, and bytes of it that are compared at a time
-
-
-def _watched(tensor: torch.Tensor, whole: bool) -> torch.Tensor:
-    tensor = tensor.detach()
-    if not whole:
-        return tensor
-    memory = tensor.untyped_storage()
-    width = tensor.element_size()
-    return tensor.as_strided((memory.nbytes() // width,), (1,), 0)
 
 
 def written(key: Any, func: Any, args: tuple, kwargs: Mapping[str, Any]) -> list[torch.Tensor]:
