@@ -141,7 +141,7 @@ def test_a_baked_batch_size(tmp_path):
     headline = "the graph does not compute what the model computes"
     assert message.startswith(f"{headline}\n  batch=3 inputs: wrong\n")
     # What was written in a text may have been read from there: more sizes are tried.
-    assert "batch=1, batch=18, batch=10, batch=31 inputs: wrong, too" in message
+    assert "batch=1, batch=1031, batch=18, batch=10, batch=31 inputs: wrong, too" in message
 
 
 class Branch(nn.Module):
@@ -437,7 +437,7 @@ def test_a_model_that_refuses_a_size_is_asked_for_others():
 
     program = hx.export(Even(), torch.randn(2, 4), dynamic={"x": {0: "n", 1: "wide"}})
     names = [case.name for case in program.proof.cases]
-    assert names == ["recorded", "fresh", "n=3, wide=6", "n=1", "wide=2"]
+    assert names == ["recorded", "fresh", "n=3, wide=6", "n=1", "wide=2", "n=1031"]
     assert not any("n=3" in note for note in program.report.notes)
 
     class Wide(nn.Module):
@@ -451,7 +451,7 @@ def test_a_model_that_refuses_a_size_is_asked_for_others():
 def test_what_the_proof_ran_on():
     program = hx.export(nn.Linear(3, 2), torch.randn(2, 3), dynamic={"input": {0: "n"}})
     names = [case.name for case in program.proof.cases]
-    assert names == ["recorded", "fresh", "n=3", "n=1"]
+    assert names == ["recorded", "fresh", "n=3", "n=1", "n=1031"]
     assert hx.export(nn.Linear(3, 2), torch.randn(2, 3), verify=False).proof is None
 
 

@@ -134,7 +134,8 @@ def _prove(
                 prepared.dynamic.limits[dynamic[name][axis]] = said.limits[word]
     # Nobody knows what left this graph while it was made: so other ways are tried, too.
     left = {None: Escape("unknown", Where("", 0), "")}
-    unknown: Any = SimpleNamespace(escapes=left, questions=SimpleNamespace(each=[]), spelled=False)
+    asked = SimpleNamespace(each=[])
+    unknown: Any = SimpleNamespace(escapes=left, questions=asked, spelled=False, builder=None)
     require_there(layers or (), dict(shallow.walk(prepared.root)))
     captured = Capture(prepared, unknown, [], [], [], layers or None)
     captured.real = run(captured, prepared.tensors)

@@ -75,18 +75,21 @@ def narrow(captured: Capture, proof: Proof, tried: Tried) -> None:
         check.outside = ", ".join(limit.written(word) for word, limit in limits.items())
         captured.promised.update(limits)
         escape.beyond = escape.beyond.replace(f"tried at {check.name}", f"wrong at {check.name}")
-        what = (
-            "what is baked in is another number"
-            if escape.kind == "baked"
-            else "the model goes another way"
-        )
-        asked = f"{escape.where} ({escape.detail})"
+        asked = _why(escape)
         if (check.outside, asked) not in known:  # else it was told of the nearest sizes
             captured.notes.append(
-                f"the file is right for {check.outside} only: at {check.name} {what}, at {asked}"
+                f"the file is right for {check.outside} only: at {check.name} {asked}"
             )
         known.add((check.outside, asked))
     captured.notes += notes
+
+
+def _why(escape: Escape) -> str:
+    if escape.kind == "lost":
+        return f"it is wrong, {escape.detail}"
+    baked = escape.kind == "baked"
+    what = "what is baked in is another number" if baked else "the model goes another way"
+    return f"{what}, at {escape.where} ({escape.detail})"
 
 
 def keep_to_what_ran(captured: Capture, proof: Proof) -> None:

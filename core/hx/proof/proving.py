@@ -35,6 +35,7 @@ from .halves import Watch, passed
 from .parts import Parts
 from .promised import keep_to_what_ran, may_be_ruled_out, narrow
 from .randomness import drawing, within
+from .recorded_there import bound, clear
 from .room import Loading, loading
 from .verify import Case, CaseCheck, OutputCheck, Proof, prove
 
@@ -59,6 +60,7 @@ def prove_program(captured: Capture, path: Path, target: Path, custom_ops: Any =
         case.computed = seen.dtype if prepared.slim is None else prepared.slim.dtype or seen.dtype
     captured.cases = cases
     proof = prove(path, cases, custom_ops=custom_ops, load=load)
+    clear(captured, cases, proof, custom_ops, load)
     if open_ones := _only_numbers(captured, cases, proof):
         # Is it the graph, or a model that magnifies every rounding? Its own answers tell.
         steps = functools.partial(_oftener, wire.skeleton(path).graph)
@@ -76,7 +78,9 @@ def prove_program(captured: Capture, path: Path, target: Path, custom_ops: Any =
     if not prepared.hollow:
         _by_parts(captured, path, target, cases, proof, custom_ops)
 
-    narrow(captured, proof, functools.partial(_wrong, captured, path, target, custom_ops, load))
+    tried = functools.partial(_wrong, captured, path, target, custom_ops, load)
+    bound(captured, cases, proof, tried)
+    narrow(captured, proof, tried)
     keep_to_what_ran(captured, proof)
     wrong = [(case, check) for case, check in zip(cases, proof.cases) if not check.ok]
     prepared.wrong_at += [sizes_of(prepared, case.feeds) for case, _ in wrong]

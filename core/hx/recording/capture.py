@@ -71,6 +71,9 @@ class Capture:
     cases: list[Any] = field(default_factory=list)  # what it was proved on
     # Of those that are there for a question: the escape that it is, and the limits without it.
     beyond: dict[str, tuple[Escape, Move]] = field(default_factory=dict)
+    at_large: set[str] = field(
+        default_factory=set
+    )  # of those at sizes far off, see `recorded_there`
     # By name, the sizes that the file is promised for, where the proof found it wrong at others.
     promised: dict[str, Limits] = field(default_factory=dict)
     compiled: list[foreign.Compiled] = field(default_factory=list)  # called out of sight, maybe

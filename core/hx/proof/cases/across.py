@@ -72,6 +72,7 @@ class Across:
         asks: Callable[[Escape, Sizes], bool] = lambda escape, sizes: True,
         most: int = MOST,
         times: int = TIMES,
+        little: int = LITTLE,
     ) -> None:
         self._all, self._recorded, self._limits = work, recorded, limits
         self._asks = asks  # whether the model got to a line when it was run at some sizes
@@ -80,7 +81,7 @@ class Across:
         self._moves: dict[Asked, list[Move]] = {}
         self._most, self._runs = most, RUNS * most // MOST
         self._searches = SEARCHES
-        self._left = self._whole = max(times * self._work(recorded), LITTLE)
+        self._left = self._whole = max(times * self._work(recorded), little)
 
     def anew(self) -> Across:
         """The same, with as much to spend once more."""

@@ -10,8 +10,8 @@ import math
 import time
 from typing import TYPE_CHECKING
 
-from .across import Across, Move
-from .othersizes import case_at, limits_of, sizes_of, told
+from .across import LITTLE, Across, Move
+from .othersizes import case_at, limits_of, other_rank, sizes_of, told
 from .work import Work
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ FEW = (2, 3)  # rounds: of one, most things are alike
 TIMES = (4, 16, 64)  # as many rounds as were recorded
 ENOUGH = 0.1  # seconds of the model's run after which a larger one may take too long
 LONG = 5.0  # seconds of a run, as far as one can tell before it
+LARGE, LARGE_TIMES = (1031, 131), 2  # sizes, for as much work as at the recorded ones for all
 OFF = 16  # times as large is far off
 RECORDED = 10  # times as long as by itself takes a round that is recorded, about
 
@@ -66,6 +67,41 @@ def farther(captured: Capture) -> list[Case]:
         if time.perf_counter() - began > ENOUGH:
             break
     return few + found
+
+
+def at_large(captured: Capture, others: list[Case]) -> list[Case]:
+    """Each size far larger than recorded, where the model is soon through with it.
+
+    What code out of sight makes of a size, as an entry of a table for every hundred, or the digits of
+    a number, may be the same at all sizes that are near.
+    """
+    if captured.recording.builder is None:
+        return []  # of a file alone, nobody knows how long it takes
+    if any(other_rank(captured, case) for case in others):
+        return []  # no graph is right
+    prepared, limits = captured.prepared, limits_of(captured.prepared)
+    words = sizes_of(prepared)
+    known = [words, *(sizes_of(prepared, each.feeds) for each in others)]
+    work, times = Work(captured.recording.builder.nodes), LARGE_TIMES
+    across = Across(work, words, prepared.dynamic.limits, times=times, little=LITTLE // 4)
+    found: list[Case] = []
+    for word, n in words.items():
+        step, high = limits[word].step, limits[word].high
+        for large in LARGE:
+            size = large // step * step
+            if word in captured.rounds or size < 2 * n or (high is not None and size > high):
+                continue
+            if any(sizes[word] >= size for sizes in known):
+                break
+            sizes = {**words, word: size}
+            if across.refused(Move(sizes), 0):
+                continue
+            case, _ = case_at(captured, sizes, told({word: size}))
+            found += case
+            if case:
+                break  # else a table of positions ends, maybe
+    captured.at_large |= {case.name for case in found}
+    return found
 
 
 def is_far(captured: Capture, case: Case) -> bool:

@@ -265,7 +265,7 @@ def at_others(captured: Capture) -> list[Case]:
         for word in words:  # an even number of rounds more may leave all as it was
             if (more[word] - words[word]) % 2 == 0 and limits[word].step == 1:
                 cases += _first(captured, words, word, [words[word] + 1])
-    lost = any(_other_rank(captured, case) for case in cases)
+    lost = any(other_rank(captured, case) for case in cases)
     for word, n in words.items():
         others = [limits[word].least, n // 2, 3 * n] if n != 1 else [more[word] + 1, 4]
         others = [s for s in others if s and s != n and limits[word].hold(s)]
@@ -299,7 +299,7 @@ def twice(prepared: Prepared, sizes: Sizes) -> dict[str, torch.Tensor]:
     return made
 
 
-def _other_rank(captured: Capture, case: Case) -> bool:
+def other_rank(captured: Capture, case: Case) -> bool:
     """Whether a result has more axes than recorded, or fewer."""
     pairs = zip(captured.real, case.expected)
     return any(torch.as_tensor(a).dim() != torch.as_tensor(b).dim() for a, b in pairs)

@@ -5,7 +5,7 @@
    those that may lead the model elsewhere (`variations`).
 3. Loops that a number in an input counts: more rounds, and one (`counted`).
 4. Other sizes: larger, small, far off (`othersizes`), and on the other side of what the model asked
-   of them (`crossing`), in ways that come together (`together`); many
+   of them (`crossing`), in ways that come together (`together`), far larger ones; many
    rounds of a loop (`farther`).
 5. Where the file has several ways: each of them, at these sizes, with data that lead along it.
 """
@@ -24,7 +24,7 @@ from ..verify import Case
 from .asking import case_of, run
 from .counted import oftener, with_larger_numbers
 from .crossing import beyond, far_off
-from .farther import between, farther
+from .farther import at_large, between, farther
 from .listening import values_matter
 from .othersizes import Sizes, at, at_others, case_at, sizes_of, told
 from .otherways import tell_unled
@@ -58,7 +58,8 @@ def planned(captured: Capture, watch: AbstractContextManager | None = None) -> l
     asked += [a for escapes in of_others for escape in escapes for a in escape.asked]
     elsewhere += together(captured, elsewhere, dict.fromkeys(asked))
     elsewhere += where_others_failed(captured, elsewhere)
-    cases += elsewhere + between(captured, elsewhere) + (far := farther(captured))
+    cases += elsewhere + at_large(captured, elsewhere) + between(captured, elsewhere)
+    cases += (far := farther(captured))
     cases += with_larger_numbers(captured, elsewhere + far)
     if prepared.one_of and values_matter(captured):
         cases += _led_otherwise(captured, elsewhere)

@@ -1,0 +1,118 @@
+"""Sizes far off from what was recorded, judged by what a recording at those sizes gives there.
+
+PyTorch and onnxruntime sum a thousand numbers otherwise, pick others of equal ones, and a network
+may magnify that. It says nothing of a file where the graph that is recorded there is as far off:
+nobody could have exported another one. Where that one is right, a size was lost on its way to a
+number.
+
+How far the file is right is looked for then, by halves: it may be promised up to there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..errors import Where, is_of_the_world
+from ..inputs.grammar import Limits
+from ..recording.capture import Capture
+from ..report import Escape
+from ..saving.save import Staged
+from ..surely import inside
+from .cases.across import Move
+from .cases.othersizes import case_at, limits_of, sizes_of, told
+from .nodes import record_again
+from .promised import Tried, may_be_ruled_out
+from .proof import CaseCheck, Proof
+from .verify import Case, prove
+
+if TYPE_CHECKING:
+    from .room import Loading
+
+AS_WRONG = 2  # times as far off as the one that is recorded there is another matter
+SAME = "a recording at these sizes is as far off: rounding or ties decide"
+
+
+def clear(
+    captured: Capture, cases: list[Case], proof: Proof, custom_ops: Sequence[Any], load: Loading
+) -> None:
+    """Finds nothing wrong with a file at sizes far off where what is recorded there is as wrong."""
+    if len(proof.cases) != len(cases):
+        return  # the file does not run at all
+    for place in reversed(range(len(cases))):
+        case, check = cases[place], proof.cases[place]
+        if check.equal or case.name not in captured.at_large:
+            continue
+        there = _recorded(captured, case, custom_ops, load)
+        if there is None or not _as_wrong(there, check):
+            continue
+        if check.problem:
+            captured.notes.append(f"not compared at {case.name}: {check.problem.splitlines()[0]}")
+            del cases[place], proof.cases[place]
+        else:
+            check.by_parts = SAME
+
+
+def bound(captured: Capture, cases: list[Case], proof: Proof, tried: Tried) -> None:
+    """Finds how far a file is right that is wrong at sizes far off alone."""
+    if len(proof.cases) != len(cases):
+        return
+    left = [pair for pair in zip(cases, proof.cases) if not _is_known(captured, proof, *pair)]
+    if all(case.name in captured.at_large for case, _ in left):
+        for case, _ in left:
+            captured.beyond[case.name] = _lost(captured, case), _border(captured, case, tried)
+
+
+def _is_known(captured: Capture, proof: Proof, case: Case, check: CaseCheck) -> bool:
+    return check.ok or case.name in captured.beyond or may_be_ruled_out(captured, proof, case)
+
+
+def _border(captured: Capture, case: Case, tried: Tried) -> Move:
+    """The limit below the least size that is found to be wrong, between the recorded one and this."""
+    words, sizes = sizes_of(captured.prepared), sizes_of(captured.prepared, case.feeds)
+    (word,) = (word for word, n in sizes.items() if n != words[word])
+    step = limits_of(captured.prepared)[word].step
+    right, wrong = words[word] // step, sizes[word] // step
+    while wrong - right > 1:
+        n = (right + wrong) // 2
+        there, _ = case_at(captured, {**words, word: n * step}, told({word: n * step}))
+        if there and tried(there)[0] is not None:
+            wrong = n
+        else:  # or the model itself refuses it
+            right = n
+    return Move(sizes, {word: Limits(0, right * step)})
+
+
+def _lost(captured: Capture, case: Case) -> Escape:
+    """What is another number in a recording at these sizes."""
+    from .locate import apart
+
+    here, there = (record_again(captured, each)[0] for each in (captured.cases[0], case))
+    return Escape("lost", Where("", 0), next(apart(here, there, case.name), "for a reason unknown"))
+
+
+def _recorded(
+    captured: Capture, case: Case, custom_ops: Sequence[Any], load: Loading
+) -> CaseCheck | None:
+    """How what is recorded on these inputs comes out on them."""
+
+    def proved(staged: Staged) -> CaseCheck:
+        found = prove(staged.path, [case], custom_ops=custom_ops, checker=False, load=load)
+        return found.cases[0]
+
+    try:
+        return inside(Staged(None, None, record_again(captured, case)[0]), proved)
+    except Exception as problem:  # the model's own, of any kind
+        if is_of_the_world(problem):
+            raise
+        return None
+
+
+def _as_wrong(there: CaseCheck, check: CaseCheck) -> bool:
+    if check.problem or there.problem:
+        return bool(there.problem)
+    return all(
+        other.problem and own.max_abs <= AS_WRONG * other.max_abs
+        for own, other in zip(check.outputs, there.outputs, strict=True)
+        if own.problem
+    )
