@@ -50,10 +50,44 @@ def test_sizes_stay_sizes(proved, model):
     assert not program.report.escapes
 
 
+OF_A_SIZE = """exp exp2 expm1 sin cos tan sinh cosh tanh log1p""".split()
+
+
+@pytest.mark.parametrize("name", OF_A_SIZE)
+@pytest.mark.parametrize("library", [math, np], ids=["math", "numpy"])
+def test_functions_of_a_size(proved, library, name):
+    if not hasattr(library, name):
+        pytest.skip("since Python 3.11")
+    program = proved(
+        lambda x: x * float(getattr(library, name)(x.shape[0] / 64)) - getattr(library, name)(1),
+        torch.randn(3, 4),
+        dynamic={"x": {0: "n"}},
+        sizes=SIZES,
+    )
+    assert not program.report.escapes and not program.report.notes
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda n: math.hypot(n, 3),
+        lambda n: math.fmod(n, 2.5),
+        lambda n: math.degrees(n) + math.radians(n),
+        lambda n: np.hypot(n, 2.0) + np.deg2rad(n) * np.rad2deg(n),
+        lambda n: math.exp2(-n) if hasattr(math, "exp2") else 2.0**-n,
+    ],
+)
+def test_other_functions_of_a_size(proved, function):
+    program = proved(
+        lambda x: x * function(x.shape[0]), torch.randn(3, 4), dynamic={"x": {0: "n"}}, sizes=SIZES
+    )
+    assert not program.report.escapes and not program.report.notes
+
+
 @pytest.mark.parametrize(
     ("model", "told"),
     [
-        (lambda x: x * float(np.sin(x.shape[0])), "numpy.sin(n)"),
+        (lambda x: x * float(np.arctan(x.shape[0])), "numpy.arctan(n)"),
         (lambda x: x * np.add.reduce([x.shape[0], 1]), "int(n)"),
         (lambda x: x * round(x.shape[0], -1), "round(n, -1)"),
         (lambda x: x * x.shape[0].to_bytes(2, "big")[1], "to_bytes"),
@@ -92,11 +126,11 @@ def test_tens_are_rounded_as_python_rounds_them():
 @pytest.mark.parametrize(
     "model",
     [
-        lambda x: x[:, : 2 + int(np.sin(x.shape[1] / 100) * 4)],
+        lambda x: x[:, : 2 + int(np.arctan(x.shape[1] / 100) * 4)],
         lambda x: x[:, np.geomspace(1, 1 + x.shape[1] / 64, 3).astype(int)],
         lambda x: x * int(np.frexp(float(x.shape[1]))[1]),
     ],
-    ids=["sin", "geomspace", "frexp"],
+    ids=["arctan", "geomspace", "frexp"],
 )
 def test_a_number_that_changes_far_off_only_is_found_there(model):
     """Sizes close by give the same whole number: the proof goes to where they do not."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import inspect
+from zlib import crc32
 
 import numpy as np
 import pytest
@@ -257,7 +258,7 @@ class Looped(nn.Module):
     def forward(self, x):
         total = 0
         for i in range(x.shape[0]):
-            total = total + x[i] * (i * i)  # no step from round to round
+            total = total + x[i] * crc32(bytes([i]))  # no step from round to round
         return total
 
 
@@ -271,7 +272,7 @@ class Unbound(nn.Module):
     def forward(self, x):
         total = 0
         for i, row in enumerate(x):
-            total = total * 0.5 + row * (i * i)
+            total = total * 0.5 + row * crc32(bytes([i]))
         return total
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from zlib import crc32
 
 import onnx
 import pytest
@@ -129,7 +130,7 @@ def in_pieces(x):
 def in_rounds(x):
     total = x.sum(1)
     for i in range(0, x.shape[1], 64):
-        total = total + x[:, i : i + 64].sum(1) * (i * i + 1)
+        total = total + x[:, i : i + 64].sum(1) * crc32(bytes([i % 251]))
     return total
 
 

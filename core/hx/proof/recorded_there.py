@@ -10,6 +10,7 @@ How far the file is right is looked for then, by halves: it may be promised up t
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from ..errors import Where, is_of_the_world
 from ..inputs.grammar import Limits
 from ..recording.capture import Capture
 from ..report import Escape
+from ..saving import wire
 from ..saving.save import Staged
 from ..surely import inside
 from .cases.across import Move
@@ -29,6 +31,7 @@ from .verify import Case, prove
 if TYPE_CHECKING:
     from .room import Loading
 
+TIMES, FEW = 2, 64  # as many nodes as were recorded, and so many more
 AS_WRONG = 2  # times as far off as the one that is recorded there is another matter
 SAME = "a recording at these sizes is as far off: rounding or ties decide"
 
@@ -43,8 +46,15 @@ def clear(
         case, check = cases[place], proof.cases[place]
         if check.equal or case.name not in captured.at_large:
             continue
-        there = _recorded(captured, case, custom_ops, load)
-        if there is None or not _as_wrong(there, check):
+        there = _recorded(captured, case)
+        if there is None:
+            continue
+
+        def proved(staged: Staged, case: Case = case) -> CaseCheck:
+            found = prove(staged.path, [case], custom_ops=custom_ops, checker=False, load=load)
+            return found.cases[0]
+
+        if not _as_wrong(inside(Staged(None, None, there), proved), check):
             continue
         if check.problem:
             captured.notes.append(f"not compared at {case.name}: {check.problem.splitlines()[0]}")
@@ -87,21 +97,17 @@ def _lost(captured: Capture, case: Case) -> Escape:
     """What is another number in a recording at these sizes."""
     from .locate import apart
 
-    here, there = (record_again(captured, each)[0] for each in (captured.cases[0], case))
-    return Escape("lost", Where("", 0), next(apart(here, there, case.name), "for a reason unknown"))
+    here, there = (_recorded(captured, each) for each in (captured.cases[0], case))
+    found = apart(here, there, case.name) if here and there else iter(())
+    return Escape("lost", Where("", 0), next(found, "where it cannot be recorded as it was"))
 
 
-def _recorded(
-    captured: Capture, case: Case, custom_ops: Sequence[Any], load: Loading
-) -> CaseCheck | None:
-    """How what is recorded on these inputs comes out on them."""
-
-    def proved(staged: Staged) -> CaseCheck:
-        found = prove(staged.path, [case], custom_ops=custom_ops, checker=False, load=load)
-        return found.cases[0]
-
+def _recorded(captured: Capture, case: Case) -> wire.Parts | None:
+    """What is recorded on these inputs; nothing where there is far more of it."""
+    room = TIMES * len(captured.recording.builder.nodes) + FEW
+    within = dataclasses.replace(captured.prepared, room=room)
     try:
-        return inside(Staged(None, None, record_again(captured, case)[0]), proved)
+        return record_again(dataclasses.replace(captured, prepared=within), case)[0]
     except Exception as problem:  # the model's own, of any kind
         if is_of_the_world(problem):
             raise

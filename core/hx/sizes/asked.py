@@ -158,4 +158,5 @@ _COMPUTED: dict[str, Callable] = {
     "floor": math.floor, "ceil": math.ceil, "round": round, "trunc": math.trunc,
     "int": float, "fadd": operator.add, "fmul": operator.mul, "fdiv": operator.truediv,
     "fpow": operator.pow, "fmin": min, "fmax": max, "flog": math.log, "fexp": math.exp,
+    "fsin": math.sin, "fcos": math.cos, "ftanh": math.tanh,
 }  # fmt: skip

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MANY = 3  # sizes: fewer are not taken for a list
 _FLOATS = {"fadd": "Add", "fmul": "Mul", "fdiv": "Div", "fpow": "Pow", "fmin": "Min", "fmax": "Max",
-           "flog": "Log", "fexp": "Exp"}  # fmt: skip
+           "flog": "Log", "fexp": "Exp", "fsin": "Sin", "fcos": "Cos", "ftanh": "Tanh"}  # fmt: skip
 
 
 def _of_many(key: Any) -> bool:

@@ -262,5 +262,5 @@ def remainder(a, b):
 
 
 def function(kind: str, x, value: float) -> DimFloat:
-    """A function of a size: "flog" or "fexp", and what it gave in the recording."""
+    """A function of a size, as "flog" or "fsin", and what it gave in the recording."""
     return DimFloat(Atom(kind, (expression(x),), value))

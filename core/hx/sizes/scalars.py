@@ -127,6 +127,17 @@ _FORMS: dict[str, Callable[..., Any]] = {
     "log10": lambda x: math.log10(x),
     "log1p": lambda x: math.log1p(x),
     "exp": lambda x: math.exp(x),
+    "exp2": lambda x: 2.0 ** (x * 1.0),
+    "expm1": lambda x: math.expm1(x),
+    "sinh": lambda x: math.sinh(x),
+    "cosh": lambda x: math.cosh(x),
+    "sin": lambda x: math.sin(x),
+    "cos": lambda x: math.cos(x),
+    "tan": lambda x: math.tan(x),
+    "tanh": lambda x: math.tanh(x),
+    "hypot": lambda x, y: math.hypot(x, y),
+    "deg2rad": lambda x: math.radians(x),
+    "rad2deg": lambda x: math.degrees(x),
 }
 
 

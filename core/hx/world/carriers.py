@@ -357,12 +357,30 @@ _MAKERS: dict[str, Callable] = {
         shape, x, dtype=dtype or (torch.int64 if isinstance(x, int) else torch.float64)
     ),
 }
+
+
+def _function(kind: str) -> Wrap:
+    return _carried(lambda original, x: floats.function(kind, x, original(dims.plain(x))))
+
+
 math_log = math.log  # as it is outside of a recording
 _MATH: dict[str, Wrap] = {
     "sqrt": _carried(lambda original, x: x**0.5),
     "pow": _carried(lambda original, x, y: (x * 1.0) ** y),
+    "fmod": _carried(lambda original, x, y: x * 1.0 - math.trunc(x / y) * y),
     "fabs": _carried(lambda original, x: abs(x * 1.0)),
-    "exp": _carried(lambda original, x: floats.function("fexp", x, original(dims.plain(x)))),
+    "exp": _function("fexp"),
+    "exp2": _carried(lambda original, x: 2.0 ** (x * 1.0)),
+    "expm1": _carried(lambda original, x: math.exp(x) - 1),
+    "sinh": _carried(lambda original, x: (math.exp(x) - math.exp(-x)) / 2),
+    "cosh": _carried(lambda original, x: (math.exp(x) + math.exp(-x)) / 2),
+    "sin": _function("fsin"),
+    "cos": _function("fcos"),
+    "tan": _carried(lambda original, x: math.sin(x) / math.cos(x)),
+    "tanh": _function("ftanh"),
+    "hypot": _carried(lambda original, *each: sum(x * x for x in each) ** 0.5),
+    "degrees": _carried(lambda original, x: x * (180 / math.pi)),
+    "radians": _carried(lambda original, x: x * (math.pi / 180)),
     "log": _carried(_log),
     "log2": _carried(lambda original, x: _log(original, x, 2.0)),
     "log10": _carried(lambda original, x: _log(original, x, 10.0)),

@@ -25,6 +25,7 @@ TIMES = (4, 16, 64)  # as many rounds as were recorded
 ENOUGH = 0.1  # seconds of the model's run after which a larger one may take too long
 LONG = 5.0  # seconds of a run, as far as one can tell before it
 LARGE, LARGE_TIMES = (1031, 131), 2  # sizes, for as much work as at the recorded ones for all
+ROUNDS = ("range", "rounds")  # escapes: it goes round as often as sizes say, as was recorded
 OFF = 16  # times as large is far off
 RECORDED = 10  # times as long as by itself takes a round that is recorded, about
 
@@ -82,14 +83,18 @@ def at_large(captured: Capture, others: list[Case]) -> list[Case]:
     prepared, limits = captured.prepared, limits_of(captured.prepared)
     words = sizes_of(prepared)
     known = [words, *(sizes_of(prepared, each.feeds) for each in others)]
+    escapes = captured.recording.escapes.values()
+    round_ = {w for e in escapes if e.kind in ROUNDS for asked in e.asked for w in asked.names()}
     work, times = Work(captured.recording.builder.nodes), LARGE_TIMES
     across = Across(work, words, prepared.dynamic.limits, times=times, little=LITTLE // 4)
     found: list[Case] = []
     for word, n in words.items():
+        if word in round_ | captured.rounds:
+            continue
         step, high = limits[word].step, limits[word].high
         for large in LARGE:
             size = large // step * step
-            if word in captured.rounds or size < 2 * n or (high is not None and size > high):
+            if size < 2 * n or (high is not None and size > high):
                 continue
             if any(sizes[word] >= size for sizes in known):
                 break

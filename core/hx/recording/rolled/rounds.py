@@ -14,10 +14,12 @@ from ...sizes import dims, shapes
 from ...tensors.values import Absent, Body, Constant, Node, Value
 from ..both.rows import reads
 from .before import Before, same
+from .curves import Curve, bent
 from .powers import Powers, multiplied
 from .repeats import Repeat
 from .sources import Source, Unlike
 from .stairs import Stairs, climbed
+from .turns import Turns, turned
 
 # A number beside the tensors that the other rounds have there is one of them all over.
 _BROADCAST = {"Add", "Sub", "Mul", "Div", "Max", "Min", "Where", "Pow", "Or", "And"}
@@ -25,6 +27,7 @@ FURTHEST = 4  # rounds back, from which a value is read
 FAR = 1e-9  # how far a number that counts rounds may be beside the line, for its size
 
 
+Rule = Stairs | Powers | Turns | Curve
 Made = tuple[int, int]  # which node of a round, and which of its outputs
 
 
@@ -66,7 +69,7 @@ class Counting:
     value: Constant  # in the first, or in the last
     step: torch.Tensor
     to_last: bool
-    rule: Stairs | Powers | None = None  # where they do not in every round
+    rule: Rule | None = None  # where they do not in every round
 
     def counts_to(self, value: Value | None, turn: int) -> bool:
         """Whether that is the number of so many rounds behind the first."""
@@ -243,15 +246,24 @@ def _counting(read: list[Constant], to_last: bool | None) -> Same | Counting:
     for turn, now in enumerate(others, 1):
         off = (now - (begin + turn * step)).abs()
         if not bool((off <= far).all() if wide.is_floating_point else (off == 0).all()):
-            rule: Stairs | Powers | None = None if to_last else climbed([begin, *others])
-            if rule is None and wide.is_floating_point:
-                rule = multiplied([begin, *others], max(FAR, torch.finfo(first.dtype).eps))
+            rule = None if to_last else _rule([begin, *others], first.dtype)
             if rule is None:
                 raise Unlike
             return Counting(first, rule.step, False, rule)
     if to_last is None:  # most numbers that fall count what is left
         to_last = bool((step <= 0).all())
     return Counting(read[-1] if to_last else first, step, to_last)
+
+
+def _rule(rounds: list[torch.Tensor], dtype: torch.dtype) -> Rule | None:
+    """What the numbers of these rounds follow, where that is no line."""
+    near = max(FAR, torch.finfo(dtype).eps) if dtype.is_floating_point else 0.0
+    return (
+        climbed(rounds)
+        or (multiplied(rounds, near) if near else None)
+        or turned(rounds, near)
+        or bent(rounds, near or FAR)
+    )
 
 
 def slots(node: Node) -> list[Value | None]:
