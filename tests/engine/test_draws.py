@@ -42,17 +42,64 @@ def by_a_branch(x):
     return noisy(x) * 2 if x.shape[0] == 6 else noisy(x).double()
 
 
-def by_a_sine(x):
-    return noisy(x) * float(np.sin(x.shape[0]))
+def by_an_angle(x):
+    return noisy(x) * float(np.arctan(x.shape[0]))
 
 
 @pytest.mark.parametrize(
-    "model", [by_numpy, by_an_item, by_values, by_a_table, by_a_branch, by_a_sine]
+    "model", [by_numpy, by_an_item, by_values, by_a_table, by_a_branch, by_an_angle]
 )
 def test_a_mistake_behind_a_draw_is_found(model):
     torch.manual_seed(0)
     with pytest.raises(hx.VerificationError, match="does not compute what the model computes"):
         hx.export(model, torch.randn(6, 4) + 1, dynamic=DYNAMIC)
+
+
+def spoken(x):
+    """Each sound as long as is drawn for it, as models of speech do."""
+    often = (torch.rand(x.shape[0]) * 3 + 1).round().long()
+    return torch.repeat_interleave(torch.tanh(x), often, dim=0), often
+
+
+def kept(x):
+    return x[torch.rand(x.shape[0]) > 0.5] * 2
+
+
+def masked(x):
+    noise = torch.randn(x.shape[0], 8)
+    rows = [torch.cat([row, each[each > 0]]) for row, each in zip(x, noise)]
+    return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
+
+
+@pytest.mark.parametrize("model", [spoken, kept, masked])
+def test_sizes_that_are_drawn(model):
+    torch.manual_seed(0)
+    program = hx.export(model, torch.randn(7, 4), dynamic=DYNAMIC)
+    assert program.proof.ok
+    assert all(case.same_draws or case.equal_draws for case in program.proof.cases)
+    results = (program.run(torch.randn(9, 4)) for _ in range(40))
+    first = (each[0] if isinstance(each, (tuple, list)) else each for each in results)
+    assert len({each.shape for each in first}) > 1
+
+
+def test_a_mistake_behind_a_size_that_is_drawn_is_found():
+    def model(x):
+        return x[torch.rand(x.shape[0]) > 0.5] * float(np.cbrt(x.numpy()).max())
+
+    torch.manual_seed(0)
+    with pytest.raises(hx.VerificationError, match="does not compute what the model computes"):
+        hx.export(model, torch.randn(7, 4), dynamic=DYNAMIC)
+
+
+def test_what_a_model_draws_where_it_hears_the_truth_decides():
+    """Told that no size fits, it goes the same way at all of them, and agrees with the file."""
+
+    def model(x):
+        return noisy(x) * 2 if x.shape[0] == 6 else noisy(x) * 3
+
+    program = hx.export(model, torch.ones(6, 4), dynamic=DYNAMIC)
+    for n, times in ((5, 3.0), (6, 2.0), (7, 3.0)):
+        assert abs(program.run(torch.ones(n, 4)).mean() - times) < 0.1
 
 
 class Sampled(nn.Module):

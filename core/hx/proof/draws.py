@@ -58,6 +58,8 @@ def checked(
         if found is not None and not found.ok:
             found.note = ALONE
             return found
+    # What it gives, and not what it gave to what it was told while it was recorded.
+    captured = dataclasses.replace(captured, prepared=captured.prepared.truly)
     if path.stat().st_size <= LARGEST and captured.prepared.slim is None:
         ways = [_on_its_draws, _on_equal_numbers]
         for way in reversed(ways) if within(wire.skeleton(path)) else ways:

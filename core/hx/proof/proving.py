@@ -146,20 +146,36 @@ def _with_its_draws(
 
     What is joined, or goes round, is another graph than was recorded: it is not believed unseen.
 
-    One case that is wrong is enough. Where little is off, nobody can ask the model how far rounding
-    moves that: it draws anew.
+    One case that is wrong is enough. What is off by little is as good as not compared: nobody can ask
+    the model how far rounding moves that, which draws anew.
     """
     for i, (case, check) in enumerate(zip(cases, proof.cases)):
-        if not proof.ok:
+        pairs = zip(cases, proof.cases)
+        if proof.checker or not all(each.ok or _by_chance(of, each) for of, each in pairs):
             return
         if any(output.random for output in check.outputs):
             found = checked(captured, path, target, case, custom_ops)
-            if found is not None and (found.ok or found.problem or _far(found)):
+            if found is not None and not found.problem and not _far(found):
+                for output in found.outputs:
+                    output.random = output.random or bool(output.problem)
+                    output.problem = ""
+            if found is not None:
                 proof.cases[i] = found
                 if found.note == ALONE:
                     proof.node = next(iter(drawing(wire.skeleton(path).graph)), "")
-            elif found is None and captured.prepared.laid_out and within(wire.skeleton(path)):
+            elif captured.prepared.laid_out and within(wire.skeleton(path)):
                 check.problem = "what it draws in a loop or a branch could not be compared"
+
+
+def _by_chance(case: Case, check: CaseCheck) -> bool:
+    """Whether nothing but the sizes of what is drawn is another: how long each sound of a text is."""
+    pairs = zip(check.outputs, map(torch.as_tensor, case.expected))
+    off = [(output, want) for output, want in pairs if output.problem]
+    sizes_alone = all(
+        o.random and not o.misdeclared and o.dtype == dtypes.name(want.dtype) and not o.other_rank
+        for o, want in off
+    )
+    return bool(off) and not check.problem and sizes_alone
 
 
 def _far(check: CaseCheck) -> bool:

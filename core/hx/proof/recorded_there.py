@@ -105,7 +105,7 @@ def _lost(captured: Capture, case: Case) -> Escape:
 def _recorded(captured: Capture, case: Case) -> wire.Parts | None:
     """What is recorded on these inputs; nothing where there is far more of it."""
     room = TIMES * len(captured.recording.builder.nodes) + FEW
-    within = dataclasses.replace(captured.prepared, room=room)
+    within = dataclasses.replace(captured.prepared.truly, room=room)
     try:
         return record_again(dataclasses.replace(captured, prepared=within), case)[0]
     except Exception as problem:  # the model's own, of any kind

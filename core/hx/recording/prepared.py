@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -79,6 +79,11 @@ class Prepared:
     def forced(self) -> bool:
         """Whether it hears what is not true, maybe."""
         return bool(self.answers or self.told)
+
+    @property
+    def truly(self) -> Prepared:
+        """The same, where the model hears nothing but the truth."""
+        return replace(self, answers=(), told={}, pads=None)
 
     @property
     def laid_out(self) -> bool:
