@@ -38,7 +38,6 @@ class Schema:
     min_inputs: int
     max_inputs: int
     min_outputs: int
-    max_outputs: int
     attributes: dict[str, int]  # name -> AttributeProto.AttributeType
     required: tuple[str, ...]
     in_types: tuple[str, ...]  # type parameter of each formal input ("T"), last one repeats
@@ -84,7 +83,6 @@ def schema(op: str, opset: int = NEWEST, domain: str = "") -> Schema | None:
         min_inputs=found.min_input,
         max_inputs=found.max_input,
         min_outputs=found.min_output,
-        max_outputs=found.max_output,
         attributes={n: int(a.type.value) for n, a in found.attributes.items()},  # type: ignore[attr-defined]
         required=tuple(n for n, a in found.attributes.items() if a.required),
         in_types=in_types,

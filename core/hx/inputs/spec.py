@@ -42,10 +42,6 @@ class Loaded:
     kwargs: dict[str, Any] = field(default_factory=dict)
     weights: Path | None = None  # where they are, when the model has none itself
 
-    @property
-    def has_inputs(self) -> bool:
-        return bool(self.args or self.kwargs)
-
 
 def load(spec: str, sources: Iterable[ModelSource] = (), hollow: bool = False) -> Loaded:
     """The model that SPEC names, with its own example inputs where it has some.

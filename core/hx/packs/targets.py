@@ -392,17 +392,3 @@ def innermost(value: Any) -> types.FunctionType | None:
         else:
             value = getattr(value, "__dict__", {}).get("__wrapped__")
     return found
-
-
-def most_specific(candidates: Iterable[Target], instance: Any) -> Target | None:
-    """Of targets that share one function, that whose owner is nearest to the instance's class.
-
-    `pkg.SubMConv3d.forward` and `pkg.SparseConvolution.forward` may be one function, inherited.
-    """
-    order = type(instance).__mro__
-    fitting = [t for t in candidates if not isinstance(t.owner, type) or t.owner in order]
-    return min(
-        fitting,
-        key=lambda t: order.index(t.owner) if isinstance(t.owner, type) else len(order),
-        default=None,
-    )

@@ -15,7 +15,7 @@ from ..packs import containers
 from ..sizes import dims, floats, lists
 from ..sizes.asked import Asked
 from ..sizes.polynomials import Atom, Poly
-from ..tensors.values import Constant, Value
+from ..tensors.values import Value
 
 if TYPE_CHECKING:
     from ..registration import Registration
@@ -477,7 +477,3 @@ def _own_line(choice: Registration, error: BaseException) -> str:
             line = trace.tb_lineno
         trace = trace.tb_next
     return f"{choice.file}:{line}"
-
-
-def constants_only(values: list[Value]) -> bool:
-    return all(isinstance(v, Constant) for v in values)

@@ -112,7 +112,7 @@ class Choices:
                 args, kwargs = _with_numbers(choice.target, given)
                 break
         form = _form(choice.function)
-        if len(args) > 1 or (args and form.packs_at == 0):
+        if args:
             at = _packs_at(choice.target)
             if at is not None and len(args) > at and type(args[at]) in (int, Dim):
                 args = (*args[:at], list(args[at:]))
@@ -178,14 +178,13 @@ def _rank(entries: list, args: tuple, subject: type | None) -> list[tuple[Target
 
 
 class _Form:
-    __slots__ = ("names", "order", "packs_at", "takes_any")
+    __slots__ = ("names", "order", "takes_any")
 
     def __init__(self, function: Callable) -> None:
         parameters = list(inspect.signature(function).parameters.values())[1:]
         self.names = {p.name for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
         self.order = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
         self.takes_any = any(p.kind == p.VAR_KEYWORD for p in parameters)
-        self.packs_at = 0
 
 
 _form = functools.lru_cache(maxsize=None)(_Form)

@@ -35,13 +35,8 @@ if hasattr(torch, "float8_e8m0fnu"):  # older releases of torch lack it
 
 NUMBER = {dtype: number for dtype, number, _ in _TABLE}
 FROM_NUMBER = {number: dtype for dtype, number, _ in _TABLE}
-SPELLED = {dtype: f"tensor({name})" for dtype, _, name in _TABLE}
 FROM_SPELLED = {f"tensor({name})": dtype for dtype, _, name in _TABLE}
 
-INTEGERS = frozenset(
-    {torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64,
-     torch.uint16, torch.uint32, torch.uint64}
-)  # fmt: skip
 FLOATS = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
 COMPLEX = frozenset({torch.complex64, torch.complex128})
 
