@@ -1,7 +1,8 @@
-"""Things and numbers as they stand in a sentence: an int, a Linear, 2 nodes, 1.5 MB."""
+"""Things and numbers as they stand in a sentence: an int, a Linear, 2 nodes, 1.5 MB, 3 ms."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 
@@ -15,6 +16,23 @@ def a(thing: Any) -> str:
 
 def amount(count: int, thing: str) -> str:
     return f"{count:,} {thing}{'' if count == 1 else 's'}"
+
+
+def few(names: Sequence[str]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+
+
+def rounded(count: int) -> str:
+    for size, letter in ((1e9, "G"), (1e6, "M")):
+        if count >= size:
+            return f"{count / size:.1f} {letter}"
+    return f"{count:,}"
+
+
+def time_text(seconds: float) -> str:
+    if seconds < 1e-3:
+        return f"{seconds * 1e6:.0f} µs"
+    return f"{seconds * 1e3:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
 
 
 def bytes_text(size: float) -> str:

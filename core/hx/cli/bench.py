@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hx.cli import options as o
+from hx.words import bytes_text, time_text
 
 if TYPE_CHECKING:
     from hx.bench import Result, Row
@@ -110,7 +111,6 @@ def bench(
 
 def _show(found: Result) -> None:
     from hx.cli.output import note, table
-    from hx.words import bytes_text
 
     heads = ["side", "export", "by hx", "memory", "nodes", "file", "latency", "by hx", "error"]
     cells = [_cells(row, found["hx"]) for row in found.rows if not row.failed]
@@ -125,16 +125,14 @@ def _show(found: Result) -> None:
             note(f"{row.side}: {row.failed or row.wrong or f'proof: {row.proof_failed}'}")
     floor, ours = found["floor"], found["hx"]
     if floor.forward is not None:
-        note(f"floor: forward {_time(floor.forward)}, weights {bytes_text(floor.size or 0)}")
+        note(f"floor: forward {time_text(floor.forward)}, weights {bytes_text(floor.size or 0)}")
     if ours.parts:
-        parts = ", ".join(f"{name} {_time(each)}" for name, each in ours.parts.items())
-        proof = "" if ours.proof is None else f"; proof apart: {_time(ours.proof)}"
+        parts = ", ".join(f"{name} {time_text(each)}" for name, each in ours.parts.items())
+        proof = "" if ours.proof is None else f"; proof apart: {time_text(ours.proof)}"
         note(f"hx: {parts}{proof}")
 
 
 def _cells(row: Row, ours: Row) -> list[str]:
-    from hx.words import bytes_text
-
     def times(x: float | None) -> str:
         if x is None or row is ours:
             return ""
@@ -143,18 +141,12 @@ def _cells(row: Row, ours: Row) -> list[str]:
     export = row.seconds / ours.seconds if row.seconds and ours.seconds else None
     return [
         row.side,
-        "" if row.seconds is None else _time(row.seconds),
+        "" if row.seconds is None else time_text(row.seconds),
         times(export),
         "" if row.memory is None else bytes_text(row.memory),
         "" if row.nodes is None else f"{row.nodes:,}",
         "" if row.size is None else bytes_text(row.size),
-        "" if row.latency is None else _time(row.latency),
+        "" if row.latency is None else time_text(row.latency),
         times(row.latency_of_hx),
         "" if row.error is None else f"{row.error:.1e}",
     ]
-
-
-def _time(seconds: float) -> str:
-    if seconds < 1e-3:
-        return f"{seconds * 1e6:.0f} µs"
-    return f"{seconds * 1e3:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hx.cli import options as o
+from hx.words import bytes_text, rounded, time_text
 
 if TYPE_CHECKING:
     from hx.hooks.inspection import Cost, Inspection, Layer
@@ -64,7 +65,6 @@ def inspect(
     from hx.cli.output import Progress, as_json, note
     from hx.hooks import inspection
     from hx.packs import containers
-    from hx.words import bytes_text
 
     registry = o.registry_for(no_pack=no_pack, only_packs=only_packs)
     o.tell_broken_packs(registry)
@@ -87,8 +87,8 @@ def inspect(
         _table(found, depth)
     root = found.root
     note(
-        f"{_number(root.parameters)} parameters ({bytes_text(root.parameter_bytes)}), "
-        f"{bytes_text(root.memory)} of activations, {_time(root.seconds)}"
+        f"{rounded(root.parameters)} parameters ({bytes_text(root.parameter_bytes)}), "
+        f"{bytes_text(root.memory)} of activations, {time_text(root.seconds)}"
     )
 
 
@@ -125,7 +125,7 @@ def _rows(layers: list[Layer]) -> Iterator[list[str]]:
         stem = _stem(layer.depth, below)
         own = layer.name.rpartition(".")[2]
         label = f"{own} {layer.kind}".strip()
-        yield [stem + label, *_cells(layer, _number(layer.parameters) if layer.parameters else "")]
+        yield [stem + label, *_cells(layer, rounded(layer.parameters) if layer.parameters else "")]
         has_children = bool(below) and below[0] > layer.depth
         under = _under(layer.depth, below) + ("│ " if has_children else "  ")
         for cost in layer.functions.values():
@@ -133,12 +133,10 @@ def _rows(layers: list[Layer]) -> Iterator[list[str]]:
 
 
 def _cells(cost: Cost, parameters: str) -> list[str]:
-    from hx.words import bytes_text
-
     if not cost.calls:
         return ["not run", parameters, "0", "", ""]
     memory = bytes_text(cost.memory) if cost.memory else ""
-    return [_output(cost), parameters, str(cost.calls), _time(cost.seconds), memory]
+    return [_output(cost), parameters, str(cost.calls), time_text(cost.seconds), memory]
 
 
 def _output(cost: Cost) -> str:
@@ -173,19 +171,6 @@ def _short(target: str) -> str:
     return target.removeprefix("torch.nn.functional.").removeprefix("torch.")
 
 
-def _number(count: int) -> str:
-    for size, letter in ((1e9, "G"), (1e6, "M")):
-        if count >= size:
-            return f"{count / size:.1f} {letter}"
-    return f"{count:,}"
-
-
-def _time(seconds: float) -> str:
-    if seconds < 1e-3:
-        return f"{seconds * 1e6:.0f} µs"
-    return f"{seconds * 1e3:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
-
-
 def _teller(model: Any, depth: int | None) -> Any:
     """Prints each module at once, so that a long run can be followed."""
     import sys
@@ -199,6 +184,6 @@ def _teller(model: Any, depth: int | None) -> Any:
             name = (layer.name or layer.kind).ljust(size)
             # On stderr with --json: stdout is the data's.
             write = note if "--json" in sys.argv else say
-            write(f"{name}  {_time(layer.seconds):>8}  {_output(layer)}")
+            write(f"{name}  {time_text(layer.seconds):>8}  {_output(layer)}")
 
     return tell

@@ -128,9 +128,9 @@ def runs(op: str, since: int, parameter: str, dtype: torch.dtype, better: Any) -
 
 def refuse(op: str, opset: int, dtype: torch.dtype, allowed: frozenset) -> None:
     """Stops, unless the operator is a function, which onnxruntime takes apart."""
-    spelled = str(dtype).removeprefix("torch.")
+    spelled = dtypes.name(dtype)
     if dtype not in allowed:
-        kinds = sorted(str(each).removeprefix("torch.") for each in allowed)
+        kinds = sorted(map(dtypes.name, allowed))
         floating = any(each.is_floating_point for each in allowed)
         wanted = "a floating-point dtype" if floating else " or ".join(kinds)
         raise Unsupported(
@@ -206,7 +206,7 @@ def _require_said(opset: int, schema: Schema, values: list, attributes: dict) ->
     of_input, of_output = schema.in_type(0), schema.out_types[0][1]
     for parameter, dtype in ((of_input, values[0].dtype), (of_output, target)):
         if dtype is not None and dtype not in schema.allowed[parameter]:
-            spelled = str(dtype).removeprefix("torch.")
+            spelled = dtypes.name(dtype)
             first = schemas.first_with("Cast", parameter, dtype)
             raise Unsupported(
                 f"opset {opset} cannot say {spelled}"
@@ -224,7 +224,7 @@ def _require_alike(op: str, schema: Schema, values: list) -> None:
             continue
         at, dtype = first.setdefault(parameter, (i, value.dtype))
         if dtype != value.dtype and parameter not in schema.mixed:
-            spelled = [str(d).removeprefix("torch.") for d in (dtype, value.dtype)]
+            spelled = [dtypes.name(d) for d in (dtype, value.dtype)]
             raise BuilderError(
                 f"{op} takes inputs of one dtype, and got {spelled[0]} (input {at}) and "
                 f"{spelled[1]} (input {i})",

@@ -6,11 +6,11 @@ from typing import Any
 
 import torch
 
-from ..tensors import structures
+from ..tensors import dtypes, structures
 
 
 def dtype_name(tensor: torch.Tensor) -> str:
-    return str(tensor.dtype).removeprefix("torch.")
+    return dtypes.name(tensor.dtype)
 
 
 def described(thing: Any, most: int = 4) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from hx.errors import UsageError
 from hx.proof.room import left, told
-from hx.words import a
+from hx.words import a, few
 
 if TYPE_CHECKING:
     from torch import nn
@@ -226,7 +226,7 @@ def load_weights(model: nn.Module, path: Path) -> None:
     shared = _shared(mine)
     missing = [key for key in missing if not any(twin in found for twin in shared[key])]
     if missing or extra or sizes:
-        told = [f"missing: {_few(missing)}"] * bool(missing) + [f"unknown: {_few(extra)}"] * bool(
+        told = [f"missing: {few(missing)}"] * bool(missing) + [f"unknown: {few(extra)}"] * bool(
             extra
         )
         raise UsageError(
@@ -263,7 +263,3 @@ def _shared(state: Mapping[str, Any]) -> dict[str, list[str]]:
         place = value.data_ptr() if _in_memory(value) else id(value)
         by_place.setdefault((place, tuple(value.shape)), []).append(key)
     return {key: twins for twins in by_place.values() for key in twins}
-
-
-def _few(names: list[str]) -> str:
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

@@ -15,7 +15,8 @@ from typing import Any
 from hx.page import chart
 from hx.page.data import strain
 from hx.page.layout import Layout
-from hx.page.words import amount, edge, line_of, place, seconds, share, size, verdict, why
+from hx.page.words import edge, line_of, place, seconds, share, size, verdict, why
+from hx.words import rounded
 
 HERE = Path(__file__).parent
 
@@ -134,7 +135,7 @@ def _figures(found: dict[str, Any]) -> str:
         ]
     if root is not None and root["parameters"]:
         figures.append(
-            ("Parameters", amount(root["parameters"]), amount(len(found["modules"])) + " modules")
+            ("Parameters", rounded(root["parameters"]), rounded(len(found["modules"])) + " modules")
         )
     written = found["state"] in ("verified", "unverified")
     where = Path(found["path"]).name if found["path"] else "in memory"
@@ -279,7 +280,7 @@ def _modules(found: dict[str, Any]) -> str:
         cells = [
             f"<td {indent}>{fold}<span>{escape(own)}</span>{kind}</td>",
             f'<td class="out mono" title="{escape(row["output"])}">{escape(row["output"])}</td>',
-            f'<td class="n">{amount(row["parameters"]) if row["parameters"] else ""}</td>',
+            f'<td class="n">{rounded(row["parameters"]) if row["parameters"] else ""}</td>',
             f'<td class="n">{row["nodes"] or ""}</td>',
             f'<td class="n">{spent}{_bar((row["seconds"] or 0) / longest if longest else 0, "accent")}</td>',
             f'<td class="n">{_error(row)}</td>',

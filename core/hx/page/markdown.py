@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from hx.page.data import strain
-from hx.page.words import amount, edge, line_of, place, seconds, share, size, verdict, why
+from hx.page.words import edge, line_of, place, seconds, share, size, verdict, why
+from hx.words import rounded
 
 DEPTH, WORST = 2, 10  # levels of modules, and nodes, that are listed
 
@@ -53,7 +54,7 @@ def text(found: dict[str, Any]) -> str:
         [
             f"`{row['path'] or found['title']}`",
             row["kind"],
-            amount(row["parameters"]) if row["parameters"] else "",
+            rounded(row["parameters"]) if row["parameters"] else "",
             str(row["nodes"]),
             "" if row["seconds"] is None else seconds(row["seconds"]),
             row["problem"] or ("" if row["error"] is None else share(row["error"])),

@@ -18,13 +18,6 @@ def seconds(number: float) -> str:
     return f"{number * 1e3:.1f} ms" if number < 1 else f"{number:.1f} s"
 
 
-def amount(number: int) -> str:
-    for unit, letter in ((1e9, "G"), (1e6, "M")):
-        if number >= unit:
-            return f"{number / unit:.1f} {letter}"
-    return f"{number:,}"
-
-
 def size(number: float) -> str:
     for unit in ("B", "kB", "MB"):
         if number < 1000:

@@ -31,6 +31,8 @@ from dataclasses import dataclass
 
 import torch
 
+from hx.tensors import dtypes
+
 RTOL = {  # torch.testing.assert_close's
     torch.float64: 1e-7,
     torch.float32: 1.3e-6,
@@ -89,7 +91,9 @@ class Difference:
 def difference(got: torch.Tensor, want: torch.Tensor, tolerance: Tolerance) -> Difference:
     """Compare a result with what was expected; both on the CPU."""
     if got.dtype != want.dtype:
-        return Difference(f"the dtype is {_name(got.dtype)}, expected {_name(want.dtype)}")
+        return Difference(
+            f"the dtype is {dtypes.name(got.dtype)}, expected {dtypes.name(want.dtype)}"
+        )
     if got.shape != want.shape:
         return Difference(f"the shape is {list(got.shape)}, expected {list(want.shape)}")
     if want.numel() == 0:
@@ -217,7 +221,3 @@ def _place(index: int, of: torch.Tensor) -> tuple[int, ...]:
         place.append(index % size)
         index //= size
     return tuple(reversed(place))
-
-
-def _name(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")

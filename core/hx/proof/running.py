@@ -19,7 +19,7 @@ from ..recording.prepared import flat_inputs, parameters_of
 from ..runtime import Refused, as_pairs
 from ..saving import save, wire
 from ..surely import inside
-from ..tensors import structures
+from ..tensors import dtypes, structures
 from .cases.othersizes import sizes_of
 from .declared import Sizes
 from .verify import loader
@@ -92,8 +92,8 @@ class Runner:
             raise self._unlike(f"the input {name} is no tensor: {value!r}") from None
         wanted = self.captured.prepared.tensors[name].dtype
         if tensor.dtype != wanted:
-            found = str(tensor.dtype).removeprefix("torch.")
-            wants = str(wanted).removeprefix("torch.")
+            found = dtypes.name(tensor.dtype)
+            wants = dtypes.name(wanted)
             raise UsageError(f"the input {name} is {wants}, and {found} was given")
         tensor = as_pairs(tensor.detach().cpu())
         problem = sizes.check(f"the input {name!r}", self.inputs[name], tensor.shape)

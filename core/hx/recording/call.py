@@ -15,6 +15,7 @@ from ..packs import containers
 from ..sizes import dims, floats, lists
 from ..sizes.asked import Asked
 from ..sizes.polynomials import Atom, Poly
+from ..tensors import dtypes
 from ..tensors.values import Value
 
 if TYPE_CHECKING:
@@ -371,7 +372,7 @@ def check(choice: Registration, real: torch.Tensor, out: Any, path: tuple) -> Va
     if out.dtype != kind:
         raise _mismatch(
             choice,
-            f"result{spot} should be {_name(kind)}, and is {_name(out.dtype)}",
+            f"result{spot} should be {dtypes.name(kind)}, and is {dtypes.name(out.dtype)}",
             hint="cast it: op.cast(x, op.result.dtype)",
         )
     shape = measured(out, real)
@@ -416,10 +417,6 @@ def is_as_recorded(out: Any, real: torch.Tensor) -> bool:
         elif n != size:
             return False
     return True
-
-
-def _name(dtype) -> str:
-    return str(dtype).removeprefix("torch.")
 
 
 def _mismatch(choice: Registration, what: str, hint: str = "") -> ConverterError:

@@ -19,7 +19,9 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from ..errors import UsageError
 from ..surely import Undone
+from ..tensors import dtypes
 from ..tensors.liveness import geometry, storage_key
+from ..words import few
 from ..world import shallow, turns
 from . import checkpoint
 from .contents import Content, Held, cast
@@ -151,7 +153,7 @@ def _plan(root: torch.nn.Module, weights: Any, dtype: Any, whole: bool) -> Slim 
         _require_contents(owned, found, weights)
     slim = Slim(root)
     if left:
-        slim.notes.append(f"not in the weights, and as the model has them: {_few(left)}")
+        slim.notes.append(f"not in the weights, and as the model has them: {few(left)}")
     slim.dtype = wanted = _dtype(dtype)
     slim.hollow = any(own.tensor.is_meta and id(own.tensor) not in found for own in owned)
     new: list[tuple[_Own, Content]] = []
@@ -224,7 +226,7 @@ def _fitting(
     found: dict[int, Content] = {}
     missing: list[str] = []
     left: list[str] = []
-    shapes, dtypes = [], []
+    shapes, kinds = [], []
     for own in owned:
         names = [n for twin in (own, *twins[_memory(own.tensor)]) for n in twin.names]
         content = next((stored[name] for name in names if name in stored), None)
@@ -239,21 +241,21 @@ def _fitting(
                 f"{list(own.tensor.shape)} in the model"
             )
         elif content.dtype != own.tensor.dtype and not casting:
-            dtypes.append(
-                f"{own.names[0]} is {_name(content.dtype)} in the file and "
-                f"{_name(own.tensor.dtype)} in the model"
+            kinds.append(
+                f"{own.names[0]} is {dtypes.name(content.dtype)} in the file and "
+                f"{dtypes.name(own.tensor.dtype)} in the model"
             )
     extra = [name for name in stored if name not in places]
-    told = [f"missing: {_few(missing)}"] if missing else []
-    told += [f"unknown: {_few(extra)}"] if extra else []
-    for odd in (shapes, dtypes):
+    told = [f"missing: {few(missing)}"] if missing else []
+    told += [f"unknown: {few(extra)}"] if extra else []
+    for odd in (shapes, kinds):
         told += odd[:5] + ([f"and {len(odd) - 5} more"] if len(odd) > 5 else [])
     if told:
         raise UsageError(
             f"{path} does not fit the model",
             why="\n         ".join(told),
             hint="say which dtype is wanted (dtype=, --dtype), or make the model in that of the file"
-            if dtypes
+            if kinds
             else "give the weights that were saved from this model",
         )
     return found, left
@@ -266,7 +268,7 @@ def _require_contents(owned: Sequence[_Own], found: dict[int, Content], weights:
     several = len(empty) > 1
     raise UsageError(
         f"{len(empty)} tensor{'s' if several else ''} of the model {'have' if several else 'has'} "
-        f"a shape and no contents: {_few(empty)}",
+        f"a shape and no contents: {few(empty)}",
         why="they are on the meta device"
         + (", and no state_dict has them" if weights is not None else ""),
         hint="make these on the CPU: they are small buffers, mostly"
@@ -276,7 +278,7 @@ def _require_contents(owned: Sequence[_Own], found: dict[int, Content], weights:
 
 
 def _dtype(given: Any) -> torch.dtype | None:
-    name = _name(given) if isinstance(given, torch.dtype) else given
+    name = dtypes.name(given) if isinstance(given, torch.dtype) else given
     if name is None:
         return None
     if name not in DTYPES:
@@ -338,11 +340,3 @@ def _memory(tensor: torch.Tensor) -> Any:
     if tensor.layout is not torch.strided:
         return id(tensor)
     return storage_key(tensor), geometry(tensor), tensor.dtype
-
-
-def _name(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
-
-
-def _few(names: list[str]) -> str:
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

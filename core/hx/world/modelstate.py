@@ -19,6 +19,7 @@ from typing import Any
 import torch
 
 from ..errors import ExportError
+from ..tensors.liveness import storage_key
 from ..tensors.memory import is_freed
 from ..tensors.sparse import parts
 from . import held, modes, shallow, turns
@@ -160,9 +161,9 @@ class preserved:
         if self._by_storage is None:
             table: dict[int, list[_Kept]] = {}
             for kept in self._tensors.values():
-                table.setdefault(_storage(kept.alias), []).append(kept)
+                table.setdefault(storage_key(kept.alias), []).append(kept)
             self._by_storage = table
-        return self._by_storage.get(_storage(tensor), [])
+        return self._by_storage.get(storage_key(tensor), [])
 
     @property
     def changed_buffers(self) -> list[str]:
@@ -372,13 +373,6 @@ def _moved(tensor: torch.Tensor, alias: torch.Tensor) -> bool:
         return tensor.data_ptr() != alias.data_ptr()
     except (NotImplementedError, RuntimeError):
         return False
-
-
-def _storage(tensor: torch.Tensor) -> int:
-    try:
-        return tensor.untyped_storage()._cdata
-    except (NotImplementedError, RuntimeError):  # sparse tensors have none of their own
-        return id(tensor)
 
 
 def _same(a: torch.Tensor, b: torch.Tensor) -> bool:
