@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -213,6 +214,8 @@ def _recorded(
             raise _escaped(escapes)
         return Program(Made(_made(captured, report, output_names, tell), captured), report)
     except HxError as problem:  # what is known so far is part of what went wrong
+        if not report.packs:
+            _count_nodes(report, captured)
         problem.report = report
         raise
 
@@ -312,6 +315,7 @@ def scan(
                 "and writes them as an If where they become one graph"
             )
         report = _report(captured, registry, opset)
+        _count_nodes(report, captured)
         report.missing += brought.missing(captured)
         captured.recording.let_go()
         return report
@@ -388,11 +392,13 @@ def _report(captured: Capture, registry: Registry, opset: int) -> Report:
     captured.notes += symbolic.passed_over(recording.builder.opset)
     report.converters = dict(sorted(recording.converted.items()))
     report.by_pack = recording.by_pack
-    for node in recording.builder.nodes:
-        if node.origin is not None:
-            pack = node.origin.pack
-            report.packs[pack] = report.packs.get(pack, 0) + 1
     return report
+
+
+def _count_nodes(report: Report, captured: Capture) -> None:
+    """By pack, of a recording that no graph was made of."""
+    origins = (node.origin for node in captured.recording.builder.nodes)
+    report.packs = dict(Counter(origin.pack for origin in origins if origin is not None))
 
 
 def _describe(report: Report, made: wire.Parts) -> None:

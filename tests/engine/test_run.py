@@ -111,3 +111,15 @@ def test_a_report_is_printed_in_words():
     assert any(line.startswith("proof    verified on recorded") for line in said)
     looked = str(hx.scan(lambda x: x * float(x.sum()), torch.randn(3)))
     assert "escapes" in looked and "graph" not in looked
+
+
+def test_nodes_by_pack_are_told_of_what_no_graph_was_made_of():
+    def model(x):
+        torch.sin(x)  # which no output needs
+        return x * float(x.sum())
+
+    expected = hx.scan(model, torch.ones(3)).packs
+    assert expected["hx[standard]"] >= 3
+    with pytest.raises(hx.EscapeError) as caught:
+        hx.export(model, torch.ones(3), strict=True, verify=False)
+    assert caught.value.report.packs == expected
