@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
 import textwrap
+import weakref
 
 import torch
 from called import Single
+
+import hx
 
 
 def test_ids_of_the_dead_never_mislead(proved):
@@ -66,3 +70,44 @@ def test_memory_does_not_grow_with_the_layers():
     few, many = peak(DEEP.format(layers=5)), peak(DEEP.format(layers=60))
     # Each layer makes four tensors of 8 MiB.
     assert many - few < 40, (few, many)
+
+
+def functions_of_a_model():
+    """A model whose code is its own alone, and something that all of this code holds."""
+    weight = torch.ones(3)
+
+    class Doubled(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2 * weight
+
+    class State:
+        __slots__ = ("count",)
+
+        def count_up(self):
+            self.count = weight
+
+    def shifted(x):
+        if torch.overrides.has_torch_function((x,)):
+            return torch.overrides.handle_torch_function(shifted, (x,), x)
+        return x + weight
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.state = State()
+            self.state.count_up()
+
+        def forward(self, x):
+            return Doubled.apply(shifted(x))
+
+    return Model(), list(map(weakref.ref, (weight, Doubled, State, shifted, Model)))
+
+
+def test_code_of_a_model_goes_with_the_model():
+    for look in (hx.export, hx.scan):
+        model, code = functions_of_a_model()
+        look(model, torch.randn(2, 3))
+        del model
+        gc.collect()  # classes are circles
+        assert [each() for each in code] == [None] * len(code)

@@ -187,7 +187,7 @@ class _Form:
         self.takes_any = any(p.kind == p.VAR_KEYWORD for p in parameters)
 
 
-_form = functools.lru_cache(maxsize=None)(_Form)
+_form = functools.lru_cache(maxsize=8192)(_Form)
 
 
 def _with_numbers(text: str, given: Arguments) -> tuple[tuple, dict]:

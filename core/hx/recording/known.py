@@ -59,10 +59,14 @@ TAKE_LISTS = {"aten::tensor", "aten::as_tensor", "aten::asarray", "aten::new_ten
 JOIN = {"aten::cat", "aten::concat", "aten::concatenate", "aten::stack"}
 
 
-@functools.cache
 def is_random(key: Any) -> bool:
     """Whether a function draws from the random generator."""
-    if not isinstance(key, str) or not key.startswith("aten::"):
+    return isinstance(key, str) and _is_random(key)
+
+
+@functools.cache
+def _is_random(key: str) -> bool:
+    if not key.startswith("aten::"):
         return False
     packet = getattr(torch.ops.aten, key.removeprefix("aten::"), None)
     if packet is None:
@@ -85,7 +89,6 @@ def is_pure(key: Any, func: Any) -> bool:
     return not isinstance(func, types.FunctionType) and not is_random(key)
 
 
-@functools.cache
 def in_place_base(key: Any) -> str | None:
     """`aten::add` for `aten::add_`."""
     if isinstance(key, str) and key.endswith("_") and not key.endswith("__"):

@@ -66,9 +66,16 @@ def kernel(func: Any, tensors: Iterable[torch.Tensor]) -> Callable | None:
     return functools.partial(func.redispatch, _CPU)
 
 
-@functools.cache
+_OPERATORS = (torch._ops.OpOverload, torch._ops.OpOverloadPacket)
+
+
 def composed(func: Any) -> Any:
     """The operator, if its kernel is Python that runs before any door for operators; else None."""
+    return _composed(func) if isinstance(func, _OPERATORS) else None
+
+
+@functools.cache
+def _composed(func: Any) -> Any:
     if isinstance(func, torch._ops.OpOverloadPacket) and len(func.overloads()) == 1:
         func = getattr(func, *func.overloads())
     if not isinstance(func, torch._ops.OpOverload) or not has_python_kernel(func.name()):
@@ -81,9 +88,13 @@ def composed(func: Any) -> Any:
 # Operators that PyTorch itself says by others.
 
 
-@functools.cache
 def decomposition(func: Any) -> Callable | None:
     """How others make up an operator that gives new tensors, and the same ones each time."""
+    return _decomposition(func) if isinstance(func, _OPERATORS) else None
+
+
+@functools.cache
+def _decomposition(func: Any) -> Callable | None:
     if isinstance(func, torch._ops.OpOverloadPacket):
         func = getattr(func, "default", None)
     if not isinstance(func, torch._ops.OpOverload) or func._schema.is_mutable:

@@ -7,9 +7,9 @@ of nobody: an object may answer anything to the question for a name.
 
 from __future__ import annotations
 
-import functools
 import sys
 import types
+import weakref
 from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -163,8 +163,17 @@ def _first(things: Iterable[shallow.Thing]) -> Iterator[tuple[str, Any]]:
             yield at, thing
 
 
-@functools.lru_cache(maxsize=4096)
 def _of_a_model(kind: type) -> bool:
+    known = _known.get(kind)
+    if known is None:
+        known = _known[kind] = _is_of_a_model(kind)
+    return known
+
+
+_known: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
+
+
+def _is_of_a_model(kind: type) -> bool:
     """Whether its objects may be a model's own: a class in Python, by those who write models."""
     if issubclass(kind, torch.nn.Module):
         return not issubclass(kind, torch.jit.ScriptModule)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import operator
 import types
+import weakref
 from collections import OrderedDict, deque
 from collections.abc import Iterable
 from typing import Any
@@ -19,23 +20,30 @@ _PLAIN = frozenset(CONTAINERS)
 
 def filled_slots(thing: Any) -> list[tuple[Any, Any]]:
     """The slots of an object that have something in them, each with that."""
+    cls = type(thing)
+    places = _slots.get(cls)
+    if places is None:
+        places = _slots[cls] = _slots_of(cls)
     found = []
-    for descriptor in _members(type(thing)):
+    for base, name in places:
+        descriptor = vars(cls.__mro__[base])[name]
         with contextlib.suppress(AttributeError):
             found.append((descriptor, descriptor.__get__(thing)))
     return found
 
 
-def _members(cls: type) -> list[types.MemberDescriptorType]:
-    found = _members_of.get(cls)
-    if found is None:
-        every = [d for c in cls.__mro__ if in_python(c) for d in vars(c).values()]
-        found = [d for d in every if isinstance(d, types.MemberDescriptorType)]
-        _members_of[cls] = found
-    return found
+def _slots_of(cls: type) -> tuple[tuple[int, str], ...]:
+    return tuple(
+        (i, name)
+        for i, base in enumerate(cls.__mro__)
+        if in_python(base)
+        for name, d in vars(base).items()
+        if isinstance(d, types.MemberDescriptorType)
+    )
 
 
-_members_of: dict[type, list[types.MemberDescriptorType]] = {}
+# By class: which base has them, and their names. A descriptor would keep its class alive.
+_slots: weakref.WeakKeyDictionary[type, tuple[tuple[int, str], ...]] = weakref.WeakKeyDictionary()
 
 
 def in_python(cls: type) -> bool:
