@@ -71,6 +71,16 @@ def test_a_place_is_found_however_it_is_spelled(net, x):
     assert net.linear not in rec and "linear" not in rec
 
 
+def test_a_function_that_is_wrapped_is_called_once(net, x, monkeypatch):
+    relu = F.relu
+    monkeypatch.setattr(F, "relu", lambda x, **named: relu(x, **named) * 3)
+    plain = F.relu(x)
+    for places in ([F.relu], [F.softmax], [torch.add, F.relu]):
+        with hx.record(net, *places) as rec:
+            assert torch.equal(F.relu(x), plain)
+    assert len(rec[F.relu].calls) == 1
+
+
 def shift(x, by=1):
     return x + by
 

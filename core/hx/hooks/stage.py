@@ -170,6 +170,7 @@ class _Functions(TorchFunctionMode):
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         stage = self.stage
+        func = opening.handed(func)
         if stage.paused or stage.mode is not self:
             return func(*args, **kwargs)
         key = self._keys.get(func)

@@ -22,6 +22,7 @@ from ..surely import inside
 from ..tensors import structures
 from ..world import patching
 from ..world.modelstate import preserved
+from . import opening
 from .choices import Choices
 from .prepared import Prepared, flat_inputs
 
@@ -106,6 +107,7 @@ class _Plainer(TorchFunctionMode):
     """Says a function, whose derivative is one operator that nobody converts, by several."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        func = opening.handed(func)
         if func is torch.nn.functional.grid_sample:
             sampled = _sampled(*args, **(kwargs or {}))
             if sampled is not None:

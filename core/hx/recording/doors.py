@@ -12,7 +12,7 @@ from ..errors import HxError
 from ..packs import targets
 from ..tensors import accounts, wrappers
 from ..tensors.liveness import COUNTED_LATER
-from . import known, routes
+from . import known, opening, routes
 from .call import tensors_in
 from .recording import Recording
 
@@ -31,6 +31,7 @@ class Door:
             return func(*args, **kwargs)
         key = self._keys.get(func)
         if key is None:
+            func = opening.handed(func)
             key = self._keys[func] = targets.identify(func)
         recording.busy = True
         recording.written.clear()

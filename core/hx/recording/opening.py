@@ -8,12 +8,19 @@ answer no runs its body instead.
 from __future__ import annotations
 
 import functools
+import gc
+import operator
+import os
 import re
+import sys
 import types
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import torch
+
+from ..world import reach
 
 _ASKS = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
 
@@ -27,23 +34,86 @@ def can_open(func: Callable) -> bool:
 
 
 def opened(func: Callable) -> Callable:
-    copy = _copies.get(func)
-    if copy is None:
+    known = _copies.get(func)
+    if known is None or not known.holds():
         assert isinstance(func, types.FunctionType)
-        own = {name: _no for name in _ASKS if name in func.__globals__}
+        known = _copies[func] = _Copy(func)
+    return known.function
+
+
+class _Copy:
+    """A function that asks nobody, which is right while its globals are those that it was made with."""
+
+    __slots__ = ("_names", "_read", "_space", "function")
+
+    def __init__(self, func: types.FunctionType) -> None:
+        self.function = func
+        self._space = func.__globals__
+        own = {name: _no for name in _ASKS if name in self._space}
+        self._names = tuple(reach.names(func.__code__) & self._space.keys() if own else ())
+        self._read = [self._space.get(name) for name in self._names]
         if own:
-            copy = types.FunctionType(
-                func.__code__, {**func.__globals__, **own}, func.__name__,
+            self.function = types.FunctionType(
+                func.__code__, {**self._space, **own}, func.__name__,
                 func.__defaults__, func.__closure__,
             )  # fmt: skip
-            copy.__kwdefaults__ = func.__kwdefaults__
-        else:
-            copy = func
-        _copies[func] = copy
-    return copy
+            self.function.__kwdefaults__ = func.__kwdefaults__
+
+    def holds(self) -> bool:
+        return all(map(operator.is_, map(self._space.get, self._names), self._read))
 
 
-_copies: dict[Callable, Callable] = {}
+_copies: dict[Callable, _Copy] = {}
+
+
+def handed(func: Any) -> Any:
+    """What has handed itself to a mode: a function of PyTorch's says its name, which may hold another.
+
+    After `F.relu = mine`, where mine calls the relu that was there, that one hands over `mine`, and
+    who ran this would run it twice.
+    """
+    if type(func) in _COMPILED or _is_of_torch(func):
+        return func
+    frame: Any = sys._getframe(1)
+    for _ in range(3):
+        if frame is None or frame.f_code is _HANDS:
+            break
+        frame = frame.f_back
+    caller = frame.f_back if frame is not None and frame.f_code is _HANDS else None
+    if caller is None or not caller.f_code.co_filename.startswith(_TORCH):
+        return func
+    return _function_of(caller) or func
+
+
+_COMPILED = frozenset(
+    {types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType,
+     types.MethodWrapperType, torch._ops.OpOverload, torch._ops.OpOverloadPacket}
+)  # fmt: skip
+_HANDS = torch.overrides.handle_torch_function.__code__
+_TORCH = f"{Path(torch.__file__).parent}{os.sep}"
+
+
+def _is_of_torch(func: Any) -> bool:
+    code = getattr(func, "__code__", None)
+    if isinstance(code, types.CodeType):
+        return code.co_filename.startswith(_TORCH)
+    return (type(func).__module__ or "").partition(".")[0] == "torch"
+
+
+def _function_of(frame: types.FrameType) -> types.FunctionType | None:
+    """The function that runs in a frame of PyTorch's."""
+    code = frame.f_code
+    known = _running.get(id(code))
+    if known is None:
+        # Copies of it, with other globals, have the same code.
+        found = (f for f in gc.get_referrers(code) if type(f) is types.FunctionType)
+        own = (f for f in found if f.__code__ is code and f.__globals__ is frame.f_globals)
+        known = _running[id(code)] = next(own, None)
+    return known
+
+
+# By the identity of their codes, which they keep: what PyTorch itself has.
+_running: dict[int, types.FunctionType | None] = {}
 
 
 # Operators whose kernel is Python: those of torch.library, mostly.

@@ -21,6 +21,7 @@ from torch.overrides import TorchFunctionMode
 from ..errors import Where
 from ..tensors.values import Constant
 from ..world import modes
+from . import opening
 from .call import tensors_in
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class _Watch(TorchFunctionMode):
         self.recording, self._started = recording, started
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
-        kwargs = kwargs or {}
+        func, kwargs = opening.handed(func), kwargs or {}
         name = getattr(func, "__name__", "")
         if name == "__get__":
             name = getattr(getattr(func, "__self__", None), "__name__", name)

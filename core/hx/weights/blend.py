@@ -20,7 +20,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..errors import Unsupported
-from ..recording import known
+from ..recording import known, opening
 from ..tensors.liveness import storage_key
 from .slim import Slim, seen_as
 
@@ -213,7 +213,7 @@ class OnTheCPU(TorchFunctionMode):
         answer = told(func, args)
         if answer is not None:
             return answer
-        func, args, kwargs = _in_place(func, args, kwargs or {})
+        func, args, kwargs = _in_place(opening.handed(func), args, kwargs or {})
         try:
             return func(*args, **kwargs)
         except RuntimeError:
