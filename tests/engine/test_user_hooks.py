@@ -315,6 +315,57 @@ def test_functions_of_torch_replaced_by_the_user(monkeypatch):
     assert ops(lambda x: torch.relu(x)) == ["Relu", "Add"]
 
 
+class Shifted:
+    def __init__(self, function):
+        self.function = function
+
+    def __call__(self, *args, **kwargs):
+        return self.function(*args, **kwargs) + 1
+
+
+def around(function):
+    return functools.wraps(function)(lambda *args, **kwargs: function(*args, **kwargs) + 1)
+
+
+# Each calls by its name in the module what stands there; the last has no `def` of its own.
+CALLS = {
+    "relu": lambda x: F.relu(x),
+    "softmax": lambda x: F.softmax(x, -1),
+    "normalize": lambda x: F.normalize(x),
+    "layer_norm": lambda x: F.layer_norm(x, (4,)),
+    "gelu": lambda x: F.gelu(x),
+}
+
+
+@pytest.mark.parametrize("wrap", [around, Shifted, lambda f: functools.partial(Shifted(f))])
+@pytest.mark.parametrize("name", CALLS)
+def test_a_function_of_torch_that_is_wrapped_is_called_once(monkeypatch, name, wrap):
+    call, x = CALLS[name], torch.randn(3, 4)
+    plain = call(x)
+    monkeypatch.setattr(F, name, wrap(getattr(F, name)))
+    assert torch.equal(call(x), plain + 1)
+    program = hx.export(call, x)  # which is proved
+    assert torch.allclose(program.run(x), plain + 1, atol=1e-5)
+
+
+def test_a_function_of_torch_is_replaced_by_one_that_calls_its_operator(monkeypatch):
+    monkeypatch.setattr(F, "softmax", lambda x, dim: torch.softmax(x * 3, dim))
+    assert ops(lambda x: F.softmax(x, 1)) == ["Mul", "Softmax"]
+
+
+def test_what_torch_itself_calls_is_replaced_between_two_exports(monkeypatch):
+    weights = torch.randn(24, 8), torch.randn(24), None, None, False, 0.0, torch.randn(8, 8)
+
+    def attend(x):
+        bias = torch.zeros(8)
+        return F.multi_head_attention_forward(x, x, x, 8, 2, *weights, bias, training=False)[0]
+
+    x, softmax = torch.randn(3, 1, 8), F.softmax
+    assert hx.export(attend, x).proof.ok
+    monkeypatch.setattr(F, "softmax", lambda x, dim: softmax(x * 3, dim))
+    assert hx.export(attend, x).proof.ok
+
+
 def test_what_was_replaced_is_told(acme, monkeypatch):
     monkeypatch.setattr(acme.Act, "forward", lambda self, x: torch.tanh(x))
     program = asked(acme.Act(), torch.randn(2), ACT, verify=False)

@@ -18,7 +18,7 @@ from ..packs import targets
 from ..packs.registry import Choice, Registry
 from ..packs.standing import Standing
 from ..packs.targets import Target
-from ..world.originals import replaced
+from ..world.originals import is_defined, replaced
 from . import foreign
 
 
@@ -34,6 +34,8 @@ class Answering:
         self.objects: dict[Callable, dict[int, tuple[Any, Any]]] = {}
         self.idle: list[str] = []  # what is to be told of those that answer for nothing
         self.replaced: dict[Any, str] = {}  # functions that stand where targets were -> target
+        # Of functions that were replaced, what their bodies called: for whom has no converter itself.
+        self._behind: list[tuple[dict[Any, list[tuple[Target, Choice]]], Target, Choice]] = []
         found: dict[str, Target | None] = {}
         plain, complex_ = self._chosen
         for text, choice, target in _resolved(plain, found):
@@ -41,9 +43,11 @@ class Answering:
                 self._add(text, choice, target)
             elif registry.is_by_hand(choice.candidates[0]):
                 self.idle.append(f"a converter added by hand answers for nothing: {target.what}")
-        for text, choice, target in _resolved(complex_, found):
+        for _, choice, target in _resolved(complex_, found):
             if isinstance(target, Target):
-                self._add_complex(text, choice, target)
+                self._add_complex(choice, target)
+        for answers, target, choice in self._behind:
+            answers.setdefault(target.key, [(target, choice)])
         self._standing = Standing(found)
 
     def stands(self, registry: Registry, opset: int) -> bool:
@@ -57,21 +61,29 @@ class Answering:
         if target.kind == "callable":
             if replaced(target.owner, target.attribute, target.function):
                 self.replaced[target.function] = text
-                behind = _operator_behind(target)
-                if behind is None:
-                    return
-                target = behind
-            elif target.function is not None:
+                self._add_behind(self.by_key, choice, target)
+                return
+            if target.function is not None:
                 self.functions[target.function] = target.key
             elif target.key not in self.by_key:
                 self._without_code(target)
         self.by_key.setdefault(target.key, []).append((target, choice))
 
-    def _add_complex(self, text: str, choice: Choice, target: Target) -> None:
+    def _add_complex(self, choice: Choice, target: Target) -> None:
         if target.kind == "callable" and replaced(target.owner, target.attribute, target.function):
-            target = _operator_behind(target) or Target(text, "absent", None)
-        if target.kind != "absent":
+            self._add_behind(self.complex, choice, target)
+        elif target.kind != "absent":
             self.complex.setdefault(target.key, []).append((target, choice))
+
+    def _add_behind(self, answers: dict[Any, Any], choice: Choice, target: Target) -> None:
+        """What a name of torch stood for before it was replaced: calls of that still arrive."""
+        key = f"aten::{target.attribute}"
+        if target.text.startswith("torch.") and hasattr(torch.ops.aten, target.attribute):
+            behind = Target(target.text, "operator", key, target.owner, target.attribute)
+            if is_defined(target.owner, target.attribute):
+                self._behind.append((answers, behind, choice))
+            else:
+                answers.setdefault(key, []).append((behind, choice))
 
     def _without_code(self, target: Target) -> None:
         thing = target.raw
@@ -111,11 +123,3 @@ def _resolved(
             yield text, choice, problem
         else:
             yield text, choice, target
-
-
-def _operator_behind(target: Target) -> Target | None:
-    """What a name of torch stood for before it was replaced: calls of that still arrive."""
-    key = f"aten::{target.attribute}"
-    if target.text.startswith("torch.") and hasattr(torch.ops.aten, target.attribute):
-        return Target(target.text, "operator", key, target.owner, target.attribute)
-    return None

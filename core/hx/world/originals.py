@@ -30,8 +30,14 @@ def replaced(owner: Any, attribute: str, function: Any) -> bool:
     else:
         return False
     if function is None:
-        # A mock, or anything else that is called: not what a `def` leaves.
-        return isinstance(holder, type) and _bound(home, path) == "def"
+        # A mock, or anything else that is called: not what a `def` leaves, nor one of torch's own.
+        kind = type(vars(holder).get(attribute))
+        if isinstance(holder, types.ModuleType):
+            if home.partition(".")[0] == "torch":
+                return kind.__module__.partition(".")[0] not in ("torch", "builtins")
+            if kind is types.BuiltinFunctionType:  # a faster one that the module itself may bring
+                return False
+        return _bound(home, path) == "def"
     made = function.__globals__.get("__name__", "")
     if made == home and (function.__qualname__ == path or isinstance(holder, types.ModuleType)):
         return False
@@ -42,6 +48,11 @@ def replaced(owner: Any, attribute: str, function: Any) -> bool:
     if how == "def":
         return True
     return how.partition(".")[0] == own and foreign != own
+
+
+def is_defined(owner: Any, attribute: str) -> bool:
+    """Whether the source of its module says what `owner.attribute` is by a plain `def`."""
+    return isinstance(owner, types.ModuleType) and _bound(owner.__name__, attribute) == "def"
 
 
 def _holder(owner: Any, attribute: str) -> Any:
