@@ -6,6 +6,8 @@ After the export each is as it was, with whatever the other one put there.
 from __future__ import annotations
 
 import contextlib
+import functools
+import importlib
 import sys
 import threading
 import unittest.mock as mock
@@ -155,3 +157,44 @@ def test_a_default_device_is_the_models():
         assert torch.ones(1).is_meta
     hx.scan(model, x)
     assert seen == ["meta", "cpu"]
+
+
+TABLES = """
+import functools, torch
+def table(n): return torch.arange(n, dtype=torch.float32)
+kept = functools.lru_cache(table)
+class Shifted(torch.nn.Module):
+    def forward(self, x): return x + kept(x.shape[0])
+"""
+
+
+@pytest.fixture
+def tables(tmp_path, monkeypatch):
+    """Imports a module of tables, each time anew."""
+    (tmp_path / "tables.py").write_text(TABLES)
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def imported():
+        monkeypatch.delitem(sys.modules, "tables", raising=False)
+        return importlib.import_module("tables")
+
+    return imported
+
+
+def follows(model):
+    """Whether a table as long as a size is in the graph, and no lookup of a number is told."""
+    program = hx.export(model, torch.randn(5), dynamic={"x": {0: "n"}}, strict=True)
+    return torch.equal(program.run(torch.zeros(7)), torch.arange(7.0))
+
+
+def test_a_module_that_was_imported_anew_is_another_one(tables):
+    assert follows(tables().Shifted())
+    assert follows(tables().Shifted())
+
+
+def test_a_function_of_the_models_module_gets_a_cache_between_two_exports(tables):
+    module = tables()
+    module.kept = module.table
+    assert follows(module.Shifted())
+    module.kept = functools.lru_cache(module.table)
+    assert follows(module.Shifted())

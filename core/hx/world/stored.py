@@ -21,8 +21,8 @@ _BOUND = (types.MethodType, staticmethod, classmethod)
 
 Place = tuple[Any, str]
 Held = tuple[Any, str, Any]  # with what is stored there
-# By module and question: how long the module was, and what was found.
-_seen: dict[tuple[str, Callable], tuple[int, list[Held]]] = {}
+# By module and question: which module it was, how long, and what was found.
+_seen: dict[tuple[str, Callable], tuple[types.ModuleType, int, list[Held]]] = {}
 _all: dict[Callable, _Found] = {}  # by question
 
 
@@ -71,7 +71,12 @@ def places(recording: Any, wanted: Callable[[Any], Any]) -> list[Place]:
 def held(recording: Any, wanted: Callable[[Any], Any]) -> list[Held]:
     """The same, with what is there."""
     found = []
-    for owner, name, thing in _in_modules(wanted):
+    known = _in_modules(wanted)
+    there = {(id(owner), name) for owner, name, _ in known}
+    # In the model's own modules a name may hold something else than last time.
+    again = [each for module in _own(recording) for each in _search_all(module, wanted)]
+    known = [*known, *(each for each in again if (id(each[0]), each[1]) not in there)]
+    for owner, name, thing in known:
         now = _held(owner, name)
         if now is thing or wanted(now):
             found.append((owner, name, now))
@@ -83,6 +88,15 @@ def held(recording: Any, wanted: Callable[[Any], Any]) -> list[Held]:
     return found
 
 
+def _own(recording: Any) -> list[types.ModuleType]:
+    """The modules that the classes of the model are from, or the function that it is."""
+    kinds = [type(module) for _, module in recording.modules]
+    homes = dict.fromkeys(getattr(x, "__module__", None) for x in (*kinds, recording.model))
+    found = (sys.modules.get(home) for home in homes if isinstance(home, str))
+    own = [module for module in found if isinstance(module, types.ModuleType)]
+    return [module for module in own if module.__name__.partition(".")[0] not in _SKIPPED]
+
+
 def _in_modules(wanted: Callable[[Any], bool]) -> list[Held]:
     loaded = sys.modules.copy()
     found = _all.get(wanted)
@@ -92,14 +106,15 @@ def _in_modules(wanted: Callable[[Any], bool]) -> list[Held]:
 
 
 def _in_module(key: str, module: types.ModuleType, wanted: Callable[[Any], bool]) -> list[Held]:
+    known = _seen.get((key, wanted))
+    if known is None or known[0] is not module or known[1] != len(vars(module)):
+        known = _seen[key, wanted] = module, len(vars(module)), _search_all(module, wanted)
+    return known[2]
+
+
+def _search_all(module: types.ModuleType, wanted: Callable[[Any], bool]) -> list[Held]:
     space = vars(module)
-    length, found = _seen.get((key, wanted), (-1, []))
-    if length != len(space):
-        found = [
-            (owner, name, _held(owner, name)) for owner, name in _search(module, space, wanted)
-        ]
-        _seen[key, wanted] = len(space), found
-    return found
+    return [(owner, name, _held(owner, name)) for owner, name in _search(module, space, wanted)]
 
 
 def _search(
