@@ -306,13 +306,9 @@ def reads(recording, key, func, args, kwargs, door):
         recording.blend.require(tensors, spelled(func, key))
     name = getattr(func, "__name__", str(key)).strip("_")
     if name in ADDRESSES:
-        from ..tensors import accounts
-
         for tensor in tensors:
             accounts.expose(recording, tensor, name)
     if name in ("numpy", "array"):
-        from ..tensors import accounts
-
         accounts.hand_to_numpy(recording, tensors[0])
     result = _real(recording, func, args, kwargs)
     if name == "equal" and tensors[0] is tensors[-1]:
@@ -361,8 +357,6 @@ def tell_read(recording, name, tensors, result):
 
 def fresh(recording, key, func, args, kwargs, door):
     """A tensor made from Python's or numpy's data."""
-    from ..tensors import accounts
-
     result = _real(recording, func, args, kwargs)
     for _, tensor in tensors_in(result):
         if recording.live.find(tensor) is None:
