@@ -3,7 +3,8 @@
 Nodes are laid side by side within the module that they came from (the path that hx notes in each
 node; in files of others, the path in the node's name), in order, by their operator. What stands in
 one file only was added or removed; what stands in both and has other attributes, or reads other
-constants, changed. Weights are compared by name, in dtype, shape and contents.
+constants, changed. What branches and loops run is laid beside that of the other file. Weights are
+compared by name, in dtype, shape and contents.
 """
 
 from __future__ import annotations
@@ -182,9 +183,12 @@ def _change(kind: str, node: Any, what: str = "", was: str = "", now: str = "") 
 
 
 def _changed(a: Any, b: Any) -> Iterator[Change]:
-    before, after = _attributes(a), _attributes(b)
-    for name in dict.fromkeys([*before, *after]):
-        was, now = before.get(name, "none"), after.get(name, "none")
+    for name in dict.fromkeys([*a.attributes, *b.attributes]):
+        one, other = a.attributes.get(name), b.attributes.get(name)
+        if _is_body(one) and _is_body(other):
+            yield from _inside(one.value, other.value, b, name)
+            continue
+        was, now = _spelled(one), _spelled(other)
         if was != now:
             yield _change("changed", b, name, was, now)
     if len(a.inputs) != len(b.inputs):
@@ -196,11 +200,31 @@ def _changed(a: Any, b: Any) -> Iterator[Change]:
             yield _change("changed", b, f"input {place}", was, now)
 
 
-def _attributes(node: Any) -> dict[str, str]:
-    return {name: _spelled(attribute) for name, attribute in node.attributes.items()}
+def _is_body(attribute: Any) -> bool:
+    return (
+        attribute is not None and not attribute.is_ref() and isinstance(attribute.value, ir.Graph)
+    )
+
+
+def _inside(a: Any, b: Any, node: Any, name: str) -> Iterator[Change]:
+    """What a branch or the rounds of a loop run, laid side by side, and what they give."""
+    for graph in (a, b):
+        for i, value in enumerate(graph.inputs):
+            value.meta[_PLACE] = f"input {i} of {name}"
+        for value in graph.initializers.values():
+            value.meta[_PLACE] = _contents(value.const_value)
+    yield from _nodes(list(a), list(b))
+    was, now = (", ".join(map(_read, graph.outputs)) for graph in (a, b))
+    if was != now:
+        yield _change("changed", node, f"outputs of {name}", was, now)
+
+
+_PLACE = "hx.place"  # of a value in a body: what is said of it in place of its name
 
 
 def _spelled(attribute: Any) -> str:
+    if attribute is None:
+        return "none"
     value = None if attribute.is_ref() else attribute.value
     if isinstance(value, ir.Graph):
         return f"a graph of {len(value)} nodes: {', '.join(_op(node) for node in value)}"
@@ -213,6 +237,8 @@ def _read(value: Any) -> str:
     """What a node reads, but for how the value is called: another number may stand in its name."""
     if value is None:
         return "none"
+    if (place := value.meta.get(_PLACE)) is not None:
+        return place
     if value.is_initializer() or value.const_value is not None:
         return value.name if _has_name(value) else _contents(value.const_value)
     producer = value.producer()

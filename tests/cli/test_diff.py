@@ -46,6 +46,29 @@ def trained():
     with torch.no_grad():
         model.head.bias += 0.5
     return model, args
+
+
+class Asking(nn.Module):
+    def __init__(self, by, axis, kept):
+        super().__init__()
+        self.by, self.axis, self.kept = by, axis, kept
+
+    def forward(self, x):
+        if x.sum() > 0:
+            x = (x * self.by).softmax(self.axis)
+        total = x[0] * 0
+        for row in x:
+            total = total * self.kept + row
+        return total
+
+
+def asking(by=2.0, axis=0, kept=0.5):
+    return Asking(by, axis, kept), (torch.randn(5, 4),)
+
+
+def by_three(): return asking(by=3.0)
+def across(): return asking(axis=1)
+def kept_less(): return asking(kept=0.25)
 """
 
 
@@ -157,3 +180,18 @@ def test_the_file_that_is_damaged_is_named_with_what_is_wrong(hx, folder, offset
         done = hx("diff", *pair)
         assert done.code == 2 and "error: bad.onnx is damaged" in done.err
         assert told in done.err and "lambda" not in done.err
+
+
+@pytest.mark.parametrize(
+    ("other", "told"),
+    [
+        ("by_three", "Mul Mul input 1: 2.0 → 3.0"),
+        ("across", "Softmax Softmax axis: 0 → 1"),
+        ("kept_less", "input 1: 0.5 → 0.25"),
+        ("asking", ""),
+    ],
+)
+def test_what_branches_and_loops_run_is_compared(files, other, told):
+    named = ["--dynamic", "x:0=n"]
+    done = files("asking", other, "--exit-code", **{"asking": named, other: named})
+    assert done.code == bool(told) and told in done.out
