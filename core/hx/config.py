@@ -34,7 +34,7 @@ class Settings:
     no_pack: tuple[str, ...] = ()
     only_packs: tuple[str, ...] | None = None
     require: tuple[str, ...] = ()
-    strict: bool = False
+    strict: bool | None = None  # None says nothing
 
     def over(self, below: Settings) -> Settings:
         """These settings where they say something, and those below where they do not."""
@@ -43,7 +43,7 @@ class Settings:
             no_pack=(*below.no_pack, *self.no_pack),
             only_packs=below.only_packs if self.only_packs is None else self.only_packs,
             require=(*below.require, *self.require),
-            strict=self.strict or below.strict,
+            strict=below.strict if self.strict is None else self.strict,
         )
 
 
@@ -54,12 +54,13 @@ def standing(start: Path | None = None, environ: Mapping[str, str] = os.environ)
 
 def from_environment(environ: Mapping[str, str]) -> Settings:
     only = environ.get("HX_ONLY_PACKS")
+    strict = environ.get("HX_STRICT", "").lower()
     return Settings(
         use=parse_uses(_split(environ.get("HX_USE", ""), ","), "HX_USE"),
         no_pack=_split(environ.get("HX_NO_PACK", ""), ","),
         only_packs=_split(only, ",") if only else None,
         require=_split(environ.get("HX_REQUIRE", ""), ";"),
-        strict=environ.get("HX_STRICT", "").lower() not in ("", "0", "false", "no"),
+        strict=strict not in ("0", "false", "no") if strict else None,
     )
 
 
@@ -98,11 +99,16 @@ def _read(path: Path) -> Settings:
     else:
         import tomli as tomllib
     try:
-        table = tomllib.loads(text).get("tool", {}).get("hx", {})
+        tool = tomllib.loads(text).get("tool", {})
     except tomllib.TOMLDecodeError as problem:
         if "tool.hx" not in text:
             return Settings()
         raise UsageError(f"{path} is not valid TOML: {problem}") from None
+    table = tool.get("hx", {}) if isinstance(tool, dict) else {}
+    if not isinstance(table, dict):
+        raise UsageError(
+            f"{path}: tool.hx is not a table", hint="write [tool.hx] above its settings"
+        )
     return _settings({key.replace("_", "-"): value for key, value in table.items()}, path)
 
 
@@ -114,13 +120,13 @@ def _settings(table: dict[str, Any], path: Path) -> Settings:
                 f"{path}: [tool.hx] has no setting {key!r}",
                 hint=f"did you mean {near[0]}?" if near else f"settings are {', '.join(KEYS)}",
             )
-    use, strict = table.get("use", {}), table.get("strict", False)
+    use, strict = table.get("use", {}), table.get("strict")
     if not isinstance(use, dict) or not all(isinstance(pack, str) for pack in use.values()):
         raise UsageError(
             f"{path}: use of [tool.hx] is not a table of targets and packs",
             hint='write use = { "torch.nn.functional.relu" = "standard" }',
         )
-    if not isinstance(strict, bool):
+    if not isinstance(strict, (bool, type(None))):
         raise UsageError(f"{path}: strict of [tool.hx] has to be true or false")
     lists: dict[str, tuple[str, ...] | None] = {}
     for key in ("no-pack", "only-packs", "require"):

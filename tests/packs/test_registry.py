@@ -263,6 +263,7 @@ def test_settings_come_from_the_nearest_pyproject(tmp_path):
         ("[tool.hx]\nuse = ['a']\n", "not a table"),
         ("[tool.hx]\nrequire = [1]\n", "list of strings"),
         ("[tool.hx\n", "not valid TOML"),
+        ("[tool]\nhx = true\n", "not a table"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused_with_the_file(tmp_path, text, words):
@@ -273,8 +274,9 @@ def test_settings_that_make_no_sense_are_refused_with_the_file(tmp_path, text, w
 
 
 def test_a_pyproject_that_does_not_speak_of_hx_is_nobodys_business(tmp_path):
-    (tmp_path / "pyproject.toml").write_text("[project\nbroken")
-    assert from_pyproject(tmp_path) == Settings()
+    for text in ("[project\nbroken", "tool = 'hx'\n[tools]\n"):
+        (tmp_path / "pyproject.toml").write_text(text)
+        assert from_pyproject(tmp_path) == Settings()
 
 
 def test_the_environment_comes_before_the_file_and_the_call_before_both(tmp_path):
@@ -291,6 +293,9 @@ def test_the_environment_comes_before_the_file_and_the_call_before_both(tmp_path
     merged = found.over(below)
     assert merged.use["torch.relu"] == "two" and merged.use["torch.mul"] == "one"
     assert merged.only_packs == ("z",)
+    strict = Settings(strict=True)
+    assert from_environment({}).over(strict).strict
+    assert not from_environment({"HX_STRICT": "0"}).over(strict).strict
 
 
 @pytest.mark.parametrize("text", ["torch.relu", "=two", "torch.relu="])

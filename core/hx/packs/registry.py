@@ -92,7 +92,7 @@ class Registry:
             no_pack=tuple(without),
             only_packs=None if only is None else tuple(only),
             require=tuple(require),
-            strict=strict,
+            strict=strict or None,
         ).over(standing() if config is None else config)
         registry = cls(finder.classify(settings.only_packs, settings.no_pack), settings.use)
         for requirement in settings.require:
