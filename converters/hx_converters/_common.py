@@ -97,6 +97,11 @@ def is_value(x):
     return hasattr(x, "dtype") and hasattr(x, "rank")
 
 
+def is_one(size):
+    """Whether a size is 1 for sure; one that may change is not asked."""
+    return type(size) is int and size == 1
+
+
 def scalars_too(convert):
     """A converter that works along an axis, made to take tensors without axes as PyTorch does.
 

@@ -11,7 +11,7 @@ from operator import mul
 
 from hx.lazy import torch
 
-from ._common import reshaped
+from ._common import is_one, reshaped
 
 
 def summed(op, operand, kept):
@@ -80,14 +80,10 @@ def _without_ones(op, operand, other, out):
     gone = [
         i
         for i, (c, n) in enumerate(zip(letters, x.shape))
-        if c in lengths and c not in out and _is_one(n) and not _is_one(lengths[c])
+        if c in lengths and c not in out and is_one(n) and not is_one(lengths[c])
     ]
     x = op.Squeeze(x, gone) if gone else x
     return x, [c for i, c in enumerate(letters) if i not in gone]
-
-
-def _is_one(size):
-    return type(size) is int and size == 1
 
 
 def _stretched(op, operand, other, inner):
@@ -98,10 +94,10 @@ def _stretched(op, operand, other, inner):
         lengths[c] if c in inner and type(n) is not int and not op.same(n, lengths[c]) else 1
         for c, n in zip(letters, x.shape)
     ]
-    if all(map(_is_one, sizes)):
+    if all(map(is_one, sizes)):
         return operand
     y = op.Expand(x, op.sizes(sizes))
-    y.sized([n if _is_one(m) else _common(op, n, m) for n, m in zip(x.shape, sizes)])
+    y.sized([n if is_one(m) else _common(op, n, m) for n, m in zip(x.shape, sizes)])
     return y, letters
 
 

@@ -11,6 +11,21 @@ from hx.lazy import torch
 from ._common import counted, loop
 
 
+def square():
+    """An example that has an inverse."""
+    return torch.randn(3, 3) + 3 * torch.eye(3)
+
+
+def positive():
+    """An example that is symmetric, and positive definite."""
+    return torch.eye(3) + 0.1 * torch.ones(3, 3)
+
+
+def unfilled(op, spec):
+    """What nobody looks at, as PyTorch gives it."""
+    return op.constant(torch.empty(tuple(spec.shape), dtype=spec.dtype))
+
+
 def wide(op, x):
     return op.cast(x, torch.complex128 if x.dtype.is_complex else torch.float64)
 

@@ -14,7 +14,6 @@ from .cumulative import log_add
 from .elementwise import NUMBERS, truncated
 
 TWO = [case("float32[n,3]", "float32[n,3]"), case("float32[n,3]", "float32[3]")]
-ONE = [case("float32[n,3]")]
 
 
 @converter("torch.add", cases=[*TWO, case("float32[n,3]", 2), case("int64[n,3]", 1.5)])

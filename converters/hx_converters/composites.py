@@ -11,6 +11,8 @@ import math
 from hx import case, converter
 from hx.lazy import torch
 
+from ._common import is_one
+
 PAIR = ["float32[n,3]", "float32[n,3]"]
 CONVERTERS: list = []
 
@@ -98,7 +100,7 @@ def flipud(input):
 def _both(m, n):
     """What two sizes are broadcast to."""
     sure = [size for size in (m, n) if type(size) is int and size != 1]
-    return sure[0] if sure else n if _one(m) else max(m, n)
+    return sure[0] if sure else n if is_one(m) else max(m, n)
 
 
 @composed("torch.broadcast_tensors", cases=[case("float32[n,1]", "float32[3]")])
@@ -125,13 +127,9 @@ def sum_to_size(self, *size):
     if not size:
         return self.sum()
     more = self.dim() - len(size)
-    ones = [more + i for i, n in enumerate(size) if _one(n) and not _one(self.shape[more + i])]
+    ones = [more + i for i, n in enumerate(size) if is_one(n) and not is_one(self.shape[more + i])]
     x = self.sum([*range(more), *ones], keepdim=True) if more or ones else self
     return x.reshape(size) if more else x
-
-
-def _one(size):
-    return type(size) is int and size == 1
 
 
 # Products.
@@ -153,9 +151,9 @@ def tensordot(input, other, dims_self, dims_other):
     right = [a for a in range(other.dim()) if a not in axes[1]]
     shape = [input.shape[a] for a in left] + [other.shape[a] for a in right]
     for one, two in zip(*axes):  # a size of 1 stands for any
-        if _one(input.shape[one]):
+        if is_one(input.shape[one]):
             other = other.sum(two, keepdim=True, dtype=other.dtype)
-        elif _one(other.shape[two]):
+        elif is_one(other.shape[two]):
             input = input.sum(one, keepdim=True, dtype=input.dtype)
     shared = math.prod(input.shape[a] for a in axes[0])
     a = input.permute(*left, *axes[0]).reshape(-1, shared)

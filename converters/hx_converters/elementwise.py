@@ -50,10 +50,6 @@ def _angle(op, x):
     return op.Where(op.IsNaN(x), x, y) if x.dtype.is_floating_point else y
 
 
-def _round(op, x):
-    return op.Round(x) if x.dtype.is_floating_point else x
-
-
 def _sign(op, x):
     sign = op.Sign(x)
     return op.Where(op.IsNaN(x), 0, sign) if x.dtype.is_floating_point else sign

@@ -5,20 +5,16 @@ from __future__ import annotations
 from hx import case, converter
 from hx.lazy import torch
 
-from ._common import MOVES, one_axis, scalars_too
+from ._common import MOVES, is_value, one_axis, scalars_too
 
 _END = 2**62
-
-
-def _is_tensor(index):
-    return hasattr(index, "dtype") and hasattr(index, "rank")
 
 
 def _expanded(op, x, index):
     """The index as one entry per axis of x, `...` filled in, None kept apart."""
     parts = list(index) if isinstance(index, (tuple, list)) else [index]
     if isinstance(index, list) and not any(
-        _is_tensor(i) or isinstance(i, (slice, list, tuple, type(None), type(Ellipsis)))
+        is_value(i) or isinstance(i, (slice, list, tuple, type(None), type(Ellipsis)))
         for i in index
     ):
         parts = [index]  # a plain list of numbers is one index, not several
@@ -29,7 +25,7 @@ def _expanded(op, x, index):
     for part in parts:
         if part is None or part is Ellipsis or isinstance(part, bool):
             continue
-        used += part.rank if _is_tensor(part) and part.dtype in (torch.bool, torch.uint8) else 1
+        used += part.rank if is_value(part) and part.dtype in (torch.bool, torch.uint8) else 1
     filled = []
     seen = False
     for part in parts:
@@ -111,13 +107,13 @@ def _start_end(part, size):
 
 def _number(op, n):
     """A bound of a slice: an int, a size, or a tensor that holds one."""
-    return op.Reshape(op.cast(n, torch.int64), [1]) if _is_tensor(n) else n
+    return op.Reshape(op.cast(n, torch.int64), [1]) if is_value(n) else n
 
 
 def _bounds(op, numbers):
-    if not any(_is_tensor(n) for n in numbers):
+    if not any(is_value(n) for n in numbers):
         return op.sizes(numbers)
-    parts = [n if _is_tensor(n) else op.sizes([n]) for n in (_number(op, n) for n in numbers)]
+    parts = [n if is_value(n) else op.sizes([n]) for n in (_number(op, n) for n in numbers)]
     return parts[0] if len(parts) == 1 else op.Concat(*parts, axis=0)
 
 
@@ -176,7 +172,7 @@ def _masked(op, x, index):
     """One mask over the first axes picks whole slices."""
     if isinstance(index, tuple) and len(index) == 1:
         (index,) = index
-    if not _is_tensor(index) or index.dtype not in (torch.bool, torch.uint8) or not index.rank:
+    if not is_value(index) or index.dtype not in (torch.bool, torch.uint8) or not index.rank:
         return None
     if index.rank == 1:
         return op.Compress(x, op.cast(index, torch.bool), axis=0)
@@ -241,7 +237,7 @@ def setitem(op, self, index, value):
         op.assign(self, self)  # there is nothing in it
         return None
     value = op.cast(value, self.dtype)
-    if _is_tensor(index) and index.dtype == torch.bool and value.rank == 0:
+    if is_value(index) and index.dtype == torch.bool and value.rank == 0:
         mask = index
         if mask.rank < self.rank:
             mask = op.Unsqueeze(mask, list(range(mask.rank, self.rank)))
@@ -268,7 +264,7 @@ def setitem(op, self, index, value):
 
 def _whole_axis_write(op, x, index, value):
     """x[:, a:b] = v with constant bounds is what stands before, v, and what stands after."""
-    plan = _plan(op, x, index) if not _is_tensor(index) else None
+    plan = _plan(op, x, index) if not is_value(index) else None
     if plan is None:
         return None
     slices, _, layout = plan
@@ -317,7 +313,7 @@ def select(op, input, dim, index):
 @converter("torch.narrow", cases=[case("float32[n,5]", 1, 1, 2)])
 def narrow(op, input, dim, start, length):
     axis = one_axis(dim, input.rank)
-    if _is_tensor(start):
+    if is_value(start):
         first = op.Reshape(op.cast(start, torch.int64), [1])
         ends = first, op.Add(first, op.sizes([length]))
     else:

@@ -8,16 +8,11 @@ from hx import case, converter
 from hx.lazy import torch
 
 from ._common import loop, one_axis
-from ._matrices import eye_like, wide
+from ._matrices import eye_like, square, wide
 from ._sums import reduction
 from .linalg_solving import inv
 from .linalg_spectra import singular_values
 from .reduction import vector_norm
-
-
-def _square():
-    return torch.randn(3, 3) + 3 * torch.eye(3)
-
 
 # Norms.
 
@@ -60,7 +55,7 @@ def norm(op, A, ord=None, dim=None, keepdim=False, *, dtype=None):
     return matrix_norm(op, A, ord, (0, 1) if axes is None else axes, keepdim)
 
 
-@converter("torch.linalg.cond", cases=[case(_square), case(_square, "fro")])
+@converter("torch.linalg.cond", cases=[case(square), case(square, "fro")])
 def cond(op, A, p=None):
     dtype = op.result.dtype
     if p in (None, 2, -2):

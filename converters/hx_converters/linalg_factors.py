@@ -13,43 +13,34 @@ from ._matrices import (
     flipped,
     mirrored,
     permutation,
+    positive,
     reflected,
     reflections,
     solved,
+    square,
+    unfilled,
     wide,
 )
 
 
-def _square():
-    return torch.randn(3, 3) + 3 * torch.eye(3)
-
-
-def _positive():
-    return torch.eye(3) + 0.1 * torch.ones(3, 3)
-
-
 def _lu():
-    return torch.linalg.lu_factor(_square().roll(1, 0))[0]
+    return torch.linalg.lu_factor(square().roll(1, 0))[0]
 
 
 def _pivots():
-    return torch.linalg.lu_factor(_square().roll(1, 0))[1]
+    return torch.linalg.lu_factor(square().roll(1, 0))[1]
 
 
 _REFLECTED = (lambda: torch.geqrf(torch.eye(4)[:, 1:] + 0.3)[0],
               lambda: torch.geqrf(torch.eye(4)[:, 1:] + 0.3)[1])  # fmt: skip
 
 
-def _empty(op, spec):
-    return op.constant(torch.empty(tuple(spec.shape), dtype=spec.dtype))
-
-
-@converter("torch.linalg.cholesky", "torch.cholesky", cases=[case(_positive)])
+@converter("torch.linalg.cholesky", "torch.cholesky", cases=[case(positive)])
 def linalg_cholesky(op, input, upper=False):
     return cholesky_ex(op, input, upper=upper)[0]
 
 
-@converter("torch.linalg.cholesky_ex", cases=[case(_positive), case(_positive, upper=True)])
+@converter("torch.linalg.cholesky_ex", cases=[case(positive), case(positive, upper=True)])
 def cholesky_ex(op, input, *, upper=False, check_errors=False):
     lower, info = cholesky(op, mirrored(op, input) if upper else input)
     lower = op.cast(lower, input.dtype)
@@ -62,14 +53,14 @@ def _product(op, factor, upper):
     return op.MatMul(other, factor) if upper else op.MatMul(factor, other)
 
 
-@converter("torch.cholesky_solve", cases=[case("float32[3,n]", _positive)])
+@converter("torch.cholesky_solve", cases=[case("float32[3,n]", positive)])
 def cholesky_solve(op, input, L, upper=False):
     factor = op.Trilu(wide(op, L), upper=int(upper))
     lower = mirrored(op, factor) if upper else factor
     return op.cast(solved(op, mirrored(op, lower), solved(op, lower, input)), op.result.dtype)
 
 
-@converter("torch.cholesky_inverse", cases=[case(_positive)])
+@converter("torch.cholesky_inverse", cases=[case(positive)])
 def cholesky_inverse(op, input, upper=False):
     factor = op.Trilu(wide(op, input), upper=int(upper))
     whole = _product(op, factor, upper)
@@ -94,12 +85,12 @@ def lu_factor(op, A, *, pivot=True):
 # Determinants as derivatives see them: with the factors, that they are then solved by.
 
 
-@converter("torch.ops.aten._linalg_det", cases=[case(_square)])
+@converter("torch.ops.aten._linalg_det", cases=[case(square)])
 def det_and_factors(op, A):
     return op.instead(lambda A: (torch.linalg.det(A), *_as_pytorch_factors(A)))
 
 
-@converter("torch.ops.aten._linalg_slogdet", cases=[case(_square)])
+@converter("torch.ops.aten._linalg_slogdet", cases=[case(square)])
 def slogdet_and_factors(op, A):
     return op.instead(lambda A: (*torch.linalg.slogdet(A), *_as_pytorch_factors(A)))
 
@@ -133,7 +124,7 @@ def lu(op, A, *, pivot=True):
 def lu_unpack(op, LU_data, LU_pivots, unpack_data=True, unpack_pivots=True):
     parts = _unpacked(op, LU_data, LU_pivots)
     asked = (unpack_pivots, unpack_data, unpack_data)
-    return tuple(p if a else _empty(op, r) for p, a, r in zip(parts, asked, op.result))
+    return tuple(p if a else unfilled(op, r) for p, a, r in zip(parts, asked, op.result))
 
 
 @converter("torch.linalg.lu_solve",
@@ -160,7 +151,7 @@ def qr(op, A, mode="reduced"):
     if mode != "complete":
         count = op.sizes([min(A.shape[-2], A.shape[-1])])
         q, r = op.Slice(q, [0], count, [A.rank - 1]), op.Slice(r, [0], count, [A.rank - 2])
-    return (_empty(op, op.result[0]) if mode == "r" else q), r
+    return (unfilled(op, op.result[0]) if mode == "r" else q), r
 
 
 @converter("torch.qr", cases=[case("float32[n,4,3]"), case("float32[n,4,3]", False)])

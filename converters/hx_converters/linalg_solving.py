@@ -6,15 +6,17 @@ from hx import case, converter
 from hx.lazy import torch
 
 from ._common import counted, loop
-from ._matrices import direction, eliminated, eye_like, factored, flipped, solved, wide
-
-
-def _square():
-    return torch.randn(3, 3) + 3 * torch.eye(3)
-
-
-def _positive():
-    return torch.eye(3) + 0.1 * torch.ones(3, 3)
+from ._matrices import (
+    direction,
+    eliminated,
+    eye_like,
+    factored,
+    flipped,
+    positive,
+    solved,
+    square,
+    wide,
+)
 
 
 def _is_vector(op, a, b):
@@ -32,7 +34,7 @@ def _solve(op, a, b, left, dtype):
     return op.Squeeze(x, [-1]) if vector else x, op.cast(info, torch.int32)
 
 
-@converter("torch.linalg.solve", cases=[case(_square, "float32[3,n]")])
+@converter("torch.linalg.solve", cases=[case(square, "float32[3,n]")])
 def solve(op, A, B, *, left=True):
     return _solve(op, A, B, left, A.dtype)[0]
 
@@ -41,12 +43,12 @@ def solve(op, A, B, *, left=True):
 # or the step, counted from 1, that found nothing to divide by.
 
 
-@converter("torch.linalg.solve_ex", cases=[case(_square, "float32[3]")])
+@converter("torch.linalg.solve_ex", cases=[case(square, "float32[3]")])
 def solve_ex(op, A, B, *, left=True, check_errors=False):
     return _solve(op, A, B, left, A.dtype)
 
 
-@converter("torch.ops.aten._linalg_solve_ex", cases=[case(_square, "float32[3,2]")])
+@converter("torch.ops.aten._linalg_solve_ex", cases=[case(square, "float32[3,2]")])
 def solve_with_factors(op, A, B, *, left=True, check_errors=False):
     """What stands behind solve: the factors come along."""
     lu, pivots, info = factored(op, A if left else flipped(op, A))
@@ -54,12 +56,12 @@ def solve_with_factors(op, A, B, *, left=True, check_errors=False):
     return x, op.cast(lu, A.dtype), op.cast(pivots, torch.int32), op.cast(info, torch.int32)
 
 
-@converter("torch.linalg.inv", "torch.inverse", cases=[case(_square)])
+@converter("torch.linalg.inv", "torch.inverse", cases=[case(square)])
 def inv(op, A):
     return inv_ex(op, A)[0]
 
 
-@converter("torch.linalg.inv_ex", cases=[case(_square)])
+@converter("torch.linalg.inv_ex", cases=[case(square)])
 def inv_ex(op, A, *, check_errors=False):
     x, info = eliminated(op, A, eye_like(op, wide(op, A), A.shape[-1]))
     return op.cast(x, A.dtype), op.cast(info, torch.int32)
@@ -73,7 +75,7 @@ def _triangle(op, a, upper, unit):
     return op.Where(op.cast(one, torch.bool), 1, a)
 
 
-@converter("torch.linalg.solve_triangular", cases=[case(_square, "float32[3,n]", upper=True)])
+@converter("torch.linalg.solve_triangular", cases=[case(square, "float32[3,n]", upper=True)])
 def solve_triangular(op, A, B, *, upper, left=True, unitriangular=False):
     a = _triangle(op, A, upper, unitriangular)
     if left:
@@ -81,7 +83,7 @@ def solve_triangular(op, A, B, *, upper, left=True, unitriangular=False):
     return flipped(op, op.cast(solved(op, flipped(op, a), flipped(op, B)), A.dtype))
 
 
-@converter("torch.triangular_solve", cases=[case("float32[3,n]", _square)])
+@converter("torch.triangular_solve", cases=[case("float32[3,n]", square)])
 def triangular_solve(op, b, A, upper=True, transpose=False, unitriangular=False):
     a = _triangle(op, A, upper, unitriangular)
     return op.cast(solved(op, flipped(op, a) if transpose else a, b), A.dtype), A
@@ -131,7 +133,7 @@ def slogdet(op, A):
     return _sign_and_log(op, A)
 
 
-@converter("torch.logdet", cases=[case(_positive)])
+@converter("torch.logdet", cases=[case(positive)])
 def logdet(op, input):
     sign, log = slogdet(op, input)
     return op.Where(op.Less(sign, 0), float("nan"), log)

@@ -11,22 +11,15 @@ from ._matrices import (
     eye_like,
     flipped,
     mirrored,
+    positive,
     real_part,
     reflected,
     squared,
+    unfilled,
     upright,
     wide,
     with_real_diagonal,
 )
-
-
-def _positive():
-    return torch.eye(3) + 0.1 * torch.ones(3, 3)
-
-
-def _empty(op, spec):
-    return op.constant(torch.empty(tuple(spec.shape), dtype=spec.dtype))
-
 
 # Eigenvalues and singular values. Their vectors are known up to a sign (or a turn, where values are
 # equal), which every library and processor chooses otherwise: PyTorch says so of its own.
@@ -40,16 +33,16 @@ def _symmetric(op, a, uplo):
     return op.Add(half, other)
 
 
-@converter("torch.linalg.eigvalsh", cases=[case(_positive)])
+@converter("torch.linalg.eigvalsh", cases=[case(positive)])
 def eigvalsh(op, A, UPLO="L"):
     return op.cast(eigen(op, _symmetric(op, A, UPLO))[0], op.result.dtype)
 
 
 @converter("torch.linalg.eigh", cases=[])  # its vectors are known up to their signs
-@converter("torch.ops.aten._linalg_eigh", cases=[case(_positive, compute_v=False)])
+@converter("torch.ops.aten._linalg_eigh", cases=[case(positive, compute_v=False)])
 def eigh(op, A, UPLO="L", compute_v=True):
     values, vectors = eigen(op, _symmetric(op, A, UPLO))
-    vectors = op.cast(vectors, op.result[1].dtype) if compute_v else _empty(op, op.result[1])
+    vectors = op.cast(vectors, op.result[1].dtype) if compute_v else unfilled(op, op.result[1])
     return op.cast(values, op.result[0].dtype), vectors
 
 
@@ -117,7 +110,7 @@ def full_svd(op, A, full_matrices=True, *, driver=None):
 def svd(op, A, full_matrices=False, compute_uv=True, *, driver=None):
     if not compute_uv:
         u, _, v = op.result
-        return _empty(op, u), singular_values(op, A), _empty(op, v)
+        return unfilled(op, u), singular_values(op, A), unfilled(op, v)
     tall = _is_tall(op, A)
     s = singular_values(op, A)
     u, v = _singular_vectors(op, A if tall else mirrored(op, A))
@@ -173,7 +166,7 @@ def _inverted(op, squares, limit, sure):
 
 @converter("torch.pinverse", cases=[case("float32[n,4,3]")])
 @converter("torch.linalg.pinv",
-           cases=[case("float32[n,4,3]"), case("float32[n,3,4]"), case(_positive, hermitian=True)])  # fmt: skip
+           cases=[case("float32[n,4,3]"), case("float32[n,3,4]"), case(positive, hermitian=True)])  # fmt: skip
 def pinv(op, A, rcond=None, hermitian=False, *, atol=None, rtol=None):
     rows, columns = A.shape[-2:]
     if any(type(n) is int and n == 0 for n in A.shape):
@@ -203,7 +196,7 @@ def lstsq(op, input, b, rcond=None, *, driver=None):
 
     # "gels" takes it that no direction is lost, and does not look.
     x = op.MatMul(_pseudo_inverse(op, a, input.dtype, None if driver == "gels" else limit), right)
-    left = _empty(op, residuals)
+    left = unfilled(op, residuals)
     if residuals.shape != (0,):
         off = op.Sub(op.MatMul(a, x), right)
         left = op.ReduceSum(squared(op, off), [off.rank - 2], keepdims=0)
@@ -212,8 +205,8 @@ def lstsq(op, input, b, rcond=None, *, driver=None):
     return (
         op.cast(x, input.dtype),
         left,
-        _empty(op, rank) if rank.shape == (0,) else matrix_rank(op, input, rtol=rcond),
-        _empty(op, values) if values.shape == (0,) else singular_values(op, input),
+        unfilled(op, rank) if rank.shape == (0,) else matrix_rank(op, input, rtol=rcond),
+        unfilled(op, values) if values.shape == (0,) else singular_values(op, input),
     )
 
 

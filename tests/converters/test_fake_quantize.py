@@ -5,7 +5,6 @@ import torch
 
 import hx
 
-ONE = torch.ones(1)
 MODELS = {
     "a tensor": lambda x, s, z: torch.fake_quantize_per_tensor_affine(
         x, s[0], z[0].round().int(), 0, 100

@@ -16,7 +16,6 @@ from .shrink import fields, shrunk
 from .transformers_types import TYPES, Type
 
 TEXT = {0: "batch", 1: "sequence"}
-ATTENTIONS = ("sdpa", "eager")
 
 
 def names() -> list[str]:
