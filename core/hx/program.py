@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from .recording.capture import Capture
     from .saving import wire
+    from .saving.save import Saved
 
 
 T = TypeVar("T")
@@ -49,6 +50,7 @@ class Made:
         self.first = parts  # as they were written
         self.captured = captured
         self.runner: Any = None
+        self._ran: tuple[Any, ...] = ()
 
     @functools.cached_property
     def model(self) -> onnx_ir.Model:
@@ -61,6 +63,17 @@ class Made:
     def parts(self) -> wire.Parts:
         """What the model's file is made of now."""
         return save.parts_of(self.model) if "model" in vars(self) else self.first
+
+    def changed(self) -> bool:
+        """Whether somebody has changed the model since this was asked last."""
+        if "model" not in vars(self):
+            return False
+        parts = self.parts
+        values = tuple(each.const_value for each in self.model.graph.initializers.values())
+        now = (parts.graph_bytes, parts.model_bytes, tuple(map(id, values)), values)
+        same = now[:3] == self._ran[:3]
+        self._ran = now
+        return not same
 
 
 class Program:
@@ -139,9 +152,7 @@ class Program:
             start = time.perf_counter()
             saved = staged.commit()
             report.timings["save"] += time.perf_counter() - start
-            report.path = os.fspath(saved.path or path)
-            report.size = saved.size
-            report.data_path = None if saved.data_path is None else os.fspath(saved.data_path)
+            self._written(saved, path)
 
     def _promise(self, staged: save.Staged) -> None:
         """Says in the report, and in the file, for which sizes it is right."""
@@ -313,16 +324,23 @@ class Program:
 
         Takes what the model takes, nested as it was at the export, or one dict of the graph's
         inputs by name; torch tensors or numpy arrays. Numpy comes back where only numpy came in.
-        A file that was written is what runs; pack's reference kernels where it needs them.
+        A file that was written is what runs; packs' reference kernels where it needs them.
         """
-        if self._made.runner is None:
+        made = self._made
+        if made.runner is None or (self.report.path is None and made.changed()):
             from .proof.running import Runner
 
-            self._made.runner = Runner(self._captured, self.parts, self.report.path)
+            made.runner = Runner(self._captured, self.parts, self.report.path)
         known = containers.using(self._captured.registry.containers)
         return inside(known, lambda _: self._made.runner(args, kwargs))
 
     def save(self, path: str | os.PathLike, external_data: bool | None = None) -> None:
         """Writes the model to a file, whole or not at all."""
         saved = save.save(self.parts, path, external_data)
-        self.report.path, self.report.size = os.fspath(saved.path or path), saved.size
+        self._written(saved, path)
+        self._made.runner = None
+
+    def _written(self, saved: Saved, path: str | os.PathLike) -> None:
+        report = self.report
+        report.path, report.size = os.fspath(saved.path or path), saved.size
+        report.data_path = None if saved.data_path is None else os.fspath(saved.data_path)

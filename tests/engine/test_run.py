@@ -6,6 +6,7 @@ import collections
 import dataclasses
 
 import numpy as np
+import onnx_ir as ir
 import pytest
 import torch
 from torch import nn
@@ -123,3 +124,30 @@ def test_nodes_by_pack_are_told_of_what_no_graph_was_made_of():
     with pytest.raises(hx.EscapeError) as caught:
         hx.export(model, torch.ones(3), strict=True, verify=False)
     assert caught.value.report.packs == expected
+
+
+def test_what_is_changed_in_the_model_is_run():
+    x = torch.randn(2, 3)
+    program = hx.export(lambda x: x * torch.tensor([2.0, 3.0, 4.0]), x)
+    plain = program.run(x)
+    graph = program.model.graph
+    assert torch.equal(program.run(x), plain)
+    (node,) = graph
+    node.op_type = "Add"
+    assert torch.equal(program.run(x), x + torch.tensor([2.0, 3.0, 4.0]))
+    (weight,) = graph.initializers.values()
+    weight.const_value = ir.tensor(np.ones(3, np.float32), name=weight.name)
+    assert torch.equal(program.run(x), x + 1)
+
+
+def test_a_program_that_is_saved_elsewhere_tells_of_that_file_and_runs_it(tmp_path):
+    model, x = nn.Linear(64, 64), torch.randn(2, 64)
+    program = hx.export(model, x, tmp_path / "one.onnx", external_data=True)
+    plain, before = program.run(x), program.report.data_path
+    (node,) = program.model.graph
+    node.attributes["alpha"] = ir.AttrFloat32("alpha", 0.0)
+    program.save(tmp_path / "two.onnx", external_data=True)
+    assert program.report.data_path not in (None, before)
+    assert not torch.equal(program.run(x), plain)
+    program.save(tmp_path / "three.onnx", external_data=False)
+    assert program.report.data_path is None and "weights in" not in str(program.report)
