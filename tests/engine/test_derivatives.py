@@ -365,3 +365,16 @@ def test_containers_among_what_is_returned():
         return [*named.tensors.values(), both.slope, both.factor, twice]
 
     torch.testing.assert_close(flat(*program.run(x)), flat(*model(x)))
+
+
+def test_a_function_that_is_wrapped_is_traced_once(monkeypatch):
+    relu, x = F.relu, torch.randn(5)
+    monkeypatch.setattr(F, "relu", lambda x: relu(x) + 1)
+
+    def slope(x):
+        with torch.enable_grad():
+            x = x.detach().requires_grad_()
+            return torch.autograd.grad((F.relu(x) ** 2).sum(), x)[0]
+
+    program = hx.export(slope, x)
+    assert torch.allclose(program.run(x), slope(x))

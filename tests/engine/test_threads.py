@@ -10,6 +10,7 @@ from multiprocessing.pool import ThreadPool
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 import hx
@@ -127,3 +128,15 @@ def test_what_another_thread_made_or_wrote_is_refused_with_its_line():
             hx.export(model(), torch.ones(3))
         assert refused.value.where.file == __file__
         assert refused.value.where.line == model.forward.__code__.co_firstlineno + lines
+
+
+def test_a_function_that_is_wrapped_is_called_once_there_as_well(monkeypatch):
+    relu, heard = F.relu, []
+    monkeypatch.setattr(F, "relu", lambda x: relu(x) + 1)
+
+    def model(x):
+        heard.append(by_thread(lambda: F.relu(torch.ones(1)).item()))
+        return x * 2
+
+    hx.export(model, torch.randn(3), verify=False)
+    assert heard == [2.0]

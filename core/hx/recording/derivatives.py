@@ -107,7 +107,9 @@ class _Plainer(TorchFunctionMode):
     """Says a function, whose derivative is one operator that nobody converts, by several."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        func = opening.handed(func)
+        own = opening.handed(func)
+        if own is not func:  # which would hand itself to the tracer's mode by that name, too
+            return opening.opened(own)(*args, **(kwargs or {}))
         if func is torch.nn.functional.grid_sample:
             sampled = _sampled(*args, **(kwargs or {}))
             if sampled is not None:
