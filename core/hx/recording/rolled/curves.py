@@ -75,64 +75,71 @@ def bent(rounds: list[torch.Tensor], near: float) -> Curve | None:
     each = torch.stack(rounds).reshape(-1).double()
     if not each.isfinite().all():
         return None
-    turns = torch.arange(len(rounds), dtype=torch.float64)
-    shape = tuple(rounds[0].shape)
-    for name, factor, shift, power in _candidates(each, turns):
-        counted = factor * turns + shift
-        if name == "Exp":
-            basis = factor**turns
-        else:
-            basis = counted**power if name == "Pow" else getattr(torch, name.lower())(counted)
-        if not basis.isfinite().all():
-            continue
-        rows = torch.stack([basis, torch.ones_like(basis)], 1)
-        solved = torch.linalg.lstsq(rows, each[:, None]).solution.reshape(-1).tolist()
-        written = [float(f"{x:.{DIGITS}g}") for x in solved]
-        written[1] = 0.0 if abs(written[1]) <= near * float(each.abs().max()) else written[1]
-        for scale, offset in (written, solved):
-            off = (scale * basis + offset - each).abs().max()
-            if float(off) <= near * float(each.abs().max()):
-                return Curve(name, shape, factor, shift, scale, offset, power)
+    far = near * float(each.abs().max())
+    for family in _families(each, torch.arange(len(rounds), dtype=torch.float64)):
+        scale, offset = _line(family.numbers, each)
+        off = (scale[:, None] * family.numbers + offset[:, None] - each).abs().amax(1)
+        for place in (off <= far).nonzero().reshape(-1).tolist():
+            found = float(scale[place]), float(offset[place])
+            written = [float(f"{x:.{DIGITS}g}") if abs(x) > far else 0.0 for x in found]
+            for a, b in (written, found):
+                if float((a * family.numbers[place] + b - each).abs().max()) <= far:
+                    inside = family.factor[place], family.shift[place], a, b, family.power[place]
+                    return Curve(family.name, tuple(rounds[0].shape), *inside)
     return None
 
 
-Candidate = tuple[str, float, float, float]
+@dataclass(frozen=True)
+class _Family:
+    """Functions of one name: what goes into each, and the numbers of its rounds, a row for each."""
+
+    name: str
+    numbers: torch.Tensor
+    factor: list[float]
+    shift: list[float]
+    power: list[float]
 
 
-def _candidates(each: torch.Tensor, turns: torch.Tensor) -> Iterator[Candidate]:
-    """Functions, each with what goes into it: a factor of what counts, a shift, and a power."""
+def _line(rows: torch.Tensor, each: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """How often each row is to be taken, and what is to be added, to come nearest to the numbers."""
+    middle = rows - rows.mean(1, keepdim=True)
+    scale = (middle * (each - each.mean())).sum(1) / (middle * middle).sum(1)
+    return scale, each.mean() - scale * rows.mean(1)
+
+
+def _families(each: torch.Tensor, turns: torch.Tensor) -> Iterator[_Family]:
+    shifts = torch.tensor(SHIFTS, dtype=torch.float64)
     for power in POWERS:
-        yield from (("Pow", 1.0, shift, power) for shift in SHIFTS if shift or power > 0)
+        yield _shifted("Pow", shifts if power > 0 else shifts[1:], turns, power)
     for power in WHOLE_POWERS:
-        yield from (("Pow", 1.0, sign * shift, power) for shift in SHIFTS for sign in (1, -1))
-    yield from (("Log", 1.0, shift, 1.0) for shift in SHIFTS if shift)
-    yield from _of_any_power(each, turns)
-    yield from _of_a_base(each)
-    yield from _waves(each)
-
-
-def _of_any_power(each: torch.Tensor, turns: torch.Tensor) -> Iterator[Candidate]:
-    if not bool((each > 0).all()) and not bool((each < 0).all()):
-        return
-    logs = each.abs().log()
-    for shift in SHIFTS:
-        if shift:
-            counted = (turns + shift).log()
-            middle = counted - counted.mean()
-            power = float((middle * logs).sum() / (middle * middle).sum())
-            yield "Pow", 1.0, shift, float(f"{power:.{ROUGH}g}")
-
-
-def _of_a_base(each: torch.Tensor) -> Iterator[Candidate]:
+        yield _shifted("Pow", torch.cat([shifts, -shifts[1:]]), turns, power)
+    yield _shifted("Log", shifts[1:], turns)
+    if bool((each > 0).all()) or bool((each < 0).all()):
+        counted = (turns + shifts[1:, None]).log()
+        slopes, _ = _line(counted, each.abs().log())
+        found = [float(f"{x:.{ROUGH}g}") for x in slopes.tolist()]
+        powers = torch.tensor(found, dtype=torch.float64)
+        yield _shifted("Pow", shifts[1:], turns, powers[:, None])
     rises = each.diff()
-    if not rises.all():
-        return
-    base = float((rises[-1] / rises[0]).abs() ** (1 / (len(rises) - 1)))
-    base = math.copysign(base, float(rises[1] / rises[0]))
-    yield from (("Exp", b, 0.0, 1.0) for b in (float(f"{base:.{DIGITS}g}"), base))
+    if bool(rises.all()):
+        base = float((rises[-1] / rises[0]).abs() ** (1 / (len(rises) - 1)))
+        base = math.copysign(base, float(rises[1] / rises[0]))
+        bases = [float(f"{base:.{DIGITS}g}"), base]
+        powers = torch.tensor(bases, dtype=torch.float64)[:, None] ** turns
+        yield _Family("Exp", powers, bases, [0.0, 0.0], [1.0, 1.0])
+    yield from _waves(each, turns)
 
 
-def _waves(each: torch.Tensor) -> Iterator[Candidate]:
+def _shifted(
+    name: str, shifts: torch.Tensor, turns: torch.Tensor, power: float | torch.Tensor = 1.0
+) -> _Family:
+    counted, many = turns + shifts[:, None], len(shifts)
+    numbers = counted.log() if name == "Log" else counted**power
+    powers = [power] * many if isinstance(power, float) else power.reshape(-1).tolist()
+    return _Family(name, numbers, [1.0] * many, shifts.tolist(), powers)
+
+
+def _waves(each: torch.Tensor, turns: torch.Tensor) -> Iterator[_Family]:
     """Of a sum of sine and cosine, three in a row say how fast they turn."""
     middle = each[1:-1]
     beside = each[2:] + each[:-2]
@@ -142,8 +149,9 @@ def _waves(each: torch.Tensor) -> Iterator[Candidate]:
     angle = math.acos(cosine)
     part = Fraction(angle / math.pi).limit_denominator(PARTS)
     for each_angle in (float(f"{angle:.{DIGITS}g}"), float(part) * math.pi, angle):
-        # scale * sin(angle * turn + shift): of the first two numbers.
         sine = math.sin(each_angle)
-        if sine:
+        if sine:  # scale * sin(angle * turn + shift): of the first two numbers
             along = (float(each[1]) - float(each[0]) * math.cos(each_angle)) / sine
-            yield "Sin", each_angle, math.atan2(float(each[0]), along), 1.0
+            shift = math.atan2(float(each[0]), along)
+            numbers = (each_angle * turns + shift).sin()[None]
+            yield _Family("Sin", numbers, [each_angle], [shift], [1.0])
