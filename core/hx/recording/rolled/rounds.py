@@ -24,6 +24,7 @@ from .turns import Turns, turned
 # A number beside the tensors that the other rounds have there is one of them all over.
 _BROADCAST = {"Add", "Sub", "Mul", "Div", "Max", "Min", "Where", "Pow", "Or", "And"}
 FURTHEST = 4  # rounds back, from which a value is read
+MANY = 1 << 16  # numbers of a constant: more are weights, and follow nothing that counts
 FAR = 1e-9  # how far a number that counts rounds may be beside the line, for its size
 
 
@@ -257,6 +258,8 @@ def _counting(read: list[Constant], to_last: bool | None) -> Same | Counting:
 
 def _rule(rounds: list[torch.Tensor], dtype: torch.dtype) -> Rule | None:
     """What the numbers of these rounds follow, where that is no line."""
+    if rounds[0].numel() > MANY:
+        return None
     near = max(FAR, torch.finfo(dtype).eps) if dtype.is_floating_point else 0.0
     return (
         climbed(rounds)
