@@ -1,7 +1,7 @@
 """Builtins and functions of `math` that would turn a size into a plain number, in forms that keep it.
 
-Those that cannot keep it (`math.sin`, a `range`) tell that it leaves. They are replaced where they
-live, and in the modules of the model that imported them by name.
+Those that cannot keep it (`math.atan`, a `range`) tell that it leaves. They are replaced where they
+live, and wherever a name of another module, a class or a variable holds them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..graph.op import Op
 from ..recording.known import _shape_of
 from ..sizes import dims, floats, lists, shapes
 from ..sizes.leaving import leaving
-from . import patching
+from . import patching, stored
 from .guests import is_guest
 
 Wrap = Callable[[Callable], Callable]
@@ -72,7 +72,25 @@ def places(recording: Any) -> list[Place]:
             known_wrap = wanted.get(id(patching.behind(value)))
             if known_wrap is not None:
                 found.append((module, name, known_wrap))
+    # Under names of other modules, too: helpers have `from math import sqrt`.
+    there = {(id(owner), name) for owner, name, _ in found}
+    kinds = {type(patching.behind(getattr(owner, name))) for owner, name, _ in found}
+    for owner, name, value in stored.held(recording, _Behind(wanted, kinds)):
+        if (id(owner), name) not in there:
+            found.append((owner, name, wanted[id(patching.behind(value))]))
     return found
+
+
+class _Behind(stored.Among):
+    """Whether something is one of these, or stands for it in an export around this, or beside it."""
+
+    def __init__(self, ids: Iterable[int], kinds: Iterable[type]) -> None:
+        super().__init__(())
+        self._ids = frozenset(ids)
+        self._kinds = {*kinds, types.FunctionType}  # other objects may do anything when asked
+
+    def __call__(self, x: Any) -> bool:
+        return type(x) in self._kinds and id(patching.behind(x)) in self._ids
 
 
 def _modules(recording: Any) -> list[types.ModuleType]:
