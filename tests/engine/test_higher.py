@@ -101,7 +101,7 @@ def test_the_model_is_asked_at_other_sizes_too(tmp_path):
         "fresh",
         "n=3",
         "n=1",
-        "n=1031",
+        "n=131",
     ]
     assert not program.report.notes
 

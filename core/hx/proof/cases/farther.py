@@ -10,7 +10,7 @@ import math
 import time
 from typing import TYPE_CHECKING
 
-from .across import LITTLE, Across, Move
+from .across import Across, Move
 from .othersizes import case_at, limits_of, other_rank, sizes_of, told
 from .work import Work
 
@@ -24,7 +24,9 @@ FEW = (2, 3)  # rounds: of one, most things are alike
 TIMES = (4, 16, 64)  # as many rounds as were recorded
 ENOUGH = 0.1  # seconds of the model's run after which a larger one may take too long
 LONG = 5.0  # seconds of a run, as far as one can tell before it
-LARGE, LARGE_TIMES = (1031, 131), 2  # sizes, for as much work as at the recorded ones for all
+# Sizes, and work for which PyTorch calls no other threads, or hardly: those have to be waited for.
+LARGE = {1031: 1 << 16, 131: 1 << 20}
+LARGE_TIMES = 2  # as much work as at the recorded sizes is done in any case
 ROUNDS = ("range", "rounds")  # escapes: it goes round as often as sizes say, as was recorded
 OFF = 16  # times as large is far off
 RECORDED = 10  # times as long as by itself takes a round that is recorded, about
@@ -85,14 +87,17 @@ def at_large(captured: Capture, others: list[Case]) -> list[Case]:
     known = [words, *(sizes_of(prepared, each.feeds) for each in others)]
     escapes = captured.recording.escapes.values()
     round_ = {w for e in escapes if e.kind in ROUNDS for asked in e.asked for w in asked.names()}
-    work, times = Work(captured.recording.builder.nodes), LARGE_TIMES
-    across = Across(work, words, prepared.dynamic.limits, times=times, little=LITTLE // 4)
+    work, within = Work(captured.recording.builder.nodes), prepared.dynamic.limits
+    for_all = {
+        large: Across(work, words, within, times=LARGE_TIMES, little=little)
+        for large, little in LARGE.items()
+    }
     found: list[Case] = []
     for word, n in words.items():
         if word in round_ | captured.rounds:
             continue
         step, high = limits[word].step, limits[word].high
-        for large in LARGE:
+        for large, across in for_all.items():
             size = large // step * step
             if size < 2 * n or (high is not None and size > high):
                 continue
