@@ -87,7 +87,7 @@ def at_large(captured: Capture, others: list[Case]) -> list[Case]:
     known = [words, *(sizes_of(prepared, each.feeds) for each in others)]
     escapes = captured.recording.escapes.values()
     round_ = {w for e in escapes if e.kind in ROUNDS for asked in e.asked for w in asked.names()}
-    work, within = Work(captured.recording.builder.nodes), prepared.dynamic.limits
+    work, within = Work(captured.recording.builder.nodes, words), prepared.dynamic.limits
     for_all = {
         large: Across(work, words, within, times=LARGE_TIMES, little=little)
         for large, little in LARGE.items()

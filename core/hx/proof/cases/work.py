@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from builtins import int, len  # their own: `world` hooks those of the model
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...sizes import dims
@@ -26,7 +26,11 @@ Product = tuple[tuple[Poly, ...], float]  # of sizes with names, and of plain nu
 
 
 class Work:
-    def __init__(self, nodes: Sequence[Node]) -> None:
+    """Of nodes, at any sizes; what only a run tells grows as the sizes beside the `recorded` ones, where
+    these are given: as many more frames are drawn for a text that is longer."""
+
+    def __init__(self, nodes: Sequence[Node], recorded: Mapping[str, int] | None = None) -> None:
+        self._recorded = recorded or {}
         self._products = _added(_products(nodes))
         outputs = (value for node in nodes for value in node.outputs)
         self._bytes = _added(
@@ -35,7 +39,8 @@ class Work:
 
     def at(self, at: At) -> float:
         """Products, and elements written."""
-        return _total(self._products, at)
+        grown = max((at.sizes[word] / n for word, n in self._recorded.items()), default=1.0)
+        return _total(self._products, at, grown=grown)
 
     def memory(self, at: At, times: float = 1) -> float:
         """Bytes of results, where each number that is read from a tensor is so many times as large."""
@@ -100,21 +105,23 @@ def _added(products: Iterable[Product]) -> dict[tuple[Poly, ...], float]:
     return found
 
 
-def _total(products: dict[tuple[Poly, ...], float], at: At, times: float = 1) -> float:
+def _total(
+    products: dict[tuple[Poly, ...], float], at: At, times: float = 1, grown: float = 1
+) -> float:
     known: dict[Poly, float] = {}
     total = 0.0
     for named, number in products.items():
         for poly in named:
             if poly not in known:
-                known[poly] = _number(poly, at, times)
+                known[poly] = _number(poly, at, times, grown)
             number *= known[poly]
         total += number
     return total
 
 
-def _number(poly: Poly, at: At, times: float) -> float:
+def _number(poly: Poly, at: At, times: float, grown: float) -> float:
     try:
         return at(poly)
     except Unforeseen:
         read = times != 1 and Asked(int, (poly,)).read()
-        return poly.hint * times if read else poly.hint  # what it was
+        return poly.hint * (times if read else grown)
