@@ -178,3 +178,31 @@ def test_a_generator_of_the_models_own_may_be_drawn_from():
         return x + torch.bernoulli(x.sigmoid() * 0, generator=generator)
 
     assert hx.export(model, torch.randn(3, 4)).proof.ok
+
+
+def spread(x):
+    return noisy(x) * float(np.array([1.0, 2.0, 3.0] * 6)[x.shape[0] // 100])
+
+
+def kept_of_it(x):
+    return x[torch.rand(x.shape[0]) > 0.3] * float(np.array([1.0, 2.0, 3.0] * 6)[x.shape[0] // 100])
+
+
+def kept_within_a_window(x):
+    return x[torch.rand(x.shape[0]) > 0.3] * [1.0, 2.0, 3.0][min(2, x.shape[0] // 100)]
+
+
+@pytest.mark.parametrize("model", [spread, kept_of_it, kept_within_a_window])
+def test_how_far_a_file_is_right_is_looked_for_on_the_numbers_that_were_drawn(model):
+    torch.manual_seed(0)
+    program = hx.export(model, torch.randn(6, 4), dynamic=DYNAMIC)
+    assert program.report.promised == {"n": "n<=99"}
+
+
+def test_ties_far_off_of_what_was_drawn_are_no_mistake_of_the_file():
+    def model(x):
+        return ((x + torch.rand_like(x) * 0.1) * 4).round().mode(1)
+
+    torch.manual_seed(0)
+    program = hx.export(model, torch.randn(2, 8), dynamic={"x": {1: "n"}})
+    assert program.proof.ok and not program.report.promised

@@ -60,7 +60,14 @@ def prove_program(captured: Capture, path: Path, target: Path, custom_ops: Any =
         case.computed = seen.dtype if prepared.slim is None else prepared.slim.dtype or seen.dtype
     captured.cases = cases
     proof = prove(path, cases, custom_ops=custom_ops, load=load)
-    clear(captured, cases, proof, custom_ops, load)
+
+    def alone(of: Path, case: Case) -> CaseCheck:
+        return prove(of, [case], custom_ops=custom_ops, checker=False, load=load).cases[0]
+
+    def on_draws(of: Path, case: Case) -> CaseCheck | None:
+        return checked(captured, of, target, case, custom_ops)
+
+    clear(captured, cases, proof, alone)
     if open_ones := _only_numbers(captured, cases, proof):
         # Is it the graph, or a model that magnifies every rounding? Its own answers tell.
         steps = functools.partial(_oftener, wire.skeleton(path).graph)
@@ -75,6 +82,7 @@ def prove_program(captured: Capture, path: Path, target: Path, custom_ops: Any =
                 proof.cases[i] = check
     _beside_the_copy(captured, path, cases, proof, custom_ops, load)
     _with_its_draws(captured, path, target, cases, proof, custom_ops)
+    clear(captured, cases, proof, on_draws, drawn=True)
     if not prepared.hollow:
         _by_parts(captured, path, target, cases, proof, custom_ops)
 
@@ -130,6 +138,10 @@ def _wrong(
 ) -> list[CaseCheck | None]:
     """For each of further cases what is wrong there, if more is than rounding explains."""
     proof = prove(path, more, custom_ops=custom_ops, checker=False, load=load)
+    for i, case in enumerate(more):
+        alone = dataclasses.replace(proof, cases=[proof.cases[i]])
+        _with_its_draws(captured, path, target, [case], alone, custom_ops)
+        proof.cases[i] = alone.cases[0]
     if not captured.prepared.hollow:
         _by_parts(captured, path, target, more, proof, custom_ops)
     return [None if check.ok or _rounded(check) else check for check in proof.cases]
@@ -146,12 +158,16 @@ def _with_its_draws(
 
     What is joined, or goes round, is another graph than was recorded: it is not believed unseen.
 
-    One case that is wrong is enough. What is off by little is as good as not compared: nobody can ask
-    the model how far rounding moves that, which draws anew.
+    One case that is wrong is enough, unless a promise may leave it out. What is off by little is as
+    good as not compared: nobody can ask the model how far rounding moves that, which draws anew.
     """
+
+    def may_be_right(of: Case, each: CaseCheck) -> bool:
+        far_off = of.name in captured.at_large
+        return each.ok or _by_chance(of, each) or far_off or may_be_ruled_out(captured, proof, of)
+
     for i, (case, check) in enumerate(zip(cases, proof.cases)):
-        pairs = zip(cases, proof.cases)
-        if proof.checker or not all(each.ok or _by_chance(of, each) for of, each in pairs):
+        if proof.checker or not all(map(may_be_right, cases, proof.cases)):
             return
         if any(output.random for output in check.outputs):
             found = checked(captured, path, target, case, custom_ops)

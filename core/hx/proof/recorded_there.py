@@ -11,8 +11,8 @@ How far the file is right is looked for then, by halves: it may be promised up t
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
 
 from ..errors import Where, is_of_the_world
 from ..inputs.grammar import Limits
@@ -26,35 +26,40 @@ from .cases.othersizes import case_at, limits_of, sizes_of, told
 from .nodes import record_again
 from .promised import Tried, may_be_ruled_out
 from .proof import CaseCheck, Proof
-from .verify import Case, prove
-
-if TYPE_CHECKING:
-    from .room import Loading
+from .verify import Case
 
 TIMES, FEW = 2, 64  # as many nodes as were recorded, and so many more
 AS_WRONG = 2  # times as far off as the one that is recorded there is another matter
 SAME = "a recording at these sizes is as far off: rounding or ties decide"
 
 
+Proved = Callable[[Path, Case], CaseCheck | None]  # what is seen of a file, if anything is
+
+
 def clear(
-    captured: Capture, cases: list[Case], proof: Proof, custom_ops: Sequence[Any], load: Loading
+    captured: Capture, cases: list[Case], proof: Proof, proved: Proved, drawn: bool = False
 ) -> None:
-    """Finds nothing wrong with a file at sizes far off where what is recorded there is as wrong."""
+    """Finds nothing wrong with a file at sizes far off where what is recorded there is as wrong.
+
+    What was compared on random numbers that both got is looked at by itself, when it has been.
+    """
     if len(proof.cases) != len(cases):
         return  # the file does not run at all
     for place in reversed(range(len(cases))):
         case, check = cases[place], proof.cases[place]
         if check.equal or case.name not in captured.at_large:
             continue
+        if (check.same_draws or check.equal_draws) != drawn:
+            continue
         there = _recorded(captured, case)
         if there is None:
             continue
 
-        def proved(staged: Staged, case: Case = case) -> CaseCheck:
-            found = prove(staged.path, [case], custom_ops=custom_ops, checker=False, load=load)
-            return found.cases[0]
+        def seen(staged: Staged, case: Case = case) -> CaseCheck | None:
+            return proved(staged.path, case)
 
-        if not _as_wrong(inside(Staged(None, None, there), proved), check):
+        found = inside(Staged(None, None, there), seen)
+        if found is None or not _as_wrong(found, check):
             continue
         if check.problem:
             captured.notes.append(f"not compared at {case.name}: {check.problem.splitlines()[0]}")
