@@ -66,3 +66,14 @@ def test_sizes_of_which_either_may_be_1_meet_beside_the_axis_that_is_taken_along
         x, y = (torch.randint(0, 2, shape) for shape in others)
         for found, real in zip(program.run(x, y), model(x, y), strict=True):
             assert torch.equal(found, real)
+
+
+def test_powers_of_ten_have_whole_logarithms():
+    def model(x):
+        return x * int(math.log10(x.shape[1])), x * math.log10(x.shape[1])
+
+    program = hx.export(model, torch.randn(2, 8), dynamic={"x": {1: "n"}})
+    for n in (1, 9, 10, 99, 100, 101, 999, 1000, 1001, 10000):
+        x = torch.ones(2, n)
+        for got, expected in zip(program.run(x), model(x)):
+            torch.testing.assert_close(got, expected)
