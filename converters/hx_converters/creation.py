@@ -93,7 +93,9 @@ def arange(op, start=0, end=None, step=1, *, dtype=None):
         in_steps = kind != torch.int64 and any(map(_is_float, (start, end, step)))
     if in_steps:
         return op.cast(_steps(op, start, end, step, whole=not kind.is_floating_point), kind)
-    wide = torch.float32 if kind in (torch.float16, torch.bfloat16) else kind
+    wide = kind
+    if kind.itemsize < 4:  # of uint8, PyTorch counts on from 0 behind 255
+        wide = torch.float32 if kind.is_floating_point else torch.int64
     y = op.Range(*[op.cast(n, wide) for n in (start, end, step)])
     return op.cast(y, kind)
 

@@ -28,6 +28,18 @@ def test_as_many_as_pytorch_counts(name):
         torch.testing.assert_close(program.run(x), function(x), rtol=3e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16])
+def test_numbers_that_are_counted_beyond_what_their_dtype_holds(dtype):
+    def model(x):
+        return x * torch.arange(x.shape[1], dtype=dtype)
+
+    program = hx.export(model, torch.ones(1, 6), dynamic={"x": {1: "n"}})
+    assert not program.report.promised
+    for n in (1, 127, 128, 129, 256, 300, 1031, 32770):
+        x = torch.ones(1, n)
+        torch.testing.assert_close(program.run(x), model(x))
+
+
 @pytest.mark.filterwarnings("ignore:An output with one or more elements was resized")
 @pytest.mark.parametrize("end", [8.5, 8])
 def test_numbers_that_are_counted_into_a_tensor(end):
