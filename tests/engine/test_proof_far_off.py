@@ -125,3 +125,29 @@ def test_what_is_wrong_near_by_as_well_is_refused():
 
     with pytest.raises(hx.VerificationError, match="n=6"):
         hx.export(model, torch.randn(2, 5), dynamic={"x": {1: "n"}})
+
+
+def test_a_limit_is_tried_itself_where_it_is_not_as_far():
+    def model(x):
+        return x * float(np.array(TABLE)[x.shape[1] // 500])
+
+    program = hx.export(model, torch.randn(2, 5), dynamic={"x": {1: "n<=600"}})
+    assert program.report.promised == {"n": "n<=499"}
+
+
+def test_a_file_that_does_not_run_far_off_is_promised_up_to_there():
+    """Nor does what is recorded there; but neither rounding nor ties have a part in that."""
+
+    @hx.converter("torch.erf", cases=[])
+    def narrow(op, input):
+        n = op.cast(op.cast(input.shape[1], torch.uint8), torch.int64)
+        places = op.Range(op.constant(0, torch.int64), n, op.constant(1, torch.int64))
+        return op.Add(op.Erf(input), op.Mul(op.cast(places, torch.float32), 0.0))
+
+    packs = hx.Registry(hx.Registry.standing().packs)
+    packs.add(narrow)
+    program = hx.export(
+        lambda x: torch.erf(x), torch.randn(2, 5), dynamic={"x": {1: "n"}}, packs=packs
+    )
+    assert program.report.promised == {"n": "n<=255"}
+    assert any("it does not run there: Non-zero status" in note for note in program.report.notes)

@@ -45,8 +45,7 @@ def clear(
     """
     if len(proof.cases) != len(cases):
         return  # the file does not run at all
-    for place in reversed(range(len(cases))):
-        case, check = cases[place], proof.cases[place]
+    for case, check in zip(cases, proof.cases):
         if check.equal or case.name not in captured.at_large:
             continue
         if (check.same_draws or check.equal_draws) != drawn:
@@ -61,11 +60,7 @@ def clear(
         found = inside(Staged(None, None, there), seen)
         if found is None or not _as_wrong(found, check):
             continue
-        if check.problem:
-            captured.notes.append(f"not compared at {case.name}: {check.problem.splitlines()[0]}")
-            del cases[place], proof.cases[place]
-        else:
-            check.by_parts = SAME
+        check.by_parts = SAME
 
 
 def bound(captured: Capture, cases: list[Case], proof: Proof, tried: Tried) -> None:
@@ -74,8 +69,9 @@ def bound(captured: Capture, cases: list[Case], proof: Proof, tried: Tried) -> N
         return
     left = [pair for pair in zip(cases, proof.cases) if not _is_known(captured, proof, *pair)]
     if all(case.name in captured.at_large for case, _ in left):
-        for case, _ in left:
-            captured.beyond[case.name] = _lost(captured, case), _border(captured, case, tried)
+        for case, check in left:
+            lost = _lost(captured, case, check)
+            captured.beyond[case.name] = lost, _border(captured, case, tried)
 
 
 def _is_known(captured: Capture, proof: Proof, case: Case, check: CaseCheck) -> bool:
@@ -98,13 +94,15 @@ def _border(captured: Capture, case: Case, tried: Tried) -> Move:
     return Move(sizes, {word: Limits(0, right * step)})
 
 
-def _lost(captured: Capture, case: Case) -> Escape:
-    """What is another number in a recording at these sizes."""
+def _lost(captured: Capture, case: Case, check: CaseCheck) -> Escape:
+    """What is another number in a recording at these sizes, or what keeps the file from running."""
     from .locate import apart
 
     here, there = (_recorded(captured, each) for each in (captured.cases[0], case))
     found = apart(here, there, case.name) if here and there else iter(())
-    return Escape("lost", Where("", 0), next(found, "where it cannot be recorded as it was"))
+    known = next(found, "where it cannot be recorded as it was")
+    said = f"as it does not run there: {check.problem.splitlines()[0]}" if check.problem else known
+    return Escape("lost", Where("", 0), said)
 
 
 def _recorded(captured: Capture, case: Case) -> wire.Parts | None:
@@ -121,7 +119,7 @@ def _recorded(captured: Capture, case: Case) -> wire.Parts | None:
 
 def _as_wrong(there: CaseCheck, check: CaseCheck) -> bool:
     if check.problem or there.problem:
-        return bool(there.problem)
+        return False  # neither rounding nor ties keep a file from running
     return all(
         other.problem and own.max_abs <= AS_WRONG * other.max_abs
         for own, other in zip(check.outputs, there.outputs, strict=True)

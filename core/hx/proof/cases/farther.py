@@ -98,8 +98,8 @@ def at_large(captured: Capture, others: list[Case]) -> list[Case]:
             continue
         step, high = limits[word].step, limits[word].high
         for large, across in for_all.items():
-            size = large // step * step
-            if size < 2 * n or (high is not None and size > high):
+            size = (large if high is None else min(large, high)) // step * step
+            if size < 2 * n:
                 continue
             if any(sizes[word] >= size for sizes in known):
                 break
