@@ -82,6 +82,16 @@ def test_sizes_that_are_drawn(model):
     assert len({each.shape for each in first}) > 1
 
 
+def test_sizes_that_take_long_to_draw_are_told_as_not_compared(monkeypatch):
+    from hx.proof import proving
+
+    monkeypatch.setattr(proving, "DRAWS", 0.0)
+    torch.manual_seed(0)
+    program = hx.export(spoken, torch.randn(7, 4), dynamic=DYNAMIC)
+    assert program.proof.ok and program.proof.cases[0].same_draws
+    assert any("as much as is drawn there takes long" in each for each in program.report.notes)
+
+
 def test_a_mistake_behind_a_size_that_is_drawn_is_found():
     def model(x):
         return x[torch.rand(x.shape[0]) > 0.5] * float(np.cbrt(x.numpy()).max())

@@ -39,7 +39,7 @@ class Work:
 
     def at(self, at: At) -> float:
         """Products, and elements written."""
-        grown = max((at.sizes[word] / n for word, n in self._recorded.items()), default=1.0)
+        grown = max((at.sizes[w] / (n or 1) for w, n in self._recorded.items()), default=1.0)
         return _total(self._products, at, grown=grown)
 
     def memory(self, at: At, times: float = 1) -> float:
