@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 _SKIPPED = {"torch", "numpy", "onnx", "onnx_ir", "onnxruntime", "hx", "hx_converters", "rich"}
-_SKIPPED |= {"ml_dtypes", "sympy", *sys.stdlib_module_names}
+_SKIPPED |= {"ml_dtypes", "sympy", "mpmath", "jinja2", *sys.stdlib_module_names}
 
 _BOUND = (types.MethodType, staticmethod, classmethod)
 
