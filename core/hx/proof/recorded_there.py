@@ -111,7 +111,9 @@ def _recorded(captured: Capture, case: Case) -> wire.Parts | None:
     within = dataclasses.replace(captured.prepared.truly, room=room)
     try:
         return record_again(dataclasses.replace(captured, prepared=within), case)[0]
-    except Exception as problem:  # the model's own, of any kind
+    except Exception as problem:
+        # The model's own, of any kind, or too much of a graph. A file is cleared by what is recorded
+        # alone: whatever is raised here, it stays as wrong as it was seen to be.
         if is_of_the_world(problem):
             raise
         return None

@@ -205,7 +205,9 @@ def structure(result: Any) -> Any:
 
     try:
         return structures.replace(result, put)
-    except Exception:  # a class of the model's whose constructor wants more
+    except Exception:
+        # A class of the model's, whose constructor may want more, and raise anything. Nothing is lost:
+        # what the file gives is returned as a list then.
         return None
 
 

@@ -108,12 +108,16 @@ def _function_of(frame: types.FrameType) -> types.FunctionType | None:
         # Copies of it, with other globals, have the same code.
         found = (f for f in gc.get_referrers(code) if type(f) is types.FunctionType)
         own = (f for f in found if f.__code__ is code and f.__globals__ is frame.f_globals)
-        known = _running[id(code)] = next(own, None)
+        known = next(own, None)
+        if (
+            known is not None
+        ):  # which keeps its code: another one could get the identity of a lost one
+            _running[id(code)] = known
     return known
 
 
 # By the identity of their codes, which they keep: what PyTorch itself has.
-_running: dict[int, types.FunctionType | None] = {}
+_running: dict[int, types.FunctionType] = {}
 
 
 # Operators whose kernel is Python: those of torch.library, mostly.

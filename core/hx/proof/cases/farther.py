@@ -86,7 +86,7 @@ def at_large(captured: Capture, others: list[Case]) -> list[Case]:
     words = sizes_of(prepared)
     known = [words, *(sizes_of(prepared, each.feeds) for each in others)]
     escapes = captured.recording.escapes.values()
-    round_ = {w for e in escapes if e.kind in ROUNDS for asked in e.asked for w in asked.names()}
+    often = {w for e in escapes if e.kind in ROUNDS for asked in e.asked for w in asked.names()}
     work, within = Work(captured.recording.builder.nodes, words), prepared.dynamic.limits
     for_all = {
         large: Across(work, words, within, times=LARGE_TIMES, little=little)
@@ -94,7 +94,7 @@ def at_large(captured: Capture, others: list[Case]) -> list[Case]:
     }
     found: list[Case] = []
     for word, n in words.items():
-        if word in round_ | captured.rounds:
+        if word in often | captured.rounds:
             continue
         step, high = limits[word].step, limits[word].high
         for large, across in for_all.items():
