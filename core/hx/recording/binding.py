@@ -207,7 +207,7 @@ def structure(result: Any) -> Any:
         return structures.replace(result, put)
     except Exception:
         # A class of the model's, whose constructor may want more, and raise anything. Nothing is lost:
-        # what the file gives is returned as a list then.
+        # what the file gives is returned in a dict then, by the names of its outputs.
         return None
 
 
