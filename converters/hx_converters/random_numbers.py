@@ -200,6 +200,11 @@ def dropout(op, input, p=0.5, train=False):
     return _dropped(op, input, p, input.shape) if train and p else input
 
 
+@converter("torch.nn.functional.dropout", cases=[case("float32[n,3]", 0.5, False)])
+def dropout_of_layers(op, input, p=0.5, training=True, inplace=False):
+    return NotImplemented if training or inplace else input
+
+
 @converter("torch.native_dropout", cases=[case("float32[n,3]", 0.5, False)])
 def native_dropout(op, input, p, train):
     if train is not False:

@@ -103,7 +103,20 @@ def writes(key: Any, func: Any, args: tuple, kwargs: dict) -> bool:
     """Whether a call is going to write to its first argument or to `out`."""
     if "out" in kwargs or (isinstance(key, str) and _writes_by_name(key)):
         return True
-    return type(func) is types.FunctionType and "inplace" in func.__code__.co_varnames
+    if type(func) is not types.FunctionType or "inplace" not in func.__code__.co_varnames:
+        return False
+    place, default = _inplace(func.__code__, func.__defaults__)
+    given = args[place] if place < len(args) else kwargs.get("inplace", default)
+    return given is not False
+
+
+@functools.lru_cache(maxsize=512)
+def _inplace(code: types.CodeType, defaults: tuple | None) -> tuple[int, Any]:
+    """Where a function has `inplace` among its arguments, and what that is by default."""
+    place = code.co_varnames.index("inplace")
+    behind = code.co_argcount - place  # where it is the last of its arguments, 1
+    known = defaults is not None and 0 < behind <= len(defaults)
+    return place, defaults[-behind] if known and defaults is not None else None
 
 
 @functools.cache

@@ -113,8 +113,7 @@ def respelled(function: types.FunctionType) -> Callable | None:
     _, new = _known[id(code)]
     if new is None or not function.__globals__.keys().isdisjoint(_BUILTINS):
         return None
-    cells = dict(zip(code.co_freevars, function.__closure__ or ()))
-    cells.update((f"_hx_{name}", types.CellType(helper)) for name, helper in HELPERS.items())
+    cells = {**_CELLS, **dict(zip(code.co_freevars, function.__closure__ or ()))}
     if not cells.keys() >= set(new.co_freevars):
         return None
     made = types.FunctionType(
@@ -125,6 +124,7 @@ def respelled(function: types.FunctionType) -> Callable | None:
     return made
 
 
+_CELLS = {f"_hx_{name}": types.CellType(helper) for name, helper in HELPERS.items()}
 _SUBSCRIPTS = {dis.opmap[name] for name in ("BINARY_SUBSCR", "BINARY_SLICE") if name in dis.opmap}
 
 
