@@ -146,6 +146,7 @@ def _export(
             rounds.asked = bool(otherways.asked_in_rounds(captured))
             joined = rounds.asked or otherways.may_be_joined(captured)
             rounds.other = otherways.unasked(other) if joined and not check_every_node else other
+            rounds.numbered = None if check_every_node else otherways.numbered(other)
             raise rounds
         asks = Asks("what is in a tensor decides which way the model goes")
         asks.joined = otherways.may_be_joined(captured)

@@ -112,6 +112,7 @@ class Rounds(Unsupported):
     """Sizes say how often the model goes round: that may become a loop."""
 
     other: Any = None  # how to record it then
+    numbered: Any = None  # and where its rounds differ by their number
     asked: bool = False  # whether the model asks what is in its tensors in each of them
 
 

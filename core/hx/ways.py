@@ -146,6 +146,8 @@ def _with_both_ways(prepared: Prepared, failed: list[Exception]) -> Iterator[Pre
             alike = list(other.failed.values())[:FEW]
             other = dataclasses.replace(otherways.unasked(other), alike=alike)
             yield other
+        if isinstance(first, Rounds) and first.numbered is not None:
+            yield from _numbered(first.numbered, failed)
         joined = failed[-1]
         if isinstance(first, Rounds) and isinstance(joined, VerificationError):
             anew = othersizes.rounds_elsewhere(other)
@@ -168,6 +170,15 @@ def _with_both_ways(prepared: Prepared, failed: list[Exception]) -> Iterator[Pre
         yield from _padding(as_it_went, failed)
         prepared = as_it_went
     yield from _following(prepared, failed)
+
+
+def _numbered(prepared: Prepared, failed: list[Exception]) -> Iterator[Prepared]:
+    """Rounds that differ by their number: the graph has it, and asks what the model asks of it."""
+    before = len(failed)
+    for unfolded in (False, True):
+        if isinstance(failed[-1], (VerificationError, Unsupported)):
+            yield dataclasses.replace(prepared, unfolded=unfolded)
+    del failed[before:]  # what is told of these rounds is told of them without their numbers
 
 
 def _may_reach_more(prepared: Prepared, failed: list[Exception]) -> bool:

@@ -257,7 +257,7 @@ def _begun(prepared: Prepared, registry: Registry, opset: int, guard: preserved)
     recording = Recording(Choices(registry, opset), opset, guard, prepared.slim)
     recording.dry = prepared.dry
     recording.unfolded = recording.builder.unfolded = prepared.unfolded
-    recording.counts = prepared.counts
+    recording.counts, recording.numbered = prepared.counts, prepared.numbered
     recording.yes, recording.asked = prepared.yes, prepared.asked
     recording.unnamed = prepared.unnamed
     recording.questions.answers, recording.questions.until = prepared.answers, prepared.until

@@ -19,7 +19,7 @@ import torch
 from torch import nn
 
 from ..graph.op import Op
-from ..sizes import dims
+from ..sizes import dims, lists
 from ..sizes.leaving import leaving
 from ..tensors.values import Constant, Value
 from ..weights import contents
@@ -27,6 +27,8 @@ from ..world.remembered import SIMPLE
 from .recording import Recording, current
 
 _WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+_NUMBERS = {int: torch.int64, float: torch.float64}
+LONGEST = 1 << 16  # numbers of a table that a file has
 _COMPARED = SIMPLE | {set, frozenset, torch.Size}
 
 
@@ -75,11 +77,25 @@ def may_pick(index: Any) -> bool:
 
 
 def from_list(container: Sequence[Any], index: Any) -> Any:
-    """The same of a plain list of modules, which no hook sees."""
+    """The same of a plain list of modules, which no hook sees, or of numbers."""
     recording = current()
-    if recording is None or not container or not isinstance(container[0], nn.Module):
+    if recording is None or not container:
         return None
-    return one_of(recording, container, index)
+    if isinstance(container[0], nn.Module):
+        return one_of(recording, container, index)
+    return _number(recording, container, index) if type(index) is dims.Dim else None
+
+
+def _number(recording: Recording, numbers: Sequence[Any], index: dims.Dim) -> Any:
+    """What a size, or the number of a round, picks of plain numbers."""
+    kind = _NUMBERS.get(type(numbers[0]))
+    place, many = dims.plain(index), len(numbers)
+    if kind is None or recording.busy or not -many <= place < many or many > LONGEST:
+        return None
+    if len(set(map(type, numbers))) > 1 or type(numbers) not in (list, tuple):
+        return None
+    op = Op(recording.builder)
+    return lists.number(op.Gather(op.constant([*numbers], kind), index, axis=0), numbers[place])
 
 
 def one_of(recording: Recording, things: Sequence[Any], index: Any) -> Any:

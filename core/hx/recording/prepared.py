@@ -56,6 +56,7 @@ class Prepared:
     # What it does in rounds, as many as sizes say, is to be a loop: the numbers of a recording with
     # another number of them; see `rolled`.
     rolls: Any = None
+    numbered: bool = False  # and the graph has the number of each round, which the model may ask of
     # Sizes to record it at as well, for numbers that follow from them out of sight; see `fitted`.
     follows: tuple[dict[str, int], ...] = ()
     until: Until | None = (

@@ -77,7 +77,7 @@ class Recording:
         self.lost: set[CodeType] = set()  # in which a size became a plain number
         self.respelled: set[CodeType] = set()  # in whose place a copy ran
         self.dry = False  # nothing is going to be written: no contents are needed
-        self.unfolded = self.counts = False  # see `Prepared`
+        self.unfolded = self.counts = self.numbered = False  # see `Prepared`
         self.live = Live()
         self.frames = Frames()
         self.names: dict[int, str] = {}  # id of a parameter, buffer or attribute -> its name

@@ -198,6 +198,19 @@ def counted(*args: Any) -> Whole:
     return Whole(items, formula, length, left, functools.partial(_round, items, begin))
 
 
+def numbered(items: Whole, op: Op) -> Whole:
+    """A range whose numbers are asked for in the graph: what a model asks of one is asked there."""
+    if items.formula is None:
+        return items
+    made = items.formula(op)
+
+    def each(place: int) -> Any:
+        begins()
+        return number(op.Gather(made, place, axis=0), items._was[place])
+
+    return Whole(items._was, items.formula, items.length, items.left, each)
+
+
 def _round(items: range, begin: dims.Dim | None, place: int) -> int:
     """One of them; whoever goes over them begins another round."""
     begins()

@@ -37,11 +37,14 @@ def places(recording: Any) -> list[Place]:
     """What to replace: owner, name, maker of the stand-in."""
     # By what they are without any export: another one, around this or beside it, may have
     # replaced them already.
-    wanted: dict[int, Wrap] = {id(len): _of_len(recording), id(range): _of_range}
+    wanted: dict[int, Wrap] = {id(len): _of_len(recording), id(range): _of_range(recording)}
     wanted[id(min)] = _of_pick(recording, "ReduceMin", dims.smaller)
     wanted[id(max)] = _of_pick(recording, "ReduceMax", dims.larger)
     wanted[id(sum)] = _of_sum(recording)
     found = [(builtins, f.__name__, wanted[id(f)]) for f in (len, min, max, sum, range)]
+    if recording.numbered:
+        wanted[id(enumerate)] = wrap = _of_enumerate(recording)
+        found.append((builtins, "enumerate", wrap))
     for name, function in list(vars(math).items()):
         if callable(function) and name not in _LEFT_ALONE and not name.startswith("_"):
             wanted[id(patching.behind(function))] = wrap = _MATH.get(name) or _telling(name)
@@ -191,11 +194,41 @@ def _of_whole(recording: Any, reduce: str, original: Callable, args: tuple) -> A
     return args[0].reduced(Op(recording.builder), reduce, original)
 
 
-def _of_range(original: Callable) -> Callable:
-    def counted(*args):
-        return lists.counted(*args) if _sized(args) else original(*args)
+def _of_range(recording: Any) -> Wrap:
+    def wrap(original):
+        def counted(*args):
+            if not _sized(args):
+                return original(*args)
+            found = lists.counted(*args)
+            return lists.numbered(found, Op(recording.builder)) if recording.numbered else found
 
-    return counted
+        return counted
+
+    return wrap
+
+
+def _of_enumerate(recording: Any) -> Wrap:
+    """Of what is as long as a size, with numbers that the graph has."""
+    length = _of_len(recording)(len)
+
+    def long(items: Any) -> Any:
+        if type(items) is tuple:
+            pieces = recording.builder.lengths.of_pieces(items)
+            return length([*items]) if pieces is None else pieces
+        return length(items) if isinstance(items, (torch.Tensor, list)) else None
+
+    def wrap(original):
+        def numbered(items, start=0):
+            many = long(items)
+            if type(many) is not dims.Dim:
+                return original(items, start)
+            return zip(
+                lists.numbered(lists.counted(start, start + many), Op(recording.builder)), items
+            )
+
+        return numbered
+
+    return wrap
 
 
 def _telling(name: str) -> Wrap:

@@ -61,6 +61,13 @@ def unasked(prepared: Prepared) -> Prepared:
     return dataclasses.replace(prepared, alike=alike, failed={}, one_of=True)
 
 
+def numbered(prepared: Prepared) -> Prepared:
+    """The same, with numbers of rounds that are asked for in the graph."""
+    from ...recording.rolled import Before
+
+    return dataclasses.replace(unasked(prepared), rolls=Before([]), numbered=True)
+
+
 UNALIKE = (
     "the ways do not become one graph, which torch.where, or the branches in another order, may"
 )

@@ -25,6 +25,7 @@ from ..capture import Capture, capture
 from .lengths import LEAST_ALIKE
 
 RUNS, NODES = 200, 100_000  # recordings, and nodes in all of them
+NUMBERED = 64  # recordings that are tried where rounds ask for their numbers alone, it may be
 SECONDS = 120.0  # that the model runs for all of them: a large one is not waited for
 ALIKE = 8  # of them on other data, which go the ways that they lead
 
@@ -106,7 +107,8 @@ class InRounds:
         base, asked = self._base, self._row.answers
         self._rows.append(self._row.as_recorded())
         places = [at for at, (line, _) in enumerate(asked) if line in self._told]
-        if len(places) * base.seconds > SECONDS:
+        most = NUMBERED if base.prepared.numbered else RUNS
+        if len(places) > most or len(places) * base.seconds > SECONDS:
             raise NotAlike
         turned = {at: self._turn(asked, at) for at in reversed(places)}  # the last ones first
         others = list(self._on_other_data())

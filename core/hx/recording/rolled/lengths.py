@@ -129,6 +129,14 @@ class Lengths:
         values = [entry.value for entry in entries if entry is not None]
         return self._as_many(self.known(), values)
 
+    def of_pieces(self, held: Sequence[Any]) -> Any:
+        """How many pieces there are that one call cut a tensor into; None of anything else."""
+        entries = [self._recording.live.entries.get(id(each)) for each in held]
+        nodes = {id(entry.value.node) for entry in entries if entry is not None}
+        if len(held) < FAR - OFF or len(nodes) > 1 or not all(entries):
+            return None
+        return self.known().before(len(self._recording.builder.nodes)).get(len(held))
+
     def repeats(self, given: Arguments) -> None:
         """Lets a list that got the same constant in each round be known as such."""
         items = given.args[0] if given.args else None
