@@ -10,6 +10,7 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 from torch.nn import functional as F
+from torch.testing import assert_close
 
 import hx
 from hx.errors import VerificationError
@@ -227,3 +228,43 @@ def test_weights_that_are_elsewhere_are_streamed(tmp_path):
     program = hx.export(empty, args, tmp_path / "m.onnx", weights=tmp_path / "weights.safetensors")
     for k in range(3):
         equal(program, model, torch.randn(5, 8), torch.tensor(k))
+
+
+WIDTHS, SCALES = [1, 3, 2, 5], [0.5, -1.25, 2.0] * 40
+
+
+def a_number(x):
+    return x * SCALES[x.shape[1]]
+
+
+def from_the_end(x):
+    return x + SCALES[-x.shape[1]]
+
+
+def a_size(x):
+    return x[:, : WIDTHS[x.shape[1] // 8 % 4]]
+
+
+def how_often(x):
+    return x.mean(1).repeat(WIDTHS[x.shape[1] % 4])
+
+
+def of_a_tuple(x):
+    return x * (1.5, 2.5, 3.5)[x.shape[1] % 3]
+
+
+@pytest.mark.parametrize("model", [a_number, from_the_end, a_size, how_often, of_a_tuple])
+def test_a_size_picks_of_plain_numbers(model):
+    program = hx.export(model, torch.randn(2, 7), dynamic={"x": {1: "n"}})
+    assert not program.report.promised
+    for n in (1, 2, 8, 31, 100, 119):
+        x = torch.randn(2, n)
+        assert_close(program.run(x), model(x))
+
+
+def test_where_the_numbers_end_the_file_ends_as_the_model_does():
+    program = hx.export(a_number, torch.randn(2, 7), dynamic={"x": {1: "n"}})
+    with pytest.raises(IndexError):
+        a_number(torch.randn(2, 120))
+    with pytest.raises(hx.HxError):
+        program.run(torch.randn(2, 120))

@@ -23,8 +23,8 @@ from ..saving import wire
 from ..saving.claims import Hidden
 from ..surely import inside
 from .cases.asking import run
-from .equal_numbers import Drawn, replaced
-from .nodes import BUDGET, Kept, again
+from .equal_numbers import Drawn, OfDraws, replaced
+from .nodes import BUDGET, again
 from .proof import CaseCheck
 from .randomness import drawing, given, within
 from .verify import Case, prove
@@ -87,13 +87,13 @@ def _on_its_draws(captured: Capture, path: Path, case: Case) -> tuple[bytes, Cas
 
     if captured.prepared.laid_out:
         return None  # by their names, its values are not those of a recording
-    kept = Kept(BUDGET, 0)
+    kept = OfDraws(BUDGET)
     try:
         recorded, parts, names = again(captured, case, kept)
     except (HxError, Refused):  # what is not recorded again proves nothing
         return None
     model = onnx.load(path, load_external_data=False)
-    if kept.size > BUDGET or kept.unseen or drawing(model.graph) != drawing(parts.graph):
+    if kept.full or kept.unseen or drawing(model.graph) != drawing(parts.graph):
         return None
     values = {names[id(v)]: tensor for v, tensor in kept.pairs if id(v) in names}
     draws = given(model, values.keys())

@@ -169,6 +169,44 @@ def _first(node: onnx.NodeProto) -> float:
     return (zlib.crc32("\n".join(place).encode()) + 0.5) / 2**32
 
 
+def leading_to(value: Any, known: Container[int], but: Container[int] = ()) -> list[Any]:
+    """The nodes of a recording between what is known and a value, in their order."""
+    from ..recording.both.rows import reads
+
+    found: list[Any] = []
+    seen: set[int] = set()
+    waiting: list[tuple[Any, bool]] = [(value.node, False)]
+    while waiting:
+        node, read = waiting.pop()
+        if read:
+            found.append(node)
+        elif node is not None and id(node) not in seen and id(node) not in but:
+            seen.add(id(node))
+            waiting.append((node, True))
+            waiting += [(v.node, False) for _, v in reads(node) if id(v) not in known]
+    return found
+
+
+class OfDraws(Kept):
+    """Contents of what a recording binds; of more than there is room for, what draws lead to."""
+
+    def __init__(self, budget: int) -> None:
+        super().__init__(budget, 0)
+        self.full = False  # whether that alone is too much
+        self._bound: dict[int, Any] = {}  # what was bound so far, by its id
+        self._of_draws = 0  # bytes
+        self._budget = budget
+
+    def room_for(self, value: Any, tensor: torch.Tensor) -> bool:
+        kept = super().room_for(value, tensor)
+        if not kept and any(map(_draws, leading_to(value, self._bound))):
+            self._of_draws += tensor.numel() * tensor.element_size()
+            kept = self._of_draws <= self._budget
+            self.full |= not kept
+        self._bound[id(value)] = value
+        return kept
+
+
 class Drawn(Kept):
     """Contents of what a recording binds, with equal numbers in place of what calls draw."""
 
@@ -182,7 +220,7 @@ class Drawn(Kept):
         known = tensor.is_complex() or value.is_constant or tensor.is_meta
         if not (known or self.lost) and self._follows(value):
             try:
-                numbers = self._computed(self._leading_to(value), value)
+                numbers = self._computed(leading_to(value, self._of), value)
                 # On the data: what the model sees as written to was written by nobody else.
                 tensor.data.copy_(numbers)
             except (Refused, HxError, RuntimeError, AssertionError) as problem:
@@ -191,28 +229,11 @@ class Drawn(Kept):
 
     def _follows(self, value: Any) -> bool:
         """Whether a value follows from draws that are not known yet."""
-        nodes = self._leading_to(value, self._without)
+        nodes = leading_to(value, self._of, self._without)
         if any(map(_draws, nodes)):
             return True
         self._without.update((id(node), node) for node in nodes)
         return False
-
-    def _leading_to(self, value: Any, but: Container[int] = ()) -> list[Any]:
-        """The nodes between what is known and a value, in their order."""
-        from ..recording.both.rows import reads
-
-        found: list[Any] = []
-        seen: set[int] = set()
-        waiting: list[tuple[Any, bool]] = [(value.node, False)]
-        while waiting:
-            node, read = waiting.pop()
-            if read:
-                found.append(node)
-            elif node is not None and id(node) not in seen and id(node) not in but:
-                seen.add(id(node))
-                waiting.append((node, True))
-                waiting += [(v.node, False) for _, v in reads(node) if id(v) not in self._of]
-        return found
 
     def _computed(self, nodes: list[Any], value: Any) -> torch.Tensor:
         """What nodes give, with equal numbers for what they draw."""

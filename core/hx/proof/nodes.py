@@ -148,12 +148,16 @@ class Kept:
             return
         if value.is_constant or tensor.is_meta or tensor.layout != torch.strided:
             return
-        if self._from <= self.size < self._to:
+        if self.room_for(value, tensor):
             plain = tensor.dequantize() if tensor.is_quantized else tensor.detach()
             copy = plain.to("cpu", copy=True)
             self.pairs.append((value, copy))
             self._of[id(value)] = copy
         self.size += tensor.numel() * tensor.element_size()
+
+    def room_for(self, value: Any, tensor: torch.Tensor) -> bool:
+        """Whether what it holds is kept."""
+        return self._from <= self.size < self._to
 
     def look(self, value: Any, tensor: torch.Tensor, where: Any, frame: Any = None) -> None:
         """`tensor` is about to be read, as `value`."""
