@@ -217,3 +217,31 @@ def test_ties_far_off_of_what_was_drawn_are_no_mistake_of_the_file():
     torch.manual_seed(0)
     program = hx.export(model, torch.randn(2, 8), dynamic={"x": {1: "n"}})
     assert program.proof.ok and not program.report.promised
+
+
+def in_many_steps(x):
+    x = x.repeat(1, 64)
+    for _ in range(6):
+        x = torch.tanh(x * 1.5) + 0.1 * torch.randn(x.shape[0], 1)
+    return x, torch.rand(3).sort().values
+
+
+def wrong_in_many_steps(x):
+    y, order = in_many_steps(x)
+    return y * float(np.cbrt(x.shape[0])), order
+
+
+@pytest.fixture
+def little_room(monkeypatch):
+    """For a few of the values of these models, and all that is drawn."""
+    monkeypatch.setattr("hx.proof.draws.BUDGET", 4096)
+
+
+def test_a_model_of_more_than_is_kept_is_compared_on_what_it_drew(little_room):
+    program = hx.export(in_many_steps, torch.randn(6, 4), dynamic=DYNAMIC)
+    assert compared(program) == {"output_0": False, "output_1": False}
+
+
+def test_a_mistake_of_a_model_of_more_than_is_kept_is_found(little_room):
+    with pytest.raises(hx.VerificationError, match="does not compute what the model computes"):
+        hx.export(wrong_in_many_steps, torch.randn(6, 4), dynamic=DYNAMIC)
