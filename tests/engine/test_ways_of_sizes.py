@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 import torch.nn.functional as F
 from tests.shared.written import ops
 from torch import nn
+from torch.testing import assert_close
 
+import hx
 from hx.proof.cases.elsewhere import Elsewhere
 from hx.recording.both import every
 from hx.recording.prepared import prepare
@@ -89,3 +92,20 @@ def test_a_model_is_not_run_on_what_takes_all_memory(proved, monkeypatch):
     monkeypatch.setattr(every.Every, "join", asked)
     proved(Stages(), torch.randn(1, 4, 16, 16), PLANE)
     assert fit[:2] == [True, False]
+
+
+def hidden_by_values(x):
+    y = x.softmax(-1)
+    y = y * 2 if x.shape[0] > 3 else y + 1
+    if not torch.all(x >= 0):
+        y = x * 0.5
+    return y
+
+
+@pytest.mark.parametrize("recorded", [torch.randn, torch.rand])
+def test_the_other_side_of_a_size_is_tried_with_data_that_show_it(recorded):
+    """Most data have something below zero, and what was asked of the size is nowhere to be seen."""
+    program = hx.export(hidden_by_values, recorded(3, 4), dynamic={"x": {0: "b"}})
+    for b in (1, 3, 4, 7):
+        for x in (torch.randn(b, 4), torch.rand(b, 4)):
+            assert_close(program.run(x), hidden_by_values(x))

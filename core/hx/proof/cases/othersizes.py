@@ -16,7 +16,7 @@ from ...sizes import dynamic
 from ..proof import Proof
 from ..verify import Case
 from .asking import case_of
-from .variations import begins_at_0, end_at, ending, making_up, resized, whole_of
+from .variations import begins_at_0, end_at, ending, making_up, repeated, resized, whole_of
 
 Sizes = dict[str, int]
 APART = (1, 2, 5, 11)  # so much larger are sizes that a model is recorded at once more
@@ -218,6 +218,15 @@ def at(prepared: Prepared, sizes: Sizes, counted: bool = True) -> dict[str, torc
         wanted = {a: dynamic.total(w, sizes) for a, w in axes.items()}
         new = resized(tensor, wanted, seed, counted=counted)
         made[key] = making_up(ending(new, tensor, ends), tensor, ends)
+    return made
+
+
+def repeated_at(prepared: Prepared, sizes: Sizes) -> dict[str, torch.Tensor]:
+    """The recorded inputs at other sizes, with the same values."""
+    made = {}
+    for key, tensor in prepared.tensors.items():
+        axes = prepared.dynamic.get(key, {})
+        made[key] = repeated(tensor, {a: dynamic.total(w, sizes) for a, w in axes.items()})
     return made
 
 

@@ -26,7 +26,7 @@ from .counted import oftener, with_larger_numbers
 from .crossing import beyond, far_off
 from .farther import at_large, between, farther
 from .listening import values_matter
-from .othersizes import Sizes, at, at_others, case_at, sizes_of, told
+from .othersizes import Sizes, at, at_others, case_at, repeated_at, sizes_of, told
 from .otherways import tell_unled
 from .together import together, where_others_failed
 from .variations import fresh, large, opposite, renumbered, small, zeroed
@@ -54,6 +54,7 @@ def planned(captured: Capture, watch: AbstractContextManager | None = None) -> l
     elsewhere = [*usual, *far_off(captured, usual)]
     across, asked = beyond(captured, elsewhere)
     elsewhere += across
+    elsewhere += _repeated(captured, across) if captured.others else []
     of_others = [each.recording.escapes.values() for each in (*captured.others, *captured.heard)]
     asked += [a for escapes in of_others for escape in escapes for a in escape.asked]
     elsewhere += together(captured, elsewhere, dict.fromkeys(asked))
@@ -136,6 +137,7 @@ def _of_another_way(
             elsewhere += _led_at(other, sizes)
     across, _ = beyond(other, [])
     known = {case.name for case in across}
+    across += _repeated(other, across)
     for case in (*[each for each in elsewhere if each.name not in known], *across):
         kept_out = other.beyond.get(case.name)
         case.name = f"{case.name}, {name}"
@@ -143,6 +145,19 @@ def _of_another_way(
             captured.beyond[case.name] = kept_out
         cases.append(case)
     return cases
+
+
+def _repeated(captured: Capture, across: Sequence[Case]) -> list[Case]:
+    """The recorded data at these sizes: fresh ones may go another way there, on which both sides of
+    what the model asks of sizes come to the same."""
+    found: list[Case] = []
+    for case in across:
+        tensors = repeated_at(captured.prepared, sizes_of(captured.prepared, case.feeds))
+        for again in case_of(captured, f"{case.name}, repeated", tensors)[0]:
+            if case.name in captured.beyond:
+                captured.beyond[again.name] = captured.beyond[case.name]
+            found.append(again)
+    return found
 
 
 def _led_at(other: Capture, sizes: Sizes) -> list[Case]:

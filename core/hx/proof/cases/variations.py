@@ -126,6 +126,17 @@ def resized(
     if list(sizes) == [0] and bounds is None and are_cells(out):
         rng = torch.Generator().manual_seed(zlib.crc32(f"{seed}/cells".encode()))
         return cells_or_boxes(out.long(), sizes[0], rng).to(out.dtype).to(tensor.device)
+    out = repeated(out, sizes, counted)
+    key = "mask" if mask else "input"
+    made = fresh({key: out.contiguous()}, {key: bounds} if bounds else None, seed)[key]
+    return _laid_out(made, tensor).to(tensor.device)
+
+
+def repeated(tensor: torch.Tensor, sizes: Mapping[int, int], counted: bool = True) -> torch.Tensor:
+    """The tensor cut or repeated to other sizes by axis."""
+    import torch
+
+    out = tensor
     for axis, size in sizes.items():
         have = out.shape[axis]
         if size <= have:
@@ -139,9 +150,7 @@ def resized(
             more = out[places]  # as PyTorch has it of every dtype
             more = _continued(out, more, axis) if counted else more
             out = in_order(more, axis) if is_rising(out, axis) else more
-    key = "mask" if mask else "input"
-    made = fresh({key: out.contiguous()}, {key: bounds} if bounds else None, seed)[key]
-    return _laid_out(made, tensor).to(tensor.device)
+    return out
 
 
 def jitter(tensors: Sequence, seed: int = 0) -> list:
