@@ -62,3 +62,18 @@ def test_a_sum_of_many_numbers_of_a_list():
     program = hx.export(model, torch.randn(64))
     x = torch.randn(64)
     torch.testing.assert_close(program.run(x), model(x), atol=1e-4, rtol=1e-4)
+
+
+def test_a_range_goes_round_as_often_as_a_tensor_says():
+    def masked(x, lengths):
+        state = torch.zeros_like(x[:, 0])
+        for t in range(lengths.max()):
+            state = torch.where((t < lengths)[:, None], state.tanh() + x[:, t], state)
+        return state
+
+    dynamic = {"x": {0: "b", 1: "n"}, "lengths": {0: "b"}}
+    given = torch.randn(3, 7, 2), torch.tensor([4, 7, 2])
+    program = hx.export(masked, given, dynamic=dynamic)
+    for lengths in ([1], [3, 5, 4, 2], [19, 20]):
+        x, lengths = torch.randn(len(lengths), 20, 2), torch.tensor(lengths)
+        assert_close(program.run(x, lengths), masked(x, lengths))

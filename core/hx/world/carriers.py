@@ -197,6 +197,7 @@ def _of_whole(recording: Any, reduce: str, original: Callable, args: tuple) -> A
 def _of_range(recording: Any) -> Wrap:
     def wrap(original):
         def counted(*args):
+            args = tuple(map(_number, args))
             if not _sized(args):
                 return original(*args)
             found = lists.counted(*args)
@@ -229,6 +230,12 @@ def _of_enumerate(recording: Any) -> Wrap:
         return numbered
 
     return wrap
+
+
+def _number(x: Any) -> Any:
+    """What range asks of a tensor is plain: `.item()` is the same number, and is followed."""
+    whole = isinstance(x, torch.Tensor) and not (x.is_floating_point() or x.is_complex())
+    return x.item() if whole and x.numel() == 1 else x
 
 
 def _telling(name: str) -> Wrap:
