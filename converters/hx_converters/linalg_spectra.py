@@ -55,12 +55,12 @@ def _squares(op, a):
 def _turned(op, a):
     """A @ V and V of a tall matrix of float64 numbers; V is known up to signs.
 
-    What is computed from squares in float64 has the digits of a float32: enough for those.
+    What is computed from squares in float64 has the digits of a float32: enough for those. Their
+    negatives come longest first, and equal ones as they were: of nothing, U and V are the same.
     """
     if _is_wide(a.dtype):
         return upright(op, a)
-    _, v = eigen(op, op.MatMul(mirrored(op, wide(op, a)), wide(op, a)))
-    v = op.Slice(v, [-1], [-(2**62)], [v.rank - 1], [-1])
+    _, v = eigen(op, op.Neg(op.MatMul(mirrored(op, wide(op, a)), wide(op, a))))
     return op.MatMul(wide(op, a), v), v
 
 

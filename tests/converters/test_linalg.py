@@ -40,6 +40,20 @@ def test_all_singular_vectors_make_a_base(exported, shape):
         torch.testing.assert_close(base @ base.mT, one, atol=1e-6, rtol=0)
 
 
+def turned_onto(x, y):
+    """The rotation that brings points near others (Kabsch), of however few points."""
+    u, _, v = torch.linalg.svd(x.T @ y)
+    return v.T @ torch.diag(torch.stack([torch.ones(()), torch.det(v.T @ u.T).sign()])) @ u.T
+
+
+def test_of_nothing_both_sides_of_singular_vectors_are_the_same():
+    x, y = torch.randn(2, 5, 2)
+    program = hx.export(turned_onto, (x, y), dynamic={"x": {0: "n"}, "y": {0: "n"}})
+    for x, y in (torch.randn(2, 7, 2), torch.zeros(2, 1, 2)):
+        torch.testing.assert_close(program.run(x, y), turned_onto(x, y))
+    assert torch.equal(program.run(x, y), torch.eye(2))
+
+
 def lengths(x):
     return torch.linalg.svdvals(x)
 
