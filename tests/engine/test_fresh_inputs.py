@@ -213,6 +213,15 @@ def test_fresh_lengths_of_parts_make_up_the_whole_and_are_others():
     assert len({tuple(each.tolist()) for each in several}) > 2
 
 
+@pytest.mark.parametrize("starts", [[0, 2], [0, 1], [0, 3], [0, 0, 3]], ids=str)
+def test_where_few_bags_begin_stays_so_at_any_size(starts):
+    starts = torch.tensor(starts)
+    for count in (1, 2, 6, 13):
+        sizes = {len(starts): count}
+        new = making_up(resized(starts, {0: count}), starts, sizes)
+        assert len(new) == count and new[0] == 0 and bool((new.diff() >= 0).all())
+
+
 def test_numbers_that_make_up_nothing_stay():
     ones, mask = torch.ones(4, dtype=torch.int64), torch.tensor([1, 0, 1, 1])
     for old in (ones, mask, torch.tensor([-1, 5]), torch.tensor([[2, 2]]), torch.tensor([4])):

@@ -29,6 +29,14 @@ def is_rising(old: torch.Tensor, axis: int = -1) -> bool:
     return steps.numel() > 1 and bool(steps.all())
 
 
+def are_two_ends(old: torch.Tensor) -> bool:
+    """Where two parts begin: 0, and more. No two numbers of another kind are as likely to be that."""
+    if not is_whole(old) or old.dim() != 1 or len(old) != 2:
+        return False
+    first, second = old.tolist()
+    return first == 0 and second > 0
+
+
 def in_order(new: torch.Tensor, axis: int = -1) -> torch.Tensor:
     known = new.double() if new.dtype.is_floating_point else new.long()
     return known.sort(axis).values.to(new.dtype)

@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Container, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from .rising import in_order, is_rising, is_whole
+from .rising import are_two_ends, in_order, is_rising, is_whole
 from .tables import FEW, are_boxes, are_cells, boxes, cells_or_boxes
 
 if TYPE_CHECKING:
@@ -149,7 +149,8 @@ def repeated(tensor: torch.Tensor, sizes: Mapping[int, int], counted: bool = Tru
             places: Any = (*[slice(None)] * axis, torch.arange(size) % have)
             more = out[places]  # as PyTorch has it of every dtype
             more = _continued(out, more, axis) if counted else more
-            out = in_order(more, axis) if is_rising(out, axis) else more
+            rising = is_rising(out, axis) or are_two_ends(out)
+            out = in_order(more, axis) if rising else more
     return out
 
 
@@ -346,11 +347,15 @@ def making_up(
 
 
 def makes_up(old: torch.Tensor, sizes: Container[int]) -> bool:
-    """Whether it says how long the parts are that something of a size has."""
+    """Whether it says how long the parts are that something of a size has.
+
+    If their sum is how many there are, that is chance: 0 and 2 are where two bags begin.
+    """
     if not is_whole(old) or old.dim() != 1 or len(old) < 2:
         return False
     lengths = old.long()
-    return bool(lengths.min() >= 0 and lengths.max() > 1) and int(lengths.sum()) in sizes
+    whole = int(lengths.sum())
+    return bool(lengths.min() >= 0 and lengths.max() > 1) and whole in sizes and whole != len(old)
 
 
 def whole_of(old: torch.Tensor, sizes: Container[int]) -> int:
