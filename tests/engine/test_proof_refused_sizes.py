@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from torch.testing import assert_close
 
 import hx
@@ -42,6 +43,30 @@ def test_an_order_goes_on_behind_its_last_place():
     program = hx.export(Ordered(), given, dynamic={"x": {0: "n"}, "order": {0: "n"}})
     assert "n=10" in [case.name for case in program.report.proof.cases]
     assert not program.report.promised
+
+
+class Packed(nn.Module):
+    """Takes the longest first, and as long as what was padded to it; goes over it step by step."""
+
+    def forward(self, x, lengths):
+        packed = pack_padded_sequence(x, lengths, batch_first=True)
+        y, _ = pad_packed_sequence(packed, batch_first=True)
+        y = y * (torch.arange(x.shape[1]) < lengths[:, None])[..., None]
+        state = torch.zeros_like(y[:, 0])
+        for t in range(x.shape[1]):
+            state = state / 2 + y[:, t]
+        return y, state
+
+
+@pytest.mark.parametrize("lengths", [[7, 4, 2], [6, 5], [5]], ids=str)
+def test_lengths_are_tried_as_the_model_insists_on_them(lengths):
+    model, given = Packed(), (torch.randn(len(lengths), lengths[0], 3), torch.tensor(lengths))
+    program = hx.export(model, given, dynamic={"x": {0: "b", 1: "t"}, "lengths": {0: "b"}})
+    assert not program.report.promised
+    assert "fresh" in [case.name for case in program.report.proof.cases]
+    for lengths in ([19, 19, 11, 2], [1]):
+        other = torch.randn(len(lengths), lengths[0], 3), torch.tensor(lengths)
+        assert_close(program.run(*other), model(*other), rtol=1e-4, atol=1e-5)
 
 
 class OnlyFive(nn.Module):

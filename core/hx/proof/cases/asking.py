@@ -22,6 +22,7 @@ from ...world import modes
 from ...world.modelstate import preserved
 from ..room import too_large
 from ..verify import Case
+from .longest import as_were_recorded
 from .patience import Endless, patience
 from .work import Work
 
@@ -89,9 +90,11 @@ LARGER = 4  # times as large are numbers that are not as the recorded ones
 
 
 def case_of(
-    captured: Capture, name: str, tensors: dict[str, torch.Tensor]
+    captured: Capture, name: str, tensors: dict[str, torch.Tensor], again: bool = True
 ) -> tuple[list[Case], list[str]]:
     """The model's own answer as a case; or no case, and a note that the model refuses.
+
+    Before that is said it is asked `again`, with lengths that are more like the recorded ones.
 
     Or that far more comes out than did before, where what is in the inputs says how much that is:
     to compute and compare it again and again is no proof of anything else.
@@ -107,6 +110,10 @@ def case_of(
     except HxError:
         raise
     except Exception as e:  # the model's own, at a size that it does not take
+        others = as_were_recorded(captured.prepared.tensors, tensors) if again else None
+        found = case_of(captured, name, others, again=False)[0] if others else []
+        if found:
+            return found, []
         first = str(e).strip().splitlines()[0] if str(e).strip() else type(e).__name__
         return [], [f"the model itself refuses {name} inputs: {first}"]
     count = _numbers(results)

@@ -174,16 +174,16 @@ def in_rounds(captured: Capture) -> Prepared | None:
 
 
 def _taken(captured: Capture, words: Sizes, sizes: Sizes) -> dict[str, torch.Tensor]:
-    """Inputs of these sizes; where the model refuses them, with as much more of all the others: one
-    may have to be larger than another."""
+    """Inputs of these sizes, as the model takes them; where it refuses them, with as much more of all
+    the others: one may have to be larger than another."""
     prepared, limits = captured.prepared, captured.prepared.dynamic.limits
     tensors, most = at(prepared, sizes), max(n - words[word] for word, n in sizes.items())
     more = {word: n if n != words[word] else n + most for word, n in sizes.items()}
     held = all(limits.get(word, Limits()).hold(n) for word, n in more.items())
-    if more == sizes or not held or case_of(captured, told(sizes), tensors)[0]:
-        return tensors
-    grown = at(prepared, more)
-    return grown if case_of(captured, told(more), grown)[0] else tensors
+    found = case_of(captured, told(sizes), tensors)[0]
+    if not found and more != sizes and held:
+        found = case_of(captured, told(more), at(prepared, more))[0]
+    return dict(found[0].feeds) if found else tensors
 
 
 def _nearest(fewer: Sizes | None, more: Sizes | None) -> Sizes | None:

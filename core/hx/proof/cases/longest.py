@@ -1,0 +1,60 @@
+"""Lengths as a model may insist on: the largest is a size, the longest come first.
+
+Lengths are drawn, and need be neither as a rule. A model that packs sequences refuses those that are
+in no order, and one that masks what was padded to the longest refuses those that are all too short.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+
+from .rising import is_whole
+
+Inputs = Mapping[str, torch.Tensor]
+
+
+def as_were_recorded(recorded: Inputs, tensors: Inputs) -> dict[str, torch.Tensor] | None:
+    """The inputs with lengths that are as long, and in the order, that was recorded; None where they
+    have them already."""
+    made = {
+        name: _lengths(old, tensors[name], _longest(name, recorded, tensors))
+        for name, old in recorded.items()
+        if name in tensors and _may_be_lengths(old) and tensors[name].numel()
+    }
+    if all(new.equal(tensors[name]) for name, new in made.items()):
+        return None
+    return {**tensors, **made}
+
+
+def _may_be_lengths(old: torch.Tensor) -> bool:
+    if not is_whole(old) or old.dim() != 1:
+        return False
+    lengths = old.long()
+    return bool(lengths.min() >= 0 and lengths.max() > 1)
+
+
+def _longest(name: str, recorded: Inputs, tensors: Inputs) -> int | None:
+    """The size that the largest was, of another input, as it is now; None where it was none."""
+    largest = int(recorded[name].long().max())
+    found = [
+        new
+        for key, old in recorded.items()
+        if key != name and key in tensors
+        for was, new in zip(old.shape, tensors[key].shape)
+        if was == largest
+    ]
+    return min(found, default=None)
+
+
+def _lengths(old: torch.Tensor, new: torch.Tensor, longest: int | None) -> torch.Tensor:
+    made = new.long()
+    if longest is not None:
+        largest = int(old.long().max())
+        made = (made * longest + largest - 1).div(largest, rounding_mode="floor")
+        made = made.clamp(max=longest)
+        made[made.argmax()] = longest
+    if bool((old.long().diff() <= 0).all()):
+        made = made.sort(descending=True).values
+    return made.to(new.dtype)
