@@ -294,16 +294,59 @@ def test_an_index_of_numpys_is_no_number_that_leaves_the_graph(proved):
     "model",
     [
         lambda x: x * torch.from_numpy(np.cbrt(np.arange(x.size(0))))[:, None],
-        lambda x: x * torch.from_numpy(np.roll(np.arange(x.size(0)), 1))[:, None],
+        lambda x: x * torch.from_numpy(np.interp(np.arange(x.size(0)), [0, 9], [1, 3]))[:, None],
         lambda x: (
             x * torch.from_numpy(np.cbrt(np.arange(x.size(0))) + np.arange(x.size(0)))[:, None]
         ),
     ],
-    ids=["root", "rolled", "root of a sum"],
+    ids=["root", "interpolated", "root of a sum"],
 )
 def test_arrays_of_other_operations_are_told_of_and_refused(model):
     with pytest.raises(hx.VerificationError, match="from_numpy"):
         hx.export(model, (torch.randn(12, 4),), dynamic={"x": {0: "n"}}, input_names=["x"])
+
+
+def masked(x, lengths):
+    mask = np.zeros(x.shape[:2], dtype=np.float32)
+    for i, n in enumerate(lengths.cpu().numpy()):
+        mask[i, :n] = 1
+    return x * torch.from_numpy(mask)[..., None]
+
+
+def averaged(x, lengths):
+    return torch.stack([x[i, :n].mean(0) for i, n in enumerate(lengths.numpy().tolist())])
+
+
+def longest_first(x, lengths):
+    order = np.argsort(-lengths.numpy())
+    back = order.argsort()
+    return x[order], x[order][back], torch.from_numpy(np.sort(lengths.numpy())[::-1].copy())
+
+
+@pytest.mark.parametrize("model", [masked, averaged, longest_first], ids=lambda f: f.__name__)
+def test_lengths_are_gone_over_and_sorted_as_arrays(model):
+    dynamic = {"x": {0: "b", 1: "t"}, "lengths": {0: "b"}}
+    given = torch.randn(3, 8, 2), torch.tensor([5, 8, 2])
+    program = hx.export(model, given, dynamic=dynamic)
+    for lengths in ([1], [3, 7, 9, 4, 1], [6, 2]):
+        x, lengths = torch.randn(len(lengths), 9, 2), torch.tensor(lengths)
+        torch.testing.assert_close(program.run(x, lengths), model(x, lengths))
+
+
+@pytest.mark.parametrize(
+    "of",
+    [
+        lambda a: np.argmax(a, axis=-1), lambda a: a.argmin(), lambda a: a.argmax(0),
+        lambda a: np.any(a > 1, axis=1), lambda a: (a > 0).all(-1), lambda a: np.diff(a, axis=0),
+        lambda a: np.roll(a, 1, axis=0), lambda a: np.flip(a, 0).copy(), lambda a: np.sort(a, 0),
+        lambda a: np.hstack([a, a * 2]), lambda a: np.vstack([a, a * 2]),
+    ],
+)  # fmt: skip
+def test_what_is_found_in_an_array_is_found_in_the_graph(of, proved):
+    def model(x):
+        return torch.as_tensor(of(x.detach().cpu().numpy())) + x.sum()
+
+    proved(model, torch.randn(6, 4), dynamic={"x": {0: "n"}}, sizes=SIZES)
 
 
 WEIGHTS = np.array([1, 2, 3, 4])

@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import sys
 from builtins import len, range  # their own: `world` hooks those of the model
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -129,7 +129,11 @@ class Whole(list):
 
     def __iter__(self) -> Any:
         name = sys._getframe(1).f_globals.get("__name__", "")
-        self.tell(over=not name.startswith(("hx.", "torch.")))
+        return self.gone_over(not name.startswith(("hx.", "torch.")))
+
+    def gone_over(self, over: bool = True) -> Iterator[Any]:
+        """One item after the other; `over` if it is the model that goes over them."""
+        self.tell(over)
         if self.each is None or not self.same():
             return list.__iter__(self)
         return map(self.each, range(len(self._was)))

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from ..recording import known
-from ..sizes import dims
+from ..sizes import dims, lists
 from . import accounts, memory
 from .numpy_forms import FUNCTIONS, METHODS, ROUNDED, UFUNCS
 
@@ -95,7 +95,15 @@ class Followed(np.ndarray):
         _plain(self)[_numbers(index)] = _plain(value)
 
     def __iter__(self) -> Any:
+        tensor = _behind(self)
+        if tensor is not None and self.ndim == 1 and self.dtype.kind in "iu":
+            found = tensor.tolist()  # as many rounds as there are numbers
+            return found.gone_over() if type(found) is lists.Whole else iter(found)
         return (self[i] for i in range(len(self)))
+
+    def tolist(self) -> Any:
+        tensor = _behind(self)
+        return _plain(self).tolist() if tensor is None else tensor.tolist()
 
 
 def _method(name: str, form: Callable) -> Callable:

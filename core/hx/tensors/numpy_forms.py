@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from builtins import len, range  # their own: `world` hooks those of the model
+from builtins import enumerate, len, range  # their own: `world` hooks those of the model
 from collections.abc import Callable
 from typing import Any
 
@@ -108,6 +108,32 @@ def _mean(a: torch.Tensor, axis: Any, keepdims: bool) -> torch.Tensor:
     return (a if a.is_floating_point() else a.double()).mean(axis, keepdims)
 
 
+def _along(form: Callable) -> Callable:
+    """A function along one axis, or of all that is in it, one after the other."""
+
+    def found(a: torch.Tensor, axis: int | None = None) -> Any:
+        return form(a.reshape(-1), 0) if axis is None else form(a, axis)
+
+    return found
+
+
+def _sorted(a: torch.Tensor, axis: int = -1) -> torch.Tensor:
+    return torch.sort(a, dim=axis, stable=True).values
+
+
+def _order(a: torch.Tensor, axis: int = -1) -> torch.Tensor:
+    return torch.argsort(a, dim=axis, stable=True)
+
+
+def _flipped(m: torch.Tensor, axis: Any = None) -> torch.Tensor:
+    axes = range(m.dim()) if axis is None else [axis] if isinstance(axis, int) else axis
+    return torch.flip(m, [*axes])
+
+
+def _side_by_side(arrays: Any) -> torch.Tensor:
+    return torch.cat([*arrays], 0 if arrays[0].dim() == 1 else 1)
+
+
 def _reshaped(a: torch.Tensor, *shape: Any) -> torch.Tensor:
     return a.reshape(*shape)
 
@@ -129,8 +155,17 @@ def _flat(a: torch.Tensor) -> torch.Tensor:
     return a.reshape(-1).clone()
 
 
-def _meshgrid(*given: torch.Tensor, indexing: str = "xy") -> list[torch.Tensor]:
-    return [grid.clone() for grid in torch.meshgrid(*given, indexing=indexing)]
+def _meshgrid(
+    *given: torch.Tensor, indexing: str = "xy", sparse: bool = False
+) -> list[torch.Tensor]:
+    grids = torch.meshgrid(*given, indexing=indexing)
+    if not sparse:
+        return [grid.clone() for grid in grids]
+    turn = {0: 1, 1: 0} if indexing == "xy" and len(given) > 1 else {}
+    shapes = [[1] * len(given) for _ in given]
+    for axis, row in enumerate(given):
+        shapes[axis][turn.get(axis, axis)] = row.shape[0]
+    return [row.reshape(shape) for row, shape in zip(given, shapes)]
 
 
 def _padded(
@@ -177,6 +212,17 @@ FUNCTIONS: dict[Any, Callable] = {
     np.mean: _over(_mean),
     np.max: _over(torch.amax),
     np.min: _over(torch.amin),
+    np.any: _over(torch.any),
+    np.all: _over(torch.all),
+    np.argmax: _along(torch.argmax),
+    np.argmin: _along(torch.argmin),
+    np.sort: _sorted,
+    np.argsort: _order,
+    np.flip: _flipped,
+    np.diff: lambda a, n=1, axis=-1: torch.diff(a, n, axis),
+    np.roll: lambda a, shift, axis=None: torch.roll(a, shift, axis),
+    np.vstack: lambda tup: torch.vstack([*tup]),
+    np.hstack: _side_by_side,
     np.zeros_like: torch.zeros_like,
     np.ones_like: torch.ones_like,
 }
@@ -185,6 +231,11 @@ METHODS: dict[str, Callable] = {
     "mean": _over(_mean),
     "max": _over(torch.amax),
     "min": _over(torch.amin),
+    "any": _over(torch.any),
+    "all": _over(torch.all),
+    "argmax": _along(torch.argmax),
+    "argmin": _along(torch.argmin),
+    "argsort": _order,
     "cumsum": _cumsum,
     "reshape": _reshaped,
     "transpose": _transposed,
