@@ -349,6 +349,23 @@ def test_what_is_found_in_an_array_is_found_in_the_graph(of, proved):
     proved(model, torch.randn(6, 4), dynamic={"x": {0: "n"}}, sizes=SIZES)
 
 
+@pytest.mark.parametrize(
+    "grid",
+    [
+        lambda n, m: np.mgrid[:n, 0:m][1] + np.indices((n, m))[0],
+        lambda n, m: sum(np.ogrid[1 : n + 1, 0 : 2 * m : 2]),
+        lambda n, m: np.mgrid[0:n].astype("float32")[:, None] / 2 + np.mgrid[0:1:4j][:m],
+        lambda n, m: sum(np.meshgrid(np.arange(m), np.arange(n), sparse=True)),
+    ],
+)
+def test_grids_are_as_large_as_sizes_say(grid, proved):
+    def model(x):
+        return x + torch.from_numpy(grid(*x.shape))
+
+    program = proved(model, torch.randn(6, 4), dynamic={"x": {0: "n"}}, sizes=SIZES)
+    assert not program.report.escapes
+
+
 WEIGHTS = np.array([1, 2, 3, 4])
 
 

@@ -41,7 +41,9 @@ def places(recording: Any) -> list[Place]:
     wanted[id(min)] = _of_pick(recording, "ReduceMin", dims.smaller)
     wanted[id(max)] = _of_pick(recording, "ReduceMax", dims.larger)
     wanted[id(sum)] = _of_sum(recording)
-    found = [(builtins, f.__name__, wanted[id(f)]) for f in (len, min, max, sum, range)]
+    found: list[Place] = [
+        (builtins, f.__name__, wanted[id(f)]) for f in (len, min, max, sum, range)
+    ]
     if recording.numbered:
         wanted[id(enumerate)] = wrap = _of_enumerate(recording)
         found.append((builtins, "enumerate", wrap))
@@ -61,6 +63,8 @@ def places(recording: Any) -> list[Place]:
             wrap = _of_maker(recording, maker)
             wanted[id(patching.behind(getattr(numpy, name)))] = wrap
             found.append((numpy, name, wrap))
+        grids = next(c for c in type(numpy.mgrid).__mro__ if "__getitem__" in vars(c))
+        found.append((grids, "__getitem__", _of_grid(recording)))
     for owner, name, function in _lengths():
         wanted[id(patching.behind(function))] = wrap = _telling_length(name)
         found.append((owner, name, wrap))
@@ -352,6 +356,33 @@ def _of_maker(recording: Any, maker: Callable) -> Wrap:
     return wrap
 
 
+def _of_grid(recording: Any) -> Wrap:
+    """`np.mgrid[:h, :w]`, where sizes are among the bounds, is made of `np.arange`, which is followed."""
+
+    def wrap(original):
+        def grid(self, key):
+            axes = key if isinstance(key, tuple) else (key,)
+            bounds = [(_or(each.start, 0), each.stop, _or(each.step, 1)) for each in axes]
+            numbers = [n for each in bounds for n in each]
+            if recording.busy or not _sized(numbers) or any(type(n) is complex for n in numbers):
+                return original(self, key)  # i times a number says how many there are to be
+            import numpy
+
+            rows = [numpy.arange(*each) for each in bounds]
+            if not isinstance(key, tuple):
+                return rows[0]
+            grids = numpy.meshgrid(*rows, indexing="ij", sparse=self.sparse)
+            return tuple(grids) if self.sparse else numpy.stack(grids)
+
+        return grid
+
+    return wrap
+
+
+def _or(given: Any, unsaid: int) -> Any:
+    return unsaid if given is None else given
+
+
 def _of_array(recording: Any, name: str) -> Wrap:
     """An array over the memory of a tensor, or one that is followed, which NumPy would make anew of
     what it gets."""
@@ -410,6 +441,9 @@ _MAKERS: dict[str, Callable] = {
     "linspace": _counted_evenly,
     "ones": lambda shape, dtype=torch.float64: torch.ones(shape, dtype=dtype),
     "zeros": lambda shape, dtype=torch.float64: torch.zeros(shape, dtype=dtype),
+    "indices": lambda dimensions, dtype=torch.int64: torch.stack(
+        torch.meshgrid(*(torch.arange(n, dtype=dtype) for n in dimensions), indexing="ij")
+    ),
     "eye": lambda n, dtype=torch.float64: torch.eye(n, dtype=dtype),
     "full": lambda shape, x, dtype=None: torch.full(
         shape, x, dtype=dtype or (torch.int64 if isinstance(x, int) else torch.float64)
