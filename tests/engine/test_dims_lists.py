@@ -40,6 +40,16 @@ def used_twice(x):
     return x[:, places[::-1]] + x[:, again] * len(places)
 
 
+def turned(x):
+    places, half = list(range(x.size(1))), x.size(1) // 2
+    order = places[half:] + places[:half]
+    return x[:, order] + x[:, places[0:half]].sum() * len(order)
+
+
+def cut_beyond(x):
+    return x[list(range(x.size(0)))[: x.size(1)], 0]  # the list may be shorter
+
+
 class Begun(nn.Module):
     """What it has learned, in front of each row."""
 
@@ -79,6 +89,8 @@ WHOLE = {
     "written": written,
     "packed": packed,
     "used twice": used_twice,
+    "turned": turned,
+    "cut beyond": cut_beyond,
 }
 
 

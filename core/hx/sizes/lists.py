@@ -106,6 +106,24 @@ class Whole(list):
         other = None if each is None else lambda place: each(last - place)
         return Whole(backwards, turned, self.length, self.left, other)
 
+    def part(self, start: Any, stop: Any) -> Any:
+        """self[start:stop], of which one is a size; None where the graph does not say what that is."""
+        formula, length, item = self.formula, self.length, self.each
+        ends = [0 if start is None else start, length if stop is None else stop]
+        if formula is None or length is None or not self.same() or not all(map(_counts, ends)):
+            return None
+        begin, end = ends
+
+        def cut(op: Op) -> Value:
+            return op.Slice(formula(op), op.sizes([begin]), op.sizes([end]), [0])
+
+        first, last = map(dims.plain, ends)
+        each = None if item is None else lambda place: item(first + place)
+        items = list.__getitem__(self, slice(first, last))
+        many = _no_less(dims.smaller(end, length) - begin)
+        told = f"{dims.spelled(many)} items of a list", (dims.asked(int, many),)
+        return Whole(items, cut, many, ("index", *told), each, ("range", *told))
+
     def __reversed__(self) -> Any:
         self.tell()
         if self.each is None or not self.same():
@@ -275,6 +293,11 @@ def _joined(one: list, other: Any) -> Any:
 def _kept(x: list) -> list:
     """As it is now, whatever becomes of it."""
     return x.copy() if type(x) is Whole else [*x]
+
+
+def _counts(n: Any) -> bool:
+    """Whether it is a place counted from the first one, at every run."""
+    return never_negative(n.poly) if type(n) is dims.Dim else type(n) is int and n >= 0
 
 
 def _no_less(n: Any) -> Any:

@@ -117,6 +117,10 @@ def at(container: Any, index: Any) -> Any:
 
 def part(container: Any, start: Any, stop: Any, step: Any) -> Any:
     """container[start:stop:step]"""
+    if type(container) is lists.Whole and step is None and dims.Dim in (type(start), type(stop)):
+        found = container.part(start, stop)
+        if found is not None:
+            return found
     if isinstance(container, (list, tuple, str, bytes, range)):
         for n in (start, stop, step):
             if type(n) is dims.Dim:
