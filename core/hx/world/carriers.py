@@ -155,6 +155,8 @@ def _sizes(recording: Any, tensor: torch.Tensor) -> Any:
 def _of_pick(recording: Any, reduce: str, combine: Callable) -> Wrap:
     def wrap(original):
         def picked(*args, **kwargs):
+            if len(args) == 1 and not kwargs and not recording.busy and _lengths_in(args[0]):
+                return args[0].amax() if combine is dims.larger else args[0].amin()
             found = _of_whole(recording, reduce, original, args) if not kwargs else None
             if found is not None:
                 return found
@@ -178,6 +180,14 @@ def _of_pick(recording: Any, reduce: str, combine: Callable) -> Wrap:
         return picked
 
     return wrap
+
+
+def _lengths_in(x: Any) -> bool:
+    """Whether it is a row of whole numbers, which PyTorch gives the largest of in one call: Python
+    would ask of each whether it is larger. Of others it has another answer, where they are no numbers."""
+    if not isinstance(x, torch.Tensor) or x.dim() != 1 or not dims.plain(x.numel()):
+        return False
+    return not (x.is_floating_point() or x.is_complex() or x.dtype is torch.bool)
 
 
 def _of_sum(recording: Any) -> Wrap:
