@@ -323,7 +323,14 @@ def longest_first(x, lengths):
     return x[order], x[order][back], torch.from_numpy(np.sort(lengths.numpy())[::-1].copy())
 
 
-@pytest.mark.parametrize("model", [masked, averaged, longest_first], ids=lambda f: f.__name__)
+def begun(x, lengths):
+    begins = np.concatenate([[0], np.cumsum(lengths.numpy())[:-1]])
+    return x.flatten(0, 1)[begins]
+
+
+@pytest.mark.parametrize(
+    "model", [masked, averaged, longest_first, begun], ids=lambda f: f.__name__
+)
 def test_lengths_are_gone_over_and_sorted_as_arrays(model):
     dynamic = {"x": {0: "b", 1: "t"}, "lengths": {0: "b"}}
     given = torch.randn(3, 8, 2), torch.tensor([5, 8, 2])

@@ -196,7 +196,7 @@ FUNCTIONS: dict[Any, Callable] = {
     np.clip: lambda a, a_min=None, a_max=None: torch.clamp(a, a_min, a_max),
     np.round: lambda a, decimals=0: torch.round(a, decimals=decimals),
     np.stack: lambda arrays, axis=0: torch.stack([*arrays], axis),
-    np.concatenate: lambda arrays, axis=0: torch.cat([*arrays], axis),
+    np.concatenate: lambda arrays, axis=0: torch.cat([*map(torch.as_tensor, arrays)], axis),
     np.meshgrid: _meshgrid,
     np.reshape: _reshaped,
     np.transpose: lambda a, axes=(): _transposed(a, *axes),
