@@ -239,3 +239,32 @@ def test_how_often_values_say_is_refused_where_they_decide_it_anew_in_each_round
 
     with pytest.raises(hx.VerificationError, match="test_rolled_lists"):
         hx.export(repeated, torch.ones(6, 7), dynamic={"x": {0: "n"}})
+
+
+class BehindAPackedSequence(torch.nn.Module):
+    """The shape of the first state looks like a stack of what rounds made, and is none."""
+
+    def __init__(self):
+        super().__init__()
+        self.gru = torch.nn.GRU(3, 4, batch_first=True)
+
+    def forward(self, x, lengths):
+        pack = torch.nn.utils.rnn.pack_padded_sequence
+        _, last = self.gru(pack(x, lengths, batch_first=True, enforce_sorted=False))
+        state = torch.zeros_like(x[:, 0])
+        for t in range(x.shape[1]):
+            state = state * 0.5 + x[:, t]
+        return last[0], state
+
+
+def test_a_loop_behind_a_packed_sequence():
+    torch.manual_seed(0)
+    model = BehindAPackedSequence().eval()
+    given = torch.randn(3, 7, 3), torch.tensor([7, 4, 2])
+    axes = {"x": {0: "b", 1: "t"}, "lengths": {0: "b"}}
+    program = hx.export(model, given, dynamic=axes)
+    assert "are a loop in the graph" in str(program.report)
+    for lengths in ([7, 4, 2], [3, 9], [12, 1, 5, 12]):
+        other = torch.randn(len(lengths), max(lengths), 3), torch.tensor(lengths)
+        with torch.no_grad():
+            assert_close(program.run(*other), model(*other), rtol=1e-4, atol=1e-5)

@@ -21,7 +21,7 @@ from typing import Any, cast
 
 from ...graph.axes import moved
 from ...graph.op import Op
-from ...tensors.values import Body, Node, Value
+from ...tensors.values import Body, Constant, Node, Value
 from ..both.rows import reads
 from .lengths import FAR, LEAST_ALIKE, MOST_EACH, OFF, same_constant
 from .sources import STACK, Source, Unlike, maps, moved_axes
@@ -197,7 +197,8 @@ def _stacked(
         if value.is_constant:
             if value.shape is None or value.shape[axis] != 1:
                 return None
-            entries.append(op.Squeeze(value, [axis]))
+            held = cast(Constant, value).tensor
+            entries.append(op.constant(held.squeeze(axis)))
             continue
         at -= 1
         maker = before[at] if at >= 0 else None
