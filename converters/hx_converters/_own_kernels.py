@@ -1,7 +1,8 @@
 """Convolutions in which the number of groups is a size: each sample has kernels of its own.
 
 ONNX writes the number of groups into the file. Here the places under each kernel are laid side by
-side instead, and multiplied with it.
+side instead, and multiplied with it; or one group comes after the other, where as many places as
+there are under a kernel is a size, too (a picture is looked for in another).
 """
 
 from __future__ import annotations
@@ -9,16 +10,25 @@ from __future__ import annotations
 import itertools
 import math
 
+from ._common import unless_empty
+
 
 def convolved(op, x, weight, bias, stride, begins, ends, dilation, groups):
     """[n, groups * in, ...] with [groups * out, in, ...]; one number an axis for all else."""
-    kernel = _fixed(op, weight)
-    axes = list(range(2, x.rank))
+    kernel = weight.shape[2:]
     if any(type(p) is not int or p for p in (*begins, *ends)):
         x = op.Pad(x, [0, 0, *begins, 0, 0, *ends])
     reach = [d * (k - 1) for d, k in zip(dilation, kernel)]
     size = [(n - r - 1) // s + 1 for n, r, s in zip(x.shape[2:], reach, stride)]
-    seen = []
+    if all(type(k) is int for k in kernel):
+        y = _beside(op, x, weight, stride, dilation, groups, size)
+    else:
+        y = _in_turn(op, x, weight, stride, dilation, groups, size)
+    return y if bias is None else op.Add(y, op.Unsqueeze(bias, list(range(1, x.rank - 1))))
+
+
+def _beside(op, x, weight, stride, dilation, groups, size):
+    kernel, axes, seen = weight.shape[2:], list(range(2, x.rank)), []
     for place in itertools.product(*map(range, kernel)):
         starts = [p * d for p, d in zip(place, dilation)]
         stops = [a + (n - 1) * s + 1 for a, n, s in zip(starts, size, stride)]
@@ -29,13 +39,33 @@ def convolved(op, x, weight, bias, stride, begins, ends, dilation, groups):
     columns = op.Reshape(columns, op.sizes([batch, groups, width * len(seen), math.prod(size)]))
     rows = [1, groups, weight.shape[0] // groups, width * len(seen)]
     y = op.MatMul(op.Reshape(weight, op.sizes(rows)), columns)
-    y = op.Reshape(y, op.sizes([batch, weight.shape[0], *size]))
-    return y if bias is None else op.Add(y, op.Unsqueeze(bias, list(range(1, x.rank - 1))))
+    return op.Reshape(y, op.sizes([batch, weight.shape[0], *size]))
+
+
+def _in_turn(op, x, weight, stride, dilation, groups, size):
+    batch, width, out = x.shape[0], weight.shape[1], weight.shape[0] // groups
+    rest = list(range(2, x.rank + 1))
+    parts = op.Reshape(x, op.sizes([batch, groups, width, *x.shape[2:]]))
+    parts = op.Transpose(parts, perm=[1, 0, *rest])
+    kernels = op.Reshape(weight, op.sizes([groups, out, *weight.shape[1:]]))
+
+    def one(part, own):
+        return op.Conv(part, own, strides=stride, dilations=dilation)
+
+    def each():
+        inputs = [op.input(v.dtype, v.shape[1:]) for v in (parts, kernels)]
+        found = op.Scan(parts, kernels, body=op.body(one, *inputs), num_scan_inputs=2)
+        found.sized((groups, batch, out, *size))
+        return [found]
+
+    (y,) = unless_empty(op, groups, each)
+    y = op.Transpose(y, perm=[1, 0, *rest])
+    return op.Reshape(y, op.sizes([batch, weight.shape[0], *size]))
 
 
 def transposed(op, x, weight, bias, stride, pads, more, dilation, groups):
     """[n, groups * in, ...] with [groups * in, out, ...]: zeros between, and the kernels turned."""
-    kernel = _fixed(op, weight)
+    kernel = weight.shape[2:]
     for axis, step in enumerate(stride, 2):
         if step > 1:
             x = _spread(op, x, axis, step)
@@ -58,11 +88,3 @@ def _spread(op, x, axis, step):
     apart = op.Pad(apart, [0] * (apart.rank + axis + 1) + [step - 1] + [0] * (x.rank - 1 - axis))
     apart = op.Reshape(apart, op.sizes([*x.shape[:axis], size * step, *x.shape[axis + 1 :]]))
     return op.Slice(apart, [0], op.sizes([(size - 1) * step + 1]), [axis])
-
-
-def _fixed(op, weight):
-    kernel = list(weight.shape[2:])
-    if not all(type(n) is int for n in kernel):
-        op.refuse("both the number of groups and the size of the kernels depend on sizes",
-                  "make one of them static")  # fmt: skip
-    return kernel

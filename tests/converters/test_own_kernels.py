@@ -71,6 +71,43 @@ def test_a_filter_for_each_row():
         torch.testing.assert_close(program.run(x), Deltas()(x))
 
 
+class Found(nn.Module):
+    """A picture that is looked for in another, as trackers do."""
+
+    def __init__(self, up=False, **how):
+        super().__init__()
+        self.up, self.how = up, how
+
+    def forward(self, picture, x):
+        n, width = picture.shape[:2]
+        x = x.reshape(1, n * width, *x.shape[2:])
+        kernels = picture.reshape(n * width, 1, *picture.shape[2:])
+        convolve = F.conv_transpose2d if self.up else F.conv2d
+        y = convolve(x, kernels, groups=n * width, **self.how)
+        return y.reshape(n, width, *y.shape[2:])
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        Found(),
+        Found(padding=1, stride=2),
+        Found(dilation=2),
+        Found(padding="same"),
+        Found(up=True, stride=2),
+    ],
+    ids=lambda model: f"up={model.up}, {model.how}",
+)
+def test_kernels_of_any_size_for_each_sample(model):
+    given = torch.randn(2, 3, 3, 4), torch.randn(2, 3, 12, 11)
+    axes = {"picture": {0: "n", 2: "a", 3: "b"}, "x": {0: "n", 2: "h", 3: "w"}}
+    program = hx.export(model, given, None, dynamic=axes)
+    assert not program.report.escapes
+    for n, a, b, h, w in ((1, 2, 3, 9, 7), (4, 5, 2, 13, 16)):
+        given = torch.randn(n, 3, a, b), torch.randn(n, 3, h, w)
+        torch.testing.assert_close(program.run(*given), model(*given), rtol=1e-4, atol=1e-4)
+
+
 def test_a_fixed_number_of_groups_stays_one_node():
     model, x = Styled(), torch.randn(2, 3, 7, 6)
     program = hx.export(model, (x, torch.randn(2, 3)), None)
