@@ -223,6 +223,82 @@ def written_in_place(x):
     return x * torch.from_numpy(steps)[:, None]
 
 
+def anchors(x):
+    """As detectors have them: how many cells there are is asked of an array of sizes."""
+    cells = (np.array(x.shape[:2]) + 3) // 4
+    across = (np.arange(0, cells[1]) + 0.5) * 4
+    down = (np.arange(0, cells[0]) + 0.5) * 4
+    across, down = np.meshgrid(across, down)
+    shifts = np.vstack((across.ravel(), down.ravel())).transpose()
+    each, kinds = np.array([[1.0, 2.0], [3.0, 4.0]]), shifts.shape[0]
+    placed = each.reshape((1, 2, 2)) + shifts.reshape((1, kinds, 2)).transpose((1, 0, 2))
+    found = np.append(np.zeros((0, 2)), placed.reshape((kinds * 2, 2)), axis=0)
+    return torch.from_numpy(found.astype(np.float32)) * x.sum()
+
+
+def pixels(x):
+    grid = np.meshgrid(range(x.shape[1]), range(x.shape[0]), indexing="xy")
+    return x * torch.from_numpy(np.stack(grid, axis=0).astype(np.float32))
+
+
+def empty_first(x):
+    table = np.empty((x.shape[0], 2), dtype=np.float32)
+    table[:, 0], table[:, 1] = np.arange(x.shape[0]), 1
+    return x[:, :2] * torch.from_numpy(table)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        anchors,
+        pixels,
+        empty_first,
+        lambda x: x.sum() * torch.from_numpy((np.array(x.shape) + 3) // 4),
+        lambda x: x.new_zeros((np.ceil(np.array(x.shape[:2]) / 4).astype(int)).tolist()) + x.sum(),
+        lambda x: x[: (np.array(x.shape[:2]) * 0.75).round().astype(np.int64)[0]],
+        lambda x: x.sum() * torch.tensor(np.asarray([x.shape[0], 1, x.shape[0] / 2], np.float32)),
+        lambda x: x * float(64 / np.max([x.shape[0], 8])) + np.min(x.shape),
+        lambda x: x * torch.from_numpy(np.mgrid[: x.shape[0], : x.shape[1]].astype(np.float32)),
+        lambda x: x * torch.from_numpy(np.mgrid[0 : x.shape[0] : 1])[:, None],
+        lambda x: x * torch.from_numpy(sum(np.ogrid[: x.shape[0], 0 : x.shape[1]])),
+        lambda x: x * torch.from_numpy(np.indices(x.shape)),
+        lambda x: x.sum() * torch.from_numpy(np.tile(np.array([[1.0, 2.0]]), (x.shape[0], 1))),
+        lambda x: x.sum() * torch.from_numpy(np.repeat(np.array([1.0, 2.0]), x.shape[0])),
+        lambda x: x * torch.from_numpy(np.broadcast_to(np.arange(4.0), x.shape).copy()),
+        lambda x: x.T @ torch.from_numpy(1 - np.tri(x.shape[0], dtype=np.float32)),
+        lambda x: x * torch.from_numpy(np.arange(x.shape[0] * 1.0)[:, None] @ np.ones((1, 4))),
+        lambda x: x[:, :2] * torch.from_numpy(np.column_stack([np.arange(x.shape[0])] * 2)),
+        lambda x: x.repeat(2, 1)[np.hstack([np.arange(x.shape[0])] * 2)],
+    ],
+    ids=[
+        "anchors",
+        "pixels",
+        "empty first",
+        "array of a shape",
+        "list of an array",
+        "rounded",
+        "of several kinds",
+        "largest",
+        "grid",
+        "one step after the other",
+        "open grid",
+        "indices",
+        "tiled",
+        "repeated",
+        "broadcast",
+        "triangle",
+        "product",
+        "columns",
+        "in a row",
+    ],
+)
+def test_arrays_made_of_sizes_are_followed(proved, model):
+    program = proved(
+        model, torch.randn(12, 4), dynamic={"x": {0: "n"}}, sizes=[{"n": 5}, {"n": 17}]
+    )
+    assert not {e.kind for e in program.report.escapes} & {"from_numpy", "int", "float", "range"}
+
+
 @pytest.mark.parametrize("dynamic", [None, {"x": {0: "n"}}], ids=["static", "dynamic"])
 @pytest.mark.parametrize(
     "model",

@@ -10,6 +10,7 @@ else is NumPy's alone, as it was made in the recording. A function that no two l
 
 from __future__ import annotations
 
+import math
 import sys
 from builtins import enumerate, len, range, sum  # their own: `world` hooks those of the model
 from collections.abc import Callable, Sequence
@@ -59,22 +60,44 @@ class Followed(np.ndarray):
             result = func(*_arrays(args), **_arrays(kwargs))
             return _both(result, func, FUNCTIONS[func], args, kwargs)
         own = [kind for kind in types if issubclass(kind, np.ndarray)]  # sizes have a say, too
-        return super().__array_function__(func, own, _numbers(args), _numbers(kwargs))
+        return super().__array_function__(func, own, numbers(args), numbers(kwargs))
 
     def astype(self, dtype: Any, *args: Any, **kwargs: Any) -> Any:
         result = _plain(self).astype(dtype, *args, **kwargs)
         return _both(result, None, lambda x: x.to(kind(dtype)), (self,), {})
+
+    def tolist(self) -> Any:
+        tensor = _behind(self)
+        return _plain(self).tolist() if tensor is None else tensor.tolist()
+
+    def __len__(self) -> int:
+        return self.shape[0] if self.ndim else len(_plain(self))  # which says what is wrong
+
+    @property
+    def shape(self) -> Any:
+        """With sizes that remember."""
+        tensor = _behind(self)
+        return _plain(self).shape if tensor is None else (*tensor.shape,)
+
+    @shape.setter
+    def shape(self, shape: Any) -> None:
+        np.ndarray.shape.__set__(self, numbers(shape))  # type: ignore[attr-defined]  # a descriptor
+        self.held = None  # the tensor is in the form that it had
+
+    @property
+    def size(self) -> Any:
+        return math.prod(self.shape)
 
     @property
     def T(self) -> Any:
         return self.transpose()
 
     def __getitem__(self, index: Any) -> Any:
-        result, tensor = _plain(self)[_numbers(index)], _behind(self)
+        result, tensor = _plain(self)[numbers(index)], _behind(self)
         if tensor is None:
             return result
         if isinstance(result, np.integer) and type(index) is int:
-            if self.size > known.MOST:
+            if _plain(self).size > known.MOST:
                 return result  # one by one, many would be a graph of their own
             frame = sys._getframe(1)
             while frame.f_globals.get("__name__", "").startswith("hx.") and frame.f_back:
@@ -92,23 +115,19 @@ class Followed(np.ndarray):
                 return  # the same memory
             except (_Lost, TypeError, ValueError, RuntimeError, IndexError):
                 pass  # torch does not say it in this way
-        _plain(self)[_numbers(index)] = _plain(value)
+        _plain(self)[numbers(index)] = _plain(value)
 
     def __iter__(self) -> Any:
         tensor = _behind(self)
         if tensor is not None and self.ndim == 1 and self.dtype.kind in "iu":
             found = tensor.tolist()  # as many rounds as there are numbers
             return found.gone_over() if type(found) is lists.Whole else iter(found)
-        return (self[i] for i in range(len(self)))
-
-    def tolist(self) -> Any:
-        tensor = _behind(self)
-        return _plain(self).tolist() if tensor is None else tensor.tolist()
+        return (self[i] for i in range(len(_plain(self))))
 
 
 def _method(name: str, form: Callable) -> Callable:
     def method(self: Followed, *args: Any, **kwargs: Any) -> Any:
-        result = getattr(_plain(self), name)(*_numbers(args), **_numbers(kwargs))
+        result = getattr(_plain(self), name)(*numbers(args), **numbers(kwargs))
         return _both(result, name, form, (self, *args), kwargs)
 
     return method
@@ -150,20 +169,23 @@ def kind(dtype: Any) -> torch.dtype:
     return getattr(torch, np.dtype(dtype).name)
 
 
-def _numbers(x: Any) -> Any:
+def numbers(x: Any) -> Any:
     """The same with plain numbers for sizes."""
+    if type(x) is lists.Whole:
+        return [*map(numbers, list.__iter__(x))]  # which is not told of
     if isinstance(x, (list, tuple)):
-        return type(x)(map(_numbers, x)) if type(x) in (list, tuple) else x
+        as_given = tuple if isinstance(x, torch.Size) else type(x)
+        return as_given(map(numbers, x)) if as_given in (list, tuple) else x
     if isinstance(x, slice):
         return slice(*map(dims.plain, (x.start, x.stop, x.step)))
-    return {k: _numbers(v) for k, v in x.items()} if isinstance(x, dict) else dims.plain(x)
+    return {k: numbers(v) for k, v in x.items()} if isinstance(x, dict) else dims.plain(x)
 
 
 def _arrays(x: Any) -> Any:
     """The same with nothing in it but NumPy's own arrays and plain numbers."""
-    if isinstance(x, (list, tuple)):
-        return type(x)(map(_arrays, x)) if type(x) in (list, tuple) else x
-    return {k: _arrays(v) for k, v in x.items()} if isinstance(x, dict) else _plain(_numbers(x))
+    if type(x) in (list, tuple):
+        return type(x)(map(_arrays, x))
+    return {k: _arrays(v) for k, v in x.items()} if isinstance(x, dict) else _plain(numbers(x))
 
 
 def _plain(x: Any) -> Any:
@@ -211,6 +233,20 @@ def follow(recording: Recording, tensor: torch.Tensor, array: np.ndarray) -> np.
 def made(recording: Recording, make: Callable, maker: Callable) -> Any:
     """What NumPy makes of sizes, made by torch as well."""
     return _agreed(recording, make(), maker)
+
+
+def listed(recording: Recording, original: Callable, items: Any, *args: Any, **kwargs: Any) -> Any:
+    """What NumPy makes of a list with sizes in it."""
+    result = original(numbers(items), *args, **kwargs)
+    return _agreed(recording, result, lambda: torch.tensor(items, dtype=kind(result.dtype)))
+
+
+def called(
+    recording: Recording, original: Callable, func: Any, args: Sequence[Any], kwargs: dict
+) -> Any:
+    """What a function that is known here gives, where no argument but a size is followed."""
+    result = original(*_arrays(args), **_arrays(kwargs))
+    return _both(result, func, FUNCTIONS[func], args, kwargs, recording=recording)
 
 
 def beside(ufunc: Any, inputs: Sequence[Any]) -> Any:

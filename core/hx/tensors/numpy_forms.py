@@ -35,6 +35,7 @@ UFUNCS: dict[Any, Callable] = {
     np.invert: operator.invert,
     np.negative: torch.neg,
     np.absolute: torch.abs,
+    np.matmul: torch.matmul,
     np.square: torch.square,
     np.sign: torch.sign,
     np.reciprocal: torch.reciprocal,
@@ -76,6 +77,8 @@ ROUNDED = {
     np.tan,
     np.tanh,
     np.power,
+    np.matmul,
+    np.dot,
     np.sum,
     np.mean,
     "sum",
@@ -93,6 +96,12 @@ def _cumsum(a: torch.Tensor, axis: int | None = None) -> torch.Tensor:
     if axis is None and a.dim() != 1:
         raise TypeError("of all that is in it, one after the other")
     return torch.cumsum(a, axis or 0)
+
+
+def _dot(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    if a.dim() > 2 or b.dim() > 2:
+        raise TypeError("another axis of the second than a product of matrices takes")
+    return a @ b
 
 
 def _over(form: Callable) -> Callable:
@@ -197,6 +206,8 @@ FUNCTIONS: dict[Any, Callable] = {
     np.round: lambda a, decimals=0: torch.round(a, decimals=decimals),
     np.stack: lambda arrays, axis=0: torch.stack([*arrays], axis),
     np.concatenate: lambda arrays, axis=0: torch.cat([*map(torch.as_tensor, arrays)], axis),
+    np.column_stack: lambda tup: torch.column_stack([*tup]),
+    np.dot: _dot,
     np.meshgrid: _meshgrid,
     np.reshape: _reshaped,
     np.transpose: lambda a, axes=(): _transposed(a, *axes),
@@ -205,6 +216,7 @@ FUNCTIONS: dict[Any, Callable] = {
     np.expand_dims: lambda a, axis: a.unsqueeze(axis),
     np.repeat: _repeated,
     np.tile: lambda a, reps: torch.tile(a, [reps] if isinstance(reps, int) else [*reps]),
+    np.broadcast_to: lambda array, shape: torch.broadcast_to(array, [*shape]).clone(),
     np.outer: torch.outer,
     np.einsum: torch.einsum,
     np.where: torch.where,
@@ -245,5 +257,7 @@ METHODS: dict[str, Callable] = {
     "ravel": lambda a: a.reshape(-1),
     "repeat": _repeated,
     "copy": torch.clone,
+    "round": lambda a, decimals=0: torch.round(a, decimals=decimals),
+    "dot": _dot,
     "clip": lambda a, a_min=None, a_max=None: torch.clamp(a, a_min, a_max),
 }

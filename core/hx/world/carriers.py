@@ -7,7 +7,9 @@ live, and wherever a name of another module, a class or a variable holds them.
 from __future__ import annotations
 
 import builtins
+import functools
 import math
+import operator
 import sys
 import types
 from builtins import len, max, min, range, sum  # their own: these here are replaced
@@ -53,18 +55,12 @@ def places(recording: Any) -> list[Place]:
             found.append((math, name, wrap))
     numpy = sys.modules.get("numpy")
     if numpy is not None:
-        wanted[id(patching.behind(numpy.prod))] = _of_prod
-        found.append((numpy, "prod", _of_prod))
-        for name in ("array", "asarray", "asanyarray", "ascontiguousarray"):
-            wrap = _of_array(recording, name)
+        from . import numpys  # which imports it
+
+        for name, wrap in numpys.wraps(recording).items():
             wanted[id(patching.behind(getattr(numpy, name)))] = wrap
             found.append((numpy, name, wrap))
-        for name, maker in _MAKERS.items():
-            wrap = _of_maker(recording, maker)
-            wanted[id(patching.behind(getattr(numpy, name)))] = wrap
-            found.append((numpy, name, wrap))
-        grids = next(c for c in type(numpy.mgrid).__mro__ if "__getitem__" in vars(c))
-        found.append((grids, "__getitem__", _of_grid(recording)))
+        found.append((numpys.GRIDS, "__getitem__", numpys.of_grids(recording)))
     for owner, name, function in _lengths():
         wanted[id(patching.behind(function))] = wrap = _telling_length(name)
         found.append((owner, name, wrap))
@@ -325,91 +321,19 @@ def _log(original, x, base=None):
     return natural / (_log(original, base) if dims.is_dynamic(base) else math_log(base))
 
 
-def _of_prod(original: Callable) -> Callable:
-    def product(*args, **kwargs):
-        values = args[0] if len(args) == 1 else kwargs.get("a") if not args else None
-        listed = list(values) if isinstance(values, (tuple, list)) else []
-        if kwargs.keys() <= {"start", "a"} and _sized(listed):
-            total = kwargs.get("start", 1)
-            for n in listed:
-                total = total * n
-            return total
-        return original(*args, **kwargs)
-
-    return product
-
-
-def _of_maker(recording: Any, maker: Callable) -> Wrap:
-    """An array of NumPy's as long as a size says is followed as one over a tensor is."""
+def of_all(combine: Callable) -> Wrap:
+    """One number of all in a list, as `np.prod` and `np.max` make it."""
 
     def wrap(original):
-        def make(*args, **kwargs):
-            shape = args[0] if args and isinstance(args[0], (tuple, list)) else args
-            if recording.busy or not _sized([*shape, *kwargs.values()]):
-                return original(*args, **kwargs)
-            from ..tensors import arrays
-
-            plain = [
-                [*map(dims.plain, x)] if isinstance(x, (tuple, list)) else dims.plain(x)
-                for x in args
-            ]
-            named = {name: dims.plain(x) for name, x in kwargs.items()}
-            of_torch = {name: x for name, x in kwargs.items() if name != "dtype"}
-            if kwargs.get("dtype") is not None:
-                of_torch["dtype"] = arrays.kind(kwargs["dtype"])
-            return arrays.made(
-                recording, lambda: original(*plain, **named), lambda: maker(*args, **of_torch)
-            )
-
-        return make
-
-    return wrap
-
-
-def _of_grid(recording: Any) -> Wrap:
-    """`np.mgrid[:h, :w]`, where sizes are among the bounds, is made of `np.arange`, which is followed."""
-
-    def wrap(original):
-        def grid(self, key):
-            axes = key if isinstance(key, tuple) else (key,)
-            bounds = [(_or(each.start, 0), each.stop, _or(each.step, 1)) for each in axes]
-            numbers = [n for each in bounds for n in each]
-            if recording.busy or not _sized(numbers) or any(type(n) is complex for n in numbers):
-                return original(self, key)  # i times a number says how many there are to be
-            import numpy
-
-            rows = [numpy.arange(*each) for each in bounds]
-            if not isinstance(key, tuple):
-                return rows[0]
-            grids = numpy.meshgrid(*rows, indexing="ij", sparse=self.sparse)
-            return tuple(grids) if self.sparse else numpy.stack(grids)
-
-        return grid
-
-    return wrap
-
-
-def _or(given: Any, unsaid: int) -> Any:
-    return unsaid if given is None else given
-
-
-def _of_array(recording: Any, name: str) -> Wrap:
-    """An array over the memory of a tensor, or one that is followed, which NumPy would make anew of
-    what it gets."""
-
-    def wrap(original):
-        def array(*args, **kwargs):
-            if recording.busy or not args:
-                return original(*args, **kwargs)
-            if type(args[0]) is torch.Tensor and len(args) == 1 and not kwargs and name != "array":
-                return args[0].numpy()
-            from ..tensors import arrays  # which know of recordings
-
-            if isinstance(args[0], arrays.Followed):
-                return arrays.again(original, name == "array", *args, **kwargs)
+        def one(*args, **kwargs):
+            values = args[0] if len(args) == 1 else kwargs.get("a") if not args else None
+            listed = list(values) if isinstance(values, (tuple, list)) else []
+            if kwargs.keys() <= {"start", "a"} and any(map(dims.is_dynamic, listed)):
+                start = [kwargs["start"]] if "start" in kwargs else []
+                return functools.reduce(combine, start + listed)
             return original(*args, **kwargs)
 
-        return array
+        return one
 
     return wrap
 
@@ -436,29 +360,6 @@ def _of_broadcast(original: Callable) -> Callable:
         return original(a, b)
 
     return common
-
-
-def _counted_evenly(start, stop, num=50, *, dtype=torch.float64):
-    """As NumPy does it: in steps from the first, and the last is the end itself."""
-    steps = dims.larger(num - 1, 1)
-    turn = torch.arange(num)
-    between = turn.double() * ((stop - start) / steps) + start
-    return torch.where(turn == steps, stop * 1.0, between).to(dtype)
-
-
-_MAKERS: dict[str, Callable] = {
-    "arange": torch.arange,
-    "linspace": _counted_evenly,
-    "ones": lambda shape, dtype=torch.float64: torch.ones(shape, dtype=dtype),
-    "zeros": lambda shape, dtype=torch.float64: torch.zeros(shape, dtype=dtype),
-    "indices": lambda dimensions, dtype=torch.int64: torch.stack(
-        torch.meshgrid(*(torch.arange(n, dtype=dtype) for n in dimensions), indexing="ij")
-    ),
-    "eye": lambda n, dtype=torch.float64: torch.eye(n, dtype=dtype),
-    "full": lambda shape, x, dtype=None: torch.full(
-        shape, x, dtype=dtype or (torch.int64 if isinstance(x, int) else torch.float64)
-    ),
-}
 
 
 def _function(kind: str) -> Wrap:
@@ -489,5 +390,5 @@ _MATH: dict[str, Wrap] = {
     "log10": _carried(lambda original, x: _log(original, x) * math.log10(math.e)),
     "log1p": _carried(lambda original, x: _log(original, x + 1)),
     "isqrt": _carried(lambda original, x: floats.DimFloat.whole(x**0.5, "floor")),
-    "prod": _of_prod,
+    "prod": of_all(operator.mul),
 }
