@@ -249,3 +249,49 @@ def test_a_way_that_changes_nothing_hides_no_other(model, given):
         for shift in (-1.0, 0.0, 0.5, 2.0):
             for x in (torch.rand(3, 4) * scale + shift, torch.randn(3, 4) * scale + shift):
                 assert_close(program.run(x), model(x))
+
+
+def the_best(x):
+    found = torch.nonzero(x > 0)
+    if found.size(0) > 10:
+        found = torch.nonzero(x > x.flatten().topk(10)[0][-1])
+    if found.size(0) == 0:
+        return torch.zeros(3, 2), found
+    return found.float().mean(0).repeat(3, 1), found
+
+
+def centres(x):
+    """As panoptic segmentation finds them: there may be too many, or none."""
+    heat = torch.nn.functional.threshold(x + 1, 0.1, -1.0)
+    found = torch.nonzero(heat > 0)
+    if found.size(0) > 10:
+        found = torch.nonzero(heat > heat.flatten().topk(10)[0][-1].clamp_(min=0))
+    if found.size(0) == 0:
+        return torch.zeros_like(heat), found
+    return (found[:, None, None].float() - heat[None, :, :, None]).norm(dim=-1).amin(0), found
+
+
+def of_each_class(x):
+    """As detectors keep what each class has, without what lies over it."""
+    found, labels = [], []
+    for c in range(3):
+        rows, scores = x[x[:, c] > 1, :], x[x[:, c] > 1, c]
+        if scores.size(0) == 0:
+            continue
+        scores, order = scores.sort(descending=True)
+        kept = order[torch.cdist(rows[order], rows[order]).triu(1).amax(0) <= 3]
+        found.append(rows[kept])
+        labels.append(torch.full_like(scores[kept], c, dtype=torch.long))
+    if len(found) == 0:
+        return torch.zeros(0, x.shape[1]), torch.zeros(0, dtype=torch.long)
+    return torch.cat(found), torch.cat(labels)
+
+
+@pytest.mark.parametrize("model", [the_best, centres, of_each_class])
+def test_how_many_were_found_is_asked_of_what_either_side_gives(model):
+    torch.manual_seed(0)
+    program = hx.export(model, torch.randn(8, 7), dynamic={"x": {0: "n"}})
+    for n in (1, 3, 8, 40):
+        for scale in (-1.0, 0.0, 0.3, 1.0, 3.0):
+            x = torch.randn(n, 7) * scale
+            assert_close(program.run(x), model(x))

@@ -27,7 +27,7 @@ from .rows import (
     reads,
     sides_along,
 )
-from .said import of_either, same_asked
+from .said import OfAValue, of_either, same_asked, values_asked
 from .state import Around, Passed, Results, Seen, State, View
 
 TRIED = 200  # places where two recordings may go on alike, behind one question
@@ -198,6 +198,10 @@ class Joining:
         for question in questions_of(theirs):
             if question.value is not None and id(question.value) in state.here:
                 state.put.append(((question, "value"), state.here[id(question.value)]))
+            for value in values_asked(question.asked) if question.asked is not None else ():
+                if id(value) in state.here:
+                    there = state.here[id(value)]
+                    state.put.append(((OfAValue(question, value), "value"), there))
         state.splits.append(split)
 
     def _node(self, state: State, x: Node, y: Any) -> None:
@@ -257,8 +261,20 @@ class Joining:
             raise NotAlike
         if x.value is not None and y.value is not None:
             self._same(state, x.value, y.value, (x, "value"))
-        elif x.asked is None or y.asked is None or not same_asked(x.asked, y.asked, state.here):
+        elif x.asked is None or y.asked is None:
             raise NotAlike
+        elif not same_asked(x.asked, y.asked, state.here):
+            self._of_values(state, x, y)
+
+    def _of_values(self, state: State, x: Question, y: Question) -> None:
+        """The same, asked of the size of two values: it is asked of what gives either."""
+        assert x.asked is not None and y.asked is not None
+        mine, theirs = values_asked(x.asked), values_asked(y.asked)
+        if len(mine) != 1 or len(theirs) != 1:
+            raise NotAlike
+        if not same_asked(x.asked, y.asked, {**state.here, id(theirs[0]): mine[0]}):
+            raise NotAlike
+        self._same(state, mine[0], theirs[0], (OfAValue(x, mine[0]), "value"))
 
     def _same(
         self,
@@ -346,7 +362,7 @@ class Joining:
         split = seen.split
         sizes = list(zip(x.shape or (), y.shape or ()))
         alike = x.shape is not None and all(shapes.same(a, b) for a, b in sizes)
-        if not alike and not result:
+        if x.shape is None and not result:
             raise NotAlike
         value = Value(x.dtype, x.shape if alike else None)
         if not alike and x.shape is not None:

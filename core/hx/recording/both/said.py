@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from ...sizes import dims
 from ...sizes.asked import Asked
 from ...sizes.polynomials import Atom, Poly
 from ...tensors.values import Value
+from ..questions import Question
 
 
 def same_asked(x: Asked, y: Asked, here: dict[int, Value]) -> bool:
@@ -33,6 +35,49 @@ def _said(x: Any, words: dict[Any, int], here: dict[int, Value], known: dict[int
         return x
     known[id(x)] = word = "word", words.setdefault(said, len(words))
     return word
+
+
+def values_asked(asked: Asked) -> list[Value]:
+    """Those whose sizes, or numbers, it asks for."""
+    return [value for value in (*asked.picked(), *asked.read()) if isinstance(value, Value)]
+
+
+class OfAValue:
+    """What a question asks of the size of a value, as a place where another value may be put."""
+
+    def __init__(self, question: Question, value: Value) -> None:
+        self._question, self._value = question, value
+
+    @property
+    def value(self) -> Value:
+        return self._value
+
+    @value.setter
+    def value(self, value: Value) -> None:
+        asked, known = self._question.asked, dict[Any, Any]()
+        assert asked is not None
+        of = tuple(_with(each, self._value, value, known) for each in asked.of)
+        self._question.asked, self._value = replace(asked, of=of), value
+
+
+def _with(x: Any, old: Value, new: Value, known: dict[Any, Any]) -> Any:
+    """The same of another value."""
+    if not isinstance(x, Poly | Atom):
+        return new if x is old else x
+    if x not in known:
+        if isinstance(x, Poly):
+            total = Poly({})
+            for atoms, c in x.terms.items():
+                product = Poly.of(c)
+                for atom in atoms:
+                    product = product * Poly.of(_with(atom, old, new, known))
+                total = total + product
+            known[x] = total
+        else:
+            args = tuple(_with(each, old, new, known) for each in x.args)
+            known[x] = made = Atom(x.kind, args, x.hint, x.unsure)
+            made.limits = x.limits
+    return known[x]
 
 
 def of_either(x: Value, y: Value, here: dict[int, Value]) -> tuple | None:
