@@ -14,7 +14,7 @@ from ...recording.questions import Pads, Until
 from ...sizes.leftover import fits
 from .across import tell
 from .elsewhere import Elsewhere
-from .variations import fresh, large, opposite, small, zeroed
+from .variations import fresh, large, negative, opposite, positive, small, zeroed
 
 Inputs = dict[str, torch.Tensor]
 
@@ -56,7 +56,12 @@ def unasked(prepared: Prepared) -> Prepared:
     given = prepared.tensors
     some = (opposite, small, large)
     alike = [{name: way(tensor) for name, tensor in given.items()} for way in some]
-    alike += [fresh(given, seed=21), *[*zeroed(given).values()][:1]]
+    alike += [fresh(given, seed=21)]
+    # Before zeros, which lead many ways, too, but where they do hide what is computed there.
+    one_sided = [
+        {name: way(tensor) for name, tensor in given.items()} for way in (positive, negative)
+    ]
+    alike += [*one_sided, *[*zeroed(given).values()][:1]]
     alike = _different(alike, [given])
     return dataclasses.replace(prepared, alike=alike, failed={}, one_of=True)
 

@@ -56,6 +56,15 @@ def opposite(tensor: torch.Tensor) -> torch.Tensor:
     return -tensor if tensor.is_floating_point() or tensor.is_complex() else tensor.clone()
 
 
+def positive(tensor: torch.Tensor) -> torch.Tensor:
+    """The same without signs."""
+    return tensor.abs() if tensor.is_floating_point() else tensor.clone()
+
+
+def negative(tensor: torch.Tensor) -> torch.Tensor:
+    return opposite(positive(tensor))
+
+
 def small(tensor: torch.Tensor) -> torch.Tensor:
     return tensor / 128 if tensor.is_floating_point() or tensor.is_complex() else tensor.clone()
 
