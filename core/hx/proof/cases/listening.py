@@ -18,7 +18,8 @@ from ...recording.capture import Capture, capture
 from ...report import Escape
 from ..verify import Case
 from .asking import case_of
-from .variations import fresh, opposite, zeroed
+from .turned import opposite, zeroed
+from .variations import fresh
 
 Escapes = dict[tuple, Escape]  # by kind and line
 MOST = 12  # recordings

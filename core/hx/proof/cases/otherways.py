@@ -14,7 +14,8 @@ from ...recording.questions import Pads, Until
 from ...sizes.leftover import fits
 from .across import tell
 from .elsewhere import Elsewhere
-from .variations import fresh, large, negative, opposite, positive, small, zeroed
+from .turned import large, negative, opposite, positive, small, zeroed
+from .variations import fresh
 
 Inputs = dict[str, torch.Tensor]
 

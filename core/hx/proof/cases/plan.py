@@ -29,7 +29,8 @@ from .listening import values_matter
 from .othersizes import Sizes, at, at_others, case_at, repeated_at, sizes_of, told
 from .otherways import tell_unled
 from .together import together, where_others_failed
-from .variations import fresh, large, opposite, renumbered, small, zeroed
+from .turned import large, opposite, small, zeroed
+from .variations import fresh, renumbered
 
 Inputs = dict[str, torch.Tensor]
 
