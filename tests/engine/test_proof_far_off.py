@@ -39,7 +39,7 @@ def by_islice(n):
 
 
 def by_an_array(n):
-    return np.zeros((n, 2)).shape[0] // 100 + 1
+    return np.zeros((n, 2)).nbytes // 1600 + 1
 
 
 def by_a_thread(n):

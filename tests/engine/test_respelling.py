@@ -120,11 +120,11 @@ def test_methods(proved):
 
 
 def picks():
-    def of_a_list(x):
-        return x * TABLE[x.shape[1]]
+    def of_a_text(x):
+        return x * float("123456789"[x.shape[1]])
 
-    def of_a_tuple(x):
-        return x * tuple(TABLE)[x.shape[1] - 1]
+    def of_bytes(x):
+        return x * b"abcdefgh"[x.shape[1] - 1]
 
     def some_of_a_list(x):
         return x * sum(TABLE[: x.shape[1]])
@@ -136,8 +136,8 @@ def picks():
         return x * 2 if (x.shape[1] / 2) in {32.0, 64.0} else x
 
     return [
-        (of_a_list, "item n of a list"),
-        (of_a_tuple, "item n - 1 of a tuple"),
+        (of_a_text, "item n of a str"),
+        (of_bytes, "item n - 1 of a bytes"),
         (some_of_a_list, "items up to n of a list"),
         (of_a_dict, "n is looked up in a set or a dict"),
         (of_a_set, "is looked up in a set or a dict"),

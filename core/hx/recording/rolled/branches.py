@@ -25,7 +25,7 @@ from ..capture import Capture, capture
 from .lengths import LEAST_ALIKE
 
 RUNS, NODES = 200, 100_000  # recordings, and nodes in all of them
-NUMBERED = 64  # recordings that are tried where rounds ask for their numbers alone, it may be
+NUMBERED = 40  # recordings that are tried where rounds ask for their numbers alone, it may be
 SECONDS = 120.0  # that the model runs for all of them: a large one is not waited for
 ALIKE = 8  # of them on other data, which go the ways that they lead
 
