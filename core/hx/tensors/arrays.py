@@ -81,7 +81,8 @@ class Followed(np.ndarray):
 
     @shape.setter
     def shape(self, shape: Any) -> None:
-        np.ndarray.shape.__set__(self, numbers(shape))  # type: ignore[attr-defined]  # a descriptor
+        own: Any = np.ndarray.shape  # a descriptor, which NumPy's stubs call a tuple
+        own.__set__(self, numbers(shape))
         self.held = None  # the tensor is in the form that it had
 
     @property
