@@ -33,11 +33,15 @@ class Subject:
 def floor(subject: Subject, path: Path) -> Seconds:
     with torch.no_grad():
         subject.model(*subject.args, **subject.kwargs)
-    with path.with_name("weights").open("wb") as file:
-        for tensor in {t.data_ptr(): t for t in subject.model.state_dict().values()}.values():
+    write_weights(subject.model, path.with_name("weights"))
+    return {}
+
+
+def write_weights(model: Any, path: Path) -> None:
+    with path.open("wb") as file:
+        for tensor in {t.data_ptr(): t for t in model.state_dict().values()}.values():
             flat = tensor.detach().contiguous().reshape(-1)
             file.write(memoryview(flat.view(torch.uint8).numpy()) if flat.numel() else b"")
-    return {}
 
 
 def hx(subject: Subject, path: Path, verify: bool = False) -> Seconds:
