@@ -40,6 +40,18 @@ def test_a_decision_that_rounding_makes_is_no_mistake(function, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["m.onnx"]
 
 
+def in_chunks(x):
+    """Behind a loop, values of the file have other names than those of a recording at the case."""
+    rows = torch.cat([x[i : i + 64].softmax(-1) for i in range(0, x.shape[0], 64)])
+    return at_least_one(rows)
+
+
+def test_behind_a_loop_it_is_proved_part_by_part_too():
+    program = hx.export(Plain(in_chunks), ROWS, None, dynamic={"xs_0": {0: "n"}})
+    assert "Loop" in {node.op_type for node in program.model.graph}
+    assert [case.name for case in program.proof.cases if case.by_parts]
+
+
 def of_many_rows(x):
     """With an axis less for one row, so that no graph has both ways."""
     return at_least_one(x)[0] if x.shape[0] == 1 else at_least_one(x)

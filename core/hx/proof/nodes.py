@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .verify import Case
 
 BUDGET = 1 << 30
+_OF_A_CALL = "hx.target", "hx.source", "hx.module"
 
 
 @dataclass
@@ -109,7 +110,9 @@ def check_nodes(
     tapped = tapped or Tapped(path, target or path, model, custom_ops)
     turn = turns = 0
     while turn <= turns:
-        table.parts, names, kept = recorded or recorded_of(captured, case, Kept(budget, turn))
+        table.parts, names, kept = recorded or recorded_of(
+            captured, case, Kept(budget, turn), model.graph
+        )
         recorded = None
         there = ((names.get(id(v)), t) for v, t in kept.pairs)
         wanted = {name: t for name, t in there if name in rows and name not in chance}
@@ -196,8 +199,43 @@ class Recorded(NamedTuple):
     kept: Kept
 
 
-def recorded_of(captured: Capture, case: Case, kept: Kept) -> Recorded:
-    return Recorded(*record_again(captured, case, kept), kept)
+def recorded_of(captured: Capture, case: Case, kept: Kept, file: onnx.GraphProto) -> Recorded:
+    """The recording, its values called as the file calls them."""
+    parts, names = record_again(captured, case, kept)
+    if captured.prepared.laid_out:
+        there = _called(parts.graph, file)
+        names = {of: there[name] for of, name in names.items() if name in there}
+    return Recorded(parts, names, kept)
+
+
+def _called(graph: onnx.GraphProto, file: onnx.GraphProto) -> dict[str, str]:
+    """What the file calls the values of another recording, where rounds or ways are laid out in it.
+
+    Names are given anew there. What a call makes is what the same call makes in the file, if that
+    has as many of it outside of its loops and branches.
+    """
+    ours, theirs = _by_call(graph), _by_call(file)
+    pairs = [
+        (node, other)
+        for call, nodes in ours.items()
+        if len(nodes) == len(theirs.get(call, ()))
+        for node, other in zip(nodes, theirs[call])
+    ]
+    inputs = {info.name: info.name for info in graph.input}
+    return inputs | {
+        name: other_name
+        for node, other in pairs
+        for name, other_name in zip(node.output, other.output)
+    }
+
+
+def _by_call(graph: onnx.GraphProto) -> dict[tuple, list[onnx.NodeProto]]:
+    found: dict[tuple, list[onnx.NodeProto]] = {}
+    for node in graph.node:
+        about = {p.key: p.value for p in node.metadata_props}
+        call = (node.domain, node.op_type, len(node.output), *map(about.get, _OF_A_CALL))
+        found.setdefault(call, []).append(node)
+    return found
 
 
 def record_again(

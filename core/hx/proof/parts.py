@@ -89,7 +89,7 @@ class Parts:
         if self._captured.opset not in OPSETS:  # a file of somebody else's
             return ""
         try:
-            recorded = recorded_of(self._captured, case, Kept(BUDGET, 0))
+            recorded = recorded_of(self._captured, case, Kept(BUDGET, 0), self._model.graph)
         except Exception as problem:  # the model's own, of any kind: it refuses to run again
             if is_of_the_world(problem):
                 raise
@@ -124,15 +124,11 @@ class Parts:
         from .halves import passed
         from .verify import compared
 
-        parts, names, kept = recorded
+        _, names, kept = recorded
         if kept.size > BUDGET or kept.unseen:
             return None
         model = self._model
-        made = _made_by(model.graph)
-        if self._captured.prepared.laid_out:
-            # Names are given anew there: behind a loop, to other values.
-            as_recorded = _made_by(parts.graph)
-            made = {name: by for name, by in made.items() if as_recorded.get(name) == by}
+        made = {name for node in model.graph.node for name in node.output if name}
         values = {names[id(v)]: t for v, t in kept.pairs if names.get(id(v)) in made}
         coarse = passed(model) if case.computed is not None else ()
         ends = {o.name: want for o, want in zip(model.graph.output, case.expected)}
@@ -243,18 +239,6 @@ def _to_whole(node: Any) -> bool:
     to = [a.i for a in node.attribute if a.name == "to"] if node.op_type == "Cast" else []
     kind = dtypes.FROM_NUMBER.get(to[0]) if to else None
     return kind is not None and not kind.is_floating_point
-
-
-def _made_by(graph: Any) -> dict[str, tuple[str, list[str]]]:
-    """By the name of a value, what makes it, and from which values."""
-    made = {name for node in graph.node for name in node.output if name}
-    given = made.union(info.name for info in graph.input)
-    return {
-        name: (node.op_type, [each for each in node.input if each in given])
-        for node in graph.node
-        for name in node.output
-        if name
-    }
 
 
 def _before_rounding(steps: tuple, want: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
