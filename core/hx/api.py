@@ -245,7 +245,8 @@ def _captured(
 
         if prepared.one_of and not joins:
             captured = rolled.both_ways(captured)
-        rolled.record(captured)
+        else:
+            rolled.record(captured)
         otherways.tell_apart(captured, otherways.BESIDE)
     elif prepared.apart:
         otherways.tell_apart(captured, prepared.apart)

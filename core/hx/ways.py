@@ -183,8 +183,8 @@ def _numbered(prepared: Prepared, failed: list[Exception]) -> Iterator[Prepared]
 
 def _may_reach_more(prepared: Prepared, failed: list[Exception]) -> bool:
     """Whether a way has met functions that keep sizes when it is recorded once more."""
-    lost = isinstance(failed[-1], (VerificationError, EscapeError, Unsupported))
-    return lost and reaches_more(prepared)
+    unlike = VerificationError, EscapeError, Unsupported, Asks, Rounds
+    return isinstance(failed[-1], unlike) and reaches_more(prepared)
 
 
 def _until_true(prepared: Prepared, until: Until) -> Iterator[Prepared]:

@@ -20,16 +20,9 @@ _BOUND = (types.MethodType, staticmethod, classmethod)
 _CACHED: Any = type(functools.cache(len))
 _OF_CODE = (types.FunctionType, type, _CACHED, *_BOUND)
 _TABLES, LARGEST = (dict, list, tuple), 256  # of functions; and how many are looked at
-_SKIPPED = (
-    "hx",
-    "torch",
-    "numpy",
-    "math",
-    "typing",
-    "builtins",
-    "functools",
-    "collections",
-    "copy",
+_SKIPPED = frozenset(
+    """hx torch numpy math typing builtins functools collections copy abc contextlib dataclasses enum
+    importlib inspect logging os re threading types warnings weakref""".split()
 )
 
 

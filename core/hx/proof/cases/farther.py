@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING
 
 from .across import Across, Move
-from .othersizes import case_at, limits_of, other_rank, sizes_of, told
+from .othersizes import Sizes, case_at, limits_of, other_rank, sizes_of, told
 from .work import Work
 
 if TYPE_CHECKING:
@@ -92,6 +92,9 @@ def at_large(captured: Capture, others: list[Case]) -> list[Case]:
         large: Across(work, words, within, times=LARGE_TIMES, little=little)
         for large, little in LARGE.items()
     }
+    by_values = any(
+        e.kind in ROUNDS and any(asked.of_values() for asked in e.asked) for e in escapes
+    )
     found: list[Case] = []
     for word, n in words.items():
         if word in often | captured.rounds:
@@ -104,7 +107,7 @@ def at_large(captured: Capture, others: list[Case]) -> list[Case]:
             if any(sizes[word] >= size for sizes in known):
                 break
             sizes = {**words, word: size}
-            if across.refused(Move(sizes), 0):
+            if across.refused(Move(sizes), 0) or (by_values and not _soon(captured, sizes, word)):
                 continue
             case, _ = case_at(captured, sizes, told({word: size}))
             found += case
@@ -112,6 +115,20 @@ def at_large(captured: Capture, others: list[Case]) -> list[Case]:
                 break  # else a table of positions ends, maybe
     captured.at_large |= {case.name for case in found}
     return found
+
+
+def _soon(captured: Capture, sizes: Sizes, word: str) -> bool:
+    """Whether the model is through with it soon, as far as smaller sizes tell: where it goes round as
+    often as values say, its recording does not."""
+    n = TIMES[0] * sizes_of(captured.prepared)[word]
+    while n < sizes[word]:
+        began = time.perf_counter()
+        if not case_at(captured, {**sizes, word: n}, told({word: n}))[0]:
+            return False
+        if time.perf_counter() - began > ENOUGH:
+            return False
+        n *= TIMES[0]
+    return True
 
 
 def is_far(captured: Capture, case: Case) -> bool:

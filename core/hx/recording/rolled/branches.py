@@ -23,6 +23,7 @@ from ..both.unreached import baked
 from ..both.written import write_graph
 from ..capture import Capture, capture
 from .lengths import LEAST_ALIKE
+from .rolling import record
 
 RUNS, NODES = 200, 100_000  # recordings, and nodes in all of them
 NUMBERED = 40  # recordings that are tried where rounds ask for their numbers alone, it may be
@@ -40,17 +41,24 @@ def _often(captured: Capture) -> Counter[Line]:
 
 
 def both_ways(captured: Capture) -> Capture:
-    """The recording to roll: the same, or one with an If for all that is asked in rounds."""
+    """The recording with its loops: the same, or one with an If for all that is asked in rounds."""
     in_rounds = asked_in_rounds(captured)
     lines = in_rounds or {*_often(captured)}  # or what is asked beside them, once
     if not lines:
+        record(captured)
         return captured
     refused: Exception | None = None
     for _, told in sorted(_bases(captured, lines), key=lambda each: -each[0]):
         try:
-            return InRounds(captured, told, bool(in_rounds)).joined()
-        except (NotAlike, Unsupported) as problem:
-            refused = problem if isinstance(problem, Baked) else refused
+            rounds = InRounds(captured, told, bool(in_rounds))
+            joined = rounds.joined()
+            record(joined)
+            rounds.require_unbaked()  # which takes long: not where there is no loop anyway
+            return joined
+        except NotAlike:
+            continue
+        except Unsupported as problem:
+            refused = problem if isinstance(problem, Baked) else refused or problem
     if refused is not None:
         raise refused
     where = ", ".join(f"{file}:{line}" for file, line in sorted(lines))
@@ -182,14 +190,6 @@ class InRounds:
     def _write(self) -> None:
         base, others = self._base, self._captures[1:]
         both = {split.question.line for split in splits_of(self._row.items)}
-        for each, row in zip(self._captures, self._rows):
-            found = baked(each, row, self._captured.prepared.alike)
-            if found is not None:
-                raise Baked(
-                    "a number of data that do not lead there would stay on one side of the branch",
-                    where=found.where,
-                    why=str(found),
-                )
         tell(base, others, both)
         recorded = base.recording.builder.nodes
         write_graph(base, self._row)
@@ -207,5 +207,15 @@ class InRounds:
         # Of too few rounds nothing is asked, as of a list with nothing in it: these are known data.
         if not any(both.isdisjoint(_often(each)) for each in self._led):
             base.heard = [each for each in others if each.prepared.forced]
-        for other in (*others, *self._led):
+
+    def require_unbaked(self) -> None:
+        for each, row in zip(self._captures, self._rows):
+            found = baked(each, row, self._captured.prepared.alike)
+            if found is not None:
+                raise Baked(
+                    "a number of data that do not lead there would stay on one side of the branch",
+                    where=found.where,
+                    why=str(found),
+                )
+        for other in (*self._captures[1:], *self._led):
             other.recording.let_go()
