@@ -209,8 +209,17 @@ def _enough(asked: Asked) -> Any:
     """How many rounds that is, where there were enough to be seen; else None."""
     length = length_of(asked)
     # What data say, as which experts a token goes to, may never be more.
-    least = FAR if asked.names() else LEAST_ALIKE
+    least = min(FAR, _most_of(asked)) if asked.names() else LEAST_ALIKE
     return length if dims.is_dynamic(length) and dims.plain(length) >= least else None
+
+
+def _most_of(asked: Asked) -> int:
+    """How many rounds there are at the most, as far as large sizes say, of what may be enough."""
+    try:
+        most = _count(asked, dict.fromkeys(asked.names(), MOST))
+    except Unforeseen:
+        return LEAST
+    return most if most >= FAR - OFF else LEAST
 
 
 def _as_many(known: Mapping[int, int], count: int) -> Any:
@@ -277,12 +286,17 @@ def at_enough_rounds(
             except Unforeseen:
                 return None
             least = LEAST if n < 4 * sizes[word] else FAR
-            if min(counts) >= least and _told_apart(mine, wanted, word, used):
+            enough = all(count >= min(least, _most_of(each)) for each, count in zip(mine, counts))
+            if enough and _told_apart(mine, wanted, word, used):
                 used.update(counts)
                 break
         else:  # of range(t, u) there are fewer where t is larger
             wanted[word] = sizes[word]
-    if any(_count(each, wanted) < FAR for each in asked if each.names() & set(words)):
+    if any(
+        _count(each, wanted) < min(FAR, _most_of(each))
+        for each in asked
+        if each.names() & set(words)
+    ):
         return None
     unnamed = [n for each in asked if (n := _without_a_name(each)) and n not in used]
     fewest = min(unnamed, default=LEAST)
