@@ -70,6 +70,26 @@ def require_right(model, x):
         assert_close(program.run(x), model(x), rtol=1e-4, atol=1e-5)
 
 
+def each_of_the_batch(x):
+    return torch.stack([torch.tanh(x[b]).cumsum(0) for b in range(x.shape[0])])
+
+
+@pytest.mark.parametrize(("limit", "rows"), [("n<=8", 1), ("n<=8", 4), ("n<=5", 2), ("n<=4", 4)])
+def test_a_limit_of_a_size_is_one_of_its_rounds(limit, rows):
+    x = torch.randn(rows, 3)
+    program = hx.export(each_of_the_batch, x, None, dynamic={"x": {0: limit}})
+    assert "Loop" in {node.op_type for node in program.model.graph}
+    for n in range(1, int(limit[-1]) + 1):
+        x = torch.randn(n, 3)
+        assert_close(program.run(x), each_of_the_batch(x))
+
+
+def test_no_size_is_tried_beyond_its_limit():
+    with pytest.raises(hx.HxError) as refused:
+        hx.export(each_of_the_batch, torch.randn(3, 3), None, dynamic={"x": {0: "n<=3"}})
+    assert "n=1 inputs" in str(refused.value) and "n=4" not in str(refused.value)
+
+
 def test_three_at_the_most_are_too_few():
     def of_three(x):
         h = torch.zeros_like(x[0])

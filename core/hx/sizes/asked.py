@@ -61,6 +61,11 @@ class Asked:
         sources = (atom.args[0] for atom in self._atoms() if atom.kind == "size")
         return {source for source in sources if isinstance(source, str)}
 
+    def as_large_as(self, most: int) -> dict[str, int]:
+        """The sizes of inputs that are in it, each as large as it may be, up to so much."""
+        named = ((a.args[0], a.limits) for a in self._atoms() if a.kind == "size")
+        return {word: int(min(most, high)) for word, (_, high) in named if isinstance(word, str)}
+
     def of_values(self) -> bool:
         """Whether values decide what is asked of: a number in a tensor, or how many a mask picks."""
         return bool(self.numbers())

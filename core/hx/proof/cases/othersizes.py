@@ -273,7 +273,8 @@ def at_others(captured: Capture) -> list[Case]:
     if any(e.kind == "range" and not e.carried for e in captured.recording.escapes.values()):
         for word in words:  # an even number of rounds more may leave all as it was
             if (more[word] - words[word]) % 2 == 0 and limits[word].step == 1:
-                cases += _first(captured, words, word, [words[word] + 1])
+                near = [n for n in (words[word] + 1, words[word] - 1) if limits[word].hold(n)]
+                cases += _first(captured, words, word, near)
     lost = any(other_rank(captured, case) for case in cases)
     for word, n in words.items():
         others = [limits[word].least, n // 2, 3 * n] if n != 1 else [more[word] + 1, 4]

@@ -214,9 +214,9 @@ def _enough(asked: Asked) -> Any:
 
 
 def _most_of(asked: Asked) -> int:
-    """How many rounds there are at the most, as far as large sizes say, of what may be enough."""
+    """How many rounds there are at the most, as far as the largest sizes say, if those may be enough."""
     try:
-        most = _count(asked, dict.fromkeys(asked.names(), MOST))
+        most = _count(asked, asked.as_large_as(MOST))
     except Unforeseen:
         return LEAST
     return most if most >= FAR - OFF else LEAST
