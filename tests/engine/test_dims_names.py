@@ -345,6 +345,7 @@ def test_without_the_multiple_the_error_says_how_to_give_it():
         ("s%3>=7", "s is 6 in x, outside of its limits: 7 <= s, a multiple of 3"),
         ("s%0", "'s%0' cannot be the name of a size"),
         ("s%", "'s%' cannot be the name of a size"),
+        ("1<=s<=8", "its limits stand behind it: batch>=1<=8"),
         ("8*s + 1", "axis 1 of x is 8*s + 1, and no axis is s"),
         ("0*s", "axis 1 of x is 0*s, and no axis is s"),
     ],

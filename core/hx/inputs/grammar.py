@@ -283,6 +283,7 @@ class _Reader:
         self._blank()
         start = self.at
         if number := self._take(r"\d+(?!\w)"):
+            self._require_no_other_limits()
             return int(number)
         word = self._take(r"[^\W\d]\w*")
         if not word:
@@ -308,7 +309,12 @@ class _Reader:
             if sign == "%" and not int(bound):
                 self.fail(at, f"{word!r} can only be a multiple of a number above 0")
             limits[word] = f"{limits.get(word, '')}{sign}{bound}"
+        self._require_no_other_limits(word)
         return word
+
+    def _require_no_other_limits(self, word: str = "dim") -> None:
+        if self._take(r"[<>.]"):
+            self.fail(self.at - 1, "limits are written otherwise", f"write {word}>=4<=512")
 
     def _high(self, dtype: str) -> float | None:
         if not self._take(r"<"):

@@ -92,7 +92,9 @@ def axes(given: Mapping[str, Any] | None, inputs: Mapping[str, Any]) -> Axes:
         if not word.isidentifier():
             raise UsageError(
                 f"{word!r} cannot be the name of a size",
-                hint="a letter, then letters, digits and underscores: batch, seq_len",
+                hint="its limits stand behind it: batch>=1<=8, height%32"
+                if set(word) & set("<>=%.")
+                else "a letter, then letters, digits and underscores: batch, seq_len",
             )
         size, first = sizes.setdefault(word, (shape[axis], name))
         if size != shape[axis]:
