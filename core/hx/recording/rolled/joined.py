@@ -59,12 +59,17 @@ class _Rows:
         found: list[Value] = []
         place = 0
         while place < len(entries):
-            many, count = _row(entries, keys, made, fixed, axis, place)
-            for start in range(place, place + many * count, max(many, 1)):
-                found.append(self._joined(entries[start : start + many], node))
-            if not count:
-                found.append(entries[place])
-            place += max(many * count, 1)
+            many, count = _row(entries, keys, made, fixed, place)
+            here = slice(place, place + many * count)
+            if many > 1 and any(_varies(entries[here][slot::many], axis) for slot in range(many)):
+                starts = range(place, here.stop, many)
+                found += [self._joined(entries[start : start + many], node) for start in starts]
+                place = here.stop
+                continue
+            # Nor would rounds be that begin a few entries later, but for those that go on behind it.
+            rest = place + max(many * (count - LEAST_ALIKE), 1)
+            found += entries[place:rest]
+            place = rest
         node.inputs[:] = found
 
     def _key(self, value: Value) -> Any:
@@ -106,10 +111,9 @@ def _row(
     keys: Sequence[Any],
     made: Sequence[int | None],
     fixed: Sequence[bool],
-    axis: int,
     start: int,
 ) -> tuple[int, int]:
-    """How many entries each of how many rounds gives from there on, one of them not always as long."""
+    """How many entries each of how many rounds gives from there on; none of too few rounds."""
     for many in range(1, min(MOST_EACH, (len(entries) - start) // LEAST_ALIKE) + 1):
         count, last = 0, -1
         for place in range(start, len(entries) - many + 1, many):
@@ -122,10 +126,8 @@ def _row(
             if not alike or not places or min(begins) <= last:
                 break
             count, last = count + 1, max(places)
-        if count < LEAST_ALIKE:
-            continue
-        slots = (entries[start + slot : start + many * count : many] for slot in range(many))
-        return (many, count) if many > 1 and any(_varies(each, axis) for each in slots) else (0, 0)
+        if count >= LEAST_ALIKE:
+            return many, count
     return 0, 0
 
 
