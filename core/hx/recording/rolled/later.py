@@ -40,6 +40,8 @@ class Later:
         self._nodes, self._readers = nodes, readers
         self.now: list[Repeat] = []
         self._within: dict[int, Repeat] = {}  # by where a node is
+        # What a node reads, of all slots, and its inputs by how often: a list may have thousands.
+        self._read: dict[int, tuple[list[Value], Counter[int]]] = {}
         found = [*repeats]
         for repeat in sorted(found, key=lambda each: each.start, reverse=True):
             own = range(repeat.start, repeat.end + repeat.slack)
@@ -74,7 +76,7 @@ class Later:
     def _is_read_alone(self, each: Sequence[Value], at: int, slot: int) -> bool:
         repeat = self._within.get(at)
         if repeat is None:
-            often = Counter(map(id, self._nodes[at].inputs))
+            often = self._all_read(at)[1]
             together = sum(id(value) in often for value in each)
             if often[id(self._reads(at, slot))] >= FAR:
                 return True  # in each round of a loop within
@@ -83,5 +85,13 @@ class Later:
         return self._reads(at, slot) is self._reads(other, slot)
 
     def _reads(self, at: int, slot: int) -> Value | None:
-        found = [value for _, value in reads(self._nodes[at])]
+        found, _ = self._all_read(at)
         return found[slot] if slot < len(found) else None
+
+    def _all_read(self, at: int) -> tuple[list[Value], Counter[int]]:
+        known = self._read.get(at)
+        if known is None:
+            node = self._nodes[at]
+            often = Counter(map(id, node.inputs))
+            known = self._read[at] = [value for _, value in reads(node)], often
+        return known
