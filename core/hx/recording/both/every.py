@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from ...errors import Baked, HxError, is_of_the_world
+from ...errors import HxError, is_of_the_world
 from ...sizes.asked import At
 from ...tensors.values import Constant
 from ..capture import Capture, capture
@@ -33,7 +33,7 @@ from .rows import (
     stands,
 )
 from .told import tell
-from .unreached import baked
+from .unreached import require_unbaked
 from .written import write_graph
 
 if TYPE_CHECKING:
@@ -352,7 +352,7 @@ class Every:
         if not all(Joining(self._row, row).agrees() for row in self._as_recorded):
             raise apart()
         tell(first, others, both)
-        self._require_of_no_data()
+        require_unbaked(zip(self._captures, self._as_recorded), self._first.prepared.alike)
         recorded = first.recording.builder.nodes
         write_graph(first, self._row)
         if first.recording.builder.lengths is not None:
@@ -387,17 +387,6 @@ class Every:
             if captured.prepared.forced
             for escape in captured.recording.escapes.values()
         )
-
-    def _require_of_no_data(self) -> None:
-        """That no side has numbers of data that do not lead there."""
-        for captured, row in zip(self._captures, self._as_recorded):
-            found = baked(captured, row, self._first.prepared.alike)
-            if found is not None:
-                raise Baked(
-                    "a number of data that do not lead there would stay on one side of the branch",
-                    where=found.where,
-                    why=str(found),
-                )
 
     def _both(self) -> set[Line]:
         """The lines that go both ways."""

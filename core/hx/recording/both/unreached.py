@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 from builtins import len  # its own: `world` hooks that of the model
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
 
-from ...errors import is_of_the_world
+from ...errors import Baked, is_of_the_world
 from ...graph.graph import same_bits
 from ...report import Escape
 from ...tensors.values import Body, Constant, Node
@@ -24,7 +24,21 @@ from .told import is_lost
 TIMES = 1000
 
 
-def baked(captured: Capture, row: Row, others: Iterable[dict[str, torch.Tensor]]) -> Escape | None:
+def require_unbaked(
+    recordings: Iterable[tuple[Capture, Row]], others: Sequence[dict[str, torch.Tensor]]
+) -> None:
+    """That no side has numbers of data that do not lead there."""
+    for captured, row in recordings:
+        found = _baked(captured, row, others)
+        if found is not None:
+            raise Baked(
+                "a number of data that do not lead there would stay on one side of the branch",
+                where=found.where,
+                why=str(found),
+            )
+
+
+def _baked(captured: Capture, row: Row, others: Sequence[dict[str, torch.Tensor]]) -> Escape | None:
     """What left a recording of such a side, if there are other numbers in it on other data."""
     if not captured.prepared.forced:
         return None

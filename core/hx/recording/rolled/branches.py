@@ -19,7 +19,7 @@ from ...errors import Baked, Unsupported, is_of_the_world
 from ..both.joining import Joining, NotAlike
 from ..both.rows import Answers, Line, Row, row_of, splits_of, stands
 from ..both.told import tell
-from ..both.unreached import baked
+from ..both.unreached import require_unbaked
 from ..both.written import write_graph
 from ..capture import Capture, capture
 from .lengths import LEAST_ALIKE
@@ -209,13 +209,6 @@ class InRounds:
             base.heard = [each for each in others if each.prepared.forced]
 
     def require_unbaked(self) -> None:
-        for each, row in zip(self._captures, self._rows):
-            found = baked(each, row, self._captured.prepared.alike)
-            if found is not None:
-                raise Baked(
-                    "a number of data that do not lead there would stay on one side of the branch",
-                    where=found.where,
-                    why=str(found),
-                )
+        require_unbaked(zip(self._captures, self._rows), self._captured.prepared.alike)
         for other in (*self._captures[1:], *self._led):
             other.recording.let_go()
