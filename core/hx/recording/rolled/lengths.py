@@ -217,7 +217,7 @@ def _most_of(asked: Asked) -> int:
     """How many rounds there are at the most, as far as the largest sizes say, if those may be enough."""
     try:
         most = _count(asked, asked.as_large_as(MOST))
-    except Unforeseen:
+    except (Unforeseen, ArithmeticError, ValueError):  # 2**n of them, or those of a square root
         return LEAST
     return most if most >= FAR - OFF else LEAST
 
@@ -277,6 +277,7 @@ def at_enough_rounds(
     for word in words:
         limit = limits.get(word)
         mine = [each for each in asked if word in each.names()]
+        most = [_most_of(each) for each in mine]
         for n in (*range(sizes[word], 4 * sizes[word]), *range(4 * sizes[word], MOST, sizes[word])):
             if limit is not None and not limit.hold(n):
                 continue
@@ -286,7 +287,7 @@ def at_enough_rounds(
             except Unforeseen:
                 return None
             least = LEAST if n < 4 * sizes[word] else FAR
-            enough = all(count >= min(least, _most_of(each)) for each, count in zip(mine, counts))
+            enough = all(count >= min(least, end) for count, end in zip(counts, most))
             if enough and _told_apart(mine, wanted, word, used):
                 used.update(counts)
                 break
