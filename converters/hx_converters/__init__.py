@@ -1,1 +1,1 @@
-"""The standard converters, a room for each subject. They are a pack like any other."""
+"""Standard converters, one module for each subject. They are a pack like any other."""

@@ -1,10 +1,9 @@
-"""What many converters need: PyTorch's type promotion, and axes in all the forms it takes them."""
+"""Shared helpers of converters: PyTorch's type promotion, and axes in every form it accepts."""
 
 from __future__ import annotations
 
 import functools
 import math
-from builtins import len, max, min, range  # its own: the model has others while it is recorded
 
 from hx.lazy import torch
 
@@ -49,12 +48,12 @@ def as_result(op, *xs):
 
 
 def scaled(op, x, factor):
-    """A factor is a number, or a tensor that holds one, which may be of another dtype."""
+    """Multiply by a factor: a number, or a tensor that holds one, possibly of another dtype."""
     return x if op.same(factor, 1) else op.Mul(x, op.cast(factor, x.dtype))
 
 
 def wrapped(x, dtype):
-    """A whole number as PyTorch has it beside a tensor: what does not fit loses its upper bits."""
+    """Return an integer as PyTorch uses it beside a tensor, without bits beyond the dtype."""
     if type(x) is not int or dtype.is_floating_point or dtype.is_complex or dtype == torch.bool:
         return x
     ends = torch.iinfo(dtype)
@@ -84,7 +83,7 @@ def pair(x, n=2):
 
 
 def fixed_pads(op, x, begins, ends, value=0):
-    """x and its pads as an attribute takes them: those that follow from a size are put around x."""
+    """Return x and pads that fit an attribute; pads that depend on a size are applied to x."""
     if all(type(p) is int for p in (*begins, *ends)):
         return x, [*begins, *ends]
     front = [0] * (x.rank - len(begins))
@@ -93,19 +92,19 @@ def fixed_pads(op, x, begins, ends, value=0):
 
 
 def is_value(x):
-    """Whether an argument is a tensor, and not a Python number."""
+    """Return whether an argument is a tensor, not a Python number."""
     return hasattr(x, "dtype") and hasattr(x, "rank")
 
 
 def is_one(size):
-    """Whether a size is 1 for sure; one that may change is not asked."""
+    """Return whether a size is known to be 1; a size that may change asks no question."""
     return type(size) is int and size == 1
 
 
 def scalars_too(convert):
-    """A converter that works along an axis, made to take tensors without axes as PyTorch does.
+    """Extend a converter that works along an axis to tensors without axes, as PyTorch does.
 
-    They get an axis of 1, and what comes out loses it again.
+    Such tensors get an axis of 1, which the result loses again.
     """
 
     @functools.wraps(convert)
@@ -147,7 +146,7 @@ def along(op, vector, axis, rank):
 
 
 def moved(op, x, source, destination):
-    """x with one axis at another place."""
+    """x with one axis moved to another position."""
     order = [a for a in range(x.rank) if a != source]
     order.insert(destination, source)
     return x if source == destination else op.Transpose(x, perm=order)
@@ -168,14 +167,14 @@ def highest(dtype):
 
 
 _SUMS = {"CumSum", "ReduceMean", "ReduceSum"}
-# Nodes that leave numbers as they are.
+# Nodes that leave numbers unchanged.
 MOVES = {"Expand", "Flatten", "Gather", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"}
 
 
 def sign_of_zeros(x):
-    """1 or -1, where PyTorch gives all zeros of x the same sign; else None.
+    """Return 1 or -1 if PyTorch gives all zeros of x the same sign; else None.
 
-    It starts a sum at 0, which then is 0 of numbers that all are -0.0, and -0.0 in onnxruntime.
+    PyTorch starts a sum at 0, so a sum of -0.0 alone is 0; in onnxruntime it is -0.0.
     """
     node, sign = x.node, 1
     while node is not None and not node.domain:
@@ -189,17 +188,17 @@ def sign_of_zeros(x):
 
 
 def _keeps_small(node):
-    """Whether a node is a cast of which no number comes out as 0 that was none."""
+    """Return whether a node is a cast that turns no nonzero number into 0."""
     if node.op != "Cast":
         return False
     before, after = node.inputs[0], node.outputs[0]
     wider = torch.promote_types(before.dtype, after.dtype) == after.dtype
-    summed = before.node is not None and before.node.op in _SUMS  # of many: see _sums.py
+    summed = before.node is not None and before.node.op in _SUMS  # of many numbers: see _sums.py
     return wider or (summed and after.dtype == torch.float32)
 
 
 def below_zero(op, x):
-    """Whether the sign is minus, that of -0.0 too."""
+    """Return where the sign is negative, -0.0 included."""
     sign = sign_of_zeros(x) if x.dtype.is_floating_point else 1
     if sign is not None:
         return op.Less(x, 0) if sign > 0 else op.LessOrEqual(x, 0)
@@ -207,16 +206,16 @@ def below_zero(op, x):
 
 
 def reshaped(op, x, sizes):
-    """x in other sizes, where 0 means no elements (to ONNX it means a size that stays)."""
+    """x reshaped; a size of 0 means no elements (in ONNX's Reshape it means an unchanged size)."""
     empty = any(type(n) is int and n == 0 for n in sizes)
     return op.Reshape(x, op.sizes(sizes), **({"allowzero": 1} if empty else {}))
 
 
 def loop(op, count, states, step, go_on=None):
-    """Does `step(i, *states)` as often as `count` says, and while `go_on(*states)` holds.
+    """Run `step(i, *states)` `count` times, or until `go_on(*states)` is false.
 
-    States keep their shapes and dtypes. Returns the last ones. Complex ones go round as pairs of
-    real numbers.
+    States keep their shapes and dtypes; the last ones are returned. Complex states are carried as
+    pairs of real numbers.
     """
     whole = [s.dtype.is_complex for s in states]
     carried = [op.pair(s) if z else s for s, z in zip(states, whole)]
@@ -240,7 +239,7 @@ def loop(op, count, states, step, go_on=None):
 
 
 def unless_empty(op, size, make):
-    """The values that `make()` lists; they are zeros, and it does not run, where a size is 0."""
+    """Return the values that `make()` lists; if a size is 0, zeros, and `make` does not run."""
     whole = op.body(make)
     nothing = op.body(lambda: [filled(op, 0, v) for v in whole.outputs])
     some = op.Greater(op.constant(size), 0)

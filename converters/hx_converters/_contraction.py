@@ -1,7 +1,7 @@
-"""What tensors make together whose axes have letters, as those of torch.einsum have.
+"""Contraction of tensors whose axes are named by letters, as in torch.einsum.
 
-An operand is a value and its letters. onnxruntime's Einsum ends the process where a batch has no
-elements; what is said here is as fast, or faster.
+An operand is a value and its letters. onnxruntime's Einsum ends the process if a batch has no
+elements; the nodes built here are as fast or faster.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ._common import is_one, reshaped
 
 
 def summed(op, operand, kept):
-    """An operand without the letters that nobody asks for."""
+    """Sum an operand over the letters that are not wanted."""
     x, letters = operand
     gone = [i for i, c in enumerate(letters) if c not in kept]
     x = op.ReduceSum(x, gone, keepdims=0) if gone else x
@@ -23,19 +23,17 @@ def summed(op, operand, kept):
 
 
 def ordered(op, operand, letters):
-    """An operand's value, with its axes in the order of `letters`."""
+    """Transpose an operand's value so that its axes follow `letters`."""
     x, own = operand
     order = [own.index(c) for c in letters]
     return x if order == sorted(order) else op.Transpose(x, perm=order)
 
 
 def product(op, left, right, out):
-    """Two operands as one with the letters `out`: multiplied, and summed over the others."""
+    """Multiply two operands and sum over all letters except `out`."""
     left, right = _without_ones(op, left, right, out), _without_ones(op, right, left, out)
     left, right = summed(op, left, [*right[1], *out]), summed(op, right, [*left[1], *out])
-    batch = [c for c in out if c in left[1] and c in right[1]]
-    inner = [c for c in left[1] if c in right[1] and c not in out]
-    rows, columns = ([c for c in out if c in own and c not in batch] for _, own in (left, right))
+    batch, rows, columns, inner = _roles(left[1], right[1], out)
     if _is_better_swapped(left, right, rows, columns, inner, out):
         left, right, rows, columns = right, left, columns, rows
     if not inner and not (len(rows) == len(columns) == 1 and out == [*batch, *rows, *columns]):
@@ -43,6 +41,20 @@ def product(op, left, right, out):
     if inner and not rows and not columns and not _rounds_each(left[0].dtype):
         both = [_spread(op, each, [*batch, *inner]) for each in (left, right)]
         return op.ReduceSum(op.Mul(*both), [len(batch) + i for i in range(len(inner))], keepdims=0)
+    z = _matrix_product(op, left, right, batch, rows, columns, inner)
+    return ordered(op, (z, [*batch, *rows, *columns]), out)
+
+
+def _roles(left, right, out):
+    """Return letters of the batch, of rows and columns of the result, and those summed over."""
+    batch = [c for c in out if c in left and c in right]
+    inner = [c for c in left if c in right and c not in out]
+    rows, columns = ([c for c in out if c in own and c not in batch] for own in (left, right))
+    return batch, rows, columns, inner
+
+
+def _matrix_product(op, left, right, batch, rows, columns, inner):
+    """Multiply by MatMul; the result has an axis for each letter of batch, rows and columns."""
     left, right = _stretched(op, left, right, inner), _stretched(op, right, left, inner)
     # Without a batch, rows may lie along any number of axes, and columns along none.
     flat = not batch and bool(inner)
@@ -52,15 +64,13 @@ def product(op, left, right, out):
     z = op.MatMul(x, y)
     if len(columns) > 1 or (batch and len(rows) > 1):
         sizes = [*_sizes(left, rows), *_sizes(right, columns)]
-        z = reshaped(op, z, [*z.shape[: len(batch)], *sizes])
-    else:
-        gone = [-2] * (not flat and not rows) + [-1] * (column and not columns)
-        z = op.Squeeze(z, [z.rank + axis for axis in gone]) if gone else z
-    return ordered(op, (z, [*batch, *rows, *columns]), out)
+        return reshaped(op, z, [*z.shape[: len(batch)], *sizes])
+    gone = [-2] * (not flat and not rows) + [-1] * (column and not columns)
+    return op.Squeeze(z, [z.rank + axis for axis in gone]) if gone else z
 
 
 def _is_better_swapped(left, right, rows, columns, inner, out):
-    """Whether the result, or else the only one that is more than a vector, then need not be turned."""
+    """Return whether swapping the operands saves transposing the result or the only matrix."""
     if rows and columns:
         return out.index(columns[0]) < out.index(rows[0])
     if len(rows) == 1:
@@ -69,12 +79,12 @@ def _is_better_swapped(left, right, rows, columns, inner, out):
 
 
 def _rounds_each(dtype):
-    """Whether products would be rounded before they are added up."""
+    """Return whether products would be rounded before they are summed."""
     return dtype in (torch.float16, torch.bfloat16)
 
 
 def _without_ones(op, operand, other, out):
-    """An operand without axes of 1 that meet a longer one, and are summed: that one is summed."""
+    """Drop an operand's summed axes of 1 that meet a longer axis: the longer one is summed."""
     x, letters = operand
     lengths = dict(zip(other[1], other[0].shape))
     gone = [
@@ -87,7 +97,7 @@ def _without_ones(op, operand, other, out):
 
 
 def _stretched(op, operand, other, inner):
-    """An operand that is as long as the other one where both are summed, and it may have 1 there."""
+    """Broadcast an operand to the other one along summed axes where its size may be 1."""
     x, letters = operand
     lengths = dict(zip(other[1], other[0].shape))
     sizes = [
@@ -102,13 +112,13 @@ def _stretched(op, operand, other, inner):
 
 
 def _common(op, n, m):
-    """The size that two have in common, either of which may be 1, or both 0."""
+    """Return the size to which two sizes broadcast; either may be 1, or both 0."""
     smaller = n + m - op.larger(n, m)
     return n * m // op.larger(smaller, 1)
 
 
 def _spread(op, operand, out):
-    """An operand with an axis for each letter of `out`, which it is broadcast to; ready for Mul."""
+    """Give an operand an axis for each letter of `out`, ready to be broadcast by Mul."""
     x = ordered(op, operand, [c for c in out if c in operand[1]])
     first = min((out.index(c) for c in operand[1]), default=len(out))
     missing = [i - first for i, c in enumerate(out) if i > first and c not in operand[1]]
@@ -116,7 +126,7 @@ def _spread(op, operand, out):
 
 
 def _matrices(op, operand, batch, groups, inner):
-    """An operand with an axis for each letter of the batch, and one for each group of letters."""
+    """Reshape an operand to one axis for each letter of the batch and one for each letter group."""
     x = _turned(op, operand, [*batch, *(c for group in groups for c in group)], inner)
     if any(len(group) > 1 for group in groups):
         sizes = [reduce(mul, _sizes(operand, group), 1) for group in groups]
@@ -126,9 +136,11 @@ def _matrices(op, operand, batch, groups, inner):
 
 
 def _turned(op, operand, letters, inner):
-    """`ordered`, for a product of matrices. onnxruntime makes one operator of both, which fails
-    where there is nothing to add up, or nothing in the first axis, and that lies in the matrix. It
-    does not where an axis is put in before and taken out behind.
+    """Order axes as `ordered` does, for a matrix product.
+
+    onnxruntime fuses Transpose and MatMul into one operator, which fails if there is nothing to
+    sum, or if a first axis without elements lies in the matrix. An axis that is inserted before
+    and removed after the transpose prevents the fusion.
     """
     x, own = operand
     first = own[:1] if letters[0] not in own[:1] else []

@@ -1,8 +1,8 @@
 """Half floats: PyTorch's kernels compute in float32 and round once, at the end.
 
-A converter that says one kernel with several nodes would round after each. `rounded_once` lets it
-work in float32, whatever half it is given. Products and quotients do not round a number either that
-a tensor meets: `number_unrounded` lets them work in float32 where float16 cannot hold that number.
+A converter that writes one kernel as several nodes would round after each. `rounded_once` lets it
+work in float32 for any half dtype. PyTorch's products and quotients do not round a Python number
+either: `number_unrounded` lets them work in float32 if float16 cannot hold that number.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def _half(dtype):
 
 
 class _Widened:
-    """`op`, whose result is said to be float32 where it really is a half."""
+    """An `op` that presents its half result as float32."""
 
     def __init__(self, op):
         self._op = op
@@ -73,16 +73,16 @@ def rounded_once(convert):
         result = op.result
         if isinstance(y, (list, tuple)):
             return tuple(op.cast(v, r.dtype) for v, r in zip(y, result))
-        # One of several results: in the half that came in.
+        # One of several results gets the half dtype of the inputs.
         return op.cast(y, half if isinstance(result, tuple) else result.dtype)
 
     return either
 
 
 def number_unrounded(convert):
-    """A converter of two operands, the second of which may be a number outside of float16's range.
+    """Extend a converter of two operands to a second one that is a number beyond float16's range.
 
-    That of bfloat16 is the range of float32.
+    bfloat16 needs nothing: it has the range of float32.
     """
     wide = rounded_once(convert)
 
@@ -95,7 +95,7 @@ def number_unrounded(convert):
 
 
 def _is_beyond(op, x):
-    """Whether float16 may make infinity of a number, or nothing, or leave it few digits."""
+    """Return whether a number may overflow, vanish or lose digits in float16."""
     if is_value(x):
         if x.rank or x.dtype == torch.float16:
             return False

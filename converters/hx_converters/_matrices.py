@@ -1,7 +1,7 @@
-"""Factoring matrices, which ONNX has no operators for, one row or column at a time in a Loop.
+"""Matrix factorizations, for which ONNX has no operators: one row or column at a time in a Loop.
 
-Everything is computed in float64, for any batch of matrices, of real or complex numbers, at sizes
-that may vary.
+Everything is computed in float64, for any batch of real or complex matrices, also of sizes known
+only at run time.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from ._common import counted, loop
 
 
 def square():
-    """An example that has an inverse."""
+    """Example of an invertible matrix."""
     return torch.randn(3, 3) + 3 * torch.eye(3)
 
 
 def positive():
-    """An example that is symmetric, and positive definite."""
+    """Example of a symmetric, positive definite matrix."""
     return torch.eye(3) + 0.1 * torch.ones(3, 3)
 
 
 def unfilled(op, spec):
-    """What nobody looks at, as PyTorch gives it."""
+    """Return uninitialized contents for a result that nobody reads, as PyTorch does."""
     return op.constant(torch.empty(tuple(spec.shape), dtype=spec.dtype))
 
 
@@ -61,7 +61,7 @@ def squared(op, x):
 
 
 def direction(op, x):
-    """The sign of each number; of complex ones, each by its length."""
+    """The sign of each number; a complex one divided by its absolute value."""
     if not x.dtype.is_complex:
         return op.Sign(x)
     size = op.Abs(x)
@@ -76,7 +76,7 @@ def eye_like(op, x, size):
 
 
 def with_real_diagonal(op, a):
-    """Square matrices, without what is imaginary in their diagonals."""
+    """Square matrices without the imaginary parts of their diagonals."""
     if not a.dtype.is_complex:
         return a
     real, imaginary = op.parts(a, whole=True)
@@ -98,13 +98,13 @@ def broadcast_batches(op, a, b):
 
 
 def _row(op, m, at):
-    """The row of each matrix that `at` [..., 1] says."""
+    """The row of each matrix at index `at` [..., 1]."""
     index = op.Expand(op.Unsqueeze(at, [-1]), op.sizes([*m.shape[:-2], 1, m.shape[-1]]))
     return op.GatherElements(m, index, axis=m.rank - 2)
 
 
 def _size(op, x):
-    """By which LAPACK tells the largest of some numbers."""
+    """Return the magnitude that LAPACK compares: |x|, or |re| + |im| of a complex number."""
     if not x.dtype.is_complex:
         return op.Abs(x)
     return op.Add(*(op.Abs(part) for part in op.parts(x, whole=True)))
@@ -139,8 +139,25 @@ def solved(op, a, b):
     return eliminated(op, a, b)[0]
 
 
+def substituted(op, a, b, upper):
+    """x of a @ x = b for a triangular a, row by row: nothing is lost to pivots of its own."""
+    a, b = broadcast_batches(op, wide(op, a), wide(op, b))
+    n, last = a.shape[-1], a.rank - 1
+    rows = op.Unsqueeze(counted(op, n), [-1])
+
+    def step(i, m):
+        i = op.Reshape(op.Sub(op.constant(n - 1), i) if upper else i, [1])
+        column = op.Gather(a, i, axis=last)
+        row = op.Gather(m, i, axis=last - 1)
+        row = op.Div(row, op.Gather(column, i, axis=last - 1))
+        left = (op.Less if upper else op.Greater)(rows, i)
+        return [op.Where(op.Equal(rows, i), row, op.Where(left, op.Sub(m, op.Mul(column, row)), m))]
+
+    return loop(op, n, [b], step)[0]
+
+
 def eliminated(op, a, b):
-    """x of a @ x = b, by Gauss and Jordan with the largest pivot of each column; and LAPACK's info."""
+    """x of a @ x = b, by Gauss-Jordan elimination with partial pivoting; and LAPACK's info."""
     a, b = broadcast_batches(op, wide(op, a), wide(op, b))
     n = a.shape[-1]
     m = op.Concat(a, b, axis=a.rank - 1)
@@ -162,7 +179,7 @@ def eliminated(op, a, b):
 
 
 def factored(op, a):
-    """L below and U above the diagonal of one matrix; the rows that were exchanged, from 1; info."""
+    """L below and U above the diagonal of one matrix; LAPACK's pivots, counted from 1; and info."""
     a = wide(op, a)
     count = min(a.shape[-2], a.shape[-1])
     rows, columns, places = (counted(op, n) for n in (a.shape[-2], a.shape[-1], count))
@@ -176,7 +193,7 @@ def factored(op, a):
         column = op.Gather(m, op.Reshape(i, [1]), axis=m.rank - 1)
         pivot = op.Gather(row, op.Reshape(i, [1]), axis=m.rank - 1)
         below = op.Unsqueeze(op.Greater(rows, i), [-1])
-        # A column of zeros is left as it is.
+        # A column of zeros stays unchanged.
         factor = op.Where(
             op.Equal(pivot, 0), 0, op.Div(column, op.Where(op.Equal(pivot, 0), 1, pivot))
         )
@@ -189,7 +206,7 @@ def factored(op, a):
 
 
 def permutation(op, pivots, size, dtype):
-    """The matrix P of A = P L U, from the rows that were exchanged."""
+    """The permutation P of A = P L U, from the pivots."""
     order = op.Expand(counted(op, size), op.sizes([*pivots.shape[:-1], size]))
     steps = counted(op, size)
     pivots = op.cast(pivots, torch.int64)
@@ -207,7 +224,7 @@ def permutation(op, pivots, size, dtype):
 
 
 def cholesky(op, a):
-    """L of a = L @ L^H, column by column; and info: as LAPACK, stops at a square that has no root."""
+    """L of a = L @ L^H, column by column; and info. As LAPACK, stops at a pivot without a root."""
     a = wide(op, a)
     n = a.shape[-1]
     places = counted(op, n)
@@ -235,7 +252,7 @@ def cholesky(op, a):
 
 
 def reflected(op, a):
-    """Householder: Q and R of a = Q @ R, the reflections under R's diagonal, and their factors."""
+    """Q and R of a = Q @ R by Householder: reflections under R's diagonal, and their factors."""
     a = wide(op, a)
     m, n = a.shape[-2:]
     count = min(m, n)
@@ -251,7 +268,7 @@ def reflected(op, a):
         tail = op.Where(below, column, 0)
         squares = op.ReduceSum(squared(op, tail), [a.rank - 2])
         flat = op.Equal(squares, 0)  # nothing to reflect
-        if a.dtype.is_complex:  # but what makes the head a real number
+        if a.dtype.is_complex:  # except for the phase that makes the head real
             flat = op.And(flat, op.Equal(op.parts(head, whole=True)[1], 0))
         norm = op.Sqrt(op.Add(squared(op, head), squares))
         beta = op.Where(op.Less(real_part(op, head), 0), norm, op.Neg(norm))
@@ -268,7 +285,7 @@ def reflected(op, a):
 
 
 def reflections(op, v, factors):
-    """The product of the reflections that stand below a diagonal."""
+    """The product of the reflections stored below a diagonal."""
     v, factors = wide(op, v), wide(op, factors)
     rows = counted(op, v.shape[-2])
     q = eye_like(op, v, v.shape[-2])
@@ -284,9 +301,9 @@ def reflections(op, v, factors):
 
 
 def eigen(op, a):
-    """Eigenvalues, smallest first, and vectors of symmetric (or Hermitian) matrices, by Jacobi's rotations.
+    """Eigenvalues, smallest first, and eigenvectors of symmetric (or Hermitian) matrices.
 
-    Each turn takes the largest element beside the diagonal of each matrix away.
+    Uses Jacobi rotations: each turn zeroes the largest off-diagonal element of each matrix.
     """
     a = wide(op, a)
     n = a.shape[-1]
@@ -329,10 +346,10 @@ def eigen(op, a):
 
 
 def upright(op, a):
-    """Of matrices in float64: a @ V, whose columns are at right angles, longest first, and V.
+    """Return a @ V with orthogonal columns, longest first, and V, for matrices in float64.
 
-    One-sided rotations of Jacobi: each turn takes the pair of columns that is furthest from right
-    angles. Unlike the eigenvalues of a^H a, short columns keep all of their digits.
+    Uses one-sided Jacobi rotations: each turn takes the pair of columns furthest from orthogonal.
+    Unlike the eigenvalues of a^H a, short columns keep all of their digits.
     """
     n = a.shape[-1]
     if any(type(m) is int and m == 0 for m in a.shape):
@@ -345,7 +362,7 @@ def upright(op, a):
         return op.cast(op.Unsqueeze(op.Equal(steps, at), [-1]), torch.float64)
 
     def angles(w):
-        """Cosines between columns, 0 beside one that is nothing but rounding; and products."""
+        """Return cosines between columns (0 beside one of mere rounding) and the products."""
         products = op.MatMul(mirrored(op, w), w)
         squares = op.ReduceSum(op.Mul(real_part(op, products), one), [a.rank - 1], keepdims=1)
         least = op.Mul(op.ReduceMax(squares, [a.rank - 2]), 1e-30)
@@ -382,12 +399,12 @@ def upright(op, a):
 
 
 def rotation(op, p, q, x, gap):
-    """What is added to a unit matrix to turn two axes so far that x beside the diagonal is gone."""
+    """Return a Jacobi rotation minus the identity: it turns two axes so that x becomes 0."""
     phase = None
-    if x.dtype.is_complex:  # a turn that makes it real, and one of real numbers
+    if x.dtype.is_complex:  # a phase that makes x real, then a real rotation
         phase, x = direction(op, x), op.Abs(x)
-    # Of a matrix that has nothing left beside its diagonal, while others of the batch have, both
-    # axes are the first.
+    # Both axes are the first in a matrix that is diagonal already, while others of the batch are
+    # not.
     same = op.Greater(op.MatMul(flipped(op, p), q), 0)
     none = op.Or(op.Equal(x, 0), same)
     theta = op.Div(gap, op.Mul(op.Where(none, 1, x), 2))

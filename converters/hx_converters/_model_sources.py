@@ -1,13 +1,17 @@
-"""Models by name from the libraries that people have: torchvision, timm, transformers.
+"""Model sources for installed libraries: torchvision, timm, transformers.
 
-Weights are not fetched: a graph depends on shapes, and a checkpoint is given by `--weights`.
+Weights are not downloaded: a graph depends on shapes only, and `--weights` names a checkpoint.
 """
 
 from __future__ import annotations
 
 import contextlib
 import importlib
+import importlib.util
+import re
 from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from hx.contributions import ModelSource, without_weights
@@ -60,7 +64,7 @@ def timm(name: str) -> Any:
 
 
 def hugging_face(name: str) -> Any:
-    """A folder with a config.json, or what the hub's cache has. Nothing is fetched."""
+    """Find a model in a folder with a config.json or in the hub's cache. Nothing is downloaded."""
     import torch
 
     library = _library("transformers", "hf")
@@ -107,16 +111,25 @@ def _known(name: str, names: Iterable[str], scheme: str) -> None:
         )
 
 
-def _torchvision_names() -> list[str]:
-    return list(_library("torchvision.models", "torchvision").list_models())
+_REGISTERED = re.compile(r'^@register_model(?:\((?:name="([^"]+)")?\))?(?:\n.*)*?\ndef (\w+)', re.M)
 
 
-def _timm_names() -> list[str]:
-    return list(_library("timm", "timm").list_models())
+def _names(library: str) -> list[str]:
+    """List the models that a library registers, without an import: a shell completes them."""
+    found = importlib.util.find_spec(library)
+    folders = found.submodule_search_locations if found is not None else None
+    files = [file for folder in folders or () for file in Path(folder, "models").rglob("*.py")]
+    texts = [file.read_text(encoding="utf-8") for file in files]
+    return sorted(name or called for text in texts for name, called in _REGISTERED.findall(text))
 
 
 SOURCES = (
-    ModelSource("torchvision", torchvision, "torchvision:resnet50", _torchvision_names),
-    ModelSource("timm", timm, "timm:vit_tiny_patch16_224", _timm_names),
-    ModelSource("hf", hugging_face, "hf:path/to/folder, by transformers"),
+    ModelSource(
+        "torchvision",
+        torchvision,
+        "models of torchvision: torchvision:resnet50",
+        partial(_names, "torchvision"),
+    ),
+    ModelSource("timm", timm, "models of timm: timm:vit_tiny_patch16_224", partial(_names, "timm")),
+    ModelSource("hf", hugging_face, "folders that transformers reads: hf:path/to/folder"),
 )

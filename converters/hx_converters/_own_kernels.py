@@ -1,8 +1,8 @@
-"""Convolutions in which the number of groups is a size: each sample has kernels of its own.
+"""Convolutions whose number of groups is a size: each sample has its own kernels.
 
-ONNX writes the number of groups into the file. Here the places under each kernel are laid side by
-side instead, and multiplied with it; or one group comes after the other, where as many places as
-there are under a kernel is a size, too (a picture is looked for in another).
+ONNX fixes the number of groups in the file. Here the elements under each kernel are laid side by
+side and multiplied with it. If the size of the kernel is not fixed either (one picture is searched
+for in another), the groups are computed one after the other.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ._common import unless_empty
 
 
 def convolved(op, x, weight, bias, stride, begins, ends, dilation, groups):
-    """[n, groups * in, ...] with [groups * out, in, ...]; one number an axis for all else."""
+    """Convolve [n, groups * in, ...] with [groups * out, in, ...]; options: one number an axis."""
     kernel = weight.shape[2:]
     if any(type(p) is not int or p for p in (*begins, *ends)):
         x = op.Pad(x, [0, 0, *begins, 0, 0, *ends])
@@ -64,7 +64,10 @@ def _in_turn(op, x, weight, stride, dilation, groups, size):
 
 
 def transposed(op, x, weight, bias, stride, pads, more, dilation, groups):
-    """[n, groups * in, ...] with [groups * in, out, ...]: zeros between, and the kernels turned."""
+    """Transpose-convolve [n, groups * in, ...] with [groups * in, out, ...].
+
+    Inserts zeros between elements and convolves with the flipped kernels.
+    """
     kernel = weight.shape[2:]
     for axis, step in enumerate(stride, 2):
         if step > 1:
@@ -82,7 +85,7 @@ def transposed(op, x, weight, bias, stride, pads, more, dilation, groups):
 
 
 def _spread(op, x, axis, step):
-    """With step - 1 zeros between each two along an axis."""
+    """Insert step - 1 zeros between neighbours along an axis."""
     size = x.shape[axis]
     apart = op.Unsqueeze(x, [axis + 1])
     apart = op.Pad(apart, [0] * (apart.rank + axis + 1) + [step - 1] + [0] * (x.rank - 1 - axis))

@@ -1,7 +1,7 @@
-"""Products of whole numbers, of which PyTorch keeps the lower bits.
+"""Products of integers, of which PyTorch keeps the lower bits.
 
-onnxruntime reduces whole numbers in float64: it rounds what needs more than 53 bits, and ends at the
-largest number of the dtype.
+onnxruntime reduces integers in float64: it rounds products of more than 53 bits, and saturates at
+the largest number of the dtype.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from hx.lazy import torch
 
 from ._common import counted, loop
 
-EXACT = 53  # as many bits a float64 has
-FEW = 8  # up to as many numbers are multiplied one by one
+EXACT = 53  # bits in the mantissa of a float64
+MULTIPLIED_ONE_BY_ONE = 8  # up to this count, numbers are multiplied one by one
 
 
 def are_exact(x, count):
-    """Whether the product of as many numbers as x has along an axis fits in a float64."""
+    """Return whether a product of `count` numbers of x fits exactly in a float64."""
     if x.dtype == torch.bool:
         return True
     if x.dtype.is_floating_point:
@@ -26,9 +26,9 @@ def are_exact(x, count):
 
 
 def product(op, x, axis):
-    """The product along an axis, which is gone then."""
+    """Multiply along an axis and drop it."""
     size = x.shape[axis]
-    if type(size) is not int or size > FEW or not size:
+    if type(size) is not int or size > MULTIPLIED_ONE_BY_ONE or not size:
         return _doubled(op, x, axis)
     found, *more = (op.Gather(x, op.constant(i), axis=axis) for i in range(size))
     for each in more:
@@ -37,7 +37,7 @@ def product(op, x, axis):
 
 
 def _doubled(op, x, axis):
-    """From any number on, the product of 1, 2, 4... numbers, until that is all of them."""
+    """Compute products by doubling: of 1, 2, 4... neighbours, until one product holds them all."""
     size = x.shape[axis]
     one = op.Expand(
         op.constant(1, x.dtype), op.sizes([1 if a == axis else n for a, n in enumerate(x.shape)])
@@ -52,5 +52,5 @@ def _doubled(op, x, axis):
         return op.Less(length, end)
 
     start = [op.constant(1), op.Concat(x, one, axis=axis)]
-    # A loop that asks behind its body goes round once: of up to one number, that changes nothing.
+    # A loop that tests after its body runs once; for at most one number, that changes nothing.
     return op.Gather(loop(op, None, start, step, go_on)[1], op.constant(0), axis=axis)

@@ -1,8 +1,8 @@
-"""Functions that ONNX has no operator for, as polynomials.
+"""Polynomials for functions without an ONNX operator.
 
-`fitted` puts a polynomial through a function that is given in float64: Chebyshev's sum, of as many
-terms as the dtype of the result has digits for. A formula divides out beforehand what is not smooth
-(a power, a logarithm, an exponential); a dozen or two terms say the rest.
+`fitted` approximates a function given in float64 by a Chebyshev sum with as many terms as the
+dtype of the result needs. A formula first divides out the parts that are not smooth (a power, a
+logarithm, an exponential); one or two dozen terms suffice for the rest.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SAMPLES = 64
 
 
 def polynomial(op, x, coefficients):
-    """By Horner's rule, the highest power first."""
+    """Evaluate a polynomial by Horner's rule; its coefficients start at the highest power."""
     total = op.constant(coefficients[0], x.dtype)
     for c in coefficients[1:]:
         total = op.Add(op.Mul(total, x), op.constant(c, x.dtype))
@@ -26,7 +26,7 @@ def polynomial(op, x, coefficients):
 
 @functools.cache
 def coefficients(function, low, high, digits):
-    """Of Chebyshev's polynomials between two numbers, the constant first, until they fade away."""
+    """Return the non-negligible Chebyshev coefficients between two numbers, constant first."""
     steps = torch.arange(SAMPLES, dtype=torch.float64)
     angles = (steps + 0.5) * (math.pi / SAMPLES)
     samples = function((low + high) / 2 + (high - low) / 2 * angles.cos())
@@ -37,7 +37,7 @@ def coefficients(function, low, high, digits):
 
 
 def fitted(op, x, function, low, high):
-    """function(x) for float64 values of x from `low` to `high`; anything for other values."""
+    """Approximate function(x) for float64 x from `low` to `high`; other x give anything."""
     digits = 1e-14 if op.result.dtype == torch.float64 else 1e-10
     terms = coefficients(function, float(low), float(high), digits)
     scale, shift = 4 / (high - low), -2 * (high + low) / (high - low)
@@ -50,18 +50,18 @@ def fitted(op, x, function, low, high):
 
 
 def in_doubles(formula):
-    """A converter of one number that computes in float64, from the dtype of the result."""
+    """Make a converter of one number compute in float64, from the dtype of the result."""
 
     def convert(op, input):
         dtype = op.result.dtype
         return op.cast(formula(op, op.cast(op.cast(input, dtype), torch.float64)), dtype)
 
-    convert.__module__ = formula.__module__  # the room that it is listed in
+    convert.__module__ = formula.__module__  # the module under which it is listed
     return convert
 
 
 def functions(table):
-    """Converters of one number: PyTorch's names, and the formula in float64."""
+    """Register converters of one number: PyTorch's names, and the formula in float64."""
     cases = [case("float32[n,3]")]
     return [
         converter(*(f"torch.{n}" for n in names), cases=cases)(in_doubles(formula))

@@ -1,4 +1,4 @@
-"""Products with sparse matrices, and sums of what is in them."""
+"""Products with sparse matrices, and sums of their elements."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from ._halves import rounded_once
 
 # A constant that is small, or hardly sparse, is stored with its zeros: runtimes are far better at
 # dense products, and few bytes are lost. (A zero counts there: beside an infinity it gives NaN.)
-SMALL = 4 << 20  # bytes of the dense form
+SMALL_BYTES = 4 << 20  # bytes of the dense form
 DENSITY = 1 / 20
 
 
 def settled(op, x):
-    """The dense form of a constant that is better kept so; any other value as it is."""
+    """Return the dense form of a constant that is better stored dense; others unchanged."""
     if not op.is_sparse(x):
         return x
     tensor = op.contents(x)
     if tensor is None:
-        return x if x.rank == 2 else op.dense(x)  # of numbers that only the run knows
+        return x if x.rank == 2 else op.dense(x)  # its numbers are known at run time only
     size = tensor.numel() * x.dtype.itemsize
     held = op.elements(x)
     full = held is not None and held[1].numel() >= DENSITY * tensor.numel()
-    return op.dense(x) if size <= SMALL or full else x
+    return op.dense(x) if size <= SMALL_BYTES or full else x
 
 
 def product(op, a, b):
-    """a @ b, where one of both is sparse; NotImplemented where that has no dense result."""
+    """Compute a @ b if one of them is sparse; NotImplemented if the result is not dense."""
     if (op.is_sparse(a) and op.is_sparse(b)) or a.rank > 2 or b.rank > 2:
         return NotImplemented
     whole, other = (a, b) if op.is_sparse(a) else (b, a)
@@ -37,7 +37,7 @@ def product(op, a, b):
 
 @rounded_once
 def _added(op, places, numbers, shape, x, from_left):
-    """The rows (or columns) of x that the elements ask for, times these, added up where they lie."""
+    """Multiply each element with its row (or column) of x, and add up the products in place."""
     out, within = (0, 1) if from_left else (1, 0)
     if x.rank == 1:
         axis, sizes = 0, [shape[out]]
@@ -62,7 +62,7 @@ def _added(op, places, numbers, shape, x, from_left):
 
 
 def summed(op, x, dim, keepdim=False):
-    """The elements at places without some of their axes: those that meet there add up."""
+    """Drop some axes of the elements' positions, and add up elements that then coincide."""
     held = op.elements(x)
     if held is None:
         return NotImplemented

@@ -14,7 +14,7 @@ ONE = [case("float32[n,3]")]
 def relu(op, input, inplace=False):
     if input.dtype.is_floating_point:
         return op.Relu(input)
-    return op.Max(input, op.constant(0, input.dtype))  # onnxruntime's Relu is one of floats
+    return op.Max(input, op.constant(0, input.dtype))  # onnxruntime's Relu takes floats only
 
 
 @converter("torch.nn.functional.relu6", "torch.ops.aten.relu6", cases=ONE)
@@ -87,7 +87,7 @@ def softplus(op, input, beta=1, threshold=20):
     scaled = input if op.same(beta, 1) else op.Mul(input, beta)
     soft = op.Softplus(scaled)
     soft = soft if op.same(beta, 1) else op.Div(soft, beta)
-    if threshold >= 20:  # where the two are the same number
+    if threshold >= 20:  # then both give the same number
         return soft
     return op.Where(op.Greater(scaled, op.constant(threshold, input.dtype)), input, soft)
 
@@ -101,7 +101,7 @@ def prelu(op, input, weight):
 
 @converter("torch.ops.aten._prelu_kernel", cases=[case("float32[n,3,4]", "float32[1,3,1]")])
 def prelu_kernel(op, self, weight):
-    """With weights in the rank of what they weigh."""
+    """Apply PReLU with weights that have the rank of the input."""
     return op.PRelu(self, weight)
 
 
@@ -142,7 +142,7 @@ def logsigmoid(op, input):
 @converter("torch.ops.aten._safe_softmax", cases=[case("float32[n,3]", 1)])
 @rounded_once
 def safe_softmax(op, self, dim, dtype=None):
-    """A row that is all -inf gives zeros, not NaN."""
+    """Compute softmax, with zeros instead of NaN for a row of -inf alone."""
     x = op.cast(self, op.result.dtype)
     axis = one_axis(dim, x.rank)
     none = op.Equal(op.ReduceMax(x, [axis], keepdims=1), float("-inf"))
@@ -158,7 +158,7 @@ def celu(op, input, alpha=1.0, inplace=False):
     "torch.threshold", "torch.nn.functional.threshold", cases=[case("float32[n,3]", 0.1, 20.0)]
 )
 def threshold(op, input, threshold, value, inplace=False):
-    below = op.LessOrEqual(input, op.cast(threshold, input.dtype))  # and NaN is not
+    below = op.LessOrEqual(input, op.cast(threshold, input.dtype))  # False for NaN
     return op.Where(below, op.cast(value, input.dtype), input)
 
 
@@ -175,5 +175,5 @@ def hardshrink(op, input, lambd=0.5):
 
 @converter("torch.rrelu", "torch.nn.functional.rrelu", cases=ONE)
 def rrelu(op, input, lower=1 / 8, upper=1 / 3, training=False, inplace=False):
-    """Outside of training the slope is the middle of its range."""
+    """Apply RReLU; outside of training, the slope is the middle of its range."""
     return NotImplemented if training else op.LeakyRelu(input, alpha=(lower + upper) / 2)

@@ -73,7 +73,7 @@ def _towards_zero(op, input, other):
 @number_unrounded
 def rdiv(op, self, other):
     if type(other) not in (int, float) or other != 1:
-        return NotImplemented  # PyTorch multiplies with the reciprocal, and that rounds twice
+        return NotImplemented  # PyTorch multiplies by the reciprocal, which rounds twice
     x, _ = as_result(op, self, other)
     return op.Reciprocal(x)
 
@@ -93,7 +93,7 @@ def floor_divide(op, input, other):
 
 
 def _downwards(op, x, y):
-    """ONNX divides integers towards zero: one too many where the rest is not that of downwards."""
+    """Divide integers and round down; ONNX rounds towards zero."""
     whole = op.Div(x, y)
     if not x.dtype.is_signed:
         return whole
@@ -122,7 +122,7 @@ def fmod(op, input, other):
     x, y = as_result(op, input, other)
     if x.dtype.is_floating_point:
         return op.Mod(x, y, fmod=1)
-    return op.Sub(x, op.Mul(op.Div(x, y), y))  # onnxruntime's goes through doubles
+    return op.Sub(x, op.Mul(op.Div(x, y), y))  # onnxruntime's Mod goes through doubles
 
 
 @converter("torch.pow", cases=[case("float32[n,3]", 2), case("float32[n,3]", 0.5),
@@ -141,7 +141,7 @@ def pow(op, input, exponent):
 
 
 def _any(op, x):
-    """Whether something holds anywhere, as a value for a loop."""
+    """Return whether any element is true, as a scalar value for a loop; False for no elements."""
     flat = op.Concat(
         op.Reshape(op.cast(x, torch.int32), [-1]), op.constant([0], torch.int32), axis=0
     )
@@ -149,7 +149,10 @@ def _any(op, x):
 
 
 def _whole_power(op, x, n):
-    """By squares, in whole numbers, which onnxruntime would round; 1 / x is 0 but for 1 and -1."""
+    """Raise integers to a power by squaring, exactly, where onnxruntime would round.
+
+    A negative power is 0 except for 1 and -1.
+    """
     kind = x.dtype
     x, n = (op.cast(v, torch.int64) for v in (x, n))
     one = op.Add(op.Mul(op.Add(x, n), 0), 1)
@@ -167,7 +170,7 @@ def _whole_power(op, x, n):
 
 @converter("torch.gcd", cases=[case("int64[n,3]<50", "int64[n,3]<50")])
 def gcd(op, input, other):
-    """Euclid: the rest takes the place of the smaller one, until none is left."""
+    """Compute gcd by Euclid: the remainder replaces the smaller number until it is 0."""
     x, y = (op.Abs(v) for v in as_result(op, input, other))
     zero = op.Mul(op.Add(x, y), 0)
 
@@ -209,7 +212,7 @@ def fmin(op, input, other):
 
 
 def _but_nan(op, pick, x, y):
-    """The other one, where one is NaN."""
+    """Pick one of two numbers by `pick`; if either is NaN, take the other."""
     if not x.dtype.is_floating_point:
         return pick(x, y)
     return op.Where(op.IsNaN(x), y, op.Where(op.IsNaN(y), x, pick(x, y)))
@@ -231,8 +234,8 @@ def clamp_max(op, input, max):
 def clamp(op, input, min=None, max=None):
     dtype = op.result.dtype
     x = op.cast(input, dtype)
-    # With one bound, onnxruntime's Clip takes infinite numbers to be beyond the other one, too; and
-    # it passes over one that is NaN.
+    # With one bound, onnxruntime's Clip also cuts infinite numbers off at the missing bound; and it
+    # ignores a bound that is NaN.
     one_sided = dtype.is_floating_point and (min is None or max is None)
     one_sided |= any(type(bound) is float and math.isnan(bound) for bound in (min, max))
     if not one_sided and not any(hasattr(bound, "rank") and bound.rank for bound in (min, max)):
@@ -265,7 +268,7 @@ def lerp(op, input, end, weight):
 
 
 def between(op, x, y, w, known=None):
-    """From whichever end is nearer, as PyTorch does: infinite ends show it."""
+    """Interpolate from the nearer end, as PyTorch does; infinite ends show the difference."""
     span = op.Sub(y, x)
     near, far = op.Add(x, op.Mul(w, span)), op.Sub(y, op.Mul(span, op.Sub(1, w)))
     if known is not None:
@@ -280,11 +283,13 @@ def atan2(op, input, other):
 
 
 def turned(op, y, x):
-    """The angle at which the point (x, y) is seen."""
+    """Compute the angle of the point (x, y)."""
     here = op.And(op.Equal(x, 0), op.Equal(y, 0))
     sign = sign_of_zeros(y)
     none = y if sign is None else op.constant(math.copysign(0, sign), y.dtype)
-    angle = op.Where(here, none, op.Atan(op.Div(y, op.Abs(x))))
+    size = op.Abs(x)  # as large as y: half a right angle, also if both are infinite
+    slope = op.Where(op.Equal(op.Abs(y), size), op.Sign(y), op.Div(y, size))
+    angle = op.Where(here, none, op.Atan(slope))
     half = op.Where(below_zero(op, y), op.constant(-math.pi, y.dtype), math.pi)
     return op.Where(below_zero(op, x), op.Sub(half, angle), angle)
 
@@ -299,11 +304,12 @@ def copysign(op, input, other):
 @converter("torch.hypot", cases=TWO)
 @rounded_once
 def hypot(op, input, other):
-    """The larger side scales both, so that no square leaves the range."""
+    """Compute a hypotenuse; the larger side scales both, so that no square overflows."""
     x, y = (op.Abs(v) for v in as_result(op, input, other))
     large, small = op.Max(x, y), op.Min(x, y)
     ratio = op.Div(small, op.Where(op.Equal(large, 0), 1, large))
-    return op.Mul(large, op.Sqrt(op.Add(op.Mul(ratio, ratio), 1)))
+    infinite = op.Or(op.Equal(x, math.inf), op.Equal(y, math.inf))  # even beside NaN
+    return op.Where(infinite, math.inf, op.Mul(large, op.Sqrt(op.Add(op.Mul(ratio, ratio), 1))))
 
 
 @converter("torch.heaviside", cases=TWO)
@@ -313,7 +319,7 @@ def heaviside(op, input, values):
 
 
 def _times_log(op, x, logarithm, y):
-    """x * log(y), where nothing times any logarithm is nothing; NaN stays."""
+    """Compute x * log(y), which is 0 if x is 0 and y is not NaN."""
     nothing = op.And(op.Equal(x, 0), op.Not(op.IsNaN(y)))
     return op.Where(nothing, 0, op.Mul(x, logarithm))
 

@@ -31,6 +31,12 @@ _QKV = ("float32[n,2,s,4]",) * 3
 @rounded_once
 def scaled_dot_product_attention(op, query, key, value, attn_mask=None, dropout_p=0.0,
                                  is_causal=False, scale=None, enable_gqa=False):  # fmt: skip
+    return attended(op, query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+
+
+def attended(op, query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None,
+             enable_gqa=False, unseeing=0.0):  # fmt: skip
+    """Return the values that queries attend to; times `unseeing`, if a query sees no key."""
     if dropout_p:
         op.refuse("attention drops out although the model is in eval mode",
                   "pass dropout_p=0.0 when not training")  # fmt: skip
@@ -51,7 +57,7 @@ def scaled_dot_product_attention(op, query, key, value, attn_mask=None, dropout_
     if attn_mask is not None:
         bias = _bias(op, attn_mask, query.dtype)
         if not _sees_something(op, attn_mask):
-            bias, sees = _guarded(op, bias)
+            bias, sees = _guarded(op, bias, unseeing)
     if one_node:
         y = op.Attention(query, key, value, bias, scale=scale)
     else:
@@ -62,7 +68,7 @@ def scaled_dot_product_attention(op, query, key, value, attn_mask=None, dropout_
 
 
 def _in_one_node(op, query, key, value, mask, scale):
-    """Whether ONNX's own Attention (from opset 23 on) says it, and onnxruntime runs that."""
+    """Return whether ONNX's Attention (opset 23 and later) fits, and onnxruntime runs it."""
     if op.opset < 23 or query.dtype != torch.float32 or type(scale) not in (int, float, type(None)):
         return False
     alike = all(x.rank == 4 and op.same(x.shape[0], query.shape[0]) for x in (query, key, value))
@@ -72,8 +78,9 @@ def _in_one_node(op, query, key, value, mask, scale):
 
 
 def _uncopied(op, query, key, value):
-    """Keys and values before each of their heads was copied for the heads of queries that share it,
-    as models do it by themselves; and whether they were."""
+    """Return keys and values before a model copied their heads for grouped queries.
+
+    Also returns whether it did copy them."""
     few = [_before_copies(op, x) for x in (key, value)]
     if any(x is None for x in few) or not op.same(few[0].shape[1], few[1].shape[1]):
         return key, value, False
@@ -82,7 +89,7 @@ def _uncopied(op, query, key, value):
 
 
 def _before_copies(op, x):
-    """[n, heads, length, width], of which `x` has each head some times, one behind the other."""
+    """Return the [n, heads, length, width] of which `x` repeats each head, one after the other."""
     steps = [x]
     for name in ("Reshape", "Expand", "Unsqueeze"):
         node = steps[-1].node
@@ -100,15 +107,16 @@ def _before_copies(op, x):
 
 
 def _groups(query, key, value):
-    """How many heads of queries share one of keys and values; None where they do not all alike."""
+    """Return the number of query heads per key and value head; None if it is not known."""
     heads = [x.shape[-3] if x.rank == 4 else None for x in (query, key, value)]
     fits = all(type(n) is int for n in heads) and heads[1] == heads[2]
     return heads[0] // heads[1] if fits else None
 
 
 def _heads_as_rows(op, x, groups):
-    """[n, heads, length, width] as [n, heads / groups, groups * length, width]: keys stay as they
-    are, where copies of them would be larger than the product."""
+    """Reshape [n, heads, length, width] to [n, heads / groups, groups * length, width].
+
+    So keys need no copies, which would be larger than the product."""
     if groups == 1:
         return x
     n, heads, length, width = x.shape
@@ -123,7 +131,7 @@ def _rows_as_heads(op, x, groups):
 
 
 def _weights(op, query, key, bias, scale=None, groups=1):
-    """How much each query takes of each key."""
+    """Return the attention weights of each query over the keys."""
     factor = query.shape[-1] ** -0.5 if scale is None else scale
     axes = list(range(key.rank))
     axes[-2:] = axes[-1], axes[-2]
@@ -141,14 +149,14 @@ def _weights(op, query, key, bias, scale=None, groups=1):
 
 
 def _bias(op, mask, dtype):
-    """A mask as what is added to the scores: it is the same for all layers, and made once."""
+    """Return a mask as a bias to add to the scores; all layers share it, and it is made once."""
     if mask.dtype != torch.bool:
         return op.cast(mask, dtype)
     return op.Where(mask, op.constant(0.0, dtype), op.constant(-math.inf, dtype))
 
 
 def _sees_something(op, mask):
-    """Whether it is known that every query sees some key."""
+    """Return whether every query is known to see some key."""
     known = op.contents(mask)
     if known is None:
         return False
@@ -156,15 +164,19 @@ def _sees_something(op, mask):
     return bool(seen.any(-1).all())
 
 
-def _guarded(op, bias):
-    """Where a query sees nothing PyTorch gives zeros, not NaN: a bias without such rows, and a
-    factor that is 0 for them."""
+def _guarded(op, bias, unseeing):
+    """Return a bias without rows that see nothing, and a factor that is `unseeing` for those rows.
+
+    PyTorch gives zeros, not NaN, for a query that sees nothing, but for its fused module.
+    """
     nothing = op.Equal(op.ReduceMax(bias, [-1]), -math.inf)
-    return op.Where(nothing, 0, bias), op.cast(op.Not(nothing), bias.dtype)
+    if unseeing == 0:
+        return op.Where(nothing, 0, bias), op.cast(op.Not(nothing), bias.dtype)
+    return op.Where(nothing, 0, bias), op.Where(nothing, op.constant(unseeing, bias.dtype), 1)
 
 
 def _repeated(op, x, query):
-    """Each head of keys and values stands for several heads of queries."""
+    """Repeat each head of keys and values for the heads of queries that share it."""
     heads, wanted = x.shape[-3], query.shape[-3]
     times = wanted // heads
     if type(times) is int and times == 1:
@@ -208,14 +220,26 @@ def multi_head_attention(op, self, query, key, value, key_padding_mask=None, nee
         y = op.MatMul(weights, v)
         weights = op.ReduceMean(weights, [1], keepdims=0) if average_attn_weights else weights
     else:
-        y, weights = scaled_dot_product_attention(op, q, k, v, mask, is_causal=causal), None
+        fused = _is_fused(self, query, key, value, key_padding_mask, attn_mask)
+        unseeing = math.nan if fused else 0.0
+        y, weights = attended(op, q, k, v, mask, is_causal=causal, unseeing=unseeing), None
     y = op.Transpose(y, perm=[0, 2, 1, 3] if self.batch_first else [2, 0, 1, 3])
     y = reshaped(op, y, [*query.shape[:2], heads * width])
     return linear(op, y, op.value(self.out_proj.weight), _value(op, self.out_proj.bias)), weights
 
 
+def _is_fused(self, query, key, value, *masks):
+    """Return whether PyTorch calls its fused kernel, which gives NaN to a query that sees nothing."""
+    alike = query is key is value and self.in_proj_weight is not None
+    plain = self.batch_first and not self.training and self.num_heads % 2 == 0
+    biased = self.in_proj_bias is not None and query.dtype == self.in_proj_bias.dtype
+    masked = all(mask is None or mask.dtype == torch.bool for mask in masks)
+    on = torch.backends.mha.get_fastpath_enabled() and not torch.is_autocast_enabled()
+    return alike and plain and biased and masked and on
+
+
 def _computes_weights(self):
-    """Whether they are properties, computed as they are read: what for, its own code has to show."""
+    """Return whether the weights are parametrized, that is, computed when they are read."""
     asks = torch.nn.utils.parametrize.is_parametrized
     return asks(self) or asks(self.out_proj)
 
@@ -225,7 +249,7 @@ def _value(op, x):
 
 
 def _projected(op, self, query, key, value):
-    """Queries, keys and values; in one product where they are the same tensor."""
+    """Project queries, keys and values, in one product if they are the same tensor."""
     biases = [None] * 3
     if self.in_proj_bias is not None:
         biases = op.Split(self.in_proj_bias, axis=0, num_outputs=3, outputs=3)
@@ -240,7 +264,7 @@ def _projected(op, self, query, key, value):
 
 
 def _merged_mask(op, q, k, padding, mask):
-    """What is added to the scores for padding and mask: in modules, True is what is not seen."""
+    """Return the bias for padding and mask; in modules, True marks a key that is not seen."""
     n, heads, length = q.shape[:3]
     parts = []
     if padding is not None:
@@ -258,7 +282,7 @@ def _hidden(op, mask, dtype):
     return op.Where(mask, op.constant(-math.inf, dtype), op.constant(0.0, dtype))
 
 
-# Masks that PyTorch keeps as two numbers: here, what these stand for. See tests/converters/test_attention.py.
+# Masks that PyTorch stores as two numbers. See tests/converters/test_attention.py.
 
 
 @converter("torch.nn.attention.bias.causal_upper_left", cases=[])

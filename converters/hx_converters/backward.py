@@ -1,8 +1,8 @@
-"""Derivatives of layers for which PyTorch has operators: what is called where a model differentiates.
+"""Backward operators of layers, which PyTorch calls if a model computes gradients itself.
 
-Means over windows, resizing and padding take each axis times a matrix. What they make of the
-identity is that matrix, and transposed, it takes a derivative back. A maximum gives all of it to
-the element that it was.
+Means over windows, resizing and padding multiply each axis by a matrix. Applied to the identity,
+they give that matrix; its transpose propagates a gradient. A maximum passes the whole gradient to
+the element that was the largest.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from .scattering import ADDS
 
 
 def _back(op, grad, axis, n, forward, rank=3):
-    """A derivative, taken back along an axis of n elements, of which `forward` made what it has.
+    """Propagate a gradient back along an axis of n elements through `forward`.
 
-    It gets [n, 1, ..., n]: of so many axes, a batch of n inputs with a single 1 each.
+    `forward` gets [n, 1, ..., n]: a batch of n inputs, each with a single 1.
     """
     places, between = counted(op, n), list(range(1, rank - 1))
     each = op.cast(op.Equal(op.Unsqueeze(places, [1]), places), grad.dtype)
@@ -47,7 +47,7 @@ def _avg_pool_back(spatial):
         windows = [pair(v, spatial) for v in (kernel_size, stride or kernel_size, padding)]
         grad = grad_output
         for i, axis in _axes(self, spatial):
-            # All axes are divided by it together, and by nothing else.
+            # This is the only divisor, for all axes together.
             divisor = divisor_override if i == 0 or divisor_override is None else 1
 
             def forward(x, how=(*(v[i] for v in windows), ceil_mode, count_include_pad, divisor)):
@@ -91,7 +91,10 @@ def _pad_back(spatial, mode):
 
 
 def _resized_back(resize, flags):
-    """One axis at a time, beside others of one element, which stays as it is."""
+    """Make a converter for the gradient of a resize: it treats one axis at a time.
+
+    The other axes have one element each meanwhile, which the resize leaves as it is.
+    """
 
     @rounded_once
     def convert(op, grad_output, output_size, input_size, *how):
@@ -131,7 +134,7 @@ def _max_back(spatial):
 
 
 def _sized(n, *sizes):
-    """A batch of channels with so many axes of these sizes."""
+    """Make a spec for a batch of channels with `n` axes of these sizes."""
     return f"float32[n,2,{','.join(map(str, sizes[:n]))}]"
 
 

@@ -1,4 +1,4 @@
-"""Bags of embeddings, and tables whose rows are kept short."""
+"""Embedding bags, and embedding tables whose rows have a maximum norm."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .reduction import vector_norm
 
 @converter("torch.embedding_renorm_", cases=[case("float32[5,3]", "int64[n]<5", 0.5, 2.0)])
 def embedding_renorm(op, weight, indices, max_norm, norm_type=2.0):
-    """Rows that are asked for, and longer than allowed, are written back shorter."""
+    """Shorten, in the table itself, the rows that are looked up and exceed the maximum norm."""
     size = op.sizes([weight.shape[0]])
     places = op.Reshape(indices, [-1])
     some = op.Expand(op.constant(1), op.Shape(places))
@@ -57,7 +57,7 @@ _FLAT = ["float32[5,3]", lambda: torch.tensor([4, 1, 2, 0, 2, 3]), lambda: torch
                   for mode in range(3) for padding in (-1, 2)])  # fmt: skip
 def embedding_bag_operator(op, weight, indices, offsets, scale_grad_by_freq=False, mode=0, sparse=False,
                            per_sample_weights=None, include_last_offset=False, padding_idx=-1):  # fmt: skip
-    """The bags, and what the way back asks for: the bag of each row, their lengths, the largest rows."""
+    """Compute bags, and the results for backward: each row's bag, bag lengths, largest rows."""
     padding_idx = None if padding_idx < 0 else padding_idx
     y = _bagged(op, indices, weight, offsets, _MODES[mode], per_sample_weights,
                 include_last_offset, padding_idx)  # fmt: skip
@@ -79,13 +79,13 @@ def embedding_bag_operator(op, weight, indices, offsets, scale_grad_by_freq=Fals
     if mode == 1:
         return y, owners, count, count if unsaid is None else unsaid
     found = _largest(op, y, op.Gather(weight, indices), owners, kept)
-    found = op.Gather(op.Pad(indices, [0, 1]), found)  # one more: bags may be of no rows
+    found = op.Gather(op.Pad(indices, [0, 1]), found)  # one more, for bags without rows
     found = op.Where(op.Equal(op.Unsqueeze(count, [1]), 0), 0, found)
     return y, owners, count, op.cast(found, largest.dtype)
 
 
 def _largest(op, y, rows, owners, kept):
-    """Which row of a bag has its largest number: the first of those."""
+    """Return the first row of each bag that holds its largest number."""
     bags = op.Unsqueeze(counted(op, y.shape[0], owners.dtype), [1])
     here = op.And(op.Equal(bags, owners), kept)
     same = op.Equal(op.Unsqueeze(rows, [0]), op.Unsqueeze(y, [1]))
@@ -133,7 +133,7 @@ def _bagged(op, input, weight, offsets, mode, per_sample_weights, include_last_o
 
 
 def _bags(op, input, offsets, include_last_offset):
-    """Where bags start, and where they end: where the next one starts."""
+    """Return the starts and the ends of bags; a bag ends where the next one starts."""
     offsets = op.cast(offsets, torch.int64)
     if not include_last_offset:
         offsets = op.Concat(offsets, op.sizes(input.shape), axis=0)
@@ -141,19 +141,21 @@ def _bags(op, input, offsets, include_last_offset):
 
 
 def between(op, offsets):
-    """Where each starts that ends at the next offset, and where it ends."""
+    """Return the starts and the ends of the ranges between neighbouring offsets."""
     return op.Slice(offsets, [0], [-1], [0]), op.Slice(offsets, [1], [2**62], [0])
 
 
 def _kept(op, kept, starts, ends):
-    """How many are kept of each bag."""
+    """Count the kept elements of each bag."""
     passed = op.Pad(op.CumSum(op.cast(kept, torch.int64), op.constant(0)), [1, 0])
     return op.Sub(op.Gather(passed, ends), op.Gather(passed, starts))
 
 
 def joined(op, rows, starts, ends, join, neutral):
-    """The rows of each bag as one: from any row on, 1, 2, 4... rows are joined, and a bag takes of
-    these what its length is made of. That is as many steps as the longest bag has binary digits.
+    """Join the rows of each bag into one by doubling.
+
+    Joins 1, 2, 4... rows from every row on; a bag combines those that add up to its length. The
+    number of steps is the number of binary digits of the longest bag.
     """
     size, width = rows.shape
     none = op.Expand(op.constant(neutral, rows.dtype), op.sizes([1, width]))

@@ -1,4 +1,4 @@
-"""Bessel and Airy functions: power series near 0, and polynomials far out."""
+"""Bessel and Airy functions: power series near 0, polynomials far from 0."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ _EULER = 0.5772156649015329
 
 
 def _power_series(order, sign, terms, weighted=False):
-    """Of (x / 2) ** 2: sum of sign ** k / (k! (k + order)!); weighted by psi(k + 1) + psi(k + order + 1)."""
+    """Return coefficients in (x / 2) ** 2, the highest power first: sign ** k / (k! (k + order)!).
+
+    If weighted, each is multiplied by psi(k + 1) + psi(k + order + 1).
+    """
     found = []
     for k in range(terms):
         harmonic = sum(1 / j for j in range(1, k + 1)) + sum(1 / j for j in range(1, k + order + 1))
@@ -30,14 +33,14 @@ def _first_kind(op, x, order, sign, terms):
 
 
 def _second_kind(op, x, order, sign, terms):
-    """What is to be added to twice log(x / 2) times the function of the first kind."""
+    """Return the series to add to 2 log(x / 2) times the function of the first kind."""
     half = op.Mul(x, 0.5)
     y = polynomial(op, op.Mul(half, half), _power_series(order, sign, terms, weighted=True))
     return op.Add(op.Div(-sign, half), op.Mul(y, half)) if order else y
 
 
 def _phase(order, quadrature):
-    """What a wave leaves of the functions far out, from NEAR / x: Hankel's integral."""
+    """Return a function of NEAR / x: Hankel's integral, the slow factor of the waves far from 0."""
 
     def function(t):
         v = torch.arange(0.05, 7, 0.1, dtype=torch.float64)
@@ -139,7 +142,7 @@ def spherical_j0(op, x):
 
 
 def _airy_terms(count):
-    """Of the series in 1 / zeta that Airy's function has far from 0."""
+    """Return the coefficients of the series in 1 / zeta of Airy's function far from 0."""
     found = [1.0]
     for k in range(1, count):
         found.append(found[-1] * (6 * k - 5) * (6 * k - 3) * (6 * k - 1) / (216 * k * (2 * k - 1)))
@@ -147,13 +150,16 @@ def _airy_terms(count):
 
 
 def _airy_near(x):
-    """Airy's integral, along a line where it fades fast."""
+    """Compute Airy's integral along a line where it decays fast."""
     v = torch.arange(-8, 8, 0.05, dtype=torch.float64) + 1j
     return torch.exp(1j * (v**3 / 3 + x[:, None] * v)).sum(1).real * (0.05 / (2 * PI))
 
 
 def _airy_far(t):
-    """To the right, from 2 / x ** 1.5, what a power and an exponential leave of that integral."""
+    """Return Airy's integral far to the right without its power and its exponential factor.
+
+    The argument is 2 / x ** 1.5.
+    """
     v = torch.arange(-7, 7, 0.05, dtype=torch.float64)
     wave = torch.cos(v**3 / 3 * (t[:, None] / 2).sqrt())
     return (torch.exp(-v * v) * wave).sum(1) * (0.05 / (2 * PI))

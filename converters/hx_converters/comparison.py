@@ -74,13 +74,13 @@ for _target in ("and", "or", "xor"):
     )
 
 
-# Shifts by a number of places: there are as many as the dtype has bits, and all others empty it.
+# Shifts: a shift by as many bits as the dtype has, or more, leaves none of the number.
 
 SHIFTS = [case("int64[n,3]", 2), case("int64[n,3]", "int64[n,3]<99"), case("int64[n,3]", 63)]
 
 
 def _places(op, other, dtype, ends):
-    """The power of two to take, as a value, and whether the places lie outside of `0 ... ends`."""
+    """Return the power of two for a shift, and whether the shift lies outside of `0 ... ends`."""
     if type(other) is int:
         places = wrapped(other, dtype)
         outside = not 0 <= places <= ends
@@ -107,7 +107,7 @@ def bitwise_left_shift(op, input, other):
 
 @converter("torch.bitwise_right_shift", cases=SHIFTS)
 def bitwise_right_shift(op, input, other):
-    """Divided towards minus infinity, as the sign comes in from the left: at last it is all there is."""
+    """Divide by a power of two and round down, because the sign bit is shifted in from the left."""
     dtype = op.result.dtype
     x = op.cast(input, dtype)
     signed = dtype.is_signed

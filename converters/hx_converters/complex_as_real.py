@@ -1,13 +1,12 @@
-"""What is said for complex numbers as it is for real ones."""
+"""Converters that treat complex numbers in the same way as real ones."""
 
 from __future__ import annotations
 
 import functools
 from dataclasses import replace
 
-from hx import converter
+from hx import converter, registrations
 from hx.lazy import torch
-from hx.registration import registrations
 
 from . import (
     arithmetic,
@@ -37,7 +36,7 @@ from . import (
     windows,
 )
 
-# Converters that say for complex numbers what they say for real ones: `op` does the rest.
+# Converters whose code is the same for complex numbers and real ones: `op` does the rest.
 AS_FOR_REAL = {
     tensors: """Tensor.detach Tensor.contiguous clone Tensor.data.__get__ Tensor.requires_grad_
         Tensor.cpu Tensor.cuda positive resolve_conj resolve_neg ops.aten.alias
@@ -112,7 +111,7 @@ def _too(convert):
 
 
 def _made(make):
-    """What a case makes of numbers, of complex ones."""
+    """Wrap the maker of a case's tensor so that floating-point numbers become complex ones."""
 
     def complex():
         made = make()
@@ -134,7 +133,7 @@ CONVERTERS = [
 ]  # fmt: skip
 
 
-# Of what is no factor, as the numbers of a case are none, LAPACK gives what it likes.
+# A case's random numbers are no valid factor, for which LAPACK's result is undefined.
 CONVERTERS.append(
     converter("torch.cholesky_inverse", complex=True, cases=[])(
         _too(linalg_factors.cholesky_inverse)

@@ -1,4 +1,4 @@
-"""Complex numbers: what they are made of, and their functions."""
+"""Complex numbers: their parts, and functions of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Z, ONE, TWO = "complex64[n,3]", [case("complex64[n,3]")], [case("complex64[n,3]"
 CONVERTERS: list = []
 
 
-# What they are made of.
+# Their parts.
 
 
 @converter("torch.view_as_complex", "torch.view_as_complex_copy", cases=[case("float32[n,3,2]")])
@@ -100,14 +100,14 @@ def abs(op, input):
 
 @converter("torch.angle", complex=True, cases=[*ONE, case("complex128[n,3]")])
 def angle(op, input):
-    """onnxruntime has no float64 arcus tangent: that of float32, and a step of Newton's."""
+    """Compute the angle; for float64, which onnxruntime's Atan lacks, float32 and a Newton step."""
     x, y = op.parts(input, whole=True)
     if x.dtype == torch.float32:
         return turned(op, y, x)
     near = op.cast(turned(op, *(op.cast(v, torch.float32) for v in (y, x))), x.dtype)
     c, s = op.Cos(near), op.Sin(near)
     along, across = op.Add(op.Mul(x, c), op.Mul(y, s)), op.Sub(op.Mul(y, c), op.Mul(x, s))
-    safe = op.Greater(along, 0)
+    safe = op.And(op.Greater(along, 0), op.Less(along, math.inf))
     return op.Add(near, op.Where(safe, op.Div(across, op.Where(safe, along, 1)), 0))
 
 
@@ -127,7 +127,7 @@ def isreal(op, input):
     return op.Equal(op.parts(input, whole=True)[1], 0)
 
 
-# Their functions, in float64, which leaves enough digits of what is small beside something large.
+# Functions, computed in float64 to keep enough digits of a small part beside a large one.
 
 
 def exp(op, z):
@@ -143,7 +143,7 @@ def log(op, z):
 
 
 def sqrt(op, z):
-    """The root on the right; on which side of the real axis the sign of the imaginary part says."""
+    """Compute the root in the right half-plane; its imaginary part has the sign of that of z."""
     real, imaginary = op.parts(z, whole=True)
     size = op.Sqrt(op.Add(op.Mul(real, real), op.Mul(imaginary, imaginary)))
     large = op.Sqrt(op.Mul(op.Add(size, op.Abs(real)), 0.5))
@@ -155,12 +155,12 @@ def sqrt(op, z):
 
 
 def _sign(op, minus, like):
-    """To multiply by: of 0 and -0, onnxruntime's Where takes 0, whatever it is asked for."""
+    """Return -1 or 1 as a factor: between 0 and -0, onnxruntime's Where always takes 0."""
     return op.Where(minus, op.constant(-1, like.dtype), 1)
 
 
 def _waves(op, z):
-    """Sine and cosine of the real part, hyperbolic ones of the imaginary part."""
+    """Return sine and cosine of the real part, and hyperbolic ones of the imaginary part."""
     real, imaginary = op.parts(z, whole=True)
     up, down = op.Exp(imaginary), op.Exp(op.Neg(imaginary))
     return op.Sin(real), op.Cos(real), *(op.Mul(f(up, down), 0.5) for f in (op.Sub, op.Add))
@@ -189,7 +189,7 @@ def _turned_by_i(op, z, back=False):
 
 
 def _about_i(function):
-    """sinh(z) is -i sin(iz), and likewise the others."""
+    """Make a hyperbolic function from a circular one, as sinh(z) = -i sin(iz)."""
     return lambda op, z: _turned_by_i(op, function(op, _turned_by_i(op, z)), back=True)
 
 
@@ -198,13 +198,13 @@ def cosh(op, z):
 
 
 def _more(op, z, number):
-    """Added to the real part: the sign of an imaginary 0 says on which side of a cut z lies."""
+    """Add to the real part alone: the sign of an imaginary 0 tells the side of a branch cut."""
     real, imaginary = op.parts(z, whole=True)
     return op.complex(op.Add(real, number), imaginary)
 
 
 def asinh(op, z):
-    """By the logarithm of the sum, of numbers on the right where nothing is lost."""
+    """Compute log(z + sqrt(z * z + 1)) in the right half-plane, where no digits cancel."""
     real = op.parts(z)[0]
     side = _sign(op, op.Less(real, 0), real)
 
@@ -268,7 +268,7 @@ CONVERTERS += [_function(names, formula) for names, formula in FUNCTIONS.items()
 @converter("torch.pow", "torch.float_power", complex=True,
            cases=[case(Z, 2), case(Z, 0.5), case(Z, -1), *TWO])  # fmt: skip
 def pow(op, input, exponent):
-    """Small whole powers by multiplying, others by the logarithm."""
+    """Compute small integer powers by multiplication, others by the logarithm."""
     x = op.cast(input, torch.complex128)
     if isinstance(exponent, (int, float)) and exponent == 0.5:
         y = sqrt(op, x)
@@ -292,7 +292,7 @@ def ldexp(op, input, other):
 
 
 def _shifted(op, z, axes):
-    """What no exponential function overflows of, and the real number that was taken away."""
+    """Return z minus its largest real part, so that exp cannot overflow, and that real part."""
     most = op.ReduceMax(op.parts(z)[0], axes)
     most = op.Where(op.Or(op.IsInf(most), op.IsNaN(most)), 0, most)
     return op.Sub(z, most), most
@@ -367,7 +367,7 @@ def prod(op, input, dim=None, keepdim=False, *, dtype=None):
 @converter("torch.cumprod", complex=True, cases=[case(Z, 0), case(Z, 1)])
 @scalars_too
 def cumprod(op, input, dim, *, dtype=None):
-    """Both parts are carried along the axis."""
+    """Compute running products by carrying both parts along the axis."""
     x, y = op.parts(cumulative.carried(op, input, op.result.dtype), whole=True)
     axis = one_axis(dim, input.rank)
 

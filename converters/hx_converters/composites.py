@@ -1,6 +1,6 @@
-"""What PyTorch composes of other functions in C++, composed of them here.
+"""Functions that PyTorch composes of others in C++, composed here in Python.
 
-There, sizes are plain numbers; here they stay sizes, and views stay views.
+In C++, sizes are plain numbers; here they stay sizes, and views stay views.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ CONVERTERS: list = []
 
 
 def composed(*targets, cases):
-    """A function that runs in place of its targets, so that its calls are converted."""
+    """Register a function that runs in place of its targets, so that its calls are converted."""
 
     def register(function):
         def convert(op, *args, **kwargs):
             return op.instead(function)
 
         named = functools.update_wrapper(convert, function)
-        named.composed = True  # so that nobody asks it for a value
+        named.composed = True  # hx then expects no value from it
         CONVERTERS.append(converter(*targets, cases=cases)(named))
         return function
 
     return register
 
 
-# Side by side.
+# Joining side by side.
 
 
 @composed("torch.hstack", cases=[case(PAIR), case(["float32[n]", "float32[2]"])])
@@ -98,7 +98,7 @@ def flipud(input):
 
 
 def _both(m, n):
-    """What two sizes are broadcast to."""
+    """Return the size to which two sizes broadcast."""
     sure = [size for size in (m, n) if type(size) is int and size != 1]
     return sure[0] if sure else n if is_one(m) else max(m, n)
 
@@ -150,7 +150,7 @@ def tensordot(input, other, dims_self, dims_other):
     left = [a for a in range(input.dim()) if a not in axes[0]]
     right = [a for a in range(other.dim()) if a not in axes[1]]
     shape = [input.shape[a] for a in left] + [other.shape[a] for a in right]
-    for one, two in zip(*axes):  # a size of 1 stands for any
+    for one, two in zip(*axes):  # a size of 1 broadcasts to any
         if is_one(input.shape[one]):
             other = other.sum(two, keepdim=True, dtype=other.dtype)
         elif is_one(other.shape[two]):
@@ -312,7 +312,7 @@ def _steps(y, x, axis):
 
 
 def _twice(y, axis):
-    """Both sides of each step together."""
+    """Add up both sides of each step."""
     n = y.shape[axis]
     return y.narrow(axis, 0, n - 1) + y.narrow(axis, 1, n - 1)
 
@@ -323,7 +323,7 @@ def _twice(y, axis):
 def trapezoid(y, x=None, *, dx=1, dim=-1):
     axis = dim % y.dim()
     steps = dx if x is None else _steps(y, x, axis)
-    return (_twice(y, axis) * steps).sum(axis) / 2  # of nothing, and of one: 0
+    return (_twice(y, axis) * steps).sum(axis) / 2  # 0 for no element or one
 
 
 @composed(
@@ -348,7 +348,7 @@ def gradient(input, *, spacing=None, dim=None, edge_order=1):
 
 
 def _slopes(y, axis, spacing, edge_order):
-    """Between the neighbours on both sides; at the ends, between the two or three that are there."""
+    """Return slopes between neighbours on both sides; at the ends, of the nearest two or three."""
     n = y.shape[axis]
     even = not isinstance(spacing, torch.Tensor) or not spacing.dim()
     if not even:
@@ -379,7 +379,7 @@ def _slopes(y, axis, spacing, edge_order):
 
 
 def _edge(y, near, far):
-    """The slope of a parabola through three elements, at the first of them."""
+    """Return the slope, at the first of three elements, of a parabola through them."""
     return (
         y[1] * ((near + far) / (near * far))
         - y[0] * ((2 * near + far) / (near * (near + far)))
@@ -391,7 +391,10 @@ def _edge(y, near, far):
 
 
 def _window(shape):
-    """Of the places 0, 1, ... and the last of them, that of periodic windows being one further."""
+    """Make a window function from a shape: a function of positions divided by the last position.
+
+    The last position of a periodic window lies one further.
+    """
 
     def window(window_length, periodic=True, *numbers, dtype=None, **named):
         named = {k: v for k, v in named.items() if k in ("alpha", "beta")}

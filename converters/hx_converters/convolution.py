@@ -9,7 +9,7 @@ from ._common import fixed_pads, pair
 
 
 def _padding(op, padding, weight, dilation, spatial):
-    """Torch's padding as ONNX attributes: numbers, "valid", or "same" (more at the end)."""
+    """Return padding as ONNX attributes: numbers, "valid", or "same" (more at the end)."""
     if padding == "valid":
         return {}
     if padding == "same":
@@ -20,7 +20,7 @@ def _padding(op, padding, weight, dilation, spatial):
 
 
 def _kernel_shape(weight):
-    """The sizes of a kernel; None where they may vary, and the operator asks the kernel itself."""
+    """Return the sizes of a kernel; None if they may vary: the operator then reads its shape."""
     sizes = list(weight.shape[2:])
     return sizes if all(type(n) is int for n in sizes) else None
 
@@ -70,13 +70,13 @@ def conv3d(op, input, weight, bias=None, stride=1, padding=0, dilation=1, groups
 
 @converter("torch.conv_tbc", cases=[case("float32[t,2,3]", "float32[3,3,4]", "float32[4]", 1)])
 def conv_tbc(op, input, weight, bias, pad=0):
-    """Over time, batch and channels, in this order."""
+    """Convolve over axes in the order time, batch, channels."""
     x, kernel = op.Transpose(input, perm=[1, 2, 0]), op.Transpose(weight, perm=[2, 1, 0])
     return op.Transpose(op.Conv(x, kernel, bias, pads=[pad, pad]), perm=[2, 0, 1])
 
 
 def _may_be_empty(x, weight, pads, more, dilation):
-    """Whether all of a small input may lie in the padding, of which onnxruntime makes an error."""
+    """Return whether windows may see padding alone, for which onnxruntime raises an error."""
     sizes = zip(x.shape[2:], weight.shape[2:], pads, more, dilation)
     return any(type(n) is not int and d * (k - 1) + 1 + m <= 2 * p for n, k, p, m, d in sizes)
 
@@ -86,13 +86,13 @@ def _transposed(op, input, weight, bias, stride, padding, output_padding, groups
     batched = input.rank == weight.rank
     x = input if batched else op.Unsqueeze(input, [0])
     pads, more, strides = (pair(v, spatial) for v in (padding, output_padding, stride))
-    if any(type(m) is not int for m in more):  # as output_size= says: as much as may be, and cut
+    if any(type(m) is not int for m in more):  # from output_size=: compute the most, and cut
         most = [s - 1 for s in strides]
         y = _transposed(op, input, weight, bias, stride, padding, most, groups, dilation)
         axes = list(range(y.rank - spatial, y.rank))
         ends = [y.shape[axis] - m + n for axis, m, n in zip(axes, most, more)]
         return op.Slice(y, [0] * spatial, op.sizes(ends), axes)
-    usual = all(m < s for m, s in zip(more, strides))  # more is nothing that ONNX says
+    usual = all(m < s for m, s in zip(more, strides))  # ONNX allows no more
 
     def transposed(bias, **extent):
         return op.ConvTranspose(
@@ -110,7 +110,7 @@ def _transposed(op, input, weight, bias, stride, padding, output_padding, groups
         y = op.Slice(y, op.constant(pads), op.constant(ends), op.constant(list(range(2, y.rank))))
     elif usual:
         y = transposed(bias, pads=[*pads, *pads], output_padding=more)
-    else:  # what is added at the end is less taken away there, and then zeros
+    else:  # more output at the end: remove less padding there, then add zeros
         ends = [p - m for p, m in zip(pads, more)]
         y = transposed(None, pads=[*pads, *(max(e, 0) for e in ends)])
         if min(ends) < 0:
@@ -133,7 +133,7 @@ def convolution_backward(
     op, grad_output, input, weight, bias_sizes, stride, padding, dilation, transposed,
     output_padding, groups, output_mask,
 ):  # fmt: skip
-    """Of the input alone."""
+    """Compute the gradient of the input alone."""
     spatial = weight.rank - 2
     strides, pads, dilations = (pair(v, spatial) for v in (stride, padding, dilation))
     if list(output_mask) != [True, False, False]:
@@ -186,7 +186,7 @@ def conv_transpose(op, input, weight, bias=None, stride=1, padding=0, output_pad
                        False, False, True, True)])  # fmt: skip
 def convolution_with_flags(op, input, weight, bias, stride, padding, dilation, transposed,
                            output_padding, groups, *flags):  # fmt: skip
-    """What traces of TorchScript call, with what cuDNN and TF32 may do."""
+    """Convert the overload that TorchScript traces call, with flags for cuDNN and TF32."""
     return convolution(
         op, input, weight, bias, stride, padding, dilation, transposed, output_padding, groups
     )

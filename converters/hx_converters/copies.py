@@ -1,4 +1,4 @@
-"""Operators that differ from another one in what they share memory with, and in nothing else."""
+"""Operators that differ from another one only in whether they share memory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _named(convert):
     def copy(op, *args, **kwargs):
         return convert(op, *args, **kwargs)
 
-    copy.__signature__ = inspect.signature(convert)  # by which arguments that are named are fitted
+    copy.__signature__ = inspect.signature(convert)  # hx matches keyword arguments by it
     return copy
 
 

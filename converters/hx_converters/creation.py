@@ -12,7 +12,7 @@ def _filled(op, size, number):
     return op.Expand(op.constant(number, op.result.dtype), op.sizes(size))
 
 
-# What is made of sizes alone has no case: a case gives tensors and numbers, and no traced size.
+# Functions of sizes alone have no case: a case gives tensors and numbers, but no traced size.
 
 
 @converter("torch.zeros", "torch.empty", cases=[])
@@ -54,9 +54,9 @@ def new_zeros(op, self, size, *, dtype=None):
     return _filled(op, size, 0)
 
 
-@converter("torch.Tensor.new", cases=[])  # of sizes: tests/engine/test_dims.py
+@converter("torch.Tensor.new", cases=[])  # of sizes: tests/recording/test_dims.py
 def new(op, self, *given):
-    """x.new(2, n) and x.new(x.shape) are memory for that many; x.new([2, n]) holds these numbers."""
+    """Make a tensor: x.new(2, n) and x.new(x.shape) from sizes, x.new([2, n]) from numbers."""
     one = len(given) == 1 and isinstance(given[0], (list, tuple))
     sizes = given[0] if one else given
     if not sizes or not all(isinstance(n, (int, float)) for n in sizes):
@@ -105,16 +105,16 @@ def _is_float(n):
 
 
 def _steps(op, start, end, step, whole=False):
-    """As PyTorch counts them, in float64: ONNX's Range rounds, and may have one more or less.
+    """Count steps as PyTorch does, in float64: ONNX's Range rounds and may give one more or less.
 
-    Where they are to be whole, so are the first one and the step, but not how many there are.
+    If `whole`, the first step and the distance become integers; the number of steps does not.
     """
     if any(hasattr(n, "rank") for n in (start, end, step)):
         first, last, by = (op.cast(n, torch.float64) for n in (start, end, step))
         count = op.cast(op.Ceil(op.Div(op.Sub(last, first), by)), torch.int64)
         places = op.cast(op.Range(0, count, 1), torch.float64)
     else:
-        # A size times 1.0 is a float that remembers: Python would ask 8.5 first, which forgets a size.
+        # A size times 1.0 is a float that stays dynamic; a float on the left would fix it.
         places = counted(op, ((end - start * 1.0) / (step * 1.0)).__ceil__(), torch.float64)
         first, by = op.constant(start, torch.float64), op.constant(step, torch.float64)
     if whole:
@@ -123,7 +123,7 @@ def _steps(op, start, end, step, whole=False):
 
 
 def _evenly(op, start, end, steps):
-    """Numbers from start to end, as PyTorch counts them: each half from its own end."""
+    """Count from start to end as PyTorch does: each half from its own end."""
     kind = op.result.dtype
     halves = {torch.float16: torch.float32, torch.bfloat16: torch.float32}
     wide = halves.get(kind, kind) if kind.is_floating_point else torch.float64
@@ -156,7 +156,7 @@ def logspace(op, start, end, steps, base=10.0, *, dtype=None):
 ])  # fmt: skip
 @converter("torch.ops.aten.meshgrid", cases=[case(["float32[n]", "float32[m]"], indexing="xy")])
 def meshgrid(op, *tensors, indexing="ij"):
-    """Each tensor along an axis of its own, repeated over the others; "xy" swaps the first two."""
+    """Lay each tensor along its own axis, repeated over the others; "xy" swaps the first two."""
     tensors = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else tensors
     sizes = [t.shape[0] if t.rank else 1 for t in tensors]
     axes = list(range(len(tensors)))
@@ -209,7 +209,7 @@ def _stacked(op, data, dtype):
 
 
 def _all_numbers(data):
-    """Whether there is neither a tensor nor a size in it."""
+    """Return whether nested data hold Python numbers only, no tensor and no size."""
     if isinstance(data, (list, tuple)):
         return all(map(_all_numbers, data))
     return type(data) in (int, float, bool, complex)

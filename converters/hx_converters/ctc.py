@@ -1,4 +1,4 @@
-"""The loss of connectionist temporal classification: over all ways to spell a target."""
+"""Loss of connectionist temporal classification: over all alignments of a target."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def ctc_loss(op, log_probs, targets, input_lengths, target_lengths, blank=0, red
     frames, letters = _lengths(op, input_lengths), _lengths(op, target_lengths)
     spelled = _with_blanks(op, _padded(op, targets, letters, logs.shape[1]), blank, logs.shape[1])
     ways = _ways(op, logs, spelled, frames)
-    # Spelled to the end is: to the last letter, or to the blank behind it.
+    # A complete spelling ends at the last letter or at the blank after it.
     last = op.Unsqueeze(op.Mul(letters, 2), [1])
     at_blank = op.GatherElements(ways, last, axis=1)
     at_letter = op.GatherElements(ways, op.Relu(op.Sub(last, 1)), axis=1)
@@ -47,7 +47,7 @@ def _lengths(op, x):
 
 
 def _padded(op, targets, letters, batch):
-    """Targets as rows; those in one row begin where the one before ends."""
+    """Return targets as padded rows; concatenated targets follow one another."""
     targets = op.cast(targets, torch.int64)
     if targets.rank == 2:
         return targets
@@ -61,14 +61,14 @@ def _padded(op, targets, letters, batch):
 
 
 def _with_blanks(op, targets, blank, batch):
-    """A blank before, between and behind the letters."""
+    """Insert a blank before, between and after the letters."""
     letters = op.Unsqueeze(targets, [2])
     pairs = op.Pad(letters, [0, 0, 1, 0, 0, 0], op.constant(blank, torch.int64))
     return op.Pad(op.Reshape(pairs, [0, -1]), [0, 0, 0, 1], op.constant(blank, torch.int64))
 
 
 def _ways(op, logs, spelled, frames):
-    """For each place in the spelling, the log of the probability to stand there at the end."""
+    """Return, for each position in the spelling, the log probability to end there."""
     nowhere = op.constant(-math.inf, logs.dtype)
     # Two places at once: over a blank, unless the letters on both sides are the same.
     before = op.Pad(spelled, [0, 2, 0, -2], op.constant(-1, torch.int64))

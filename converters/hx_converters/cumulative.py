@@ -12,7 +12,7 @@ ALONG = [case("float32[n,5]", 0), case("float32[n,5]", 1)]
 
 
 def carried(op, input, dtype):
-    """What goes along an axis, in the dtype in which PyTorch carries it on: each is rounded once."""
+    """Cast the input to the dtype in which PyTorch accumulates; each result is rounded once."""
     return op.cast(op.cast(input, dtype), wider(dtype))
 
 
@@ -25,9 +25,9 @@ def cumsum(op, input, dim, *, dtype=None):
 
 
 def scanned(op, x, axis, states, step, *others):
-    """Goes along an axis with some state: `step(states, slices)` gives new states and outputs.
+    """Scan along an axis with states: `step(states, slices)` returns new states and outputs.
 
-    ONNX's Scan takes one slice after the other, and needs one: where there may be none, it is asked.
+    ONNX's Scan needs at least one slice: if there may be none, an If guards it.
     """
     size = x.shape[axis]
     if type(size) is int:
@@ -36,8 +36,8 @@ def scanned(op, x, axis, states, step, *others):
 
 
 def _scanned_whole(op, x, axis, states, step, *others):
-    # Along the first axis: along another one, onnxruntime's Scan ends the process where one of the
-    # axes has no elements. It would turn its inputs and outputs around by itself, too.
+    # Scan along the first axis: along another one, onnxruntime's Scan ends the process if an axis
+    # has no elements. It would also transpose its inputs and outputs itself.
     slice_shape = [n for a, n in enumerate(x.shape) if a != axis]
     inputs = [op.input(s.dtype, slice_shape) for s in states]
     slices = [op.input(v.dtype, slice_shape if v.rank == x.rank else ()) for v in (x, *others)]
@@ -89,7 +89,7 @@ def _extreme(compare, worst):
     return scalars_too(convert)
 
 
-# Of equal elements the last one counts.
+# Among equal elements, the last one counts.
 cummax = converter("torch.cummax", cases=ALONG)(_extreme("GreaterOrEqual", lowest))
 cummin = converter("torch.cummin", cases=ALONG)(_extreme("LessOrEqual", highest))
 
@@ -109,7 +109,7 @@ def logcumsumexp(op, input, dim):
 
 
 def log_add(op, x, y):
-    """log(exp(x) + exp(y)) without overflow: the larger, and a little more."""
+    """Compute log(exp(x) + exp(y)) without overflow: the larger one plus a small correction."""
     high, low = op.Max(x, y), op.Min(x, y)
     gap = op.Where(op.Equal(high, low), 0, op.Sub(low, high))  # two infinities have none
     return op.Add(high, op.Log(op.Add(op.Exp(gap), 1)))

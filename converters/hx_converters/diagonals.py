@@ -1,4 +1,4 @@
-"""Diagonals, triangles, and matrices made of them."""
+"""Diagonals, triangles, and matrices built from them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def linalg_diagonal(op, A, *, offset=0, dim1=-2, dim2=-1):
 @converter("torch.diagonal",
            cases=[case("float32[n,3,4]", 1, 1, 2), case("float32[3,n]", -1)])  # fmt: skip
 def diagonal(op, input, offset=0, dim1=0, dim2=1):
-    """Of the last two axes as one, every (columns + 1)th element."""
+    """Flatten the two axes into one and take every (columns + 1)th element."""
     first, second = one_axis(dim1, input.rank), one_axis(dim2, input.rank)
     rest = [a for a in range(input.rank) if a not in (first, second)]
     x = op.Transpose(input, perm=[*rest, first, second])
@@ -35,7 +35,7 @@ def diagonal(op, input, offset=0, dim1=0, dim2=1):
 
 @converter("torch.diag_embed", cases=[case("float32[n,3]"), case("float32[n,3]", 1, 0, 2)])
 def diag_embed(op, input, offset=0, dim1=-2, dim2=-1):
-    """Each vector beside zeros, kept where row and column are `offset` apart."""
+    """Put each vector on a diagonal of zeros, where row and column are `offset` apart."""
     rank = input.rank + 1
     size = input.shape[-1] + abs(offset)
     room = [0] * (2 * input.rank - 1) + [abs(offset)]
@@ -65,7 +65,7 @@ def diagflat(op, input, offset=0):
 
 @converter("torch.diagonal_scatter", cases=[case("float32[4,4]", "float32[4]")])
 def diagonal_scatter(op, input, src, offset=0, dim1=0, dim2=1):
-    """Where the diagonal is, what has the same place on it."""
+    """Replace the diagonal by the elements of src at the same positions."""
     first, second = one_axis(dim1, input.rank), one_axis(dim2, input.rank)
     rows, columns = input.shape[first], input.shape[second]
     wide = op.sizes([*src.shape[:-1], rows, columns])
@@ -113,6 +113,6 @@ def _indices(upper):
     return convert
 
 
-# Made of sizes alone: a case has none that is traced.
+# Functions of sizes alone: a case has no traced size.
 tril_indices = converter("torch.tril_indices", cases=[])(_indices(0))
 triu_indices = converter("torch.triu_indices", cases=[])(_indices(1))

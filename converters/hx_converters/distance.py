@@ -1,4 +1,4 @@
-"""Distances and likeness between vectors."""
+"""Distances and similarity of vectors."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def cdist(op, x1, x2, p=2.0, compute_mode=None):
 
 
 def _share(op, gap, p, distance):
-    """How much a distance grows with each number of a gap."""
+    """Return the derivative of a distance with respect to each number of a gap."""
     if p == 0:
         return op.Mul(gap, 0)
     if p == 1:
@@ -39,7 +39,7 @@ def _share(op, gap, p, distance):
         far = op.Equal(op.Abs(gap), distance)
         return op.Where(far, op.Sign(gap), op.constant(0, gap.dtype))
     size = op.Abs(gap)
-    # Of what is no distance at all, and below a power of 1 of what is no gap, it is said to be 0.
+    # PyTorch defines it as 0 where the distance is 0, or, for p below 1, where the gap is 0.
     part = gap if p == 2 else op.Mul(op.Sign(gap), op.Pow(size, op.constant(p - 1, gap.dtype)))
     whole = distance if p == 2 else op.Pow(distance, op.constant(p - 1, gap.dtype))
     none = op.Equal(size if p < 1 else distance, op.constant(0, gap.dtype))
@@ -55,7 +55,7 @@ def _share(op, gap, p, distance):
 )
 @rounded_once
 def cdist_back(op, grad, x1, x2, p, cdist):
-    """Of the first vectors; PyTorch asks again, turned round, for the others."""
+    """Compute the gradient of the first vectors; PyTorch calls again, swapped, for the second."""
     gap = op.Sub(op.Unsqueeze(x1, [x1.rank - 1]), op.Unsqueeze(x2, [x2.rank - 2]))
     grad, distance = (op.Unsqueeze(v, [v.rank]) for v in (grad, cdist))
     share = op.Mul(_share(op, gap, p, distance), grad)
@@ -69,7 +69,7 @@ def cdist_back(op, grad, x1, x2, p, cdist):
     cases=[case("float32[4,3]")],
 )
 def pdist(op, input, p=2.0):
-    """Each pair once: what lies above the diagonal of all distances."""
+    """Compute the distance of each pair once: the triangle above the diagonal of all distances."""
     n = input.shape[0]
     ones = op.Trilu(op.Expand(op.constant(1), op.sizes([n, n])), op.constant(1), upper=1)
     i, j = (op.Reshape(v, [-1]) for v in op.Split(op.NonZero(ones), [1, 1], axis=0, outputs=2))
@@ -91,7 +91,7 @@ def cosine_similarity(op, x1, x2, dim=1, eps=1e-8):
     x, y = (v if v.rank else op.Reshape(v, [1]) for v in as_result(op, x1, x2))
     product = op.Mul(x, y)
     axis = one_axis(dim, product.rank)
-    # Lengths are those of the vectors as they are broadcast, not as they came.
+    # Norms are those of the broadcast vectors.
     x, y = (v if op.same(v.shape, product.shape) else op.Expand(v, op.sizes(product.shape))
             for v in (x, y))  # fmt: skip
     longs = [reduction(op, "ReduceL2", v, [axis], 0) for v in (x, y)]

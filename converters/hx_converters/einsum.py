@@ -1,4 +1,4 @@
-"""torch.einsum: its equation written out, as ONNX takes it."""
+"""Equations of torch.einsum, written out in the form that ONNX takes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def einsum(op, equation, *operands, path=None):
     dtype = result_type(*operands)
     terms, out = _written_out(equation.replace(" ", ""), [x.rank for x in operands])
     if not dtype.is_floating_point and not dtype.is_complex:
-        dtype = op.result.dtype  # sums of whole numbers are int64
+        dtype = op.result.dtype  # sums of integers are int64
     parts = [_one_of_each(op, op.cast(x, dtype), term) for x, term in zip(operands, terms)]
     ends = iter(path or ())
     while len(parts) > 1:
@@ -37,14 +37,14 @@ def einsum(op, equation, *operands, path=None):
 
 
 def _kept(left, right, asked):
-    """The letters of a product of two that are asked for, as they come out of it."""
+    """Return the letters to keep of a product of two, in the order in which it produces them."""
     both = [c for c in left if c in right and c in asked]
     rest = [c for c in [*left, *right] if c not in both and c in asked]
     return both + rest
 
 
 def _from_numbers(args):
-    """The other form: x, [0, 1], y, [1, 2], [0, 2]."""
+    """Convert the other form of arguments: x, [0, 1], y, [1, 2], [0, 2]."""
     letters = string.ascii_letters
 
     def term(numbers):
@@ -57,7 +57,7 @@ def _from_numbers(args):
 
 
 def _written_out(equation, ranks):
-    """Each term and the result in letters only: `...` becomes letters that nobody uses."""
+    """Write each term and the result in letters only: `...` becomes unused letters."""
     left, arrow, out = equation.partition("->")
     terms = left.split(",")
     free = [c for c in string.ascii_letters if c not in equation]
@@ -75,7 +75,7 @@ def _written_out(equation, ranks):
 
 
 def _one_of_each(op, x, term):
-    """A letter that stands twice in a term means its diagonal."""
+    """Take the diagonal for a letter that occurs twice in a term."""
     from .diagonals import diagonal
 
     for letter in dict.fromkeys(term):

@@ -1,4 +1,4 @@
-"""Functions of one number, from a table: PyTorch's name beside ONNX's, or beside a formula."""
+"""Table of functions of one number: PyTorch's name, and ONNX's name or a formula."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def truncated(op, x):
 
 
 def _log1p(op, x):
-    """Near 0, where 1 + x drops digits of x, through the inverse of tanh."""
+    """Compute log1p; near 0, where 1 + x loses digits of x, by the inverse of tanh."""
     near = op.Mul(op.Atanh(op.Div(x, op.Add(x, 2))), 2)
     return op.Where(op.Less(op.Abs(x), 0.5), near, op.Log(op.Add(x, 1)))
 
 
 def _expm1(op, x):
-    """Near 0, where exp(x) - 1 drops digits of x, through tanh."""
+    """Compute expm1; near 0, where exp(x) - 1 loses digits of x, by tanh."""
     t = op.Tanh(op.Mul(x, 0.5))
     near = op.Div(op.Mul(t, 2), op.Sub(1, t))
     return op.Where(op.Less(op.Abs(x), 1), near, op.Sub(op.Exp(x), 1))
@@ -59,7 +59,7 @@ def _whole(name):
     return lambda op, x: getattr(op, name)(x) if x.dtype.is_floating_point else x
 
 
-# Computed in the dtype of the result: integers become floats where PyTorch makes them so.
+# Computed in the dtype of the result: integers become floats if PyTorch makes them floats.
 NUMBERS = {
     "exp": "Exp", "log": "Log", "sqrt": "Sqrt", "sin": "Sin", "cos": "Cos", "tan": "Tan",
     "asin": "Asin", "acos": "Acos", "atan": "Atan", "sinh": "Sinh", "cosh": "Cosh",
@@ -78,7 +78,7 @@ NUMBERS = {
     "sinc": _sinc,
 }  # fmt: skip
 
-# Questions, and what is asked of the number as it is.
+# Predicates, and functions computed in the dtype of the input.
 QUESTIONS = {
     "isnan": lambda op, x: op.IsNaN(x) if x.dtype.is_floating_point else _never(op, x),
     "isinf": lambda op, x: op.IsInf(x) if x.dtype.is_floating_point else _never(op, x),
@@ -168,7 +168,7 @@ def logit(op, input, eps=None):
 
 
 def _away_from_ends(op, x, eps):
-    """Not below eps, and not above 1 - eps; of two ends that are in disorder the first one counts."""
+    """Clamp to eps and 1 - eps; if eps is above 1 - eps, the lower end is applied first."""
     if type(eps) in (int, float):
         if eps < 0:
             return x
@@ -183,7 +183,7 @@ def _away_from_ends(op, x, eps):
 
 
 def _mantissa_and_exponent(op, x):
-    """Of a finite float64 that is not 0: guessed by a logarithm, then put right."""
+    """Split a finite nonzero float64: guess the exponent by a logarithm, then correct it."""
     guess = op.Floor(op.Div(op.Log(op.Abs(x)), math.log(2)))
     mantissa = op.Div(x, op.Pow(op.constant(2.0, torch.float64), guess))
     size = op.Abs(mantissa)
@@ -195,7 +195,7 @@ def _mantissa_and_exponent(op, x):
 
 @converter("torch.frexp", cases=CASES)
 def frexp(op, input):
-    """A mantissa from 0.5 to 1, and an exponent."""
+    """Return a mantissa from 0.5 to 1, and an exponent."""
     finite = op.Not(op.Or(op.IsNaN(input), op.IsInf(input)))
     some = op.And(finite, op.Not(op.Equal(input, 0)))
     x = op.cast(op.Where(some, input, 1), torch.float64)
@@ -208,7 +208,7 @@ def frexp(op, input):
 
 @converter("torch.nextafter", cases=[case("float32[n,3]", "float32[n,3]")])
 def nextafter(op, input, other):
-    """One step of the last binary digit: in float64, which holds it."""
+    """Step by one unit in the last place, computed in float64, which represents it exactly."""
     if op.result.dtype == torch.float64:
         op.refuse("ONNX cannot step from one float64 to the next", "cast to float32 first")
     info = torch.finfo(op.result.dtype)
@@ -219,7 +219,7 @@ def nextafter(op, input, other):
     mantissa, exponent = _mantissa_and_exponent(op, finite)
     up = op.Greater(y, x)
     inwards = op.Not(op.Equal(up, op.Greater(x, 0)))
-    # Towards 0 from a power of two, steps are half as long.
+    # From a power of two towards 0, steps are half as long.
     edge = op.And(op.And(inwards, op.Equal(mantissa, 0.5)), op.Greater(size, info.tiny))
     share = op.Where(edge, op.constant(info.eps / 4, x.dtype), info.eps / 2)
     step = op.Mul(op.Pow(op.constant(2.0, x.dtype), exponent), share)

@@ -1,4 +1,4 @@
-"""Attention whose scores and mask are functions of where a query and a key stand."""
+"""Attention whose scores and mask are functions of the positions of a query and a key."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hx import converter
 from hx.lazy import torch
 
 
-# See tests/converters/test_flex_attention.py: functions are no arguments of a case.
+# See tests/converters/test_flex_attention.py: a case cannot have functions as arguments.
 @converter("torch.nn.attention.flex_attention.flex_attention", cases=[])
 def flex_attention(op, *args, **kwargs):
     return op.instead(_attended)
@@ -16,7 +16,7 @@ def flex_attention(op, *args, **kwargs):
 
 def _attended(query, key, value, score_mod=None, block_mask=None, scale=None, enable_gqa=False,
               return_lse=False, kernel_options=None, *, return_aux=None):  # fmt: skip
-    """The scores in one piece. A query that may look at nothing gets zeros."""
+    """Compute attention from all scores at once. A query that sees nothing gets zeros."""
     heads, length = query.shape[-3:-1]
     if enable_gqa:
         key, value = (x.repeat_interleave(heads // x.shape[-3], -3) for x in (key, value))

@@ -1,6 +1,6 @@
-"""What is done to each of several tensors in one call, as dicts of tensors do it: `_foreach_mul`.
+"""Functions that treat each tensor of a list in one call, such as `_foreach_mul`.
 
-Beside them come lists, of one more tensor or number for each, and what is there for all of them.
+Other arguments are lists with one tensor or number for each, or a single one for all of them.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ CONVERTERS: list = []
 
 
 def _for_each(name, function, *cases, forms=("", "_")):
-    """The function of each, in place of PyTorch's; and written to each."""
+    """Replace PyTorch's functions: one that returns a list, and one that writes to each tensor."""
 
     def made(*given, **more):
-        # The factors behind two lists may be in one vector.
+        # The factors after two lists may be in one vector.
         several = [
             isinstance(x, SEVERAL if at < 3 else (*SEVERAL, torch.Tensor))
             for at, x in enumerate(given)
@@ -47,7 +47,7 @@ def _instead(function):
     def convert(op, *args, **kwargs):
         return op.instead(function)
 
-    convert.composed = True  # so that nobody asks it for a value
+    convert.composed = True  # hx then expects no value from it
     return convert
 
 

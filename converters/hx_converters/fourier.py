@@ -1,6 +1,6 @@
-"""Fourier transforms: sums of waves, as products with matrices of them; long ones by ONNX's DFT.
+"""Fourier transforms: products with matrices of waves, or ONNX's DFT if they are long.
 
-A spectrum is a pair here, its real and its imaginary part; None stands for nothing but zeros.
+A spectrum is a pair here, its real and its imaginary part; None stands for a part of zeros.
 """
 
 from __future__ import annotations
@@ -10,31 +10,35 @@ import math
 from hx import case, converter
 from hx.lazy import torch
 
-from ._common import counted, is_value, moved, one_axis
+from ._common import along, counted, is_value, moved, one_axis
 from .shape import roll
 
-EXACT = 12  # up to this length sums are taken in float64: of so few numbers it costs little
+EXACT = 12  # up to this length, sums use float64, which costs little
 WRITTEN_OUT = 1024  # up to this length the waves are stored, which takes 8 MiB for the longest
 SHORT = 2048  # above, DFT is faster than a product, and the matrix would take too much room
 
 
 def _angles(op, rows, columns, period):
-    """2 pi k t / period, with whole turns taken off."""
+    """Return k t and 2 pi k t / period, without whole turns."""
     turns = op.Mul(op.Unsqueeze(counted(op, rows), [1]), counted(op, columns))
-    angles = op.cast(op.Mod(turns, op.constant(period)), torch.float64)
-    return op.Mul(angles, op.Div(2 * math.pi, op.constant(period, torch.float64)))
+    turns = op.Mod(turns, op.constant(period))
+    full = op.Div(2 * math.pi, op.constant(period, torch.float64))
+    return turns, op.Mul(op.cast(turns, torch.float64), full)
 
 
 def waves(op, rows, columns, period, dtype, weight=None):
-    """Cosines and sines of 2 pi k t / period; each row may have a weight."""
+    """Return cosines and sines of 2 pi k t / period; each row may have a weight.
+
+    Sines of half turns are exactly 0, so that bins without an imaginary part have none."""
     if all(type(n) is int for n in (rows, columns)) and period <= WRITTEN_OUT:
         k = torch.arange(rows)[:, None] * torch.arange(columns) % period
         angles = k.double() * (2 * math.pi / period)
-        found = [angles.cos(), angles.sin()]
+        found = [angles.cos(), torch.where(2 * k % period == 0, 0.0, angles.sin())]
         found = found if weight is None else [weight(rows)[:, None] * w for w in found]
         return [op.constant(w.to(dtype)) for w in found]
-    angles = _angles(op, rows, columns, period)
-    found = [op.Cos(angles), op.Sin(angles)]
+    turns, angles = _angles(op, rows, columns, period)
+    halves = op.Equal(op.Mod(op.Mul(turns, 2), op.constant(period)), 0)
+    found = [op.Cos(angles), op.Where(halves, 0, op.Sin(angles))]
     if weight is not None:
         each = weight(rows) if is_value(weight(rows)) else op.constant(weight(rows))
         found = [op.Mul(w, op.Unsqueeze(each, [1])) for w in found]
@@ -42,7 +46,7 @@ def waves(op, rows, columns, period, dtype, weight=None):
 
 
 def _fitted(op, x, axis, size):
-    """x with `size` elements along an axis: cut off, or filled up with zeros."""
+    """Cut x to `size` elements along an axis, or pad it with zeros."""
     if x is None or op.same(x.shape[axis], size):
         return x
     x = op.Slice(x, [0], op.sizes([size]), [axis])
@@ -52,7 +56,7 @@ def _fitted(op, x, axis, size):
 
 
 def _product(op, x, matrix, axis):
-    """Each vector along an axis times a matrix."""
+    """Multiply each vector along an axis by a matrix."""
     if x is None:
         return None
     if axis == x.rank - 2:
@@ -61,14 +65,17 @@ def _product(op, x, matrix, axis):
 
 
 def _sum(op, x, y, sign):
-    if x is None or y is None:
-        # Not Neg: what adds up to nothing is 0.0, whose sign an angle goes by, and not -0.0.
-        return x if y is None else y if sign > 0 else op.Sub(0, y)
+    if y is None:
+        return x
+    if x is None:
+        # Not Neg: a sum of 0 must be 0.0, not -0.0, because an angle depends on its sign.
+        below = op.Sub(0, y)
+        return op.Neg(below) if sign > 0 else below
     return op.Add(x, y) if sign > 0 else op.Sub(x, y)
 
 
 def _by_length(op, size, short, long):
-    """The way for short transforms or for long ones; at run time, where only that knows."""
+    """Choose the code for short or for long transforms, at run time if the length is not fixed."""
     if type(size) is int or op.opset < 17:
         return (short if op.opset < 17 or size <= SHORT else long)()
     bodies = [op.body(lambda way=way: list(way())) for way in (short, long)]
@@ -81,8 +88,10 @@ def _by_length(op, size, short, long):
 
 
 def _by_dft(op, real, imaginary, axis, size, inverse, onesided=False):
-    """ONNX's own, in float64: in float32 it keeps but three digits of lengths that are no powers
-    of two, and its inverse keeps those of float32 only. So that is one forwards, mirrored."""
+    """Transform by ONNX's DFT in float64.
+
+    In float32 it has only three correct digits for lengths that are no powers of two. Its inverse
+    has only the digits of float32, so an inverse is computed as a mirrored forward transform."""
     parts = [real] if imaginary is None else [real, op.Neg(imaginary) if inverse else imaginary]
     parts = [op.Unsqueeze(op.cast(x, torch.float64), [-1]) for x in parts]
     x = op.Concat(*parts, axis=-1) if imaginary is not None else parts[0]
@@ -91,12 +100,20 @@ def _by_dft(op, real, imaginary, axis, size, inverse, onesided=False):
     shape[axis] = size // 2 + 1 if onesided else size
     y.sized([*shape, 2])
     found = [op.Gather(y, i, axis=-1) for i in (0, 1)]
-    found = [op.cast(x, real.dtype) for x in found]
-    return found[0], op.Neg(found[1]) if inverse else found[1]
+    x, y = (op.cast(part, real.dtype) for part in found)
+    if imaginary is None:
+        y = _without_ends(op, y, axis, size)
+    return x, op.Neg(y) if inverse else y
+
+
+def _without_ends(op, y, axis, size):
+    """Return imaginary parts of the spectrum of real numbers: the first and the middle one are 0."""
+    turns = op.Mod(op.Mul(counted(op, y.shape[axis]), 2), op.constant(size))
+    return op.Where(along(op, op.Equal(turns, 0), axis, y.rank), 0, y)
 
 
 def transformed(op, real, imaginary, axis, size, inverse, half=False):
-    """A spectrum along an axis, not scaled; of real numbers the first half may be all of it."""
+    """Return the unscaled spectrum along an axis; for real numbers, optionally its first half."""
     real, imaginary = (_fitted(op, x, axis, size) for x in (real, imaginary))
     sign = 1 if inverse else -1  # of the imaginary unit in the exponent
 
@@ -106,8 +123,8 @@ def transformed(op, real, imaginary, axis, size, inverse, half=False):
         new_real = _sum(
             op, _product(op, real, cos, axis), _product(op, imaginary, sin, axis), -sign
         )
-        along, across = _product(op, real, sin, axis), _product(op, imaginary, cos, axis)
-        return new_real, _sum(op, across, along, sign)
+        turned, kept = _product(op, real, sin, axis), _product(op, imaginary, cos, axis)
+        return new_real, _sum(op, kept, turned, sign)
 
     return _by_length(
         op, size, short, lambda: _by_dft(op, real, imaginary, axis, size, inverse, half)
@@ -115,12 +132,12 @@ def transformed(op, real, imaginary, axis, size, inverse, half=False):
 
 
 def to_signal(op, real, imaginary, axis, size, inverse):
-    """Real numbers from one half of a spectrum whose other half mirrors it, not scaled."""
+    """Return unscaled real numbers from one half of a spectrum whose other half mirrors it."""
     half = size // 2 + 1
     real, imaginary = (_fitted(op, x, axis, half) for x in (real, imaginary))
 
     def twice(rows):
-        """All but the ends stand for their mirror images, too."""
+        """Double all but the ends, which stand for their mirror images, too."""
         if type(rows) is int:
             k = torch.arange(rows)
             return torch.where((k == 0) | (2 * k == size), 1.0, 2.0).double()
@@ -130,8 +147,8 @@ def to_signal(op, real, imaginary, axis, size, inverse):
 
     def short():
         cos, sin = waves(op, half, size, size, real.dtype, twice)
-        along, across = _product(op, real, cos, axis), _product(op, imaginary, sin, axis)
-        return (_sum(op, along, across, -1 if inverse else 1),)
+        kept, turned = _product(op, real, cos, axis), _product(op, imaginary, sin, axis)
+        return (_sum(op, kept, turned, -1 if inverse else 1),)
 
     def long():
         rest = op.sizes([size - half])
@@ -149,7 +166,7 @@ def to_signal(op, real, imaginary, axis, size, inverse):
 
 
 def _scaled(op, x, sizes, inverse, norm):
-    """By the number of elements: in one direction, in the other, or half in each."""
+    """Divide by the number of elements (or its root, for "ortho") if `norm` asks for it here."""
     if (
         x is None
         or norm == ("forward" if inverse else "backward")
@@ -168,7 +185,7 @@ def _real_dtype(dtype):
 
 
 def _parts(op, input, sizes):
-    """The parts of what is transformed. Short ones take float64, which costs next to nothing."""
+    """Return the parts of the input. Short transforms use float64, which costs next to nothing."""
     short = all(type(n) is int and n <= EXACT for n in sizes)
     kind = torch.float64 if short else _real_dtype(op.result.dtype)
     parts = op.parts(input) if input.dtype.is_complex else (input, None)
@@ -176,7 +193,7 @@ def _parts(op, input, sizes):
 
 
 def _whole(op, input, sizes, axes, norm, inverse, half=False):
-    """All of a spectrum; with `half`, that of real numbers, the last axis of which mirrors itself."""
+    """Complete a spectrum; with `half`, that of real numbers, whose last axis mirrors itself."""
     real, imaginary = _parts(op, input, sizes)
     for axis, size in reversed(list(zip(axes, sizes))):
         real, imaginary = transformed(op, real, imaginary, axis, size, inverse, half)
@@ -190,7 +207,7 @@ def _half(op, input, sizes, axes, norm, inverse):
 
 
 def _signal(op, input, sizes, axes, norm, inverse):
-    """The last axis comes back real, and all others are transformed before."""
+    """Transform all axes but the last, then the last one back to real numbers."""
     real, imaginary = _parts(op, input, sizes)
     for axis, size in zip(axes[:-1], sizes[:-1]):
         real, imaginary = transformed(op, real, imaginary, axis, size, inverse)
@@ -252,7 +269,7 @@ CONVERTERS = [
 
 
 def _unnamed(op, transform, input, sizes, axes, normalization, inverse):
-    """What all of them come down to: not scaled, by the root of the number of elements, or by it."""
+    """Convert a basic operator; normalization is 0 (none), 1 (root of the count) or 2 (count)."""
     ends = ("forward", "backward") if inverse else ("backward", "forward")
     norm = (ends[0], "ortho", ends[1])[normalization]
     return _along(op, transform, input, sizes, axes, norm, inverse)

@@ -9,7 +9,7 @@ from ._common import counted, pair
 
 
 def _starts(op, sample, size, window, count):
-    """Where the windows of one axis begin, for each plane: the last one at the very end."""
+    """Return the starts of the windows along an axis for each plane; the last one is at the end."""
     kind = sample.dtype
     last = size - window
     if type(count) is int and count == 1:

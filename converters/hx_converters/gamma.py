@@ -1,4 +1,4 @@
-"""Gamma and its kin: a series far out, reached step by step, and the mirror image below 0."""
+"""Gamma and related functions: a series far from 0, recurrences near 0, reflection below 0."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from hx.lazy import torch
 from ._common import loop
 from ._series import functions, polynomial
 
-FAR = 10
+ASYMPTOTIC_FROM = 10
 
 
 def _far_out(op, x):
-    """x where it is large, else a number past FAR at a whole distance; and whether it was near."""
-    near = op.Less(x, float(FAR))
-    return op.Where(near, op.Add(x, float(FAR)), x), near
+    """Return x if it is large, else x plus an integer, beyond FAR; and whether x was small."""
+    near = op.Less(x, float(ASYMPTOTIC_FROM))
+    return op.Where(near, op.Add(x, float(ASYMPTOTIC_FROM)), x), near
 
 
 def _bernoulli(terms):
-    """The numbers B2, B4, B6, ..."""
+    """Return the Bernoulli numbers B2, B4, B6, ..."""
     found = [1.0]
     for m in range(1, 2 * terms + 1):
         found.append(-sum(math.comb(m + 1, k) * found[k] for k in range(m)) / (m + 1))
@@ -31,17 +31,17 @@ _B = _bernoulli(8)
 
 
 def _turn(op, x):
-    """How far x is from the nearest whole number, times pi."""
+    """Return the signed distance from x to the nearest integer, times pi."""
     return op.Mul(op.Sub(x, op.Round(x)), math.pi)
 
 
 def log_gamma(op, x):
-    """Stirling's series."""
+    """Compute the logarithm of gamma by Stirling's series."""
     low = op.Less(x, 0.5)
     y = op.Where(low, op.Sub(1, x), x)
     z, near = _far_out(op, y)
     steps = op.constant(1.0, x.dtype)
-    for k in range(FAR):
+    for k in range(ASYMPTOTIC_FROM):
         steps = op.Mul(steps, op.Add(op.Where(near, y, 1), k))
     inverse = op.Reciprocal(z)
     terms = [b / (2 * k * (2 * k - 1)) for k, b in enumerate(_B, 1)]
@@ -58,7 +58,7 @@ def digamma(op, x):
     y = op.Where(low, op.Sub(1, x), x)
     z, near = _far_out(op, y)
     steps = op.constant(0.0, x.dtype)
-    for k in range(FAR):
+    for k in range(ASYMPTOTIC_FROM):
         steps = op.Add(steps, op.Reciprocal(op.Add(y, k)))
     inverse = op.Reciprocal(op.Mul(z, z))
     terms = [b / (2 * k) for k, b in enumerate(_B, 1)]
@@ -73,12 +73,12 @@ def digamma(op, x):
 
 
 def _hurwitz(op, s, q):
-    """Sum of (q + k) ** -s over all k, for q above 0: by Euler and Maclaurin."""
+    """Sum (q + k) ** -s over all k, for q above 0, by the Euler-Maclaurin formula."""
     power = op.Neg(s)
     total = op.constant(0.0, q.dtype)
-    for k in range(FAR):
+    for k in range(ASYMPTOTIC_FROM):
         total = op.Add(total, op.Pow(op.Add(q, k), power))
-    z = op.Add(q, FAR)
+    z = op.Add(q, ASYMPTOTIC_FROM)
     last = op.Pow(z, power)
     total = op.Add(total, op.Mul(last, op.Add(op.Div(z, op.Sub(s, 1)), 0.5)))
     term = op.Div(op.Mul(s, last), z)
@@ -98,7 +98,7 @@ def zeta(op, input, other):
     s, q = (op.cast(op.cast(v, dtype), torch.float64) for v in (input, other))
     above = op.Greater(q, 0)
     right = _hurwitz(op, s, op.Where(above, q, 1))
-    # Below 0, whole powers only: the terms there are those of a sum above 0, with a sign.
+    # Below 0, only integer powers: the terms there equal those of a sum above 0, up to sign.
     part, rest = op.Sub(q, op.Floor(q)), op.Sub(op.Add(op.Floor(q), 1), q)
     beside = op.Sub(_hurwitz(op, s, rest), _hurwitz(op, s, op.Sub(1, op.Where(above, 0, q))))
     odd = op.Equal(op.Mod(s, op.constant(2.0, torch.float64), fmod=1), 1)
@@ -111,7 +111,7 @@ def zeta(op, input, other):
 
 
 def _cotangent_derivative(n):
-    """The nth derivative of the cotangent as a polynomial of the cotangent, the constant first."""
+    """Return the nth derivative of cot as a polynomial in cot, the constant first."""
     found = [0.0, 1.0]
     for _ in range(n):
         slope = [k * c for k, c in enumerate(found)][1:]
@@ -156,7 +156,7 @@ def mvlgamma(op, input, p):
 
 
 def _until_settled(op, states, step, change):
-    """Goes on while some element changes by more than a rounding."""
+    """Repeat a step while some element changes by more than a rounding error."""
 
     def go_on(*states):
         moving = op.cast(op.Greater(op.Abs(change(*states)), 1e-15), torch.int32)
@@ -167,7 +167,7 @@ def _until_settled(op, states, step, change):
 
 
 def _lower(op, a, x):
-    """The series: sum of x ** k / (a + 1) ... (a + k)."""
+    """Sum the series x ** k / ((a + 1) ... (a + k))."""
     one = op.Add(op.Mul(op.Add(a, x), 0), 1)
     _, _, total = _until_settled(
         op, [op.Mul(one, 0), one, one],
@@ -182,7 +182,7 @@ def _lower(op, a, x):
 
 
 def _upper(op, a, x):
-    """Legendre's continued fraction, from the front, by Lentz."""
+    """Evaluate Legendre's continued fraction from the front, by Lentz's method."""
     b = op.Add(op.Sub(x, a), 1)
     first = op.Reciprocal(b)
     zero = op.Mul(b, 0)
@@ -200,7 +200,7 @@ def _upper(op, a, x):
 
 
 def _shares(op, a, x):
-    """What lies below x, and what above."""
+    """Return the shares of the gamma integral below x and above x."""
     usual = op.And(op.Greater(a, 0), op.Greater(x, 0))
     usual = op.And(usual, op.Not(op.Or(op.IsInf(a), op.IsInf(x))))
     below = op.Less(x, op.Add(a, 1))
@@ -209,7 +209,7 @@ def _shares(op, a, x):
     low = op.Mul(op.Exp(height), op.Div(_lower(op, op.Where(near, a, 1), op.Where(near, x, 0)), a))
     high = op.Mul(op.Exp(height), _upper(op, op.Where(far, a, 1), op.Where(far, x, 2)))
     low, high = (op.Where(near, low, op.Sub(1, high)), op.Where(near, op.Sub(1, low), high))
-    # At the edges all lies on one side.
+    # At the edges, everything lies on one side.
     left = op.Or(op.Equal(x, 0), op.IsInf(a))
     right = op.Or(op.Equal(a, 0), op.IsInf(x))
     neither = op.Or(op.And(left, right), op.Or(op.Less(a, 0), op.Less(x, 0)))

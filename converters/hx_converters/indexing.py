@@ -1,4 +1,4 @@
-"""Reading and writing by index, in all the forms of `x[...]`, and gather, scatter and friends."""
+"""Reading and writing by index: all forms of `x[...]`, gather, scatter and related functions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _END = 2**62
 
 
 def _expanded(op, x, index):
-    """The index as one entry per axis of x, `...` filled in, None kept apart."""
+    """Return an index with one entry for each axis of x and each None; `...` is expanded."""
     parts = list(index) if isinstance(index, (tuple, list)) else [index]
     if isinstance(index, list) and not any(
         is_value(i) or isinstance(i, (slice, list, tuple, type(None), type(Ellipsis)))
@@ -40,7 +40,7 @@ def _expanded(op, x, index):
 
 
 def _listed(op, numbers):
-    """A list as the tensor that PyTorch makes of it: of positions, or of what is picked."""
+    """Return a list as the tensor that PyTorch makes of it: positions or a mask."""
     if any(not isinstance(n, (int, list, tuple)) or _is_size(n) for n in numbers):
         return op.sizes(numbers)
     return op.constant(torch.tensor(numbers, dtype=None if numbers else torch.int64))
@@ -51,11 +51,11 @@ def _is_size(n):
 
 
 def _plan(op, x, index):
-    """What an index does, in the order in which PyTorch does it.
+    """Split an index into steps, in the order in which PyTorch takes them.
 
-    First slices are taken (by axis of x; a number is one that loses its axis), then axes of 1 are
-    added, then tensors pick: `layout` says for each axis that is left whether it was added, and
-    which tensor stands there.
+    First slices are taken (by axis of x; a number is a slice that loses its axis), then axes of 1
+    are added, then tensors pick: `layout` holds, for each remaining axis, whether it was added,
+    and the tensor that indexes it.
     """
     slices, drop, layout = {}, [], []
     axis = 0
@@ -83,12 +83,12 @@ def _plan(op, x, index):
 
 
 def _from_the_front(op, place, size):
-    """A place that a size says, counted from the front where it may come to count from behind."""
+    """Return a position that may depend on sizes, counted from the front."""
     return place if type(place) is int or op.at_most(0, place) else place % size
 
 
 def _true_places(op, mask):
-    """Where a mask is true, a list of positions for each of its axes."""
+    """Return the positions where a mask is true, one list for each of its axes."""
     known = op.contents(mask)
     if known is not None:
         return [op.constant(row) for row in torch.atleast_1d(known).nonzero(as_tuple=True)]
@@ -106,7 +106,7 @@ def _start_end(part, size):
 
 
 def _number(op, n):
-    """A bound of a slice: an int, a size, or a tensor that holds one."""
+    """Return a slice's bound: an int, a size, or a tensor that holds one."""
     return op.Reshape(op.cast(n, torch.int64), [1]) if is_value(n) else n
 
 
@@ -118,7 +118,7 @@ def _bounds(op, numbers):
 
 
 def _sliced(op, x, slices, drop):
-    """All slices in one node, then the axes that an int picked are dropped."""
+    """Take all slices in one node, then drop the axes that ints picked from."""
     if len(slices) == 1 and len(drop) == 1:
         (axis,) = drop
         return op.Gather(x, op.constant(slices[axis]), axis=axis)
@@ -164,12 +164,12 @@ def getitem(op, self, index):
            cases=[case("float32[4,5]", [lambda: torch.tensor([2, 0])]),
                   case("float32[n,5]", [None, lambda: torch.tensor([4, 1])])])  # fmt: skip
 def index(op, self, indices):
-    """What x[i, :, j] comes down to: a tensor for each axis that is picked from, else None."""
+    """Index as x[i, :, j] does: a tensor for each axis that is picked from, else None."""
     return getitem(op, self, tuple(slice(None) if i is None else i for i in indices))
 
 
 def _masked(op, x, index):
-    """One mask over the first axes picks whole slices."""
+    """Pick whole slices by one mask over the first axes; None for any other index."""
     if isinstance(index, tuple) and len(index) == 1:
         (index,) = index
     if not is_value(index) or index.dtype not in (torch.bool, torch.uint8) or not index.rank:
@@ -184,7 +184,7 @@ def _apart(axes):
 
 
 def _gathered(op, x, tensors):
-    """x indexed by tensors on some of its axes; the others are kept whole."""
+    """Index some axes of x by tensors; keep the others whole."""
     axes = sorted(tensors)
     if len(axes) == 1:
         return op.Gather(x, tensors[axes[0]], axis=axes[0])
@@ -197,14 +197,14 @@ def _gathered(op, x, tensors):
     y = op.GatherND(x, indices)
     if _apart(axes) or axes[0] == 0:
         return y
-    # Tensors side by side: their axes stand where the first of them stood.
+    # Adjacent index tensors: their axes replace the first one's.
     lead = axes[0]
     perm = [width + i for i in range(lead)] + list(range(width))
     return op.Transpose(y, perm=perm + list(range(width + lead, y.rank)))
 
 
 def _positive(op, index, size):
-    """GatherND and ScatterND do not all take negative indices: count from the front."""
+    """Count indices from the front: not every GatherND and ScatterND accepts negative ones."""
     if index.is_constant:
         return (
             index
@@ -215,7 +215,7 @@ def _positive(op, index, size):
 
 
 def _stacked(op, tensors):
-    """Index tensors broadcast together and joined on a new last axis."""
+    """Broadcast index tensors together and join them on a new last axis."""
     shaped = tensors
     if not all(op.same(t.shape, tensors[0].shape) for t in tensors):
         zero = tensors[0]
@@ -229,10 +229,10 @@ def _stacked(op, tensors):
     return op.Concat(*[op.Unsqueeze(t, [-1]) for t in shaped], axis=-1), width
 
 
-# It returns nothing: its tests are those of tests/engine/test_mutation_index.py.
+# It returns nothing: tests/recording/test_mutation_index.py tests it.
 @converter("torch.Tensor.__setitem__", cases=[])
 def setitem(op, self, index, value):
-    """The tensor with some of its elements replaced, by scattering to their positions."""
+    """Replace some elements of a tensor by scattering to their positions."""
     if any(type(n) is int and n == 0 for n in self.shape):
         op.assign(self, self)  # there is nothing in it
         return None
@@ -247,12 +247,12 @@ def setitem(op, self, index, value):
     if whole is not None:
         op.assign(self, whole)
         return None
-    # The same index into a tensor that counts elements says where each value goes.
+    # The same index into a tensor of element numbers gives the position of each value.
     count = op.Reshape(op.Range(0, op.constant(self.numel()), 1), op.sizes(self.shape))
     places = getitem(op, count, index)
     if places is NotImplemented:
         return NotImplemented
-    while value.rank > places.rank:  # torch drops leading axes of 1 of what is written
+    while value.rank > places.rank:  # PyTorch drops leading axes of 1 of the written value
         value = op.Squeeze(value, [0])
     value = op.Expand(value, op.Shape(places))
     flat = op.ScatterElements(
@@ -263,7 +263,7 @@ def setitem(op, self, index, value):
 
 
 def _whole_axis_write(op, x, index, value):
-    """x[:, a:b] = v with constant bounds is what stands before, v, and what stands after."""
+    """Write x[:, a:b] = v with constant bounds as a Concat: the part before, v, the part after."""
     plan = _plan(op, x, index) if not is_value(index) else None
     if plan is None:
         return None
@@ -276,25 +276,18 @@ def _whole_axis_write(op, x, index, value):
         return None
     ((axis, part),) = slices.items()
     size = x.shape[axis]
-    if isinstance(part, slice):
-        start, end, step = _start_end(part, size)
-        if any(type(n) is not int for n in (start, end, step, size)) or step != 1:
-            return None
-        start, end, _ = slice(start, end).indices(size)
-        end = max(end, start)
-    elif type(part) is int and type(size) is int:
-        start = part % size
-        end = start + 1
-        if value.rank:
-            lead = x.rank - 1 - value.rank
-            if lead < 0:
-                return None
-            value = op.Unsqueeze(value, [axis - lead]) if axis >= lead else value
-    else:
+    written = _fixed_range(part, size)
+    if written is None:
         return None
-    shape = [*x.shape[:axis], end - start, *x.shape[axis + 1 :]]
+    start, end = written
+    if type(part) is int and value.rank:  # it has no such axis
+        lead = x.rank - 1 - value.rank
+        if lead < 0:
+            return None
+        value = op.Unsqueeze(value, [axis - lead]) if axis >= lead else value
     if value.rank > x.rank:
         return None
+    shape = [*x.shape[:axis], end - start, *x.shape[axis + 1 :]]
     middle = op.Expand(value, op.sizes(shape))
     parts = []
     if start > 0:
@@ -303,6 +296,19 @@ def _whole_axis_write(op, x, index, value):
     if end < size:
         parts.append(op.Slice(x, [end], [size], [axis]))
     return op.Concat(*parts, axis=axis) if len(parts) > 1 else middle
+
+
+def _fixed_range(part, size):
+    """Return the first index, and the one behind the last, of an index that never changes."""
+    if type(part) is int and type(size) is int:
+        return part % size, part % size + 1
+    if not isinstance(part, slice):
+        return None
+    start, end, step = _start_end(part, size)
+    if any(type(n) is not int for n in (start, end, step, size)) or step != 1:
+        return None
+    start, end, _ = slice(start, end).indices(size)
+    return start, max(end, start)
 
 
 @converter("torch.select", cases=[case("float32[n,5]", 1, 2)])
@@ -362,7 +368,7 @@ def take_along_dim(op, input, indices, dim=None):
     if dim is None:
         return op.Gather(op.Reshape(input, [-1]), op.Reshape(indices, [-1]))
     axis = one_axis(dim, input.rank)
-    # All other axes are broadcast, which takes tensors with nothing but their shape.
+    # All other axes are broadcast, by tensors that carry only a shape.
     common = [_both(op, m, n) for m, n in zip(input.shape, indices.shape)]
     x, places = (
         op.Expand(each, op.sizes([*common[:axis], each.shape[axis], *common[axis + 1 :]]))
@@ -375,7 +381,7 @@ def take_along_dim(op, input, indices, dim=None):
 
 
 def _are_inside(op, places, size):
-    """Whether no place lies outside of an axis: PyTorch counts round and round then."""
+    """Return whether no position can lie outside an axis; PyTorch wraps those that do."""
     known = op.contents(places)
     if known is not None:
         return type(size) is int and not bool(((known < -size) | (known >= size)).any())
@@ -384,7 +390,7 @@ def _are_inside(op, places, size):
         return False
     if node.op in MOVES:
         return _are_inside(op, node.inputs[0], size)
-    if node.op == "Where":  # as where a NaN stands, or else the largest number
+    if node.op == "Where":  # such as the index of a NaN, or else of the largest number
         return all(_are_inside(op, each, size) for each in node.inputs[1:])
     if node.op not in ("TopK", "ArgMax", "ArgMin"):
         return False
@@ -393,7 +399,7 @@ def _are_inside(op, places, size):
 
 
 def _both(op, m, n):
-    """What two sizes are broadcast to; a fixed one knows best."""
+    """Return the size to which two sizes broadcast, a fixed one if there is one."""
     if type(m) is int:
         return n if m == 1 else m
     if type(n) is int:
@@ -425,7 +431,7 @@ def embedding_operator(op, weight, indices, padding_idx=-1, scale_grad_by_freq=F
 @converter("torch.nn.functional.one_hot", cases=[case("int64[n,3]<5", 5), case("int64[n,3]<5")])
 @scalars_too
 def one_hot(op, tensor, num_classes=-1):
-    if type(num_classes) is int and num_classes < 0:  # as many as the largest number says
+    if type(num_classes) is int and num_classes < 0:  # the largest number determines the count
         classes = op.Add(op.ReduceMax(tensor, list(range(tensor.rank)), keepdims=0), 1)
         return op.OneHot(tensor, op.Reshape(classes, [1]), op.constant([0, 1]))
     return op.OneHot(tensor, op.sizes([num_classes]), op.constant([0, 1]))

@@ -1,4 +1,4 @@
-"""Resizing images and sequences, and sampling them at other places."""
+"""Resizing of images and sequences, and sampling at given positions."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from ._halves import rounded_once
 
 
 def _resize(op, input, output_size, factors, **how):
-    """By sizes where PyTorch got sizes, and by factors where it got those: the places that are
-    sampled follow from the one that was given, and differ where a size was rounded."""
+    """Resize by sizes if PyTorch got sizes, and by factors if it got factors.
+
+    The sampled positions follow from what was given, and differ where a size was rounded.
+    """
     axes = list(range(2, input.rank))
     before, given = input.shape[2:], [f for f in factors if f is not None]
     after = [(n * f).__floor__() for n, f in zip(before, given)] or list(output_size)
@@ -47,7 +49,7 @@ def _resize(op, input, output_size, factors, **how):
 
 
 def _either(op, condition, *ways):
-    """One of two ways, where only the run knows which."""
+    """Choose between two ways at run time."""
     then, other = (op.body(way) for way in ways)
     y = op.If(condition, then_branch=then, else_branch=other)
     y.sized(then.outputs[0].shape)
@@ -55,9 +57,12 @@ def _either(op, condition, *ways):
 
 
 def _is_doubled(op, before, after):
-    """Whether, this time, each size is doubled or halved, so and so often: nothing is rounded then."""
+    """Return a condition: every size is kept, doubled or halved up to three times.
+
+    None if a fixed ratio is known and sizes change.
+    """
     if any(type(n) is int and type(m) is int and n != m for n, m in zip(before, after)):
-        return None  # by a ratio that is known, and not doubled
+        return None  # a fixed ratio
     old, new = (op.sizes(list(sizes)) for sizes in (before, after))
     often = op.constant([[1], [2], [4], [8]])
     found = [op.Equal(x, op.Mul(y, often)) for x, y in ((old, new), (new, old))]
@@ -66,17 +71,17 @@ def _is_doubled(op, before, after):
 
 
 def _by_resize(op, x, factors, after, how):
-    """Whether onnxruntime's Resize does what PyTorch does.
+    """Return whether onnxruntime's Resize does what PyTorch does.
 
-    It has no float64. It counts the elements of n * f in float32: one more or less may come of it.
-    And it rounds places another way.
+    Resize has no float64. It computes the size n * f in float32, which may be off by one. And it
+    rounds positions in another way.
     """
     before = x.shape[2:]
     if x.dtype == torch.float64 or any(type(f) not in (int, float) for f in factors):
         return False
     if factors and _copied(x.rank, factors, before, after, how):
         return False
-    longest = 2**20 if x.rank == 3 else 2**14  # of sequences, and of images
+    longest = 2**20 if x.rank == 3 else 2**14  # elements of sequences; of images
 
     def largest(n):
         return n if type(n) is int else longest
@@ -95,7 +100,7 @@ def _by_resize(op, x, factors, after, how):
 
 
 def _over(op, n, m):
-    """n / m, where that is the same at every run."""
+    """Return n / m if it is the same at every run, else None."""
     if type(n) is int and type(m) is int:
         return n / max(m, 1)
     if any(type(size) is int and size == 0 for size in (n, m)):
@@ -108,7 +113,7 @@ def _over(op, n, m):
 
 @functools.cache
 def _miscounts(given, factor, first, last):
-    """Whether of some sizes, float32 makes more or fewer elements than PyTorch."""
+    """Return whether float32 computes another output size than PyTorch for any size in a range."""
     sizes = torch.arange(first, last + 1)
     made = sizes.float() * torch.tensor(factor, dtype=torch.float32)
     return bool(made.floor().ne((sizes.double() * given).floor()).any())
@@ -116,9 +121,11 @@ def _miscounts(given, factor, first, last):
 
 @functools.cache
 def _strays(step, factor, count, rounding):
-    """Whether one of the nearest elements is another one: PyTorch multiplies by a rounded step,
-    onnxruntime divides by a rounded factor, and where both should meet a whole number, one may
-    come out below it."""
+    """Return whether onnxruntime takes another nearest element than PyTorch anywhere.
+
+    PyTorch multiplies by a rounded step, onnxruntime divides by a rounded factor. Where both
+    should give an integer, one may fall below it.
+    """
     places = torch.arange(count, dtype=torch.float32)
     step, factor = (torch.tensor(x, dtype=torch.float32) for x in (step, factor))
     if rounding == "floor":
@@ -128,9 +135,9 @@ def _strays(step, factor, count, rounding):
 
 
 def _whole_factors(rank, mode, coordinate_transformation_mode, nearest_mode="", **how):
-    """Sizes that are so many times as large as before make a factor of that, whatever was given.
+    """Return the factors that PyTorch uses for exact multiples of a size, whatever was given.
 
-    PyTorch then takes elements as they are, and, of the nearest ones of images, each twice.
+    PyTorch then copies elements (factor 1) or, for the nearest ones of images, repeats each (2).
     """
     if mode == "nearest":
         return (1, 2) if nearest_mode == "floor" and rank == 4 else ()
@@ -141,14 +148,17 @@ def _whole(op, factor, n, m, whole):
     for times in whole:
         if type(n) is int and type(m) is int:
             factor = float(times) if m == n * times else factor
-        elif times < factor < times + 0.5:  # for few elements; of one, all are alike
+        elif times < factor < times + 0.5:  # for few elements; with one, all are alike
             there = op.Equal(op.constant(m), op.constant(n * times))
             return op.Where(there, float(times), op.constant(factor, torch.float32))
     return factor
 
 
 def _copied(rank, factors, before, after, how):
-    """Where no size changes, onnxruntime gives what it got, also where PyTorch samples in between."""
+    """Return whether onnxruntime may copy the input where PyTorch samples between elements.
+
+    It copies if no size changes.
+    """
     if _whole_factors(rank, **how) or all(f == 1 for f in factors):
         return False
     fixed = all(type(n) is int and type(m) is int for n, m in zip(before, after))
@@ -157,9 +167,9 @@ def _copied(rank, factors, before, after, how):
 
 def _by_neighbours(op, x, wanted, factors, *, mode, coordinate_transformation_mode,
                    nearest_mode="", cubic_coeff_a=0.0):  # fmt: skip
-    """One axis after the other: of each place, the neighbours times their shares.
+    """Resize one axis after the other: sum the neighbours of each position times their weights.
 
-    Places are counted as PyTorch counts them: in float32, but for shares of float64.
+    Positions are computed as in PyTorch: in float32, except for weights in float64.
     """
     given, sizes = x.dtype, x.shape[2:]
     kind = torch.float64 if given == torch.float64 and mode != "nearest" else torch.float32
@@ -197,7 +207,7 @@ def _by_neighbours(op, x, wanted, factors, *, mode, coordinate_transformation_mo
 
 
 def _nearby(factor, size, wanted):
-    """PyTorch multiplies places by 1 / factor in float32: the factor to divide by for the same."""
+    """Return the factor whose division gives what PyTorch gets by multiplying by 1 / factor."""
     inverse = torch.tensor(1 / factor, dtype=torch.float32)
     near = float(1 / inverse)
     return near if type(size) is int and int(size * near) == wanted else float(factor)
@@ -242,7 +252,7 @@ def cubic(op, d, a=-0.5):
 
 
 def _spread(op, weigh, n, m, step, kind, align_corners=False):
-    """[m, n]: the shares of the old elements in the new ones, as wide as the image shrinks."""
+    """Return weights [m, n] of old elements in new ones; windows widen as the image shrinks."""
     wide = op.Max(step, op.constant(1, kind))
     centres = op.Mul(op.Add(counted(op, m, kind), 0.5), step)
     places = op.Add(counted(op, n, kind), 0.5)
@@ -251,7 +261,7 @@ def _spread(op, weigh, n, m, step, kind, align_corners=False):
 
 
 def _between(op, mode, n, m, step, kind, align_corners):
-    """[m, n]: the shares of the nearest old elements in the new ones."""
+    """Return weights [m, n] of the nearest old elements in the new ones."""
     off = 0.0 if align_corners else 0.5
     places = op.Sub(op.Mul(op.Add(counted(op, m, kind), off), step), off)
     if mode == "linear":
@@ -268,7 +278,7 @@ def _between(op, mode, n, m, step, kind, align_corners):
 
 
 def _kept(op, weights, n, m, kind):
-    """PyTorch leaves an axis alone that has the size that it is to get, whatever the factor."""
+    """Return the identity for an axis that keeps its size: PyTorch ignores the factor then."""
     if type(n) is int and type(m) is int and n != m:
         return weights
     each = op.Equal(op.Unsqueeze(counted(op, m, kind), [1]), counted(op, n, kind))
@@ -276,16 +286,16 @@ def _kept(op, weights, n, m, kind):
 
 
 def _step(op, n, m, factor, align_corners, kind):
-    """How far apart new elements are, counted in old ones."""
+    """Return the distance between new elements, counted in old ones."""
     if align_corners:
         return op.constant((n - 1) / max(m - 1, 1) * min(m - 1, 1), kind)
     return op.constant(n / m if factor is None else 1 / factor, kind)
 
 
 def _in_bytes(op, x, output_size, align_corners, factors, weights_of):
-    """Images of bytes, as PyTorch resizes them: width, then height, each rounded to bytes.
+    """Resize images of bytes as PyTorch does: width, then height, each rounded to bytes.
 
-    Weights are whole numbers below 2 to the 15th, with as many binary digits as fit.
+    Weights are integers below 2 to the 15th, with as many binary digits as fit.
     """
     kind = torch.float64
     sizes = x.shape[2:]
@@ -309,9 +319,10 @@ def _in_bytes(op, x, output_size, align_corners, factors, weights_of):
 
 
 def smoothed(weigh):
-    """With antialiasing: each axis times a matrix of weights, as wide as the image shrinks.
+    """Make a converter with antialiasing: it multiplies each axis by a matrix of weights.
 
-    ONNX's Resize has an antialias of its own, which onnxruntime rounds otherwise than PyTorch.
+    A window of weights widens as the image shrinks. ONNX's Resize has its own antialias, which
+    onnxruntime rounds in another way than PyTorch.
     """
 
     def convert(op, input, output_size, align_corners, *scales, **named):
@@ -335,7 +346,7 @@ def smoothed(weigh):
 _IMAGE = case("float32[n,2,4,h]", [6, 7], False)
 _BYTES = case("uint8[n,3,4,h]", [6, 7], False)
 # No wider than this: onnxruntime divides by a rounded 7 / h where PyTorch multiplies
-# by a rounded h / 7, and places far from zero differ by more than the proof allows.
+# by a rounded h / 7, and positions far from zero differ by more than the proof allows.
 _NARROW = case("float32[n,2,4,h=10]", [6, 7], False)
 
 CONVERTERS = [
@@ -358,7 +369,7 @@ for _name, _rule in (("upsample_nearest", ("asymmetric", "floor")),
         CONVERTERS.append(converter(f"torch.ops.aten.{_name}{_n}d", cases=[_wide])(nearest(*_rule)))
 
 _MODES = ("linear", "nearest", "cubic")
-_MODES_16 = ("bilinear", "nearest", "bicubic")  # as they were called before opset 20
+_MODES_16 = ("bilinear", "nearest", "bicubic")  # names before opset 20
 _OUTSIDE = ("zeros", "border", "reflection")
 
 
@@ -380,20 +391,20 @@ def grid_sampler(op, input, grid, interpolation_mode, padding_mode, align_corner
                       padding_mode=outside)  # fmt: skip
     if mode != "cubic" and (mode == "nearest" or outside != "zeros" or input.rank > 4):
         return y
-    # PyTorch's sums take the shares of all neighbours: NaN, where a place is infinite or NaN.
+    # PyTorch adds the weights of all neighbours: NaN for an infinite or NaN position.
     spoilt = op.ReduceSum(op.Mul(grid, 0), [grid.rank - 1], keepdims=0)
     return op.Add(y, op.Unsqueeze(spoilt, [1]))
 
 
 def _within_reach(op, grid, outside):
-    """The same places, where onnxruntime can count them: an image reaches from -1 to 1.
+    """Move positions into the range that onnxruntime can handle; an image reaches from -1 to 1.
 
-    It goes wrong past 2^23 elements, and what is NaN ends at the first one in PyTorch, but for
-    volumes, where it ends at the last one; with reflection, so does what is infinite.
+    onnxruntime is wrong beyond 2^23 elements. In PyTorch, NaN means the first element, or the last
+    one in volumes; with reflection, infinite positions do so, too.
     """
     end = 1 if grid.shape[-1] == 3 else -1
     if outside != "reflection":
-        # Far enough out, however few elements there are, for all neighbours to lie outside.
+        # Far enough out for all neighbours to lie outside, however few elements there are.
         return op.Where(op.IsNaN(grid), 10 * end, op.Clip(grid, -10, 10))
     far = op.Abs(grid)
     folded = op.Sub(1, op.Abs(op.Sub(op.Mod(op.Add(far, 1), 4, fmod=1), 2)))
@@ -407,7 +418,7 @@ def _within_reach(op, grid, outside):
     case("float32[2,2,3]", [2, 1, 1, 5], True),
 ])  # fmt: skip
 def affine_grid_generator(op, theta, size, align_corners):
-    """Where each element of an image of some size lies in another, by a matrix for each image."""
+    """Map each element of an image to its position in another, by one matrix for each image."""
     spatial = list(size[2:])
     axes = []
     for i, n in enumerate(reversed(spatial)):

@@ -23,7 +23,7 @@ def matrix_norm(op, A, ord="fro", dim=(-2, -1), keepdim=False, *, dtype=None):
     kind = op.result.dtype
     x = op.cast(A, kind.to_complex() if A.dtype.is_complex else kind)
     y = _matrix_norm(op, x, ord, dim, keepdim)
-    # The largest of nothing is 0, among norms.
+    # For a norm, the largest of no elements is 0.
     return op.Max(y, 0) if any(type(n) is int and n == 0 for n in A.shape) else y
 
 
@@ -75,7 +75,7 @@ LAST = 18  # power of the series: of what is below 1, the next ones are below th
 
 @converter("torch.linalg.matrix_exp", "torch.matrix_exp", cases=[case("float32[n,3,3]")])
 def matrix_exp(op, A):
-    """A series for a small part of the matrix, squared as often as that part was halved."""
+    """Compute exp of a matrix: a series for a halved matrix, squared as often as it was halved."""
     a = wide(op, A)
     n = A.shape[-1]
     norm = op.ReduceSum(op.Abs(a), [a.rank - 2])

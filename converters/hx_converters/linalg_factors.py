@@ -1,4 +1,4 @@
-"""Matrices as products: Cholesky, LU, QR."""
+"""Matrix factorizations: Cholesky, LU, QR."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from ._matrices import (
     reflections,
     solved,
     square,
+    substituted,
     unfilled,
     wide,
 )
@@ -57,7 +58,8 @@ def _product(op, factor, upper):
 def cholesky_solve(op, input, L, upper=False):
     factor = op.Trilu(wide(op, L), upper=int(upper))
     lower = mirrored(op, factor) if upper else factor
-    return op.cast(solved(op, mirrored(op, lower), solved(op, lower, input)), op.result.dtype)
+    x = substituted(op, lower, input, upper=False)
+    return op.cast(substituted(op, mirrored(op, lower), x, upper=True), op.result.dtype)
 
 
 @converter("torch.cholesky_inverse", cases=[case(positive)])
@@ -82,7 +84,7 @@ def lu_factor(op, A, *, pivot=True):
     return found if found is NotImplemented else found[:2]
 
 
-# Determinants as derivatives see them: with the factors, that they are then solved by.
+# Determinants with the factors by which their derivatives are solved.
 
 
 @converter("torch.ops.aten._linalg_det", cases=[case(square)])
@@ -96,7 +98,7 @@ def slogdet_and_factors(op, A):
 
 
 def _as_pytorch_factors(A):
-    """Of a matrix whose rows lie one after the other it factors what needs no copy."""
+    """Factor as PyTorch does: transpose a real row-major matrix, which then needs no copy."""
     return torch.linalg.lu_factor(A.mT if A.is_contiguous() and not A.is_complex() else A)
 
 
@@ -129,14 +131,21 @@ def lu_unpack(op, LU_data, LU_pivots, unpack_data=True, unpack_pivots=True):
 
 @converter("torch.linalg.lu_solve",
            cases=[case(_lu, _pivots, "float32[3,n]"),
+                  case(_lu, _pivots, "float32[3,n]", adjoint=True),
+                  case(_lu, _pivots, "float32[n,3]", left=False),
                   case(_lu, _pivots, "float32[n,3]", left=False, adjoint=True)])  # fmt: skip
 def lu_solve(op, LU, pivots, B, *, left=True, adjoint=False):
     p, lower, upper = _unpacked(op, wide(op, LU), pivots)
-    a = op.MatMul(p, op.MatMul(lower, upper))
-    a = mirrored(op, a) if adjoint else a
-    if left:
-        return op.cast(solved(op, a, B), LU.dtype)
-    return flipped(op, op.cast(solved(op, flipped(op, a), flipped(op, B)), LU.dtype))
+    b = wide(op, B if left else flipped(op, B))
+    if adjoint:  # the conjugate of A, transposed
+        lower, upper = (flipped(op, mirrored(op, m)) for m in (lower, upper))
+    if adjoint == left:
+        x = substituted(op, flipped(op, upper), b, upper=False)
+        x = op.MatMul(p, substituted(op, flipped(op, lower), x, upper=True))
+    else:
+        x = substituted(op, lower, op.MatMul(flipped(op, p), b), upper=False)
+        x = substituted(op, upper, x, upper=True)
+    return op.cast(x if left else flipped(op, x), LU.dtype)
 
 
 @converter("torch.lu_solve", cases=[case("float32[3,n]", _lu, _pivots)])

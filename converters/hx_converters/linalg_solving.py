@@ -1,4 +1,4 @@
-"""Solving systems of equations, inverses, determinants. What is unique, ONNX says by loops."""
+"""Systems of equations, inverses and determinants, computed in loops."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ._matrices import (
     factored,
     flipped,
     positive,
-    solved,
     square,
+    substituted,
     wide,
 )
 
@@ -39,8 +39,8 @@ def solve(op, A, B, *, left=True):
     return _solve(op, A, B, left, A.dtype)[0]
 
 
-# The forms that end in _ex also tell which matrices have no answer, as LAPACK does: its info is 0,
-# or the step, counted from 1, that found nothing to divide by.
+# The forms that end in _ex also tell which matrices have no solution, as LAPACK does: info is 0, or
+# the step, counted from 1, whose pivot is 0.
 
 
 @converter("torch.linalg.solve_ex", cases=[case(square, "float32[3]")])
@@ -50,7 +50,7 @@ def solve_ex(op, A, B, *, left=True, check_errors=False):
 
 @converter("torch.ops.aten._linalg_solve_ex", cases=[case(square, "float32[3,2]")])
 def solve_with_factors(op, A, B, *, left=True, check_errors=False):
-    """What stands behind solve: the factors come along."""
+    """Convert the operator behind solve, which returns the factors as well."""
     lu, pivots, info = factored(op, A if left else flipped(op, A))
     x = _solve(op, A, B, left, A.dtype)[0]
     return x, op.cast(lu, A.dtype), op.cast(pivots, torch.int32), op.cast(info, torch.int32)
@@ -79,14 +79,16 @@ def _triangle(op, a, upper, unit):
 def solve_triangular(op, A, B, *, upper, left=True, unitriangular=False):
     a = _triangle(op, A, upper, unitriangular)
     if left:
-        return op.cast(solved(op, a, B), A.dtype)
-    return flipped(op, op.cast(solved(op, flipped(op, a), flipped(op, B)), A.dtype))
+        return op.cast(substituted(op, a, B, upper), A.dtype)
+    x = substituted(op, flipped(op, a), flipped(op, B), not upper)
+    return flipped(op, op.cast(x, A.dtype))
 
 
 @converter("torch.triangular_solve", cases=[case("float32[3,n]", square)])
 def triangular_solve(op, b, A, upper=True, transpose=False, unitriangular=False):
     a = _triangle(op, A, upper, unitriangular)
-    return op.cast(solved(op, flipped(op, a) if transpose else a, b), A.dtype), A
+    x = substituted(op, flipped(op, a) if transpose else a, b, upper != transpose)
+    return op.cast(x, A.dtype), A
 
 
 # Determinants.
@@ -99,7 +101,7 @@ def det(op, A):
         return op.Expand(op.constant(1, A.dtype), op.sizes(A.shape[:-2]))
     if A.dtype == torch.float32:
         return op.Det(A)
-    signs, diagonal = _signs_and_diagonal(op, A)  # of others, onnxruntime has no Det
+    signs, diagonal = _signs_and_diagonal(op, A)  # onnxruntime's Det takes no other dtypes
     return op.cast(_product(op, op.Mul(signs, diagonal)), A.dtype)
 
 
@@ -113,7 +115,7 @@ def _signs_and_diagonal(op, a):
 
 
 def _product(op, x):
-    """That of all numbers along the last axis."""
+    """Multiply all numbers along the last axis."""
     if not x.dtype.is_complex:
         return op.ReduceProd(x, [x.rank - 1], keepdims=0)
     one = op.Expand(op.constant(1, x.dtype), op.sizes(x.shape[:-1]))

@@ -1,4 +1,4 @@
-"""Eigenvalues, singular values, and what follows from them: rank, pseudo-inverse, least squares."""
+"""Eigenvalues, singular values, and their uses: rank, pseudo-inverse, least squares."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from ._matrices import (
     with_real_diagonal,
 )
 
-# Eigenvalues and singular values. Their vectors are known up to a sign (or a turn, where values are
-# equal), which every library and processor chooses otherwise: PyTorch says so of its own.
+# Eigenvalues and singular values. Their vectors are unique up to a sign (or a rotation, if values
+# are equal), which differs between libraries and processors, as PyTorch documents.
 
 
 def _symmetric(op, a, uplo):
-    """The matrix that one of its halves tells of."""
+    """Complete a symmetric (or Hermitian) matrix from one of its halves."""
     upper = uplo.upper() == "U"
     half = with_real_diagonal(op, op.Trilu(wide(op, a), upper=int(upper)))
     other = op.Trilu(mirrored(op, half), op.constant(-1 if upper else 1), upper=int(not upper))
@@ -47,16 +47,17 @@ def eigh(op, A, UPLO="L", compute_v=True):
 
 
 def _squares(op, a):
-    """a^H a or a a^H, whichever is smaller: its eigenvalues are squares of singular values."""
+    """Return a^H a or a a^H, the smaller one: its eigenvalues are the squared singular values."""
     x, y = wide(op, a), mirrored(op, wide(op, a))
     return op.MatMul(y, x) if _is_tall(op, a) else op.MatMul(x, y)
 
 
 def _turned(op, a):
-    """A @ V and V of a tall matrix of float64 numbers; V is known up to signs.
+    """Return A @ V and V of a tall float64 matrix; V is unique up to signs.
 
-    What is computed from squares in float64 has the digits of a float32: enough for those. Their
-    negatives come longest first, and equal ones as they were: of nothing, U and V are the same.
+    Squares in float64 leave the digits of a float32, enough for float32 inputs. Their negatives
+    sort the longest column first and keep the order of equal ones, so a zero matrix has equal U
+    and V.
     """
     if _is_wide(a.dtype):
         return upright(op, a)
@@ -80,7 +81,7 @@ def singular_values(op, a):
 
 
 def _first(op, x, count):
-    """The first columns, where there may be more."""
+    """Return the first columns if there may be more."""
     if op.same(x.shape[-1], count):
         return x
     return op.Slice(x, [0], op.sizes([count]), [x.rank - 1])
@@ -92,7 +93,7 @@ def svdvals(op, A, *, driver=None):
 
 
 def _is_tall(op, a):
-    """Whether there are no fewer rows than columns; also where only the graph will know."""
+    """Return whether rows are at least as many as columns; sizes may be known at run time only."""
     rows, columns = a.shape[-2:]
     return op.same(rows, columns) or not op.same(_smaller_side(a), rows)
 
@@ -121,7 +122,7 @@ def svd(op, A, full_matrices=False, compute_uv=True, *, driver=None):
 
 
 def _singular_vectors(op, a):
-    """U and V of a tall matrix: U from a @ V, whose columns are at right angles."""
+    """Return U and V of a tall matrix: U from a @ V, whose columns are orthogonal."""
     turned, v = _turned(op, a)
     size, a = _smaller_side(a), wide(op, a)
     q, r, _, _ = reflected(op, _first(op, turned, size))
@@ -134,7 +135,7 @@ def _singular_vectors(op, a):
 
 
 def _pseudo_inverse(op, a, dtype, limit=None):
-    """V / s U^H, whatever the signs of these vectors are, in float64."""
+    """Compute V / s U^H in float64; the signs of the vectors cancel."""
     tall, other = _is_tall(op, a), mirrored(op, a)
     if _is_wide(dtype):
         turned, v = upright(op, a if tall else other)
@@ -153,9 +154,9 @@ def _pseudo_inverse(op, a, dtype, limit=None):
 
 
 def _inverted(op, squares, limit, sure):
-    """1 / squares of singular values; 0 for those below the limit, and those that are not `sure`:
+    """Return 1 / squares of singular values; 0 for those below the limit or not `sure`.
 
-    beyond the smaller side of a matrix they are 0 but for rounding.
+    Beyond the smaller side of a matrix, they are 0 except for rounding.
     """
     keep = op.And(op.Greater(squares, 0), sure)
     if limit is not None:
@@ -184,7 +185,7 @@ def pinv(op, A, rcond=None, hermitian=False, *, atol=None, rtol=None):
            cases=[case("float32[n,4,3]", "float32[n,4,2]"), case("float32[n,3,4]", "float32[n,3,2]"),
                   case("float32[4,3]", "float32[4,2]", driver="gels")])  # fmt: skip
 def lstsq(op, input, b, rcond=None, *, driver=None):
-    """The shortest of the best answers."""
+    """Compute the least-squares solution of minimum norm."""
     _, residuals, rank, values = op.result
     a = wide(op, input)
     vector = b.rank < input.rank
@@ -194,7 +195,7 @@ def lstsq(op, input, b, rcond=None, *, driver=None):
         lengths = op.Sqrt(op.Max(squares, op.constant(0, squares.dtype)))
         return _limit(op, input, lengths, None, rcond)
 
-    # "gels" takes it that no direction is lost, and does not look.
+    # "gels" assumes full rank and does not check it.
     x = op.MatMul(_pseudo_inverse(op, a, input.dtype, None if driver == "gels" else limit), right)
     left = unfilled(op, residuals)
     if residuals.shape != (0,):
@@ -211,7 +212,7 @@ def lstsq(op, input, b, rcond=None, *, driver=None):
 
 
 def _limit(op, a, values, atol, rtol):
-    """Singular values that are not above it count as 0."""
+    """Return the limit up to which singular values count as 0."""
     if rtol is None:
         given = atol is not None and (is_value(atol) or atol > 0)
         rtol = 0 if given else torch.finfo(a.dtype).eps * max(a.shape[-2], a.shape[-1])

@@ -34,14 +34,14 @@ def matmul(op, input, other):
         return product(op, input, other)
     y = op.MatMul(input, other)
     if type(input.shape[-1]) is int and input.shape[-1] == 0:
-        # Sums of nothing; onnxruntime does not write them.
+        # Empty sums, which onnxruntime does not write.
         return op.Expand(op.constant(0, y.dtype), op.sizes(y.shape))
     return y
 
 
 @converter("torch.sparse.mm", cases=[case("float32[n,4]", "float32[4,5]")])
 def sparse_mm(op, mat1, mat2, reduce="sum"):
-    # Elsewhere than in sums, what is not there is not looked at.
+    # Outside of sums, missing elements are not read.
     return matmul(op, mat1, mat2) if reduce == "sum" else NotImplemented
 
 
@@ -54,7 +54,7 @@ def addmm(op, input, mat1, mat2, *, beta=1, alpha=1):
         product = matmul(op, mat1, mat2)
         return product if product is NotImplemented else added(op, input, product, beta, alpha)
     inner, known = mat1.shape[1], all(type(n) in (int, float) for n in (beta, alpha))
-    # onnxruntime's Gemm does not write its output where there is nothing to add up.
+    # onnxruntime's Gemm does not write its output if the sum is empty.
     nothing = type(inner) is int and inner == 0
     if input.rank > 2 or not mat1.dtype.is_floating_point or nothing or not known:
         return added(op, input, matmul(op, mat1, mat2), beta, alpha)
@@ -62,7 +62,7 @@ def addmm(op, input, mat1, mat2, *, beta=1, alpha=1):
 
 
 def added(op, input, product, beta, alpha):
-    """beta * input + alpha * product; where beta is 0, what is in `input` does not count."""
+    """Return beta * input + alpha * product; if beta is 0, `input` is ignored, NaN included."""
     y = scaled(op, product, alpha)
     return y if op.same(beta, 0) else op.Add(scaled(op, input, beta), y)
 
@@ -121,11 +121,11 @@ def _ends():
 @converter("torch.nn.functional.grouped_mm", "torch._grouped_mm", "torch.ops.aten._grouped_mm",
            cases=[case("bfloat16[6,8]", "bfloat16[2,8,16]", offs=_ends)])  # fmt: skip
 def grouped_mm(op, mat_a, mat_b, *, offs=None, bias=None, out_dtype=None):
-    """Each group of rows times its own matrix: the experts of a mixture, one product each."""
+    """Multiply each group of rows by its own matrix, as the experts of a mixture do."""
     if offs is None or mat_a.rank != 2 or mat_b.rank != 3 or type(mat_b.shape[0]) is not int:
         return NotImplemented
     groups, ends = mat_b.shape[0], op.cast(offs, torch.int64)
-    # What lies behind the last group is left undefined by PyTorch: it joins the last one.
+    # PyTorch leaves rows after the last group undefined: here they join the last group.
     whole = op.Concat(op.Slice(ends, [0], [-1], [0]), op.sizes([mat_a.shape[0]]), axis=0)
     starts = op.Concat([0], op.Slice(ends, [0], [-1], [0]), axis=0)
     rows = op.Split(mat_a, op.Sub(whole, starts), axis=0, outputs=groups)

@@ -1,4 +1,4 @@
-"""Losses, as numbers of a model that reports its own."""
+"""Losses, for models that compute their own."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ TWO = [case("float32[n,3]", "float32[n,3]", 1), case("float32[n,3]", "float32[n,
 
 
 def reduce(op, x, reduction):
-    """0 leaves the losses as they are, 1 is their mean, 2 their sum.
+    """Reduce losses: 0 leaves them unchanged, 1 is their mean, 2 their sum.
 
-    Unless told, PyTorch's operators take the mean, and functions of the same name in `torch` 0.
+    By default, PyTorch's operators use 1, and functions of the same name in `torch` use 0.
     """
     if reduction == 0:
         return x
@@ -60,7 +60,7 @@ def huber_loss(op, self, target, reduction=1, delta=1.0):
 
 @converter("torch.ops.aten.soft_margin_loss", cases=TWO)
 def soft_margin_loss(op, self, target, reduction=1):
-    """Step by step, as PyTorch: a large exponential is infinite there, and so is the loss."""
+    """Compute the same steps as PyTorch: a large exponential is infinite, and so is the loss."""
     x, y = as_result(op, self, target)
     return reduce(op, op.Log(op.Add(op.Exp(op.Neg(op.Mul(x, y))), 1)), reduction)
 
@@ -69,7 +69,7 @@ def soft_margin_loss(op, self, target, reduction=1):
            cases=[case(lambda: torch.rand(4, 3), lambda: torch.rand(4, 3))])  # fmt: skip
 @rounded_once
 def binary_cross_entropy(op, self, target, weight=None, reduction=1):
-    """Logarithms no lower than -100, as in PyTorch, so that a certain mistake stays finite."""
+    """Compute the loss with logarithms of at least -100, as PyTorch does: it stays finite."""
     x, y = as_result(op, self, target)
     yes = op.Max(op.Log(x), op.constant(-100, x.dtype))
     no = op.Max(op.Log(op.Sub(1, x)), op.constant(-100, x.dtype))
@@ -139,7 +139,7 @@ def poisson_nll_loss(op, input, target, log_input, full, eps, reduction):
 
 
 def _picked(op, x, target, axis, ignore_index, weight):
-    """x at the target's class, its weight, and the target without those to ignore."""
+    """Return x at the target's class, its weight (0 if ignored), and a valid target."""
     keep = op.Not(op.Equal(target, ignore_index))
     safe = op.Where(keep, target, 0)
     at = op.GatherElements(x, op.Unsqueeze(safe, [axis]), axis=axis)
@@ -149,7 +149,7 @@ def _picked(op, x, target, axis, ignore_index, weight):
 
 
 def _class_loss(op, losses, scale, reduction):
-    """Losses that are weighed already; their mean is weighed too."""
+    """Reduce losses that are already weighted; their mean is weighted, too."""
     if reduction != 1:
         return reduce(op, losses, reduction)
     return op.Div(reduce(op, losses, 2), reduce(op, scale, 2))
@@ -207,7 +207,7 @@ def _beside(op, weight, axis, rank):
 
 
 def _soft_cross_entropy(op, logs, target, weight, axis, reduction, label_smoothing):
-    """The target is a share for each class, and not one class."""
+    """Compute cross entropy for a target that is a probability for each class."""
     logs, target = as_result(op, logs, target)
     if label_smoothing:
         share = op.constant(1 / logs.shape[axis] * label_smoothing, logs.dtype)

@@ -15,7 +15,7 @@ def _scaled_tail(t):
 
 
 def erfcx(op, x):
-    """erfc(x) * exp(x ** 2)."""
+    """Compute erfc(x) * exp(x ** 2)."""
     size = op.Abs(x)
     past = op.Add(size, 3)
     right = op.Div(fitted(op, op.Div(op.Sub(size, 3), past), _scaled_tail, -1, 1), past)
@@ -25,13 +25,13 @@ def erfcx(op, x):
 
 
 def _log1p(op, y):
-    """log(1 + y) with all of its digits."""
+    """Compute log(1 + y) with full precision."""
     whole = op.Add(y, 1)
     return op.Where(op.Equal(whole, 1), y, op.Mul(op.Log(whole), op.Div(y, op.Sub(whole, 1))))
 
 
 def log_ndtr(op, x):
-    """The logarithm of the normal distribution: of what lies to the left of x."""
+    """Compute the logarithm of the normal distribution function."""
     y = op.Mul(x, -math.sqrt(0.5))
     half = op.Mul(erfcx(op, y), 0.5)
     gauss = op.Mul(y, y)
@@ -41,7 +41,7 @@ def log_ndtr(op, x):
 
 
 def _share(w):
-    """The inverse of the error function at x, over x, from w = -log(1 - x ** 2)."""
+    """Compute the inverse error function at x, divided by x, from w = -log(1 - x ** 2)."""
     root = torch.sqrt(-torch.expm1(-w))
     return -torch.special.ndtri(torch.exp(-w) / 2 / (1 + root)) / root / math.sqrt(2)
 
@@ -65,7 +65,7 @@ def erfinv(op, x):
 
 
 def ndtri(op, p):
-    """The inverse of the normal distribution."""
+    """Compute the inverse of the normal distribution function."""
     w = op.Neg(op.Log(op.Mul(op.Mul(p, op.Sub(1, p)), 4)))
     w = op.Where(op.Less(w, 0), 0, w)
     y = op.Mul(op.Mul(op.Sub(op.Mul(p, 2), 1), math.sqrt(2)), _inverse_share(op, w))

@@ -13,7 +13,7 @@ from ._sums import are_many, reduction
 
 
 def half_with_floats(convert):
-    """A converter for one dtype, made to take a half beside float32 weights, as autocast does."""
+    """Extend a converter for one dtype to a half with float32 weights, as autocast needs."""
     wide = rounded_once(convert)
 
     @functools.wraps(convert)
@@ -58,13 +58,13 @@ def batch_norm(op, input, weight, bias, running_mean, running_var, training, mom
 
 @rounded_once
 def _by_own_statistics(op, input, weight, bias, eps):
-    """Each channel by the mean and the variance of the whole batch."""
+    """Normalize each channel by the mean and the variance of the whole batch."""
     y = _along(op, input, [a for a in range(input.rank) if a != 1], eps)
     return _by_channel(op, y, weight, bias)
 
 
 def _along(op, x, axes, eps):
-    """x by its mean and its variance along some axes."""
+    """Normalize x by its mean and its variance along some axes."""
     centred = op.Sub(x, reduction(op, "ReduceMean", x, axes))
     variance = reduction(op, "ReduceMean", op.Mul(centred, centred), axes)
     return op.Div(centred, op.Sqrt(op.Add(variance, eps)))
@@ -136,7 +136,7 @@ def instance_norm(op, input, weight, bias, running_mean, running_var, use_input_
 
 
 def _keep_instance_statistics(op, input, running_mean, running_var, momentum):
-    """Those of each image, and the mean of them over the batch."""
+    """Update the running statistics with the mean, over the batch, of those of each image."""
     axes, count = list(range(2, input.rank)), 1
     for a in axes:
         count = input.shape[a] * count
@@ -159,7 +159,7 @@ def rms_norm(op, input, normalized_shape, weight=None, eps=None):
     alike = weight is not None and weight.dtype == input.dtype
     if op.opset >= 23 and alike and not are_many(op, input.dtype, normalized_shape):
         return op.RMSNormalization(input, weight, axis=-len(axes), epsilon=eps)
-    # From Pow and a Div after it runtimes see what it is; onnxruntime's own, in doubles, has no eps.
+    # Runtimes recognize the pattern by Pow and a later Div; in float64, onnxruntime's lacks eps.
     squares = op.Mul(x, x) if x.dtype == torch.float64 else op.Pow(x, 2.0)
     mean = reduction(op, "ReduceMean", squares, axes)
     y = op.Div(x, op.Sqrt(op.Add(mean, eps)))
@@ -169,7 +169,7 @@ def rms_norm(op, input, normalized_shape, weight=None, eps=None):
 
 @functools.cache
 def _smallest(dtype):
-    """The eps where none is given: of halves, PyTorch takes that of float32, older ones their own."""
+    """Return the default eps: for halves, that of float32, or in older PyTorch their own."""
     own, wide = torch.finfo(dtype).eps, torch.finfo(torch.float32).eps
     tiny = torch.full((1,), 1e-3, dtype=dtype)
     if own > wide and torch.nn.functional.rms_norm(tiny, (1,)).item() > 0.5:
@@ -177,7 +177,7 @@ def _smallest(dtype):
     return own
 
 
-# The operators beneath, which also return what they computed on the way.
+# The underlying operators, which also return intermediate results.
 
 
 @converter("torch.native_layer_norm", cases=[case("float32[n,5,4]", [4], None, None, 1e-5)])
@@ -217,7 +217,7 @@ def native_batch_norm(op, input, weight, bias, running_mean, running_var, traini
 
 
 def _of_no_training(op, mean, variance, eps):
-    """Nothing, or on a GPU what nobody reads: of a dtype and shape all the same."""
+    """Return the statistics of inference: empty ones, or values on a GPU that nobody reads."""
     if all(r.shape == (0,) for r in op.result[1:]):
         return [op.constant(torch.empty(0, dtype=r.dtype)) for r in op.result[1:]]
     scale = op.Reciprocal(op.Sqrt(op.Add(variance, eps)))
@@ -240,7 +240,7 @@ def _mean_of_squares(op, x, mean, axes):
 
 
 def _keep_statistics(op, input, running_mean, running_var, momentum):
-    """What training writes into the buffers: a little of this batch, and the rest of before."""
+    """Update the buffers as training does: a share of this batch, and the rest of the old value."""
     axes = [a for a in range(input.rank) if a != 1]
     x = op.cast(input, running_mean.dtype)
     mean = reduction(op, "ReduceMean", x, axes, 0)
@@ -263,7 +263,7 @@ def native_batch_norm_legit_no_training(op, input, weight, bias, mean, variance,
            cases=[case(*WITH_STATISTICS, False, 0.1, 1e-5),
                   case("float32[n,3,4]", None, "float32[3]", True, 0.1, 1e-5)])  # fmt: skip
 def native_batch_norm_legit(op, input, weight, bias, *rest):
-    """With the statistics that are kept, or without any."""
+    """Normalize with running statistics, or without any."""
     training, momentum, eps = rest[-3:]
     mean, variance = rest[:2] if len(rest) == 5 else (None, None)
     return native_batch_norm(op, input, weight, bias, mean, variance, training or mean is None,
@@ -283,6 +283,6 @@ def batch_norm_with_update(op, input, weight, bias, running_mean, running_var, m
            cases=[case("float32[3,4]", "float32[3,1]"), case("float32[3,4,2]", "float32[1,4,1]", 1),
                   case("float32[3,4]", "float32[]", -1)])  # fmt: skip
 def weight_norm(op, v, g, dim=0):
-    """The direction of v with the length g, along all axes but one, or along all (-1)."""
+    """Scale v to the norm g, taken along all axes but one, or along all (-1)."""
     axes = [a for a in range(v.rank) if a != dim]
     return op.Mul(v, op.Div(g, op.ReduceL2(v, axes, keepdims=1 if dim >= 0 else 0)))

@@ -1,4 +1,4 @@
-"""Sorting, and what is found by sorting: the largest few, the k-th, the different ones, places."""
+"""Sorting and its uses: the largest few, the k-th, unique values, insertion points."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ._common import is_value, loop, one_axis, scalars_too
 
 
 def in_order(op, x, axis, descending=False):
-    """All elements along an axis in order, and where they stood; equal ones keep their order."""
+    """Sort elements along an axis and return their old positions; equal ones keep their order."""
     return op.TopK(x, op.sizes([x.shape[axis]]), axis=axis, largest=int(descending), outputs=2)
 
 
@@ -34,7 +34,7 @@ def msort(op, input):
 @converter("torch.topk", cases=[case("float32[n,5]", 2), case("float32[n,5]", 2, 1, False)])
 @scalars_too
 def topk(op, input, k, dim=-1, largest=True, sorted=True):
-    order = {} if sorted else {"sorted": 0}  # 1 is what there is without it
+    order = {} if sorted else {"sorted": 0}  # 1 is the default
     return op.TopK(input, op.sizes([k]), axis=one_axis(dim, input.rank), largest=int(largest),
                    outputs=2, **order)  # fmt: skip
 
@@ -48,11 +48,11 @@ def kthvalue(op, input, k, dim=-1, keepdim=False):
     return tuple(op.Gather(v, last, axis=axis) for v in picked)
 
 
-# Which are there.
+# Unique values.
 
 
 def _as_asked(op, values, places, counts):
-    """PyTorch leaves the places and the counts empty where nobody asked for them."""
+    """Empty the positions and the counts that were not asked for, as PyTorch does."""
     nothing = op.constant(torch.empty(0, dtype=torch.int64))
     _, wants_places, wants_counts = op.result
     return (
@@ -63,7 +63,7 @@ def _as_asked(op, values, places, counts):
 
 
 def _unique(op, input, dim):
-    """The values in order, where each element went, and how often each value was there."""
+    """Return the sorted unique values, the index of each element among them, and their counts."""
     along = {} if dim is None else {"axis": one_axis(dim, input.rank)}
     values, _, places, counts = op.Unique(input, sorted=1, outputs=4, **along)
     return values, places if along else op.Reshape(places, op.sizes(input.shape)), counts
@@ -96,7 +96,7 @@ def unique_flat(op, input, *args, **kwargs):
 
 
 def _runs(op, input, dim):
-    """A run starts where an element differs from the one before."""
+    """Find runs of equal elements: one starts at an element that differs from the one before."""
     axis = 0 if dim is None else one_axis(dim, input.rank)
     x = op.Reshape(input, [-1]) if dim is None else input
     size = x.shape[axis]
@@ -136,7 +136,7 @@ def nonzero(op, input, *, as_tuple=False):
         return tuple(op.Reshape(f, [-1]) for f in _rows(op, found, x.rank))
     if input.rank:
         return op.Transpose(found, perm=[1, 0])
-    # A number has no axes to count along: as many rows of nothing as it is not zero.
+    # A scalar has no axes: the result has one empty row if it is nonzero, else none.
     return op.Slice(op.Transpose(found, perm=[1, 0]), [0], [0], [1])
 
 
@@ -151,13 +151,13 @@ def nonzero_static(op, input, *, size, fill_value=-1):
     return op.Slice(padded, [0], op.sizes([size]), [0])
 
 
-# Where they would go.
+# Insertion points.
 
 
 def places(op, bounds, x, right, dtype):
-    """How many of the bounds come before each of x: a list of them, or one for each row of x.
+    """Count the bounds that come before each of x; bounds are one list, or one for each row of x.
 
-    By halves, as PyTorch looks for them: what has no order gives the same places, too.
+    Searches by bisection as PyTorch does, so that unordered bounds give the same places, too.
     """
     before = op.Greater if right else op.GreaterOrEqual
     if _short_table(op, bounds):
@@ -165,7 +165,7 @@ def places(op, bounds, x, right, dtype):
         return op.ReduceSum(op.cast(below, dtype), [below.rank - 1], keepdims=0)
     size = op.Shape(bounds, start=bounds.rank - 1)
     one = op.Expand(op.constant(0, bounds.dtype), op.sizes([*bounds.shape[:-1], 1]))
-    bounds = op.Concat(bounds, one, axis=-1)  # so that there is something to look at past the end
+    bounds = op.Concat(bounds, one, axis=-1)  # so that a position past the end can be read
     first = op.Expand(op.constant(0), op.Shape(x))
     last = op.Expand(op.Reshape(size, []), op.Shape(x))
 
@@ -179,14 +179,14 @@ def places(op, bounds, x, right, dtype):
         below = op.And(op.Not(before(looked_at, x)), op.Less(first, last))
         return op.Where(below, op.Add(middle, 1), first), op.Where(below, last, middle)
 
-    # As many halves as the number of bounds has binary digits.
+    # As many bisections as the number of bounds has binary digits.
     digits = op.cast(op.GreaterOrEqual(size, op.constant(2 ** torch.arange(63))), torch.int64)
     first, _ = loop(op, op.ReduceSum(digits, [0], keepdims=0), [first, last], step)
     return op.cast(first, dtype)
 
 
 def _short_table(op, bounds):
-    """A few numbers, known and in order, with all of which one compares faster."""
+    """Return whether bounds are few, constant and sorted: comparing with all of them is faster."""
     table = op.contents(bounds) if bounds.rank == 1 else None
     return table is not None and len(table) <= 16 and bool((table[1:] >= table[:-1]).all())
 
@@ -222,13 +222,13 @@ def isin(op, elements, test_elements, *, assume_unique=False, invert=False):
 
 
 def _among(op, x, known):
-    """Whether each of x is equal to one of a list: where the first that is no smaller is."""
+    """Return whether each of x equals one of a list, namely the first that is no smaller."""
     if type(known.shape[0]) is int and known.shape[0] <= 16:  # faster, one by one
-        # A zero at the end, so that a search among nothing finds nothing.
+        # A zero at the end, so that a search in an empty list finds nothing.
         equal = op.cast(op.Equal(op.Unsqueeze(x, [-1]), known), torch.int64)
         equal = op.Pad(equal, [0] * (2 * x.rank + 1) + [1])
         return op.cast(op.ReduceMax(equal, [x.rank], keepdims=0), torch.bool)
-    if known.dtype.is_floating_point:  # NaN is equal to nothing, and has no place in an order
+    if known.dtype.is_floating_point:  # NaN equals nothing and cannot be sorted
         known = op.Compress(known, op.Not(op.IsNaN(known)), axis=0)
     ordered, _ = op.TopK(known, op.Shape(known), axis=0, largest=0, outputs=2)
     place = places(op, ordered, x, False, torch.int64)
@@ -262,7 +262,7 @@ def repeat_interleave(op, input, repeats=None, dim=None, *, output_size=None):
 
 
 def _repeated_places(op, repeats):
-    """0 as often as repeats[0] says, 1 as often as repeats[1]...: count the ends passed so far."""
+    """Repeat 0 repeats[0] times, 1 repeats[1] times...: count the ends passed so far."""
     ends = op.CumSum(op.cast(repeats, torch.int64), op.constant(0))
     total = op.ReduceSum(op.cast(repeats, torch.int64), [0], keepdims=0)
     marks = op.Expand(op.constant(0), op.Reshape(op.Add(total, 1), [1]))

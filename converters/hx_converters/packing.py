@@ -1,7 +1,7 @@
-"""Packed sequences: sequences of different lengths, without their padding, step by step.
+"""Packed sequences: sequences of different lengths, without padding, step by step.
 
 `data` holds the first step of every sequence, then the second of those that have one, and so on;
-`batch_sizes` says how many there are at each step. The longest sequence comes first.
+`batch_sizes` holds their number at each step. The longest sequence comes first.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from ._common import counted
 
 
 def present(op, steps, rows, lengths):
-    """Which rows still go on at each step: [steps, rows]."""
+    """Mark the rows that still go on at each step: [steps, rows]."""
     return op.Less(op.Unsqueeze(counted(op, steps), [1]), op.Unsqueeze(lengths, [0]))
 
 
 def packed(op, x, there):
-    """[steps, rows, ...] without what is not there."""
+    """Pack [steps, rows, ...]: drop the steps after the end of each row."""
     rows = op.Reshape(x, op.sizes([-1, *x.shape[2:]]))
     return op.Compress(rows, op.Reshape(there, [-1]), axis=0)
 
 
 def padded(op, data, batch_sizes, padding=0.0):
-    """The inverse: [steps, rows, ...], how long each row is, and what of it is there."""
+    """Unpack to [steps, rows, ...]; also return each row's length and a mask of its steps."""
     rows = op.Gather(batch_sizes, op.constant(0), axis=0)
     row = op.Unsqueeze(op.Range(0, rows, 1), [0])
     there = op.Less(row, op.Unsqueeze(batch_sizes, [1]))

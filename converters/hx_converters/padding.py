@@ -19,13 +19,7 @@ def pad(op, input, pad, mode="constant", value=None):
     cuts = any(type(n) is int and n < 0 for n in pad)
     if mode not in ("constant", "circular") and (cuts or 0 in map(_known, input.shape)):
         return _picked(op, input, sides, mode)
-    x = input
-    if cuts:
-        x = op.Slice(x, [max(-b, 0) if _known(b) < 0 else 0 for b, _ in sides.values()],
-                     [e if _known(e) < 0 else 2**62 for _, e in sides.values()], axes)  # fmt: skip
-        sides = {
-            a: (0 if _known(b) < 0 else b, 0 if _known(e) < 0 else e) for a, (b, e) in sides.items()
-        }
+    x, sides = _cut(op, input, sides) if cuts else (input, sides)
     if mode == "circular":
         return _picked(op, x, sides, mode)
     full = [0] * (2 * x.rank)
@@ -35,20 +29,28 @@ def pad(op, input, pad, mode="constant", value=None):
     return op.Pad(x, op.sizes(full), filler, mode=_MODES[mode])
 
 
+def _cut(op, x, sides):
+    """Cut x where padding is negative; return it with the padding that is left."""
+    begins = [max(-b, 0) if _known(b) < 0 else 0 for b, _ in sides.values()]
+    ends = [e if _known(e) < 0 else 2**62 for _, e in sides.values()]
+    left = {axis: tuple(0 if _known(n) < 0 else n for n in both) for axis, both in sides.items()}
+    return op.Slice(x, begins, ends, list(sides)), left
+
+
 def _known(n):
-    """A size as a number to look at; one that may vary is taken for a usual one."""
+    """Return a size as a plain number; one that may vary counts as a usual one."""
     return n if type(n) is int else 1
 
 
 def _picked(op, x, sides, mode):
-    """Each axis by the list of the elements that the padded one has."""
+    """Pad each axis by gathering its elements at a list of positions."""
     for axis, (begin, end) in sides.items():
         if type(begin) is int and type(end) is int and begin == 0 and end == 0:
             continue
         size = x.shape[axis]
         place = op.Sub(counted(op, begin + size + end), op.constant(begin))
         if mode == "circular":
-            place = op.Mod(place, op.constant(op.larger(size, 1)))  # of nothing, nothing is taken
+            place = op.Mod(place, op.constant(op.larger(size, 1)))  # an empty axis stays empty
         elif mode == "replicate":
             place = op.Min(op.Max(place, 0), op.constant(size - 1))
         else:

@@ -1,4 +1,4 @@
-"""What this pack gives to hx."""
+"""Contributions of this pack to hx."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Orthogonal polynomials, each by the two before it."""
+"""Orthogonal polynomials, each computed from the two before it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ._common import loop
 
 
 def _chebyshev(first, shifted=False):
-    """All of his four kinds: twice x times the last one, less the one before."""
+    """Compute Chebyshev polynomials of any kind: 2 x times the last one, minus the one before."""
 
     def of(op, x):
         x = op.Sub(op.Mul(x, 2), 1) if shifted else x
@@ -60,7 +60,7 @@ def _converter(of, highest=None):
         largest = op.Concat(op.Reshape(degree, [-1]), [0], axis=0)
         start = [one, first, op.Where(op.Less(degree, 0), 0, one)]
         y = loop(op, op.ReduceMax(largest, keepdims=0), start, following)[2]
-        if highest is not None:  # PyTorch stops where the numbers leave the range
+        if highest is not None:  # PyTorch stops at numbers out of range
             limit = highest if dtype == torch.float64 else highest // 4
             y = op.Where(op.Greater(degree, limit), math.nan, y)
         return op.cast(y, dtype)

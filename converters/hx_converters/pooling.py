@@ -10,7 +10,7 @@ from ._sums import reduction
 
 
 def _batched(op, x, spatial, pool):
-    """Pools with a batch axis in front, which torch lets one leave out."""
+    """Pool with a batch axis in front, which PyTorch makes optional."""
     x = _apart(op, x)
     if x.rank == spatial + 2:
         return pool(x)
@@ -19,10 +19,10 @@ def _batched(op, x, spatial, pool):
 
 
 def _apart(op, x):
-    """A padding with zeros in front of a pool, so that onnxruntime leaves the two apart.
+    """Keep onnxruntime from fusing a pool with a padding of zeros before it.
 
-    It would make one pool of both, whose own padding is no zero: a maximum of negative numbers
-    comes out wrong, and a window of 1 is refused. It does not do that for a negative zero.
+    A fused pool does not pad with zeros: a maximum of negative numbers comes out wrong, and a
+    window of 1 is refused. onnxruntime does not fuse a padding of negative zeros.
     """
     node = x.node
     if node is None or node.op != "Pad" or node.attributes.get("mode", "constant") != "constant":
@@ -43,9 +43,9 @@ def _windows(spatial, kernel_size, stride, padding):
 
 
 def _whole_axes(op, x, spatial, windows, reduce):
-    """x reduced along the axes that a window covers from end to end, whatever their sizes are.
+    """Reduce x along the axes that a window always covers from end to end.
 
-    There, windows of one element are left.
+    There, windows of one element remain.
     """
     kernel, pads = windows["kernel_shape"], windows["pads"]
     first = x.rank - spatial
@@ -68,9 +68,9 @@ def _nothing_left(windows):
 
 
 def _steps(op, size, kernel, stride, pad, dilation, up):
-    """How often a window moves on along an axis.
+    """Count the moves of a window along an axis.
 
-    Rounding up lets a last one stand half outside; not one that would start in the padding.
+    Rounding up lets the last window stand partly outside, but not start in the padding.
     """
     free = size + 2 * pad - dilation * (kernel - 1) - 1
     if not up:
@@ -80,10 +80,10 @@ def _steps(op, size, kernel, stride, pad, dilation, up):
 
 
 def _rounded_up(op, x, windows, dilations):
-    """x and its windows in a form that ONNX rounds up as PyTorch does, and whether it has to.
+    """Return x and windows that ONNX rounds up as PyTorch does, and whether it has to round up.
 
-    That is said for all axes together, and what starts in the padding counts in ONNX. So an axis
-    of known size ends where its last window does.
+    ONNX has one ceil_mode for all axes, and counts windows that start in the padding. So an axis
+    of fixed size is made to end with its last window.
     """
     kernel, strides, pads = (windows[k] for k in ("kernel_shape", "strides", "pads"))
     up, cut, ends = False, {}, list(pads[len(kernel) :])
@@ -94,7 +94,7 @@ def _rounded_up(op, x, windows, dilations):
         beyond = n + 2 * p - d * (k - 1) - 1 - _steps(op, n, k, s, p, d, True) * s
         up = up or beyond < 0
         ends[i] -= max(beyond, 0)
-        if ends[i] < 0:  # some of the axis itself is in no window
+        if ends[i] < 0:  # part of the axis itself lies in no window
             cut[2 + i], ends[i] = n + ends[i], 0
     if not up:
         return x, windows, 0
@@ -104,7 +104,7 @@ def _rounded_up(op, x, windows, dilations):
 
 
 def _plane(x, spatial):
-    """How many elements one channel has."""
+    """Count the elements of one channel."""
     total = 1
     for n in x.shape[-spatial:]:
         total = n * total
@@ -112,7 +112,7 @@ def _plane(x, spatial):
 
 
 def _in_plane(op, places, part, whole):
-    """Places that were counted through the front part of a plane, counted through all of it."""
+    """Convert indices into the front part of a plane to indices into the whole plane."""
     if op.same(list(part[1:]), list(whole[1:])):
         return places
     found, step = None, 1
@@ -181,7 +181,7 @@ def avg_pool(spatial):
 
 
 def _fixed(op, x, windows, value):
-    """x, with what follows from a size put around it, and no longer in the windows."""
+    """Move pads that depend on a size from the windows into a padding of x."""
     pads = windows["pads"]
     half = len(pads) // 2
     x, windows["pads"] = fixed_pads(op, x, pads[:half], pads[half:], value)
@@ -189,7 +189,7 @@ def _fixed(op, x, windows, value):
 
 
 def _summed(op, x, windows, ceil_mode, divisor):
-    """Sums over windows, divided by one number: padded by hand, so that all windows are whole."""
+    """Sum over windows and divide by one number; explicit padding makes all windows whole."""
     kernel, strides, pads = (windows[k] for k in ("kernel_shape", "strides", "pads"))
     count, room = 1, []
     for n, k, s, p in zip(x.shape[2:], kernel, strides, pads):
@@ -204,7 +204,7 @@ def _summed(op, x, windows, ceil_mode, divisor):
     return op.Mul(mean, count / divisor)
 
 
-# Adaptive pooling: so many windows, as even as may be.
+# Adaptive pooling: a given number of windows, as even as possible.
 
 
 def _wanted(input, output_size, spatial):
@@ -213,7 +213,7 @@ def _wanted(input, output_size, spatial):
 
 
 def _even(sizes, wanted):
-    """The size of the windows where all of them are of one size, which no other run changes."""
+    """Return the size of the windows if all have the same at every run, else None."""
     if any(
         type(s) is not int or type(w) is not int or w == 0 or s % w for s, w in zip(sizes, wanted)
     ):
@@ -237,8 +237,8 @@ def adaptive_avg_pool(spatial):
 
 
 def _borders(op, size, count):
-    """First and last + 1 of each window."""
-    # Of no windows, nothing is computed, and onnxruntime still minds a division by 0.
+    """Return the first element of each window, and its last + 1."""
+    # Without windows, nothing is computed, but onnxruntime still fails on a division by 0.
     steps, size, count = counted(op, count), op.constant(size), op.constant(max(count, 1))
     low = op.Div(op.Mul(steps, size), count)
     high = op.Div(op.Sub(op.Add(op.Mul(op.Add(steps, 1), size), count), 1), count)
@@ -246,10 +246,10 @@ def _borders(op, size, count):
 
 
 def _uneven_mean(op, input, wanted, spatial):
-    """Windows of different sizes: each output is a mean between two computed borders.
+    """Average windows of different sizes, whose borders are computed.
 
-    A sum over a window is the difference of two running sums, so one axis at a time is a
-    cumulative sum, two gathers and a division; sizes may be known at run time only.
+    A sum over a window is the difference of two running sums, so each axis takes a cumulative sum,
+    two gathers and a division; sizes may be known at run time only.
     """
     x = op.cast(input, torch.float64) if input.dtype.is_floating_point else input
     for axis in range(input.rank - spatial, input.rank):
@@ -279,7 +279,7 @@ def _adaptive_max_pool(spatial, indices=False):
 
 
 def _uneven_max(op, x, sizes, wanted, spatial):
-    """All windows, made as long as the longest; what is too much of each is masked."""
+    """Take maxima of windows of different sizes: extend all to the longest, and mask the excess."""
     lead = x.rank - spatial
     place = reshaped(op, counted(op, _plane(x, spatial)), list(sizes))
     lengths = []
@@ -290,7 +290,7 @@ def _uneven_max(op, x, sizes, wanted, spatial):
         steps = op.Add(op.Unsqueeze(low, [1]), counted(op, length))
         inside = op.Less(steps, op.Unsqueeze(high, [1]))
         steps = op.Min(steps, op.constant(size - 1))
-        axis = 2 * i  # of the windows so far, each has two axes
+        axis = 2 * i  # each axis of windows so far has become two
         trailing = list(range(2, 2 + spatial - 1 - i))
         mask = op.Unsqueeze(inside, trailing) if trailing else inside
         x = op.Where(mask, op.Gather(x, steps, axis=lead + axis), lowest(x.dtype))
@@ -356,7 +356,7 @@ for _n in (1, 2, 3):
 
 
 def _corners(n):
-    """Where the elements of [1, 2, 2, ...] go in [1, 2, 4, ...]: no two to the same place."""
+    """Make indices for elements of [1, 2, 2, ...] in [1, 2, 4, ...], no two at the same place."""
     return lambda: torch.arange(2 * 2**n).reshape(1, 2, *[2] * n) % 2**n * 3
 
 

@@ -1,4 +1,4 @@
-"""Rounded to the numbers that few bits can hold, and back: what is fake, and what stays so."""
+"""Quantization to few bits and back: fake quantization, and quantized tensors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _number(op, x, dtype):
 
 
 def _beside(op, x, axis, rank):
-    """One number for each channel, laid along the channels."""
+    """Reshape one number for each channel so that it lies along the channels."""
     return x if axis is None or not x.rank else op.Reshape(x, [-1] + [1] * (rank - 1 - axis))
 
 
@@ -36,7 +36,7 @@ def _fake(op, x, scale, zero_point, low, high, axis=None):
 
 
 def _parts(op, scale, zero_point, kind, axis):
-    """The scale and the zero point as ONNX wants them beside numbers of some kind."""
+    """Return the scale and the zero point in the form that ONNX takes for a dtype."""
     parts = [_number(op, scale, torch.float32), _number(op, zero_point, kind)]
     return [_scalar(op, n) for n in parts] if axis is None else parts
 
@@ -63,7 +63,7 @@ def _scalar(op, n):
 
 
 def _steps(x, scale, zero_point, low, high, axis):
-    """A weight as PyTorch rounds it."""
+    """Quantize a weight as PyTorch does."""
     if axis is not None:
         sizes = [-1] + [1] * (x.dim() - 1 - axis)
         scale, zero_point = scale.reshape(sizes), zero_point.reshape(sizes)
@@ -71,7 +71,7 @@ def _steps(x, scale, zero_point, low, high, axis):
 
 
 def _ends(op, low, high, scale, zero_point):
-    """What the steps at both ends stand for, the least first: a negative scale turns them around."""
+    """Return the values of the first and last step, smallest first; a negative scale swaps them."""
     if all(part.is_constant and not part.tensor.is_meta for part in (scale, zero_point)):
         ends = [(n - zero_point.tensor.float()) * scale.tensor for n in (low, high)]
         return op.constant(torch.minimum(*ends)), op.constant(torch.maximum(*ends))
@@ -129,7 +129,7 @@ def fake_quantize_per_channel_affine_cachemask(op, self, scale, zero_point, axis
     return _fake(op, self, *given), _inside(op, self, *given)
 
 
-# Of a whole tensor, in tensors of one element.
+# Scale and zero point of a whole tensor, in tensors of one element.
 ONE_SCALE, ONE_ZERO = (lambda: torch.tensor([0.1])), (lambda: torch.tensor([3]))
 ON, OFF = (lambda: torch.tensor([1])), (lambda: torch.tensor([0]))
 
@@ -139,7 +139,7 @@ ON, OFF = (lambda: torch.tensor([1])), (lambda: torch.tensor([0]))
 def fake_quantize_per_tensor_affine_cachemask_tensor_qparams(
     op, self, scale, zero_point, fake_quant_enabled, quant_min, quant_max
 ):
-    """Each as it is, and all inside, while the switch is off."""
+    """Convert fake quantization; while its switch is off, numbers stay, and all count as inside."""
     given = _scalar(op, scale), _scalar(op, zero_point), quant_min, quant_max
     found, inside = _fake(op, self, *given), _inside(op, self, *given)
     on = op.Greater(_scalar(op, fake_quant_enabled), 0)
@@ -165,7 +165,7 @@ def fake_quantize_learnable_per_channel_affine(op, self, scale, zero_point, axis
 
 
 def _rounded_zero(op, zero_point, low, high):
-    """A zero point that was learned, as one of the steps."""
+    """Round a learned zero point to one of the steps."""
     if zero_point.is_constant and not zero_point.tensor.is_meta:
         return op.constant(zero_point.tensor.round().clamp(low, high).to(torch.int32))
     ends = [op.constant(n, zero_point.dtype) for n in (low, high)]
@@ -187,9 +187,9 @@ def fused_moving_avg_obs_fake_quant(
     return _fake(op, self, scale, zero_point, quant_min, quant_max, axis)
 
 
-# What a network is made of that was quantized after its export (PT2E).
+# Operators of networks that were quantized after their export (PT2E).
 
-SCALES, ZEROS = (lambda: torch.rand(3) + 0.1), (lambda: torch.arange(3))
+SCALES, ZEROS = (lambda: torch.rand(3) + 0.1), (lambda: torch.tensor([3, 0, 7]))
 UINT8, INT8, FLOAT32 = (lambda: torch.uint8), (lambda: torch.int8), (lambda: torch.float32)
 
 
@@ -205,7 +205,7 @@ def _from_integers(op, x, scale, zero_point, out_dtype, axis=None):
     floating = is_value(zero_point) and zero_point.dtype.is_floating_point
     if x.dtype not in (torch.int8, torch.uint8) or floating:
         return NotImplemented
-    if out_dtype not in (None, torch.float32):  # rounded at every step
+    if out_dtype not in (None, torch.float32):  # PyTorch rounds at every step
         return NotImplemented
     if zero_point is None:
         return op.DequantizeLinear(x, _number(op, scale, torch.float32), **_along(axis))

@@ -1,4 +1,4 @@
-"""Layers and functions of quantized tensors; `hx.quantized` rounds what they give.
+"""Layers and functions of quantized tensors; `hx.quantized` rounds their results.
 
 Their arguments are quantized, or packed for a kernel, so their cases are whole networks:
 tests/models/test_quantized.py.
@@ -10,7 +10,6 @@ import functools
 
 from hx import converter
 from hx.lazy import torch
-from hx.tensors.quantized import steps
 
 from . import convolution, normalization
 from ._common import is_value
@@ -20,12 +19,12 @@ CONVERTERS: list = []
 
 
 def _kernels(*names):
-    """A converter for kernels of PyTorch's library of quantized ones, by their names."""
+    """Register a converter for kernels of PyTorch's quantized library, by their names."""
     return converter(*(f"quantized::{name}" for name in names), cases=[])
 
 
 def _also_with_relu(*names):
-    """The same, and for those that have a ReLU behind."""
+    """Register as `_kernels` does, and also for the kernels with a ReLU after them."""
 
     def register(function):
         @functools.wraps(function)
@@ -40,7 +39,7 @@ def _also_with_relu(*names):
     return register
 
 
-# To numbers on steps, and back.
+# Quantizing and dequantizing.
 
 
 @converter("torch.quantize_per_tensor", "torch.quantize_per_channel", cases=[])
@@ -61,7 +60,7 @@ def dequantize(op, self):
 
 
 def _weight(op, weight):
-    scale, zero, axis = steps(weight)
+    scale, zero, axis = op.quantization(weight)
     along = {} if axis is None else {"axis": axis}
     return op.DequantizeLinear(
         op.constant(weight.int_repr()), op.constant(scale), op.constant(zero), **along
@@ -74,9 +73,9 @@ def _linear(op, x, packed):
 
 
 def _on_own_steps(op, x, reduce_range):
-    """On 256 steps, or half of them, between the least and the largest number, and zero.
+    """Round to 256 steps, or half as many, that span zero and the smallest and largest number.
 
-    QNNPACK, which is what ARM has, takes all of them, whatever it is asked for.
+    QNNPACK, the engine on ARM, always takes all of them.
     """
     reduce_range = reduce_range and torch.backends.quantized.engine != "qnnpack"
     low, high = op.Min(op.ReduceMin(x, keepdims=0), 0.0), op.Max(op.ReduceMax(x, keepdims=0), 0.0)

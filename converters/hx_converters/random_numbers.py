@@ -1,7 +1,7 @@
 """Random numbers: each run of the graph draws its own, as each call of the model does.
 
 All are made from uniform or normal ones by the inverse of their distribution, so that they exist
-in every opset. A proof compares the dtype and shape of what follows from them, and not the values.
+in every opset. A proof compares only the dtype and shape of values that depend on them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def uniform_numbers(op, shape, dtype):
 
 
 def normal_numbers(op, shape, dtype):
-    """Those of a plane vary as much as those of a line, each of their parts half as much."""
+    """Draw normal numbers; complex ones have variance 1 in all, half in each part."""
     if dtype.is_complex:
         parts = [op.Mul(normal_numbers(op, shape, dtype.to_real()), 0.5**0.5) for _ in range(2)]
         return op.complex(*parts)
@@ -125,7 +125,7 @@ def normal_(op, self, mean=0.0, std=1.0, *, generator=None):
 
 
 def _between(op, self):
-    """Uniform numbers that never are 0 or 1, so that their logarithms are finite."""
+    """Draw uniform numbers, never 0 or 1, so that their logarithms are finite."""
     numbers = uniform_numbers(op, self.shape, torch.float32)
     return op.Clip(numbers, 1e-7, 1 - 1e-7)
 
@@ -170,10 +170,10 @@ def bernoulli(op, input, p=None, *, generator=None):
 @converter("torch.multinomial", cases=[drawing(lambda: torch.rand(2, 5), 3),
                                        drawing(lambda: torch.rand(5), 7, True)])  # fmt: skip
 def multinomial(op, input, num_samples, replacement=False, *, generator=None):
-    """The largest of logarithms to which each class adds a number of Gumbel's distribution."""
+    """Draw classes: the largest log weights after adding a Gumbel number to each."""
     rows = op.Log(op.cast(input, torch.float32))
     shape = list(input.shape)
-    if replacement:  # each sample on its own
+    if replacement:  # each sample is drawn separately
         rows = op.Unsqueeze(rows, [-2])
         shape.insert(-1, num_samples)
     numbers = op.Clip(uniform_numbers(op, shape, torch.float32), 1e-7, 1 - 1e-7)
@@ -183,7 +183,7 @@ def multinomial(op, input, num_samples, replacement=False, *, generator=None):
     return op.TopK(scores, op.sizes([num_samples]), outputs=2)[1]
 
 
-# What networks drop while they are trained, and some at any time.
+# Dropout, in training, and for some functions always.
 
 
 def _dropped(op, input, p, shape):
@@ -208,7 +208,7 @@ def dropout_of_layers(op, input, p=0.5, training=True, inplace=False):
 @converter("torch.native_dropout", cases=[case("float32[n,3]", 0.5, False)])
 def native_dropout(op, input, p, train):
     if train is not False:
-        return NotImplemented  # what was dropped is told, too
+        return NotImplemented  # it also returns the mask
     return input, op.Expand(op.constant(True), op.sizes(input.shape))
 
 
@@ -221,7 +221,7 @@ def feature_dropout(op, input, p=0.5, train=False):
 
 
 def _alpha_dropped(op, input, p, shape):
-    """What is dropped takes the lowest value of SELU; mean and variance stay what they were."""
+    """Set dropped elements to the lowest value of SELU; keep the mean and the variance."""
     low = -1.7580993408473766
     scale = 1 / math.sqrt((low * low * p + 1) * (1 - p)) if p < 1 else 0.0
     kept = op.GreaterOrEqual(uniform_numbers(op, shape, torch.float32), float(p))

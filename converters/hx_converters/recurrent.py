@@ -8,7 +8,7 @@ from hx.lazy import torch
 from ._common import unless_empty
 from .packing import packed, padded
 
-# ONNX orders the gates of a cell otherwise than PyTorch: which quarter (third) goes where.
+# ONNX orders the gates of a cell in another way than PyTorch: the source of each quarter (third).
 _GATES = {"LSTM": (0, 3, 1, 2), "GRU": (1, 0, 2), "RNN": (0,)}
 
 
@@ -20,7 +20,7 @@ def _reordered(op, weight, gates):
 
 
 def _layer(op, name, x, weights, has_biases, hidden, states, lengths, attributes):
-    """One layer in one or two directions; weights are those of each direction in turn."""
+    """Convert one layer in one or two directions; weights list each direction in turn."""
     gates = _GATES[name]
     per = len(weights) // attributes["_directions"]
     w, r, b = [], [], []
@@ -41,12 +41,12 @@ def _layer(op, name, x, weights, has_biases, hidden, states, lengths, attributes
         )
 
     batch = x.shape[1]
-    # onnxruntime ends the process over a batch of nothing, which may be what a mask picked.
+    # onnxruntime ends the process on an empty batch, which a mask may have picked.
     return whole() if op.some(batch) else unless_empty(op, batch, whole)
 
 
 def _projected(op, x, weights, has_biases, states, there):
-    """An LSTM whose output goes through a matrix of its own (proj_size), which ONNX's lacks."""
+    """Convert an LSTM with a projected output (proj_size), which ONNX's LSTM lacks."""
     directions = states[0].shape[0]
     per = len(weights) // directions
     found = []
@@ -91,7 +91,7 @@ def _projecting(op, gates, r, project, begin, there, backwards):
 
 
 def _recurrent(op, name, args, **attributes):
-    """`input` and `hx`, or a packed sequence: its data and batch sizes, and `hx`."""
+    """Convert a network of `input` and `hx`, or of packed data, batch sizes and `hx`."""
     lengths = there = None
     if isinstance(args[3], bool):
         input, hx, params, has_biases, num_layers, dropout, train, bidirectional, first = args
@@ -136,7 +136,7 @@ def _recurrent(op, name, args, **attributes):
 
 
 def _cases(gates):
-    """One layer, and two in both directions with the batch first."""
+    """Make cases: one layer, and two layers in both directions with the batch first."""
     state = ["float32[1,n,4]"] * 2 if gates == 4 else "float32[1,n,4]"
     wide = ["float32[4,2,4]"] * 2 if gates == 4 else "float32[4,2,4]"
     first, second = ([f"float32[{4 * gates},{n}]", f"float32[{4 * gates},4]",
@@ -176,7 +176,7 @@ def _cell(gates, hx="float32[n,4]"):
 
 
 def _gates(op, input, hx, w_ih, w_hh, b_ih, b_hh):
-    """Input and hidden state, each through its own linear layer."""
+    """Apply a linear layer to the input, and another one to the hidden state."""
     return op.Gemm(input, w_ih, b_ih, transB=1), op.Gemm(hx, w_hh, b_hh, transB=1)
 
 

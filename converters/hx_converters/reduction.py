@@ -17,26 +17,26 @@ ALONG = [case("float32[n,3]"), case("float32[n,3]", 1), case("float32[n,3]", [0,
 
 
 def reduced(op, name, x, dim, keepdim):
-    """A reduction over some axes, all of them for None; a number reduces as a vector of one."""
+    """Reduce over some axes, or all of them for None; a scalar reduces as a vector of one."""
     if x.rank == 0:
         return getattr(op, name)(op.Unsqueeze(x, [0]), [0], keepdims=0)
     return reduction(op, name, x, axes_of(dim, x.rank), int(keepdim))
 
 
 def extreme(op, name, x, dim, keepdim):
-    """The largest or smallest along axes: NaN where one is among them, which onnxruntime skips."""
+    """Return the largest or smallest along axes; NaN if there is one, which onnxruntime skips."""
     y = reduced(op, name, x, dim, keepdim)
     if not x.dtype.is_floating_point:
         return y
     none = op.IsNaN(x)
     if not op.some(count_of(x, dim)):
-        none = op.cast(none, torch.uint8)  # of no bool onnxruntime says nothing, of no number 0
+        none = op.cast(none, torch.uint8)  # onnxruntime fails on no bools, and gives 0 for no uint8
     none = op.cast(reduced(op, "ReduceMax", none, dim, keepdim), torch.bool)
     return op.Where(none, math.nan, y)
 
 
 def place(op, name, x, axis, keepdim):
-    """Where the largest or smallest stands along an axis; the first NaN counts as that."""
+    """Return the index of the largest or smallest along an axis; the first NaN counts as that."""
     y = getattr(op, name)(x, axis=axis, keepdims=int(keepdim))
     if not x.dtype.is_floating_point:
         return y
@@ -46,7 +46,7 @@ def place(op, name, x, axis, keepdim):
 
 
 def count_of(x, dim):
-    """How many elements a reduction takes together."""
+    """Count the elements that a reduction combines."""
     total = 1
     for axis in axes_of(dim, x.rank) if x.rank else ():
         total = x.shape[axis] * total
@@ -54,7 +54,7 @@ def count_of(x, dim):
 
 
 def averaged(op, x, dim, keepdim):
-    """A mean; that of nothing is NaN, where onnxruntime says 0."""
+    """Return a mean; that of no elements is NaN, where onnxruntime gives 0."""
     count = count_of(x, dim)
     if op.some(count):
         return reduced(op, "ReduceMean", x, dim, keepdim)
@@ -62,12 +62,12 @@ def averaged(op, x, dim, keepdim):
 
 
 def _computed(name):
-    """A reduction in the dtype of its result."""
+    """Reduce in the dtype of the result."""
 
     def convert(op, input, dim=None, keepdim=False, *, dtype=None):
         x = op.cast(input, op.result.dtype)
         if not (x.dtype.is_floating_point or x.dtype.is_complex):
-            x = op.cast(x, torch.int64)  # what leaves a smaller one wraps: onnxruntime cuts it off
+            x = op.cast(x, torch.int64)  # a smaller dtype should wrap, but onnxruntime saturates it
         return op.cast(reduced(op, name, x, dim, keepdim), op.result.dtype)
 
     return convert
@@ -188,9 +188,9 @@ argmin = converter("torch.argmin", cases=ALONG[:2])(_arg("ArgMin"))
 
 def _logical(name):
     def convert(op, input, dim=None, keepdim=False):
-        # Of bools, onnxruntime takes several times as long, and refuses to reduce none. The most of
-        # no uint8 is 0, and the least is 255.
-        if isinstance(dim, (list, tuple)) and not dim:  # of no axes: each number by itself
+        # onnxruntime takes several times as long for bools, and refuses to reduce none of them. The
+        # largest of no uint8 is 0, and the smallest is 255.
+        if isinstance(dim, (list, tuple)) and not dim:  # no axes: each number by itself
             return op.cast(op.cast(input, torch.bool), op.result.dtype)
         x = op.cast(op.cast(input, torch.bool), torch.uint8)
         return op.cast(op.cast(reduced(op, name, x, dim, keepdim), torch.bool), op.result.dtype)
@@ -202,7 +202,7 @@ all = converter(
     "torch.all", cases=[case("bool[n,3]"), case("bool[n,3]", 1), case("float32[n,3]", ())]
 )(_logical("ReduceMin"))
 any = converter("torch.any", cases=[case("bool[n,3]"), case("bool[n,3]", 1)])(_logical("ReduceMax"))
-# What PyTorch itself asks, in its checks of arguments.
+# Functions that PyTorch itself calls in its checks of arguments.
 is_all_true = converter("torch._is_all_true", cases=[case("bool[n,3]")])(_logical("ReduceMin"))
 is_any_true = converter("torch._is_any_true", cases=[case("bool[n,3]")])(_logical("ReduceMax"))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from hx import case, converter
 from hx.lazy import torch
 
@@ -10,7 +12,7 @@ from .arithmetic import floor_divide
 from .indexing import getitem
 from .shape import in_memory, strided_places
 
-ADDS = (16, 20, 26)  # what is scattered can be added since opset 16
+ADDS = (16, 20, 26)  # since opset 16, scattered elements can be added
 
 _REDUCTIONS = {"add": "add", "sum": "add", "multiply": "mul", "prod": "mul", "amax": "max",
                "amin": "min", "max": "max", "min": "min"}  # fmt: skip
@@ -21,7 +23,7 @@ _REDUCTIONS = {"add": "add", "sum": "add", "multiply": "mul", "prod": "mul", "am
     case("float32[4,n,5]", ["int64[3]<4", "int64[3]<2"], "float32[3,5]", True, opsets=ADDS),
 ])  # fmt: skip
 def index_put(op, input, indices, values, accumulate=False):
-    """The same index into a tensor that counts elements says where each value goes."""
+    """Write values by an index; indexing a tensor of element numbers gives their positions."""
     index = tuple(slice(None) if i is None else i for i in indices)
     count = op.Reshape(op.Range(0, op.constant(input.numel()), 1), op.sizes(input.shape))
     places = getitem(op, count, index)
@@ -41,7 +43,7 @@ def index_put_impl(op, self, indices, values, accumulate=False, unsafe=False):
 
 
 def _along(op, index, dim, source):
-    """A list of positions on one axis, repeated over the other axes of `source`."""
+    """Repeat a list of positions on one axis over the other axes of `source`."""
     axis = one_axis(dim, source.rank)
     shape = [1] * source.rank
     shape[axis] = -1
@@ -89,7 +91,7 @@ def index_fill(op, input, dim, index, value):
 
 
 def _source(op, input, index, src):
-    """The index, and in its shape what is scattered: a number everywhere, or the head of a tensor."""
+    """Return the index, and the source in its shape: a repeated number, or part of a tensor."""
     if input.rank and not index.rank:
         index = op.Unsqueeze(index, [0])
     if not hasattr(src, "rank") or (src.rank == 0 and index.rank):
@@ -135,7 +137,7 @@ def scatter_reduce(op, input, dim, index, src, reduce, *, include_self=True):
 
 
 def _reduced(op, input, axis, index, src, reduce, include_self):
-    """What is scattered to one place is reduced there, with or without what stood there."""
+    """Reduce the elements scattered to each place, with or without the one already there."""
     kind = _REDUCTIONS["sum" if reduce == "mean" else reduce]
     start = input
     if not include_self:
@@ -144,6 +146,8 @@ def _reduced(op, input, axis, index, src, reduce, include_self):
         )
         start = op.ScatterElements(input, index, neutral, axis=axis)
     y = op.ScatterElements(start, index, src, axis=axis, reduction=kind)
+    if kind in ("max", "min") and input.dtype.is_floating_point:
+        y = op.Where(_meets_nan(op, start, index, src, axis), math.nan, y)
     if reduce != "mean":
         return y
     ones = op.Expand(op.constant(1, input.dtype), op.sizes(index.shape))
@@ -151,6 +155,13 @@ def _reduced(op, input, axis, index, src, reduce, include_self):
     count = op.ScatterElements(before, index, ones, axis=axis, reduction="add")
     return floor_divide(op, y, op.Max(count, 1)) if not y.dtype.is_floating_point else op.Div(
         y, op.Max(count, 1))  # fmt: skip
+
+
+def _meets_nan(op, start, index, src, axis):
+    """Return where NaN is scattered or is there already: onnxruntime's max and min may drop it."""
+    there, scattered = (op.cast(op.IsNaN(x), torch.int32) for x in (start, src))
+    found = op.ScatterElements(there, index, scattered, axis=axis, reduction="max")
+    return op.cast(found, torch.bool)
 
 
 def _neutral(kind, dtype):
@@ -176,7 +187,7 @@ def _counted_from_front(op, index, size):
 
 @converter("torch.masked_scatter", cases=[case("float32[n,3]", "bool[n,3]", "float32[99]")])
 def masked_scatter(op, input, mask, source):
-    """The elements of `source`, in order, where the mask is True."""
+    """Write the elements of `source`, in order, where the mask is True."""
     wide = op.Where(mask, input, input)
     mask = op.Expand(mask, op.sizes(wide.shape))
     if not wide.rank:
@@ -223,14 +234,14 @@ def as_strided_scatter(op, input, src, size, stride, storage_offset=None):
                   case("float32[5,2]", "bool[n,1]", ["int64[n]<5"], 0.5),
                   case("float32[2,n,5]", "bool[3]", [None, None, "int64[3]<9"], 0.5)])  # fmt: skip
 def unsafe_masked_index(op, self, mask, indices, fill):
-    """Picks where a mask is true; elsewhere, places may lie outside of the tensor."""
+    """Pick elements where a mask is true; elsewhere, positions may lie outside the tensor."""
     index = tuple(slice(None) if i is None else i for i in _within(op, self, indices))
     picked = getitem(op, self, index)
     return op.Where(mask, picked, op.cast(fill, self.dtype))
 
 
 def _within(op, x, indices):
-    """Places on the first axes of x: those outside of it are its ends."""
+    """Clip positions on the first axes of x to its ends."""
     ends = [(op.constant(-n), op.constant(n - 1)) for n in x.shape[: len(indices)]]
     return [
         i if i is None else op.Clip(op.cast(i, torch.int64), low, high)

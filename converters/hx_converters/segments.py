@@ -1,4 +1,4 @@
-"""Reductions of rows that stand side by side: as many as lengths say, or between offsets."""
+"""Reductions of adjacent rows, grouped by lengths or by offsets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hx.lazy import torch
 from ._common import reshaped
 from .bags import between, joined
 
-# How two rows become one, and what a segment without rows is.
+# The reduction of two rows, and the value of a segment without rows.
 _JOINS = {"sum": ("Add", 0.0), "mean": ("Add", 0.0), "prod": ("Mul", 1.0),
           "max": ("Max", -math.inf), "min": ("Min", math.inf)}  # fmt: skip
 
@@ -45,7 +45,7 @@ def segment_reduce(op, data, reduce, *, lengths=None, indices=None, offsets=None
 
 
 def _segments(op, lengths, offsets):
-    """Where segments start, and where they end."""
+    """Return the starts and the ends of segments."""
     if lengths is None:
         return between(op, op.cast(offsets, torch.int64))
     lengths = op.cast(lengths, torch.int64)

@@ -17,7 +17,7 @@ def reshape(op, input, shape=None, dtype=None):
 
 
 def _as_dtype(op, x, dtype):
-    """view(dtype): the same bits, read as numbers of another kind."""
+    """Convert view(dtype): read the same bits as numbers of another dtype."""
     if dtype == x.dtype:
         return x
     if dtype.itemsize != x.dtype.itemsize or torch.bool in (dtype, x.dtype) or dtype.is_complex:
@@ -36,7 +36,7 @@ def view_as(op, self, other):
 
 @converter("torch._shape_as_tensor", cases=[case("float32[n,2,h]")])
 def shape_as_tensor(op, self):
-    """What libraries call, when they believe that they are traced, to keep sizes in the graph."""
+    """Return sizes as a tensor; libraries call this when traced, to keep sizes in the graph."""
     return op.Shape(self)
 
 
@@ -66,7 +66,7 @@ def unflatten(op, input, dim, sizes):
     known, sizes = 1, list(sizes)
     for n in sizes:
         known = known if type(n) is int and n == -1 else n * known
-    # Said in full: with a size of 0 beside it, -1 could be anything.
+    # No -1: beside a size of 0, it could be anything.
     sizes = [input.shape[axis] // known if type(n) is int and n == -1 else n for n in sizes]
     return reshaped(op, input, [*input.shape[:axis], *sizes, *input.shape[axis + 1 :]])
 
@@ -133,13 +133,13 @@ def _is_one(op, size, axis):
 def as_strided(op, input, size, stride, storage_offset=None):
     size, stride = [list(map(op.size, given)) for given in (size, stride)]
     if all(type(n) is int for n in (*input.shape, *size, *stride)):
-        return NotImplemented  # at fixed sizes the engine knows the places
+        return NotImplemented  # at fixed sizes the engine knows the positions
     memory, _ = in_memory(op, input)
     return op.Gather(memory, strided_places(op, size, stride, storage_offset), axis=0)
 
 
 def in_memory(op, x):
-    """All elements in the order in which they lie in memory, and that of the axes there."""
+    """Return all elements in memory order, and the order of the axes in memory."""
     order = op.memory_order(x)
     if order is None:
         op.refuse(
@@ -150,7 +150,7 @@ def in_memory(op, x):
 
 
 def strided_places(op, size, stride, offset):
-    """Where in memory the elements of a strided tensor lie."""
+    """Return the positions in memory of the elements of a strided tensor."""
     places = op.constant(0 if offset is None else offset)
     for i, (n, step) in enumerate(zip(size, stride)):
         along = op.Mul(op.Range(0, op.constant(n), 1), op.constant(step))
@@ -161,7 +161,7 @@ def strided_places(op, size, stride, offset):
 
 @converter("torch.ops.aten._reshape_alias", cases=[])  # as above
 def reshape_alias(op, self, size, stride):
-    """A view whose strides PyTorch has worked out: a reshape, where memory is as it seems."""
+    """Return a view with given strides: a reshape if they are contiguous, as the memory is."""
     step = 1
     for n, given in zip(size[::-1], stride[::-1]):
         if not op.same(given, step):
@@ -216,7 +216,7 @@ def stack(op, tensors, dim=0):
 
 
 def _joined(op, parts, axis, times):
-    """Side by side; `times` says how often they repeat the first ones."""
+    """Concatenate parts; with `times`, tile the first ones, which the parts repeat so often."""
     if times is None:
         return op.Concat(*parts, axis=axis)
     first = op.Concat(*parts[: len(parts) // op.seen(times)], axis=axis)
@@ -230,7 +230,7 @@ def _pieces(op, x, sizes, axis):
 
 
 def _as_many(op, count, size, each):
-    """A graph has a fixed number of outputs: as many pieces as there were in the recording."""
+    """Return as many pieces as in the recording: a graph has a fixed number of outputs."""
     if not op.same(size, each * count):
         op.rounds(size if op.same(each, 1) else (size + (each - 1)) // each)
 
@@ -242,7 +242,7 @@ def split(op, tensor, split_size_or_sections, dim=0):
     size = tensor.shape[axis]
     sections = split_size_or_sections
     if hasattr(sections, "rank"):
-        return NotImplemented  # sizes that a tensor knows
+        return NotImplemented  # sizes that are contents of a tensor
     if (length := getattr(sections, "length", None)) is not None:
         op.rounds(length)
     if isinstance(sections, int):
@@ -265,7 +265,7 @@ def chunk(op, input, chunks, dim=0):
     size, count = input.shape[axis], len(op.result)
     even = op.same(size % chunks, 0)
     each = size // chunks if even else (size + (chunks - 1)) // chunks
-    if not even:  # of few elements there are fewer
+    if not even:  # few elements give fewer pieces
         op.recorded((size + (each - 1)) // each, f"it is cut into {count} piece{'s'[: count > 1]}")
     return _pieces(op, input, [each] * (count - 1) + [size - each * (count - 1)], axis)
 
@@ -277,7 +277,7 @@ def chunk(op, input, chunks, dim=0):
                   case("float32[n,7]", "int64[2]<7", 1, name="places of a tensor")])  # fmt: skip
 def tensor_split(op, input, indices_or_sections=None, dim=0, *, indices=None, sections=None,
                  tensor_indices_or_sections=None):  # fmt: skip
-    """As even as may be, the first ones larger by one; or cut at the places that are given."""
+    """Split as evenly as possible, the first parts larger by one; or cut at the given places."""
     axis = one_axis(dim, input.rank)
     given = (indices_or_sections, indices, sections, tensor_indices_or_sections)
     size, places = input.shape[axis], next(x for x in given if x is not None)
@@ -295,7 +295,7 @@ def tensor_split(op, input, indices_or_sections=None, dim=0, *, indices=None, se
 
 
 def _cut(op, input, places, axis):
-    """Cut where a tensor says; or into as many parts as it says."""
+    """Cut at positions in a tensor, or into the number of parts that it holds."""
     if not places.rank:
         return tensor_split(op, input, int(places.item()), axis)
     count = len(op.result) - 1
@@ -389,7 +389,7 @@ def channel_shuffle(op, input, groups):
 @converter("torch.ops.aten.block_diag", cases=[case(["float32[2,3]", "float32[n,2]"])])
 @converter("torch.block_diag", cases=[case("float32[2,3]", "float32[n,2]")])
 def block_diag(op, *tensors):
-    """Each block padded by what stands before and after it, one under the other."""
+    """Stack the blocks, each padded to the width of all of them."""
     if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
         tensors = tuple(tensors[0])
     dtype = op.result.dtype

@@ -1,4 +1,4 @@
-"""Sparse tensors that the model makes, and their dense form."""
+"""Sparse tensors made by the model, and their dense form."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def sparse_coo_tensor(op, indices, values=None, size=None, *, dtype=None, device
             )
         size = op.result.shape
     if values.dtype == torch.bool or dtype == torch.bool:
-        return NotImplemented  # truths do not add up
+        return NotImplemented  # bools cannot be added
     places = op.cast(op.value(indices), torch.int64)
     return op.sparse(places, op.cast(values, dtype or values.dtype), [op.size(n) for n in size])
 
 
 @converter("torch.Tensor.coalesce")
 def coalesce(op, self):
-    """What comes twice is added up wherever it is used."""
+    """Keep duplicate elements: every use adds them up."""
     return op.sparse(*op.elements(self), self.shape)
 
 
@@ -60,7 +60,7 @@ def nested(op, *args, **kwargs):
            cases=[case(lambda: torch.tensor([0, 0, 2, 5]), 6),
                   case(lambda: torch.tensor([1, 1, 4]), 5, out_int32=True)])  # fmt: skip
 def convert_indices_from_coo_to_csr(op, self, size, *, out_int32=False):
-    """Where each row starts among rows that are in order, and where the last one ends."""
+    """Return the start of each row among sorted row numbers, and the end of the last one."""
     return places(op, self, counted(op, size + 1, self.dtype), False, op.result.dtype)
 
 

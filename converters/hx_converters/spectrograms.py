@@ -6,11 +6,12 @@ from hx import case, converter
 from hx.lazy import torch
 
 from .fourier import waves
+from .padding import pad
 from .windows import unfold
 
 
 def _window(op, window, win_length, n_fft, dtype):
-    """The window in the middle of as many places as are transformed."""
+    """Pad the window on both sides to the length of the transform."""
     before = (n_fft - win_length) // 2
     known = torch.ones(win_length) if window is None else op.contents(window)
     room = [before, n_fft - win_length - before]
@@ -24,32 +25,47 @@ def _hann():
 
 
 def _kernel(op, cos, sin, window, scale):
-    """Waves under the window, those of the imaginary part below those of the real part."""
+    """Return windowed waves, those of the imaginary part below those of the real part."""
     known = [op.contents(x) for x in (cos, sin, window)]
     if all(x is not None for x in known):
         cos, sin, window = known
-        return op.constant(torch.cat([cos, -sin]) * window * scale)
-    kernel = op.Mul(op.Concat(cos, op.Neg(sin), axis=0), window)
+        return op.constant(torch.cat([cos, sin]) * window * scale)
+    kernel = op.Mul(op.Concat(cos, sin, axis=0), window)
     return kernel if scale == 1 else op.Mul(kernel, scale)
 
 
 def _windowed(op, signal, kernel, hop):
-    """Real and imaginary part of every window of a real signal."""
+    """Return the real and imaginary parts of every window of a real signal."""
     rows, width = kernel.shape
     if signal.dtype == torch.float32:
         y = op.Conv(op.Unsqueeze(signal, [1]), op.Unsqueeze(kernel, [1]), strides=[hop])
-    else:  # onnxruntime convolves no float64
+    else:  # onnxruntime's Conv lacks float64
         frames = unfold(op, signal, 1, width, hop)
         y = op.Transpose(op.MatMul(frames, op.Transpose(kernel, perm=[1, 0])), perm=[0, 2, 1])
-    return op.Split(y, [rows // 2, rows // 2], axis=1, outputs=2)
+    real, turned = op.Split(y, [rows // 2, rows // 2], axis=1, outputs=2)
+    return real, op.Sub(0, turned)  # not Neg: a part that is 0 must be 0.0, not -0.0
 
 
-def _stft(op, input, n_fft, hop_length=None, win_length=None, window=None, normalized=False,
+_FROM_CENTER = ("center", "pad_mode", "normalized", "onesided", "return_complex", "align_to_window")
+
+
+def _of_aten(op, input, n_fft, hop_length=None, win_length=None, window=None, *more, **options):
+    """Convert either overload; with `center`, the signal is padded first."""
+    padded = "center" in options or any(isinstance(x, str) for x in more)
+    options |= zip(_FROM_CENTER[0 if padded else 2 :], more)
+    center, mode = options.pop("center", padded), options.pop("pad_mode", "reflect")
+    signals = op.parts(input) if input.dtype.is_complex else (input, None)
+    if center:
+        sides = [n_fft // 2] * 2
+        signals = [None if x is None else pad(op, x, sides, mode) for x in signals]
+    return _stft(op, *signals, n_fft, hop_length, win_length, window, **options)
+
+
+def _stft(op, real, imaginary, n_fft, hop_length, win_length, window, normalized=False,
           onesided=None, return_complex=None, align_to_window=None):  # fmt: skip
     if align_to_window or (window is not None and window.dtype.is_complex):
         return NotImplemented
-    real, imaginary = op.parts(input) if input.dtype.is_complex else (input, None)
-    whole = input.dtype.is_complex if onesided is None else not onesided
+    whole = imaginary is not None if onesided is None else not onesided
     count = n_fft if whole else n_fft // 2 + 1
     shape = _window(op, window, win_length or n_fft, n_fft, real.dtype)
     cos, sin = waves(op, count, n_fft, n_fft, real.dtype)
@@ -58,7 +74,7 @@ def _stft(op, input, n_fft, hop_length=None, win_length=None, window=None, norma
     def transformed(x):
         x = x if x.rank == 2 else op.Unsqueeze(x, [0])
         y = _windowed(op, x, kernel, hop_length or n_fft // 4)
-        return [v if input.rank == 2 else op.Squeeze(v, [0]) for v in y]
+        return [v if real.rank == 2 else op.Squeeze(v, [0]) for v in y]
 
     x, y = transformed(real)
     if imaginary is not None:
@@ -73,10 +89,12 @@ CONVERTERS = [
         case("float32[n,t=60]", 16, 4, 16, "float32[16]", return_complex=True),
         case("float32[n,t=60]", 16, 5, 12, "float32[12]", True, False, True),
         case("float64[n,t=60]", 16, 5, window=_hann, normalized=True, return_complex=False),
-    ])(_stft),
+        case("float32[n,t=60]", 16, 4, 16, _hann, True, "reflect", return_complex=True),
+        case("float32[n,t=60]", 16, 4, window=_hann, center=True, pad_mode="constant", return_complex=True),
+    ])(_of_aten),
     converter("torch.ops.aten.stft", complex=True, cases=[
         case("complex64[n,t=60]", 16, 5, window=_hann, onesided=False, return_complex=True),
-    ])(_stft),
+    ])(_of_aten),
 ]  # fmt: skip
 
 
@@ -89,8 +107,8 @@ CONVERTERS = [
 ])  # fmt: skip
 def istft(op, input, n_fft, hop_length=None, win_length=None, window=None, center=True,
           normalized=False, onesided=None, length=None, return_complex=False):  # fmt: skip
-    """Windows laid over each other, divided by what the squares of the window add up to."""
-    bins = n_fft // 2 + 1  # where there are more, the rest mirrors these
+    """Add overlapping windows and divide by the sum of their squared weights."""
+    bins = n_fft // 2 + 1  # any further bins mirror these
     real, imaginary = op.parts(input, whole=True)
     if not op.same(input.shape[-2], bins):
         real, imaginary = (op.Slice(x, [0], [bins], [-2]) for x in (real, imaginary))
@@ -106,7 +124,7 @@ def istft(op, input, n_fft, hop_length=None, win_length=None, window=None, cente
     cos, sin = waves(op, bins, n_fft, n_fft, kind, weight)
     shape = _window(op, window, width, n_fft, kind)
     kernel = _kernel(op, cos, sin, shape, n_fft**0.5 if normalized else 1)
-    x = op.Concat(real, imaginary, axis=-2)
+    x = op.Concat(real, op.Neg(imaginary), axis=-2)
     x = x if input.rank == 3 else op.Unsqueeze(x, [0])
     signal = op.ConvTranspose(x, op.Unsqueeze(kernel, [1]), strides=[hop])
     ones = op.Expand(op.constant(1.0, kind), op.sizes([1, 1, input.shape[-1]]))

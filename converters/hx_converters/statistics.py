@@ -24,7 +24,7 @@ def _variance(op, x, dim, correction, keepdim):
 
 
 def _spread(root, with_mean):
-    """var and std, alone or with the mean, in every form that PyTorch has."""
+    """Register var or std, alone or with the mean, in every form that PyTorch has."""
 
     @rounded_once
     def convert(op, input, dim=None, unbiased=None, keepdim=False, *, correction=None):
@@ -62,7 +62,7 @@ def _flat(op, x):
 
 
 def _median(op, x, axis, keepdim, skip_nan):
-    """Value and place, along one axis."""
+    """Return the median and its position along one axis."""
     ordered = x
     floating = x.dtype.is_floating_point
     if floating:
@@ -105,11 +105,11 @@ nanmedian = converter("torch.nanmedian", cases=ONE_AXIS)(_middle(True))
 @converter("torch.mode", cases=[case("int64[n,5]<3"), case("int64[n,5]<3", 0, True)])
 @scalars_too
 def mode(op, input, dim=-1, keepdim=False):
-    """The number that most are equal to, of several the smallest; the last place where it is."""
+    """Return the most frequent number, the smallest of several, and its last position."""
     axis = one_axis(dim, input.rank)
     rows = moved(op, input, axis, input.rank - 1)
     values, _ = in_order(op, rows, input.rank - 1)
-    # The last one of a run of equal ones stands furthest behind its first.
+    # The last element of a run of equal ones is furthest from its first.
     behind = op.Sub(counted(op, input.shape[axis]), places(op, values, values, False, torch.int64))
     longest = op.ArgMax(behind, axis=input.rank - 1, keepdims=1)
     value = op.GatherElements(values, longest, axis=input.rank - 1)
@@ -140,7 +140,7 @@ def _quantile(skip_nan):
 
 
 def _at_fractions(op, x, fractions, interpolation, skip_nan):
-    """The numbers that lie at some fractions of the way through the last axis, put in order."""
+    """Return the numbers at some fractions of the way through the sorted last axis."""
     axis = x.rank - 1
     nan = op.IsNaN(x)
     ordered, _ = in_order(op, op.Where(nan, float("inf"), x), axis)
@@ -189,7 +189,7 @@ def histc(op, input, bins=100, min=0, max=0):
     at = op.Div(op.Mul(op.Sub(x, low), bins), op.Sub(high, low))
     place = op.Min(op.cast(op.Floor(at), torch.int64), op.constant(bins - 1))
     inside = op.And(op.GreaterOrEqual(x, low), op.LessOrEqual(x, high))
-    place = op.Where(inside, place, bins)  # one bin more, for what lies outside
+    place = op.Where(inside, place, bins)  # an extra bin for numbers outside
     ones = op.Expand(op.constant(1, x.dtype), op.sizes(x.shape))
     empty = op.Expand(op.constant(0, x.dtype), op.sizes([bins + 1]))
     counts = op.ScatterElements(empty, place, ones, axis=0, reduction="add")
@@ -207,9 +207,9 @@ def histogram(op, input, bins, *, range=None, weight=None, density=False):
     count = bins if isinstance(bins, int) else op.Sub(op.Shape(bins), 1)
     place = op.Sub(places(op, edges, x, True, torch.int64), 1)
     last = op.Gather(edges, [-1])
-    place = op.Where(op.Equal(x, last), op.Sub(count, 1), place)  # the last bin has both its ends
+    place = op.Where(op.Equal(x, last), op.Sub(count, 1), place)  # the last bin includes both ends
     outside = op.Or(op.Less(x, op.Gather(edges, [0])), op.Not(op.LessOrEqual(x, last)))
-    place = op.Where(outside, count, place)  # one bin more
+    place = op.Where(outside, count, place)  # an extra bin
     each = op.Expand(op.constant(1, x.dtype), op.Shape(x)) if weight is None else _flat(op, weight)
     empty = op.Expand(op.constant(0, x.dtype), op.Reshape(op.Add(count, 1), [1]))
     sums = op.ScatterElements(empty, place, each, axis=0, reduction="add")
@@ -221,7 +221,7 @@ def histogram(op, input, bins, *, range=None, weight=None, density=False):
 
 
 def _edges(op, x, bins, range):
-    """As many equal bins as asked for, between two numbers or over all that there is."""
+    """Return the edges of equal bins, between two numbers or over the range of the data."""
     if any(type(n) is int and n == 0 for n in x.shape):
         range = range or (0.0, 1.0)
     if range is not None:
@@ -231,7 +231,7 @@ def _edges(op, x, bins, range):
     low, high = op.Sub(low, half), op.Add(high, half)
     step = op.Div(op.Sub(high, low), bins)
     up = torch.arange(bins + 1, dtype=x.dtype)
-    # From both ends, as torch.linspace has it: the last edge is the largest element itself.
+    # Count from both ends, as torch.linspace does: the last edge is the largest element itself.
     first = op.Add(low, op.Mul(step, op.constant(up)))
     second = op.Sub(high, op.Mul(step, op.constant(up.flip(0))))
     return op.Where(op.constant(up < (bins + 1) // 2), first, second)

@@ -1,4 +1,4 @@
-"""Calls that change how a tensor is kept, and nothing or little of what is in it."""
+"""Calls that change how a tensor is stored, and little or nothing of its contents."""
 
 from __future__ import annotations
 

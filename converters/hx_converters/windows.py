@@ -1,4 +1,4 @@
-"""Windows that slide over axes, taken apart and put together."""
+"""Sliding windows over axes: unfold and fold."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ._common import counted, one_axis, pair
 
 @converter("torch.Tensor.unfold", cases=[case("float32[n,3,7]", 2, 3, 2)])
 def unfold(op, self, dimension, size, step):
-    """Windows of one axis; the elements of a window lie on a new last axis."""
+    """Take windows of one axis; the elements of a window lie on a new last axis."""
     if not self.rank:
         return op.Reshape(self, [1])
     axis = one_axis(dimension, self.rank)
@@ -24,7 +24,7 @@ def unfold(op, self, dimension, size, step):
 
 
 def _places(op, size, kernel, dilation, stride):
-    """[kernel, count]: which element of an axis each place of each window is."""
+    """Return [kernel, count]: the element of an axis at each position of each window."""
     count = (size - dilation * (kernel - 1) - 1) // stride + 1
     starts = op.Mul(counted(op, count), op.constant(stride))
     inside = op.Mul(counted(op, kernel), op.constant(dilation))

@@ -19,13 +19,17 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from . import pristine_builtins
+
+pristine_builtins.install(globals())
+
 __version__ = "0.1.0"
 
 # Where each public name lives. Nothing is imported before it is asked for: `hx --help` and
 # listing converters need neither torch nor onnx.
 _HOME = {
-    "export": "api",
-    "scan": "api",
+    "export": "exporter",
+    "scan": "exporter",
     "record": "hooks.record",
     "rewrite": "hooks.rewrite",
     "watch": "hooks.watch",
@@ -35,6 +39,7 @@ _HOME = {
     "Registry": "packs.registry",
     "converter": "registration",
     "case": "registration",
+    "registrations": "registration",
     "Case": "registration",
     "hookimpl": "hookspecs",
     "Op": "graph.op",
@@ -59,8 +64,6 @@ _HOME = {
 __all__ = sorted(_HOME)
 
 if TYPE_CHECKING:
-    from .api import export as export
-    from .api import scan as scan
     from .contributions import Container as Container
     from .contributions import GraphPass as GraphPass
     from .contributions import ModelSource as ModelSource
@@ -77,6 +80,8 @@ if TYPE_CHECKING:
     from .errors import Unsupported as Unsupported
     from .errors import UsageError as UsageError
     from .errors import VerificationError as VerificationError
+    from .exporter import export as export
+    from .exporter import scan as scan
     from .graph.op import Op as Op
     from .hooks.features import features as features
     from .hooks.record import record as record
@@ -88,6 +93,7 @@ if TYPE_CHECKING:
     from .registration import Case as Case
     from .registration import case as case
     from .registration import converter as converter
+    from .registration import registrations as registrations
     from .report import Report as Report
 
 
@@ -95,9 +101,9 @@ def __getattr__(name: str) -> Any:
     home = _HOME.get(name)
     if home is None:
         raise AttributeError(f"module 'hx' has no attribute {name!r}")
-    from .whole import imported
+    from .safe_import import safe_import
 
-    imported(f"{__name__}.{home}")
+    safe_import(f"{__name__}.{home}")
     found = getattr(sys.modules[f"{__name__}.{home}"], name)
     globals()[name] = found
     return found

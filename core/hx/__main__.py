@@ -1,4 +1,4 @@
-"""`python -m hx` is the command `hx`."""
+"""Entry point of `python -m hx`, which is the command `hx`."""
 
 from hx.cli import main
 

@@ -1,4 +1,4 @@
-"""The user's standing choices: `[tool.hx]` in the nearest pyproject.toml, and the environment.
+"""Settings of the user: `[tool.hx]` in the nearest pyproject.toml, and the environment.
 
     [tool.hx]
     use = { "torch.nn.functional.silu" = "hx-fast" }
@@ -28,16 +28,16 @@ KEYS = ("use", "no-pack", "only-packs", "require", "strict")
 
 @dataclass(frozen=True)
 class Settings:
-    """Which packs take part, and who converts what when several could."""
+    """Choices of the user: the packs that take part, and the pack that converts each target."""
 
     use: Mapping[str, str] = field(default_factory=dict)
     no_pack: tuple[str, ...] = ()
     only_packs: tuple[str, ...] | None = None
     require: tuple[str, ...] = ()
-    strict: bool | None = None  # None says nothing
+    strict: bool | None = None  # None: not set
 
     def over(self, below: Settings) -> Settings:
-        """These settings where they say something, and those below where they do not."""
+        """Return these settings where they are set, and those of `below` elsewhere."""
         return Settings(
             use={**below.use, **self.use},
             no_pack=(*below.no_pack, *self.no_pack),
@@ -48,7 +48,7 @@ class Settings:
 
 
 def standing(start: Path | None = None, environ: Mapping[str, str] = os.environ) -> Settings:
-    """What the environment and the nearest pyproject.toml say together."""
+    """Merge the settings of the environment and of the nearest pyproject.toml."""
     return from_environment(environ).over(from_pyproject(start))
 
 
@@ -65,7 +65,7 @@ def from_environment(environ: Mapping[str, str]) -> Settings:
 
 
 def from_pyproject(start: Path | None = None) -> Settings:
-    """`[tool.hx]` of the nearest pyproject.toml at or above `start`."""
+    """Read `[tool.hx]` of the nearest pyproject.toml at or above `start`."""
     here = (start or Path.cwd()).resolve()
     for folder in (here, *here.parents):
         path = folder / "pyproject.toml"
@@ -75,7 +75,7 @@ def from_pyproject(start: Path | None = None) -> Settings:
 
 
 def parse_uses(texts: Iterable[str], source: str = "--use") -> dict[str, str]:
-    """`TARGET=PACK`, several times -> {target: pack}."""
+    """Parse several `TARGET=PACK` into a dict."""
     uses: dict[str, str] = {}
     for text in texts:
         target, equals, pack = (part.strip() for part in text.partition("="))

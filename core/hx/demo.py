@@ -1,4 +1,4 @@
-"""A small model to try things on: `hx export hx.demo:model -o demo.onnx`."""
+"""Small model to try things on: `hx export hx.demo:model -o demo.onnx`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Demo(nn.Module):
 
 
 def model() -> tuple[nn.Module, tuple[Tensor, ...]]:
-    """The model and example inputs; the same numbers at every call, and no global RNG moves."""
+    """Return the model and example inputs: the same numbers at every call, from no global RNG."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         return Demo().eval(), (torch.randn(2, 3, 16, 16),)

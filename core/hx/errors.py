@@ -1,17 +1,27 @@
-"""What can go wrong, drawn as a tree.
+"""Errors of hx, as a tree.
 
-HxError
-├── UsageError            the call itself is off: a name, a shape, an opset, a file     (exit 2)
-│   └── TargetError       a target string names nothing, or nothing that can be hooked
-├── ExportError           the model cannot be turned into a right graph                 (exit 1)
-│   ├── MissingConverters calls that no installed pack converts, all of them at once    (exit 5)
-│   ├── ConverterError    a converter raised, or returned what the target does not
-│   │   └── BuilderError  a converter emitted a node that ONNX does not have
-│   ├── Unsupported       a call that is understood, and that ONNX cannot say
-│   ├── Unaccounted       a tensor whose origin the recording did not see
-│   └── EscapeError       a traced value left the graph, under strict=True
-├── VerificationError     the written graph does not compute what the model computes    (exit 4)
-└── PackError             a pack is broken, missing or in a tie with another            (exit 3)
+HxError                   the work ended before its end                          HX100  (exit 1)
+├── UsageError            the call itself is off: a name, a shape, a file        HX200  (exit 2)
+│   ├── TargetError       a target string names nothing that can be hooked       HX201
+│   ├── SpecError         a SPEC does not lead to a model                        HX202
+│   ├── InputError        the inputs do not fit the model's signature            HX203
+│   ├── OutputError       a result cannot be written to the given path           HX204
+│   └── CertificateError  a certificate is damaged, or not signed with the key   HX205
+├── ExportError           the model cannot be turned into a right graph          HX101  (exit 1)
+│   ├── ConverterError    a converter raised, or returned the wrong thing        HX102
+│   │   └── BuilderError  a converter emitted a node that ONNX does not have     HX103
+│   ├── Unsupported       a call that is understood, and that ONNX cannot say    HX104
+│   │   └── Differentiates  the model asks for derivatives as it runs            HX105
+│   ├── Unaccounted       a tensor whose origin the recording did not see        HX106
+│   ├── EscapeError       a traced value left the graph, under strict=True       HX107
+│   ├── ImportFailed      the code of the model cannot be imported               HX108
+│   ├── ModelFailed       the model refused its inputs, or raised                HX109
+│   └── MissingConverters calls that no installed pack converts, all at once     HX500  (exit 5)
+├── VerificationError     the file does not compute what the model computes      HX400  (exit 4)
+│   └── NotCertified      the file is not the one that a certificate is for      HX401
+└── PackError             a pack is broken, missing or in a tie with another     HX300  (exit 3)
+
+Each code has a page in the folder `error_pages`, which `hx explain CODE` shows.
 
 Each message has the same four parts: what happened, where (the user's own line), why, and what to
 do next. `what` is required; the others are printed when they are known.
@@ -25,7 +35,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Where:
-    """A place in somebody's code, and the module path that was running there."""
+    """Place in somebody's code, and the module path that was running there."""
 
     file: str
     line: int
@@ -33,14 +43,28 @@ class Where:
     function: str = ""
 
     def __str__(self) -> str:
-        place = f"{self.file}:{self.line}" if self.file else "<unknown>"
+        place = self.place or "<unknown>"
         return f"{place} (in {self.scope})" if self.scope else place
+
+    @property
+    def place(self) -> str:
+        """File and line, or "" if none is known."""
+        return f"{self.file}:{self.line}" if self.file else ""
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "file": self.file,
+            "line": self.line,
+            "scope": self.scope,
+            "function": self.function,
+        }
 
 
 class HxError(Exception):
     """Root of every error that hx raises on purpose."""
 
     exit_code = 1
+    code = "HX100"
 
     def __init__(
         self, what: str, *, where: Where | None = None, why: str = "", hint: str = ""
@@ -50,7 +74,7 @@ class HxError(Exception):
         self.where = where
         self.why = why
         self.hint = hint
-        self.report: Any = None  # how far an export came, where there is something to show
+        self.report: Any = None  # how far the export came, if there is something to show
 
     def __str__(self) -> str:
         parts = [self.what]
@@ -64,70 +88,74 @@ class HxError(Exception):
 
 
 class UsageError(HxError):
+    code = "HX200"
     exit_code = 2
 
 
 class TargetError(UsageError):
-    pass
+    code = "HX201"
+
+
+class SpecError(UsageError):
+    code = "HX202"
+
+
+class InputError(UsageError):
+    code = "HX203"
+
+
+class OutputError(UsageError):
+    code = "HX204"
+
+
+class CertificateError(UsageError):
+    code = "HX205"
 
 
 class ExportError(HxError):
+    code = "HX101"
     exit_code = 1
 
 
 class ConverterError(ExportError):
-    pass
+    code = "HX102"
 
 
 class BuilderError(ConverterError):
-    pass
+    code = "HX103"
 
 
 class Unsupported(ExportError):
-    pass
+    code = "HX104"
 
 
 class Differentiates(Unsupported):
-    """The model asks for derivatives as it runs."""
+    """Refusal of a model that asks for derivatives as it runs."""
 
-
-class Leaves(Unsupported):
-    """Something left the graph that may stay in it where the model hears that it is not traced."""
-
-
-class Asks(Unsupported):
-    """The model asks what is in a tensor: both of what follows may become one graph, or rounds that
-    it asks in one loop."""
-
-    joined: bool = True  # whether it asks so little that both may
-    until: Any = ()  # what it may ask in each round
-    again: Any = ()  # the lines that it asks on again and again
-
-
-class Baked(Unsupported):
-    """One side of a branch would have a number of data that do not lead there."""
-
-
-class Rounds(Unsupported):
-    """Sizes say how often the model goes round: that may become a loop."""
-
-    other: Any = None  # how to record it then
-    numbered: Any = None  # and where its rounds differ by their number
-    asked: bool = False  # whether the model asks what is in its tensors in each of them
+    code = "HX105"
 
 
 class Unaccounted(ExportError):
-    pass
+    code = "HX106"
 
 
 class EscapeError(ExportError):
-    pass
+    code = "HX107"
+
+
+class ImportFailed(ExportError):
+    code = "HX108"
+
+
+class ModelFailed(ExportError):
+    code = "HX109"
 
 
 class MissingConverters(ExportError):
-    """Everything that has no converter; `missing` holds one record per target."""
+    """Calls without converters; `missing` holds one record per target."""
 
     exit_code = 5
+    code = "HX500"
 
     def __init__(self, what: str, missing: list, **parts) -> None:
         super().__init__(what, **parts)
@@ -136,18 +164,27 @@ class MissingConverters(ExportError):
 
 class VerificationError(HxError):
     exit_code = 4
+    code = "HX400"
 
     def __init__(self, what: str, *, proof=None, **parts) -> None:
         super().__init__(what, **parts)
         self.proof = proof
 
 
+class NotCertified(VerificationError):
+    code = "HX401"
+
+
 class PackError(HxError):
+    code = "HX300"
     exit_code = 3
 
 
 def is_of_the_world(problem: Exception) -> bool:
-    """A full disk, or a model that could not be put back: to be known, whatever came before."""
+    """Return whether an error is a full disk or the like, or a model that was not restored.
+
+    Such an error is reported, whatever came before.
+    """
     if isinstance(problem, HxError) and isinstance(problem.__cause__, OSError):
         return True
     return type(problem) is ExportError and not isinstance(problem.__cause__, SystemExit)

@@ -1,4 +1,4 @@
-"""The hooks that a pack may implement. Their docstrings are the reference.
+"""Hooks that a pack may implement. Their docstrings are the reference.
 
 A pack is an installed distribution with an entry point in the group `hx`:
 
@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 import pluggy
 
 if TYPE_CHECKING:
-    from hx.contributions import Container, GraphPass, ModelSource, ReferenceKernel
+    from hx.contributions import Container, Executor, GraphPass, ModelSource, ReferenceKernel
 
 API = 1
 
@@ -49,7 +49,7 @@ def hx_converters() -> Iterable[str | ModuleType | Callable[..., Any]]:  # type:
 
 @hookspec
 def hx_model_sources() -> Iterable[ModelSource]:  # type: ignore[empty-body]
-    """Where `hx export scheme:name` finds models.
+    """Places where `hx export scheme:name` finds models.
 
         return [ModelSource("zoo", load_from_zoo, doc="models of the zoo package")]
 
@@ -70,7 +70,7 @@ def hx_containers() -> Iterable[Container]:  # type: ignore[empty-body]
 
 @hookspec
 def hx_reference_kernels() -> Iterable[ReferenceKernel]:  # type: ignore[empty-body]
-    """What custom operators compute, in numpy, so that graphs that use them can be verified.
+    """Custom operators in numpy, so that graphs that use them can be verified.
 
         return [ReferenceKernel("com.acme", "Spline", spline)]
 
@@ -89,4 +89,22 @@ def hx_passes() -> Iterable[GraphPass]:  # type: ignore[empty-body]
     """
 
 
-HOOKS = (hx_converters, hx_model_sources, hx_containers, hx_reference_kernels, hx_passes)
+@hookspec
+def hx_executors() -> Iterable[Executor]:  # type: ignore[empty-body]
+    """Engines that run many exports, for `hx export --batch LIST --on NAME`.
+
+        return [Executor("ray", start, doc="a Ray cluster", retries=True)]
+
+    `start(request)` returns an object with `submit(function, argument)`, which returns a
+    `concurrent.futures.Future`, `cancel(future)` and `close()`: see `hx.contributions.Engine`.
+    """
+
+
+HOOKS = (
+    hx_converters,
+    hx_model_sources,
+    hx_containers,
+    hx_reference_kernels,
+    hx_passes,
+    hx_executors,
+)

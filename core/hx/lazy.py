@@ -1,4 +1,4 @@
-"""Modules that are imported when something is first asked of them.
+"""Modules that are imported at their first use.
 
 Listing converters must not import what they convert, so converter modules write
 
@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Any
 
 
 class LazyModule(ModuleType):
-    """Stands for a module; the first attribute that is asked of it imports it."""
+    """Stand-in for a module; the first access to an attribute imports it."""
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") and name.endswith("__"):  # inspect, copy, doctest are curious
+        if name.startswith("__") and name.endswith("__"):  # read by inspect, copy, doctest
             raise AttributeError(name)
         module = self._module()
         try:
             found = getattr(module, name)
-            if type(found).__name__ == "dtype":  # asked for at every turn, and never another one
+            if type(found).__name__ == "dtype":  # used very often, and always the same object
                 vars(self)[name] = found
             return found
         except AttributeError:  # a submodule that nobody has imported yet
@@ -43,7 +43,7 @@ class LazyModule(ModuleType):
 
     def _module(self) -> ModuleType:
         known: ModuleType | None = vars(self).get("_known")
-        # Asked at every use, and importlib takes ten times as long to find what is there.
+        # importlib takes ten times as long to find a module that is imported already.
         if known is None or sys.modules.get(self.__name__) is not known:
             known = vars(self)["_known"] = importlib.import_module(self.__name__)
         return known
@@ -56,7 +56,7 @@ class LazyModule(ModuleType):
 
 
 def lazy(name: str) -> Any:
-    """A module by its full name, imported at the first use."""
+    """Return a module by its full name, imported at the first use."""
     return LazyModule(name)
 
 

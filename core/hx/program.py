@@ -1,4 +1,4 @@
-"""The result of an export: the model, what happened, and how to run it."""
+"""Result of an export: the model, its report and proof, and a way to run it."""
 
 from __future__ import annotations
 
@@ -7,65 +7,78 @@ import functools
 import os
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from . import whole
+import torch
+
+from .cleanup import run_inside
 from .errors import UsageError, VerificationError
-from .inputs.grammar import Limits
-from .packs import containers, passes
+from .findings import FOLLOWED, Finding
+from .hooks.inspection import Layer, inspect
+from .packs import containers
 from .packs.kernels import op_runs
-from .proof.alike import alike
-from .proof.cases.across import Move
-from .proof.cases.othersizes import sizes_of, steps_between
+from .proof.diagnose import Rejected, diagnose
+from .proof.diagnose.first_difference import baked_sizes
 from .proof.nodes import NodeTable, check_nodes
-from .proof.promised import may_matter, ruled_out
 from .proof.proving import prove_program
 from .proof.verify import Case
-from .recording import foreign
-from .report import ANSWERS, DETOURS, Report
+from .recording.prepare import arguments
+from .report import Report
+from .report.strict import require_none_open
 from .runtime import Refused
+from .safe_import import safe_import
 from .saving import save
-from .surely import inside
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import onnx_ir
 
-    from .recording.capture import Capture
-    from .saving import wire
+    from .contributions import GraphPass
+    from .graph.model_parts import Parts
+    from .page.data import Examined
+    from .proof.subject import Subject
+    from .recording.trace import Trace
     from .saving.save import Saved
 
 
-T = TypeVar("T")
+SUFFIX = ".certificate.json"
 SEVERAL = "a branch or a loop of them stands for what several recordings, or rounds, had there"
 
 
 class Made:
-    """What an export made: a program has it and a report, and the report has it, too.
+    """Product of an export, shared by a program and its report.
 
-    None of them has the program, so that all goes with the last name of it, without a collector
-    of garbage: the model's weights are in it.
+    It holds no reference to the program. So the model's weights are freed with the last reference
+    to the program, without the garbage collector.
     """
 
-    def __init__(self, parts: wire.Parts, captured: Capture) -> None:
-        self.first = parts  # as they were written
-        self.captured = captured
+    def __init__(self, parts: Parts, rewrote: list[GraphPass], subject: Subject) -> None:
+        self.first = parts  # parts as they were written
+        self.rewrote = rewrote  # passes of packs, where they changed the graph
+        self.subject = subject
         self.runner: Any = None
         self._ran: tuple[Any, ...] = ()
 
     @functools.cached_property
     def model(self) -> onnx_ir.Model:
-        whole.imported("onnx_ir")
+        safe_import("onnx_ir")
         from .saving import ir
 
         return ir.put_together(self.first)
 
     @property
-    def parts(self) -> wire.Parts:
-        """What the model's file is made of now."""
+    def parts(self) -> Parts:
+        """Return the current parts of the model's file."""
         return save.parts_of(self.model) if "model" in vars(self) else self.first
 
+    def examine(self, report: Report) -> Examined:
+        """Return the contents of a page about the graph."""
+        return Program(self, report).examined()
+
     def changed(self) -> bool:
-        """Whether somebody has changed the model since this was asked last."""
+        """Return True if somebody has changed the model since the last call."""
         if "model" not in vars(self):
             return False
         parts = self.parts
@@ -77,7 +90,8 @@ class Made:
 
 
 class Program:
-    """`model` is an onnx_ir.Model, `report` says what happened, `proof` how it was checked."""
+    """Result of an export: `model` is an onnx_ir.Model, `report` tells what happened, and `proof`
+    how it was checked."""
 
     def __init__(self, made: Made, report: Report) -> None:
         self._made = report.made = made
@@ -88,19 +102,26 @@ class Program:
         place = r.path or "in memory"
         return f"<hx.Program {place}: {r.nodes} nodes, opset {r.opset}, {len(r.escapes)} escapes>"
 
+    def _repr_html_(self) -> str:
+        return self.report._repr_html_()
+
     @property
     def model(self) -> onnx_ir.Model:
-        """Made when it is first asked for. What is changed in it is saved and run."""
+        """Model of the file, made at the first access. Changes in it are saved and run."""
         return self._made.model
 
     @property
-    def parts(self) -> wire.Parts:
-        """What the model's file is made of."""
+    def parts(self) -> Parts:
+        """Parts of the model's file."""
         return self._made.parts
 
     @property
-    def _captured(self) -> Capture:
-        return self._made.captured
+    def _subject(self) -> Subject:
+        return self._made.subject
+
+    @property
+    def _trace(self) -> Trace:
+        return self._made.subject.trace
 
     @property
     def proof(self) -> Any:
@@ -114,40 +135,47 @@ class Program:
         tell: Callable[[str], None],
         keep_rejected: str | os.PathLike | None = None,
         every_node: bool = False,
+        strict: bool = False,
     ) -> None:
-        """Writes under another name, proves what was written, and only then takes the place."""
+        """Write the file under another name, prove it, and only then move it to its place."""
         report = self.report
-        tell("save")
+        tell("writing the file")
         start = time.perf_counter()
         staged.write(self.parts)
         report.timings["save"] = time.perf_counter() - start
-        report.size = staged.size
+        report.file.size = staged.size
         if verify:
-            tell("verify")
+            tell("running the model on other inputs")
             start = time.perf_counter()
-            report.proof = prove_program(self._captured, staged.path, staged.target, self._kernels)
+            report.checks.proof = prove_program(
+                self._subject, staged.path, staged.target, self._kernels, tell
+            )
             report.timings["verify"] = time.perf_counter() - start
-            # With what was heard at other sizes alone.
-            report.escapes = list(self._captured.recording.escapes.values())
+            # The proof may have added questions that occur only at other sizes.
+            report.escapes = list(self._subject.escapes.values())
+            report.messages += self._subject.notes
         if report.proof is not None and report.proof.wrong:
             self._reject(staged, keep_rejected)
-        if self._captured.promised:
+        if self._subject.promised:
             self._promise(staged)
-        prepared = self._captured.prepared
+        recipe = self._trace.recipe
         # Else another recording has other nodes, or other numbers.
-        alone = not (prepared.laid_out or prepared.follows)
-        if report.proof is not None and prepared.dynamic and alone and not prepared.hollow:
-            from .proof.locate import baked_sizes
-
-            tell("lay beside another size")
+        alone = not (recipe.flow.reorders or recipe.flow.formulas)
+        hollow = recipe.request.weights.hollow
+        if report.proof is not None and recipe.request.sizes and alone and not hollow:
+            tell("looking for sizes that are baked in")
             start = time.perf_counter()
-            report.baked = baked_sizes(self._captured, self.parts)
+            report.checks.baked = baked_sizes(self._subject, self.parts)
             report.timings["sizes"] = time.perf_counter() - start
+        if strict:
+            require_none_open(report.findings)
         if every_node and alone:
-            tell("check every node")
+            tell("comparing every node")
             self._check_nodes(staged)
         elif every_node:
-            report.notes.append(f"the nodes were not compared one by one: {SEVERAL}")
+            report.messages.append(
+                Finding(FOLLOWED, f"the nodes were not compared one by one: {SEVERAL}")
+            )
         if path is not None:
             start = time.perf_counter()
             saved = staged.commit()
@@ -155,21 +183,22 @@ class Program:
             self._written(saved, path)
 
     def _promise(self, staged: save.Staged) -> None:
-        """Says in the report, and in the file, for which sizes it is right."""
+        """Note in the report and in the file for which sizes the file is right."""
         import onnx
 
-        promised = self._captured.promised
-        self.report.promised = {word: limit.briefly(word) for word, limit in promised.items()}
+        promised = self._subject.promised
+        self.report.checks.promised = {
+            word: limit.briefly(word) for word, limit in promised.items()
+        }
         said = onnx.ModelProto()
         said.metadata_props.add(key="hx.sizes", value=", ".join(self.report.promised.values()))
         staged.append(said.SerializeToString())
-        self.report.size = staged.size
+        self.report.file.size = staged.size
         self._made.first.model.MergeFrom(said)
         vars(self._made.first).pop("model_bytes", None)
 
     def _reject(self, staged: save.Staged, keep: str | os.PathLike | None) -> None:
         proof = self.report.proof
-        why = self.report.why = self._why(staged, proof)
         hint = "nothing was written; hx export --keep-rejected keeps the file"
         if keep is not None:
             hint = f"{self.report.path or 'the target'} is untouched; what was rejected is in "
@@ -178,140 +207,84 @@ class Program:
         what = "the graph does not compute what the model computes"
         what = what if wrong else "the graph cannot be verified"
         told = proof.explain().replace("\n", "\n  ")
-        error = VerificationError(
-            f"{what}\n  {told}", proof=proof, why="\n         ".join(why), hint=hint
-        )
+        error = VerificationError(f"{what}\n  {told}", proof=proof, hint=hint)
         error.report = self.report
         raise error
 
-    def _why(self, staged: save.Staged, proof: Any) -> list[str]:
-        """Where it broke, what was baked in, and what left the graph."""
-        from .proof.locate import locate, written
+    def explain(self, error: VerificationError, target: Path | None) -> None:
+        """Find out why the file is wrong, for its error and its report.
 
-        captured = self._captured
-        names = [check.name for check in proof.cases if not check.ok]
-        wrong = next(iter(names), None)
-        case = next((case for case in captured.cases if case.name == wrong), None)
-        named = [node for node in self.parts.nodes if proof.node and node.name == proof.node]
-        lines = [written(captured, node) for node in named]
-        lines += list(captured.recording.mistaken)[:5]
-        if case is not None and not captured.prepared.hollow:
-            found = locate(captured, self.parts, staged.path, case, staged.target, self._kernels)
-            broke, self.report.baked, self.report.node_table = found
-            lines += broke
-        if rewrote := captured.rewrote:
-            told = ", ".join(f"{each.name} ({each.pack})" for each in rewrote)
-            options = [passes.left_out(captured.registry, each) for each in rewrote]
-            without = " ".join(filter(None, dict.fromkeys(options)))
-            lines.insert(0, f"graph passes of packs changed the graph before it was run: {told}"
-                         + (f"; to see it without: {without}" if without else ""))  # fmt: skip
-        lost = [each for each in captured.recording.escapes.values() if not each.carried]
-        known = (captured.beyond[name] for name in names if name in captured.beyond)
-        beyond, move = next(known, (None, None))
-        within = move.within if move is not None else ""
-        lost.sort(key=lambda each: each is not beyond)
-        lines = [captured.otherwise, *lines] if captured.otherwise else lines
-        broken = [
-            sizes_of(captured.prepared, case.feeds)
-            for case, check in zip(captured.cases, proof.cases)
-            if not check.ok
-        ]
-        blamed = [each for each in lost if may_matter(captured, each, broken)]
-        lines += [each.told() for each in blamed[:5]]
-        lines += [f"and {len(blamed) - 5} more values left the graph"] if len(blamed) > 5 else []
-        sizes = sizes_of(captured.prepared, case.feeds if case is not None else None)
-        smaller = any(
-            n < recorded
-            for n, recorded in zip(sizes.values(), sizes_of(captured.prepared).values())
-        )
-        within = within if wrong in captured.beyond or smaller else ""
-        # No hint that leaves in what is wrong, too.
-        within = within if move is not None and not any(map(move.holds, broken)) else ""
-        right = [case for case, check in zip(captured.cases, proof.cases) if check.ok]
-        elsewhere = case is not None and "=" in case.name and proof.cases[0].ok
-        if elsewhere and (groups := alike(captured, staged.path, self._kernels)):
-            said = "; ".join(" and ".join(group) for group in groups)
-            lines.append(f"sizes that have to be the same want one name: {said}")
-        elif within:
-            if move is not None and beyond is not None and len(move.limits) > 1:
-                # Limits are of one name each, and the question is of several.
-                within += f" (less would do: all that has to stay as recorded is {beyond.detail})"
-            lines.append(f"sizes that never come can be ruled out: {within}")
-        elif case is not None and case.name.endswith("=1") and " " not in case.name:
-            least = Move(sizes, {case.name[:-2]: Limits(2)})
-            for move in (ruled_out(captured, case), least):
-                if move is not None and not any(map(move.holds, broken)):
-                    lines.append(f"a size that never comes can be ruled out: {move.within}")
-                    break
-        # A number that is lost is not the right one at multiples of anything either.
-        elif (
-            case is not None
-            and all(each.kind in ANSWERS for each in lost)
-            and (steps := steps_between(captured, case, right))
-            and not any(all(n[w] % step == 0 for w, step in steps.items()) for n in broken)
-        ):
-            said = ", ".join(f"{word}%{step} in place of {word}" for word, step in steps.items())
-            lines.append(
-                f"sizes that are no multiples can be ruled out, if they never come: {said}"
+        The model and the file run some more times.
+        """
+
+        def look(staged: save.Staged) -> None:
+            rejected = Rejected(
+                self._subject,
+                self.parts,
+                self._made.rewrote,
+                staged.path,
+                target or staged.target,
+                self._kernels,
+                self.report.proof,
             )
-        detours = [each for each in lost if each.kind in DETOURS]
-        target = foreign.target_at(detours[0].through or detours[0].where) if detours else ""
-        if target:
-            lines.append(
-                "compute that with tensors, or give what does it a converter: "
-                f"hx packs new my-pack --target {target}"
-            )
-        if captured.compiled:
-            which = ", ".join(map(str, captured.compiled[:3]))
-            lines.append(
-                f"compiled code is called directly, and what it computes by itself is not in the "
-                f"graph: {which}; {foreign.how(captured.compiled[0])}"
-            )
-        return lines
+            diagnosis = diagnose(rejected)
+            checks = self.report.checks
+            checks.why, checks.baked = diagnosis.lines, diagnosis.baked
+            checks.node_table = diagnosis.node_table
+            error.why = "\n         ".join(diagnosis.lines)
+
+        run_inside(save.staged(self.parts, None), look)
 
     @property
     def _kernels(self) -> list[type]:
-        return op_runs(self._captured.registry.kernels)
-
-    @property
-    def classes(self) -> dict[str, str]:
-        """The name of the class of each module, by its path."""
-        return self._captured.classes
+        return op_runs(self._subject.recorder.registry.kernels)
 
     def check_nodes(self) -> NodeTable:
-        """Every node of the graph beside what the model had there, on the recorded inputs."""
+        """Compare every node of the graph with the model's own values, on the recorded inputs."""
 
         def check(_: None) -> None:
-            inside(save.staged(self.parts, None), self._check_nodes)
+            run_inside(save.staged(self.parts, None), self._check_nodes)
 
         if self.report.node_table is None:
-            inside(containers.using(self._captured.registry.containers), check)
+            run_inside(containers.using(self._subject.recorder.registry.containers), check)
         return self.report.node_table
 
-    def examined(self, look: Callable[[], T]) -> T:
-        """What `look` gives, once all that a report tells of the program is known."""
+    def examined(self) -> Examined:
+        """Return the graph with the errors of its nodes, and the modules' costs in PyTorch."""
+        from .page.data import Examined
+
         if self.report.node_table is None:
-            # What cannot be run has no errors to show.
+            # A file that cannot run has no errors to show.
             with contextlib.suppress(VerificationError, UsageError):
                 self.check_nodes()
-        return inside(containers.using(self._captured.registry.containers), lambda _: look())
+        known = containers.using(self._subject.recorder.registry.containers)
+        layers = run_inside(known, lambda _: self._layers())
+        return Examined(self.model, self.report.node_table, self._trace.classes, layers)
+
+    def _layers(self) -> dict[str, Layer]:
+        """Measure what each module of the model costs in PyTorch, in one more run."""
+        recipe = self._trace.recipe
+        model = recipe.call.model
+        if not isinstance(model, torch.nn.Module) or recipe.request.weights.streamed:
+            return {}  # no modules, or not the weights that were exported
+        args, kwargs = arguments(recipe.call, recipe.inputs)
+        return {layer.name: layer for layer in inspect(model, args, kwargs).layers}
 
     def _check_nodes(self, staged: save.Staged) -> None:
         start = time.perf_counter()
-        captured = self._captured
-        if captured.prepared.hollow:
+        trace = self._trace
+        if trace.recipe.request.weights.hollow:
             raise UsageError(
                 "the nodes cannot be compared one by one: what the model had there follows from "
                 "weights that were not there",
                 hint="export the model with its weights in memory, and without dtype",
             )
-        if captured.prepared.laid_out:
+        if trace.recipe.flow.reorders:
             raise UsageError(f"the nodes cannot be compared one by one: {SEVERAL}")
-        captured.keep_results()
-        case = Case("recorded", dict(captured.prepared.tensors), captured.real)
+        case = Case("recorded", dict(trace.recipe.inputs), trace.results)
         try:
-            self.report.node_table = check_nodes(
-                captured, staged.path, case, target=staged.target, custom_ops=self._kernels
+            self.report.checks.node_table = check_nodes(
+                self._subject, staged.path, case, target=staged.target, custom_ops=self._kernels
             )
         except Refused as refused:
             raise VerificationError(
@@ -320,27 +293,61 @@ class Program:
         self.report.timings["check nodes"] = time.perf_counter() - start
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
-        """What the graph gives, computed in onnxruntime, in the structure of the model's result.
+        """Run the graph in onnxruntime and return its outputs in the structure of the model's
+        result.
 
-        Takes what the model takes, nested as it was at the export, or one dict of the graph's
-        inputs by name; torch tensors or numpy arrays. Numpy comes back where only numpy came in.
-        A file that was written is what runs; packs' reference kernels where it needs them.
+        Takes the model's arguments, nested as they were at the export, or one dict of the graph's
+        inputs by name; torch tensors or numpy arrays. Returns numpy arrays if all inputs are numpy
+        arrays. Runs the written file if there is one, with the packs' reference kernels where it
+        needs them.
         """
         made = self._made
         if made.runner is None or (self.report.path is None and made.changed()):
             from .proof.running import Runner
 
-            made.runner = Runner(self._captured, self.parts, self.report.path)
-        known = containers.using(self._captured.registry.containers)
-        return inside(known, lambda _: self._made.runner(args, kwargs))
+            made.runner = Runner(self._subject, self.parts, self.report.path)
+        known = containers.using(self._subject.recorder.registry.containers)
+        return run_inside(known, lambda _: self._made.runner(args, kwargs))
 
     def save(self, path: str | os.PathLike, external_data: bool | None = None) -> None:
-        """Writes the model to a file, whole or not at all."""
+        """Write the model to a file, whole or not at all."""
         saved = save.save(self.parts, path, external_data)
         self._written(saved, path)
         self._made.runner = None
 
-    def _written(self, saved: Saved, path: str | os.PathLike) -> None:
+    def certify(self, path: str | os.PathLike | None = None, key: bytes | None = None) -> Path:
+        """Write a certificate of the proof, which `hx verify --certificate` checks without torch.
+
+        It is NAME.certificate.json beside the file if no path is given. A key signs it.
+        """
+        from .page.data import versions
+        from .proof.certificates import certify, recheck, sealing
+
         report = self.report
-        report.path, report.size = os.fspath(saved.path or path), saved.size
-        report.data_path = None if saved.data_path is None else os.fspath(saved.data_path)
+        if report.proof is None or report.path is None:
+            what = "in memory" if report.path is None else "written without a proof"
+            raise UsageError(
+                f"no certificate: the graph is {what}",
+                hint="give hx.export a path, and verify=True",
+            )
+        file = Path(report.path)
+        about = {
+            "model": report.name,
+            "opset": report.opset,
+            "promised": report.promised,
+            "versions": versions(),
+        }
+        made = certify.certificate(self._subject.cases, report.proof, file, about, self._kernels)
+        if not recheck.recheck(made, file).ok:
+            raise VerificationError(
+                "no certificate: the file is not the one that was proved",
+                why="the model, or the file, was changed after the export",
+            )
+        target = Path(path) if path is not None else file.with_name(f"{file.stem}{SUFFIX}")
+        save.write_text(sealing.sealed(made, key), target)
+        return target
+
+    def _written(self, saved: Saved, path: str | os.PathLike) -> None:
+        file = self.report.file
+        file.path, file.size = os.fspath(saved.path or path), saved.size
+        file.data_path = None if saved.data_path is None else os.fspath(saved.data_path)

@@ -1,4 +1,4 @@
-"""What a converter says about itself: `@converter`, `case`, and the records they leave.
+"""Registration of converters: `@converter`, `case`, and the records they leave.
 
     from hx import case, converter
 
@@ -17,6 +17,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from types import FunctionType
 from typing import Any, TypeVar
 
 from hx.errors import UsageError, Where
@@ -31,7 +32,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Case:
-    """An example call of a target. Tests, `hx packs check` and the coverage table come from it.
+    """Example call of a target. Tests, `hx packs check` and the coverage table come from it.
 
     Strings in the input grammar, anywhere in `args` and `kwargs`, stand for tensors, and words in
     them for dynamic dims: `"float32[batch,3,8,8]"`, `"int64[n,s]<100"`. A function without
@@ -58,7 +59,7 @@ def case(
     expect: Iterable[str] = (),
     **kwargs: Any,
 ) -> Case:
-    """An example call: the target is called with `*args, **kwargs`.
+    """Example call: the target is called with `*args, **kwargs`.
 
     `init` and `init_kwargs` construct the module first, when the target is a module's forward or
     a method. A function without parameters among the arguments stands for what it returns.
@@ -81,7 +82,7 @@ def case(
 
 @dataclass(frozen=True)
 class Registration:
-    """One converter for one target, and the conditions under which it is meant."""
+    """Converter for one target, and the conditions under which it applies."""
 
     target: str
     function: Callable[..., Any]
@@ -95,13 +96,21 @@ class Registration:
     complex: bool = False
     kept: bool = False
     optional: bool = False
+    loss: float = 0.0
     cases: tuple[Case, ...] = ()
-    file: str = ""
-    line: int = 0
+    written_at: tuple[str, int] = ("", 0)  # file and line
 
     @property
     def doc(self) -> str:
         return inspect.cleandoc(self.function.__doc__ or "")
+
+    @property
+    def file(self) -> str:
+        return self.written_at[0]
+
+    @property
+    def line(self) -> int:
+        return self.written_at[1]
 
     @property
     def name(self) -> str:
@@ -112,12 +121,12 @@ class Registration:
         return Where(self.file, self.line, function=self.name)
 
     def covers(self, opset: int) -> bool:
-        """Whether the opset lies in this registration's window, both ends included."""
+        """Return True if the opset lies in this registration's window, both ends included."""
         return (self.since or 0) <= opset <= (self.until or opset)
 
     @property
     def window(self) -> str:
-        """The opset window as people write it: `18+`, `13-17`, or nothing."""
+        """Opset window as people write it: `18+`, `13-17`, or nothing."""
         if self.since and self.until:
             return f"{self.since}-{self.until}"
         return f"{self.since}+" if self.since else f"-{self.until}" if self.until else ""
@@ -134,9 +143,10 @@ def converter(
     complex: bool = False,
     kept: bool = False,
     optional: bool = False,
+    loss: float = 0.0,
     cases: Iterable[Case] | Case = (),
 ) -> Callable[[F], F]:
-    """Say that the decorated function is `targets` rewritten in ONNX.
+    """Declare that the decorated function is `targets` rewritten in ONNX.
 
     targets    dotted names of callables: `torch.nn.Conv2d.forward`, `torch.relu`, `mylib::op`
     since      first opset that the converter is for
@@ -150,11 +160,16 @@ def converter(
     kept       written also where it depends on no input, and is a constant otherwise: for what
                says how a weight is stored
     optional   used only where the user chooses it: `--use TARGET=PACK`
+    loss       the largest error that it accepts by choice, as a share of the largest value of a
+               result: where a runtime is told to round weights or activations. The proof reports
+               the error, and refuses one that is larger
     cases      example calls, made with `case(...)`
 
     Decorators stack: each adds registrations to the same function.
     """
     _check(targets, since, until, priority)
+    if not (isinstance(loss, (int, float)) and 0 <= loss < 1):
+        raise UsageError(f"loss of {targets[0]} is {loss!r}; it has to be a share, as 0.01 is")
     needs, replaced = _several(requires), _several(overrides)
     for word, names in (("requires", needs), ("overrides", replaced)):
         if not all(isinstance(name, str) for name in names):
@@ -176,7 +191,7 @@ def converter(
                 "it would make one",
                 hint="decorate a function, or call the decorator with an object that can be called",
             )
-        file, line = place(function)
+        written_at = place(function)
         new = tuple(
             Registration(
                 target=target,
@@ -190,9 +205,9 @@ def converter(
                 complex=complex,
                 kept=kept,
                 optional=optional,
+                loss=loss,
                 cases=examples,
-                file=file,
-                line=line,
+                written_at=written_at,
             )
             for target in targets
         )
@@ -203,28 +218,32 @@ def converter(
 
 
 def registrations(thing: Any) -> tuple[Registration, ...]:
-    """The registrations that hang on a function; for a module, of all functions made in it.
+    """Return the registrations of a function; for a module, of all functions made in it.
 
     Functions that a module keeps in a list, tuple or dict count too, for converters that are made
     from a table.
     """
     if not inspect.ismodule(thing):
-        return tuple(getattr(thing, "__dict__", {}).get(ATTRIBUTE, ()))
+        return _of_object(thing)
     found: dict[int, Registration] = {}
     for value in vars(thing).values():
         several = value.values() if isinstance(value, dict) else value
         for one in several if isinstance(value, (list, tuple, dict)) else (value,):
             if inspect.ismodule(one):
-                continue  # what it holds is its own
+                continue  # its contents belong to it
             if getattr(one, "__module__", thing.__name__) == thing.__name__:
-                found.update(
-                    (id(registration), registration) for registration in registrations(one)
-                )
+                found.update((id(each), each) for each in _of_object(one))
     return tuple(found.values())
 
 
+def _of_object(thing: Any) -> tuple[Registration, ...]:
+    return tuple(getattr(thing, "__dict__", {}).get(ATTRIBUTE, ()))
+
+
 def place(function: Any) -> tuple[str, int]:
-    """File and line of a function, or of what an object does when called; ('', 0) without one."""
+    """Return file and line of a function, or of an object's call; ('', 0) without one."""
+    if type(function) is FunctionType and not function.__dict__:  # as nearly all are
+        return function.__code__.co_filename, function.__code__.co_firstlineno
     inner = inspect.unwrap(getattr(function, "func", function))
     called = inner if hasattr(inner, "__code__") or not callable(inner) else type(inner).__call__
     code = getattr(called, "__code__", None)

@@ -1,9 +1,9 @@
-"""Run an ONNX file in onnxruntime, with torch tensors in and out.
+"""Runs of an ONNX file in onnxruntime, with torch tensors in and out.
 
-Tensors cross as bytes, so every dtype that onnxruntime has goes through, those that numpy lacks
-(bfloat16, float8) too. Optimisations are on, as they are for whoever opens the file with defaults;
-`optimized=False` runs the nodes as they were written. torch and onnxruntime are imported when
-something is run.
+Tensors cross as bytes, so every dtype of onnxruntime works, even those that numpy lacks (bfloat16,
+float8). Optimisations and prepacking are on, as for anyone who opens the file with defaults, so
+their loss of precision shows. `optimized=False` runs the nodes as they were written. torch and
+onnxruntime are imported when something runs.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import numpy as np
     import torch
 
 
 class Refused(Exception):
-    """onnxruntime does not load or does not run a file; the text says why, without its prefixes."""
+    """Error of onnxruntime, which does not load or run a file; its text has no prefixes."""
 
     def __init__(self, error: Exception) -> None:
         text = re.sub(r"\[ONNXRuntimeError\] : \d+ : \w+ : ", "", str(error))
@@ -29,13 +30,13 @@ class Refused(Exception):
         super().__init__(text.strip())
 
     def node(self, names: Sequence[str]) -> str | None:
-        """The node that the message quotes."""
+        """Find the node that the message quotes."""
         quoted = re.findall(r"[Nn]ode[^'\"(]{0,20}['\"(]([^'\")]*)", str(self))
         return next((name for name in quoted if name and name in names), None)
 
 
 class Session:
-    """A loaded file."""
+    """Loaded file in onnxruntime."""
 
     def __init__(
         self,
@@ -47,11 +48,9 @@ class Session:
         import onnxruntime as ort
 
         wanted = options()
-        # A few runs do not repay a second copy of the weights in another layout.
-        wanted.add_session_config_entry("session.disable_prepacking", "1")
         if not optimized:
             wanted.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-            # Else it keeps the room of every intermediate result, turned weights among them.
+            # Else the session keeps memory for all intermediate results and repacked weights.
             wanted.enable_cpu_mem_arena = wanted.enable_mem_pattern = False
         try:
             for library in libraries:
@@ -65,7 +64,7 @@ class Session:
             raise Refused(error) from error
 
     def run(self, feeds: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
-        """All outputs, in the graph's order."""
+        """Return all outputs, in the graph's order."""
         values, alive = {}, []
         for name, tensor in feeds.items():
             values[name], array = to_ort(tensor)
@@ -76,13 +75,33 @@ class Session:
             raise Refused(error) from error
         return [from_ort(result) for result in results]
 
+    def run_arrays(self, feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+        """Return all outputs as numpy arrays, without torch; small floats come from ml_dtypes."""
+        import numpy as np
+        import onnx
+        import onnxruntime as ort
 
-def options(threads: int = 0) -> Any:
-    """onnxruntime's defaults, on the cores that we have, with threads that wait without spinning."""
+        values = {}
+        words = {name: np.ascontiguousarray(a).view(f"u{a.itemsize}") for name, a in feeds.items()}
+        try:
+            for name, array in feeds.items():
+                number = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
+                values[name] = ort.OrtValue.ortvalue_from_numpy_with_onnx_type(words[name], number)
+            results = self._session.run_with_ort_values(None, values)
+        except Exception as error:  # as above
+            raise Refused(error) from error
+        return [_array(result) for result in results]
+
+
+def options(threads: int = 1) -> Any:
+    """Return onnxruntime's default options, with these threads (0 is one a core), and none that spins.
+
+    With one thread, sums are the same on any machine, so a proof gives the same verdict.
+    """
     import onnxruntime as ort
 
     made = ort.SessionOptions()
-    made.log_severity_level = 4  # what goes wrong is raised; nothing is printed besides
+    made.log_severity_level = 4  # errors are raised, and nothing else is printed
     made.intra_op_num_threads = threads or _cores()
     made.inter_op_num_threads = 1
     made.add_session_config_entry("session.intra_op.allow_spinning", "0")
@@ -90,7 +109,7 @@ def options(threads: int = 0) -> Any:
 
 
 def as_pairs(tensor: torch.Tensor) -> torch.Tensor:
-    """Complex numbers as a graph has them: both parts, as a last axis."""
+    """Turn complex numbers into the form of a graph: both parts, as a last axis."""
     import torch
 
     return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
@@ -100,7 +119,7 @@ def to_ort(tensor: torch.Tensor) -> tuple[Any, Any]:
     import onnxruntime as ort
     import torch
 
-    from hx.tensors import dtypes
+    from hx import dtypes
 
     plain = as_pairs(tensor.detach()).resolve_neg().contiguous().cpu()
     words = {1: torch.uint8, 2: torch.uint16, 4: torch.uint32, 8: torch.uint64}
@@ -115,7 +134,7 @@ def to_ort(tensor: torch.Tensor) -> tuple[Any, Any]:
 def from_ort(value: Any) -> torch.Tensor:
     import torch
 
-    from hx.tensors import dtypes
+    from hx import dtypes
 
     if not value.is_tensor():
         raise Refused(TypeError(f"an output is a {value.data_type()}, not a tensor"))
@@ -128,8 +147,21 @@ def from_ort(value: Any) -> torch.Tensor:
     return result
 
 
+def _array(value: Any) -> np.ndarray:
+    import numpy as np
+    import onnx
+
+    if not value.is_tensor() or value.data_type() == "tensor(string)":
+        raise Refused(TypeError(f"an output is a {value.data_type()}"))
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(value.element_type())
+    result = np.empty(tuple(value.shape()), dtype)
+    if result.size:
+        ctypes.memmove(result.ctypes.data, value.data_ptr(), value.tensor_size_in_bytes())
+    return result
+
+
 def _cores() -> int:
-    """The cores that this process may use; onnxruntime would count those of the whole machine."""
+    """Count the cores that this process may use; onnxruntime would count the whole machine's."""
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:

@@ -94,7 +94,7 @@ def make_shards(folder: Path) -> int:
     """What transformers would have saved: normal numbers, small enough for many layers."""
     import numpy as np
 
-    from hx.weights.hollow import hollow
+    from hx.inputs.meta_models import hollow
 
     with hollow():
         state = build()[0].state_dict()
@@ -162,7 +162,7 @@ def exporting(folder: str, to: str, dtype: str | None, limit: float) -> None:
     if limit:
         resource.setrlimit(resource.RLIMIT_AS, (int(limit * 1e9),) * 2)
     import hx
-    from hx.weights.hollow import hollow
+    from hx.inputs.meta_models import hollow
 
     with hollow():
         made, kwargs = build()

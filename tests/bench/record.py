@@ -108,12 +108,12 @@ def measure(name, way, runs):
 
 def _kept(record):
     """Bytes of what a record holds, shared memory once."""
-    from hx.tensors import structures
+    from hx.packs import nesting
 
     found = {}
     for place in getattr(record, "values", list)():
         for call in place.calls:
-            for _, leaf in structures.leaves([call.args, call.kwargs, call.output]):
+            for _, leaf in nesting.leaves([call.args, call.kwargs, call.output]):
                 if isinstance(leaf, torch.Tensor):
                     storage = leaf.untyped_storage()
                     found[storage.data_ptr()] = storage.nbytes()

@@ -46,7 +46,7 @@ def over(a: float | None, b: float | None) -> float | None:
 
 def at_least(row: Row | None) -> float | None:
     """The seconds of an export; of one that was not through, those that it had."""
-    return None if row is None else row.seconds or row.beyond
+    return None if row is None else row.times.seconds or row.beyond
 
 
 def ratios(found: Result) -> dict[str, float | None]:
@@ -58,10 +58,10 @@ def ratios(found: Result) -> dict[str, float | None]:
     if ours.memory is not None and floor.memory is not None:
         memory = max(0, ours.memory - floor.memory)
     return {
-        "floor": over(ours.seconds, floor.seconds),
-        "dynamo": over(at_least(dynamo), ours.seconds),
-        "torchscript": over(at_least(script), ours.seconds),
-        "memory": over(memory, floor.size),
+        "floor": over(ours.times.seconds, floor.times.seconds),
+        "dynamo": over(at_least(dynamo), ours.times.seconds),
+        "torchscript": over(at_least(script), ours.times.seconds),
+        "memory": over(memory, floor.file.size),
         "latency": over(1.0, dynamo.latency_of_hx if dynamo else None),
         "latency_torchscript": over(1.0, script.latency_of_hx if script else None),
     }
@@ -72,7 +72,7 @@ def line(name: str, found: Result) -> str:
     ratio = ratios(found)
 
     def value(side: str, field: str, form: str, scale: float = 1.0) -> str:
-        got = getattr(sides[side], field, None) if side in sides else None
+        got = sides[side].to_dict().get(field) if side in sides else None
         if got is None and field == "seconds" and side in sides and sides[side].beyond:
             return f">{sides[side].beyond:g}"
         return "-" if got is None else format(got * scale, form)
@@ -98,7 +98,7 @@ def line(name: str, found: Result) -> str:
 
 def targets(results: dict[str, Result]) -> list[str]:
     found = {name: ratios(result) for name, result in results.items()}
-    large = [n for n, r in results.items() if (r["floor"].size or 0) > LARGE]
+    large = [n for n, r in results.items() if (r["floor"].file.size or 0) > LARGE]
     lines = [
         _mean(found, "dynamo", 20, True, "faster than dynamo"),
         _mean(found, "torchscript", 3, True, "faster than TorchScript"),
@@ -140,9 +140,11 @@ def per_node(results: dict[str, Result]) -> list[str]:
     lines = []
     for name, found in results.items():
         row = found["hx"]
-        if row.seconds and row.nodes:
-            each = row.seconds / row.nodes * 1e6
-            lines.append(f"{name:<14}{row.nodes:>8,} nodes {row.seconds:>8.2f} s {each:>8.1f} µs")
+        if row.times.seconds and row.file.nodes:
+            each = row.times.seconds / row.file.nodes * 1e6
+            lines.append(
+                f"{name:<14}{row.file.nodes:>8,} nodes {row.times.seconds:>8.2f} s {each:>8.1f} µs"
+            )
     return lines
 
 

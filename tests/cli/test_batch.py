@@ -113,6 +113,8 @@ def test_what_is_done_and_has_not_changed_stays(hx, folder):
     (folder / "other.py").write_text("from models import *\nbuild = with_inputs\n")
     listed.write_text(one + two)
     assert set(states(hx("export", "--batch", listed, "--json")).values()) == {"ok"}
+    with (folder / ".models.toml.done").open("a") as manifest:
+        manifest.write('{"output": "one.on')  # as kill -9 leaves a line
     again = hx("export", "--batch", listed, "--json")
     assert set(states(again).values()) == {"done before"} and again.code == 0
     assert again.json["models"][0]["report"]["proof"]["ok"]
@@ -199,7 +201,6 @@ def test_what_does_not_go_with_a_list(hx, listed):
     assert "SPEC does not go" in hx("export", "models.py:line", "--batch", listed).err
     assert "there is no file gone.toml" in hx("export", "--batch", "gone.toml").err
     assert hx("export").code == 2 and "no SPEC" in hx("export").err
-    assert "no -o FILE" in hx("export", "models.py:line").err
 
 
 SLOW = """
@@ -275,6 +276,25 @@ def test_whatever_it_was_made_from_is_watched(hx, folder):
     assert made() == ["a", "b"] and made() == []
 
 
+def test_a_model_that_opens_a_file_as_it_runs(hx, folder):
+    """Each file that is opened is noted, by functions of pathlib that the model names as well."""
+    (folder / "reads.py").write_text(
+        "import pathlib, torch\n"
+        "class Scaled(torch.nn.Module):\n"
+        "    def forward(self, x):\n"
+        "        return x * float(pathlib.Path('scale.txt').read_text())\n"
+        "def model():\n"
+        "    return Scaled(), (torch.randn(2, 3),)\n"
+    )
+    (folder / "scale.txt").write_text("3")
+    (folder / "l.toml").write_text('[[model]]\nspec = "reads.py:model"\noutput = "one.onnx"\n')
+    done = hx("export", "--batch", "l.toml", "--json")
+    assert states(done) == {"one.onnx": "ok"}, done.json
+    (folder / "scale.txt").write_text("4.5")
+    done = hx("export", "--batch", "l.toml", "--json")
+    assert states(done) == {"one.onnx": "ok"}  # not done before
+
+
 def test_a_changed_environment_or_pack_makes_it_again(hx, folder, monkeypatch):
     listed = folder / "models.toml"
     listed.write_text('[[model]]\nspec = "hx.demo:model"\noutput = "a.onnx"\nverify = false\n')
@@ -298,3 +318,109 @@ def test_a_changed_environment_or_pack_makes_it_again(hx, folder, monkeypatch):
     assert state() == "ok" and state() == "done before"
     pack.write_text(pack.read_text() + "# another version of it\n")
     assert state() == "ok" and state() == "done before"
+
+
+def test_a_file_is_the_same_as_that_of_a_plain_export(hx, folder):
+    (folder / "l.toml").write_text('[[model]]\nspec = "models.py:with_inputs"\noutput = "a.onnx"\n')
+    assert hx("export", "--batch", "l.toml").code == 0
+    assert hx("export", "models.py:with_inputs", "-o", "b.onnx").code == 0
+    assert (folder / "a.onnx").read_bytes() == (folder / "b.onnx").read_bytes()
+
+
+FAULTS = """
+import os, pathlib, resource, signal, time
+from models import *
+
+def never():
+    while True:
+        time.sleep(0.1)
+
+def once(name, process):
+    if not pathlib.Path(name).exists():
+        pathlib.Path(name).touch()
+        os.kill(process, 9)
+    return with_inputs()
+
+def killed(): return once("export was killed", os.getpid())
+def orphan(): return once("server was killed", os.getppid())
+def crash(): os.kill(os.getpid(), signal.SIGSEGV)
+def full():
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))  # as on a disk without room
+    return with_inputs()
+"""
+
+
+def test_whatever_happens_to_a_model_it_ends_with_one_row_and_a_whole_file_or_none(hx, folder):
+    (folder / "faults.py").write_text(FAULTS)
+    names = ("never", "killed", "orphan", "crash", "full", "with_inputs")
+    models = "".join(f'[[model]]\nspec = "faults.py:{n}"\noutput = "{n}.onnx"\n' for n in names)
+    (folder / "l.toml").write_text(models.replace("never.onnx", 'never.onnx"\nlimit = 1 #'))
+    done = hx("export", "--batch", "l.toml", "--json")
+    never, killed, orphan, crash, full, sound = done.json["models"]
+    assert never["state"] == "failed" and "longer than its limit of 1 s" in never["why"]
+    for again in (killed, orphan):
+        assert again["state"] == "ok" and again["tries"] == 2 and len(again["workers"]) == 2
+    assert crash["state"] == "failed" and crash["tries"] == 1 and "SIGSEGV" in crash["why"]
+    assert full["state"] == "failed" and "full.onnx" in full["why"]
+    assert sound["state"] == "ok" and sound["tries"] == 1
+    files = {path.name for path in folder.iterdir() if not path.name.endswith("was killed")}
+    sources = {"models.py", "faults.py", "l.toml", ".l.toml.done", "__pycache__"}
+    assert files - sources == {"killed.onnx", "orphan.onnx", "with_inputs.onnx"}
+    for name in files - sources:
+        onnx.checker.check_model(folder / name)
+
+
+def test_what_failed_is_grouped_most_frequent_first(hx, folder):
+    names = ("unknown", "fails", "broken", "unknown", "with_inputs", "unknown", "fails")
+    (folder / "l.toml").write_text(
+        "".join(
+            f'[[model]]\nspec = "models.py:{name}"\noutput = "{i}.onnx"\n'
+            for i, name in enumerate(names)
+        )
+    )
+    reports = [word for end in ("html", "json") for word in ("--report", f"all.{end}")]
+    done = hx("export", "--batch", "l.toml", "--json", "--sort", "-nodes", *reports)
+    [missing] = done.json["missing_converters"]
+    assert missing["cause"] == "torch.linalg.eig" and missing["count"] == 3
+    first, second = done.json["causes"]
+    assert "no such weights" in first["cause"] and first["models"] == ["1.onnx", "6.onnx"]
+    assert "not in the mood" in second["cause"] and second["count"] == 1
+    assert done.json["models"][0]["spec"] == "models.py:with_inputs"  # the only one with nodes
+    page = (folder / "all.html").read_text()
+    assert page.index("torch.linalg.eig") < page.index("no such weights") < page.index("4.onnx")
+    assert page.count("<tr>") == 2 + 1 + 2 + 1 + len(names)
+    written = json.loads((folder / "all.json").read_text())
+    assert written["schema"] == 1 and len(written["models"]) == len(names)
+
+
+def test_the_rows_as_a_table_of_chosen_fields_and_as_parquet(hx, folder):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    (folder / "l.toml").write_text(
+        '[[model]]\nspec = "models.py:fails"\noutput = "a.onnx"\n'
+        '[[model]]\nspec = "models.py:with_inputs"\noutput = "b.onnx"\n'
+    )
+    words = ("--report", "all.parquet", "--fields", "output,tries,nodes", "--sort", "-nodes")
+    done = hx("export", "--batch", "l.toml", *words)
+    assert done.code == 1
+    lines = [line.split() for line in done.out.splitlines()]
+    assert lines == [["MODEL", "TRIES", "NODES"], ["b.onnx", "1", "2"], ["a.onnx", "1"]]
+    one, two = parquet.read_table(folder / "all.parquet").to_pylist()
+    assert (one["state"], two["state"], two["nodes"]) == ("failed", "ok", 2)
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        (["--on", "nonesuch"], "there is no engine 'nonesuch'"),
+        (["--on", "nonesuch"], "pip install hx-nonesuch"),
+        (["--on", "locla"], "did you mean local?"),
+        (["--fields", "tires"], "no field 'tires'"),
+        (["--sort", "tires"], "no such field"),
+        (["--report", "all.md"], "a report ends in .html, .json or .parquet"),
+    ],
+)
+def test_what_is_wrong_about_a_run_is_told_before_it(words, said, hx, listed):
+    done = hx("export", "--batch", listed, *words)
+    assert done.code == 2 and said in done.err
+    assert not listed.with_name("one.onnx").exists()

@@ -152,7 +152,7 @@ def test_what_is_no_file_is_one_message(hx, folder):
         ("bad.onnx", "not an ONNX file"),
     ):
         done = hx("diff", "a.onnx", name)
-        assert done.code == 2 and done.err.startswith("error: ") and told in done.err
+        assert done.code == 2 and done.err.startswith("error[") and told in done.err
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_the_file_that_is_damaged_is_named_with_what_is_wrong(hx, folder, offset
     assert hx("diff", "fine.onnx", "fine.onnx").code == 0
     for pair in (("bad.onnx", "fine.onnx"), ("fine.onnx", "bad.onnx")):
         done = hx("diff", *pair)
-        assert done.code == 2 and "error: bad.onnx is damaged" in done.err
+        assert done.code == 2 and "]: bad.onnx is damaged" in done.err
         assert told in done.err and "lambda" not in done.err
 
 

@@ -9,6 +9,7 @@ import types
 from pathlib import Path
 
 import numpy as np
+import page_steps
 import pytest
 import torch
 import vision
@@ -20,9 +21,11 @@ ROOT = Path(__file__).parents[2]
 ELSEWHERE = {
     "hx packs check": "all cases of a pack: tests/converters/test_cases.py, tests/packs",
     "hx bench": "takes minutes: tests/cli/test_bench.py",
-    "hx export window.py": "fails, as it should: below",
+    "hx export --batch models.toml --on": "needs a pack: tests/packs/test_engine_packs.py",
 }
-DOCUMENTS = ["README.md", "core/hx/recording/README.md"]
+DOCUMENTS = ["README.md", "core/README.md", "core/hx/recording/README.md"]
+MADE = [ROOT / "core" / "docs" / name for name in ("errors.md", "python.md")]  # by tests/docs
+PAGES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("core/docs/**/*.md"))
 
 
 FILES = {
@@ -129,7 +132,8 @@ def test_an_example_ends_well(made, folder, line):
                 more = ["-w", "resnet50.safetensors", "-i", "x=float32[batch,3,224,224]"]
                 assert made("export", "torchvision:resnet50", "-o", word, *more).code == 0
             else:
-                assert made("export", "hx.demo:model", "-o", word).code == 0
+                more = ["--certificate"] if "--certificate" in words else []
+                assert made("export", "hx.demo:model", "-o", word, *more).code == 0
     done = made(*(str(folder / w[2:]) if w.startswith("~/") else w for w in words))
     assert done.code == 0, done.told
 
@@ -144,39 +148,41 @@ def test_what_a_document_shows_in_python_gives_what_it_says(folder, monkeypatch,
     here = types.ModuleType("shown")
     monkeypatch.setitem(sys.modules, "shown", here)  # classes are looked for where they are defined
     for i, block in enumerate(blocks(name, "python")):
-        given = re.sub(
-            r"^(\S.*?)  # -> (.*)$",
-            lambda said: f"assert repr({said[1]}) == {said[2]!r}, repr({said[1]})",
-            block,
-            flags=re.M,
-        )
+        given = page_steps.checked(block)
         assert given.count("  # -> ") == 0
         (folder / f"shown_{i}.py").write_text(given)
         exec(compile(given, str(folder / f"shown_{i}.py"), "exec"), vars(here))
 
 
-def test_the_failure_that_the_readme_explains_is_told_like_that(hx, folder):
-    [window] = [block for block in blocks("README.md", "python") if block.startswith("# window.py")]
-    (folder / "window.py").write_text(window)
-    [shown] = [block for block in blocks("README.md", "console") if "hx export window.py" in block]
-    line, *expected = shown.splitlines()
-    done = hx(*shlex.split(line)[2:])
-    told = " ".join(done.err.replace(f"{folder}/", "").split())
-    assert done.code == 4 and not (folder / "window.onnx").exists()
-    for part in re.split(r"^ *\.\.\.$", "\n".join(expected), flags=re.M):
-        assert " ".join(part.split()) in told, told
-    mended = window.replace(
-        "numpy.hanning(x.shape[1])", "torch.hann_window(x.shape[1], periodic=False)"
-    ).replace("torch.from_numpy(window)", "window")
-    assert mended != window
-    (folder / "mended.py").write_text(mended)
-    assert hx("export", "mended.py:build", "-o", "window.onnx", "--dynamic", "x:1=n").code == 0
+@pytest.mark.parametrize("name", [*PAGES, "core/hx/batch/README.md"])
+def test_a_page_shows_what_happens(hx, folder, monkeypatch, name):
+    """Step by step: files are written, Python is run, and commands say what is shown."""
+    monkeypatch.syspath_prepend(str(folder))
+    if "transformers" in read(name):
+        vision.torchvision()  # it imports only after its schemas are defined
+    here = types.ModuleType("shown")
+    monkeypatch.setitem(sys.modules, "shown", here)
+    for number, step in enumerate(page_steps.steps(read(name))):
+        if step.kind == "file":
+            (folder / step.name).write_text(step.text)
+        elif step.kind == "python":
+            given, file = page_steps.checked(step.text), folder / f"shown_{number}.py"
+            file.write_text(given)
+            exec(compile(given, str(file), "exec"), vars(here))
+        elif step.words[0] == "hx" and not step.text.startswith(tuple(ELSEWHERE)):
+            done = hx(*step.words[1:])
+            told = (done.out + done.err).replace(f"{folder}/", "")
+            assert step.ends_with(done.code), told
+            assert not step.missing(told), (step.missing(told), told)
 
 
 @pytest.mark.parametrize(
     "name",
     [
         *DOCUMENTS,
+        *PAGES,
+        "core/CHANGELOG.md",
+        "core/hx/batch/README.md",
         "core/hx/cli/README.md",
         "core/hx/hooks/README.md",
         "plugins_example/README.md",
@@ -190,6 +196,8 @@ def test_what_a_document_links_to_is_there(name):
         if "://" in target:
             continue
         file = (ROOT / name).parent / path if path else ROOT / name
+        if file.resolve() in MADE:
+            continue
         assert file.exists(), target
         if heading:
             heads = re.findall(r"^#+ (.*)$", file.read_text(encoding="utf-8"), re.M)

@@ -32,7 +32,7 @@ def test_reports_are_written_beside_the_graph_also_of_an_export_that_failed(hx, 
 def test_a_report_is_written_whole_or_not_at_all(hx, folder):
     (folder / "r.html").write_text("of an earlier export")
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, before[1]))  # as a disk that is full by then
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4_000, before[1]))  # as a disk that is full by then
     try:
         done = hx(
             "export", "models.py:line", "-i", "x=float32[2,4]", "-o", "m.onnx", "--report", "r.html"
@@ -55,7 +55,7 @@ def test_a_report_is_written_whole_or_not_at_all(hx, folder):
         (["models.py:fails"], 1, "no such weights"),
         (["models.py:nothing"], 2, "has no 'nothing'"),
         (["models.py:line", "-i", "x=float32[2,5]"], 1, "mat1 and mat2"),
-        (["models.py:branches", "--strict"], 1, "left the graph"),
+        (["models.py:branches", "--strict"], 1, "recorded branch"),
     ],
     ids=["raises", "cannot be made", "is not there", "does not take it", "is refused"],
 )
@@ -153,7 +153,7 @@ BAD = [
     ("models.py:broken", [], 1, "the model is not in the mood"),
     ("models.py:broken", [], 1, "this was raised outside of hx"),
     ("models.py:branches", ["--strict"], 1, "models.py:"),
-    ("models.py:branches", ["--strict"], 1, "--strict allows none"),
+    ("models.py:branches", ["--strict"], 1, "--strict allows no open finding"),
     ("models.py:wrong", [], 4, "fresh inputs: wrong"),
     ("models.py:unknown", [], 5, "hx packs new"),
 ]
@@ -204,15 +204,17 @@ def test_what_an_export_is_made_from_is_not_written_over(hx, folder, through):
         before = (folder / source).read_bytes()
         output = f"{through}{source}"
         if through == "link":
-            output = f"to-{source.replace('/', '-')}"
+            output = f"to-{source.replace('/', '-')}.onnx"
             (folder / output).unlink(missing_ok=True)
             (folder / output).symlink_to(folder / source)
         done = hx("export", spec, "-o", output, *more)
-        assert done.code == 2 and "would be written over" in done.err, done.told
+        told = "would be written over" if through == "link" else "ends in .onnx"
+        assert done.code == 2 and told in done.err, done.told
         assert (folder / source).read_bytes() == before
     done = hx("export", "models.py:line", "-o", "m.onnx", "--report", "i.json", *words)
     assert done.code == 2 and "--report i.json: that is the file of its inputs" in done.err
-    done = hx("export", "models.py:line", "-o", "m.json", "--report", "f/../m.json", *words)
+    (folder / "m.json").symlink_to("m.onnx")
+    done = hx("export", "models.py:line", "-o", "m.onnx", "--report", "f/../m.json", *words)
     assert done.code == 2 and "that is the graph" in done.err
 
 
@@ -314,3 +316,29 @@ def test_with_json_an_error_is_data_too(hx):
     assert done.code == 5 and done.json["ok"] is False and done.json["exit_code"] == 5
     assert done.json["error"]["type"] == "MissingConverters"
     assert any("eig" in each["target"] for each in done.json["missing"])
+
+
+def test_inputs_that_a_model_refuses_are_told_with_the_layer(hx, folder):
+    done = hx("export", "models.py:line", "-i", "x=float32[2,9]", "-o", "m.onnx")
+    assert done.code == 1 and done.err.startswith("error[HX109]: ")
+    assert "the model refused x float32[2,9] in linear (Linear 4 -> 3)" in done.err
+    assert "mat1 and mat2" in done.err and "models.py:" in done.err
+
+
+def test_code_that_cannot_be_imported_is_told_with_its_line(hx, folder):
+    (folder / "odd.py").write_text("import torch\ndef build(:\n    return 1\n")
+    done = hx("export", "odd.py:build")
+    assert done.code == 1 and "odd.py:2" in done.err
+    assert "def build(:\n" + " " * 19 + "^" in done.err
+    (folder / "part.py").write_text("import no_such_library_at_all\n")
+    done = hx("export", "part.py:build")
+    assert "part.py:1" in done.err and "install what has the module no_such" in done.err
+
+
+def test_a_function_with_inputs_is_told_to_become_a_module(hx, folder):
+    (folder / "plain.py").write_text(
+        "import torch\ndef double(x): return 2 * x\ndef build(): return double, (torch.ones(2),)\n"
+    )
+    done = hx("export", "plain.py:build")
+    assert done.code == 2 and "gives a function with inputs" in done.err
+    assert "class Model(torch.nn.Module)" in done.err and "double(*inputs)" in done.err

@@ -10,10 +10,11 @@ import sys
 from pathlib import Path
 
 import pytest
+import vision
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = [
-    [], ["export"], ["scan"], ["inspect"], ["verify"], ["diff"], ["view"], ["bench"], ["converters"],
+    [], ["export"], ["scan"], ["inspect"], ["verify"], ["diff"], ["view"], ["bench"], ["explain"], ["converters"],
     ["converters", "list"], ["converters", "show"], ["converters", "try"], ["packs"],
     ["packs", "list"], ["packs", "check"], ["packs", "new"],
 ]  # fmt: skip
@@ -28,7 +29,7 @@ def test_every_help_page_has_an_example_and_says_what_each_option_does(hx, words
     assert not re.search(r"\w\.\.\.$", done.out, re.M), "a summary is too long"
     if words not in (["converters"], ["packs"]):
         assert re.search(rf"^ +{' '.join(['hx', *words])} ?", done.out, re.M)
-        for line in done.out.partition("Options:")[2].splitlines():
+        for line in done.out.splitlines():
             assert not re.fullmatch(r"  -\S+(, \S+)*", line), f"nothing is said about {line}"
 
 
@@ -50,6 +51,16 @@ def test_the_examples_in_help_are_commands_that_parse(hx):
             below.make_context(
                 "hx", given, parent=tree.make_context("hx", [], resilient_parsing=True)
             )
+
+
+def test_the_help_of_an_export_has_groups_and_lists_the_forms_of_a_spec(hx):
+    said = hx("export", "--help").out
+    groups = ["SPEC, the model", "Inputs and weights", "Output", "Proof", "Packs", "Many models"]
+    places = [said.index(f"\n{group}") for group in groups]
+    assert places == sorted(places)
+    for form in ("file.py:NAME", "package.module:NAME", "torchvision:NAME", "timm:NAME", "hf:NAME"):
+        assert f"\n  {form}  " in said
+    assert "Other options" not in hx("packs", "list", "--help").out  # few: one list
 
 
 def test_without_words_the_help_is_shown(hx):
@@ -91,6 +102,25 @@ def test_converters_are_listed_as_a_table_and_as_data(hx):
     assert "0 converters" in hx("converters", "list", "no-such-thing").err
 
 
+def test_the_list_has_one_row_for_each_target_and_chosen_columns(hx):
+    done = hx("converters", "list", "torch.matmul", "--fields", "target,complex,cases")
+    head, *rows = done.out.splitlines()
+    assert head.split() == ["TARGET", "COMPLEX", "CASES"]
+    assert [row.split()[:2] for row in rows if row.split()[0] == "torch.matmul"] == [
+        ["torch.matmul", "yes"]
+    ]
+    wrong = hx("converters", "list", "--fields", "target,colour")
+    assert wrong.code == 2 and "no column 'colour'" in wrong.err
+    cases = hx("converters", "list", "conv", "--fields", "cases", "--sort", "cases").out.split()[1:]
+    assert [*map(int, cases)] == sorted(map(int, cases)) and len(set(cases)) > 1
+
+
+@pytest.mark.parametrize("said", ["+", "Tensor.__add__"])
+def test_the_list_answers_to_the_names_that_users_know(hx, said):
+    found = hx("converters", "list", said, "--json").json
+    assert {each["target"] for each in found["converters"]} == {"torch.add"}
+
+
 def test_show_gives_the_source_and_the_reason(hx):
     done = hx("converters", "show", "gelu")
     assert done.code == 0 and "def gelu(op, input" in done.out and "used, the only one" in done.out
@@ -129,14 +159,43 @@ def test_show_knows_a_target_by_all_of_its_names(hx, said, target):
     assert found["converters"][0]["state"] == "used, the only one"
 
 
-@pytest.mark.parametrize("said", ["torch.nn.Conv2d.forward", "torch.nn.Conv2d", "nn.Conv2d"])
-def test_show_says_of_what_is_followed_that_it_needs_no_converter(hx, said):
+@pytest.mark.parametrize(
+    "said", ["torch.nn.Conv2d.forward", "torch.nn.Conv2d", "nn.Conv2d", "Conv2d"]
+)
+def test_show_names_the_converters_of_calls_inside_what_is_followed(hx, said):
     done = hx("converters", "show", said)
-    assert done.code == 0 and "the calls inside of it are converted" in done.out
+    assert done.code == 0 and "the calls inside of it are converted" in " ".join(done.out.split())
+    assert "def conv2d(op, input, weight" in done.out
     found = hx("converters", "show", said, "--json").json
-    assert found["followed"] and not found["converters"]
+    targets = {each["target"] for each in found["converters"]}
+    assert found["followed"] and "torch.nn.functional.conv2d" in targets
     absent = hx("converters", "show", "torch.nn.Conv9d.forward")
     assert absent.code == 2 and "torch.nn has no 'Conv9d'" in absent.err
+
+
+@pytest.mark.parametrize(
+    ("said", "target"),
+    [
+        ("ReLU", "torch.nn.functional.relu"),
+        ("Linear", "torch.nn.functional.linear"),
+        ("BatchNorm2d", "torch.batch_norm"),
+        ("Tensor.__add__", "torch.add"),
+        ("+", "torch.add"),
+        ("@", "torch.matmul"),
+        ("MultiheadAttention", "torch.nn.MultiheadAttention.forward"),
+    ],
+)
+def test_show_answers_to_the_names_that_users_know(hx, said, target):
+    found = hx("converters", "show", said, "--json").json
+    assert target in {each["target"] for each in found["converters"]}
+
+
+@pytest.mark.parametrize(
+    ("said", "near"), [("conv2D", "conv2d"), ("Relu", "relu"), ("sofmax", "softmax")]
+)
+def test_show_suggests_near_names(hx, said, near):
+    done = hx("converters", "show", said)
+    assert done.code == 2 and near in done.err.partition("did you mean")[2]
 
 
 def test_packs_are_listed_and_the_standard_one_is_sound(hx):
@@ -214,19 +273,40 @@ def test_nothing_heavy_is_imported_for_a_look_around(words):
 
 
 @pytest.mark.parametrize(
-    "words", ["hx ", "hx export torchvisio", "hx converters show torch.nn.fun"]
+    ("words", "expected"),
+    [
+        ("hx ", "export"),
+        ("hx export torchvisio", "torchvision:"),
+        ("hx export torchvision:resnet1", "torchvision:resnet18"),
+        ("hx scan timm:resnet1", "timm:resnet18"),
+        ("hx export core/hx/demo.py:m", "core/hx/demo.py:model"),
+        ("hx converters show torch.nn.fun", "torch.nn.functional.gelu"),
+        ("hx converters list torch.nn.fun", "torch.nn.functional.gelu"),
+        ("hx export --use torch.relu=h", "torch.relu=hx"),
+        ("hx packs check h", "hx"),
+    ],
 )
-def test_the_shell_completes(words):
+def test_the_shell_completes_without_torch(words, expected):
     env = {
         "_HX_COMPLETE": "complete_bash",
         "COMP_WORDS": words,
         "COMP_CWORD": str(words.count(" ")),
+        "PYTHONPROFILEIMPORTTIME": "1",
     }
     done = run(**env)
-    expected = {"hx ": "export", "hx export torchvisio": "torchvision:"}.get(
-        words, "torch.nn.functional.gelu"
-    )
+    assert not re.search(r"\| +torch$", done.stderr, re.M)
     assert expected in done.stdout.splitlines(), done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("scheme", ["torchvision", "timm"])
+def test_the_names_of_a_library_are_known_without_an_import(scheme):
+    from hx.packs.registry import Registry
+
+    torchvision = vision.torchvision()
+    library = torchvision if scheme == "torchvision" else pytest.importorskip(scheme)
+    [source] = [each for each in Registry.installed().sources if each.scheme == scheme]
+    listed = (library.models if scheme == "torchvision" else library).list_models()
+    assert set(listed) <= set(source.names())
 
 
 def test_the_shell_completes_nothing_of_a_library_that_does_not_work(shell, folder):
@@ -241,7 +321,7 @@ def test_the_reference_is_that_of_the_commands():
     from hx.cli import reference
 
     page = ROOT / "core" / "hx" / "cli" / "README.md"
-    assert reference.updated(page.read_text()) == page.read_text(), (
+    assert reference.SECTION.updated(page.read_text()) == page.read_text(), (
         "python -m hx.cli.reference --update core/hx/cli/README.md"
     )
 

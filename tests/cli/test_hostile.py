@@ -260,14 +260,14 @@ import resource, sys
 from pathlib import Path
 import torch
 from hx import errors
-from hx.inputs import files
+from hx.weights import tensor_files
 from hx.bench.memory import peak
 
 resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
 
 def read():
     try:
-        files.read(Path(sys.argv[1]))
+        tensor_files.read(Path(sys.argv[1]))
     except errors.UsageError as error:
         print(error.why)
 

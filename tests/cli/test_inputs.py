@@ -84,3 +84,46 @@ def test_a_file_is_told_by_what_is_wrong_with_it(hx, folder):
     done = hx("export", "models.py:with_inputs", "-o", "m.onnx", "-w", "whole.pt")
     assert done.code == 2 and "torch.nn.modules.linear.Linear is in it" in done.err
     assert "add_safe_globals" not in done.err
+
+
+def test_a_size_is_a_sum_of_others(hx, folder):
+    code = """
+import torch
+class Cached(torch.nn.Module):
+    def forward(self, past, x, mask):
+        return torch.cat([past, x], 1) * mask
+def build(): return Cached(), (torch.ones(2, 5), torch.ones(2, 3), torch.ones(2, 8))
+"""
+    (folder / "cached.py").write_text(code)
+    words = ["-o", "m.onnx", "-d", "past:1=past", "-d", "x:1=new"]
+    done = hx("export", "cached.py:build", *words, "-d", "mask:1=past + new", "--json")
+    assert done.code == 0, done.err
+    shapes = [each["shape"] for each in done.json["report"]["inputs"]]
+    assert shapes == [[2, "past"], [2, "new"], [2, "new + past"]]
+    done = hx("export", "cached.py:build", *words, "-d", "mask:1=past + other")
+    assert done.code == 2 and "no axis is other" in done.err
+    done = hx("export", "cached.py:build", *words, "-d", "mask:1=past + +")
+    assert done.code == 2
+
+
+def test_further_files_are_further_cases(hx, folder, given):
+    numpy.savez("y.npz", x=numpy.ones((7, 4), "float32"))
+    numpy.savez("wide.npz", x=numpy.ones((7, 5), "float32"))
+    words = ["--inputs", "x.npz", "-d", "x:0=n"]
+    done = hx("export", "models.py:line", "-o", "m.onnx", *words, "--inputs", "y.npz", "--json")
+    assert done.code == 0, done.err
+    assert "y.npz" in [case["name"] for case in done.json["report"]["proof"]["cases"]]
+    done = hx("verify", "m.onnx", "models.py:line", *words, "--inputs", "y.npz", "--json")
+    assert done.code == 0, done.err
+    assert "y.npz" in [case["name"] for case in done.json["proof"]["cases"]]
+    for command in (["export", "models.py:line"], ["verify", "m.onnx", "models.py:line"]):
+        done = hx(*command, *words, "--inputs", "wide.npz")
+        assert done.code == 2 and "axis 1 of x in wide.npz is 5" in done.err
+
+
+def test_a_further_file_is_no_place_for_the_result(hx, folder, given):
+    numpy.savez("y.npz", x=numpy.ones((7, 4), "float32"))
+    words = ["--inputs", "x.npz", "--inputs", "y.npz", "--report", "y.npz.json"]
+    assert hx("export", "models.py:line", "-o", "m.onnx", *words, "-d", "x:0=n").code == 0
+    done = hx("scan", "models.py:line", "--inputs", "x.npz")
+    assert done.code == 0, done.err

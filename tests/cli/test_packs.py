@@ -216,3 +216,100 @@ def test_a_pattern_that_nothing_is_like_comes_with_a_hint(hx):
 def test_a_check_says_what_it_does_where_nothing_else_is_shown(hx):
     done = hx("packs", "check", "hx", "--no-cases")
     assert done.err.startswith("checking hx[standard]: ") and "the cases" not in done.err
+
+
+LACKING = """
+import torch
+from hx import converter
+
+class Twice(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, factor): return x * factor
+
+@torch.library.custom_op("hx_lacking::scale", mutates_args=())
+def scale(x: torch.Tensor, factor: float) -> torch.Tensor: return x * factor
+
+def plain(x, factor): return x * factor
+
+@converter(f"{__name__}.Twice")
+def twice(op, x): return op.Mul(x, 2.0)
+
+@converter("hx_lacking::scale")
+def scaled(op, x): return op.Mul(x, 2.0)
+
+@converter(f"{__name__}.plain")
+def plainly(op, x): return op.Mul(x, 2.0)
+
+def hx_converters(): return [twice, scaled, plainly]
+"""
+
+
+def test_a_parameter_that_a_converter_lacks_is_an_error(shell, installed):
+    installed("hx-lacking", LACKING)
+    done = shell("packs", "check", "hx-lacking", "--json")
+    [pack] = done.json["packs"]
+    wrong = [each for each in pack["findings"] if each["id"] == "signature-differs"]
+    assert done.code == 3 and {each["level"] for each in wrong} == {"error"}
+    names = ("twice", "scaled", "plainly")
+    assert {each["message"] for each in wrong} == {f"{n} does not take factor" for n in names}
+
+
+def needing(folder, name, *requirements):
+    """Let an installed pack require something."""
+    metadata = folder / "site" / f"{name.replace('-', '_')}-1.0.dist-info" / "METADATA"
+    lines = "".join(f"Requires-Dist: {each}\n" for each in requirements)
+    metadata.write_text(metadata.read_text() + lines)
+
+
+NOTHING = "from hx import hookimpl\ndef hx_converters(): return []\n"
+
+
+def test_a_pack_without_what_it_requires_is_told_with_the_command_of_pip(shell, installed, folder):
+    installed("hx-lonely", NOTHING)
+    needing(folder, "hx-lonely", "acme-absent (>=2)", "numpy>=1", 'nobody; extra == "test"')
+    told = "hx-lonely needs acme-absent(>=2) (acme-absent is not installed)"
+    fix = "fix:   pip install 'acme-absent(>=2)'"
+    listed = shell("packs", "list")
+    assert listed.code == 0 and told in listed.out and fix in listed.out
+    assert listed.out.count("acme-absent") == 3 and "numpy" not in listed.out
+    [pack] = [p for p in shell("packs", "list", "--json").json["packs"] if "lonely" in p["key"]]
+    assert [each["id"] for each in pack["findings"]] == ["requirement-unmet"]
+    checked = shell("packs", "check", "hx-lonely")
+    assert checked.code == 0 and told in checked.out and fix in checked.out
+
+
+def test_a_pack_that_cannot_be_imported_for_want_of_a_library_is_one_message(
+    shell, installed, folder
+):
+    installed("hx-needy", "import acme_absent\n")
+    needing(folder, "hx-needy", "acme-absent>=2", "onnx<1")
+    listed = shell("packs", "list")
+    assert (
+        "hx-needy needs acme-absent>=2 (acme-absent is not installed) and onnx<1 (onnx "
+        in listed.out
+    )
+    assert "fix:   pip install 'acme-absent>=2' 'onnx<1'" in listed.out
+    assert listed.out.count("acme-absent is not installed") == 1
+    checked = shell("packs", "check", "hx-needy")
+    assert checked.code == 3 and "error requirement-unmet: hx-needy needs" in checked.out
+
+
+MISSPELT = """
+from hx import converter
+@converter("torch.nn.functional.siluu")
+def silu(op, x): return x
+@converter("torch.relu_twice")
+def relu(op, x): return x
+@converter("nobody_has_this.thing")
+def thing(op, x): return x
+def hx_converters(): return [silu, relu, thing]
+"""
+
+
+def test_a_target_that_does_not_exist_is_told_at_export(shell, installed):
+    installed("hx-misspelt", MISSPELT)
+    done = shell("export", "models.py:with_inputs", "-o", "m.onnx")
+    assert done.code == 0
+    [line] = [each for each in done.err.splitlines() if "answers for nothing" in each]
+    assert "a converter of hx-misspelt[main] answers for nothing: torch.nn.functional.siluu" in line
+    assert "did you mean silu" in line and "; and 1 more" in line and "nobody_has" not in done.err

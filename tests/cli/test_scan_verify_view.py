@@ -13,7 +13,7 @@ def test_scan_lists_what_is_covered_missing_and_escapes(hx):
     fine = hx("scan", "hx.demo:model")
     assert fine.code == 0 and "conv2d" in fine.out.lower() and "0 missing" in fine.err
     leaves = hx("scan", "models.py:branches")
-    assert leaves.code == 0 and "escape" in leaves.out and "models.py:" in leaves.out
+    assert leaves.code == 0 and "open" in leaves.out and "models.py:" in leaves.out
     assert hx("scan", "models.py:unknown", "--json").json["covered"] is False
 
 
@@ -183,7 +183,7 @@ def test_view_of_what_is_no_model_is_one_message(hx, folder, content):
     if content is not None:
         (folder / "x.onnx").write_bytes(content)
     done = hx("view", "x.onnx")
-    assert done.code == 2 and done.err.startswith("error: ")
+    assert done.code == 2 and done.err.startswith("error[")
 
 
 def test_verify_says_of_a_file_of_another_model_that_it_takes_other_inputs(hx, folder):
@@ -192,3 +192,20 @@ def test_verify_says_of_a_file_of_another_model_that_it_takes_other_inputs(hx, f
     done = hx("verify", "m.onnx", "models.py:line", "-i", "x=float32[4]")
     assert done.code == 2 and "the file takes x float32[batch,4]" in done.err
     assert "was given float32[4]" in done.err
+
+
+def test_a_model_that_counts_in_a_closure_is_verified_at_its_first_call(hx, folder):
+    (folder / "counting.py").write_text(
+        "import torch\n"
+        "def build():\n"
+        "    calls = 0\n"
+        "    class Net(torch.nn.Module):\n"
+        "        def forward(self, x):\n"
+        "            nonlocal calls\n"
+        "            calls += 1\n"
+        "            return x * calls\n"
+        "    return Net(), (torch.ones(2, 3),)\n"
+    )
+    done = hx("export", "counting.py:build", "-o", "m.onnx")
+    assert done.code == 0 and "counting.py:7: the model answers its next call" in done.err
+    assert hx("verify", "m.onnx", "counting.py:build").code == 0

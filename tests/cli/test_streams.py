@@ -88,7 +88,7 @@ def test_what_was_meant_is_in_the_hint(hx):
 def test_words_that_are_off_are_data_too(hx, words, told):
     done = hx(*words, "--json")
     assert done.code == 2 and told in done.err and "Usage:" not in done.err
-    assert done.err.startswith("error: ") and "\n  hint:  " in done.err
+    assert done.err.startswith("error[") and "\n  hint:  " in done.err
     found = done.json
     assert found["schema"] == 1 and found["ok"] is False and found["exit_code"] == 2
     assert told in found["error"]["what"] and found["error"]["type"] == "UsageError"

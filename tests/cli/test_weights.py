@@ -91,7 +91,9 @@ def test_a_model_with_its_weights_is_cast_too(hx, checkpoint, folder):
     assert done.code == 0
     model = onnx.load(folder / "m.onnx")
     assert model.graph.output[0].type.tensor_type.elem_type == onnx.TensorProto.BFLOAT16
-    assert "float16, bfloat16" in hx("export", "big.py:build", "-o", "m", "--dtype", "int8").err
+    assert (
+        "float16, bfloat16" in hx("export", "big.py:build", "-o", "m.onnx", "--dtype", "int8").err
+    )
 
 
 def test_a_dry_run_needs_no_weights(hx, checkpoint):

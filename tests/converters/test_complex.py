@@ -276,7 +276,7 @@ def test_the_command_line_takes_complex_inputs(tmp_path):
         "    return M()\n"
     )
     given = ["m.py:build", "-i", "z=complex64[n,8]"]
-    exported = told("export", *given, "-o", "m.onnx")
+    exported = told("export", *given, "-o", "m.onnx", "--verbose")
     assert "the input z is complex" in exported and "float32[n,8,2]" in exported
     assert "verified" in told("verify", "m.onnx", *given)
 

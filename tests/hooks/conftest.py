@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from hx.world import patching
+from hx.torchworld import patching
 
 
 class Net(nn.Module):
@@ -52,7 +52,7 @@ def _traces(model=None):
 
 @pytest.fixture(autouse=True)
 def nothing_is_left():
-    from hx.hooks import stage
+    from hx.torchworld import stage
 
     call = nn.Module._call_impl.__code__
     yield

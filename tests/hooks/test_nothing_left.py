@@ -11,9 +11,8 @@ from torch import nn
 from torch.nn import functional as F
 
 import hx
-from hx import surely
-from hx.hooks import backward, stage
-from hx.world import patching
+from hx import cleanup
+from hx.torchworld import gradient_hooks, patching, stage
 
 
 class Trouble(Exception):
@@ -133,7 +132,7 @@ def test_an_interrupt_at_any_line_of_coming_and_going_leaves_nothing(net, traces
                 pass
 
     at = 1
-    while interrupted(run, at, [stage, backward, patching, surely]):
+    while interrupted(run, at, [stage, gradient_hooks, patching, cleanup]):
         gc.collect(0)
         assert not traces(net), at
         assert nn.Module._call_impl.__code__ is code, at

@@ -12,11 +12,6 @@ def torchvision():
     return vision.torchvision()
 
 
-@pytest.fixture(autouse=True)
-def seeded():
-    torch.manual_seed(0)
-
-
 @pytest.fixture
 def uneven():
     """BatchNorm statistics and affine parameters that show when they are left out or mixed up."""

@@ -50,7 +50,7 @@ def test_a_branch_in_every_way_to_write_it(form):
     program = hx.export(Branch(form), torch.randn(2, 1, 5, 5), dynamic={"x": {0: "batch"}})
     assert kinds(program).count("Conv") == 3
     assert kinds(program).count("Relu") == 1
-    assert program.proof.ok and len(program.proof.cases) == 5
+    assert program.proof.ok and len(program.proof.cases) >= 5
 
 
 class Flat(nn.Module):

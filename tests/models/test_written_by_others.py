@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 import hx
 from hx.proof import proving, verify
-from hx.proof.cases import asking, variations
+from hx.samples import variations
 
 MODELS = {}
 
@@ -200,10 +200,10 @@ def test_at_other_sizes(name, tmp_path):
     module, x = make()
     program = hx.export(module.eval(), x, tmp_path / "m.onnx", dynamic=dynamic)
     assert not program.report.escapes
-    captured, cases = program._captured, []
+    subject, cases = program._subject, []
     for wanted in sizes:
         axes = {axis: wanted[word] for axis, word in dynamic["x"].items() if word in wanted}
         tensors = {"x": variations.resized(x, axes, seed=3)}
-        cases.append(verify.Case(str(wanted), tensors, asking.run(captured, tensors)))
-        cases[-1].noise = proving._noise(captured, cases[-1])
+        cases.append(verify.Case(str(wanted), tensors, subject.runner.results(tensors)))
+        cases[-1].noise = proving._noise(subject, cases[-1])
     verify.prove(tmp_path / "m.onnx", cases).require()

@@ -287,7 +287,7 @@ def only(name: str) -> list[str]:
 
 
 def test_a_model_exports_although_twenty_packs_beside_are_broken(shell):
-    done = shell.run("export", "models.py:sound", "-o", "sound.onnx")
+    done = shell.run("export", "models.py:sound", "-o", "sound.onnx", "--verbose")
     assert done.returncode == 0, done.stderr
     assert "sound-pack" in done.stderr and (shell.cwd / "sound.onnx").stat().st_size
     assert "warning: pack raises-on-import[main] is failed and left out" in done.stderr

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from hx import UsageError
-from hx.inputs.grammar import TensorSpec, choose_sizes, looks_like_spec, parse_input, parse_spec
+from hx.ir.input_grammar import TensorSpec, choose_sizes, looks_like_spec, parse_input, parse_spec
 
 
 @pytest.mark.parametrize(

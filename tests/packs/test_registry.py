@@ -19,7 +19,7 @@ from hx.registration import registrations
 def pack(name: str, *functions, version: str = "1.0", status: str = "ok", entry: str = "main"):
     key = f"{name}[{entry}]"
     found = tuple(replace(r, pack=key) for f in functions for r in registrations(f))
-    return Pack(key, name, entry, version, f"{name}.plugin", status, registrations=found)
+    return Pack(name, entry, version, f"{name}.plugin", status, registrations=found)
 
 
 def relu(target="torch.relu", **conditions):
@@ -339,7 +339,7 @@ def test_the_converters_nearest_to_a_target_are_those_of_like_names():
 def test_an_entry_point_that_names_nothing_is_what_is_to_be_corrected():
     for value in ("hx_has_no_such_pack.plugin", "hx_converters.plugin:nothing"):
         entry = EntryPoint("lost", value, "hx")
-        pack = installed.load(Pack("lost[lost]", "lost", "lost", "1", value), entry)
+        pack = installed.load(Pack("lost", "lost", "1", value), entry)
         [found] = pack.findings
         assert (found.level, found.id) == ("error", "import-failed")
         assert f'entry point in its pyproject.toml: lost = "{value}"' in found.fix

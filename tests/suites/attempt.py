@@ -22,7 +22,7 @@ from typing import Any
 import torch
 
 from hx import runtime
-from hx.tensors import structures
+from hx.packs import nesting
 
 WORST_FIRST = ("crashed", "wrong", "refused", "right", "excluded")
 
@@ -63,13 +63,13 @@ class Refused(Exception):
 
 
 def tensors_of(args: tuple, kwargs: dict) -> list[torch.Tensor]:
-    leaves = [leaf for x in (*args, *kwargs.values()) for _, leaf in structures.leaves(x, "")]
+    leaves = [leaf for x in (*args, *kwargs.values()) for _, leaf in nesting.leaves(x, "")]
     return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
 
 
 def copied(tree: Any) -> Any:
     """Arguments of their own for every use: some calls write to theirs."""
-    return structures.replace(
+    return nesting.replace(
         tree, lambda _, leaf: leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf
     )
 
@@ -223,7 +223,7 @@ def as_exact(model, args, kwargs, found, expected, tolerance) -> bool:
         return leaf.double() if getattr(leaf, "dtype", None) in SHORT else leaf
 
     def doubled(tree: Any) -> Any:
-        return structures.replace(tree, lambda _, leaf: exactly(leaf))
+        return nesting.replace(tree, lambda _, leaf: exactly(leaf))
 
     try:
         with warnings.catch_warnings(), torch.no_grad():
@@ -254,7 +254,7 @@ def as_exact(model, args, kwargs, found, expected, tolerance) -> bool:
 def flat(result: Any) -> list[torch.Tensor]:
     """Every number that a call returned, as tensors: the outputs of its graph."""
     found = []
-    for _, leaf in structures.leaves(result, ""):
+    for _, leaf in nesting.leaves(result, ""):
         if isinstance(leaf, torch.Tensor):
             found.append(leaf.detach().clone())
         elif isinstance(leaf, (bool, int, float)):
@@ -288,12 +288,12 @@ def unsayable(inputs: list[torch.Tensor], outputs: list[torch.Tensor], exporter:
 
 def axes(args: tuple, kwargs: dict) -> dict:
     """Every axis longer than 1 as a dynamic one, the same name for the same length."""
-    from hx.recording.prepared import prepare
+    from hx.recording.prepare import prepare
 
-    prepared = prepare(Call(lambda x: x), args, kwargs, None, None, lambda *_: {})
+    request, _ = prepare(Call(lambda x: x), args, kwargs, None, None, lambda *_: {})
     return {
         name: {i: f"n{size}" for i, size in enumerate(tensor.shape) if size > 1}
-        for name, tensor in prepared.tensors.items()
+        for name, tensor in request.call.tensors.items()
     }
 
 

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import argparse
 import collections
+import itertools
 import json
-import multiprocessing
 import re
 import sys
 import time
@@ -44,6 +44,8 @@ def chosen(suite: str, match: str, limit: int) -> list[str]:
 
 def measure(suite: str, name: str, opset: int, any_size: bool = False) -> dict[str, Any]:
     """One model: what came of its export, and what it took."""
+    import warnings
+
     import torch
 
     import hx
@@ -51,6 +53,7 @@ def measure(suite: str, name: str, opset: int, any_size: bool = False) -> dict[s
     from .attempt import _registry, first_line
     from .zoo import Unbuildable, of_any_size, settled
 
+    warnings.simplefilter("ignore")
     torch.manual_seed(0)
     out: dict[str, Any] = {"suite": suite, "name": name, "detail": "", "nodes": 0}
     start = time.perf_counter()
@@ -86,62 +89,24 @@ def measure(suite: str, name: str, opset: int, any_size: bool = False) -> dict[s
     return out
 
 
-def _work(suite: str, names: list[str], opset: int, any_size: bool, results: Any) -> None:
-    import warnings
-
-    import torch
-
-    warnings.simplefilter("ignore")
-    torch.set_num_threads(1)
-    for name in names:
-        results.send(("start", name))
-        try:
-            results.send(("done", measure(suite, name, opset, any_size)))
-        except Exception as error:
-            results.send(("done", _failed(suite, name, f"{type(error).__name__}: {error}")))
-    results.send(("end", None))
-
-
 def _failed(suite: str, name: str, why: str) -> dict[str, Any]:
     return {"suite": suite, "name": name, "kind": "crashed", "detail": why, "nodes": 0,
             "seconds": 0.0}  # fmt: skip
 
 
 def run(suite: str, names: list[str], options: argparse.Namespace) -> list[dict[str, Any]]:
-    """Measures in a process of its own, which is replaced when a model hangs or kills it."""
-    context = multiprocessing.get_context("spawn")
-    left, done = list(names), []
-    while left:
-        here, there = context.Pipe(duplex=False)
-        worker = context.Process(
-            target=_work,
-            args=(suite, left, options.opset, options.any_size, there),
-            daemon=True,
-        )
-        worker.start()
-        there.close()
-        current, why = left[0], "killed the process"
-        try:
-            while True:
-                if not here.poll(options.seconds):
-                    why = f"took more than {options.seconds} s"
-                    raise EOFError
-                what, content = here.recv()
-                if what == "end":
-                    left = []
-                    break
-                if what == "start":
-                    current = content
-                else:
-                    done.append(content)
-                    _tell(content, len(done), len(names), options)
-        except EOFError:
-            done.append(_failed(suite, current, why))
-            _tell(done[-1], len(done), len(names), options)
-            left = left[left.index(current) + 1 :]
-            worker.kill()
-        worker.join()
-    return done
+    """Measure each model in a process of its own, as many at a time as `--jobs` says."""
+    from . import in_processes
+
+    told = itertools.count(1)
+    return in_processes.run(
+        "tests.suites.models:measure",
+        [[suite, name, options.opset, options.any_size] for name in names],
+        lambda _, result: _tell(result, next(told), len(names), options),
+        lambda number, why: _failed(suite, names[number], why),
+        options.seconds,
+        options.jobs,
+    )
 
 
 def _tell(result: dict, i: int, of: int, options: argparse.Namespace) -> None:
@@ -187,6 +152,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--match", default="", help="regular expression on the model's name")
     parser.add_argument("--limit", type=int, default=0, help="models a suite; 0 for all")
     parser.add_argument("--seconds", type=int, default=120, help="the longest a model may take")
+    parser.add_argument("--jobs", type=int, default=2, help="models at a time")
     parser.add_argument("--opset", type=int, default=20)
     parser.add_argument("--any-size", action="store_true", help="height and width may change, too")
     parser.add_argument("--out", type=Path, help="a folder for the tables")

@@ -89,13 +89,16 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--limit", type=int, default=0, help="samples a module; 0 for all")
     parser.add_argument("--exporter", default="hx", choices=["hx", "dynamo", "torchscript"])
     parser.add_argument("--dynamic", action="store_true", help="every axis may change")
+    parser.add_argument("--jobs", type=int, default=2, help="modules at a time")
     parser.add_argument("--opset", type=int, default=20)
     parser.add_argument("--out", type=Path, help="a folder for the tables")
     parser.add_argument("--width", type=int, default=200)
     parser.add_argument("-v", "--verbose", action="store_true")
     options = parser.parse_args(argv)
     start = time.perf_counter()
-    results = op_db.run(options, entries(options.match, options.dtype), measure)
+    results = op_db.run(
+        options, entries(options.match, options.dtype), "tests.suites.module_db:measure"
+    )
     head = op_db.table(results, options, time.perf_counter() - start, "module_db")
     print(head)
     if options.out:

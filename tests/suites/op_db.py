@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import argparse
 import collections
+import importlib
+import itertools
 import json
-import multiprocessing
 import re
 import signal
 import sys
@@ -145,46 +146,29 @@ def late(*_: Any) -> None:
     raise TimeoutError
 
 
-def _work(options: argparse.Namespace, names: list[str], measure: Any, results: Any) -> None:
-    import torch
-
-    torch.set_num_threads(1)
+def call(function: str, name: str, options: dict[str, Any]) -> dict[str, Any]:
+    """In a process of its own: measure one entry."""
     signal.signal(signal.SIGALRM, late)
-    for name in names:
-        results.send(("start", name))
-        results.send(("done", measure(name, options)))
-    results.send(("end", None))
+    module, _, attribute = function.partition(":")
+    return getattr(importlib.import_module(module), attribute)(name, argparse.Namespace(**options))
 
 
 def run(
-    options: argparse.Namespace, names: list[str], measure: Any = measure
+    options: argparse.Namespace, names: list[str], function: str = "tests.suites.op_db:measure"
 ) -> list[dict[str, Any]]:
-    """Measures in a process of its own, which is started again when an entry kills it."""
-    context = multiprocessing.get_context("spawn")
-    left, done = list(names), []
-    while left:
-        here, there = context.Pipe(duplex=False)
-        worker = context.Process(target=_work, args=(options, left, measure, there), daemon=True)
-        worker.start()
-        there.close()
-        current = left[0]
-        try:
-            while True:
-                what, content = here.recv()
-                if what == "end":
-                    left = []
-                    break
-                if what == "start":
-                    current = content
-                else:
-                    done.append(content)
-                    _tell(content, len(done), len(names), options)
-        except EOFError:
-            done.append({"name": current, "kind": "crashed", "detail": "killed the process",
-                         "samples": {"crashed": 1}})  # fmt: skip
-            left = left[left.index(current) + 1 :]
-        worker.join()
-    return done
+    """Measure each entry in a process of its own, as many at a time as `--jobs` says."""
+    from . import in_processes
+
+    told = itertools.count(1)
+    given = {name: value for name, value in vars(options).items() if name != "out"}
+    return in_processes.run(
+        "tests.suites.op_db:call",
+        [[function, name, given] for name in names],
+        lambda _, result: _tell(result, next(told), len(names), options),
+        lambda number, why: {"name": names[number], "kind": "crashed", "detail": why,
+                             "samples": {"crashed": 1}},
+        jobs=options.jobs,
+    )  # fmt: skip
 
 
 def _tell(result: dict, i: int, of: int, options: argparse.Namespace) -> None:
@@ -239,6 +223,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--exporter", default="hx", choices=["hx", "dynamo", "torchscript"])
     parser.add_argument("--dynamic", action="store_true", help="every axis may change")
     parser.add_argument("--inplace", action="store_true", help="x.add_() instead of x.add()")
+    parser.add_argument("--jobs", type=int, default=2, help="entries at a time")
     parser.add_argument("--opset", type=int, default=20)
     parser.add_argument("--out", type=Path, help="a folder for the tables")
     parser.add_argument("--width", type=int, default=200)

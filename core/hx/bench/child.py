@@ -1,4 +1,4 @@
-"""A worker as the parent sees it: ask, and wait for the answer."""
+"""Worker processes as the parent sees them: ask, and wait for the answer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hx.errors import HxError
 
 
 class Failed(HxError):
-    """A worker could not do what it was asked for: `what` is one line, the text the whole story."""
+    """Error: a worker failed at a request; `what` is one line, the text has all details."""
 
     def __init__(self, what: str, text: str = "", exit_code: int = 1) -> None:
         super().__init__(what)
@@ -27,11 +27,11 @@ class Failed(HxError):
 
 
 class Late(Failed):
-    """A worker was not through when its time was, and was ended."""
+    """Error: a worker exceeded its time limit and was ended."""
 
 
 class Child:
-    """One worker process, from its first request until it is closed."""
+    """Worker process, from its first request until it is closed."""
 
     def __init__(self, folder: Path, threads: int, **env: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -39,19 +39,19 @@ class Child:
         self._errors = folder / "stderr"
         with self._errors.open("wb") as errors:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "hx.bench.worker"],
+                [sys.executable, "-m", "hx.bench.one_side"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 text=True,
-                # Threads that wait for work must not take the core from the side whose turn it is.
+                # Idle threads must not take a core from the side whose turn it is.
                 env={"OMP_WAIT_POLICY": "passive", **os.environ}
                 | ({"OMP_NUM_THREADS": str(threads)} if threads else {})
                 | env,
             )
 
     def ask(self, do: str, limit: float = 0.0, **what: Any) -> dict[str, Any]:
-        """The answer to one request, within so many seconds; a worker that died says how."""
+        """Answer to one request, within `limit` seconds if given; raises if the worker died."""
         self.send(do, **what)
         if not limit:
             return self.answer()
@@ -74,7 +74,7 @@ class Child:
 
     def send(self, do: str, **what: Any) -> None:
         assert self._process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # it died: `answer` says how
+        with contextlib.suppress(BrokenPipeError):  # it died: `answer` reports how
             self._process.stdin.write(json.dumps({"do": do, **what}) + "\n")
             self._process.stdin.flush()
 

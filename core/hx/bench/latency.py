@@ -1,7 +1,7 @@
-"""How fast files run in onnxruntime, and how far they are off what the model gave.
+"""Speed of files in onnxruntime, and their error against the model.
 
-Sessions are made as onnxruntime makes them by default, and take turns: what slows the machine
-down slows all of them. A turn of a fast graph is several runs, so that the clock is not measured.
+Sessions use onnxruntime's defaults and take turns, so a slow machine slows all of them alike. A
+turn of a fast graph is several runs, because a single one is too short for the clock.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Any
 
 from hx.runtime import Refused, from_ort, options, to_ort
 
-SECONDS = 12.0  # of turns, for all files together
-FEWEST, MOST = 7, 200  # turns
-TURN = 0.005  # seconds, at least
+TOTAL_SECONDS = 12.0  # of turns, for all files together
+MIN_TURNS, MAX_TURNS = 7, 200  # turns
+SECONDS_PER_TURN = 0.005  # seconds, at least
 
 
 def operators(path: Path) -> dict[str, int]:
-    """How many nodes of each operator a file has, bodies and functions included."""
+    """Count the nodes of each operator in a file, bodies and functions included."""
     import onnx
 
     model = onnx.load(path, load_external_data=False)
@@ -42,7 +42,7 @@ def operators(path: Path) -> dict[str, int]:
 
 
 def judge(folders: dict[str, Path], threads: int) -> dict[str, Any]:
-    """By side: the largest error, and the seconds of a run, turn by turn."""
+    """Measure, for each side, the largest error and the seconds of a run, turn by turn."""
     found: dict[str, dict[str, Any]] = {side: {} for side in folders}
     ready: dict[str, Any] = {}
     for side, folder in folders.items():
@@ -58,7 +58,7 @@ def judge(folders: dict[str, Path], threads: int) -> dict[str, Any]:
 
 
 def _session(folder: Path, threads: int) -> tuple[Any, list[Any], list[Any]]:
-    """A call that runs the file once, what it gave, and what the model gave."""
+    """Return a call that runs the file once, the file's outputs, and the model's outputs."""
     import onnxruntime as ort
     import torch
 
@@ -83,7 +83,7 @@ def _session(folder: Path, threads: int) -> tuple[Any, list[Any], list[Any]]:
 
 
 def _matching(names: list[str], inputs: dict[str, Any]) -> list[Any]:
-    """The tensors for a graph's inputs: by name, else in order. Some graphs drop what is unused."""
+    """Return tensors for a graph's inputs, by name, else in order; some graphs drop unused ones."""
     if set(names) <= inputs.keys():
         return [inputs[name] for name in names]
     if len(names) == len(inputs):
@@ -92,7 +92,7 @@ def _matching(names: list[str], inputs: dict[str, Any]) -> list[Any]:
 
 
 def difference(outputs: list[Any], expected: list[Any]) -> dict[str, Any]:
-    """The largest error: as it is, and as a share of the largest value of its output."""
+    """Return the largest error, and its share of the largest value of its output."""
     import torch
 
     from hx.runtime import as_pairs
@@ -124,9 +124,9 @@ def _turns(runs: dict[str, Any]) -> dict[str, list[float]]:
         start = time.perf_counter()
         run()
         took = max(time.perf_counter() - start, 1e-7)
-        repeats[side] = max(1, math.ceil(TURN / took))
+        repeats[side] = max(1, math.ceil(SECONDS_PER_TURN / took))
         once += took * repeats[side]
-    count = min(MOST, max(FEWEST, int(SECONDS / once)))
+    count = min(MAX_TURNS, max(MIN_TURNS, int(TOTAL_SECONDS / once)))
     found: dict[str, list[float]] = {side: [] for side in runs}
     order = list(runs)
     gc.disable()

@@ -1,4 +1,4 @@
-"""The most memory that a call takes."""
+"""Peak memory of a call."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pathlib import Path
 
 
 def peak(run: Callable[[], object]) -> int | None:
-    """Runs it; the most that this process then held above what it held before, in bytes.
+    """Run a call; return the process's peak memory above that before the call, in bytes.
 
-    On Linux the kernel's high-water mark is put back first. Elsewhere it cannot be: there, a call
-    that stays below an earlier peak counts less. None where nothing counts.
+    On Linux, the kernel's high-water mark is reset first. Elsewhere it cannot be: there, a call
+    that stays below an earlier peak counts less. None if the system offers no count.
     """
     gc.collect()
     with contextlib.suppress(Exception):
-        ctypes.CDLL(None).malloc_trim(0)  # what was freed before is not there to be used again
+        ctypes.CDLL(None).malloc_trim(0)  # returns freed memory, so that the call cannot reuse it
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
         before = _status("VmRSS")

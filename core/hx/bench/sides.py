@@ -1,7 +1,7 @@
-"""Who exports: the floor, hx, and both exporters of torch.onnx with their defaults.
+"""Exporters to compare: the floor, hx, and both exporters of torch.onnx with their defaults.
 
-The floor is what no exporter that runs the model can do without: one forward, and the weights
-written as they are.
+The floor does only what every exporter that runs the model must do: run one forward and write
+the weights unchanged.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Seconds = dict[str, float]  # the parts of an export, by name
 
 @dataclass
 class Subject:
-    """The model and the call of it that every side exports."""
+    """Model, and the call of it that every side exports."""
 
     model: Any
     args: tuple
@@ -45,7 +45,7 @@ def write_weights(model: Any, path: Path) -> None:
 
 
 def hx(subject: Subject, path: Path, verify: bool = False) -> Seconds:
-    from hx.api import export
+    from hx.exporter import export
 
     program = export(
         subject.model,
@@ -86,7 +86,7 @@ def dynamo(subject: Subject, path: Path) -> Seconds:
 
 
 def _shapes(subject: Subject) -> dict[str, Any]:
-    """The axes that may change as torch.export wants them: in the structure of the arguments."""
+    """Return the dynamic axes as torch.export takes them: in the structure of the arguments."""
     from torch.utils import _pytree as pytree
 
     def axes(leaf: Any) -> Any:

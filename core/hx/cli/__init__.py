@@ -11,7 +11,7 @@ from typing import Any
 
 
 def main() -> None:
-    """The console script. `--debug`, anywhere, gives tracebacks."""
+    """Run the console script. `--debug`, anywhere, shows tracebacks."""
     from hx.cli import streams
 
     debug = "--debug" in sys.argv or bool(os.environ.get("HX_DEBUG"))
@@ -32,10 +32,10 @@ def main() -> None:
 
 
 def _run(debug: bool) -> int:
-    """The exit code, after the command came to its end, or what went wrong was told."""
+    """Run a command, report its error if there is one, and return the exit code."""
     from hx.cli.border import Elses, in_words
     from hx.cli.stopping import Stopped, stoppable
-    from hx.errors import HxError
+    from hx.errors import HxError, ModelFailed
 
     try:
         try:
@@ -51,7 +51,7 @@ def _run(debug: bool) -> int:
     except HxError as problem:
         if debug:
             raise
-        return _fail(str(problem), problem.exit_code, problem)
+        return _fail(str(problem), problem.exit_code, problem, problem.code)
     except Stopped as stopped:
         return _fail("stopped", stopped.exit_code)
     except KeyboardInterrupt:
@@ -65,7 +65,7 @@ def _run(debug: bool) -> int:
             return _misused(problem)
         if debug:
             raise
-        return _fail(in_words(problem), 1, problem)
+        return _fail(in_words(problem), 1, problem, ModelFailed.code)
 
 
 def _misused(problem: Any) -> int:
@@ -79,21 +79,23 @@ def _misused(problem: Any) -> int:
         return 0
 
     error: HxError = misused(problem)
-    return _fail(str(error), error.exit_code, error)
+    return _fail(str(error), error.exit_code, error, error.code)
 
 
-def _fail(message: str, code: int, problem: BaseException | None = None) -> int:
-    """The message on stderr; with --json, the same as data on stdout."""
+def _fail(
+    message: str, exit_code: int, problem: BaseException | None = None, code: str = ""
+) -> int:
+    """Print a message on stderr; with --json, also as data on stdout."""
     from hx.cli.border import as_options
     from hx.cli.output import complain
 
     message = as_options(message)
-    complain(message)
-    _as_data(code, problem, message)
-    return code
+    complain(message, code)
+    _as_data(exit_code, problem, message, code)
+    return exit_code
 
 
-def _as_data(code: int, problem: BaseException | None, message: str = "") -> None:
+def _as_data(exit_code: int, problem: BaseException | None, message: str, code: str) -> None:
     if "--json" not in sys.argv:
         return
     from hx.cli.border import as_options
@@ -103,8 +105,9 @@ def _as_data(code: int, problem: BaseException | None, message: str = "") -> Non
     as_json(
         " ".join(word for word in sys.argv[1:3] if word.isalpha()),
         ok=False,
-        exit_code=code,
+        exit_code=exit_code,
         error={
+            "code": code,
             "type": type(problem).__name__ if problem else "Stopped",
             "what": as_options(getattr(problem, "what", message)),
             "where": str(where) if where else "",

@@ -1,4 +1,4 @@
-"""The command tree. Order here is the order in `hx --help`."""
+"""Command tree, in the order of `hx --help`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Annotated, Any
 import typer
 
 from hx.cli.border import guard
+from hx.cli.help_groups import grouped
 from hx.cli.light import lighten
 
 # Commands in the order of `hx --help`; each lives in the file of its name.
-COMMANDS = ("export", "scan", "inspect", "verify", "diff", "view", "bench")
+COMMANDS = ("export", "scan", "inspect", "verify", "diff", "view", "bench", "explain")
 GROUPS = ("converters", "packs")
 
 app = typer.Typer(
@@ -57,7 +58,7 @@ def root(
 
 
 def in_order(words: list[str]) -> list[str]:
-    """`--json packs list` as `packs list --json`: what every command takes may come first."""
+    """Rewrite `--json packs list` as `packs list --json`: common options may come first."""
     if words[:1] != ["--json"] or words[1:2] not in [[name] for name in (*COMMANDS, *GROUPS)]:
         return words
     _, *rest = words
@@ -66,7 +67,7 @@ def in_order(words: list[str]) -> list[str]:
 
 
 def command(first: str = "") -> Any:
-    """The tree as one callable; when the first word is a command, the tree is that one only."""
+    """Build the tree as one callable; if the first word is a command, only that command's part."""
     app.registered_commands.clear()  # of an earlier call, in another order
     app.registered_groups.clear()
     names = [first] if first in (*COMMANDS, *GROUPS) else [*COMMANDS, *GROUPS]
@@ -76,4 +77,15 @@ def command(first: str = "") -> Any:
             app.add_typer(module.app, name=name)
         else:
             app.command(name)(getattr(module, name))
-    return guard(lighten(typer.main.get_command(app)))
+    tree = guard(lighten(grouped(typer.main.get_command(app))))
+    if "export" in names:
+        _let_certificate_be_bare(tree.commands["export"])
+    return tree
+
+
+def _let_certificate_be_bare(export: Any) -> None:
+    """Let `--certificate` of `hx export` stand alone, for which typer has no option."""
+    from hx.cli.certified import with_file
+
+    parse = export.parse_args
+    export.parse_args = lambda context, words: parse(context, with_file(words))

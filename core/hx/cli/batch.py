@@ -1,59 +1,145 @@
-"""`hx export --batch LIST`: many models, one table."""
+"""`hx export --batch LIST`: exports many models, prints one table."""
 
 from __future__ import annotations
 
+import contextlib
 import re
+import signal
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NoReturn, get_type_hints
+from typing import Any, NoReturn
 
 import typer
 
-from hx import batch
+from hx.batch import engines, models_list, results, run_list
+from hx.batch.results import Result
 
-OURS = ("batch", "jobs", "again", "json", "quiet")  # the options that go with a list
+# The options that go with a list.
+OURS = ("batch", "on", "jobs", "again", "sort", "fields", "report", "json", "verbose", "quiet")
+COLUMNS = ("output", "state", "nodes", "size", "seconds", "proof")
 
 
-def run_list(context: Any, path: Path, jobs: int, again: bool, json: bool, quiet: bool) -> NoReturn:
-    """Exports every model of a list, and ends with the exit code of the worst."""
-    from hx.cli.output import Progress, as_json, table
+def export_list(
+    context: Any,
+    path: Path,
+    on: str,
+    jobs: int,
+    again: bool,
+    sort: str | None,
+    fields: str | None,
+    reports: Sequence[Path],
+    json: bool,
+    quiet: bool,
+) -> NoReturn:
+    """Export every model of a list, and end with the exit code of the worst."""
+    from hx.cli.output import Progress, as_json, note
 
     _nothing_else(context)
-    entries = batch.read(path, options(context.command.params))
-    with Progress(not quiet) as progress:
-        results = batch.run(
-            entries,
-            batch.Notes(path),
-            jobs,
-            again,
-            tell=_teller(progress, quiet),
-            progress=progress,
-        )
-    code = batch.worst(results)
+    columns = _columns(fields)
+    if sort:
+        results.ordered((), sort)
+    reports = [_check_report(each) for each in reports]
+    entries = models_list.read_list(path, options(context.command.params))
+    executor, address = _engine(on)
+    plan = run_list.Plan(path, "hx.cli.warm_export", executor, address, jobs, again)
+    with Progress(not quiet) as progress, _stoppable() as stopped:
+        teller = _Teller(len(entries), progress, quiet)
+        found = run_list.run(entries, plan, teller, stopped, teller.look)
+    code = results.worst(found)
+    groups = results.groups(found)
+    for each in reports:
+        _write_report(found, groups, path, each)
+    shown = results.ordered(found, sort) if sort else found
     if json:
-        as_json("export", ok=not code, exit_code=code, models=[_data(each) for each in results])
-    elif not quiet:
-        states = {"ok": "green", "done before": "dim", "failed": "red", "stopped": "yellow"}
-        table(
-            ["model", "state", "nodes", "size", "time", "proof"],
-            [_row(result) for result in results],
-            by_value=states,
-            shrink=[5, 0],
+        as_json(
+            "export",
+            ok=not code,
+            exit_code=code,
+            models=[each.to_json() for each in shown],
+            missing_converters=[each.to_json() for each in groups if each.converter],
+            causes=[each.to_json() for each in groups if not each.converter],
         )
+    elif not quiet:
+        _table(shown, columns)
+        for group in groups if sum(each.state == "failed" for each in found) > 1 else ():
+            what = f"no converter for {group.cause}" if group.converter else group.cause
+            note(f"{len(group.models)} failed: {what}")
     raise typer.Exit(code)
 
 
-def options(params: Any) -> dict[str, batch.Option]:
-    """What a list may say: the options of the command but for those that go with a list."""
-    from hx.cli.export import export
+def _engine(on: str) -> tuple[engines.Executor, str]:
+    from hx.packs.registry import Registry
 
-    hints, found = get_type_hints(export), {}
+    name, address = engines.split(on)
+    given = [] if name == "local" else Registry.standing().executors
+    return engines.named(name, given), address
+
+
+def _columns(fields: str | None) -> Sequence[str]:
+    from hx.errors import UsageError
+
+    columns = [each.strip() for each in fields.split(",")] if fields else COLUMNS
+    for each in columns:
+        if each not in (*results.FIELDS, *COLUMNS):
+            known = ", ".join(dict.fromkeys((*results.FIELDS, *COLUMNS)))
+            raise UsageError(f"--fields: there is no field {each!r}", hint=f"fields are {known}")
+    return columns
+
+
+def _check_report(path: Path) -> Path:
+    from hx.cli.destination_options import check_report
+
+    check_report(path, (".html", ".json", ".parquet"), "of a list, ")
+    if path.suffix.lower() == ".parquet":
+        results.require_pyarrow(path)
+    return path
+
+
+def _write_report(
+    found: Sequence[Result], groups: Sequence[results.Group], listed: Path, path: Path
+) -> None:
+    import json
+
+    from hx.batch.models_page import page
+
+    if path.suffix.lower() == ".parquet":
+        results.write_parquet(found, path)
+    elif path.suffix.lower() == ".json":
+        rows = [each.to_json() for each in found]
+        path.write_text(json.dumps({"schema": 1, "models": rows}, indent=2), encoding="utf-8")
+    else:
+        path.write_text(page(listed.name, found, groups, path.absolute().parent), encoding="utf-8")
+
+
+@contextlib.contextmanager
+def _stoppable() -> Iterator[Callable[[], bool]]:
+    """Note Ctrl-C and SIGTERM; yield a function that tells whether one came."""
+    caught: list[int] = []
+    before = {}
+    for name in (signal.SIGINT, signal.SIGTERM):
+        with contextlib.suppress(ValueError):  # not in the main thread: no signals arrive
+            before[name] = signal.signal(name, lambda number, frame: caught.append(number))
+    try:
+        yield lambda: bool(caught)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def options(params: Any) -> dict[str, models_list.Option]:
+    """Return the options of the command that a list may set for its models."""
+    found = {}
     for each in params:
         words = [word for word in each.opts if word.startswith("--")]
-        if not words or each.name in (*OURS, "output", "help"):
+        if not words or each.name in (
+            "output",
+            "help",
+            *(name for name in OURS if name != "report"),
+        ):
             continue
-        kind = bool if each.is_flag else int if hints[each.name] is int else str
-        no = each.secondary_opts[0] if each.secondary_opts else ""
-        found[words[0].removeprefix("--")] = batch.Option(words[0], kind, each.multiple, no)
+        kind = bool if each.is_flag else int if type(each.default) is int else str
+        off = each.secondary_opts[0] if each.secondary_opts else ""
+        found[words[0].removeprefix("--")] = models_list.Option(words[0], kind, each.multiple, off)
     return found
 
 
@@ -70,71 +156,86 @@ def _nothing_else(context: Any) -> None:
             )
 
 
-def _teller(progress: Any, quiet: bool) -> Any:
-    from hx.cli.output import note, paint
+class _Teller:
+    """Printer of results as they come, with a count in between."""
 
-    def tell(result: batch.Result) -> None:
+    def __init__(self, models: int, progress: Any, quiet: bool) -> None:
+        self.models = models
+        self.ended = 0
+        self.progress = progress
+        self.quiet = quiet
+
+    def look(self) -> None:
+        self.progress(f"{self.ended} of {self.models} models")
+
+    def __call__(self, result: Result) -> None:
         import sys
 
-        if result.state == "done before" or (quiet and result.state == "ok"):
-            return
-        progress.wipe()
-        colour = "green" if result.state == "ok" else "red"
-        state = paint(result.state, colour, sys.stderr)
-        note(f"{state} {result.entry.output.name} ({result.seconds:.1f} s)")
-        if result.why:
-            first, *more_lines = result.why.splitlines()
-            note(f"  {first}")
-            for line in more_lines[:1]:  # which target, or on which inputs
-                if not re.match(r"  (where|why|hint): ", line):
-                    note(f"  {line}")
-            error = result.data.get("error") or {}
-            for label in ("where", "why", "hint"):
-                if more := _line(error.get(label)):
-                    note(f"  {label + ':':<6} {more}")
-            note(f"  {result.entry.place}")
+        from hx.cli.output import note, paint
 
-    return tell
+        self.ended += 1
+        silent = ("done before", "not started") + (("ok",) if self.quiet else ())
+        if result.state in silent:
+            return
+        self.progress.wipe()
+        state = paint(result.state, "green" if result.state == "ok" else "red", sys.stderr)
+        tries = f", {len(result.starts)} tries" if len(result.starts) > 1 else ""
+        note(f"{state} {result.entry.output.name} ({result.seconds:.1f} s{tries})")
+        if result.why:
+            _tell_why(result)
+
+
+def _tell_why(result: Result) -> None:
+    from hx.cli.output import note
+
+    first, *more_lines = result.why.splitlines()
+    note(f"  {first}")
+    for line in more_lines[:1]:  # which target, or on which inputs
+        if not re.match(r"  (where|why|hint): ", line):
+            note(f"  {line}")
+    for label in ("where", "why", "hint"):
+        if more := _line(result.error.get(label)):
+            note(f"  {label + ':':<6} {more}")
+    note(f"  {result.entry.place}")
 
 
 def _line(said: Any) -> str:
-    """The first line of it; of a place, its file and line."""
+    """Return the first line of a text; of a place, its file and line."""
     if isinstance(said, dict):
         said = f"{said['file']}:{said['line']}" if said.get("file") else ""
     return str(said or "").partition("\n")[0]
 
 
-def _row(result: batch.Result) -> list[str]:
-    from hx.words import bytes_text
+def _table(shown: Sequence[Result], columns: Sequence[str]) -> None:
+    from hx.cli.output import table
 
-    report = result.data.get("report") or {}
-    size = bytes_text(report["size"]) if report else ""
-    spent = f"{result.seconds:.1f} s" if result.seconds else ""
-    proof = _proof(report) if report else (result.why.splitlines() or [""])[0]
-    name = result.entry.output.name
-    return [name, result.state, str(report.get("nodes", "")), size, spent, proof]
+    heads = [{"output": "model", "seconds": "time"}.get(name, name) for name in columns]
+    states = {"ok": "green", "done before": "dim", "failed": "red", "stopped": "yellow"}
+    shrink = [i for name in ("why", "proof", "spec", "place", "output")
+              for i, column in enumerate(columns) if column == name]  # fmt: skip
+    rows = [[_cell(result, name) for name in columns] for result in shown]
+    table(heads, rows, by_value=states, shrink=shrink)
 
 
-def _proof(report: dict[str, Any]) -> str:
-    proof = report.get("proof")
+def _cell(result: Result, name: str) -> str:
+    from hx.text import bytes_text
+
+    if name == "proof":
+        return _proof(result)
+    value = result.row()[name]
+    if name == "size" and value is not None:
+        return bytes_text(value)
+    if name == "seconds":
+        return f"{value:.1f} s" if value else ""
+    if name == "max_error" and value is not None:
+        return f"{value:.1e}"
+    return "" if value is None else str(value)
+
+
+def _proof(result: Result) -> str:
+    if not result.report:
+        return result.why.partition("\n")[0]
+    proof = result.report.get("proof")
     if proof is None:
         return "not verified"
-    if proof.get("not_run"):
-        return f"not run: {proof['not_run']}"
-    errors = [o["max_rel"] for case in proof["cases"] for o in case["outputs"]]
-    return f"verified, error {max(errors, default=0.0):.1e}"
-
-
-def _data(result: batch.Result) -> dict[str, Any]:
-    entry = result.entry
-    return {
-        "spec": entry.spec,
-        "output": str(entry.output),
-        "place": entry.place,
-        "state": result.state,
-        "exit_code": result.code,
-        "seconds": round(result.seconds, 3),
-        "why": result.why,
-        "report": result.data.get("report"),
-        "error": result.data.get("error"),
-    }
+    return f"verified, error {result.max_error or 0.0:.1e}"

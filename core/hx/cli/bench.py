@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hx.cli import options as o
-from hx.words import bytes_text, time_text
+from hx.text import bytes_text, time_text
 
 if TYPE_CHECKING:
     from hx.bench import Result, Row
@@ -124,11 +124,13 @@ def _show(found: Result) -> None:
         if row.failed or row.wrong or row.proof_failed:
             note(f"{row.side}: {row.failed or row.wrong or f'proof: {row.proof_failed}'}")
     floor, ours = found["floor"], found["hx"]
-    if floor.forward is not None:
-        note(f"floor: forward {time_text(floor.forward)}, weights {bytes_text(floor.size or 0)}")
-    if ours.parts:
-        parts = ", ".join(f"{name} {time_text(each)}" for name, each in ours.parts.items())
-        proof = "" if ours.proof is None else f"; proof apart: {time_text(ours.proof)}"
+    if floor.times.forward is not None:
+        note(
+            f"floor: forward {time_text(floor.times.forward)}, weights {bytes_text(floor.file.size or 0)}"
+        )
+    if ours.times.parts:
+        parts = ", ".join(f"{name} {time_text(each)}" for name, each in ours.times.parts.items())
+        proof = "" if ours.times.proof is None else f"; proof apart: {time_text(ours.times.proof)}"
         note(f"hx: {parts}{proof}")
 
 
@@ -138,14 +140,16 @@ def _cells(row: Row, ours: Row) -> list[str]:
             return ""
         return f"{x:.1f}x" if x >= 10 else f"{x:.2f}x"
 
-    export = row.seconds / ours.seconds if row.seconds and ours.seconds else None
+    export = (
+        row.times.seconds / ours.times.seconds if row.times.seconds and ours.times.seconds else None
+    )
     return [
         row.side,
-        "" if row.seconds is None else time_text(row.seconds),
+        "" if row.times.seconds is None else time_text(row.times.seconds),
         times(export),
         "" if row.memory is None else bytes_text(row.memory),
-        "" if row.nodes is None else f"{row.nodes:,}",
-        "" if row.size is None else bytes_text(row.size),
+        "" if row.file.nodes is None else f"{row.file.nodes:,}",
+        "" if row.file.size is None else bytes_text(row.file.size),
         "" if row.latency is None else time_text(row.latency),
         times(row.latency_of_hx),
         "" if row.error is None else f"{row.error:.1e}",

@@ -1,7 +1,7 @@
-"""Between the command line's library and what a command runs: neither hears what is the other's.
+"""Border between typer and the code that a command runs: exceptions do not cross it unmarked.
 
-The library takes a sys.exit(), a KeyboardInterrupt or the end of a pipe for an answer to it, and
-ends without a word. Inside of a command they come from the model, or from a pack.
+typer takes a sys.exit(), a KeyboardInterrupt or a broken pipe as its own and ends silently. Inside
+a command they come from the model or from a pack, and must be reported.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from hx.errors import HxError, UsageError, Where
 
 
 class Elses(BaseException):
-    """Carries what somebody's code raised past the library."""
+    """Carrier of an exception from a model or a pack past typer."""
 
     def __init__(self, problem: Exception) -> None:
         self.problem = problem
 
 
 def guard(command: Any) -> Any:
-    """The command, and those below it, with the border around what they run."""
+    """Wrap a command, and those below it, so that the border surrounds what they run."""
     below = getattr(command, "commands", {})
     for each in below.values():
         guard(each)
@@ -49,7 +49,7 @@ def _guarded(callback: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-# How what a message speaks of is said to the command: messages name arguments of `hx.export`.
+# Messages name arguments of `hx.export`; these patterns rewrite them as options of the command.
 _AS_OPTIONS = (
     (re.compile(r"(?<![\w.-])dynamic=(?![\w{\"'])"), "--dynamic"),
     (re.compile(r"(?<![\w.-])strict=True\b"), "--strict"),
@@ -60,15 +60,15 @@ _AS_OPTIONS = (
 
 
 def as_options(text: str) -> str:
-    """A message in words that the command line knows."""
+    """Rewrite a message in the terms of the command line."""
     for said, option in _AS_OPTIONS:
         text = said.sub(option, text)
     return text
 
 
 def in_words(problem: Exception) -> str:
-    """What people are told of it: a line or a few, never a traceback."""
-    from hx.packs.findings import brief, origin
+    """Describe a problem to the user in a few lines, never with a traceback."""
+    from hx.packs.pack_findings import brief, origin
 
     if isinstance(problem, HxError):
         return str(problem)
@@ -85,7 +85,7 @@ def _is_own(file: str) -> bool:
 
 
 def misused(problem: Any) -> UsageError:
-    """What the library found wrong with the words, as everything else is told."""
+    """Turn typer's error about the command line into one in the usual form."""
     text = problem.format_message().strip()
     what, _, near = text.partition(" Did you mean ")
     what, _, options = what.partition(" (Possible options: ")
@@ -97,7 +97,7 @@ def misused(problem: Any) -> UsageError:
 
 
 def _ended(what: str, problem: BaseException, code: int) -> HxError:
-    from hx.packs.findings import origin
+    from hx.packs.pack_findings import origin
 
     file, line = origin(problem)
     error = HxError(

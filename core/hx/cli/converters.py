@@ -8,24 +8,54 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hx.cli import options as o
+from hx.cli.converter_table import print_table, require_columns
+from hx.cli.help_groups import OUTPUT, PACKS
+from hx.cli.meant_targets import called_inside, matching, meant
+from hx.cli.usual_names import PREFIXES, full_name
 
 if TYPE_CHECKING:
-    from hx.packs.registry import Registry
+    from collections.abc import Iterator, Sequence
+
+    from hx.packs.registry import Choice, Refusal, Registry
     from hx.registration import Registration
 
 app = typer.Typer(help="What can be converted, and by which pack.", no_args_is_help=True)
 
 Pattern = Annotated[
     str | None,
-    typer.Argument(metavar="PATTERN", help="Part of a target, or a glob.", show_default=False),
+    typer.Argument(
+        metavar="PATTERN",
+        help="Part of a target, a glob, or a name such as +.",
+        autocompletion=o.complete_target,
+        show_default=False,
+    ),
 ]
+Fields = Annotated[
+    str,
+    typer.Option("--fields", metavar="NAMES", help="Columns, separated by commas."),
+]
+Sort = Annotated[str, typer.Option("--sort", metavar="NAME", help="Sort by this column.")]
 Pack = Annotated[
     str | None,
-    typer.Option("--pack", metavar="PACK", help="Only of this pack.", show_default=False),
+    typer.Option(
+        "--pack",
+        metavar="PACK",
+        help="Only of this pack.",
+        autocompletion=o.complete_pack,
+        show_default=False,
+        rich_help_panel=PACKS,
+    ),
 ]
 AtOpset = Annotated[
     int | None,
-    typer.Option("--opset", min=13, max=26, help="Only for this opset.", show_default=False),
+    typer.Option(
+        "--opset",
+        min=13,
+        max=26,
+        help="Only for this opset.",
+        show_default=False,
+        rich_help_panel=OUTPUT,
+    ),
 ]
 
 
@@ -34,49 +64,46 @@ def list_(
     pattern: Pattern = None,
     pack: Pack = None,
     opset: AtOpset = None,
+    fields: Fields = "target,converter,pack,opsets,needs",
+    sort: Sort = "target",
     use: o.Use = None,
     no_pack: o.NoPack = None,
     only_packs: o.OnlyPacks = None,
     json: o.Json = False,
 ) -> None:
-    """List the converters of all installed packs.
+    """List the converters of all installed packs, one row for each target.
+
+    Columns: target, converter, pack, opsets, needs, complex, cases, file.
 
     \b
     Examples:
       hx converters list
       hx converters list conv
+      hx converters list + --fields target,cases,file
       hx converters list "torch.nn.*.forward" --pack standard
       hx converters list --opset 13 --json
     """
-    from hx.cli.output import as_json, note, table
-    from hx.words import amount
+    from hx.cli.output import as_json, note
+    from hx.text import amount
 
     registry = o.registry_for(use, no_pack, only_packs)
     chosen = registry.pack(pack).key if pack else None
+    columns = [name.strip() for name in fields.split(",") if name.strip()]
+    require_columns([*columns, sort])
+    named = matching(pattern, registry)
     found = [
         each
-        for each in registry.registrations
-        if _matches(each.target, pattern)
-        and chosen in (None, each.pack)
-        and (opset is None or each.covers(opset))
+        for each in named
+        if chosen in (None, each.pack) and (opset is None or each.covers(opset))
     ]
     found.sort(key=lambda each: (each.target, each.complex, each.pack, each.since or 0))
     if json:
         as_json("converters list", converters=[as_data(each) for each in found])
     else:
-        labels = {key: registry.label(key) for key in {each.pack for each in found}}
-        rows = [
-            [told(each), each.name, labels[each.pack], each.window, ", ".join(each.requires)]
-            for each in found
-        ]
-        heads = ["target", "converter", "pack", "opsets", "needs"]
-        if not any(row[4] for row in rows):
-            heads, rows = heads[:4], [row[:4] for row in rows]
-        if rows:
-            table(heads, rows, [None, "dim", "cyan", "dim", "yellow"], shrink=[1, 0])
+        print_table(found, columns, sort, registry)
         packs = len({each.pack for each in found})
         note(f"{amount(len(found), 'converter')} in {amount(packs, 'pack')}")
-        if pattern and not any(_matches(each.target, pattern) for each in registry.registrations):
+        if pattern and not named:
             near = ", ".join(registry.nearest(pattern))
             instead = f"names like it: {near}" if near else "hx converters list has all names"
             note(f"  hint:  {instead}; hx scan SPEC lists the calls that a model makes")
@@ -106,66 +133,97 @@ def show(
 
     \b
     Examples:
+      hx converters show Conv2d
       hx converters show F.conv2d
+      hx converters show +
       hx converters show torch.nn.Conv2d.forward
       hx converters show relu --opset 13
     """
-    from hx.cli.output import as_json, facts, note, paint, say, say_prose
+    from hx.cli.output import as_json, say, say_prose
 
     registry = o.registry_for(use, no_pack, only_packs)
-    groups = _meant(target, registry)
-    shown = []
-    for names, complex in ((names, complex) for names in groups for complex in (False, True)):
-        choice, refused = registry.choose(names, opset, complex)
-        reasons = {id(each.registration): each.reason for each in refused}
-        ordered = [*(choice.candidates if choice else ()), *(r.registration for r in refused)]
-        for place, each in enumerate(ordered):
-            state = "not used: " + reasons[id(each)] if id(each) in reasons else ""
-            if not state and choice is not None:
-                first = choice.reason if choice.tie else f"used, {choice.reason}"
-                state = first if place == 0 or choice.tie else "not used"
-            shown.append({**as_data(each), "state": state})
-            if not json:
-                say(paint(told(each), "bold"))
-                facts(
-                    [
-                        ("state", state),
-                        ("converter", _signature(each)),
-                        ("pack", each.pack),
-                        ("where", str(each.where)),
-                        ("opsets", each.window),
-                        ("needs", ", ".join(each.requires)),
-                        ("domain", each.domain),
-                        ("priority", each.priority or None),
-                        ("overrides", ", ".join(each.overrides)),
-                        ("kept", "where it depends on no input, too" if each.kept else None),
-                        ("optional", "where it is chosen with --use" if each.optional else None),
-                        ("cases", "\n".join(_case(case) for case in each.cases[:5])),
-                    ]
-                )
-                say()
-                say(_source(each))
-                say()
-        if choice is not None and choice.problem is not None and not json:
-            say_prose(str(choice.problem))
-    if not groups and not json:
-        library = target.replace("::", ".").partition(".")[0]
-        if library in ("torch", *_SHORT):
+    groups = meant(target, registry)
+    followed = not groups
+    if followed:
+        groups = called_inside(target, registry)
+        if groups and not json:
             say_prose(
                 f"{target} has no converter of its own, and needs none: the calls inside of it "
-                "are converted, each by its own"
+                f"are converted. It calls {', '.join(names[0] for names in groups)}."
             )
-        else:
-            say_prose(
-                f"{target} has no converter. What it calls of torch is converted by itself; what "
-                f"it computes otherwise needs one: hx packs new my-pack --target {target}"
-            )
-        near = registry.nearest(target)
-        if near:
-            note(f"names like it: {', '.join(near)}")
-        note("hx scan SPEC lists the calls that a model makes")
+            say()
+    shown: list[dict[str, Any]] = []
+    for names in groups:
+        for complex in (False, True):
+            choice, refused = registry.choose(names, opset, complex)
+            for each, state in _states(choice, refused):
+                shown.append({**as_data(each), "state": state})
+                if not json:
+                    _print_converter(each, state)
+            if choice is not None and choice.problem is not None and not json:
+                say_prose(str(choice.problem))
+    if not groups and not json:
+        _print_why_none(target, registry)
     if json:
-        as_json("converters show", opset=opset, followed=not groups, converters=shown)
+        as_json("converters show", opset=opset, followed=followed, converters=shown)
+
+
+def _states(
+    choice: Choice | None, refused: Sequence[Refusal]
+) -> Iterator[tuple[Registration, str]]:
+    """Yield the converters of a target in order of precedence, each with why it is used or not."""
+    if choice is not None:
+        first = choice.reason if choice.tie else f"used, {choice.reason}"
+        for place, each in enumerate(choice.candidates):
+            yield each, first if place == 0 or choice.tie else "not used"
+    for refusal in refused:
+        yield refusal.registration, f"not used: {refusal.reason}"
+
+
+def _print_converter(each: Registration, state: str) -> None:
+    from hx.cli.output import facts, paint, say
+
+    say(paint(told(each), "bold"))
+    facts(
+        [
+            ("state", state),
+            ("converter", _signature(each)),
+            ("pack", each.pack),
+            ("where", str(each.where)),
+            ("opsets", each.window),
+            ("needs", ", ".join(each.requires)),
+            ("domain", each.domain),
+            ("priority", each.priority or None),
+            ("overrides", ", ".join(each.overrides)),
+            ("kept", "where it depends on no input, too" if each.kept else None),
+            ("optional", "where it is chosen with --use" if each.optional else None),
+            ("cases", "\n".join(_case(case) for case in each.cases[:5])),
+        ]
+    )
+    say()
+    say(_source(each))
+    say()
+
+
+def _print_why_none(target: str, registry: Registry) -> None:
+    """Print what happens to a target without a converter."""
+    from hx.cli.output import note, say_prose
+
+    library = full_name(target).replace("::", ".").partition(".")[0]
+    if library in ("torch", *PREFIXES):
+        say_prose(
+            f"{target} has no converter of its own, and needs none: the calls inside of it "
+            "are converted, each by its own"
+        )
+    else:
+        say_prose(
+            f"{target} has no converter. What it calls of torch is converted by itself; what "
+            f"it computes otherwise needs one: hx packs new my-pack --target {target}"
+        )
+    near = registry.nearest(target)
+    if near:
+        note(f"names like it: {', '.join(near)}")
+    note("hx scan SPEC lists the calls that a model makes")
 
 
 @app.command("try")
@@ -177,7 +235,14 @@ def try_(
     spec: o.Spec,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Keep the graph.", show_default=False),
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Keep the graph.",
+            show_default=False,
+            rich_help_panel=OUTPUT,
+        ),
     ] = None,
     input: o.Input = None,
     inputs: o.Inputs = None,
@@ -202,12 +267,13 @@ def try_(
       hx converters try relu.py hx.demo:model -i "image=float32[batch,3,h,w]"
     """
     from hx.cli import export
+    from hx.cli.destination_options import check_graph
     from hx.cli.output import Progress, as_json, note, warn
     from hx.errors import HxError
     from hx.inputs.spec import module_from_file
-    from hx.words import amount
+    from hx.text import amount
 
-    path = export.check_output(output) if output else None
+    path = check_graph(output) if output else None
     registry = o.registry_for(use, no_pack, only_packs, strict=strict)
     module = module_from_file(file, "FILE is a Python file with converters; SPEC comes behind it")
     registry.add(module, pack=file.name)
@@ -221,7 +287,7 @@ def try_(
             )  # fmt: skip
         except HxError as problem:
             idle = [_idle(target, registry, opset, file.name) for target in _targets(module)]
-            hint = problem.hint.partition("; hx export --keep-rejected")[0]  # which has not FILE
+            hint = problem.hint.partition("; hx export --keep-rejected")[0]  # there may be no FILE
             problem.hint = "\n         ".join([*filter(None, idle), hint])
             raise
     report = program.report
@@ -247,7 +313,7 @@ def _targets(module: Any) -> list[str]:
 
 
 def _idle(target: str, registry: Registry, opset: int, pack: str) -> str:
-    """What is to be said of a target whose converter could not even be asked."""
+    """Return why a target's converter could not be asked at all, or an empty string."""
     from hx.errors import TargetError
     from hx.packs.targets import resolve
 
@@ -260,12 +326,12 @@ def _idle(target: str, registry: Registry, opset: int, pack: str) -> str:
 
 
 def _tried(target: str, registry: Registry, report: Any, pack: str) -> dict[str, Any]:
-    """How often the converters of a loose file spoke for a target, and why not more often."""
+    """Count how often the converters of a loose file converted a target, and say why not more."""
     from hx.errors import TargetError
     from hx.packs.targets import resolve
-    from hx.words import amount
+    from hx.text import amount
 
-    converted, declined = (report.by_pack.get((pack, target, no), 0) for no in (False, True))
+    converted, declined = (report.calls.by_pack.get((pack, target, no), 0) for no in (False, True))
     why = ""
     if declined:
         why = f"declined {amount(declined, 'call')}: what they call inside was converted instead"
@@ -279,7 +345,7 @@ def _tried(target: str, registry: Registry, report: Any, pack: str) -> dict[str,
 
 
 def _left_out(target: str, registry: Registry, opset: int, pack: str) -> str:
-    """Why none of a file's converters of a target is used, if that can be told beforehand."""
+    """Return why no converter in a file is used for a target, if that is known beforehand."""
     reasons = []
     for complex in (False, True):
         choice, refused = registry.choose([target], opset, complex)
@@ -316,82 +382,6 @@ def as_data(each: Registration) -> dict[str, Any]:
         "line": each.line,
         "doc": each.doc,
     }
-
-
-def _matches(target: str, pattern: str | None) -> bool:
-    if not pattern:
-        return True
-    if any(sign in pattern for sign in "*?["):
-        from fnmatch import fnmatchcase
-
-        return fnmatchcase(target, pattern)
-    return pattern.lower() in target.lower()
-
-
-_SHORT = {"F": "torch.nn.functional", "nn": "torch.nn"}  # as everybody imports them
-
-
-def _meant(text: str, registry: Registry) -> list[list[str]]:
-    """What people mean, each with all names that it is converted under.
-
-    That is the exact target, or those that end in the text, or what PyTorch knows by another name;
-    nothing for a function that is followed inside.
-    """
-    first, dot, rest = text.partition(".")
-    text = f"{_SHORT[first]}.{rest}" if dot and first in _SHORT else text
-    known = sorted({each.target for each in registry.registrations})
-    exact = [each for each in (text, f"{text}.forward") if each in known][:1]
-    ends = [t for t in known if t.removesuffix(".forward").endswith((f".{text}", f"::{text}"))]
-    if exact or ends:
-        groups = [_names(each, registry) for each in exact or ends]
-        return [names for i, names in enumerate(groups) if names not in groups[:i]]
-    return _resolved(text, registry, known)
-
-
-def _names(target: str, registry: Registry) -> list[str]:
-    """All names of a target, where packs could differ in how they call it."""
-    from hx.errors import TargetError
-
-    if not registry.alike(target):
-        return [target]
-    from hx.packs.targets import resolve
-
-    try:
-        return registry.names(resolve(target, import_missing=True).meant) or [target]
-    except TargetError:  # not installed here, or no longer there
-        return [target]
-
-
-def _resolved(text: str, registry: Registry, known: list[str]) -> list[list[str]]:
-    from hx.errors import TargetError, UsageError
-
-    why, other, new = "", "", f"`hx packs new my-pack --target {text}` writes a pack for it"
-    if "." in text or "::" in text:
-        from hx.packs.targets import NotImportable, NotInstalled, resolve
-        from hx.recording.known import in_place_base
-
-        try:
-            found = resolve(text, import_missing=True)
-            # What writes in place is what its namesake computes, written.
-            for meant in (found.meant, (in_place_base(found.key), None)):
-                if names := registry.names(meant):
-                    return [names]
-            if found.function is not None or found.kind == "torch":
-                return []
-        except (NotInstalled, NotImportable) as problem:
-            why = problem.what
-        except TargetError as problem:  # there is no such thing to write one for
-            why, other, new = problem.what, problem.hint, ""
-    else:
-        new = "a target is a dotted name: `hx scan SPEC` lists those that a model calls"
-    import difflib
-
-    near = difflib.get_close_matches(text, known, 3, 0.5)
-    raise UsageError(
-        f"no installed pack converts {text}",
-        why=why,
-        hint=" ".join(filter(None, [f"did you mean {' or '.join(near)}?" if near else other, new])),
-    )
 
 
 def _signature(each: Registration) -> str:

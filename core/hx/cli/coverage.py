@@ -1,4 +1,4 @@
-"""`python -m hx.cli.coverage`: what the standard converters cover, as markdown, by subject.
+"""`python -m hx.cli.coverage`: the coverage of the standard converters as markdown, by subject.
 
 `--update FILE` and `--check FILE` work as in `hx.cli.reference`, between `<!-- coverage -->` and
 `<!-- /coverage -->`.
@@ -6,17 +6,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 
+from hx.budget import BUDGET
+from hx.cli.readme_section import Section
 from hx.config import Settings
 from hx.packs.registry import Registry
 from hx.registration import OPSETS, Registration
-
-MOST = 5  # operators that are named
-START, END = "<!-- coverage -->", "<!-- /coverage -->"
 
 
 def markdown(pack: str = "hx") -> str:
@@ -48,9 +45,9 @@ def _lines(pack: str) -> Iterator[str]:
 
 
 def _written(registration: Registration, registry: Registry) -> tuple[str, str]:
-    """The operators that a converter's cases lead to, the most frequent first, and their dtypes."""
+    """Return the operators in a converter's cases, most frequent first, and their dtypes."""
     import hx
-    from hx.tensors.dtypes import name
+    from hx.dtypes import name
     from hx.testing.calls import call_of
 
     opset = min(max(20, registration.since or 0), registration.until or 20)
@@ -64,26 +61,12 @@ def _written(registration: Registration, registry: Registry) -> tuple[str, str]:
             operators.update({node.op_type for node in made.model.graph})
             dtypes.update((name(tensor.dtype), None) for tensor in call.tensors)
     ranked = sorted(operators, key=lambda each: (-operators[each], each))
-    more = f" and {len(ranked) - MOST} more" if len(ranked) > MOST else ""
-    return ", ".join(ranked[:MOST]) + more, ", ".join(sorted(dtypes))
+    most = BUDGET.shown.operators
+    more = f" and {len(ranked) - most} more" if len(ranked) > most else ""
+    return ", ".join(ranked[:most]) + more, ", ".join(sorted(dtypes))
 
 
-def main() -> None:
-    if len(sys.argv) != 3:
-        print(markdown(), end="")
-        return
-    path = Path(sys.argv[2])
-    text = path.read_text(encoding="utf-8")
-    before, start, rest = text.partition(START)
-    _, end, after = rest.partition(END)
-    if not start or not end:
-        raise SystemExit(f"{path} has no {START} and {END}")
-    new = f"{before}{START}\n\n{markdown()}\n{END}{after}"
-    if sys.argv[1] == "--update":
-        path.write_text(new, encoding="utf-8")
-    elif new != text:
-        raise SystemExit(f"{path} is not up to date: python -m hx.cli.coverage --update {path}")
-
+SECTION = Section("coverage", "hx.cli.coverage", markdown)
 
 if __name__ == "__main__":
-    main()
+    SECTION.main()

@@ -11,7 +11,7 @@ from hx.cli import options as o
 from hx.cli.view import load
 
 if TYPE_CHECKING:
-    from hx.diff import Change, Differences, Weight
+    from hx.file_diff import Change, Differences, Weight
 
 A = Annotated[Path, typer.Argument(metavar="A", help="An ONNX file.", show_default=False)]
 B = Annotated[Path, typer.Argument(metavar="B", help="Another.", show_default=False)]
@@ -49,21 +49,21 @@ def diff(
 
 def _compare(a: Path, b: Path) -> Differences:
     from hx.errors import UsageError
-    from hx.inputs.files import absent
+    from hx.weights.tensor_files import absent
 
     for path in (a, b):
         if not path.is_file():
             raise UsageError(absent(path), hint="hx export SPEC -o FILE writes one")
         load(path)
-    from hx import diff
+    from hx import file_diff
 
     try:
-        return diff.compare(a, b)
+        return file_diff.compare(a, b)
     except UsageError:
         raise
     except Exception as problem:  # what protobuf raises for a file that is no model has no name
         raise UsageError(
-            f"{a} or {b} is damaged, or lacks its data", why=diff.first(problem)
+            f"{a} or {b} is damaged, or lacks its data", why=file_diff.first(problem)
         ) from None
 
 
@@ -108,7 +108,7 @@ def _weight(weight: Weight) -> str:
 
 
 def _summary(found: Any) -> str:
-    from hx.words import amount
+    from hx.text import amount
 
     parts = [
         f"{sum(module.count(kind) for module in found.modules)} {kind}"

@@ -1,9 +1,8 @@
-"""`hx export SPEC -o FILE`."""
+"""`hx export SPEC`."""
 
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,20 +10,17 @@ from typing import Annotated, Any
 import typer
 
 from hx.cli import options as o
+from hx.cli.help_groups import MANY, OUTPUT, PROOF
 
-SpecOrList = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="SPEC",
-        help="The model: package.module:name, file.py:name, or scheme:name.",
-        autocompletion=o.complete_spec,
-        show_default=False,
-    ),
-]
 Output = Annotated[
     Path | None,
     typer.Option(
-        "--output", "-o", metavar="FILE", help="The ONNX file to write.", show_default=False
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="The ONNX file to write; NAME.onnx if not given.",
+        show_default=False,
+        rich_help_panel=OUTPUT,
     ),
 ]
 Layers = Annotated[
@@ -34,6 +30,7 @@ Layers = Annotated[
         metavar="PATH",
         help="Output what the module at PATH returns (layer4) instead; may be repeated.",
         show_default=False,
+        rich_help_panel=OUTPUT,
     ),
 ]
 External = Annotated[
@@ -42,21 +39,29 @@ External = Annotated[
         "--external-data/--inline",
         help="Weights in a file of their own, or all in one file; else their size decides.",
         show_default=False,
+        rich_help_panel=OUTPUT,
     ),
 ]
 Verify = Annotated[
-    bool, typer.Option("--verify/--no-verify", help="Run the graph against the model.")
+    bool,
+    typer.Option(
+        "--verify/--no-verify", help="Run the graph against the model.", rich_help_panel=PROOF
+    ),
 ]
 EveryNode = Annotated[
     bool,
     typer.Option(
-        "--check-every-node", help="A table of every node's error, also when all is well."
+        "--check-every-node",
+        help="A table of every node's error, also when all is well.",
+        rich_help_panel=PROOF,
     ),
 ]
 KeepRejected = Annotated[
     bool,
     typer.Option(
-        "--keep-rejected", help="Keep a file that failed its proof, as FILE.rejected.onnx."
+        "--keep-rejected",
+        help="Keep a file that failed its proof, as FILE.rejected.onnx.",
+        rich_help_panel=PROOF,
     ),
 ]
 Batch = Annotated[
@@ -66,32 +71,93 @@ Batch = Annotated[
         metavar="LIST",
         help="Export the models of a list in TOML instead; what is done already stays.",
         show_default=False,
+        rich_help_panel=MANY,
+    ),
+]
+On = Annotated[
+    str,
+    typer.Option(
+        "--on",
+        metavar="ENGINE",
+        help="Where exports run: local, or ray, dask or slurm if hx-ENGINE is "
+        "installed; ENGINE:ADDRESS is a cluster.",
+        rich_help_panel=MANY,
     ),
 ]
 Jobs = Annotated[
-    int, typer.Option("--jobs", metavar="N", min=1, help="With --batch: how many at a time.")
+    int,
+    typer.Option("--jobs", metavar="N", min=1, help="How many at a time.", rich_help_panel=MANY),
 ]
 Again = Annotated[
-    bool, typer.Option("--again", help="With --batch: make what is done already, too.")
+    bool, typer.Option("--again", help="Make what is done already, too.", rich_help_panel=MANY)
+]
+Sort = Annotated[
+    str | None,
+    typer.Option(
+        "--sort",
+        metavar="FIELD",
+        help="Order of the results; -FIELD is largest first.",
+        show_default=False,
+        rich_help_panel=MANY,
+    ),
+]
+Fields = Annotated[
+    str | None,
+    typer.Option(
+        "--fields",
+        metavar="A,B",
+        help="The columns of the table.",
+        show_default=False,
+        rich_help_panel=MANY,
+    ),
 ]
 Reports = Annotated[
     list[Path] | None,
     typer.Option(
         "--report",
         metavar="FILE",
-        help="A report as .html, .md or .json; also of an export that failed.",
+        help="A report as .html, .md or .json; also of an export that failed. With --batch, of all "
+        "models, as .html, .json or .parquet.",
         show_default=False,
+        rich_help_panel=OUTPUT,
     ),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No summary.")]
+Certificate = Annotated[
+    Path | None,
+    typer.Option(
+        "--certificate",
+        metavar="[FILE]",
+        help="A record of the proof in FILE.json, for hx verify --certificate; beside the output "
+        "if no FILE is given.",
+        show_default=False,
+        rich_help_panel=PROOF,
+    ),
+]
+SignWith = Annotated[
+    Path | None,
+    typer.Option(
+        "--sign-with",
+        metavar="KEY",
+        help="Sign the certificate with the bytes of this file.",
+        show_default=False,
+        rich_help_panel=PROOF,
+    ),
+]
+Verbose = Annotated[
+    bool,
+    typer.Option(
+        "--verbose", "-v", help="A longer summary: all findings and cases.", rich_help_panel=OUTPUT
+    ),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No summary.", rich_help_panel=OUTPUT)]
 
 
 def export(
     context: typer.Context,
-    spec: SpecOrList = None,
+    spec: o.OptionalSpec = None,
     output: Output = None,
     input: o.Input = None,
-    inputs: o.Inputs = None,
+    inputs: o.ManyInputs = None,
     weights: o.Weights = None,
     meta: o.Meta = False,
     dtype: o.Dtype = None,
@@ -102,6 +168,8 @@ def export(
     verify: Verify = True,
     check_every_node: EveryNode = False,
     keep_rejected: KeepRejected = False,
+    certificate: Certificate = None,
+    sign_with: SignWith = None,
     report: Reports = None,
     strict: o.Strict = False,
     use: o.Use = None,
@@ -110,9 +178,13 @@ def export(
     require: o.Require = None,
     seed: o.Seed = 0,
     batch: Batch = None,
+    on: On = "local",
     jobs: Jobs = 1,
     again: Again = False,
+    sort: Sort = None,
+    fields: Fields = None,
     json: o.Json = False,
+    verbose: Verbose = False,
     quiet: Quiet = False,
 ) -> None:
     """Export a model to ONNX, and prove that the file is right.
@@ -123,10 +195,10 @@ def export(
     otherwise it stays as it was.
 
     With --batch LIST every model of a list is exported, each in a process of its own. The list has
-    a [[model]] for each, with spec, output, and the options below by their names. What stands above
-    the first holds for all. Paths are relative to the folder of the list. A model that fails does
-    not stop the rest. Called again, it makes what failed or has changed since. The exit code is the
-    largest.
+    a [[model]] for each, with spec, output, a limit in seconds, and the options below by their
+    names. What stands above the first holds for all. Paths are relative to the folder of the list.
+    A model that fails does not stop the rest; one whose worker is lost is tried again. Called again,
+    it makes what failed or has changed since. The exit code is the largest.
 
     \b
     A list:
@@ -144,34 +216,39 @@ def export(
 
     \b
     Examples:
-      hx export hx.demo:model -o demo.onnx
+      hx export hx.demo:model
       hx export torchvision:resnet50 -o r.onnx -i "x=float32[batch,3,224,224]"
       hx export bert.py:build -o b.onnx -i "ids=int64[b,s]<30000" -w b.safetensors
       hx export zoo.unet:UNet -o u.onnx --inputs u.npz --dynamic "image:2=h,3=w"
       hx export hx.demo:model -o d.onnx --output-layer body --output-layer head
       hx export hx.demo:model -o d.onnx --check-every-node --report d.html
       hx export llm.py:build -o l.onnx --meta -w checkpoint/ --dtype float16
-      hx export --batch models.toml --jobs 4
+      hx export hx.demo:model -o d.onnx --certificate
+      hx export --batch models.toml --jobs 4 --report all.html
+      hx export --batch models.toml --on ray:auto --sort -seconds
     """
-    from hx.cli.output import Progress, as_json
+    from hx.cli.certified import certificate_plan
+    from hx.cli.destination_options import check_apart, check_graph, check_report, default_output
+    from hx.cli.output import Progress, as_json, facts
     from hx.errors import HxError, UsageError
 
     if batch is not None:
-        from hx.cli.batch import run_list
+        from hx.cli.batch import export_list
 
-        run_list(context, batch, jobs, again, json, quiet)
-    for option in ("jobs", "again"):
+        export_list(context, batch, on, jobs, again, sort, fields, report or [], json, quiet)
+    for option in ("on", "jobs", "again", "sort", "fields"):
         source = context.get_parameter_source(option)
         if source is not None and source.name == "COMMANDLINE":
             raise UsageError(f"--{option} goes with --batch only", hint="hx export --batch LIST")
-    if spec is None or output is None:
+    if spec is None:
         raise UsageError(
-            "there is no SPEC: what should be exported?" if spec is None else "there is no -o FILE",
-            hint="hx export SPEC -o FILE, or hx export --batch LIST",
+            "there is no SPEC: what should be exported?",
+            hint="hx export SPEC, or hx export --batch LIST",
         )
-    path = check_output(output)
-    reports = [check_report(each) for each in report or ()]
-    check_apart(path, reports, spec, weights, inputs)
+    path = default_output(spec) if output is None else check_graph(output)
+    reports = [check_report(each, (".html", ".md", ".json")) for each in report or ()]
+    record = certificate_plan(certificate, sign_with, path, verify)
+    check_apart(path, [*reports, *record.paths], spec, weights, inputs or [])
     with Progress(not quiet) as progress:
         with failure_reported(reports, spec, opset):
             registry = o.registry_for(use, no_pack, only_packs, require, strict)
@@ -198,98 +275,65 @@ def export(
             )
         if reports:
             progress("writing the report")
+        program.report.command = command_line()
         for each in reports:
             try:
                 program.report.write(each)
             except HxError as problem:
                 problem.hint += f"; the graph is there: {path}"
                 raise
+        written = record.write(program, progress)
     if json:
-        as_json("export", ok=True, report=report_data(program.report))
+        as_json("export", ok=True, report=report_data(program.report), certificates=record.paths)
     elif check_every_node:
         node_table(program.report)
     if not quiet:
-        summary(program.report, path, reports)
+        facts([("certificate", written)], aside=True)
+        summary(program.report, path, reports, verbose)
 
 
 def run(model: Any, call: Any, path: Path | None, **rest: Any) -> Any:
     import hx
+    from hx.cli.model_failures import model_failures
+    from hx.recording.prepare import parameters_of
 
-    kwargs, dynamic = call.kwargs or None, call.dynamic or None
-    return hx.export(model, call.args, path, kwargs=kwargs, dynamic=dynamic, **rest)
-
-
-def check_report(path: Path) -> Path:
-    from hx.errors import UsageError
-
-    if path.suffix.lower() not in (".html", ".md", ".json"):
-        raise UsageError(f"--report {path}: a report ends in .html, .md or .json")
-    return check_output(path, "--report")
+    kwargs, dynamic, others = call.kwargs or None, call.dynamic or None, call.others or None
+    names = [parameter.name for parameter in parameters_of(model)]
+    with model_failures(model, {**dict(zip(names, call.args)), **call.kwargs}):
+        return hx.export(
+            model, call.args, path, kwargs=kwargs, dynamic=dynamic, others=others, **rest
+        )
 
 
 @contextlib.contextmanager
 def failure_reported(paths: list[Path], spec: str, opset: int) -> Iterator[None]:
-    """Reports an export that fails, however far it came: no report of an earlier one stays."""
+    """Write the report of an export that fails at any stage, so that no older report remains."""
     try:
         yield
-    except Exception as problem:  # whatever it is: it is reported, and raised again
+    except Exception as problem:  # any error is reported and raised again
         if paths:
             from hx.cli.border import in_words
             from hx.cli.output import warn
             from hx.errors import HxError
             from hx.report import Report
+            from hx.report.sections import File
 
-            report = getattr(problem, "report", None) or Report(spec, opset=opset)
-            report.failed = in_words(problem)
+            report = getattr(problem, "report", None) or Report(spec, File(opset))
+            report.failed, report.command = in_words(problem), command_line()
             for each in paths:
                 try:
                     report.write(each)
-                except HxError as lost:  # what went wrong first is what counts
+                except HxError as lost:  # the first error counts
                     warn(f"--report {each} cannot be written: {lost.why}")
         raise
 
 
-def check_output(path: Path, option: str = "-o") -> Path:
-    """Finds out before the work is done that its result could not be written."""
-    from hx.errors import UsageError
-    from hx.saving import destinations
+def command_line() -> str:
+    """Return the running command in a form that can be pasted."""
+    import shlex
+    import sys
 
-    folder = path.absolute().parent
-    problem = destinations.unfit(path) if str(path) != "-" else ""
-    if problem:
-        shown = ascii(str(path)).strip("'")
-        file = "model.onnx" if option == "-o" else "report.html"
-        raise UsageError(f"{option} {shown}: {problem}", hint=f"name a file, as {option} {file}")
-    if path.is_dir():
-        inside = path / ("model.onnx" if option == "-o" else "report.html")
-        raise UsageError(f"{option} {path}: that is a folder", hint=f"write {option} {inside}")
-    if str(path) == "-":
-        raise UsageError(
-            f"{option} -: hx writes to a file, not to stdout",
-            hint=f"write {option} {'model.onnx' if option == '-o' else 'report.html'}",
-        )
-    first = next(each for each in (folder, *folder.parents) if each.exists())
-    if not first.is_dir():
-        raise UsageError(f"{option} {path}: {first} is a file, not a folder")
-    if not folder.is_dir():
-        raise UsageError(f"{option} {path}: there is no folder {folder}", hint=f"mkdir -p {folder}")
-    if not os.access(folder, os.W_OK):
-        raise UsageError(f"{option} {path}: the folder {folder} cannot be written to")
-    return path
-
-
-def check_apart(
-    path: Path, reports: list[Path], spec: str, weights: Path | None, inputs: Path | None
-) -> None:
-    from hx.saving import destinations
-
-    sources = [*destinations.of_spec(spec), *destinations.of_weights(weights)]
-    if inputs is not None:
-        sources.append(("the file of its inputs", inputs))
-    destinations.require_apart(f"-o {path}", path, sources)
-    for each in reports:
-        sources.append(("the graph", path))
-        destinations.require_apart(f"--report {each}", each, sources)
+    return shlex.join(["hx", *sys.argv[1:]])
 
 
 def report_data(report: Any) -> Any:
@@ -299,10 +343,10 @@ def report_data(report: Any) -> Any:
 
 
 def node_table(report: Any) -> None:
-    """What every node is off by, and what it may be, on stdout."""
+    """Print the error of every node, and the error allowed, on stdout."""
     from hx.cli.output import note, table
     from hx.proof.nodes import relative
-    from hx.words import amount
+    from hx.text import amount
 
     rows = [
         [
@@ -328,14 +372,17 @@ def node_table(report: Any) -> None:
     )
 
 
-def summary(report: Any, path: Path | None, reports: list[Path] | tuple = ()) -> None:
-    """What happened, in a screen at most, on stderr."""
+def summary(
+    report: Any, path: Path | None, reports: list[Path] | tuple = (), verbose: bool = False
+) -> None:
+    """Print at most ten lines to stderr, open findings first; all lines with `verbose`."""
     import sys
 
     from hx.cli.output import facts, note, paint
-    from hx.summary import lines, outcome
+    from hx.report.summary import lines, open_lines, outcome
 
-    facts(lines(report, path, reports), aside=True)
+    facts(open_lines(report, verbose), aside=True, colour="yellow")
+    facts(lines(report, path, reports, verbose), aside=True)
     said, but = outcome(report)
     if said:
         note(paint(said, "yellow" if but else "green", sys.stderr))

@@ -1,22 +1,22 @@
-"""Lines of a terminal's width: broken between words, and set in under what they go on with.
+"""Folding of text to a terminal's width: breaks between words, indents continued lines.
 
-A command, or what stands in quotes, stays in one piece, however long: it is there to be copied.
+A command or a quoted text stays in one piece, however long, so that it can be copied.
 """
 
 from __future__ import annotations
 
 import re
 
-# A word, with what it cannot do without: `hx packs list`, --input "x=float32[1, 3]", a command.
-_COMMAND = r"hx (?:export|scan|inspect|verify|diff|view|bench|converters|packs) .*$"
+# A unit that is not broken: a word, `hx packs list`, --input "x=float32[1, 3]", a command.
+_COMMAND = r"hx (?:export|scan|inspect|verify|diff|view|bench|explain|converters|packs) .*$"
 _PIECE = re.compile(rf"{_COMMAND}|--?[\w-]+ (?:\"[^\"]*\"|'[^']*')|[^\s`]*`[^`]*`[^\s`]*|\S+")
-# What a line begins with that says what the rest of it is: "  why:   ", "error: ", "inputs   ".
-_LABEL = re.compile(r"\s*(?:error: |warning: |\S+: {2,}|\w+(?: \w+)? {2,})|\s*")
+# A label at the start of a line: "  why:   ", "error[HX202]: ", "inputs   ".
+_LABEL = re.compile(r"\s*(?:error(?:\[\w+\])?: |warning: |\S+: {2,}|\w+(?: \w+)? {2,})|\s*")
 _COLOUR = re.compile("\x1b\\[[0-9;]*m")
 
 
 def fold(text: str, room: int) -> str:
-    """The text with each line that is longer than `room` in several."""
+    """Fold each line of a text that is longer than `room`."""
     return "\n".join(part for line in text.split("\n") for part in _parts(line, max(room, 20)))
 
 
@@ -27,7 +27,7 @@ def _parts(line: str, room: int) -> list[str]:
     label = _LABEL.match(bare)
     start = label.end() if label else 0
     indent = " " * (start if start <= room // 3 else 2)
-    if start == len(bare) - len(bare.lstrip()):  # no label: it goes on a little further in
+    if start == len(bare) - len(bare.lstrip()):  # no label: continued lines are indented a little
         indent += "  "
     head, rest = _split(line, start)
     parts, now, fresh = [], head, True
@@ -41,7 +41,7 @@ def _parts(line: str, room: int) -> list[str]:
 
 
 def _split(line: str, start: int) -> tuple[str, str]:
-    """The line before and behind so many letters that are shown."""
+    """Split a line after `start` visible letters."""
     seen, i = 0, 0
     while seen < start:
         colour = _COLOUR.match(line, i)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hx.cli import options as o
-from hx.words import bytes_text, rounded, time_text
+from hx.text import bytes_text, rounded, time_text
 
 if TYPE_CHECKING:
     from hx.hooks.inspection import Cost, Inspection, Layer
@@ -145,14 +145,14 @@ def _output(cost: Cost) -> str:
 
 
 def _stem(depth: int, below: list[int]) -> str:
-    """The branches of the tree in front of a module; `below` are the depths of what follows."""
+    """Return the tree's branches before a module; `below` holds the depths of those after it."""
     if depth == 0:
         return ""
     return _bars(depth, below) + ("├ " if _goes_on(depth, below) else "└ ")
 
 
 def _under(depth: int, below: list[int]) -> str:
-    """The same in front of what belongs to it."""
+    """Return the tree's branches before a line that belongs to a module."""
     if depth == 0:
         return ""
     return _bars(depth, below) + ("│ " if _goes_on(depth, below) else "  ")
@@ -163,7 +163,7 @@ def _bars(depth: int, below: list[int]) -> str:
 
 
 def _goes_on(level: int, below: list[int]) -> bool:
-    """Whether another module of this level follows under the same parent."""
+    """Return whether another module of this level follows under the same parent."""
     return next((depth == level for depth in below if depth <= level), False)
 
 
@@ -172,7 +172,7 @@ def _short(target: str) -> str:
 
 
 def _teller(model: Any, depth: int | None) -> Any:
-    """Prints each module at once, so that a long run can be followed."""
+    """Make a callback that prints each module at once, so that a long run can be followed."""
     import sys
 
     from hx.cli.output import note, say
@@ -182,7 +182,7 @@ def _teller(model: Any, depth: int | None) -> Any:
     def tell(layer: Layer) -> None:
         if depth is None or layer.depth <= depth:
             name = (layer.name or layer.kind).ljust(size)
-            # On stderr with --json: stdout is the data's.
+            # On stderr with --json: stdout is for data.
             write = note if "--json" in sys.argv else say
             write(f"{name}  {time_text(layer.seconds):>8}  {_output(layer)}")
 

@@ -1,8 +1,8 @@
-"""Plain conversions for plain options, so that a listing does not wait for pydantic.
+"""Simple conversions for simple options, so that a listing does not wait for pydantic.
 
-typer 0.29 converts every option through pydantic, whose import costs more than all the rest of a
-listing. The options of hx are flags, words, numbers and paths; those are converted here. Where
-typer has no such seam, this does nothing.
+typer 0.29 converts every option through pydantic, whose import takes longer than all the rest of a
+listing. The options of hx are flags, words, numbers and paths; those are converted here. With a
+typer that lacks this hook, nothing changes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _PLAIN = {str: str, int: int, float: float, Path: Path, bool: bool}
 
 
 def lighten(command: Any) -> Any:
-    """Gives all parameters of a command, and of those below it, light conversions."""
+    """Give all parameters of a command, and of those below it, simple conversions."""
     for parameter in command.params:
         _lighten(parameter)
     original = command.get_help_option
@@ -36,7 +36,7 @@ def _lighten(parameter: Any) -> Any:
 
 
 def _kind(annotation: Any) -> Any:
-    """str for `str` and `list[str]`; None for what is left to typer."""
+    """Return the simple type of an annotation (str for `list[str]`); None if typer converts it."""
     if get_origin(annotation) is list:
         annotation = get_args(annotation)[0]
     return annotation if annotation in _PLAIN else None
@@ -53,7 +53,7 @@ class _Light:
         return None if value is None else self._one(value, param, ctx)
 
     def _one(self, value: Any, param: Any, ctx: Any) -> Any:
-        if self.kind is Path and not value:  # which Path takes for the folder that we are in
+        if self.kind is Path and not value:  # which Path takes as the current folder
             raise typer.BadParameter("it is empty.", ctx=ctx, param=param)
         try:
             made = _PLAIN[self.kind](value)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from hx.cli.help_groups import INPUTS, OUTPUT, PACKS, PROOF
 
 if TYPE_CHECKING:
     from hx.contributions import ModelSource
@@ -18,19 +20,21 @@ if TYPE_CHECKING:
 
 
 def complete_spec(incomplete: str) -> list[str]:
-    """Schemes, then the models of a scheme, then Python files."""
+    """Complete a SPEC: schemes, the models of a scheme, Python files, and the names in a file."""
     from hx.packs.registry import Registry
 
     scheme, colon, name = incomplete.partition(":")
     sources = {source.scheme: source for source in Registry.installed().sources}
     if colon and scheme in sources:
         return [f"{scheme}:{each}" for each in _names(sources[scheme]) if each.startswith(name)]
+    if colon and scheme.endswith(".py"):
+        return [f"{scheme}:{each}" for each in _defined(Path(scheme)) if each.startswith(name)]
     files = [f"{path}:" for path in Path().glob(f"{incomplete}*.py")] if not colon else []
     return [f"{each}:" for each in sources if each.startswith(incomplete)] + files
 
 
 def _names(source: ModelSource) -> list[str]:
-    """Its models; none, and not a word, where its library does not work: somebody is typing."""
+    """List a scheme's models; silently none if its library fails, because the user is typing."""
     with (
         contextlib.redirect_stdout(io.StringIO()),
         contextlib.redirect_stderr(io.StringIO()),
@@ -38,6 +42,28 @@ def _names(source: ModelSource) -> list[str]:
     ):
         return list(source.names()) if source.names is not None else []
     return []
+
+
+def _defined(path: Path) -> list[str]:
+    """List the public classes, functions and variables of a Python file, without running it."""
+    import ast
+
+    try:
+        body = ast.parse(path.read_text(encoding="utf-8")).body
+    except (OSError, ValueError, SyntaxError):
+        return []
+    names = [each.name for each in body if isinstance(each, (ast.ClassDef, ast.FunctionDef))]
+    targets = [target for each in body if isinstance(each, ast.Assign) for target in each.targets]
+    names += [target.id for target in targets if isinstance(target, ast.Name)]
+    return [name for name in names if not name.startswith("_")]
+
+
+def complete_use(incomplete: str) -> list[str]:
+    """Complete TARGET=PACK."""
+    target, equals, pack = incomplete.partition("=")
+    if equals:
+        return [f"{target}={each}" for each in complete_pack(pack)]
+    return [f"{each}=" for each in complete_target(target)]
 
 
 def complete_pack(incomplete: str) -> list[str]:
@@ -53,15 +79,14 @@ def complete_target(incomplete: str) -> list[str]:
     return sorted(target for target in targets if target.startswith(incomplete))
 
 
-Spec = Annotated[
-    str,
-    typer.Argument(
-        metavar="SPEC",
-        help="The model: package.module:name, file.py:name, or scheme:name.",
-        autocompletion=complete_spec,
-        show_default=False,
-    ),
-]
+_SPEC = typer.Argument(
+    metavar="SPEC",
+    help="The model: file.py:NAME, package.module:NAME, or SCHEME:NAME.",
+    autocompletion=complete_spec,
+    show_default=False,
+)
+Spec = Annotated[str, _SPEC]
+OptionalSpec = Annotated[str | None, _SPEC]
 Input = Annotated[
     list[str] | None,
     typer.Option(
@@ -71,6 +96,7 @@ Input = Annotated[
         help='An input: "x=float32[batch,3,224,224]". A word is a dim that may change; '
         'within limits: "h>=32<=512"; in multiples of 8: "h%8".',
         show_default=False,
+        rich_help_panel=INPUTS,
     ),
 ]
 Inputs = Annotated[
@@ -80,6 +106,18 @@ Inputs = Annotated[
         metavar="FILE",
         help="Inputs from a .npz, .safetensors or .pt file.",
         show_default=False,
+        rich_help_panel=INPUTS,
+    ),
+]
+ManyInputs = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--inputs",
+        metavar="FILE",
+        help="Inputs from a .npz, .safetensors or .pt file; may be repeated: all further files are "
+        "valid inputs at other sizes, on which the graph is proved as well.",
+        show_default=False,
+        rich_help_panel=INPUTS,
     ),
 ]
 Weights = Annotated[
@@ -90,11 +128,16 @@ Weights = Annotated[
         metavar="PATH",
         help="Weights: a .safetensors file, a folder or index of them, or a .pt file of tensors.",
         show_default=False,
+        rich_help_panel=INPUTS,
     ),
 ]
 Meta = Annotated[
     bool,
-    typer.Option("--meta", help="Make the model without its weights: --weights are streamed."),
+    typer.Option(
+        "--meta",
+        help="Make the model without its weights: --weights are streamed.",
+        rich_help_panel=INPUTS,
+    ),
 ]
 Dtype = Annotated[
     str | None,
@@ -103,6 +146,7 @@ Dtype = Annotated[
         metavar="DTYPE",
         help="Cast weights and inputs: float16, bfloat16, float32 or float64.",
         show_default=False,
+        rich_help_panel=INPUTS,
     ),
 ]
 Dynamic = Annotated[
@@ -114,11 +158,18 @@ Dynamic = Annotated[
         help='Axes that may change: "image:0=batch,2=height"; between sizes: "image:2=h>=32<=512"; '
         'in multiples: "image:2=h%8".',
         show_default=False,
+        rich_help_panel=INPUTS,
     ),
 ]
-Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Seed of the random inputs.")]
+Seed = Annotated[
+    int,
+    typer.Option("--seed", metavar="N", help="Seed of the random inputs.", rich_help_panel=INPUTS),
+]
 Opset = Annotated[
-    int, typer.Option("--opset", metavar="N", min=13, max=26, help="ONNX opset, 13 to 26.")
+    int,
+    typer.Option(
+        "--opset", metavar="N", min=13, max=26, help="ONNX opset, 13 to 26.", rich_help_panel=OUTPUT
+    ),
 ]
 Use = Annotated[
     list[str] | None,
@@ -126,7 +177,9 @@ Use = Annotated[
         "--use",
         metavar="TARGET=PACK",
         help="Take PACK's converter for TARGET, which may hold a *.",
+        autocompletion=complete_use,
         show_default=False,
+        rich_help_panel=PACKS,
     ),
 ]
 NoPack = Annotated[
@@ -137,6 +190,7 @@ NoPack = Annotated[
         help="Leave a pack out.",
         autocompletion=complete_pack,
         show_default=False,
+        rich_help_panel=PACKS,
     ),
 ]
 OnlyPacks = Annotated[
@@ -147,6 +201,7 @@ OnlyPacks = Annotated[
         help="Leave all other packs out.",
         autocompletion=complete_pack,
         show_default=False,
+        rich_help_panel=PACKS,
     ),
 ]
 Require = Annotated[
@@ -155,17 +210,24 @@ Require = Annotated[
         "--require",
         metavar="PACK>=1.2",
         help="Stop unless this pack is there and sound.",
+        autocompletion=complete_pack,
         show_default=False,
+        rich_help_panel=PACKS,
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="JSON for programs, on stdout.")]
+Json = Annotated[
+    bool, typer.Option("--json", help="JSON for programs, on stdout.", rich_help_panel=OUTPUT)
+]
 Strict = Annotated[
-    bool, typer.Option("--strict", help="Broken packs and values that leave the graph are errors.")
+    bool,
+    typer.Option(
+        "--strict", help="Broken packs and open findings are errors.", rich_help_panel=PROOF
+    ),
 ]
 
 
 def several(texts: Iterable[str] | None) -> list[str]:
-    """`--no-pack a,b --no-pack c` -> [a, b, c]."""
+    """Split `--no-pack a,b --no-pack c` into [a, b, c]."""
     return [part.strip() for text in texts or () for part in text.split(",") if part.strip()]
 
 
@@ -176,7 +238,7 @@ def registry_for(
     require: Iterable[str] | None = None,
     strict: bool = False,
 ) -> Registry:
-    """The registry that the pack options, pyproject and environment describe."""
+    """Build the registry that the pack options, pyproject and environment describe."""
     from hx.config import parse_uses
     from hx.packs.registry import Registry
 
@@ -194,21 +256,22 @@ def model_and_call(
     spec: str,
     registry: Registry,
     inputs: Iterable[str] | None,
-    file: Path | None,
+    files: Path | Sequence[Path] | None,
     weights: Path | None,
     dynamic: Iterable[str] | None = None,
     seed: int = 0,
     meta: bool = False,
     streamed: bool = False,
 ) -> tuple[Loaded, Call]:
-    """What SPEC and the input options describe, ready for `hx.export`.
+    """Load the model of SPEC and build the call from the input options, ready for `hx.export`.
 
-    `streamed` says that the command takes weights from where they are (`loaded.weights`).
+    Of several files of inputs, the first is for the call, and the others are further inputs.
+    `streamed` means that the command reads weights from their file (`loaded.weights`).
     """
     from hx.errors import UsageError
-    from hx.inputs.files import load_weights
-    from hx.inputs.given import call_for
+    from hx.inputs.given import call_for, further_inputs, names_of
     from hx.inputs.spec import load
+    from hx.weights.load_weights import load_weights
 
     loaded = load(spec, registry.sources, hollow=meta)
     if weights is not None and streamed and _on_meta(loaded.model):
@@ -220,7 +283,11 @@ def model_and_call(
         )
     elif weights is not None:
         load_weights(loaded.model, weights)
-    return loaded, call_for(loaded, inputs or (), file, dynamic or (), seed)
+    several = [files] if isinstance(files, Path) else list(files or ())
+    call = call_for(loaded, inputs or (), several[0] if several else None, dynamic or (), seed)
+    for name, file in zip(names_of(several[1:]), several[1:]):
+        call.others[name] = further_inputs(loaded, call, file)
+    return loaded, call
 
 
 def _on_meta(model: Any) -> bool:
@@ -228,7 +295,7 @@ def _on_meta(model: Any) -> bool:
 
 
 def tell_broken_packs(registry: Registry) -> None:
-    """One line on stderr for each pack that is installed and cannot be used."""
+    """Warn on stderr, in one line each, of packs that are installed and cannot be used."""
     from hx.cli.output import warn
 
     for pack in registry.packs:

@@ -1,6 +1,6 @@
-"""What commands print: tables, facts, JSON and progress.
+"""Output of commands: tables, facts, JSON and progress.
 
-Colour, shortening and progress only to terminals; `hx.cli.streams` says where it all goes.
+Only terminals get colour, shortened text and progress; `hx.cli.streams` decides where it goes.
 """
 
 from __future__ import annotations
@@ -8,13 +8,12 @@ from __future__ import annotations
 import os
 import re
 import sys
-import time
 from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
 from hx.cli.folding import fold
 from hx.cli.streams import columns, data, tell
-from hx.summary import aligned
+from hx.text import aligned
 
 SCHEMA = 1
 
@@ -29,19 +28,21 @@ def coloured(stream: TextIO) -> bool:
 
 
 def paint(text: str, colour: str | None, stream: TextIO | None = None) -> str:
-    """The text in a colour, when the stream shows colours."""
+    """Colour a text if the stream shows colours."""
     if not colour or not text or not coloured(stream or data()):
         return text
     return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m"
 
 
 def plain(text: str) -> str:
-    """A name as somebody's file has it, on one line: what would steer a terminal is spelled out."""
+    """Return a name from a file on one line, with control characters escaped."""
+    if text.isprintable():  # a listing has thousands of names
+        return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def harmless(text: str, stream: TextIO) -> str:
-    """Lines as they are and in our colours; nothing else that a terminal would obey."""
+    """Return lines unchanged, with hx's colours, but with other control characters escaped."""
     ours = "|".join(["0", *_COLOURS.values()])
     kept = rf"(\x1b\[(?:{ours})m|[\n\t])" if coloured(stream) else r"([\n\t])"
     parts = re.split(kept, text)
@@ -49,24 +50,24 @@ def harmless(text: str, stream: TextIO) -> str:
 
 
 def say(text: str = "") -> None:
-    """A line of data, to stdout."""
+    """Print a line of data to stdout."""
     data().write(f"{harmless(text, data())}\n")
 
 
 def say_prose(text: str) -> None:
-    """The same, of sentences: on a terminal no word is cut at its edge."""
+    """Print sentences to stdout; a terminal's edge cuts no word."""
     say(folded(text, data()))
 
 
 def note(text: str) -> None:
-    """Something for people, to stderr."""
+    """Print a message to stderr."""
     tell(harmless(folded(text, sys.stderr), sys.stderr))
 
 
-def complain(message: str) -> None:
-    """An error: its first line in red, and what follows as it is."""
-    first, newline, rest = message.partition("\n")
-    note(f"{paint('error:', 'red', sys.stderr)} {first}{newline}{rest}")
+def complain(message: str, code: str = "") -> None:
+    """Print an error with its code, which `hx explain` takes."""
+    head = f"error[{code}]:" if code else "error:"
+    note(f"{paint(head, 'red', sys.stderr)} {message}")
 
 
 def warn(message: str) -> None:
@@ -74,19 +75,19 @@ def warn(message: str) -> None:
 
 
 def as_json(command: str, **parts: Any) -> None:
-    """One JSON object, with the number of the schema that it follows."""
+    """Print one JSON object, with the number of the schema that it follows."""
     import json
 
     say(json.dumps({"schema": SCHEMA, "command": command, **parts}, indent=2, default=str))
 
 
 def folded(text: str, stream: TextIO) -> str:
-    """The text in lines that fit a terminal; a file or a pipe gets each line whole."""
+    """Fold a text to lines that fit a terminal; a file or a pipe gets each line whole."""
     return fold(text, columns(stream)) if stream.isatty() else text
 
 
 def width() -> int | None:
-    """Columns of the terminal; None when stdout is no terminal, and lines may be long."""
+    """Return the terminal's columns; None if stdout is no terminal and lines may be long."""
     return columns(data()) if data().isatty() else None
 
 
@@ -97,7 +98,7 @@ def table(
     by_value: dict[str, str] | None = None,
     shrink: Sequence[int] = (),
 ) -> None:
-    """Aligned columns. On a terminal the columns `shrink`, in that order, give up room first."""
+    """Print aligned columns. On a terminal, columns in `shrink` are narrowed first, in order."""
     lines = [[plain(str(cell)) for cell in row] for row in rows]
     widths = [max(len(head), *(len(line[i]) for line in lines), 0) for i, head in enumerate(heads)]
     room = width()
@@ -122,36 +123,42 @@ def _row(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _cut(text: str, size: int) -> str:
-    """So long at most. Of a name the end stays, too: it is what tells it from the others."""
+    """Shorten text to a size. A name keeps its end, too, which tells it from other names."""
     if len(text) <= size:
         return text
     end = 0 if " " in text else 2 * size // 3
     return f"{text[: size - 1 - end]}…{text[len(text) - end :]}"
 
 
-def facts(pairs: Iterable[tuple[str, Any]], aside: bool = False) -> None:
-    """`name  value` lines, with values under one another; empty values are left out.
+def facts(pairs: Iterable[tuple[str, Any]], aside: bool = False, colour: str = "dim") -> None:
+    """Print `name  value` lines, with aligned values; empty values are left out.
 
-    They are data, or for people only, when they are said `aside`.
+    They are data, or a message on stderr with `aside`. The names are printed in `colour`.
     """
     stream, write = (sys.stderr, note) if aside else (data(), say_prose)
     for name, value in aligned(pairs):
-        write(f"{paint(name, 'dim', stream)}  {value}")
+        write(f"{paint(name, colour, stream)}  {value}")
 
 
 class Progress:
-    """The stage that an export is in, on one line of a terminal that is wiped at the end."""
+    """Current stage and elapsed time, on one moving line of a terminal.
+
+    Nothing is printed if stderr is no terminal. The line disappears at the end, also on Ctrl-C.
+    """
 
     def __init__(self, enabled: bool = True) -> None:
         self.enabled = enabled and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
-        self.started = time.perf_counter()
+        self._bar: Any = None  # a rich.progress.Progress
+        self._task: Any = None
 
     def __call__(self, stage: str) -> None:
-        if self.enabled:
-            seconds = time.perf_counter() - self.started
-            line = f"{stage} … {seconds:.1f} s"
-            line = line[: columns(sys.stderr) - 1]
-            tell(f"\r\x1b[2K{paint(line, 'dim', sys.stderr)}", end="")
+        if not self.enabled:
+            return
+        if self._bar is None:
+            self._bar = _bar()
+            self._task = self._bar.add_task(stage, total=None)
+        self._bar.update(self._task, description=plain(stage))
+        self._bar.start()
 
     def __enter__(self) -> Progress:
         return self
@@ -160,5 +167,26 @@ class Progress:
         self.wipe()
 
     def wipe(self) -> None:
-        if self.enabled:
-            tell("\r\x1b[2K", end="")
+        """Remove the line; the next stage shows it again."""
+        if self._bar is not None:
+            self._bar.stop()
+
+
+def _bar() -> Any:
+    from rich.console import Console
+    from rich.progress import Progress as Bar
+    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.table import Column
+
+    text = TextColumn(
+        "{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis")
+    )
+    return Bar(
+        SpinnerColumn("line"),
+        text,
+        TimeElapsedColumn(),
+        console=Console(file=sys.stderr, no_color=not coloured(sys.stderr)),
+        transient=True,
+        redirect_stdout=False,  # a model may print
+        redirect_stderr=False,
+    )

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from hx.cli import options as o
+
+if TYPE_CHECKING:
+    from hx.packs.installed import Pack
+    from hx.packs.pack_findings import Finding
+    from hx.packs.registry import Registry
 
 app = typer.Typer(help="Installed packs: see, check, and write them.", no_args_is_help=True)
 
@@ -25,11 +31,17 @@ def list_(
       hx packs list
       hx packs list --json
     """
-    from hx.cli.output import STATUS, as_json, note, paint, say, say_prose, table
+    from hx.cli.output import STATUS, as_json, table
+    from hx.packs.installed import requirements_unmet
 
     registry = o.registry_for(no_pack=no_pack, only_packs=only_packs)
+    sound = [pack for pack in registry.packs if pack.status == "ok"]
+    lacking = {pack.key: found for pack in sound if (found := requirements_unmet(pack))}
     if json:
-        as_json("packs list", packs=[pack.to_json() for pack in registry.packs])
+        told = [pack.to_json() for pack in registry.packs]
+        for each in told:
+            each["findings"] += [found.to_json() for found in lacking.get(each["key"], ())]
+        as_json("packs list", packs=told)
         return
     rows = []
     for pack in registry.packs:
@@ -41,19 +53,28 @@ def list_(
         rows.append([pack.key, pack.version, pack.status, api, gives])
     table(["pack", "version", "status", "api", "gives"], rows, by_value=STATUS, shrink=[4])
     for pack in registry.packs:
-        if pack.error:
-            say()
-            say(f"{paint(pack.key, 'bold')} is {paint(pack.status, STATUS[pack.status])}")
-            say_prose(f"  {pack.error}")
-            for finding in pack.findings:
-                if finding.message == pack.error:
-                    facts = {"where": finding.place, "fix": finding.fix}
-                    for name, text in facts.items():
-                        if text:
-                            say_prose(f"  {name + ':':<6} {text}")
-        told = [each for each in pack.findings if each.level == "warning"]
-        if told:
-            note(f"{pack.key}: {len(told)} to look at: hx packs check {pack.distribution}")
+        _print_faults(pack, lacking.get(pack.key, ()))
+
+
+def _print_faults(pack: Pack, lacking: Sequence[Finding]) -> None:
+    """Print why a pack is out, what it lacks, and how many warnings there are about it."""
+    from hx.cli.output import STATUS, note, paint, say, say_prose
+
+    if pack.error:
+        say()
+        say(f"{paint(pack.key, 'bold')} is {paint(pack.status, STATUS[pack.status])}")
+        say_prose(f"  {pack.error}")
+        for finding in pack.findings:
+            if finding.message == pack.error:
+                for name, text in {"where": finding.place, "fix": finding.fix}.items():
+                    if text:
+                        say_prose(f"  {name + ':':<6} {text}")
+    for finding in lacking:
+        say()
+        say_prose(f"{finding.message}\n  fix:   {finding.fix}")
+    warned = [each for each in pack.findings if each.level == "warning"]
+    if warned:
+        note(f"{pack.key}: {len(warned)} to look at: hx packs check {pack.distribution}")
 
 
 @app.command()
@@ -82,17 +103,11 @@ def check(
       hx packs check
       hx packs check hx-spconv --no-cases
     """
-    from hx.cli.output import STATUS, Progress, as_json, note, paint, say, say_prose
+    from hx.cli.output import Progress, as_json, note
     from hx.testing.check import examine
-    from hx.words import amount
+    from hx.text import amount
 
-    registry = o.registry_for()
-    others = [pack for pack in registry.packs if pack.distribution != "hx"]
-    chosen = (
-        [pack for name in names or () for pack in registry.named(name)]
-        or others
-        or list(registry.packs)
-    )
+    chosen = _chosen(names or (), o.registry_for())
     checked = []
     with Progress() as progress:
         for pack in chosen:
@@ -114,18 +129,35 @@ def check(
         )
     else:
         for pack, found, ran in checked:
-            wrong = pack.status == "ok" and any(each.level == "error" for each in found)
-            state = paint("wrong", "red") if wrong else paint(pack.status, STATUS[pack.status])
-            say(f"{paint(pack.key, 'bold')} {pack.version}: {state}, "
-                f"{amount(len(pack.registrations), 'converter')}, {amount(ran, 'case')} run, "
-                f"{amount(len(found), 'finding')}")  # fmt: skip
-            if pack.status in ("incompatible", "disabled"):
-                say_prose(f"  {pack.error}")
-            for finding in found:
-                say_prose("  " + str(finding).replace("\n", "\n  "))
+            _print_checked(pack, found, ran)
         note("" if broken or any(found for _, found, _ in checked) else "all is well")
     if broken:
         raise typer.Exit(3)
+
+
+def _chosen(names: Sequence[str], registry: Registry) -> list[Pack]:
+    """Return the packs of these names; all third-party ones if none is named."""
+    if names:
+        return [pack for name in names for pack in registry.named(name)]
+    others = [pack for pack in registry.packs if pack.distribution != "hx"]
+    return others or list(registry.packs)
+
+
+def _print_checked(pack: Pack, found: Sequence[Finding], ran: int) -> None:
+    from hx.cli.output import STATUS, paint, say, say_prose
+    from hx.text import amount
+
+    wrong = pack.status == "ok" and any(each.level == "error" for each in found)
+    state = paint("wrong", "red") if wrong else paint(pack.status, STATUS[pack.status])
+    say(
+        f"{paint(pack.key, 'bold')} {pack.version}: {state}, "
+        f"{amount(len(pack.registrations), 'converter')}, {amount(ran, 'case')} run, "
+        f"{amount(len(found), 'finding')}"
+    )
+    if pack.status in ("incompatible", "disabled"):
+        say_prose(f"  {pack.error}")
+    for finding in found:
+        say_prose("  " + str(finding).replace("\n", "\n  "))
 
 
 @app.command()

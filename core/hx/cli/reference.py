@@ -1,25 +1,22 @@
 """`python -m hx.cli.reference`: the command reference as markdown, made from the commands.
 
-README.md in this folder has it. With `--update FILE` it is written into FILE, between
-`<!-- commands -->` and `<!-- /commands -->`; with `--check FILE` it is compared, and a difference is
-exit code 1.
+README.md in this folder contains it. `--update FILE` writes it into FILE, between
+`<!-- commands -->` and `<!-- /commands -->`; `--check FILE` compares it and exits with code 1 if it
+differs.
 """
 
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from hx.cli.app import command
-
-START, END = "<!-- commands -->", "<!-- /commands -->"
+from hx.cli.readme_section import Section
 
 
 def markdown() -> str:
-    """All commands, each with its help, examples and options."""
+    """Describe all commands, each with its help, examples and options."""
     return "\n".join(_command(command(), "hx")).strip() + "\n"
 
 
@@ -72,27 +69,7 @@ def _option(parameter: Any) -> str:
     return f"| {names_text}{metavar} | {parameter.help.replace('|', chr(92) + '|')} |"
 
 
-def updated(text: str) -> str:
-    """The text of a file with the section between the markers made anew."""
-    before, start, rest = text.partition(START)
-    _, end, after = rest.partition(END)
-    if not start or not end:
-        raise SystemExit(f"the file has no {START} and {END}")
-    return f"{before}{START}\n\n{markdown()}\n{END}{after}"
-
-
-def main() -> None:
-    if len(sys.argv) != 3:
-        print(markdown(), end="")
-        return
-    path = Path(sys.argv[2])
-    text = path.read_text(encoding="utf-8")
-    new = updated(text)
-    if sys.argv[1] == "--update":
-        path.write_text(new, encoding="utf-8")
-    elif new != text:
-        raise SystemExit(f"{path} is not up to date: python -m hx.cli.reference --update {path}")
-
+SECTION = Section("commands", "hx.cli.reference", markdown)
 
 if __name__ == "__main__":
-    main()
+    SECTION.main()

@@ -35,11 +35,11 @@ def scan(
       hx scan timm:vit_tiny_patch16_224 --json
     """
     import hx
-    from hx.api import left_out
+    from hx.attempts import left_out
     from hx.cli.export import report_data
     from hx.cli.output import Progress, as_json, note, paint, say, say_prose, table
-    from hx.report import scaffold
-    from hx.words import amount
+    from hx.findings import OPEN, scaffold
+    from hx.text import amount, relative_paths
 
     registry = o.registry_for(use, no_pack, only_packs, require, strict)
     o.tell_broken_packs(registry)
@@ -48,7 +48,7 @@ def scan(
         loaded, call = o.model_and_call(
             spec, registry, input, inputs, weights, dynamic, seed, meta, streamed=True
         )
-        progress("recording")
+        progress("recording the model")
         report = hx.scan(
             loaded.model,
             call.args,
@@ -75,11 +75,12 @@ def scan(
             say_prose(f"\none pack for all: {scaffold(without)}")
         if without and (out := left_out(registry)):
             note(out)
-        for escape in report.escapes:
-            if not getattr(escape, "carried", False):
-                say_prose(f"{paint('escape', 'yellow')} {escape}")
-        for text in report.notes:
-            note(text)
+        for finding in report.findings:
+            text = relative_paths(str(finding))
+            if finding.level == OPEN:
+                say_prose(f"{paint(finding.level, 'yellow')}  {text}")
+            else:
+                note(f"{finding.level}  {text}")
         kinds = amount(len(report.converters), "target")
         note(f"{kinds} covered, {len(report.missing)} missing, {len(declined)} declined")
     if report.missing:

@@ -1,4 +1,4 @@
-"""Ctrl-C, and a polite kill: what is being done is put in order, and one line says so."""
+"""Ctrl-C and SIGTERM: hx cleans up and prints one line."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 
 class Stopped(BaseException):
-    """Raised where the work is, by a signal. (To a KeyboardInterrupt typer would give the answer.)"""
+    """Raised at the running code by a signal; typer would handle a KeyboardInterrupt itself."""
 
     def __init__(self, number: int) -> None:
         self.exit_code = 128 + number
@@ -17,7 +17,7 @@ class Stopped(BaseException):
 
 @contextlib.contextmanager
 def stoppable() -> Iterator[None]:
-    """The first signal raises `Stopped`; one more of its kind ends the process at once."""
+    """Raise `Stopped` at the first signal; a second one of its kind ends the process at once."""
     before: dict[int, Any] = {}
 
     def stop(number: int, frame: Any) -> NoReturn:
@@ -26,9 +26,9 @@ def stoppable() -> Iterator[None]:
 
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)
-        # One that is ignored stays so: `nohup hx export ...`
+        # An ignored signal stays ignored: `nohup hx export ...`
         if number and signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
-            with contextlib.suppress(ValueError):  # only the main thread is told of signals
+            with contextlib.suppress(ValueError):  # only the main thread receives signals
                 before[number] = signal.signal(number, stop)
     try:
         yield

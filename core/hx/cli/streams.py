@@ -1,8 +1,8 @@
-"""Data on stdout, everything else on stderr: whoever prints.
+"""Streams: data on stdout, everything else on stderr, whoever prints it.
 
-A model, a pack, or a process that one of them starts may print where it likes. So the place where
-file descriptor 1 leads is kept for data alone, and what others write there comes out on stderr. A
-stream that is closed, or that cannot say a letter, stops nothing; data that did not get out does.
+A model, a pack, or a process that one of them starts may print anywhere. So the target of file
+descriptor 1 is kept for data alone, and what others write to it goes to stderr. A message that
+cannot be written or encoded stops nothing; data that cannot be written does.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from typing import Any, TextIO
 
 
 class Unheard(BaseException):
-    """The data does not get out. (No Exception: a model that is asked on the way may catch those.)"""
+    """Error: data cannot be written. No Exception, because a model's code may catch those."""
 
     exit_code = 1
 
     def __init__(self, problem: OSError) -> None:
-        self.left = problem.errno == errno.EPIPE  # `hx converters list | head`: no need to say so
+        self.left = problem.errno == errno.EPIPE  # `hx converters list | head` needs no message
         self.what = f"stdout cannot be written to: {(problem.strerror or str(problem)).lower()}"
 
 
 class _Data(io.TextIOWrapper):
-    """Line by line, so that data and what is said about it stay in order in one terminal."""
+    """Line-buffered stream for data, so that data and messages stay in order in one terminal."""
 
     def __init__(self, descriptor: int, encoding: str) -> None:
         raw = open(descriptor, "wb")  # noqa: SIM115  # closed with the stream that it becomes
@@ -47,7 +47,7 @@ class _Data(io.TextIOWrapper):
         try:
             return action(*args)
         except OSError as problem:
-            # What is still on its way, and what comes, goes nowhere.
+            # Discard what is still buffered, and all later data.
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, self.fileno(), inheritable=False)
             os.close(nowhere)
@@ -59,16 +59,16 @@ class _Data(io.TextIOWrapper):
 class _Parted:
     data: TextIO
     before: tuple[Any, Any]  # sys.stdout and sys.stderr
-    descriptor: int  # where 1 led
+    descriptor: int  # a duplicate of the former descriptor 1
 
 
 _parted: _Parted | None = None
 
 
 def part() -> None:
-    """From here on to the end of the process; see `joined` for what goes on after a command."""
+    """Separate data from messages until the process ends, or until `joined` undoes it."""
     global _parted
-    # Else the next file that is opened is taken for the one that is closed.
+    # Otherwise the next opened file gets the number of a closed stream.
     for number in (0, 1, 2):
         _be_open(number)
     codecs.register_error("hx.near", _near)
@@ -82,21 +82,21 @@ def part() -> None:
     descriptor = os.dup(1)
     if sys.stdout is sys.__stdout__:
         data: TextIO = _Data(descriptor, getattr(sys.stdout, "encoding", None) or "utf-8")
-    else:  # somebody put it there to catch what is said
+    else:  # replaced to capture output
         data = sys.stdout
     os.dup2(2, 1)
     _parted = _Parted(data, before, descriptor)
-    sys.stdout = data  # of the command line itself: its help, its completions
+    sys.stdout = data  # for the command line itself: its help, its completions
 
 
 def others_print() -> None:
-    """What is printed from here on is somebody else's."""
+    """Send what other code prints from here on to stderr."""
     if _parted is not None:
         sys.stdout = sys.stderr
 
 
 def joined() -> None:
-    """As it was before, for a process that goes on."""
+    """Restore the streams as they were before, for a process that goes on."""
     global _parted
     if _parted is not None:
         sys.stdout.flush()
@@ -114,18 +114,18 @@ def data() -> TextIO:
 
 
 def lost() -> Unheard | None:
-    """What became of data, should nobody have heard that it did not get out."""
+    """Return the error that lost data, if nobody has heard of it yet."""
     return getattr(data(), "lost", None)
 
 
 def tell(text: str, end: str = "\n") -> None:
-    """Something for people. Where they do not hear it, the work goes on."""
+    """Print a message to stderr; if that fails, the work goes on."""
     with contextlib.suppress(OSError):
         print(text, file=sys.stderr, end=end, flush=True)
 
 
 def columns(stream: TextIO) -> int:
-    """As wide as the terminal is that the stream leads to, or as COLUMNS says."""
+    """Return the width of the stream's terminal, or the number in COLUMNS."""
     said = os.environ.get("COLUMNS", "")
     if said.isdecimal() and int(said):
         return int(said)
@@ -150,7 +150,7 @@ _NEAR = {"├": "|", "└": "`", "│": "|", "…": "~", "→": ">", "µ": "u"}
 
 
 def _near(problem: UnicodeError) -> tuple[str, int]:
-    """Our own signs as ASCII draws them, other letters spelled out."""
+    """Encode hx's own signs as similar ASCII, and other letters as escapes."""
     if not isinstance(problem, UnicodeEncodeError):
         raise problem
     letters = problem.object[problem.start : problem.end]

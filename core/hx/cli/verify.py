@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from hx.cli import options as o
+from hx.cli.help_groups import OUTPUT, PROOF
 from hx.cli.view import File, load
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import onnx
 
+    from hx.findings import Finding
     from hx.inputs.given import Call
     from hx.inputs.spec import Loaded
+    from hx.ir.input_grammar import Limits
     from hx.packs.registry import Registry
     from hx.proof.proof import Proof
 
@@ -26,20 +30,44 @@ Layers = Annotated[
         metavar="PATH",
         help="The module whose output the file gives, as at its export.",
         show_default=False,
+        rich_help_panel=OUTPUT,
+    ),
+]
+Certificate = Annotated[
+    Path | None,
+    typer.Option(
+        "--certificate",
+        metavar="CERTIFICATE",
+        help="Compare the file with its certificate; no model and no torch is needed.",
+        show_default=False,
+        rich_help_panel=PROOF,
+    ),
+]
+Key = Annotated[
+    Path | None,
+    typer.Option(
+        "--key",
+        metavar="KEY",
+        help="Refuse a certificate that is not signed with this key.",
+        show_default=False,
+        rich_help_panel=PROOF,
     ),
 ]
 
 
 def verify(
+    context: typer.Context,
     file: File,
-    spec: o.Spec,
+    spec: o.OptionalSpec = None,
     input: o.Input = None,
-    inputs: o.Inputs = None,
+    inputs: o.ManyInputs = None,
     weights: o.Weights = None,
     meta: o.Meta = False,
     dtype: o.Dtype = None,
     dynamic: o.Dynamic = None,
     output_layer: Layers = None,
+    certificate: Certificate = None,
+    key: Key = None,
     no_pack: o.NoPack = None,
     only_packs: o.OnlyPacks = None,
     seed: o.Seed = 0,
@@ -51,15 +79,32 @@ def verify(
     model: on the given inputs, on fresh ones, and at other sizes where the file leaves sizes open.
     Exit code 4 says that it is wrong.
 
+    With --certificate it is compared with what `hx export --certificate` recorded, in onnxruntime
+    alone: all its bytes, and its results on the inputs in the certificate.
+
     \b
     Examples:
       hx verify demo.onnx hx.demo:model
       hx verify resnet50.onnx torchvision:resnet50 -w resnet50.safetensors
+      hx verify --certificate demo.certificate.json demo.onnx
     """
     from hx.cli.output import Progress, as_json, note, paint, say_prose
     from hx.errors import UsageError
-    from hx.inputs.files import absent
+    from hx.findings import by_level
+    from hx.text import relative_paths
+    from hx.weights.tensor_files import absent
 
+    if certificate is not None:
+        from hx.cli.certified import verify_certified
+
+        return verify_certified(context, file, certificate, key, json)
+    if spec is None or key is not None:
+        raise UsageError(
+            "there is no SPEC: what should the file be compared with?"
+            if spec is None
+            else "--key goes with --certificate only",
+            hint="give FILE and SPEC, or --certificate and FILE: hx verify --help",
+        )
     if not file.is_file():
         swapped = f"the file comes first: hx verify {spec} {file}" if Path(spec).is_file() else ""
         raise UsageError(absent(file), hint=swapped or "hx export SPEC -o FILE writes one")
@@ -69,16 +114,22 @@ def verify(
         loaded, call = o.model_and_call(
             spec, registry, input, inputs, weights, dynamic, seed, meta, streamed=True
         )
-        progress("verifying")
-        proof, notes = _prove(loaded, call, file, output_layer, registry, dtype)
+        progress("running the model on other inputs")
+        proof, findings = _prove(loaded, call, file, output_layer, registry, dtype, progress)
         if proof.wrong:
-            notes += _other_weights(file, loaded.model)
+            findings += _other_weights(file, loaded.model)
     if json:
-        as_json("verify", ok=proof.ok, file=str(file), notes=notes, proof=proof.to_dict())
+        as_json(
+            "verify",
+            ok=proof.ok,
+            file=str(file),
+            findings=[each.to_dict() for each in findings],
+            proof=proof.to_dict(),
+        )
     else:
         say_prose(proof.explain())
-        for text in notes:
-            note(text)
+        for finding in by_level(findings):
+            note(relative_paths(str(finding)))
         word = "not run" if not proof.wrong and not proof.ok else "wrong"
         note(paint("ok", "green") if proof.ok else paint(word, "red"))
     if not proof.ok:
@@ -92,63 +143,71 @@ def _prove(
     layers: list[str] | None,
     registry: Registry,
     dtype: str | None,
-) -> tuple[Proof, list[str]]:
-    """The proof of a file, and what is to be said about how it came about."""
-    from hx import diff
-    from hx.errors import UsageError, Where
+    progress: Callable[[str], None],
+) -> tuple[Proof, list[Finding]]:
+    """Prove a file; also return findings about how the proof was made."""
+    from hx import file_diff
+    from hx.errors import UsageError
+    from hx.ir import dynamic_axes as axes
+    from hx.ir.recipe import Recipe
     from hx.packs.kernels import op_runs
-    from hx.proof.cases.asking import run
+    from hx.proof.first_calls import settle_state
     from hx.proof.proving import prove_program
-    from hx.recording.capture import Capture
+    from hx.proof.subject import Subject
     from hx.recording.layers import require_there
-    from hx.recording.prepared import prepare
-    from hx.report import Escape
-    from hx.sizes import dynamic as axes
-    from hx.world import shallow
+    from hx.recording.other_inputs import with_others
+    from hx.recording.prepare import prepare
+    from hx.recording.recorder import Recorder
+    from hx.torchworld import shallow
 
     written = load(file)
     if any(tensor.external_data for tensor in written.graph.initializer):
-        diff.opened(file)  # which says what is wrong with the data beside it
+        file_diff.opened(file)  # it reports errors in the external data
     open_dims, fixed = _dims(written)
     model = loaded.model
     given: dict[str, Any] = {"weights": loaded.weights, "dtype": dtype}
-    prepared = prepare(model, call.args, call.kwargs, None, call.dynamic, axes.axes, **given)
-    names = list(prepared.tensors)
+    said, _ = prepare(model, call.args, call.kwargs, None, call.dynamic, axes.axes, **given)
+    tensors = said.call.tensors
+    names = list(tensors)
     if set(names) != set(open_dims) and len(names) == len(open_dims):
         names = list(open_dims)
     _require_given(written, list(open_dims), names)
-    _require_ranks(written, names, list(prepared.tensors.values()))
-    _require_dtypes(written, names, list(prepared.tensors.values()))
+    _require_ranks(written, names, list(tensors.values()))
+    _require_dtypes(written, names, list(tensors.values()))
     dynamic = {name: open_dims[name] for name in names if open_dims.get(name)}
-    said, said_names = prepared.dynamic, list(prepared.tensors)
-    prepared = prepare(model, call.args, call.kwargs, names, dynamic, axes.axes, **given)
-    for name, theirs in zip(names, said_names):
-        for axis, word in said.get(theirs, {}).items():
+    limits: dict[str, Limits] = {}
+    for name, theirs in zip(names, tensors):
+        for axis, word in said.sizes.get(theirs, {}).items():
             if axis in fixed.get(name, {}):
                 raise UsageError(
                     f"in the file axis {axis} of {name} is {fixed[name][axis]}, and never another "
                     f"size: {word} cannot change",
                     hint="export it with that axis dynamic, or verify it without",
                 )
-            if word in said.limits and axis in dynamic.get(name, {}):
-                prepared.dynamic.limits[dynamic[name][axis]] = said.limits[word]
-    # Nobody knows what left this graph while it was made: so other ways are tried, too.
-    left = {None: Escape("unknown", Where("", 0), "")}
-    asked = SimpleNamespace(each=[])
-    unknown: Any = SimpleNamespace(escapes=left, questions=asked, spelled=False, builder=None)
-    require_there(layers or (), dict(shallow.walk(prepared.root)))
-    captured = Capture(prepared, unknown, [], [], [], layers or None)
-    captured.real = run(captured, prepared.tensors)
-    # For a recording, should only the parts of the file tell whether it is right.
-    captured.outputs = [(output.name, None) for output in written.graph.output]
-    captured.registry = registry
-    captured.opset = next((o.version for o in written.opset_import if not o.domain), 0)
-    proof = prove_program(captured, file, file, op_runs(registry.kernels))
-    return proof, captured.notes
+            if word in said.sizes.limits and axis in dynamic.get(name, {}):
+                limits[dynamic[name][axis]] = said.sizes.limits[word]
+
+    def limited(given: Any, inputs: Any) -> axes.Axes:
+        made = axes.axes(given, inputs)
+        made.limits.update(limits)
+        return made
+
+    request, slim = prepare(model, call.args, call.kwargs, names, dynamic, limited, **given)
+    request = with_others(request, call.others, slim)
+    recipe = Recipe(request, request.call.tensors)
+    require_there(layers or (), dict(shallow.walk(request.call.root)))
+    opset = next((o.version for o in written.opset_import if not o.domain), 0)
+    recorder = Recorder(registry, opset, layers or None, slim)
+    trace = recorder.unrecorded(recipe, [output.name for output in written.graph.output])
+    subject = Subject.of(trace, recorder)
+    subject.results = subject.runner.results(dict(recipe.inputs))
+    settle_state(recorder, trace)
+    proof = prove_program(subject, file, file, op_runs(registry.kernels), progress)
+    return proof, trace.findings + subject.notes
 
 
 def _require_given(model: onnx.ModelProto, wanted: list[str], given: list[str]) -> None:
-    """That the model is given what the file takes, by whatever names."""
+    """Raise unless the model is given exactly the inputs that the file takes."""
     from hx.cli.view import edge
     from hx.errors import UsageError
 
@@ -167,7 +226,7 @@ def _require_given(model: onnx.ModelProto, wanted: list[str], given: list[str]) 
 
 
 def _require_ranks(model: onnx.ModelProto, names: list[str], tensors: list[Any]) -> None:
-    """That an input has as many axes in the file as the model is given."""
+    """Raise if an input has another rank in the file than in the model's call."""
     from hx.cli.view import edge
     from hx.errors import UsageError
 
@@ -187,11 +246,11 @@ def _require_ranks(model: onnx.ModelProto, names: list[str], tensors: list[Any])
 
 
 def _require_dtypes(model: onnx.ModelProto, names: list[str], tensors: list[Any]) -> None:
-    """That an input is of the dtype that the file takes."""
+    """Raise if an input has another dtype than the file takes."""
+    from hx import dtypes
     from hx.cli.view import edge
     from hx.errors import UsageError
-    from hx.tensors import dtypes
-    from hx.tensors.pairs import REAL
+    from hx.graph.complex_pairs import REAL
 
     given = dict(zip(names, tensors))
     for value in model.graph.input:
@@ -212,24 +271,24 @@ def _form(tensor: Any) -> str:
     return f"{dtype}[{','.join(map(str, tensor.shape))}]"
 
 
-def _other_weights(file: Path, model: Any) -> list[str]:
-    """Of a file that is wrong: whether it is so because its weights are others than the model's."""
-    from hx import diff
+def _other_weights(file: Path, model: Any) -> list[Finding]:
+    """Return a finding if the file is wrong because its weights differ from the model's."""
+    from hx import file_diff
+    from hx.findings import OPEN, Finding
 
-    names = diff.unlike(file, model)
+    names = file_diff.unlike(file, model)
     if not names:
         return []
     told = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-    return [
-        f"the weights of the model are not those of the file: {told}; give it those that the file "
-        "was made with (-w FILE), or seed what draws them"
-    ]
+    text = f"the weights of the model are not those of the file: {told}"
+    hint = "give it those that the file was made with (-w FILE), or seed what draws them"
+    return [Finding(OPEN, text, hint=hint)]
 
 
 def _dims(
     model: onnx.ModelProto,
 ) -> tuple[dict[str, dict[int, str]], dict[str, dict[int, int]]]:
-    """The inputs of a file, each with the axes that it leaves open; and with those that it fixes."""
+    """Return the inputs of a file with their open axes, and with their fixed ones."""
     stored = {each.name for each in model.graph.initializer}
     given = {
         value.name: list(enumerate(value.type.tensor_type.shape.dim))

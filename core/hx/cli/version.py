@@ -1,4 +1,4 @@
-"""`hx --version`: what a bug report needs, read from metadata, so that nothing is imported."""
+"""`hx --version`: versions for a bug report, read from metadata, so that nothing is imported."""
 
 from __future__ import annotations
 

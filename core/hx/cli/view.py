@@ -40,7 +40,7 @@ def view(
     from hx.cli.output import as_json, note
     from hx.cli.streams import data
     from hx.errors import UsageError
-    from hx.inputs.files import absent
+    from hx.weights.tensor_files import absent
 
     if not file.is_file():
         raise UsageError(absent(file), hint="hx export SPEC -o FILE writes one")
@@ -63,7 +63,7 @@ def view(
 
 def _show(file: Path, found: dict) -> None:
     from hx.cli.output import facts, plain, say, table
-    from hx.words import amount, bytes_text
+    from hx.text import amount, bytes_text
 
     facts(
         [
@@ -81,7 +81,7 @@ def _show(file: Path, found: dict) -> None:
 
 
 def load(file: Path) -> Any:
-    """The model in a file, without what is beside it."""
+    """Load the model in a file, without its external data."""
     import onnx
 
     from hx.errors import UsageError
@@ -133,7 +133,7 @@ def _read(file: Path) -> dict:
 
 
 def edge(value: Any) -> str:
-    """An input or output of a file, as `x float32[batch,3]`."""
+    """Describe an input or output of a file, as `x float32[batch,3]`."""
     import onnx
 
     tensor = value.type.tensor_type

@@ -1,1 +1,1 @@
-"""Nodes: written and checked, said in the words of an opset, made into one clean graph."""
+"""Nodes: written and checked, translated to an opset, made into one clean graph."""

@@ -1,184 +1,208 @@
-"""Nodes and values as protobuf has them, everything named: what a file says beside its weights.
+"""Names of all nodes and values, and the protobuf messages of a graph without its weights.
 
-Made of the recording's own nodes in one step, as bytes: fields in the order of their numbers, as
-protobuf writes them itself, in a fifth of the time. Imports torch and onnx: import it late.
+Imports torch and onnx: import it late.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 import onnx
 import torch
 
-from ..saving import wire
-from ..saving.wire import field
-from ..sizes import dims
-from ..sizes.polynomials import ELLIPSIS, Poly
-from ..tensors import dtypes, memory
-from ..tensors.values import Body, Constant, Node, Value
+from .. import dtypes, tensor_bytes
+from ..ir.sizes import dims
+from ..ir.sizes.size_polynomials import ELLIPSIS, Poly
+from ..ir.value import Body, Constant, Node, Value
 from ..weights import contents
+from . import model_parts
 from .naming import Names, namespace, node_name
 
 # The IR version that came with each opset: what an old runtime can read.
-_IR = dict(zip(range(13, 27), (7, 7, 8, 8, 8, 8, 9, 9, 10, 10, 11, 12, 13, 13)))
+_IR_VERSIONS = dict(zip(range(13, 27), (7, 7, 8, 8, 8, 8, 9, 9, 10, 10, 11, 12, 13, 13)))
 _KIND = onnx.AttributeProto
-
-# Tags of fields, (number << 3) | 2: those of GraphProto,
-_NODE, _GRAPH_NAME, _INPUT, _OUTPUT, _VALUE = b"\x0a", b"\x12", b"\x5a", b"\x62", b"\x6a"
-# of NodeProto (`_ABOUT` are its metadata_props),
-_READS, _GIVES, _NAME, _OP, _ATTRIBUTE, _DOMAIN, _ABOUT = (
-    b"\x0a", b"\x12", b"\x1a", b"\x22", b"\x2a", b"\x3a", b"\x4a"
-)  # fmt: skip
-# of what has a name first, or a key, and of what comes behind it.
-_FIRST, _SECOND = b"\x0a", b"\x12"
-_BODY = b"\x32"  # AttributeProto.g
-_IS_BODY = b"\xa0\x01" + bytes((_KIND.GRAPH,))  # AttributeProto.type
+Sizes = tuple[int | str | None, ...]
 
 
 class Assembly:
-    """`called` says what each value is called, by its id."""
+    """One graph in the making; `names` maps the id of each value to its name in the file."""
 
     def __init__(
         self, inputs: Sequence[Value], opset: int, domains: Mapping[str, int], classes: dict
     ) -> None:
         self._inputs = inputs
-        self._imports = {"": opset, **dict(sorted(domains.items()))}
-        self._classes = classes
-        self._names = Names()
-        self.called: dict[int, str] = {}
-        self._weights: list[wire.Weight] = []
-        self._by_pack: Counter[str] = Counter()
-        self._given: dict[int, str] = {}  # the names that the graph's outputs must have, by value
-        self._types: dict[Any, bytes] = {}
-        self._sizes: dict[Poly, str | None] = {}  # as they are spelled
-        self._namespaces: dict[str, str] = {}  # by scope
-        self._origins: dict[int, bytes] = {}  # told, by id
-        self._attributes_said: dict[int, tuple[dict, bytes]] = {}  # by id
-        self._said: dict[tuple[str, str], bytes] = {}  # what is told of them, piece by piece
+        self._opsets = {"": opset, **dict(sorted(domains.items()))}
+        self._free_names = Names()
+        self.names: dict[int, str] = {}
+        self._output_names: dict[int, str] = {}  # the user's name of a value, by its id
+        self._weights: list[model_parts.Weight] = []
+        self._nodes_by_pack: Counter[str] = Counter()
+        self._types: dict[tuple[torch.dtype, Sizes | None], onnx.TypeProto] = {}
+        self._spelled_sizes: dict[Poly, str | None] = {}
+        self._metadata = Metadata(classes)
 
     def parts(
         self, nodes: Sequence[Node], outputs: Sequence[tuple[str, Value]], name: str
-    ) -> wire.Parts:
-        edges = [self._edge(_INPUT, v, self._name(v, v.name or "in")) for v in self._inputs]
+    ) -> model_parts.Parts:
+        graph = onnx.GraphProto(name=name)
+        for value in self._inputs:
+            self._describe(graph.input, value, self._name(value, value.name or "in"))
         inputs = set(map(id, self._inputs))
-        claimed = [(self._names.claim(wanted), value) for wanted, value in outputs]
+        claimed = [(self._free_names.claim(wanted), value) for wanted, value in outputs]
         copies = []
         for its_name, value in claimed:
             # An output that is an input, a constant, or another output needs a node of its own.
-            if id(value) in inputs or isinstance(value, Constant) or id(value) in self._given:
+            repeated = id(value) in self._output_names
+            if id(value) in inputs or isinstance(value, Constant) or repeated:
                 copies.append((its_name, value))
             else:
-                self._given[id(value)] = its_name
-        written: list[bytes] = []
-        inner: list[bytes] = []  # what is said of the values between the nodes
+                self._output_names[id(value)] = its_name
         for node in nodes:
-            self._node(written, inner, node, self._given)
+            self._node(graph, node, self._output_names)
         for its_name, value in copies:
-            self._copy(written, value, its_name, f"{its_name}/Identity")
-        edges += [self._edge(_OUTPUT, value, its_name) for its_name, value in claimed]
+            self._copy(graph, value, its_name, f"{its_name}/Identity")
+        for its_name, value in claimed:
+            self._describe(graph.output, value, its_name)
         model = onnx.ModelProto(producer_name="hx")
-        for domain, version in self._imports.items():
+        for domain, version in self._opsets.items():
             model.opset_import.add(domain=domain, version=version)
-        graph = _graph(written, name, edges, inner)
-        return wire.Parts(_IR[self._imports[""]], model, graph, self._weights, self._by_pack)
+        return model_parts.Parts(
+            _IR_VERSIONS[self._opsets[""]],
+            model,
+            graph.SerializeToString(deterministic=True),
+            self._weights,
+            self._nodes_by_pack,
+        )
 
     def _name(self, value: Value, wanted: str) -> str:
-        name = self._given.get(id(value)) or self._names.claim(wanted)
-        self.called[id(value)] = name
+        name = self._output_names.get(id(value)) or self._free_names.claim(wanted)
+        self.names[id(value)] = name
         return name
 
     def _read(self, value: Value | None) -> str:
-        """What a node calls its input; a constant that is read for the first time is stored."""
+        """The name of a node's input; a constant that is read for the first time is stored."""
         if value is None:
             return ""
-        name = self.called.get(id(value))
+        name = self.names.get(id(value))
         if name is None:
             if not isinstance(value, Constant):
                 raise AssertionError(f"{value!r} is read before it is written")
             name = self._name(value, value.name or "const")
             content = contents.of(value)
             if isinstance(content, contents.Held):
-                memory.refuse_what_has_none(content.tensor, name)
-            early = wire.is_early(value.name, value.tensor)
-            self._weights.append(wire.weight(name, content, early))
+                tensor_bytes.refuse_what_has_none(content.tensor, name)
+            early = model_parts.is_early(value.name, value.tensor)
+            self._weights.append(model_parts.weight(name, content, early))
         return name
 
-    def _node(
-        self, written: list[bytes], inner: list[bytes], node: Node, finals: Container[int]
-    ) -> None:
-        """Writes a node; `finals` are the ids of what the graph returns, which says itself what it is."""
-        self._by_pack[node.origin.pack if node.origin else ""] += 1
-        parts = [field(_READS, self._read(value).encode()) for value in node.inputs]
-        name = self._names.claim(node_name(node.origin.scope if node.origin else "", node.op))
+    def _node(self, graph: onnx.GraphProto, node: Node, outputs: Container[int]) -> None:
+        """Add a node to a graph; `outputs` are the ids of what that graph returns."""
+        self._nodes_by_pack[node.origin.pack if node.origin else ""] += 1
+        inputs = [self._read(value) for value in node.inputs]
+        scope = node.origin.scope if node.origin else ""
+        name = self._free_names.claim(node_name(scope, node.op))
+        made = graph.node.add(input=inputs, name=name, op_type=node.op)
+        if node.domain:
+            made.domain = node.domain
         one = len(node.outputs) == 1
         for i, value in enumerate(node.outputs):
             its_name = self._name(value, f"{name}.out" if one else f"{name}.{i}")
-            parts.append(field(_GIVES, its_name.encode()))
-            if id(value) not in finals and value.dtype is not None:
-                inner.append(self._edge(_VALUE, value, its_name))
-        parts += field(_NAME, name.encode()), field(_OP, node.op.encode())
-        if node.attributes:
-            parts.append(self._attributes(node.attributes))
-        if node.domain:
-            parts.append(field(_DOMAIN, node.domain.encode()))
-        parts.append(self._about(node))
-        written.append(field(_NODE, b"".join(parts)))
+            made.output.append(its_name)
+            if id(value) not in outputs and value.dtype is not None:
+                self._describe(graph.value_info, value, its_name)
+        for key, attribute in node.attributes.items():
+            self._attribute(made.attribute.add(name=key), attribute)
+        for key, text in self._metadata.of(node):
+            made.metadata_props.add(key=key, value=text)
 
-    def _copy(self, written: list[bytes], value: Value, name: str, node_name: str) -> None:
-        reads = field(_READS, self._read(value).encode()) + field(_GIVES, name.encode())
-        self._by_pack[""] += 1
-        node_name = self._names.claim(node_name)
-        written.append(
-            field(_NODE, reads + field(_NAME, node_name.encode()) + field(_OP, b"Identity"))
-        )
+    def _copy(self, graph: onnx.GraphProto, value: Value, name: str, node_name: str) -> None:
+        source = self._read(value)
+        self._nodes_by_pack[""] += 1
+        node_name = self._free_names.claim(node_name)
+        graph.node.add(input=[source], output=[name], name=node_name, op_type="Identity")
 
-    def _edge(self, tag: bytes, value: Value, name: str) -> bytes:
-        """Says the name, type and sizes of a value that is no initializer."""
-        said = field(_FIRST, name.encode())
+    def _describe(self, described: Any, value: Value, name: str) -> None:
+        """Add the name, type and sizes of a value that is no initializer."""
+        made = described.add(name=name)
         if value.dtype is not None:
             sizes = None if value.shape is None else tuple(map(self._size, value.shape))
             known = self._types.get((value.dtype, sizes))
             if known is None:
-                known = field(_SECOND, _type(value.dtype, sizes))
-                self._types[value.dtype, sizes] = known
-            said += known
-        return field(tag, said)
+                known = self._types[value.dtype, sizes] = _type(value.dtype, sizes)
+            made.type.CopyFrom(known)
 
     def _size(self, n: int) -> int | str | None:
         if type(n) is not dims.Dim:
             return int(n)
-        if n.poly not in self._sizes:
+        if n.poly not in self._spelled_sizes:
             # A size that only the engine can follow stays without a name.
             name = str(n.poly) if n.poly.named() else ELLIPSIS
-            self._sizes[n.poly] = None if ELLIPSIS in name else name
-        return self._sizes[n.poly]
+            self._spelled_sizes[n.poly] = None if ELLIPSIS in name else name
+        return self._spelled_sizes[n.poly]
 
-    def _about(self, node: Node) -> bytes:
-        """Where a node comes from."""
+    def _attribute(self, made: onnx.AttributeProto, value: Any) -> None:
+        if isinstance(value, Body):
+            made.type = _KIND.GRAPH
+            self._body(made.g, value)
+        elif isinstance(value, torch.Tensor):
+            made.type = _KIND.TENSOR
+            weight = model_parts.weight(made.name, contents.Held(value))
+            made.t.CopyFrom(weight.proto)
+            made.t.raw_data = b"".join(weight.chunks())
+        elif isinstance(value, int):
+            made.type, made.i = _KIND.INT, value
+        elif isinstance(value, float):
+            made.type, made.f = _KIND.FLOAT, value
+        elif isinstance(value, str):
+            made.type, made.s = _KIND.STRING, value.encode()
+        elif isinstance(value, (list, tuple)) and all(isinstance(n, int) for n in value):
+            made.type = _KIND.INTS
+            made.ints.extend(value)
+        elif isinstance(value, (list, tuple)) and all(isinstance(n, (int, float)) for n in value):
+            made.type = _KIND.FLOATS
+            made.floats.extend(value)
+        else:
+            made.CopyFrom(onnx.helper.make_attribute(made.name, value))
+
+    def _body(self, graph: onnx.GraphProto, body: Body) -> None:
+        """Fill the graph of a body; its constants are stored in the outer graph."""
+        for value in body.inputs:
+            self._describe(graph.input, value, self._name(value, "body.in"))
+        outputs = set(map(id, body.outputs))
+        for node in body.nodes:
+            self._node(graph, node, outputs)
+        inside = {id(output) for node in body.nodes for output in node.outputs}
+        for value in body.outputs:
+            if id(value) in inside:
+                inside.discard(id(value))
+                name = self.names[id(value)]
+            else:
+                name = self._free_names.claim("body.out")
+                self._copy(graph, value, name, "body/Identity")
+            self._describe(graph.output, value, name)
+        graph.name = self._free_names.claim("body")
+
+
+class Metadata:
+    """The entries of a node that say which call of the model it came from."""
+
+    def __init__(self, classes: dict[str, str]) -> None:
+        self._classes = classes  # of the modules, by path
+        self._namespaces: dict[str, str] = {}  # by path of a module
+
+    def of(self, node: Node) -> list[tuple[str, str]]:
+        entries = dict(node.notes)
         origin = node.origin
-        if origin is None:
-            return _entries(node.notes)
-        known = self._origins.get(id(origin))
-        if known is None or node.notes:
-            about = {"hx.module": origin.scope, "hx.pack": origin.pack}
+        if origin is not None:
+            entries["hx.module"] = origin.scope
+            entries["hx.pack"] = origin.pack
             if origin.file:
-                about["hx.source"] = f"{origin.file}:{origin.line}"
-            about["hx.target"] = origin.target
-            about["namespace"] = f"{self._namespace(origin.scope)}: {origin.target}"
-            if node.notes:
-                return _entries({**about, **node.notes})
-            known = self._origins[id(origin)] = b"".join(map(self._entry, about.items()))
-        return known
-
-    def _entry(self, said: tuple[str, str]) -> bytes:
-        """A key and its text: most are said of many nodes."""
-        found = self._said.get(said)
-        if found is None:
-            found = self._said[said] = _entry(*said)
-        return found
+                entries["hx.source"] = f"{origin.file}:{origin.line}"
+            entries["hx.target"] = origin.target
+            entries["namespace"] = f"{self._namespace(origin.scope)}: {origin.target}"
+        return sorted(entries.items())
 
     def _namespace(self, scope: str) -> str:
         found = self._namespaces.get(scope)
@@ -187,79 +211,13 @@ class Assembly:
             found = self._namespaces[scope] = f"{path}/" if path else ""
         return found
 
-    def _attributes(self, attributes: dict[str, Any]) -> bytes:
-        """Those of a node. Nodes that are alike share them; a body is written once."""
-        known = self._attributes_said.get(id(attributes))
-        if known is None:
-            said = b"".join(
-                field(_ATTRIBUTE, self._attribute(*each)) for each in attributes.items()
-            )
-            known = self._attributes_said[id(attributes)] = attributes, said
-        return known[1]
 
-    def _attribute(self, key: str, v: Any) -> bytes:
-        if isinstance(v, Body):
-            return field(_FIRST, key.encode()) + field(_BODY, self._body(v)) + _IS_BODY
-        made = _KIND(name=key)
-        if isinstance(v, torch.Tensor):
-            made.type = _KIND.TENSOR
-            weight = wire.weight(key, contents.Held(v))
-            made.t.CopyFrom(weight.proto)
-            made.t.raw_data = b"".join(wire.chunks(weight))
-        elif isinstance(v, int):
-            made.type, made.i = _KIND.INT, v
-        elif isinstance(v, float):
-            made.type, made.f = _KIND.FLOAT, v
-        elif isinstance(v, str):
-            made.type, made.s = _KIND.STRING, v.encode()
-        elif isinstance(v, (list, tuple)) and all(isinstance(each, int) for each in v):
-            made.type = _KIND.INTS
-            made.ints.extend(v)
-        elif isinstance(v, (list, tuple)) and all(isinstance(each, (int, float)) for each in v):
-            made.type = _KIND.FLOATS
-            made.floats.extend(v)
-        else:
-            made = onnx.helper.make_attribute(key, v)
-        return made.SerializeToString(deterministic=True)
-
-    def _body(self, body: Body) -> bytes:
-        edges = [self._edge(_INPUT, v, self._name(v, "body.in")) for v in body.inputs]
-        written: list[bytes] = []
-        inner: list[bytes] = []
-        # Constants live in the outer graph, where a body may read them.
-        finals = set(map(id, body.outputs))
-        for node in body.nodes:
-            self._node(written, inner, node, finals)
-        inside = {id(output) for node in body.nodes for output in node.outputs}
-        for value in body.outputs:
-            if id(value) in inside:
-                inside.discard(id(value))
-                name = self.called[id(value)]
-            else:
-                name = self._names.claim("body.out")
-                self._copy(written, value, name, "body/Identity")
-            edges.append(self._edge(_OUTPUT, value, name))
-        return _graph(written, self._names.claim("body"), edges, inner)
-
-
-def _graph(nodes: list[bytes], name: str, edges: list[bytes], inner: list[bytes]) -> bytes:
-    return b"".join((*nodes, field(_GRAPH_NAME, name.encode()), *edges, *inner))
-
-
-def _entries(about: Mapping[str, str]) -> bytes:
-    return b"".join(_entry(key, text) for key, text in sorted(about.items()))
-
-
-def _entry(key: str, text: str) -> bytes:
-    return field(_ABOUT, field(_FIRST, key.encode()) + field(_SECOND, text.encode()))
-
-
-def _type(dtype: torch.dtype, sizes: Iterable[int | str | None] | None) -> bytes:
+def _type(dtype: torch.dtype, sizes: Sizes | None) -> onnx.TypeProto:
     made = onnx.TypeProto()
     made.tensor_type.elem_type = dtypes.number(dtype)
     if sizes is not None:
         shape = made.tensor_type.shape
-        shape.SetInParent()  # that of a number has no sizes
+        shape.SetInParent()  # a scalar has a shape, of no sizes
         for n in sizes:
             if isinstance(n, str):
                 shape.dim.add(dim_param=n)
@@ -267,4 +225,4 @@ def _type(dtype: torch.dtype, sizes: Iterable[int | str | None] | None) -> bytes
                 shape.dim.add()
             else:
                 shape.dim.add(dim_value=n)
-    return made.SerializeToString(deterministic=True)
+    return made

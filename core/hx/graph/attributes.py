@@ -1,4 +1,4 @@
-"""What a converter gives as an attribute of a node, as ONNX writes it."""
+"""Checks and conversions of the attributes that a converter gives, to the types of ONNX."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 
+from .. import dtypes
 from ..errors import BuilderError, Unsupported
-from ..sizes import dims, floats
-from ..tensors import dtypes
-from ..tensors.values import Body, Value
-from ..words import a
+from ..ir.sizes import dims, size_floats
+from ..ir.value import Body, Value
+from ..text import with_article
 
 _INT, _FLOAT = (2, 7), (1, 6)  # numbers of AttributeProto's types: one, and a list of them
 
@@ -25,7 +25,7 @@ def no_dims(op: str, name: str, v) -> None:
                 why=f"ONNX takes {name} of {op} as an attribute, written into the file",
                 hint="pass a number, or one that follows from weights alone",
             )
-        if isinstance(n, (dims.Dim, floats.DimFloat)):
+        if isinstance(n, (dims.Dim, size_floats.DimFloat)):
             text = n.poly if isinstance(n, dims.Dim) else n.expr
             values = dims.asked(int, n).of_values()
             what = "values" if values else "a size"
@@ -50,7 +50,7 @@ def coerced(kind: int, v):
 
 
 def plain_attribute(op: str, name: str, v: Any) -> Any:
-    """What an attribute of an operator that ONNX does not know is written as."""
+    """The attribute of an operator outside ONNX, as ONNX writes it."""
     if isinstance(v, torch.dtype):
         return dtypes.NUMBER[v]
     if isinstance(v, bool):
@@ -64,7 +64,7 @@ def plain_attribute(op: str, name: str, v: Any) -> Any:
         return v.value
     if not isinstance(v, (int, float, str, bytes, torch.Tensor, Body)):
         raise BuilderError(
-            f"{op}: the attribute {name} is {a(v)}, which ONNX has no attributes of",
+            f"{op}: the attribute {name} is {with_article(v)}, which ONNX has no attributes of",
             hint="an attribute is a number, a string, a list of these, a tensor or a body",
         )
     return v

@@ -1,10 +1,8 @@
-"""Axes of a value in another order."""
+"""Reordered axes of a value."""
 
 from __future__ import annotations
 
-from builtins import range  # its own: `world` hooks that of the model
-
-from ..tensors.values import Value
+from ..ir.value import Value
 from .op import Op
 
 

@@ -1,8 +1,8 @@
-"""A normalization by fixed numbers, behind a linear layer, goes into the weights of that layer.
+"""Fold a BatchNormalization with fixed statistics into the weights of the layer before it.
 
-What `Conv(x, w, b)` gives is then taken, channel by channel, times a factor and plus an offset. The
-same comes of `Conv(x, w * factor, b * factor + offset)`. The weight itself stays as it is: the
-products are made piece by piece as they are written, and are stored under a name that says so.
+It multiplies each channel of `Conv(x, w, b)` by a factor and adds an offset, which equals
+`Conv(x, w * factor, b * factor + offset)`. The weight itself stays as it is: the products are made
+piece by piece as they are written, under a name of their own.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from ..tensors.values import Absent, Constant, Node, Value
+from ..ir.value import Absent, Constant, Node, Value
 from ..weights import contents
 from ..weights.contents import Scaled
 
@@ -22,9 +22,9 @@ _DTYPES = (torch.float32, torch.float64)
 
 
 def fold(nodes: list[Node], uses: Counter[int], folds: Folds) -> list[Node]:
-    """The nodes, without the normalizations that can be in the weights of the layer before them.
+    """The nodes, without the normalizations that the layer before them absorbs.
 
-    `uses` counts who reads a value, by its id: what such a layer gives goes nowhere else.
+    `uses` counts the readers of a value, by its id: nothing else may read such a layer's output.
     """
     norms = [node for node in nodes if node.op == "BatchNormalization"]
     if not norms:
@@ -56,25 +56,25 @@ def fold(nodes: list[Node], uses: Counter[int], folds: Folds) -> list[Node]:
 
 
 class Folds:
-    """One node for two, made once: for the writing ahead of its weights, and for the graph."""
+    """Folded nodes of layers and their normalizations, made once for both write-ahead and graph."""
 
     def __init__(self) -> None:
         self._made: dict[tuple[Any, ...], Node | None] = {}
 
     def of(self, layer: Node, norm: Node) -> Node | None:
-        """None where the two give what no weights would."""
+        """The folded node; None if no weights give the same result."""
         weight: Any = layer.inputs[1]
         key = (layer, norm, *layer.inputs[1:], *norm.inputs[1:])
         if key not in self._made or weight.frozen:  # frozen: it was written to, and is a copy now
             self._made[key] = _folded(layer, norm)
         made = self._made[key]
-        if made is not None:  # what comes in may have become another value since it was made
+        if made is not None:  # its input may have become another value since it was made
             made.inputs[0] = layer.inputs[0]
         return made
 
 
 def is_layer(node: Node) -> bool:
-    """Whether a node gives, per channel, products with its weights and nothing else."""
+    """Return True if a node multiplies by its weights, per channel, and does nothing else."""
     return (
         node.op in ("Conv", "ConvTranspose", "Gemm")
         and not node.domain
@@ -84,7 +84,7 @@ def is_layer(node: Node) -> bool:
 
 
 def fits(layer: Node, norm: Node) -> bool:
-    """Whether a node normalizes what such a layer gives, by numbers that are known."""
+    """Return True if a node normalizes the output of such a layer by known numbers."""
     dtype = norm.outputs[0].dtype
     return (
         norm.op == "BatchNormalization"
@@ -97,7 +97,7 @@ def fits(layer: Node, norm: Node) -> bool:
 
 
 def _folded(layer: Node, norm: Node) -> Node | None:
-    """One node for the two; None where they give what no weights would."""
+    """One node for both; None if no weights give the same result."""
     weight: Any = layer.inputs[1]
     bias: Any = layer.inputs[2] if len(layer.inputs) > 2 else None
     numbers: Any = norm.inputs[1:]
@@ -119,7 +119,7 @@ def _folded(layer: Node, norm: Node) -> Node | None:
 
 
 def folded_name(name: str) -> str:
-    """What a weight is called that is no longer the one which the model has under its name."""
+    """The name of a weight that differs from the model's weight of that name."""
     return name and f"{name}.folded"
 
 
@@ -132,7 +132,7 @@ def _instead(layer: Node, norm: Node, weights: Sequence[Value | None]) -> Node:
 
 
 def _made_of(layer: Node, norm: Node) -> Hashable:
-    """What tells the weights of two such nodes apart."""
+    """A key that two such nodes share if their weights are equal."""
     attributes = repr(sorted(layer.attributes.items())), norm.attributes.get("epsilon")
     return (layer.op, *map(id, layer.inputs[1:]), *map(id, norm.inputs[1:]), *attributes)
 
@@ -145,7 +145,7 @@ def _known(values: Sequence[Value | None]) -> bool:
 
 
 def _spread(layer: Node, shape: Sequence[int], factor: torch.Tensor) -> torch.Tensor:
-    """The factors of the channels, each where the weight's own numbers for that channel are."""
+    """The factors of the channels, shaped to be broadcast over the weight."""
     if layer.op == "Gemm":
         return factor.reshape((-1, 1) if layer.attributes.get("transB") else (1, -1))
     rest = [1] * (len(shape) - 2)

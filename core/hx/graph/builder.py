@@ -1,25 +1,26 @@
-"""Writes nodes: checks them against ONNX's own schemas, types them, sizes them.
+"""Writer of nodes: checks them against ONNX's own schemas, finds their dtypes and sizes.
 
 Converters hold it as `op` (see `op`).
 """
 
 from __future__ import annotations
 
-from builtins import len, max, min  # their own: `world` hooks those of the model
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 
+from .. import dtypes
 from ..errors import BuilderError, Unaccounted, Unsupported
-from ..sizes import dims, floats, shape_rules, shapes
-from ..sizes.computed import Sizes
-from ..tensors import dtypes, pairs, sparse
-from ..tensors.values import Absent, Body, Constant, Node, Origin, Value
-from . import forms, lowering, schemas
+from ..ir import shape_rules, shapes
+from ..ir.sizes import dims, size_floats
+from ..ir.value import Absent, Constant, Node, Origin, Value
+from . import complex_pairs, forms, schemas, sparse_values
 from .attributes import coerced, no_dims, plain_attribute
 from .casting import fit
+from .lowering import LOWERINGS
 from .op import Op
+from .size_nodes import Sizes
 
 _ATTRIBUTE_IS_LIST = {6, 7, 8}  # FLOATS, INTS, STRINGS
 
@@ -34,8 +35,10 @@ class Builder:
         self.sizes = Sizes(self)
         self.value_of: Any = None  # torch.Tensor -> Value, set by the recording
         self.kept: Any = self.constant  # a constant over memory that may be written to, likewise
+        self.entry_of: Any = None  # torch.Tensor -> its entry if it is recorded, likewise
+        self.note_escape: Any = None  # notes that a size decided which way a converter goes
         self.added: Any = None  # told of each node
-        self.unfolded = False  # what follows from zeros that a model makes is computed, too
+        self.unfolded = False  # results of zeros that a model makes are computed, too
         self.lengths: Any = None  # knows what is as long as a loop: see `rolled`
         self.domains: dict[str, int] = {}
         self._constants: dict[Any, Constant] = {}
@@ -43,8 +46,8 @@ class Builder:
         self._serial = 0
 
     def let_go(self) -> None:
-        """Breaks the circles that it is part of: nothing more is written."""
-        self.value_of = self.kept = self.added = None
+        """Break the reference cycles that it is part of: nothing more is written."""
+        self.value_of = self.kept = self.added = self.entry_of = self.note_escape = None
         self.lengths = None
         self._forms, self._constants = {}, {}
         del self.sizes.builder
@@ -64,8 +67,8 @@ class Builder:
         return Absent(tensor, content, serial=self._serial, name=name)
 
     def number(self, x: Any, dtype: torch.dtype) -> Value:
-        """A Python number, or a (nested) list of them, as a constant; a Dim as what computes it."""
-        if isinstance(x, (dims.Dim, floats.DimFloat)):
+        """A Python number, or a (nested) list of them, as a constant; a Dim as its computation."""
+        if isinstance(x, (dims.Dim, size_floats.DimFloat)):
             return self.sizes.scalar(x, dtype)
         if type(x).__name__ == "ndarray":
             try:
@@ -94,7 +97,7 @@ class Builder:
 
     def cast(self, x: Value, dtype: torch.dtype) -> Value:
         if x.sparse is not None and x.dtype != dtype:
-            return sparse.cast(Op(self), x, dtype)
+            return sparse_values.cast(Op(self), x, dtype)
         return x if x.dtype == dtype else self.emit("Cast", [x], {"to": dtype})[0]
 
     # Nodes.
@@ -108,45 +111,27 @@ class Builder:
         domain: str = "",
         results: Sequence[tuple] | None = None,
     ) -> list[Value]:
-        """Adds one operator in its newest form; returns its outputs."""
+        """Add one operator in its newest form; returns its outputs."""
         if domain not in ("", "ai.onnx"):
             return self._custom(op, domain, inputs, attributes, count, results)
-        given = inputs = [
-            self._of(x, op) if type(x) not in forms.VALUES and isinstance(x, torch.Tensor) else x
-            for x in inputs
-        ]
+        given = self._given(op, inputs)
         key = forms.key_of(op, given, attributes, count)
         if key is not None and (form := self._forms.get(key)) is not None:
             return self._once_more(form, given)
-        if pairs.concerned(inputs, attributes):
-            return pairs.emit(Op(self), op, inputs, attributes, count)
-        while inputs and inputs[-1] is None:
-            inputs.pop()
-        if attributes:
-            attributes = {k: v for k, v in attributes.items() if v is not None}
+        if complex_pairs.concerned(given, attributes):
+            return complex_pairs.emit(Op(self), op, given, attributes, count)
+        while given and given[-1] is None:
+            given.pop()
+        attributes = {k: v for k, v in attributes.items() if v is not None}
         if op == "Split" and count is None:
-            count = _parts(inputs, attributes)
+            count = _parts(given, attributes)
         schema = schemas.schema(op, self.opset)
-        if schema is None or not self._fits(schema, inputs, attributes):
-            lower = lowering.LOWERINGS.get(op)
-            if lower is not None and schemas.schema(op, schemas.NEWEST) is not schema:
-                newest = schemas.schema(op, schemas.NEWEST)
-                self._check(newest or schema, op, inputs, attributes)
-                modern = self._lift(newest, inputs) if newest is not None else inputs
-                lowered = lower(Op(self), modern, attributes, count)
-                if lowered is not NotImplemented:
-                    return list(lowered) if isinstance(lowered, (list, tuple)) else [lowered]
-            schema = self._check(schema, op, inputs, attributes)
-        if op.startswith("Reduce"):
-            inputs = _counted_from_the_front(inputs)
-        values: list[Any] = self._lift(schema, inputs)
-        attributes = self._attributes(schema, attributes) if attributes else {}
-        if op == "Transpose" and attributes:
-            _require_permutation(attributes["perm"], values[0])
-        if op == "Reshape" and not attributes.get("allowzero"):
-            self._simpler_shape(values)
-            if "allowzero" in schema.attributes and _zero_is_zero(values[1]):
-                attributes["allowzero"] = 1
+        if schema is None or not self._fits(schema, given, attributes):
+            lowered = self._lowered(schema, op, given, attributes, count)
+            if lowered is not None:
+                return lowered
+            schema = self._check(schema, op, given, attributes)
+        values, attributes = self._arguments(schema, op, given, attributes)
         if op == "Shape" and values[0].shape is not None:
             return [self._shape_known(op, schema, values, attributes)]
         if count is None:
@@ -154,15 +139,49 @@ class Builder:
         around = fit(self, op, schema, values, attributes, count)
         if around is not None:
             return around
-        outputs = self._append(op, schema, values, attributes, count)
-        if self.lengths is not None and op in ("Concat", "Slice", "Split"):
-            self.lengths.written(self.nodes[-1])
-        elif key is not None and (form := forms.form_of(self.nodes[-1], given)) is not None:
-            self._forms[key] = form
+        outputs = self.append(op, schema, values, attributes, count)
+        self._remember(key, self.nodes[-1], given)
         return outputs
 
+    def _given(self, op: str, inputs: Sequence[Any]) -> list[Any]:
+        """The inputs, with values in place of the model's tensors."""
+        return [
+            self._of(x, op) if type(x) not in forms.VALUES and isinstance(x, torch.Tensor) else x
+            for x in inputs
+        ]
+
+    def _remember(self, key: tuple | None, node: Node, given: Sequence[Any]) -> None:
+        """Keep the form of a node for the next equal one."""
+        if self.lengths is not None and node.op in ("Concat", "Slice", "Split"):
+            self.lengths.written(node)
+        elif key is not None and (form := forms.form_of(node, given)) is not None:
+            self._forms[key] = form
+
+    def _lowered(self, schema, op, inputs, attributes, count) -> list[Value] | None:
+        """The outputs of an operator in an older opset's form; None where it has none."""
+        newest = schemas.schema(op, schemas.NEWEST)
+        if op not in LOWERINGS or newest is schema:
+            return None
+        self._check(newest or schema, op, inputs, attributes)
+        modern = self.lifted(newest, inputs) if newest is not None else inputs
+        return LOWERINGS.write(Op(self), op, modern, attributes, count)
+
+    def _arguments(self, schema, op, inputs, attributes) -> tuple[list[Any], dict]:
+        """The inputs as values, and the attributes as ONNX types them."""
+        if op.startswith("Reduce"):
+            inputs = _counted_from_the_front(inputs)
+        values: list[Any] = self.lifted(schema, inputs)
+        attributes = self._attributes(schema, attributes) if attributes else {}
+        if op == "Transpose" and attributes:
+            _require_permutation(attributes["perm"], values[0])
+        if op == "Reshape" and not attributes.get("allowzero"):
+            self._simpler_shape(values)
+            if "allowzero" in schema.attributes and _zero_is_zero(values[1]):
+                attributes["allowzero"] = 1
+        return values, attributes
+
     def _once_more(self, form: forms.Form, given: list) -> list[Value]:
-        """A node like one before."""
+        """Write a node of a known form again."""
         inputs: list[Any] = [given[x] if type(x) is int else x for x in form.inputs]
         outputs = []
         for one in form.outputs:
@@ -172,13 +191,13 @@ class Builder:
         for x in inputs:
             if isinstance(x, Constant):
                 x.used = True
-        self._enter(node)
+        self.enter(node)
         return outputs
 
     def _simpler_shape(self, values) -> None:
-        """Sizes that stay where they were are written as 0 ("as before"): nothing to compute.
+        """Write sizes that stay in place as 0 ("as before"): nothing to compute.
 
-        What is then left to compute may be one size, which the operator works out itself.
+        If one size is left to compute, the operator infers it itself.
         """
         x, shape = values
         wanted = shape.elements
@@ -202,20 +221,20 @@ class Builder:
             values[1] = plain
 
     def _shape_known(self, op, schema, values, attributes) -> Value:
-        """A shape is a constant where no size may vary, and else known by its elements."""
+        """A shape as a constant, if no size may vary; otherwise as a node with known elements."""
         whole = values[0].shape
         listed = whole[attributes.get("start", 0) : attributes.get("end", len(whole))]
         if not any(map(dims.is_dynamic, listed)):
             return self.number(list(listed), torch.int64)
-        (made,) = self._append(op, schema, values, attributes, 1)
+        (made,) = self.append(op, schema, values, attributes, 1)
         made.elements = tuple(listed)
         return made
 
-    def _append(self, op, schema, values, attributes, count) -> list[Value]:
+    def append(self, op, schema, values, attributes, count) -> list[Value]:
         outputs = []
         inferred = shape_rules.infer(op, values, attributes, count)
         for i, shape in enumerate(inferred):
-            made = self.value(_out_dtype(schema, i, values, attributes), None)
+            made = self.value(schemas.out_dtype(schema, i, values, attributes), None)
             if shape is not None:
                 sizes = list(shape)
                 for axis, n in enumerate(sizes):
@@ -243,7 +262,7 @@ class Builder:
         for value in (*node.inputs, *node.outputs):
             if value is not None:
                 if value.sparse is not None:
-                    raise sparse.edge(node.op)
+                    raise sparse_values.edge(node.op)
                 numbers = numbers or value.dtype in dtypes.COMPLEX
                 if isinstance(value, Constant):
                     value.used = True
@@ -252,9 +271,9 @@ class Builder:
                 f"{node.op} was to be written with complex numbers, and no edge of a graph has any",
                 hint="view_as_real before, and view_as_complex behind",
             )
-        self._enter(node)
+        self.enter(node)
 
-    def _enter(self, node: Node) -> None:
+    def enter(self, node: Node) -> None:
         for output in node.outputs:
             output.node = node
         self.nodes.append(node)
@@ -302,7 +321,7 @@ class Builder:
         )
 
     def _check(self, schema, op, inputs, attributes):
-        """The schema, or the error that says what is wrong with this call of it."""
+        """The schema, or an error that says what is wrong with this call of it."""
         if schema is None:
             first = schemas.first_opset(op)
             if first is None:
@@ -342,7 +361,7 @@ class Builder:
         return schema
 
     def _first_that_fits(self, newest, inputs, attributes) -> int:
-        """The oldest opset that can say a call, where a later form only says more."""
+        """The oldest opset that can express a call, if later forms only add to it."""
         for opset in range(self.opset + 1, newest.since):
             schema = schemas.schema(newest.op, opset)
             if schema is not None and self._fits(schema, inputs, attributes):
@@ -351,8 +370,8 @@ class Builder:
 
     # Inputs and attributes.
 
-    def _lift(self, schema, inputs: list) -> list[Value | None]:
-        """Numbers and lists take the dtype of the inputs that share their type parameter."""
+    def lifted(self, schema, inputs: list) -> list[Value | None]:
+        """Give numbers and lists the dtype of the inputs that share their type parameter."""
         if len(inputs) < schema.min_inputs or len(inputs) > schema.max_inputs:
             self._check(schema, schema.op, inputs, {})
         values: list[Any] = [x if x is None or isinstance(x, Value) else _Pending for x in inputs]
@@ -416,7 +435,7 @@ class _Pending:
 
 
 def _counted_from_the_front(inputs: list) -> list:
-    """What a reduction takes: of no elements, onnxruntime does not see axes that count from behind."""
+    """Count axes of a reduction from the front, as onnxruntime needs for empty tensors."""
     x, *axes = inputs
     if axes and isinstance(axes[0], (list, tuple)) and isinstance(x, Value) and x.shape is not None:
         return [x, [a % x.rank if type(a) is int and a < 0 else a for a in axes[0]], *axes[1:]]
@@ -424,14 +443,14 @@ def _counted_from_the_front(inputs: list) -> list:
 
 
 def _parts(inputs: Sequence[Any], attributes: dict) -> int | None:
-    """How many outputs a Split has, where it says that itself."""
+    """Return the number of outputs of a Split, if its inputs or attributes state it."""
     sizes = inputs[1] if len(inputs) > 1 else None
     listed = sizes.elements if isinstance(sizes, Value) else sizes
     return len(listed) if isinstance(listed, (list, tuple)) else attributes.get("num_outputs")
 
 
 def _require_permutation(perm: list[int], x: Value) -> None:
-    """Said here, since two of them become one: what is wrong with the first would be lost."""
+    """Check the order here: two Transposes become one, which would hide an error in the first."""
     rank = len(perm) if x.shape is None else len(x.shape)
     if sorted(perm) != list(range(rank)):
         raise BuilderError(
@@ -441,7 +460,7 @@ def _require_permutation(perm: list[int], x: Value) -> None:
 
 
 def _zero_is_zero(shape: Value) -> bool:
-    """Whether a 0 that turns up in a shape at run time is a size, and not "as before"."""
+    """Return True if a 0 in a shape at run time is a size, and does not mean "as before"."""
     listed = shape.elements or ()
     return not shape.is_constant and not any(type(n) is int and n in (0, -1) for n in listed)
 
@@ -461,32 +480,3 @@ def _exact(x):
 
 def _nested(x) -> bool:
     return isinstance(x, (list, tuple)) and bool(x) and isinstance(x[0], (list, tuple))
-
-
-def _out_dtype(schema, index: int, values, attributes):
-    bodies = [v for v in attributes.values() if isinstance(v, Body)] if attributes else []
-    if bodies:  # the first output of a loop's body says whether to go on
-        return bodies[0].outputs[index + (schema.op == "Loop")].dtype
-    kind, what = schema.out_types[min(index, len(schema.out_types) - 1)]
-    if kind == "same":
-        if what < len(values) and values[what] is not None:
-            return values[what].dtype
-        return None
-    if kind == "is":
-        return what
-    if "to" in attributes:
-        return dtypes.FROM_NUMBER[attributes["to"]]
-    if "dtype" in attributes:
-        return dtypes.FROM_NUMBER[attributes["dtype"]]
-    if schema.op == "ConstantOfShape":
-        value = attributes.get("value")
-        return torch.float32 if value is None else value.dtype
-    if schema.op == "DequantizeLinear":
-        return values[1].dtype
-    if schema.op == "QuantizeLinear":
-        return values[2].dtype if len(values) > 2 and values[2] is not None else torch.uint8
-    if schema.op in ("RandomNormalLike", "RandomUniformLike", "EyeLike", "Bernoulli"):
-        return values[0].dtype
-    if schema.op in ("RandomNormal", "RandomUniform", "BlackmanWindow", "HannWindow"):
-        return torch.float32
-    return None

@@ -1,31 +1,30 @@
 """Casts around an operator that exists, but not for this dtype.
 
 ONNX types its operators, older opsets more narrowly, and onnxruntime has kernels for a part of
-those types. Here, and only here, an input of a dtype that will not run is cast to the nearest
-one that does, and the outputs back. Where no other dtype holds the same numbers, it is said with
-operators that run (see `plainer`), or refused. What the default runtime can do is asked of it.
+those types. Here, and only here, an input of a dtype that will not run is cast to the nearest one
+that does, and the outputs back. If no other dtype holds the same numbers, the operator is written
+with others that run (see `plainer`), or refused. The default runtime is asked for its kernels.
 """
 
 from __future__ import annotations
 
 import functools
-from builtins import len, min  # their own: `world` hooks those of the model
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from .. import dtypes
 from ..errors import BuilderError, Unsupported
-from ..tensors import dtypes
-from ..tensors.values import Constant, Value
+from ..ir.value import Constant, Value
 from . import schemas
 from .op import Op
 from .plainer import PLAIN
 
 if TYPE_CHECKING:
-    from .builder import Builder
     from .schemas import Schema
+    from .writers import GraphWriter
 
-# Where to go, nearest first; every step keeps each number as it is (bfloat16 and float16 are
+# Wider dtypes, nearest first; every step keeps each number as it is (bfloat16 and float16 are
 # computed in float32 by PyTorch's own CPU kernels, too).
 _WIDER = {
     torch.bool: (torch.uint8, torch.int32, torch.int64, torch.float32),
@@ -62,7 +61,7 @@ _ASKS_FOR_ZERO = {"NonZero"}
 
 @functools.cache
 def kernels() -> dict[str, list]:
-    """Operator -> kernels of onnxruntime's CPU provider; empty where it does not tell."""
+    """Map operators to the kernels of onnxruntime's CPU provider; empty if it lists none."""
     try:
         from onnxruntime.capi import onnxruntime_pybind11_state as runtime
 
@@ -78,7 +77,7 @@ def kernels() -> dict[str, list]:
 
 @functools.cache
 def runnable(op: str, since: int, parameter: str) -> frozenset[torch.dtype] | None:
-    """The dtypes that onnxruntime runs for a type parameter; None where it does not say."""
+    """The dtypes that onnxruntime runs for a type parameter; None if it does not list them."""
     spelled: set[str] = set()
     matched = False
     for (first, last), constraints in kernels().get(op, ()):
@@ -117,7 +116,7 @@ def stand_in(op: str, since: int, parameter: str, dtype, allowed: frozenset) -> 
 
 
 def runs(op: str, since: int, parameter: str, dtype: torch.dtype, better: Any) -> bool:
-    """Whether an operator is to be computed in the dtype that was found for one of its inputs."""
+    """Return True if an operator is to be computed in the dtype found for one of its inputs."""
     if op in PLAIN and dtype == better == torch.float64:
         # A function of simpler operators, some of which may have no kernel either.
         return runnable(op, since, parameter) is not None or not kernels()
@@ -127,7 +126,7 @@ def runs(op: str, since: int, parameter: str, dtype: torch.dtype, better: Any) -
 
 
 def refuse(op: str, opset: int, dtype: torch.dtype, allowed: frozenset) -> None:
-    """Stops, unless the operator is a function, which onnxruntime takes apart."""
+    """Raise, unless the operator is a function, which onnxruntime expands."""
     spelled = dtypes.name(dtype)
     if dtype not in allowed:
         kinds = sorted(map(dtypes.name, allowed))
@@ -147,7 +146,7 @@ def refuse(op: str, opset: int, dtype: torch.dtype, allowed: frozenset) -> None:
 
 
 def fit(
-    builder: Builder, op: str, schema: Schema, values: list, attributes: dict, count: int
+    builder: GraphWriter, op: str, schema: Schema, values: list, attributes: dict, count: int
 ) -> list[Value] | None:
     """The outputs, computed in another dtype; None when the operator runs as it is."""
     if op == "Cast":
@@ -169,18 +168,31 @@ def fit(
         if reduced and (op, value.dtype) in _REDUCES_NOT:
             better = torch.int32 if value.dtype == torch.bool else torch.float32
         if not runs(op, schema.since, parameter, value.dtype, better):
-            said = PLAIN[op](Op(builder), values, attributes, count) if op in PLAIN else None
-            if said is not None and said is not NotImplemented:
-                return list(said) if isinstance(said, (list, tuple)) else [said]
+            plain = PLAIN.write(Op(builder), op, values, attributes, count)
+            if plain is not None:
+                return plain
             if better is None:
                 refuse(op, builder.opset, value.dtype, allowed)
         if better is not None and better != value.dtype:
             casts[parameter] = better
-    if not casts:
-        _require_alike(op, schema, values)
-        if known is not None:
-            _AS_IS.add(known)
-        return None
+    if casts:
+        return _computed_in(builder, op, schema, values, attributes, count, casts)
+    _require_alike(op, schema, values)
+    if known is not None:
+        _AS_IS.add(known)
+    return None
+
+
+def _computed_in(
+    builder: GraphWriter,
+    op: str,
+    schema: Schema,
+    values: list,
+    attributes: dict,
+    count: int,
+    casts: dict[str, torch.dtype],
+) -> list[Value]:
+    """The outputs of an operator with some type parameters cast, cast back."""
     originals: dict[str, torch.dtype] = {}
     fitted = []
     for i, value in enumerate(values):
@@ -189,7 +201,7 @@ def fit(
             originals.setdefault(parameter, value.dtype)
             value = _cast(builder, value, casts[parameter])
         fitted.append(value)
-    outputs = builder._append(op, schema, fitted, attributes, count)
+    outputs = builder.append(op, schema, fitted, attributes, count)
     back = []
     for i, output in enumerate(outputs):
         kind, what = schema.out_types[min(i, len(schema.out_types) - 1)]
@@ -201,7 +213,7 @@ def fit(
 
 
 def _require_said(opset: int, schema: Schema, values: list, attributes: dict) -> None:
-    """That an opset knows the dtypes of a Cast: those of eight bits are younger than others."""
+    """Raise Unsupported if the opset of a Cast lacks a dtype: eight-bit types came late."""
     target = dtypes.FROM_NUMBER[attributes["to"]]
     of_input, of_output = schema.in_type(0), schema.out_types[0][1]
     for parameter, dtype in ((of_input, values[0].dtype), (of_output, target)):
@@ -216,7 +228,9 @@ def _require_said(opset: int, schema: Schema, values: list, attributes: dict) ->
 
 
 def _require_alike(op: str, schema: Schema, values: list) -> None:
-    """That inputs of one type parameter are of one dtype: onnx's checker knows no converter."""
+    """Raise BuilderError if inputs of one type parameter differ in dtype, naming the converter,
+    which onnx's checker cannot.
+    """
     first: dict[str, tuple[int, torch.dtype]] = {}
     for i, value in enumerate(values):
         parameter = schema.in_type(i)
@@ -232,7 +246,7 @@ def _require_alike(op: str, schema: Schema, values: list) -> None:
             )
 
 
-def _cast(builder: Builder, value: Value, dtype: torch.dtype) -> Value:
+def _cast(builder: GraphWriter, value: Value, dtype: torch.dtype) -> Value:
     # A weight is stored as it is.
     if isinstance(value, Constant) and not value.name and value.tensor.numel() <= 64:
         cast = builder.constant(value.tensor.to(dtype))

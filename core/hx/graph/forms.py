@@ -1,4 +1,4 @@
-"""Nodes that are alike are worked out once.
+"""Forms of nodes: equal nodes are checked and typed only once.
 
 A model calls the same layers again and again. What the builder finds out about a node (that its
 schema allows it, the dtypes and sizes of its outputs, which constants the numbers among its inputs
@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ..tensors.values import Absent, Constant, Node, Value
+from ..budget import BUDGET
+from ..ir.value import Absent, Constant, Node, Value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-READ = 64  # a constant of fewer numbers may say how large a result is
 VALUES = frozenset({Value, Constant, Absent})
 _WORDS = frozenset({int, bool, str, type(None), torch.dtype})
 
 
 def key_of(op: str, inputs: Sequence[Any], attributes: dict, count: int | None) -> tuple | None:
-    """What a node is to the builder; None for one that may be like no other.
+    """Return a key that equal nodes share; None for a node that is never shared.
 
-    Numbers are there with their types: 1, True and 1.0 are equal, and not the same.
+    Numbers are in it with their types: 1, True and 1.0 are equal, but not the same.
     """
     key: list[Any] = [op, count]
     for x in inputs:
@@ -35,7 +35,7 @@ def key_of(op: str, inputs: Sequence[Any], attributes: dict, count: int | None) 
             shape = x.shape
             if shape is None or x.sparse is not None:
                 return None
-            if x.elements is not None or (kind is Constant and prod(shape) < READ):
+            if x.elements is not None or (kind is Constant and prod(shape) < BUDGET.elements.sizes):
                 key.append(x)
             else:
                 sizes = tuple([n if type(n) is int else n.poly for n in shape])
@@ -71,14 +71,14 @@ class Form:
 
     def __init__(self, node: Node, inputs: list[int | Value | None]) -> None:
         self.op, self.attributes = node.op, node.attributes
-        # Of each input, its place among what was given, or the constant that a number became.
+        # For each input, its place among the given ones, or the constant that a number became.
         self.inputs = inputs
-        # What an output becomes later, known by its numbers for one, is its own.
+        # Facts learnt later about an output, such as its elements, belong to that output alone.
         self.outputs = [value.like() for value in node.outputs]
 
 
 def form_of(node: Node, given: Sequence[Any]) -> Form | None:
-    """The form of a node that was written for what was given; None where others would differ."""
+    """The form of a node that was written for these inputs; None where it would not fit others."""
     inputs: list[int | Value | None] = []
     for place, x in enumerate(node.inputs):
         if x is None or x is given[place]:

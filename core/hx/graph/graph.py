@@ -1,21 +1,23 @@
-"""Makes one graph of what was recorded: nothing dead, nothing twice."""
+"""One graph from recorded nodes: dead nodes dropped, equal ones merged, rules and folds applied."""
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
-from ..saving.wire import Parts
-from ..tensors.values import Absent, Body, Constant, Node, Value
-from . import batchnorm, counted, doubles, transposed, undivided, unjoined, unmoved
+from ..contributions import GraphPass
+from ..ir.value import Absent, Body, Constant, Node, Value
+from ..tensor_bytes import bits, same_bits
+from . import batchnorm, runtime_rules, transposed
 from .assembly import Assembly
 from .batchnorm import Folds
+from .model_parts import Parts
 from .simplify import simpler
 
-# What onnxruntime gets right in another form alone: each with the operators that it is about.
-_APART = (doubles, unjoined, counted, unmoved, undivided)
 RANDOM = {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli",
            "Multinomial", "Dropout"}  # fmt: skip
 
@@ -26,7 +28,7 @@ def live(nodes: list[Node], outputs: list[Value]) -> list[Node]:
 
 
 def _live(nodes: list[Node], outputs: list[Value]) -> tuple[list[Node], set[int]]:
-    """The same, and the ids of all that they read: bodies in bodies are gone through once."""
+    """The nodes, and the ids of all that they read; each nested body is visited once."""
     wanted = set(map(id, outputs))
     kept = []
     for node in reversed(nodes):
@@ -41,7 +43,7 @@ def _live(nodes: list[Node], outputs: list[Value]) -> tuple[list[Node], set[int]
 
 
 def _reads(node: Node) -> list[Any]:
-    """The values that a node reads, and its bodies; None where it was given nothing."""
+    """The values that a node and its bodies read; None for an input that was left out."""
     reads = list(node.inputs)
     for body in _bodies(node) if node.attributes else ():
         reads += body.outputs
@@ -54,17 +56,8 @@ def _bodies(node: Node) -> list[Body]:
     return [v for v in node.attributes.values() if type(v) is Body]
 
 
-def _operators(nodes: list[Node]) -> set[str]:
-    """Those of nodes, and of the bodies in them."""
-    found = {node.op for node in nodes}
-    for node in nodes:
-        for body in _bodies(node) if node.attributes else ():
-            found |= _operators(body.nodes)
-    return found
-
-
 class _Merger:
-    """Nodes and constants that compute the same thing become one, and pairs of nodes simpler."""
+    """Merge nodes and constants that compute the same, and simplify pairs of nodes."""
 
     def __init__(self) -> None:
         self.instead: dict[int, Value] = {}
@@ -128,7 +121,7 @@ class _Merger:
 
 
 def _alike(value: Constant) -> Any:
-    """A key that equal constants share. What has a name is equal only to the same memory."""
+    """A key that equal constants share. A named one equals only the same memory."""
     tensor = value.tensor
     if isinstance(value, Absent):
         return id(value) if value.content is None else value.content.region()
@@ -138,32 +131,71 @@ def _alike(value: Constant) -> Any:
     return (
         tensor.dtype,
         tuple(tensor.shape),
-        tuple(raw(flat[:: max(1, flat.numel() // 64)]).tolist()),
+        tuple(bits(flat[:: max(1, flat.numel() // 64)]).tolist()),
     )
 
 
 def _equal(a: Constant, b: Constant) -> bool:
-    """By their bits: zeros of either sign differ, and the same NaN is the same."""
+    """Compare bits: 0.0 and -0.0 differ, and a NaN equals itself."""
     if a.name or isinstance(b, Absent):
-        return True  # their keys say so
+        return True  # their keys are equal only for the same memory
     return same_bits(a.tensor, b.tensor)
 
 
-def same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether two of one dtype hold the same; one may lie on a GPU, and the other not."""
-    first, second = raw(a), raw(b)
-    return torch.equal(first, second.to(first.device))
+@dataclass
+class Draft:
+    """A graph before its values have names."""
+
+    nodes: list[Node]
+    outputs: list[tuple[str, Value]]
+    folds: Folds
+    instead: dict[int, Value] = field(default_factory=dict)  # by id: what replaces a merged value
+
+    @property
+    def results(self) -> list[Value]:
+        return [value for _, value in self.outputs]
+
+    @functools.cached_property
+    def uses(self) -> Counter[int]:
+        """The number of readers of each value, by its id, before any weight is folded."""
+        read = self.results
+        for node in self.nodes:
+            read += _reads(node)
+        return Counter(map(id, read))
 
 
-def raw(tensor: torch.Tensor) -> torch.Tensor:
-    flat = tensor.detach().reshape(-1)
-    if flat.is_complex():
-        flat = torch.view_as_real(flat.resolve_conj()).reshape(-1)
-    if not flat.numel():
-        return flat
-    # A single element counts as contiguous whatever its stride is.
-    whole = flat if flat.stride(0) == 1 else flat.clone(memory_format=torch.contiguous_format)
-    return whole.view(torch.uint8)
+def drop_unread(draft: Draft) -> None:
+    draft.nodes = live(draft.nodes, draft.results)
+
+
+def merge_equal(draft: Draft) -> None:
+    merger = _Merger()
+    draft.nodes = merger.merge(draft.nodes, {})
+    draft.outputs = [(name, merger.now(value)) for name, value in draft.outputs]
+    draft.instead = merger.instead
+
+
+def avoid_faults(draft: Draft) -> None:
+    draft.nodes = runtime_rules.apply(draft.nodes)
+
+
+def store_transposed(draft: Draft) -> None:
+    draft.nodes = transposed.fold(draft.nodes, draft.uses, set(map(id, draft.results)))
+
+
+def fold_normalizations(draft: Draft) -> None:
+    draft.nodes = batchnorm.fold(draft.nodes, draft.uses, draft.folds)
+
+
+# In this order; those of packs (`hx_passes`) follow, on the finished model.
+PASSES: tuple[GraphPass[Draft], ...] = (
+    GraphPass("drop-unread", drop_unread, "drops nodes that no output follows from"),
+    GraphPass("merge-equal", merge_equal, "merges equal nodes, and simplifies pairs of nodes"),
+    GraphPass("drop-unread", drop_unread, "drops nodes that nothing reads any more"),
+    GraphPass("avoid-faults", avoid_faults, "rewrites nodes that onnxruntime computes wrongly"),
+    GraphPass("store-transposed", store_transposed, "stores weights as the graph reads them"),
+    GraphPass("fold-normalizations", fold_normalizations, "folds factors into weights"),
+)
 
 
 def build(
@@ -178,30 +210,17 @@ def build(
     names: dict[int, str] | None = None,
     folds: Folds | None = None,
 ) -> Parts:
-    """What the file is made of; `names` is filled with what each value is called, by its id.
+    """The parts of a file; `names` receives the name of each value, by its id.
 
-    `folds` has what was folded while the model ran.
+    `folds` holds the normalizations that were folded while the model ran.
     """
-    nodes = live(nodes, [v for _, v in outputs])
-    merger = _Merger()
-    nodes = merger.merge(nodes, {})
-    outputs = [(n, merger.now(v)) for n, v in outputs]
-    wanted = [v for _, v in outputs]
-    nodes = live(nodes, wanted)
-    operators = _operators(nodes)
-    for one in _APART:
-        if not one.OPERATORS.isdisjoint(operators):
-            nodes = one.apart(nodes)
-    read = list(wanted)
-    for node in nodes:
-        read += _reads(node)
-    uses = Counter(map(id, read))
-    nodes = transposed.fold(nodes, uses, set(map(id, wanted)))
-    nodes = batchnorm.fold(nodes, uses, folds or Folds())
+    draft = Draft(nodes, outputs, folds or Folds())
+    for graph_pass in PASSES:
+        draft = graph_pass.result(draft)
     assembly = Assembly(inputs, opset, domains, classes)
-    parts = assembly.parts(nodes, outputs, name)
+    parts = assembly.parts(draft.nodes, draft.outputs, name)
     if names is not None:
-        called = assembly.called
+        called = assembly.names
         names.update(called)
-        names.update((k, called[id(v)]) for k, v in merger.instead.items() if id(v) in called)
+        names.update((k, called[id(v)]) for k, v in draft.instead.items() if id(v) in called)
     return parts

@@ -1,33 +1,21 @@
-"""Says the newest form of an operator in the words of an older opset.
+"""Translations of an operator's newest form into older opsets.
 
-Converters write one form, the newest. Where an older opset has the operator in another form (axes
-as an attribute), or can say the same with a few simpler nodes, a function here does it: it gets
-the newest form's inputs and attributes and returns values. NotImplemented leaves the call to the
-error that names the opset which can say it.
+Converters write the newest form. Where an older opset has the operator in another form (axes as an
+attribute), or a few simpler nodes compute the same, a function here writes those: it gets the newest
+form's inputs and attributes and returns values. After NotImplemented, the call raises the error that
+names the opset it needs.
 """
 
 from __future__ import annotations
 
-import functools
 import math
-from builtins import len  # their own: `world` hooks those of the model
 
 import torch
 
-from ..tensors.values import Value
+from ..ir.value import Value
+from .operator_forms import OperatorForms
 
-LOWERINGS: dict = {}
-
-
-def lowering(*ops: str):
-    """One function for several operators takes the operator's name as its last argument."""
-
-    def register(function):
-        for op in ops:
-            LOWERINGS[op] = functools.partial(function, name=op) if len(ops) > 1 else function
-        return function
-
-    return register
+LOWERINGS = OperatorForms()
 
 
 def _numbers(value: Value | None) -> list | None:
@@ -43,7 +31,7 @@ def _node(op, name, inputs, attributes, count=None):
     return values[0] if count is None else values
 
 
-@lowering(
+@LOWERINGS.of(
     "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceLogSum",
     "ReduceLogSumExp", "ReduceSumSquare",
 )  # fmt: skip
@@ -58,7 +46,7 @@ def reduce(op, inputs, attributes, count, name):
     return _node(op, name, inputs[:1], {**attributes, "axes": axes or None})
 
 
-@lowering("Shape")
+@LOWERINGS.of("Shape")
 def shape(op, inputs, attributes, count):
     """The whole shape, then a slice of it, before opset 15."""
     whole = op.Shape(inputs[0])
@@ -66,14 +54,14 @@ def shape(op, inputs, attributes, count):
     return op.Slice(whole, [start], [end], [0])
 
 
-@lowering("Split")
+@LOWERINGS.of("Split")
 def split(op, inputs, attributes, count):
     """num_outputs came with opset 18; sizes as an input with 13."""
     attributes = {k: v for k, v in attributes.items() if k != "num_outputs"}
     return _node(op, "Split", inputs, attributes, count)
 
 
-@lowering("Pad")
+@LOWERINGS.of("Pad")
 def pad(op, inputs, attributes, count):
     """Axes came with opset 18: before, every axis has its pads."""
     x, pads = inputs[:2]
@@ -88,7 +76,7 @@ def pad(op, inputs, attributes, count):
     return op.Pad(x, full, *inputs[2:3], **attributes)
 
 
-@lowering("DFT")
+@LOWERINGS.of("DFT")
 def dft(op, inputs, attributes, count):
     """The axis is an input since opset 20."""
     axis = _numbers(inputs[2]) if len(inputs) > 2 else [-2]
@@ -97,7 +85,7 @@ def dft(op, inputs, attributes, count):
     return _node(op, "DFT", inputs[:2], {**attributes, "axis": axis[0]})
 
 
-@lowering("LayerNormalization")
+@LOWERINGS.of("LayerNormalization")
 def layer_normalization(op, inputs, attributes, count):
     x, scale, *rest = inputs
     axis, eps = attributes.get("axis", -1), attributes.get("epsilon", 1e-5)
@@ -110,7 +98,7 @@ def layer_normalization(op, inputs, attributes, count):
     return op.Add(y, rest[0]) if rest and rest[0] is not None else y
 
 
-@lowering("RMSNormalization")
+@LOWERINGS.of("RMSNormalization")
 def rms_normalization(op, inputs, attributes, count):
     x, scale = inputs
     axis, eps = attributes.get("axis", -1), attributes.get("epsilon", 1e-5)
@@ -120,7 +108,7 @@ def rms_normalization(op, inputs, attributes, count):
     return op.Mul(op.cast(op.Div(wide, op.Sqrt(op.Add(mean, eps))), x.dtype), scale)
 
 
-@lowering("GroupNormalization")
+@LOWERINGS.of("GroupNormalization")
 def group_normalization(op, inputs, attributes, count):
     """Scale and bias for each channel came with opset 21."""
     x, scale, bias = inputs
@@ -135,7 +123,7 @@ def group_normalization(op, inputs, attributes, count):
     return op.Add(op.Mul(y, op.Unsqueeze(scale, trailing)), op.Unsqueeze(bias, trailing))
 
 
-@lowering("Gelu")
+@LOWERINGS.of("Gelu")
 def gelu(op, inputs, attributes, count):
     (x,) = inputs
     if attributes.get("approximate", "none") == "tanh":
@@ -145,17 +133,17 @@ def gelu(op, inputs, attributes, count):
     return op.Mul(op.Mul(x, 0.5), op.Add(op.Erf(op.Div(x, math.sqrt(2.0))), 1.0))
 
 
-@lowering("Mish")
+@LOWERINGS.of("Mish")
 def mish(op, inputs, attributes, count):
     return op.Mul(inputs[0], op.Tanh(op.Softplus(inputs[0])))
 
 
-@lowering("HardSwish")
+@LOWERINGS.of("HardSwish")
 def hard_swish(op, inputs, attributes, count):
     return op.Mul(inputs[0], op.HardSigmoid(inputs[0], alpha=1 / 6, beta=0.5))
 
 
-@lowering("Swish")
+@LOWERINGS.of("Swish")
 def swish(op, inputs, attributes, count):
     scaled = inputs[0]
     if attributes.get("alpha", 1.0) != 1.0:
@@ -163,7 +151,7 @@ def swish(op, inputs, attributes, count):
     return op.Mul(inputs[0], op.Sigmoid(scaled))
 
 
-@lowering("Trilu")
+@LOWERINGS.of("Trilu")
 def trilu(op, inputs, attributes, count):
     """Rows and columns compared, before opset 14."""
     x = inputs[0]
@@ -179,7 +167,7 @@ def trilu(op, inputs, attributes, count):
     return op.Where(keep, x, zero)
 
 
-@lowering("Resize")
+@LOWERINGS.of("Resize")
 def resize(op, inputs, attributes, count):
     """Axes came with opset 18: before, every axis has its size or scale."""
     x, axes = inputs[0], attributes.pop("axes", None)
@@ -201,7 +189,7 @@ _RESIZE_13 = {
 }  # fmt: skip
 
 
-@lowering("BatchNormalization", "Reshape")
+@LOWERINGS.of("BatchNormalization", "Reshape")
 def drop_defaults(op, inputs, attributes, count, name):
     """training_mode and allowzero came with opset 14; 0 is what was before."""
     fresh = {"training_mode", "allowzero"}
@@ -210,7 +198,7 @@ def drop_defaults(op, inputs, attributes, count, name):
     return _node(op, name, inputs, {k: v for k, v in attributes.items() if k not in fresh})
 
 
-@lowering("ScatterElements", "ScatterND")
+@LOWERINGS.of("ScatterElements", "ScatterND")
 def scatter(op, inputs, attributes, count, name):
     """Reductions came with opsets 16 and 18."""
     if attributes.get("reduction", "none") != "none":

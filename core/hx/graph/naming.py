@@ -1,4 +1,4 @@
-"""Names for the nodes and values of a graph: from the module that was running, each used once."""
+"""Unique names for nodes and values, after the module that was running."""
 
 from __future__ import annotations
 

@@ -6,30 +6,36 @@ vectors (computed in the graph where a size may vary), and parameters become ini
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
-from builtins import len  # its own: `world` hooks those of the model
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from operator import eq
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
+from .. import dtypes
 from ..errors import BuilderError, ConverterError, Unsupported
-from ..recording.call import Instead
-from ..sizes import dims, lists, shapes
-from ..tensors import dtypes, pairs, sparse
-from ..tensors.values import Absent, Body, Constant, Value
+from ..ir import shapes
+from ..ir.sizes import dims, size_lists
+from ..ir.value import Absent, Body, Constant, Value
+from ..tensor_quantization import quantization
+from . import blocks, complex_pairs, sparse_values
+from .writers import GraphWriter
 
-if TYPE_CHECKING:
-    from ..recording.recording import Recording
-    from .builder import Builder
+
+@dataclasses.dataclass(slots=True, frozen=True)
+class Instead:
+    """A function that a converter returns to have it run in place of the target's own body."""
+
+    function: Callable[..., Any]
 
 
 class Op:
     """The graph builder as a converter sees it.
 
     op.Name(*inputs, **attributes)        a node of ONNX; outputs=N for one with several
-    op("my.domain", "Name", *inputs, ...) a node of another domain; version=N imports that version,
+    op("my.domain", "Name", *inputs)      a node of another domain; version=N imports that version,
                                           results=[(dtype, shape), ...] says what it returns, where
                                           a word in a shape is a size that the data decides
     op.opset                              the opset that is written
@@ -60,6 +66,7 @@ class Op:
                                           loop over it
     op.seen(size)                         the same, noted nowhere: to choose between two ways that
                                           are both right at every size
+    op.quantization(tensor)               scale, zero point and axis of a quantized tensor
     op.value(tensor)                      the value of a real tensor: a parameter, or one that the
                                           model computed
     op.body(function, *inputs)            what a function writes, as the body of a Loop, If or Scan;
@@ -70,12 +77,11 @@ class Op:
     op.refuse(why, hint)                  stops the export with the user's line
     """
 
-    __slots__ = ("_builder", "_call", "_recording")
+    __slots__ = ("_builder", "_call")
 
-    def __init__(self, builder: Builder, call=None, recording: Recording | None = None) -> None:
+    def __init__(self, builder: GraphWriter, call=None) -> None:
         self._builder = builder
         self._call = call
-        self._recording = recording
 
     def __getattr__(self, name: str):
         if not name[0].isupper():
@@ -108,7 +114,7 @@ class Op:
 
     @property
     def result(self):
-        """What the call really returns, in its own structure: tensors as .dtype, .rank, .shape."""
+        """The call's real result, in its own structure: tensors as .dtype, .rank, .shape."""
         return self._call.result()
 
     def cast(self, x, dtype: torch.dtype) -> Value:
@@ -122,29 +128,29 @@ class Op:
         return self._builder.number(x, dtype or dtypes.natural(x))
 
     def complex(self, real: Value, imaginary: Value | None = None) -> Value:
-        return pairs.value(self, real, imaginary)
+        return complex_pairs.value(self, real, imaginary)
 
     def parts(self, z: Value, whole: bool = False) -> tuple[Value, Value | None]:
-        return pairs.full(self, z) if whole else pairs.parts(self, z)
+        return complex_pairs.full(self, z) if whole else complex_pairs.parts(self, z)
 
     def joined(self, x: Value) -> Value:
-        return pairs.joined(self, x)
+        return complex_pairs.joined(self, x)
 
     def pair(self, z: Value) -> Value:
-        return pairs.pair(self, z)
+        return complex_pairs.pair(self, z)
 
     def sparse(self, places: Value, numbers: Value, shape) -> Value:
-        return sparse.value(self, places, numbers, shape)
+        return sparse_values.value(self, places, numbers, shape)
 
     @staticmethod
     def is_sparse(x: Value) -> bool:
         return x.sparse is not None
 
     def elements(self, x: Value) -> tuple[Value, Value] | None:
-        return sparse.elements(self, x)
+        return sparse_values.elements(self, x)
 
     def dense(self, x: Value) -> Value:
-        return sparse.dense(self, x)
+        return sparse_values.dense(self, x)
 
     def sizes(self, x) -> Value:
         """An int64 vector of ints, Dims and scalars; a Value that already is one stays."""
@@ -164,27 +170,27 @@ class Op:
 
     @staticmethod
     def listed(numbers) -> Value | None:
-        """The vector whose numbers these are: as many as it has at run time."""
+        """The vector that has these numbers: as many as there are at run time."""
         return shapes.listed(numbers)
 
     def times(self, items):
-        """How often a list repeats what it begins with, where a size says that."""
-        if type(items) is not lists.Given or items.times is None:
+        """Return how often a list repeats its first items, if a size determines that."""
+        if type(items) is not size_lists.Given or items.times is None:
             return None
         if (given := getattr(self._call, "given", None)) is not None:
-            given.untold = None
+            given.repeat_note = None
         return items.times
 
     @staticmethod
     def same(a, b) -> bool:
-        """Whether two sizes, or two shapes, are equal at every run; never a branch on a size."""
+        """Return True if two sizes, or shapes, are equal in every run; never branches on a size."""
         if isinstance(a, (tuple, list)):
             return len(a) == len(b) and all(map(shapes.same, a, b))
         return shapes.same(a, b)
 
     def memory_order(self, x: Value) -> list[int] | None:
         """The axes of a tensor from the slowest to the fastest, where no memory is skipped."""
-        from ..recording.known import memory_order
+        from ..tensor_bytes import memory_order
 
         given = getattr(self._call, "given", None)
         for tensor, value in zip(given.tensors, given.values) if given is not None else ():
@@ -194,16 +200,16 @@ class Op:
 
     @staticmethod
     def at_most(a, b) -> bool:
-        """Whether one size is never larger than another, as far as one can know."""
+        """Return True if one size is known never to be larger than another."""
         return shapes.at_most(a, b)
 
     @staticmethod
     def larger(a, b):
-        """The larger of two sizes, which max() would make a plain number of."""
+        """The larger of two sizes; max() would make a plain number of it."""
         return dims.larger(a, b)
 
     def some(self, count) -> bool:
-        """Whether a number of elements is at least 1 whenever the inputs have elements."""
+        """Return True if a number of elements is at least 1 whenever the inputs have elements."""
         if self._builder.lengths is not None and type(count) is dims.Dim:
             # It may be known of the first round alone, of what is cut out there: rounds are alike.
             atoms = {atom for mono in count.poly.terms for atom in mono}
@@ -212,7 +218,7 @@ class Op:
         return shapes.some(count)
 
     def contents(self, x: Value) -> torch.Tensor | None:
-        """What is in a value that no input changes; None where that is not known."""
+        """Return the contents of a value that no input changes; None where they are not known."""
         if isinstance(x, Absent):
             return None
         if isinstance(x, Constant):
@@ -224,7 +230,7 @@ class Op:
         return None
 
     def recorded(self, size, why: str, equals: int | None = None) -> int:
-        """The size in the recording, on which the call took one of two ways: noted as a branch.
+        """The size in the recording, on which the call chose between two ways: noted as a branch.
 
         `equals` is the number that decided; without it another size is another way.
         """
@@ -233,7 +239,7 @@ class Op:
 
     def rounds(self, size) -> int:
         """The size in the recording, where each of so many is a result: noted as a loop over it."""
-        if type(size) is dims.Dim and not size.poly.named():  # what was found decides
+        if type(size) is dims.Dim and not size.poly.named():  # a number from data decides
             told = f"{dims.plain(size)} times, once for each that was found"
             return self._decided("rounds", size, told, int, size)
         told = f"{dims.plain(size)} times, over {dims.spelled(size)}"
@@ -241,10 +247,10 @@ class Op:
 
     def _decided(self, kind: str, size, told: str, *asked) -> int:
         replayed = getattr(self._call, "replayed", False)  # a view again: told already
-        if dims.is_dynamic(size) and self._recording is not None and not replayed:
+        if dims.is_dynamic(size) and self._call is not None and not replayed:
             origin = self._builder.origin
             where = None if origin is None or not origin.file else origin.where
-            self._recording.escape(kind, told, where, [dims.asked(*asked)])
+            self._builder.note_escape(kind, told, where, [dims.asked(*asked)])
         return dims.plain(size)
 
     @staticmethod
@@ -266,29 +272,42 @@ class Op:
             _require_takes(function, given.args, given.kwargs)
         return Instead(function)
 
+    def If(self, condition, *, then_branch: Body, else_branch: Body, outputs: int | None = None):
+        values = blocks.write_if(self._builder, condition, then_branch, else_branch)
+        return _as_asked("If", values, outputs)
+
+    def Loop(self, rounds, going, *states, body: Body, outputs: int | None = None):
+        values = blocks.write_loop(self._builder, rounds, going, states, body)
+        return _as_asked("Loop", values, outputs)
+
+    def Scan(self, *inputs, body: Body, num_scan_inputs: int, outputs=None, **attributes):
+        first = len(inputs) - num_scan_inputs
+        states, slices = inputs[:first], inputs[first:]
+        values = blocks.write_scan(self._builder, states, slices, body, **attributes)
+        return _as_asked("Scan", values, outputs)
+
     def body(self, function, *inputs: Value) -> Body:
         """A subgraph for op.If, op.Loop or op.Scan: what `function(*inputs)` writes."""
-        builder = self._builder
-        outer, builder.nodes = builder.nodes, []
-        kept = builder.sizes.scope()
-        try:
+        with blocks.inner_nodes(self._builder) as nodes:
             outputs = function(*inputs)
-            outputs = list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
-            return Body(list(inputs), outputs, builder.nodes)
-        finally:
-            builder.nodes = outer
-            builder.sizes.restore(kept)
+        outputs = outputs if isinstance(outputs, (list, tuple)) else [outputs]
+        return blocks.block(inputs, outputs, nodes)
 
     def input(self, dtype, shape) -> Value:
         """A new value to serve as the input of a body."""
         return self._builder.value(dtype, shape)
+
+    @staticmethod
+    def quantization(tensor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, int | None]:
+        """Return scale, zero point and axis of a quantized tensor; None as axis for one scale."""
+        return quantization(tensor)
 
     def refuse(self, why: str, hint: str = "") -> None:
         raise Unsupported(why, hint=hint)
 
 
 def _require_takes(function, args: tuple, kwargs: dict) -> None:
-    """Said here, where the converter's line is known: called, it would fail as the model's code."""
+    """Check the signature here, where the converter's line is known."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # of a compiled function, which tells nobody
@@ -311,6 +330,15 @@ def _writes(name: str):
         return values[0] if len(values) == 1 and outputs is None else tuple(values)
 
     return node
+
+
+def _as_asked(name: str, values: list[Value], outputs: int | None):
+    """The outputs of a node with bodies: one value, or a tuple as soon as `outputs` is given."""
+    if outputs is not None and outputs != len(values):
+        raise BuilderError(
+            f"{name} has {len(values)} outputs, and outputs={outputs} asks for others"
+        )
+    return values[0] if outputs is None and len(values) == 1 else tuple(values)
 
 
 def _named(domain: Any, name: Any, inputs: tuple) -> tuple[str, str, tuple]:

@@ -1,73 +1,64 @@
-"""Operators said with plainer ones, for dtypes of which onnxruntime has no kernel.
+"""Operators written with plainer ones, for dtypes that onnxruntime has no kernel for.
 
-Most are about float64, and convolutions and means of whole numbers. A function here gets an
-operator's inputs and attributes and returns its value, as in `lowering`; where it is not exact, it
-is to the last digits of a float64. What is not here is refused: see `casting`.
+Most are for float64, and for convolutions and means of integers. A function here gets an operator's
+inputs and attributes and returns its value, as in `lowering`; if it is not exact, it is right to
+the last digits of a float64. All others are refused: see `casting`.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from builtins import len, sum  # their own: `world` hooks those of the model
 
 import torch
 
-from . import lowering
+from .lowering import LOWERINGS
+from .operator_forms import OperatorForms
 
-PLAIN: dict = {
-    name: lowering.LOWERINGS[name] for name in ("Gelu", "Mish", "HardSwish", "LayerNormalization")
-}
-
-
-def plain(*ops: str):
-    def register(function):
-        for op in ops:
-            PLAIN[op] = function
-        return function
-
-    return register
+PLAIN = OperatorForms(
+    {name: LOWERINGS[name] for name in ("Gelu", "Mish", "HardSwish", "LayerNormalization")}
+)
 
 
 # Activations.
 
 
-@plain("LeakyRelu")
+@PLAIN.of("LeakyRelu")
 def leaky_relu(op, inputs, attributes, count):
     return prelu(op, [inputs[0], attributes.get("alpha", 0.01)], {}, count)
 
 
-@plain("PRelu")
+@PLAIN.of("PRelu")
 def prelu(op, inputs, attributes, count):
     x, slope = inputs
     return op.Where(op.Less(x, 0), op.Mul(x, slope), x)
 
 
-@plain("Elu")
+@PLAIN.of("Elu")
 def elu(op, inputs, attributes, count):
     x, alpha = inputs[0], attributes.get("alpha", 1.0)
     return op.Where(op.Less(x, 0), op.Mul(_expm1(op, x), alpha), x)
 
 
-@plain("Celu")
+@PLAIN.of("Celu")
 def celu(op, inputs, attributes, count):
     x, alpha = inputs[0], attributes.get("alpha", 1.0)
     return op.Where(op.Less(x, 0), op.Mul(_expm1(op, op.Div(x, alpha)), alpha), x)
 
 
-@plain("Selu")
+@PLAIN.of("Selu")
 def selu(op, inputs, attributes, count):
     alpha, gamma = 1.6732632423543772848, 1.0507009873554804934
     return op.Mul(elu(op, inputs, {"alpha": alpha}, count), gamma)
 
 
-@plain("HardSigmoid")
+@PLAIN.of("HardSigmoid")
 def hard_sigmoid(op, inputs, attributes, count):
     alpha, beta = attributes.get("alpha", 0.2), attributes.get("beta", 0.5)
     return op.Clip(op.Add(op.Mul(inputs[0], alpha), beta), 0, 1)
 
 
-@plain("Softplus")
+@PLAIN.of("Softplus")
 def softplus(op, inputs, attributes, count):
     (x,) = inputs
     return op.Add(op.Relu(x), _log1p(op, op.Exp(op.Neg(op.Abs(x)))))
@@ -77,7 +68,7 @@ def softplus(op, inputs, attributes, count):
 
 
 def _log1p(op, x):
-    """What 1 + x drops of x, the quotient puts back."""
+    """Compute log(1 + x); the quotient restores the digits of x that 1 + x loses."""
     above = op.Add(x, 1)
     exact = op.Div(op.Mul(op.Log(above), x), op.Sub(above, 1))
     return op.Where(op.Or(op.Equal(above, 1), op.IsInf(above)), x, exact)
@@ -89,12 +80,12 @@ def _expm1(op, x):
     return op.Where(op.Less(op.Abs(x), 1), near, op.Sub(op.Exp(x), 1))
 
 
-@plain("Tan")
+@PLAIN.of("Tan")
 def tan(op, inputs, attributes, count):
     return op.Div(op.Sin(inputs[0]), op.Cos(inputs[0]))
 
 
-@plain("Sinh")
+@PLAIN.of("Sinh")
 def sinh(op, inputs, attributes, count):
     (x,) = inputs
     t = op.Tanh(op.Mul(x, 0.5))
@@ -104,14 +95,14 @@ def sinh(op, inputs, attributes, count):
     return op.Where(op.Less(op.Abs(x), 1), near, op.Mul(op.Sign(x), far))
 
 
-@plain("Cosh")
+@PLAIN.of("Cosh")
 def cosh(op, inputs, attributes, count):
     root = op.Exp(op.Mul(op.Abs(inputs[0]), 0.5))
     return op.Add(op.Mul(op.Mul(root, 0.5), root), op.Div(op.Div(0.5, root), root))
 
 
 def _atan(op, x):
-    """Angles of up to an eighth of a turn, halved twice; then Taylor's series."""
+    """Halve angles of up to an eighth of a turn twice; then use Taylor's series."""
     large = op.Greater(op.Abs(x), 1)
     a = op.Where(large, op.Reciprocal(x), x)
     for _ in range(2):
@@ -124,24 +115,24 @@ def _atan(op, x):
     return op.Where(large, op.Sub(op.Mul(op.Sign(x), math.pi / 2), angle), angle)
 
 
-@plain("Atan")
+@PLAIN.of("Atan")
 def atan(op, inputs, attributes, count):
     return _atan(op, inputs[0])
 
 
-@plain("Asin")
+@PLAIN.of("Asin")
 def asin(op, inputs, attributes, count):
     (x,) = inputs
     return _atan(op, op.Div(x, op.Sqrt(op.Mul(op.Sub(1, x), op.Add(1, x)))))
 
 
-@plain("Acos")
+@PLAIN.of("Acos")
 def acos(op, inputs, attributes, count):
     (x,) = inputs
     return op.Mul(_atan(op, op.Sqrt(op.Div(op.Sub(1, x), op.Add(1, x)))), 2)
 
 
-@plain("Asinh")
+@PLAIN.of("Asinh")
 def asinh(op, inputs, attributes, count):
     (x,) = inputs
     size = op.Abs(x)
@@ -151,7 +142,7 @@ def asinh(op, inputs, attributes, count):
     return op.Mul(op.Sign(x), op.Where(op.Less(size, 1e9), near, far))
 
 
-@plain("Acosh")
+@PLAIN.of("Acosh")
 def acosh(op, inputs, attributes, count):
     (x,) = inputs
     above = op.Sub(x, 1)
@@ -159,15 +150,15 @@ def acosh(op, inputs, attributes, count):
     return op.Where(op.Greater(x, 1e9), op.Add(op.Log(x), math.log(2)), near)
 
 
-@plain("Atanh")
+@PLAIN.of("Atanh")
 def atanh(op, inputs, attributes, count):
     (x,) = inputs
     return op.Mul(_log1p(op, op.Div(op.Mul(x, 2), op.Sub(1, x))), 0.5)
 
 
-@plain("Erf")
+@PLAIN.of("Erf")
 def erf(op, inputs, attributes, count):
-    """Near 0 a polynomial of the square; far from it what a bell curve leaves of 1."""
+    """Use a polynomial of the square near 0; far from it, 1 minus the tail of a bell curve."""
     (x,) = inputs
     size = op.Clip(op.Abs(x), 0, 6)  # from there on it is 1
     square = op.Mul(size, size)
@@ -198,7 +189,7 @@ def _chebyshev(function, low, high):
 
 
 def _fitted(op, x, function, low, high):
-    """Clenshaw's rule."""
+    """Evaluate by Clenshaw's rule."""
     twice = op.Mul(op.Sub(x, (low + high) / 2), 4 / (high - low))
     first, *more = _chebyshev(function, low, high)
     before, now = op.constant(0.0, x.dtype), op.constant(more[-1], x.dtype)
@@ -210,7 +201,7 @@ def _fitted(op, x, function, low, high):
 # Normalization.
 
 
-@plain("InstanceNormalization")
+@PLAIN.of("InstanceNormalization")
 def instance_normalization(op, inputs, attributes, count):
     x, scale, bias = inputs
     axes = list(range(2, x.rank))
@@ -225,7 +216,7 @@ def instance_normalization(op, inputs, attributes, count):
 
 
 def _windows(op, x, kernel, strides, dilations):
-    """Of x[n, c, a, b...], all windows: [n, c, places of a, elements of a, places of b, ...]."""
+    """Return all windows of x[n, c, a, ...]: [n, c, places of a, elements of a, ...]."""
     for i in reversed(range(len(kernel))):
         length = dilations[i] * (kernel[i] - 1) + 1
         places = (x.shape[2 + i] - length) // strides[i] + 1
@@ -251,9 +242,9 @@ def _biased(op, y, bias):
     return y if bias is None else op.Add(y, op.Unsqueeze(bias, list(range(1, y.rank - 1))))
 
 
-@plain("Conv")
+@PLAIN.of("Conv")
 def conv(op, inputs, attributes, count):
-    """Each window times the weights, as one product of matrices for a group."""
+    """Multiply each window by the weights, as one product of matrices per group."""
     x, weight, *bias = inputs
     spatial = x.rank - 2
     if attributes.get("auto_pad", "NOTSET") != "NOTSET" or weight.dynamic:
@@ -272,9 +263,9 @@ def conv(op, inputs, attributes, count):
     return _biased(op, y, *bias) if bias else y
 
 
-@plain("ConvTranspose")
+@PLAIN.of("ConvTranspose")
 def conv_transpose(op, inputs, attributes, count):
-    """A convolution with the weights turned around, over elements that stand apart."""
+    """Convolve with flipped weights, over elements with zeros between them."""
     x, weight, *bias = inputs
     spatial = x.rank - 2
     if attributes.get("auto_pad", "NOTSET") != "NOTSET" or weight.dynamic:
@@ -298,7 +289,7 @@ def conv_transpose(op, inputs, attributes, count):
 
 
 def _apart(op, x, axis, stride):
-    """Zeros between the elements of an axis."""
+    """Insert zeros between the elements of an axis."""
     ahead, size, behind = x.shape[:axis], x.shape[axis], x.shape[axis + 1 :]
     pads = [0] * (2 * (x.rank + 1))
     pads[-(x.rank - axis)] = stride - 1
@@ -307,7 +298,7 @@ def _apart(op, x, axis, stride):
     return op.Slice(whole, [0], op.sizes([(size - 1) * stride + 1]), [axis])
 
 
-@plain("AveragePool")
+@PLAIN.of("AveragePool")
 def average_pool(op, inputs, attributes, count):
     (x,) = inputs
     kernel = attributes["kernel_shape"]

@@ -1,17 +1,18 @@
-"""What ONNX says of an operator at an opset: arity, attributes, types. Read once per operator."""
+"""ONNX's schema of an operator at an opset: arity, attributes, types. Read once per operator."""
 
 from __future__ import annotations
 
 import difflib
 import functools
-from builtins import len  # their own: `world` hooks those of the model
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import onnx.defs
 import torch
 
-from ..tensors import dtypes
+from .. import dtypes
+from ..ir.value import Body
 
 NEWEST = 26  # the newest opset that onnxruntime runs; converters write this form
 
@@ -24,7 +25,7 @@ _LATER_WORDS = {
 
 
 def words_fit(op: str, attributes: dict[str, Any], since: int) -> bool:
-    """Whether the form of an operator that came with an opset knows the words it is given."""
+    """Return True if an operator's version knows the string attributes that it is given."""
     for name, word in attributes.items():
         later = _LATER_WORDS.get((op, name))
         if later and since < later.get(word, 0):
@@ -95,7 +96,7 @@ def schema(op: str, opset: int = NEWEST, domain: str = "") -> Schema | None:
 
 @functools.cache
 def is_function(op: str, opset: int) -> bool:
-    """Whether ONNX itself says an operator with simpler ones."""
+    """Return True if ONNX defines an operator as a function of simpler ones."""
     found: Any = onnx.defs.get_schema(op, opset)  # onnx's stubs do not list what is asked of it
     return bool(found.has_function or found.has_context_dependent_function)
 
@@ -128,4 +129,34 @@ def first_with(op: str, parameter: str, dtype: torch.dtype) -> int | None:
         found = schema(op, opset)
         if found is not None and dtype in found.allowed.get(parameter, ()):
             return opset
+    return None
+
+
+def out_dtype(schema: Schema, index: int, values: Sequence[Any], attributes: dict[str, Any]) -> Any:
+    """The dtype of an output; None where nothing known decides it."""
+    bodies = [v for v in attributes.values() if isinstance(v, Body)] if attributes else []
+    if bodies:  # the first output of a loop's body says whether to go on
+        return bodies[0].outputs[index + (schema.op == "Loop")].dtype
+    kind, what = schema.out_types[min(index, len(schema.out_types) - 1)]
+    if kind == "same":
+        if what < len(values) and values[what] is not None:
+            return values[what].dtype
+        return None
+    if kind == "is":
+        return what
+    if "to" in attributes:
+        return dtypes.FROM_NUMBER[attributes["to"]]
+    if "dtype" in attributes:
+        return dtypes.FROM_NUMBER[attributes["dtype"]]
+    if schema.op == "ConstantOfShape":
+        value = attributes.get("value")
+        return torch.float32 if value is None else value.dtype
+    if schema.op == "DequantizeLinear":
+        return values[1].dtype
+    if schema.op == "QuantizeLinear":
+        return values[2].dtype if len(values) > 2 and values[2] is not None else torch.uint8
+    if schema.op in ("RandomNormalLike", "RandomUniformLike", "EyeLike", "Bernoulli"):
+        return values[0].dtype
+    if schema.op in ("RandomNormal", "RandomUniform", "BlackmanWindow", "HannWindow"):
+        return torch.float32
     return None

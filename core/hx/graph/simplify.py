@@ -1,16 +1,20 @@
-"""Pairs of nodes that are better said as one.
+"""Simplifications of a node together with the nodes that compute its inputs.
 
-`simpler(node, maker)` looks at a node and at what makes its inputs. It may change the node in
-place, to read from further up; a value that it returns stands for the node's output. What nobody
-reads any more is dropped afterwards.
+1. Two Transposes become one; one that keeps the order of the axes disappears.
+2. A Reshape reads from before another Reshape; one to the present shape disappears.
+3. x * (1 / sqrt(v)) becomes x / sqrt(v), which runtimes recognize in a normalization.
+4. Squeeze undoes Unsqueeze of the same axes, and the other way round.
+
+`simpler(node, maker)` may change the node in place, to read from further up; a value that it
+returns replaces the node's output. Nodes that nobody reads any more are dropped afterwards.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from ..sizes.shapes import Unknown, elements, same
-from ..tensors.values import Node, Value
+from ..ir.shapes import Unknown, elements, same
+from ..ir.value import Node, Value
 
 Makers = Mapping[int, Node]  # the id of a value -> the node that makes it
 
@@ -26,7 +30,7 @@ def _made_by(value: Value | None, op: str, maker: Makers) -> Node | None:
 
 
 def _transpose(node: Node, maker: Makers) -> Value | None:
-    """Two permutations are one, and one that moves nothing is none."""
+    """Rule 1."""
     perm = node.attributes.get("perm")
     if perm is None:
         return None
@@ -41,7 +45,7 @@ def _transpose(node: Node, maker: Makers) -> Value | None:
 
 
 def _reshape(node: Node, maker: Makers) -> Value | None:
-    """Of two shapes the last one counts, unless it says that a size stays as it just became."""
+    """Rule 2, unless the last shape keeps a size that the first one made."""
     inner = _made_by(node.inputs[0], "Reshape", maker)
     if inner is not None and _holds_before(node, inner):
         node.inputs = [inner.inputs[0], *node.inputs[1:]]
@@ -53,7 +57,7 @@ def _reshape(node: Node, maker: Makers) -> Value | None:
 
 
 def _holds_before(node: Node, inner: Node) -> bool:
-    """Whether a shape means the same before another Reshape: 0, "as it was", where that had 0."""
+    """Return True if a shape means the same before another Reshape, also where it has a 0."""
     if node.attributes.get("allowzero"):
         return True
     if inner.attributes.get("allowzero"):
@@ -67,7 +71,7 @@ def _holds_before(node: Node, inner: Node) -> bool:
 
 
 def _product(node: Node, maker: Makers) -> None:
-    """x * (1 / sqrt(v)) is x / sqrt(v), which runtimes know as a part of a normalization."""
+    """Rule 3."""
     for x, other in (node.inputs, reversed(node.inputs)):
         inverse = _made_by(other, "Reciprocal", maker)
         if inverse is not None and _made_by(inverse.inputs[0], "Sqrt", maker) is not None:
@@ -76,7 +80,7 @@ def _product(node: Node, maker: Makers) -> None:
 
 
 def _undone(opposite: str) -> Callable[[Node, Makers], Value | None]:
-    """An axis that is put in where it was just taken out, or the other way round."""
+    """Rule 4."""
 
     def rule(node: Node, maker: Makers) -> Value | None:
         inner = _made_by(node.inputs[0], opposite, maker)

@@ -1,8 +1,8 @@
-"""Weights that a graph would only transpose are stored transposed.
+"""Store a weight transposed if the graph would only transpose it.
 
-Where nothing else reads such a weight: else it would be stored twice. And where it is in memory: one
-that is streamed from a file goes through as it lies there, which is three times as fast. What is
-stored is made piece by piece when it is written, under a name that says so.
+This applies where nothing else reads the weight, which would then be stored twice, and where it is
+in memory: a weight streamed from a file is copied as it is, which is three times as fast. The
+transposed bytes are made piece by piece when they are written, under a name of their own.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Container
 
 import torch
 
-from ..tensors.values import Absent, Body, Constant, Node, Value
+from ..ir.value import Absent, Body, Constant, Node, Value
 from ..weights import contents
 from ..weights.contents import Cast, Content, Held, Permuted
 
@@ -20,7 +20,7 @@ from ..weights.contents import Cast, Content, Held, Permuted
 def fold(nodes: list[Node], uses: Counter[int], finals: Container[int]) -> list[Node]:
     """The nodes, without those that transpose a weight.
 
-    `uses` counts who reads a value, by its id; `finals` are the ids of what the graph returns.
+    `uses` counts the readers of a value, by its id; `finals` are the ids of the graph's outputs.
     """
     instead: dict[int, Value] = {}
     kept = []
@@ -43,7 +43,7 @@ def fold(nodes: list[Node], uses: Counter[int], finals: Container[int]) -> list[
 
 
 def is_one(node: Node) -> bool:
-    """Whether a node does nothing but transpose a weight."""
+    """Return True if a node only transposes a weight."""
     return (
         node.op == "Transpose"
         and not node.domain
@@ -53,14 +53,14 @@ def is_one(node: Node) -> bool:
 
 
 def content(node: Node) -> Content | None:
-    """What such a node makes of its weight; None where that is not in memory."""
+    """The transposed content of such a node's weight; None where the weight is not in memory."""
     weight = node.inputs[0]
     assert isinstance(weight, Constant)
     return _permuted(contents.of(weight), tuple(node.attributes["perm"]))
 
 
 def name_of(weight: Constant) -> str:
-    """What a weight is called that is stored transposed."""
+    """The name of a weight that is stored transposed."""
     return weight.name and f"{weight.name}.transposed"
 
 

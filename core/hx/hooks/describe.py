@@ -1,4 +1,4 @@
-"""Tensors in few words: `float32[1,512,7,7]`."""
+"""Short descriptions of tensors: `float32[1,512,7,7]`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import Any
 
 import torch
 
-from ..tensors import dtypes, structures
+from .. import dtypes
+from ..packs import nesting
 
 
 def dtype_name(tensor: torch.Tensor) -> str:
@@ -14,8 +15,8 @@ def dtype_name(tensor: torch.Tensor) -> str:
 
 
 def described(thing: Any, most: int = 4) -> str:
-    """What a call got or returned, its tensors one after the other."""
-    told = [_leaf(leaf) for _, leaf in structures.leaves(thing)]
+    """Describe what a call got or returned, one tensor after the other."""
+    told = [_leaf(leaf) for _, leaf in nesting.leaves(thing)]
     rest = f" and {len(told) - most} more" if len(told) > most else ""
     return ", ".join(told[:most]) + rest or "nothing"
 

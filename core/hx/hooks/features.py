@@ -1,4 +1,4 @@
-"""`hx.features`: a module that returns what flows inside of another."""
+"""`hx.features`: a module that returns activations inside another one."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 import torch
 
 from ..errors import UsageError
+from ..torchworld.stage import Session, Watcher
+from ..torchworld.watched_places import Places, find
 from .keeping import Keeper
-from .places import Places, find
-from .stage import Session, Watcher
 
 
 class Features(torch.nn.Module):
-    """Runs `model` and returns the outputs of the places, by name."""
+    """Module that runs `model` and returns the outputs of places, by name."""
 
     def __init__(self, model: torch.nn.Module, names: dict[str, str], places: list[Any]) -> None:
         super().__init__()
@@ -25,7 +25,7 @@ class Features(torch.nn.Module):
 
     @property
     def forward(self) -> Callable[..., dict[str, Any]]:  # type: ignore[override]
-        """As it is called, it takes what the model takes, under the model's own names."""
+        """Return a function with the signature of the model's own `forward`."""
         return functools.update_wrapper(functools.partial(self._run), self.model.forward)
 
     def _run(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
@@ -46,15 +46,15 @@ class Features(torch.nn.Module):
 def features(model: torch.nn.Module, places: Iterable[Any] | Mapping[str, str]) -> Features:
     """`hx.features(model, ["layer4", "avgpool"])(x)` is `{"layer4": ..., "avgpool": ...}`.
 
-    `places` are names, globs, classes, modules or functions; or a dict from names to the names
-    that they are to have in the result. Gradients flow, and `hx.export` exports it. Of a place
-    that runs several times, the last output counts.
+    `places` are names, globs, classes, modules or functions; or a dict from names to their names
+    in the result. Gradients flow, and `hx.export` exports it. If a place runs several times, its
+    last output counts.
     """
     names = dict(places) if isinstance(places, Mapping) else {}
     listed = [places] if isinstance(places, str) else list(places)
     if not listed:
         raise UsageError("features of nothing", hint='name places: hx.features(model, ["layer4"])')
-    find(model, listed)  # what is misspelt is said now
+    find(model, listed)  # misspelt names raise now
     return Features(model, names, listed)
 
 

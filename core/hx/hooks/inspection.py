@@ -1,4 +1,4 @@
-"""Runs a model once and tells of each module what it is, what it returned, and what that cost."""
+"""Inspection of one run: each module's class, its output, its time and its memory."""
 
 from __future__ import annotations
 
@@ -10,29 +10,28 @@ from typing import Any
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from ..packs import targets
-from ..recording import known
-from ..tensors import structures
-from ..world.modelstate import preserved
+from .. import torch_facts
+from ..packs import nesting, targets
+from ..torchworld.modelstate import preserved
+from ..torchworld.stage import Session, Watcher
+from ..torchworld.watched_places import Places
 from .describe import dtype_name
-from .places import Places
-from .stage import Session, Watcher
 
 
 @dataclass
 class Cost:
-    """What all calls of one module or function did. The output is that of the last."""
+    """Total cost of all calls of one module or function; the output is that of the last call."""
 
     name: str
     calls: int = 0
     seconds: float = 0.0
-    memory: int = 0  # bytes of the activations that were made inside
+    memory: int = 0  # bytes of the activations made inside
     output: list[dict[str, Any]] = field(default_factory=list)
 
 
 @dataclass
 class Layer(Cost):
-    """A module; `name` is its path, and "" the model itself."""
+    """One module; `name` is its path, "" for the model itself."""
 
     kind: str = ""
     depth: int = 0
@@ -45,7 +44,7 @@ class Layer(Cost):
 
 @dataclass
 class Inspection:
-    """All modules, as a tree laid flat: each one's children follow it, in the order they ran."""
+    """All modules as a flattened tree: children follow their parent, in the order they ran."""
 
     layers: list[Layer]
 
@@ -63,7 +62,7 @@ def inspect(
     warmup: int = 1,
     tell: Callable[[Layer], Any] | None = None,
 ) -> Inspection:
-    """Runs the model in eval mode and without gradients, and leaves it as it was.
+    """Run the model in eval mode and without gradients, and restore its state.
 
     functions  note PyTorch's functions under the module that calls them
     warmup     how many runs to make before the one that counts
@@ -81,8 +80,8 @@ def inspect(
 
 
 def _copied(given: Any) -> Any:
-    """A model may write to its inputs."""
-    return structures.replace(
+    """Copy inputs, because a model may write to them."""
+    return nesting.replace(
         given, lambda name, leaf: leaf.clone() if isinstance(leaf, torch.Tensor) else leaf
     )
 
@@ -101,14 +100,14 @@ class _Inspector(Watcher):
         self.wait = _synchronizer(model)
 
     def begin(self, args: Any, kwargs: Any) -> None:
-        """What is there before the run is no activation."""
+        """Note the tensors that exist before the run, so that they do not count as activations."""
         model = self.places.model
         assert model is not None
         self._made([*model.parameters(), *model.buffers(), args, kwargs])
 
     def enter(self, name: Any, args: tuple, kwargs: dict) -> tuple[tuple, dict, Any]:
         if isinstance(name, str):
-            self._count(None, self._made([args, kwargs]))  # made by functions of the caller
+            self._count(None, self._made([args, kwargs]))  # made by the caller's functions
             layer = self.layers[name]
             if layer.order < 0:
                 layer.order = sum(each.order >= 0 for each in self.layers.values())
@@ -139,9 +138,9 @@ class _Inspector(Watcher):
             self.inside.pop()
 
     def _function(self, func: Any, seconds: float, output: Any) -> None:
-        if not any(isinstance(leaf, torch.Tensor) for _, leaf in structures.leaves(output)):
+        if not any(isinstance(leaf, torch.Tensor) for _, leaf in nesting.leaves(output)):
             return
-        name = known.spelled(func, targets.identify(func))
+        name = torch_facts.public_name(func, targets.identify(func))
         if name.endswith("__get__") or not self.stack:
             return
         cost = self.stack[-1].functions.setdefault(name, Cost(name))
@@ -153,7 +152,7 @@ class _Inspector(Watcher):
         cost.seconds += seconds
         cost.output = [
             {"dtype": dtype_name(leaf), "shape": list(leaf.shape)}
-            for _, leaf in structures.leaves(output)
+            for _, leaf in nesting.leaves(output)
             if isinstance(leaf, torch.Tensor)
         ]
 
@@ -162,9 +161,9 @@ class _Inspector(Watcher):
             each.memory += size
 
     def _made(self, thing: Any) -> int:
-        """Bytes of the memory in it that was not seen before."""
+        """Count the bytes of tensor memory that was not seen before."""
         size = 0
-        for _, leaf in structures.leaves(thing):
+        for _, leaf in nesting.leaves(thing):
             if isinstance(leaf, torch.Tensor) and leaf.layout == torch.strided:
                 storage = leaf.untyped_storage()
                 if storage._cdata not in self.seen:
@@ -185,7 +184,7 @@ def _layer(name: str, module: torch.nn.Module) -> Layer:
 
 
 def _synchronizer(model: torch.nn.Module) -> Callable[[], Any]:
-    """Waits for an accelerator, whose work would be timed where somebody else waits for it."""
+    """Return a function that waits for the accelerator, so that its work counts where it starts."""
     devices = {p.device for p in [*model.parameters(), *model.buffers()] if p.device.type == "cuda"}
 
     def wait() -> None:
@@ -201,7 +200,7 @@ def _tree(layers: Mapping[str, Layer], path: str = "") -> Iterator[Layer]:
     depth = layers[path].depth + 1
     start = f"{path}." if path else ""
     children = [x for x in layers.values() if x.depth == depth and x.name.startswith(start)]
-    # As they ran, and those that did not at the end.
+    # In the order in which they ran; modules that did not run come last.
     for child in sorted(children, key=lambda x: (x.order < 0, x.order)):
         yield child
         yield from _tree(layers, child.name)

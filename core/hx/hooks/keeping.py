@@ -1,4 +1,4 @@
-"""Copies of what flowed: detached, cloned, elsewhere, or reduced to what is wanted of it."""
+"""Copies of tensors that passed through a model: detached, cloned, moved, or reduced."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 
 import torch
 
-from ..tensors import structures
+from ..packs import nesting
 
 
 @dataclass
 class Keeper:
-    """Keeps tensors, also nested ones, so that later writes do not reach them."""
+    """Copier of tensors, also nested ones, so that later writes do not reach the copies."""
 
     detach: bool = True
     clone: bool = True
@@ -25,12 +25,12 @@ class Keeper:
     _copies: dict[int, tuple[weakref.ref, int, weakref.ref]] = field(default_factory=dict)
 
     def keep(self, thing: Any) -> Any:
-        """The same structure with kept tensors; what is no tensor stays as it is."""
+        """Return the same structure with copied tensors; other objects stay unchanged."""
         if isinstance(thing, torch.Tensor):
             return self._tensor(thing)
-        if type(thing) is tuple:  # what most calls get; all else is looked up
+        if type(thing) is tuple:  # the usual case; other types are looked up
             return tuple(map(self.keep, thing))
-        return structures.replace(thing, self._leaf)
+        return nesting.replace(thing, self._leaf)
 
     def _leaf(self, name: str, leaf: Any) -> Any:
         return self._tensor(leaf) if isinstance(leaf, torch.Tensor) else leaf
@@ -65,7 +65,7 @@ class Keeper:
 
 
 def _shares(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether a write to one may reach the other; in doubt, yes."""
+    """Return whether a write to one may reach the other; in doubt, True."""
     if a.layout != torch.strided or b.layout != torch.strided:
         return True
     return a.untyped_storage()._cdata == b.untyped_storage()._cdata

@@ -1,4 +1,4 @@
-"""`hx.record`: what went into modules and functions, and what came out."""
+"""`hx.record`: the inputs and outputs of modules and functions."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Any
 import torch
 
 from ..errors import UsageError
-from ..tensors import structures
-from . import backward
+from ..packs import nesting
+from ..torchworld import gradient_hooks
+from ..torchworld.stage import Session, Watcher
+from ..torchworld.watched_places import Places, find, split
 from .keeping import Keeper
-from .places import Places, find, split
-from .stage import Session, Watcher
 
 
 class NotRecorded(UsageError, KeyError):
-    """What was asked of a record is not in it."""
+    """Error: a record does not contain what it was asked for."""
 
 
 class Call:
-    """One call: what it got, what it returned, and the gradient that came back to that."""
+    """Record of one call: its arguments, its output, and the gradient of that output."""
 
     def __init__(self, args: tuple, kwargs: dict[str, Any], unwrap: bool) -> None:
         self.args, self.kwargs = args, kwargs
@@ -41,7 +41,7 @@ class Call:
 
     @property
     def gradient(self) -> Any:
-        """The gradient of the output, nested as the output is; None where none came."""
+        """The gradient of the output, nested like the output; None where none arrived."""
         return self._shape([self._gradients.get(i) for i in range(self._outputs)])
 
     def __repr__(self) -> str:
@@ -49,7 +49,7 @@ class Call:
 
 
 class Place:
-    """What was recorded at one place. `inputs`, `output` and `gradient` are of the last call."""
+    """Record of one place. `inputs`, `output` and `gradient` belong to the last call."""
 
     def __init__(self, name: str, limit: int | None) -> None:
         self.name = name
@@ -95,7 +95,7 @@ class Place:
 
 
 class Record(Session, Mapping[Any, Place]):
-    """Places by name, in the order in which they ran; also by module, function or tensor."""
+    """Recorded places by name, in the order they ran; also by module, function or tensor."""
 
     _watcher: _Recorder
 
@@ -124,12 +124,12 @@ class Record(Session, Mapping[Any, Place]):
         return self._watcher.places.name_of(what) in self._watcher.ran
 
     def tensor(self, name: str, tensor: torch.Tensor) -> torch.Tensor:
-        """Records a tensor that stands in no module, under a name; returns it."""
+        """Record a tensor that belongs to no module under a name; return it."""
         self._watcher.one(name, tensor)
         return tensor
 
     def clear(self) -> None:
-        """Forgets what was recorded so far."""
+        """Remove all records so far."""
         self._watcher.ran.clear()
 
     def __repr__(self) -> str:
@@ -164,7 +164,7 @@ def record(
     reduce     applied to each tensor on the fly; what it returns is kept instead
     limit      only so many calls of each place, the last ones
 
-    Recorded is what the caller gets: after all rewrites.
+    The recorded values are those that the caller gets, after all rewrites.
     """
     model, wanted = split(what)
     if limit is not None and limit < 1:
@@ -203,9 +203,9 @@ class _Recorder(Watcher):
             self.one(name, tensor)
 
     def one(self, name: str, tensor: torch.Tensor) -> None:
-        """A tensor by itself counts as the output of a call without inputs."""
+        """Record a single tensor as the output of a call without inputs."""
         call = Call((), {}, self.unwrap)
-        self.leave(name, call, tensor, backward.NAMED)
+        self.leave(name, call, tensor, gradient_hooks.NAMED)
 
     def enter(self, name: str, args: tuple, kwargs: dict) -> tuple[tuple, dict, Call]:
         call = Call((), {}, self.unwrap)
@@ -232,26 +232,26 @@ class _Recorder(Watcher):
         return self.keeper.keep(thing)
 
     def _await(self, call: Call, output: Any, visit: object) -> None:
-        """Gradients come later, if at all; they go to the call's own list, by position."""
+        """Collect gradients, which come later if at all, in the call's own list, by position."""
         gradients = call._gradients
-        leaves = [leaf for _, leaf in structures.leaves(output)]
+        leaves = [leaf for _, leaf in nesting.leaves(output)]
         for i, leaf in enumerate(leaves):
             if isinstance(leaf, torch.Tensor) and leaf.requires_grad:
 
                 def came(gradient: torch.Tensor, i: int = i) -> None:
                     gradients[i] = self.keeper.keep(gradient)
 
-                backward.on(leaf, visit, self.owner, came)
+                gradient_hooks.on(leaf, visit, self.owner, came)
         call._outputs, call._shape = len(leaves), _shape_of(output)
 
 
 def _shape_of(output: Any) -> Callable[[list[Any]], Any]:
-    """Builds what is nested like the output from a flat list, without holding on to it."""
-    bare = structures.replace(output, lambda name, leaf: None)
+    """Return a function that nests a flat list like the output, without holding the output."""
+    bare = nesting.replace(output, lambda name, leaf: None)
 
     def build(flat: list[Any]) -> Any:
         left = iter(flat)
-        return structures.replace(bare, lambda name, leaf: next(left))
+        return nesting.replace(bare, lambda name, leaf: next(left))
 
     return build
 

@@ -1,4 +1,4 @@
-"""`hx.rewrite`: other activations and other gradients, for the time of a block."""
+"""`hx.rewrite`: replaces activations and gradients inside a block."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 import torch
 
 from ..errors import UsageError
-from ..tensors import structures
-from . import backward
-from .places import Places, find, split
-from .stage import Session, Watcher
+from ..packs import nesting
+from ..torchworld import gradient_hooks
+from ..torchworld.stage import Session, Watcher
+from ..torchworld.watched_places import Places, find, split
 
 _KEEP: Any = object()  # an `input=None` would be a value like any other
 
 
 class Rewrite(Session):
-    """A context manager; `count` says how many times something was replaced."""
+    """Context manager of a rewrite; `count` is the number of replacements so far."""
 
     _watcher: _Rewriter
 
@@ -44,11 +44,11 @@ def rewrite(
     gradient  called with the gradient of each output tensor, parameter or tensor that was named;
               returns the new one, of the same shape
 
-    A function that returns None changes nothing. What is no function is the new value itself.
+    A function that returns None changes nothing. Anything but a function is the new value itself.
 
     Several rewrites of one place run in the order in which their blocks were entered: for inputs,
-    for outputs and for gradients alike. Gradients are of the output as it left the place, after
-    all rewrites of it; where places share a tensor, that of the outer module is first.
+    for outputs and for gradients alike. Gradients belong to the output after all rewrites; if
+    places share a tensor, that of the outer module is first.
     """
     model, wanted = split(what)
     if input is _KEEP and output is _KEEP and gradient is _KEEP:
@@ -78,7 +78,7 @@ class _Rewriter(Watcher):
     def start(self) -> None:
         if self.gradient is not _KEEP:
             for tensor in (*self.places.parameters.values(), *self.places.tensors.values()):
-                backward.on(tensor, backward.NAMED, self.owner, self._back)
+                gradient_hooks.on(tensor, gradient_hooks.NAMED, self.owner, self._back)
 
     def enter(self, name: str, args: tuple, kwargs: dict) -> tuple[tuple, dict, Any]:
         if self.input is _KEEP:
@@ -106,9 +106,9 @@ class _Rewriter(Watcher):
     def leave(self, name: str, token: Any, output: Any, visit: object) -> None:
         if self.gradient is _KEEP:
             return
-        for _, leaf in structures.leaves(output):
+        for _, leaf in nesting.leaves(output):
             if isinstance(leaf, torch.Tensor):
-                backward.on(leaf, visit, self.owner, self._back)
+                gradient_hooks.on(leaf, visit, self.owner, self._back)
 
     def _back(self, gradient: torch.Tensor) -> Any:
         new = self._ask(self.gradient, (gradient,), {})

@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
+from ..torchworld.stage import Session, Watcher
+from ..torchworld.watched_places import Places, find
 from .describe import described
-from .places import Places, find
-from .stage import Session, Watcher
 
 
 def watch(
@@ -17,7 +17,7 @@ def watch(
 ) -> Session:
     """`with hx.watch(model): model(x)` prints each child's name and what it returns.
 
-    Without `places`, the named children of the model are told; `"*"` are all modules inside.
+    Without `places`, the named children of the model are watched; `"*"` means all modules inside.
     """
     children = [child for _, child in model.named_children()]
     return Session(_Teller(find(model, places, but, children or [model]), tell))

@@ -1,1 +1,1 @@
-"""What a command line names: models, inputs, files of tensors."""
+"""Models, inputs and files of tensors that a command line names."""

@@ -1,35 +1,39 @@
-"""The inputs of a call from the command line: `--input`, `--inputs FILE`, or the model's own.
+"""Inputs of a call from the command line: `--input`, `--inputs FILE`, or the model's own.
 
-Names are those of the forward's parameters. What is given by name goes to that parameter, what
-has no name fills the parameters that are left, in order; the rest stays the model's own example.
+Names are those of the forward's parameters. Named inputs go to their parameters, inputs without a
+name fill the remaining ones in order, and any others keep the model's own example.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import inspect
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hx.errors import UsageError
-from hx.inputs.files import read
-from hx.inputs.grammar import LIMITS, TensorSpec, choose_sizes, parse_input
+from hx.errors import InputError
+from hx.free_memory import free_memory, gigabytes
 from hx.inputs.spec import Loaded
-from hx.proof.room import left, told
+from hx.ir.call_arguments import Arguments
+from hx.ir.dynamic_axes import is_sum
+from hx.ir.input_grammar import LIMITS, TensorSpec, choose_sizes, parse_input
+from hx.weights.tensor_files import read
 
-TIMES = 2  # an input is there as it is given, and as the model gets it, which may write to it
+COPIES_OF_INPUTS = 2  # an input exists twice: as given, and as a copy that the model may write to
 
 
 @dataclass
 class Call:
-    """What `hx.export` gets: arguments, and the axes that may change, by input name."""
+    """Arguments for `hx.export`, and the axes that may change, by input name."""
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     dynamic: dict[str, dict[int, str]]
+    others: dict[str, Arguments] = field(default_factory=dict)  # further valid inputs, by file
 
 
 def call_for(
@@ -39,21 +43,12 @@ def call_for(
     dynamic: Iterable[str] = (),
     seed: int = 0,
 ) -> Call:
-    """The call of the model that the options of the command line describe."""
+    """Build the call of the model from the options of the command line."""
     texts = list(texts)
     parsed = [parse_input(text) for text in texts]
     sizes = choose_sizes(spec for _, spec in parsed)
     _require_room({text: spec.bytes(sizes) for text, (_, spec) in zip(texts, parsed)})
-    given: list[tuple[str | None, Any]] = []
-    if file is not None:
-        content = read(file, times=TIMES)
-        if isinstance(content, Mapping):
-            if not all(isinstance(name, str) for name in content):
-                raise UsageError(f"{file} names its tensors with something other than words")
-            given += [(_maybe(name, loaded), value) for name, value in content.items()]
-        else:
-            several = content if isinstance(content, (tuple, list)) else (content,)
-            given += [(None, value) for value in several]
+    given = _read(loaded, file) if file is not None else []
     given += [(name, spec.make(sizes, seed + i)) for i, (name, spec) in enumerate(parsed)]
     given = [(name, _beside(loaded.model, value)) for name, value in given]
     specs = [None] * (len(given) - len(parsed)) + [spec for _, spec in parsed]
@@ -71,20 +66,47 @@ def call_for(
     return _call(signature, bound, axes)
 
 
+def further_inputs(loaded: Loaded, call: Call, file: Path) -> Arguments:
+    """Return the arguments of a call with the inputs of a file in the place of its own."""
+    signature = _signature(loaded)
+    own = dataclasses.replace(loaded, args=call.args, kwargs=call.kwargs)
+    given = [(name, _beside(loaded.model, value)) for name, value in _read(loaded, file)]
+    bound, _ = _bind(signature, own, given, file, len(given))
+    made = _call(signature, bound, {})
+    return Arguments(made.args, made.kwargs)
+
+
+def names_of(files: Sequence[Path]) -> list[str]:
+    """Return a name for each file: the last part of its path, where that tells them apart."""
+    names = [file.name for file in files]
+    return names if len(set(names)) == len(names) else [str(file) for file in files]
+
+
+def _read(loaded: Loaded, file: Path) -> list[tuple[str | None, Any]]:
+    """Return the inputs in a file, with their names where it has some."""
+    content = read(file, times=COPIES_OF_INPUTS)
+    if not isinstance(content, Mapping):
+        several = content if isinstance(content, (tuple, list)) else (content,)
+        return [(None, value) for value in several]
+    if not all(isinstance(name, str) for name in content):
+        raise InputError(f"{file} names its tensors with something other than words")
+    return [(_maybe(name, loaded), value) for name, value in content.items()]
+
+
 def _beside(model: Any, value: Any) -> Any:
-    """A tensor where the model's weights are, if that is a GPU."""
+    """Move a tensor to the device of the model's weights if that is a GPU."""
     held = next(model.parameters(), None) if hasattr(model, "parameters") else None
     return value.to(held.device) if held is not None and held.is_cuda else value
 
 
 def _signature(loaded: Loaded) -> inspect.Signature:
-    from hx.recording.prepared import parameters_of
+    from hx.recording.prepare import parameters_of
 
     return inspect.Signature(parameters_of(loaded.model))
 
 
 def _maybe(name: str, loaded: Loaded) -> str | None:
-    """numpy calls arrays that were saved without a name arr_0, arr_1, ..."""
+    """Return the name; None if numpy gave it to an array saved without one: arr_0, arr_1, ..."""
     known = _signature(loaded).parameters
     return None if name not in known and name.startswith("arr_") else name
 
@@ -96,26 +118,15 @@ def _bind(
     file: Path | None = None,
     filed: int = 0,
 ) -> tuple[dict[str, Any], list[str]]:
-    """All arguments by parameter name, and where each of the given ones went.
+    """Bind arguments to parameter names; also return the parameter of each given one.
 
     The first `filed` of them come from a file.
     """
-    parameters = signature.parameters
-    plain = [p.name for p in parameters.values() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
-    rest = next((p.name for p in parameters.values() if p.kind is p.VAR_POSITIONAL), None)
-    named = next((p.name for p in parameters.values() if p.kind is p.VAR_KEYWORD), None)
-    bound: dict[str, Any] = {}
-    try:
-        own = signature.bind_partial(*loaded.args, **loaded.kwargs).arguments
-    except TypeError as problem:
-        raise UsageError(
-            f"the model's own example inputs do not fit its forward: {problem}"
-        ) from None
-    for name, value in own.items():
-        if name == rest:
-            bound.update((f"{rest}_{i}", each) for i, each in enumerate(value))
-        else:
-            bound.update(value if name == named else {name: value})
+    parameters = [*signature.parameters.values()]
+    plain = [p.name for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    rest = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), None)
+    named = next((p.name for p in parameters if p.kind is p.VAR_KEYWORD), None)
+    bound = _own_inputs(signature, loaded, rest, named)
     taken = {name for name, _ in given if name}
     free = [name for name in plain if name not in taken]
     where: list[str] = []
@@ -123,42 +134,65 @@ def _bind(
         name = asked or ""
         if asked is None:
             if not free and rest is None:
-                raise UsageError(
+                raise InputError(
                     f"the model takes {len(plain)} inputs ({', '.join(plain)}), and "
                     f"{len(given)} are given"
                 )
             name = free.pop(0) if free else f"{rest}_{sum(n.startswith(f'{rest}_') for n in where)}"
         elif name not in plain and named is None and not (rest and name.startswith(f"{rest}_")):
-            near = difflib.get_close_matches(name, plain, 1)
-            raise UsageError(
-                f"the model has no input {name!r}" + (f", as {file} has it" if i < filed else ""),
-                why=f"its forward takes {', '.join(plain) or 'nothing'}",
-                hint=f"did you mean {near[0]}?" if near else "",
-            )
+            raise _no_input(name, plain, file if i < filed else None)
         if name in where:
-            raise UsageError(
+            raise InputError(
                 f"the input {name!r} is given twice", hint="by one --input, or in the --inputs FILE"
             )
         bound[name] = value
         where.append(name)
-    missing = [
-        p.name
-        for p in parameters.values()
-        if p.default is p.empty and p.name in plain and p.name not in bound
-    ]
+    _require_all([p.name for p in parameters if p.default is p.empty and p.name in plain], bound)
+    return bound, where
+
+
+def _no_input(name: str, plain: list[str], file: Path | None) -> InputError:
+    near = difflib.get_close_matches(name, plain, 1)
+    return InputError(
+        f"the model has no input {name!r}" + (f", as {file} has it" if file is not None else ""),
+        why=f"its forward takes {', '.join(plain) or 'nothing'}",
+        hint=f"did you mean {near[0]}?" if near else "",
+    )
+
+
+def _own_inputs(
+    signature: inspect.Signature, loaded: Loaded, rest: str | None, named: str | None
+) -> dict[str, Any]:
+    """Return the model's own example inputs by name; those of *rest are numbered."""
+    try:
+        own = signature.bind_partial(*loaded.args, **loaded.kwargs).arguments
+    except TypeError as problem:
+        raise InputError(
+            f"the model's own example inputs do not fit its forward: {problem}"
+        ) from None
+    bound: dict[str, Any] = {}
+    for name, value in own.items():
+        if name == rest:
+            bound.update((f"{rest}_{i}", each) for i, each in enumerate(value))
+        else:
+            bound.update(value if name == named else {name: value})
+    return bound
+
+
+def _require_all(required: list[str], bound: dict[str, Any]) -> None:
+    missing = [name for name in required if name not in bound]
     if missing:
         examples = " ".join(f'--input "{name}=float32[batch,...]"' for name in missing)
-        raise UsageError(
+        raise InputError(
             f"the model has no example for {', '.join(missing)}",
             hint=f"describe it with its own dtype and shape: {examples}",
         )
-    return bound, where
 
 
 def _call(
     signature: inspect.Signature, bound: dict[str, Any], axes: dict[str, dict[int, str]]
 ) -> Call:
-    """Positional arguments as far as there is no gap, and the others by keyword."""
+    """Return positional arguments up to the first gap, and the others by keyword."""
     args: list[Any] = []
     left = dict(bound)
     gap = False
@@ -174,7 +208,7 @@ def _call(
 
 
 def _dynamic(texts: Iterable[str], bound: Mapping[str, Any]) -> dict[str, dict[int, str]]:
-    """`image:0=batch,2=h%8>=32` -> {"image": {0: "batch", 2: "h%8>=32"}}."""
+    """Parse `image:0=batch,2=h%8>=32` into {"image": {0: "batch", 2: "h%8>=32"}}."""
     names = list(bound)
     found: dict[str, dict[int, str]] = {}
     for text in texts:
@@ -184,17 +218,17 @@ def _dynamic(texts: Iterable[str], bound: Mapping[str, Any]) -> dict[str, dict[i
             (axis.strip(), word.strip() or f"{name}_{axis.strip()}")
             for axis, _, word in pairs
             if re.fullmatch(r"-?[0-9]+", axis.strip())
-            and re.fullmatch(rf"([^\W\d]\w*\s*{LIMITS}*)?", word.strip())
+            and (is_sum(word) or re.fullmatch(rf"([^\W\d]\w*\s*{LIMITS}*)?", word.strip()))
         ]
         if not pairs or len(good) != len(pairs):
-            raise UsageError(
+            raise InputError(
                 f"--dynamic {text!r} is not NAME:AXIS=WORD",
                 why="an axis is a number, and a word begins with a letter",
                 hint=f'write --dynamic "{names[0] if names else "x"}:0=batch,2=height"',
             )
         name = name.strip()
         if name not in names:
-            raise UsageError(f"--dynamic: no input {name!r}", hint=f"inputs are {', '.join(names)}")
+            raise InputError(f"--dynamic: no input {name!r}", hint=f"inputs are {', '.join(names)}")
         rank = getattr(bound[name], "ndim", 0)
         for written, word in good:
             axis = int(written)
@@ -205,19 +239,19 @@ def _dynamic(texts: Iterable[str], bound: Mapping[str, Any]) -> dict[str, dict[i
 
 
 def _require_one(name: str, axis: int, before: str | None, word: str) -> None:
-    """That an axis is called by one name; its limits may be said beside that."""
+    """Raise if an axis has two names; limits may follow a name."""
     first, second = (re.split("[<>%]", each)[0].strip() for each in (before or word, word))
     if first != second:
-        raise UsageError(f"axis {axis} of {name} is called {first}, and {second}")
+        raise InputError(f"axis {axis} of {name} is called {first}, and {second}")
 
 
 def _require_room(sizes: Mapping[str, int]) -> None:
-    """That there is memory for inputs that are about to be made."""
-    need, room = TIMES * sum(sizes.values()), left().memory
+    """Raise if there is no memory for the inputs to be made."""
+    need, room = COPIES_OF_INPUTS * sum(sizes.values()), free_memory().memory
     if need > room:
         text = max(sizes, key=lambda each: sizes[each])
-        raise UsageError(
+        raise InputError(
             f"there is no memory for --input {text!r}",
-            why=f"a run takes {told(need)} for its inputs, and {told(room)} are left",
+            why=f"a run takes {gigabytes(need)} for its inputs, and {gigabytes(room)} are left",
             hint="give it smaller sizes",
         )

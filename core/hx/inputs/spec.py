@@ -1,4 +1,4 @@
-"""SPEC on the command line -> a model, and the inputs that it comes with.
+"""Loading of a model and its example inputs from a SPEC on the command line.
 
     package.module:name      file.py:name      scheme:name
 
@@ -22,10 +22,10 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from hx.contributions import ModelSource
-from hx.errors import HxError, PackError, UsageError, Where
-from hx.inputs.files import absent
-from hx.packs.guarded import guarded
-from hx.words import a
+from hx.errors import HxError, PackError, SpecError, Where
+from hx.packs.guarded import guarded, importing
+from hx.text import with_article
+from hx.weights.tensor_files import absent
 
 if TYPE_CHECKING:
     from torch import nn
@@ -35,22 +35,22 @@ HINT = "a SPEC is package.module:name, file.py:name, or scheme:name such as torc
 
 @dataclass
 class Loaded:
-    """A model, and the call that it is exported with."""
+    """Model, and the call that it is exported with."""
 
     model: nn.Module
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = field(default_factory=dict)
-    weights: Path | None = None  # where they are, when the model has none itself
+    weights: Path | None = None  # the file of the weights, if the model has none itself
 
 
 def load(spec: str, sources: Iterable[ModelSource] = (), hollow: bool = False) -> Loaded:
-    """The model that SPEC names, with its own example inputs where it has some.
+    """Load the model that SPEC names, with its own example inputs if it has some.
 
-    With `hollow` it is made without memory for its weights.
+    With `hollow`, it is made without memory for its weights.
     """
     if hollow:
-        from hx.weights.hollow import hollow as without_memory
-        from hx.weights.slim import emptied
+        from hx.inputs.meta_models import hollow as without_memory
+        from hx.torchworld.absent_weights import emptied
 
         with without_memory():
             loaded = load(spec, sources)
@@ -58,7 +58,7 @@ def load(spec: str, sources: Iterable[ModelSource] = (), hollow: bool = False) -
         return loaded
     place, colon, name = spec.rpartition(":")
     if not colon or not place or not name:
-        raise UsageError(f"{spec!r} does not name a model", hint=_completed(spec))
+        raise SpecError(f"{spec!r} does not name a model", hint=_completed(spec))
     if (source := _source(place, sources)) is not None:
         told = f"the model source {place!r} ({source.pack})"
         hint = "see whether its library works by itself, and fits your torch; --debug shows more"
@@ -66,11 +66,11 @@ def load(spec: str, sources: Iterable[ModelSource] = (), hollow: bool = False) -
             with guarded(f"{told} fails:", hint=hint):
                 made = source.load(name)
                 made = _loaded(_called(made, spec) if isinstance(made, type) else made, spec, told)
-                with contextlib.suppress(NotImplementedError):  # of a program of torch.export
-                    made.model.eval()  # nobody asked for training mode, which libraries make models in
+                with contextlib.suppress(NotImplementedError):  # from torch.export programs
+                    made.model.eval()  # libraries make models in training mode
                 return made
         except HxError as problem:
-            if problem.__cause__ is not None:  # what the source itself says needs no other hint
+            if problem.__cause__ is not None:  # the source's own message needs no other hint
                 problem.hint = _misspelt(source, name) or problem.hint
             raise
     if place.endswith(".py") or "/" in place:
@@ -81,7 +81,7 @@ def load(spec: str, sources: Iterable[ModelSource] = (), hollow: bool = False) -
 
 
 def _completed(spec: str) -> str:
-    """What to write instead of a file alone, for a hint."""
+    """Return a hint: how to complete a SPEC that names only a file."""
     path = Path(spec)
     if path.is_file() and path.suffix == ".py":
         return f"{_candidates(_module_by_path(path, 'NAME'))}: say which, as {spec}:NAME"
@@ -101,7 +101,7 @@ def _module_by_path(path: Path, name: str) -> ModuleType:
 
 
 def _in_package(path: Path) -> str:
-    """How Python imports a file whose package has to be known: `pkg/m.py` is `pkg.m`."""
+    """Return a hint: the dotted name of a file inside a package, `pkg.m` for `pkg/m.py`."""
     path = path.resolve()
     parts, folder = [path.parent.name, path.stem], path.parent.parent
     while (folder / "__init__.py").is_file():
@@ -123,9 +123,9 @@ def _source(scheme: str, sources: Iterable[ModelSource]) -> ModelSource | None:
 
 
 def _misspelt(source: ModelSource, name: str) -> str:
-    """A hint, where a source that tells its names has no such one, and nearly such ones."""
+    """Return a hint: similar names of a source that lists its names and lacks this one."""
     known: list[str] = []
-    with contextlib.suppress(Exception):  # it is asked because something is wrong already
+    with contextlib.suppress(Exception):  # there is an error to report already
         known = list(source.names() if source.names is not None else ())
     near = [] if name in known else difflib.get_close_matches(name, known, 3)
     return (
@@ -134,10 +134,10 @@ def _misspelt(source: ModelSource, name: str) -> str:
 
 
 def module_from_file(path: Path, hint: str = HINT) -> ModuleType:
-    """The module in a loose file; its folder is on the path, as with `python file.py`."""
+    """Import the module in a loose file; its folder is on the path, as with `python file.py`."""
     if not path.is_file():
         near = difflib.get_close_matches(path.name, [p.name for p in path.parent.glob("*.py")], 1)
-        raise UsageError(
+        raise SpecError(
             absent(path), hint=f"did you mean {path.with_name(near[0])}?" if near else hint
         )
     path = path.resolve()
@@ -145,12 +145,12 @@ def module_from_file(path: Path, hint: str = HINT) -> ModuleType:
         sys.path.insert(0, str(path.parent))
     found = importlib.util.spec_from_file_location(path.stem, path)
     if found is None or found.loader is None:
-        raise UsageError(f"{path} is not a Python file")
+        raise SpecError(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(found)
     before = sys.modules.get(path.stem)
     sys.modules[path.stem] = module
     try:
-        with guarded(f"{path.name} cannot be imported:"):
+        with importing(path.name):
             found.loader.exec_module(module)
     except BaseException:
         if before is None:
@@ -165,13 +165,13 @@ def _module_by_name(name: str, spec: str, schemes: list[str]) -> ModuleType:
     if "" not in sys.path and str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
     try:
-        with guarded(f"{name} cannot be imported:"):
+        with importing(name):
             return importlib.import_module(name)
     except HxError as problem:
         cause = problem.__cause__
         if isinstance(cause, ModuleNotFoundError) and name.startswith(cause.name or " "):
             near = difflib.get_close_matches(name, schemes, 1)
-            raise UsageError(
+            raise SpecError(
                 f"{spec!r}: there is no module {cause.name!r}, and no model source {name!r}",
                 why=f"model sources are {', '.join(sorted(schemes)) or 'not installed'}",
                 hint=f"did you mean {near[0]}:{spec.rpartition(':')[2]}?" if near else HINT,
@@ -188,7 +188,7 @@ def _attribute(module: ModuleType, name: str, spec: str) -> Any:
             known = [each for each in dir(thing) if not each.startswith("_")]
             near = difflib.get_close_matches(part, known, 3)
             where = getattr(thing, "__name__", type(thing).__name__)
-            raise UsageError(
+            raise SpecError(
                 f"{spec!r}: {where} has no {part!r}",
                 hint=f"did you mean {' or '.join(near)}?" if near else _candidates(module),
             ) from None
@@ -196,7 +196,7 @@ def _attribute(module: ModuleType, name: str, spec: str) -> Any:
 
 
 def _candidates(module: ModuleType) -> str:
-    """What of a module could be exported, for a hint."""
+    """Return a hint: the names in a module that could be exported."""
     names = [
         name
         for name, value in vars(module).items()
@@ -213,14 +213,14 @@ def _is_module(thing: Any) -> bool:
 
 
 def _is_exported(thing: Any) -> bool:
-    """Whether it is a program of torch.export, which has a module, and inputs that it was made with."""
+    """Return whether a thing is a program of torch.export, with a module and example inputs."""
     import torch
 
     return isinstance(thing, torch.export.ExportedProgram)
 
 
 def _called(thing: Any, spec: str) -> Any:
-    """What a class or a factory makes; anything else as it is."""
+    """Return what a class or a factory makes; return anything else unchanged."""
     if _is_module(thing) or not callable(thing):
         return thing
     needed = []
@@ -232,7 +232,7 @@ def _called(thing: Any, spec: str) -> Any:
         ]
     if needed:
         kind = "class" if isinstance(thing, type) else "function"
-        raise UsageError(
+        raise SpecError(
             f"{spec!r}: the {kind} {thing.__name__!r} needs {', '.join(needed)}",
             where=_place(thing),
             hint="name a function that takes nothing and returns the module, or (module, inputs)",
@@ -244,7 +244,7 @@ def _called(thing: Any, spec: str) -> Any:
 def _loaded(result: Any, spec: str, source: str = "") -> Loaded:
     first, *inputs_given = result if isinstance(result, tuple) and result else (result,)
     if isinstance(first, type) and inputs_given:
-        raise UsageError(
+        raise SpecError(
             f"{spec!r} gives a class with inputs, not a model", hint=f"make one: {first.__name__}()"
         )
     if _is_exported(first):
@@ -257,9 +257,18 @@ def _loaded(result: Any, spec: str, source: str = "") -> Loaded:
         if isinstance(inputs, Mapping):
             return Loaded(model, (), dict(inputs))
         return Loaded(model, _as_args(inputs))
+    if isinstance(result, tuple) and callable(first) and not _is_module(first):
+        name = getattr(first, "__name__", "function")
+        called = name if name.isidentifier() else "the_function"
+        raise SpecError(
+            f"{spec!r} gives a function with inputs, not a torch.nn.Module with inputs",
+            why="hx exports modules",
+            hint="wrap it:  class Model(torch.nn.Module):\n"
+            f"{' ' * 23}def forward(self, *inputs): return {called}(*inputs)",
+        )
     if not _is_module(result):
-        raise UsageError(
-            f"{spec!r} is {a(result)}, not a torch.nn.Module",
+        raise SpecError(
+            f"{spec!r} is {with_article(result)}, not a torch.nn.Module",
             why=f"{source} gives that" if source else "",
             hint="name a module, a class of them, or a function that returns one",
         )
@@ -267,7 +276,7 @@ def _loaded(result: Any, spec: str, source: str = "") -> Loaded:
 
 
 def _own_inputs(model: Any) -> Loaded:
-    """The example inputs that some libraries let a model carry."""
+    """Return the example inputs that models of some libraries carry."""
     for name in ("example_inputs", "example_input_array", "dummy_inputs"):
         inputs = None
         with contextlib.suppress(Exception):

@@ -1,1 +1,1 @@
-"""Installed packs and what they bring: found, checked, listed, and asked who converts a target."""
+"""Installed packs and their contributions: found, checked, listed, and asked for converters."""

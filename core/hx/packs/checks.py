@@ -1,4 +1,4 @@
-"""What can be said about a pack's plugin and converters without running either."""
+"""Checks of a pack's plugin and converters that run neither."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any
 
 from hx import hookspecs
-from hx.packs.findings import Finding, brief, error, warning
+from hx.packs.pack_findings import Finding, brief, error, warning
 from hx.registration import Registration, place
 
 HOOKS = {hook.__name__: hook for hook in hookspecs.HOOKS}
@@ -77,7 +77,7 @@ def check_hooks(plugin: Any, value: str) -> Iterator[Finding]:
 
 
 def malformed(item: Any) -> str:
-    """What is wrong with one of the records of `hx.contributions`; '' when nothing is."""
+    """Return the fault of a record of `hx.contributions`; '' when there is none."""
     for each in dataclasses.fields(item):
         value, kind = getattr(item, each.name), str(each.type)
         said = f"{each.name} of {type(item).__name__}({getattr(item, _first(item))!r}, ...)"
@@ -96,7 +96,7 @@ def _first(item: Any) -> str:
 
 
 def check_converters(found: Iterable[Registration]) -> Iterator[Finding]:
-    """What can be said about converters without importing what they convert."""
+    """Check converters without importing their targets."""
     seen: dict[str, list[Registration]] = {}
     for registration in found:
         at = (registration.file, registration.line)
@@ -115,7 +115,7 @@ def check_converters(found: Iterable[Registration]) -> Iterator[Finding]:
 
 
 def check_names(found: Iterable[tuple[Registration, Hashable]]) -> Iterator[Finding]:
-    """The same for converters of one thing by several names, each given with what it names."""
+    """Check converters of one thing under several names, each given with that thing."""
     seen: dict[Hashable, list[Registration]] = {}
     for registration, meant in found:
         before = seen.setdefault(meant, [])
@@ -126,7 +126,7 @@ def check_names(found: Iterable[tuple[Registration, Hashable]]) -> Iterator[Find
 
 
 def _level(one: Registration, other: Registration) -> bool:
-    """Whether nothing says which of two converters of one pack is meant."""
+    """Return True if two converters of one pack share an opset, and nothing ranks one higher."""
     low, high = max(one.since or 0, other.since or 0), min(one.until or 99, other.until or 99)
     return low <= high and one.function is not other.function and _rank(one) == _rank(other)
 
@@ -145,7 +145,7 @@ def _twice(other: Registration, one: Registration) -> Finding:
     )
 
 
-# What nearly every requirement looks like; only for others is the real parser worth its import.
+# The form of nearly every requirement; only others are worth the import of the real parser.
 _CLAUSE = r"(===?|[<>!~]=|[<>])\s*[\w.*+!-]+"
 _USUAL = re.compile(rf"\w([\w.-]*\w)?\s*({_CLAUSE}(\s*,\s*{_CLAUSE})*)?")
 

@@ -1,8 +1,8 @@
-"""Classes of other libraries that hold tensors: into their parts and back, as packs describe it.
+"""Classes of other libraries that hold tensors: split into parts and rebuilt, as packs describe it.
 
 A sparse tensor is one object to its library and several tensors to a graph. A pack's `Container`
-says which. Arguments of that class reach converters as the same class holding values, and what a
-converter returns is taken apart again.
+lists those. Arguments of that class reach converters as the same class holding values, and a
+converter's results are split again.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Any
 from ..contributions import Container
 from ..errors import ConverterError
 from ..registration import place
-from ..words import a
+from ..text import with_article
 from .guarded import guarded
 
 _local = threading.local()
 
 
 class using:
-    """For the time of the block, this thread knows these classes."""
+    """Make these classes known to this thread, for the time of the block."""
 
     def __init__(self, containers: Iterable[Container]) -> None:
         self._mine = {c.type: _guarded(c) for c in containers}
@@ -39,7 +39,7 @@ class using:
 
 
 def _guarded(container: Container) -> Container:
-    """The same, with what its functions raise told as the pack's."""
+    """Wrap a container, so that errors of its functions are attributed to the pack."""
 
     def told(word: str, function: Callable[..., Any]) -> Callable[..., Any]:
         what = f"the container of {container.type} ({container.pack}): {word} raised"
@@ -57,7 +57,7 @@ def _guarded(container: Container) -> Container:
         whole = unflatten(parts, rest)
         if of(whole) is None:
             raise ConverterError(
-                f"{name}: unflatten gave {a(whole)}",
+                f"{name}: unflatten gave {with_article(whole)}",
                 why="at {}:{}".format(*place(container.unflatten)),
                 hint=f"it gives a new {container.type} of the parts",
             )
@@ -67,7 +67,7 @@ def _guarded(container: Container) -> Container:
         parts = flatten(x)
         if not (isinstance(parts, tuple) and len(parts) == 2 and isinstance(parts[0], Mapping)):
             raise ConverterError(
-                f"{name}: flatten gave {a(parts)}",
+                f"{name}: flatten gave {with_article(parts)}",
                 why="at {}:{}".format(*place(container.flatten)),
                 hint="it gives a pair: a dict of the parts by name, and what unflatten needs besides",
             )
@@ -80,7 +80,7 @@ def _guarded(container: Container) -> Container:
 
 
 def _forgotten(x: Any, parts: Mapping[str, Any], rest: Any) -> list[str]:
-    """Attributes that are tensors, and are neither among the parts nor in what is left."""
+    """The attributes that are tensors, and are neither among the parts nor in the rest."""
     import torch
 
     left = list(rest.values()) if isinstance(rest, Mapping) else rest
@@ -93,8 +93,9 @@ def _forgotten(x: Any, parts: Mapping[str, Any], rest: Any) -> list[str]:
 
 
 def forgotten() -> str:
-    """What a container left out of an object: it may do so, and where the model then fails, that
-    is why."""
+    """Return a note on what a container left out of an object: it may do so, but that can be why
+    the model fails later.
+    """
     return getattr(_local, "forgotten", "")
 
 

@@ -18,7 +18,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -26,10 +26,11 @@ from typing import Any
 import pluggy
 
 from hx import hookspecs
-from hx.contributions import Container, GraphPass, ModelSource, ReferenceKernel
+from hx.contributions import Container, Executor, GraphPass, ModelSource, ReferenceKernel
 from hx.errors import PackError, Where
 from hx.packs.checks import check_api, check_converters, check_hooks, hooks_of, malformed
-from hx.packs.findings import Finding, brief, error, origin, warning
+from hx.packs.pack_findings import Finding, brief, error, origin, warning
+from hx.packs.requirements import unmet_by
 from hx.registration import Registration, place, registrations
 
 GROUP = "hx"
@@ -42,7 +43,6 @@ HEAVY = ("torch", "numpy", "onnx", "onnx_ir", "onnxruntime", "tensorflow", "jax"
 class Pack:
     """The record of one entry point. `status` is ok, failed, disabled or incompatible."""
 
-    key: str
     distribution: str
     entry: str
     version: str
@@ -56,10 +56,16 @@ class Pack:
     containers: tuple[Container, ...] = ()
     kernels: tuple[ReferenceKernel, ...] = ()
     passes: tuple[GraphPass, ...] = ()
+    executors: tuple[Executor, ...] = ()
     seconds: float = 0.0
 
+    @property
+    def key(self) -> str:
+        """The name of the pack among all: with its entry point, if it has one."""
+        return f"{self.distribution}[{self.entry}]" if self.entry else self.distribution
+
     def answers_to(self, name: str) -> bool:
-        """Whether people may mean this pack by `name`: distribution, entry point, or key."""
+        """Return True if `name` may mean this pack: its distribution, entry point, or key."""
         return plain(name) in {plain(self.distribution), plain(self.entry), plain(self.key)}
 
     @property
@@ -70,6 +76,7 @@ class Pack:
             "containers": len(self.containers),
             "reference kernels": len(self.kernels),
             "passes": len(self.passes),
+            "executors": len(self.executors),
         }
 
     def to_json(self) -> dict[str, Any]:
@@ -82,7 +89,7 @@ class Pack:
 
 
 def plain(name: str) -> str:
-    """A name as package indexes compare it: `My_Pack` and `my-pack` are one."""
+    """Normalize a name as package indexes do: `My_Pack` and `my-pack` are one."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
@@ -95,7 +102,7 @@ def find() -> list[tuple[Pack, EntryPoint]]:
 
 
 def installed_state() -> tuple[Any, ...]:
-    """Changes when something is installed or removed."""
+    """A value that changes when something is installed or removed."""
     return (*map(_distributions, sys.path), *map(id, sys.meta_path))
 
 
@@ -108,7 +115,7 @@ def _distributions(path: str) -> Any:
 
 @functools.lru_cache(maxsize=256)
 def _listed(path: str, changed: int) -> tuple[Any, ...]:
-    """The metadata in a folder, while nothing was put in it or taken out."""
+    """The metadata in a folder, cached until something is put in it or taken out."""
     with os.scandir(path) as entries:
         found = [e for e in entries if e.name.endswith((".dist-info", ".egg-info", ".egg-link"))]
         return (path, *sorted((e.name, e.stat().st_mtime_ns) for e in found))
@@ -120,8 +127,7 @@ def _found(state: tuple[Any, ...]) -> list[tuple[Pack, EntryPoint]]:
     for entry in entry_points(group=GROUP):
         dist = entry.dist
         name, version = (dist.name, dist.version) if dist else ("unknown", "")
-        key = f"{name}[{entry.name}]"
-        found.append((Pack(key, name, entry.name, version, entry.value), entry))
+        found.append((Pack(name, entry.name, version, entry.value), entry))
     return sorted(found, key=lambda pair: (pair[0].key, pair[0].value))
 
 
@@ -138,7 +144,7 @@ class _Broken(Exception):
 
 @dataclass
 class _Watch:
-    """What a pack does while it is loaded: output, time, and what it drags in."""
+    """Observations while a pack loads: its output, its time, and the modules that it imports."""
 
     output: io.StringIO = field(default_factory=io.StringIO)
     started: float = field(default_factory=time.perf_counter)
@@ -180,7 +186,27 @@ def load(pack: Pack, entry: EntryPoint) -> Pack:
         except _Broken as broken:
             pack = replace(pack, findings=(*pack.findings, broken.finding))
     findings = (*pack.findings, *watch.findings(pack))
-    return replace(pack, findings=findings, seconds=time.perf_counter() - watch.started)
+    pack = replace(pack, findings=findings, seconds=time.perf_counter() - watch.started)
+    return replace(pack, findings=tuple(_with_cause(pack, each) for each in findings))
+
+
+def _with_cause(pack: Pack, found: Finding) -> Finding:
+    """Explain a failed import by what the pack requires and lacks."""
+    for lacking in requirements_unmet(pack) if found.id == "import-failed" else ():
+        message = f"{lacking.message}; {found.message}"
+        return replace(found, id=lacking.id, message=message, fix=lacking.fix)
+    return found
+
+
+def requirements_unmet(pack: Pack) -> list[Finding]:
+    """Return a finding if a pack was installed without what it requires."""
+    if pack.distribution == "hx":  # its packs need no more than hx itself
+        return []
+    try:
+        required = distribution(pack.distribution).requires or ()
+    except PackageNotFoundError:
+        return []
+    return unmet_by(pack.distribution, required)
 
 
 def _load(pack: Pack, entry: EntryPoint) -> Pack:
@@ -201,7 +227,7 @@ def _load(pack: Pack, entry: EntryPoint) -> Pack:
     if any(finding.level == "error" for finding in findings):
         return pack
     call = _caller(pack.key, plugin, findings)
-    known: dict[int, Registration] = {}  # what is given twice is there once
+    known: dict[int, Registration] = {}  # a registration given twice counts once
     at = place(getattr(plugin, "hx_converters", None))
     for item in call("hx_converters", object):
         new, remarks = _converters(item, at)
@@ -215,12 +241,13 @@ def _load(pack: Pack, entry: EntryPoint) -> Pack:
         containers=_stamped(pack, call("hx_containers", Container)),
         kernels=_stamped(pack, call("hx_reference_kernels", ReferenceKernel)),
         passes=_stamped(pack, call("hx_passes", GraphPass)),
+        executors=_stamped(pack, call("hx_executors", Executor)),
         findings=(*findings, *check_converters(found)),
     )
 
 
 def _plugin(pack: Pack, entry: EntryPoint) -> Any:
-    """What the entry point names; where there is nothing of that name, it is what to correct."""
+    """Load the object that the entry point names; if it does not exist, correct the entry point."""
     try:
         return _guard("import-failed", f"{pack.value} cannot be imported", entry.load)
     except _Broken as broken:
@@ -237,9 +264,9 @@ def _guard(
     *args: Any,
     at: tuple[str, int] = ("", 0),
 ) -> Any:
-    """The result of somebody else's code; whatever it raises becomes a finding.
+    """Call other people's code; anything that it raises becomes a finding.
 
-    `at` is the place of what asked for it, where no code of theirs ran.
+    `at` is the place that asked for it, for errors before any of their code ran.
     """
     try:
         return action(*args)
@@ -253,7 +280,7 @@ def _guard(
 
 
 def _caller(key: str, plugin: Any, findings: list[Finding]) -> Callable[[str, type], list[Any]]:
-    """Calls hooks of one plugin, through a manager of its own: packs cannot disturb each other."""
+    """Call hooks of one plugin, through a manager of its own: packs cannot disturb each other."""
     hooks = hooks_of(plugin)
     manager = _Manager("hx")
     manager.add_hookspecs(hookspecs)
@@ -301,7 +328,7 @@ class _Manager(pluggy.PluginManager):
 
 
 def _converters(item: Any, at: tuple[str, int]) -> tuple[tuple[Registration, ...], list[Finding]]:
-    """The registrations of one thing that `hx_converters`, which is at this place, gave."""
+    """The registrations from one item that `hx_converters` of this place returned."""
     if isinstance(item, str):
         what = f"{item} cannot be imported"
         item = _guard("import-failed", what, importlib.import_module, item, at=at)
@@ -322,8 +349,8 @@ def _stamped(pack: Pack, items: list[Any]) -> tuple[Any, ...]:
 
 
 def of_module(module: ModuleType, key: str) -> Pack:
-    """What the hooks of a loose file give, besides its converters, as a pack of this name."""
-    pack = Pack(key, key, key, "", module.__name__)
+    """Make a pack of this name from the hooks of a loose file, without its converters."""
+    pack = Pack(key, "", "", module.__name__)
     try:
         call = _caller(key, module, [])
         return replace(
@@ -332,6 +359,7 @@ def of_module(module: ModuleType, key: str) -> Pack:
             containers=_stamped(pack, call("hx_containers", Container)),
             kernels=_stamped(pack, call("hx_reference_kernels", ReferenceKernel)),
             passes=_stamped(pack, call("hx_passes", GraphPass)),
+            executors=_stamped(pack, call("hx_executors", Executor)),
         )
     except _Broken as broken:
         found = broken.finding
@@ -372,7 +400,7 @@ def judge(pack: Pack) -> Pack:
     if not errors:
         return pack
     empty: dict[str, Any] = dict.fromkeys(
-        ("registrations", "sources", "containers", "kernels", "passes"), ()
+        ("registrations", "sources", "containers", "kernels", "passes", "executors"), ()
     )
     return replace(pack, status="failed", error=errors[0].message, **empty)
 

@@ -17,7 +17,7 @@ from hx.contributions import ReferenceKernel
 from hx.errors import VerificationError, Where
 from hx.packs.guarded import guarded
 from hx.registration import place
-from hx.words import a, amount
+from hx.text import amount, with_article
 
 ITS = (VerificationError, "correct the kernel; hx_reference_kernels() of the pack gives it")
 
@@ -52,7 +52,7 @@ def _op_run(kernel: ReferenceKernel) -> type:
             result = kernel.run(*inputs, **given)
         results = tuple(result) if isinstance(result, (tuple, list)) else (result,)
         wanted = len(self.onnx_node.output)
-        wrong = [a(each) for each in results if not hasattr(each, "__array_interface__")]
+        wrong = [with_article(each) for each in results if not hasattr(each, "__array_interface__")]
         if len(results) != wanted or wrong:
             raise VerificationError(
                 f"the reference kernel of {name} ({kernel.pack}) gave "

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import whole
 from ..contributions import GraphPass
 from ..errors import ConverterError
-from ..saving.wire import Parts
+from ..graph.model_parts import Parts
+from ..safe_import import safe_import
 from .guarded import guarded
 
 
 def run(parts: Parts, registry: Any) -> tuple[Parts, list[GraphPass]]:
-    """The model after every pass, each by name of its pack; and those that changed its graph."""
+    """Run every pass, in the order of packs and names; also give those that changed the graph."""
     if not registry.passes:
         return parts, []
-    whole.imported("onnx_ir")
+    safe_import("onnx_ir")
     from ..saving import ir
 
     model, changed = ir.put_together(parts), []
@@ -25,14 +25,14 @@ def run(parts: Parts, registry: Any) -> tuple[Parts, list[GraphPass]]:
         without = left_out(registry, graph_pass)
         hint = f"leave its pack out with {without}, and tell its author" if without else ""
         with guarded(f"{name} raised", ConverterError, hint):
-            returned = graph_pass.run(model)
-        if returned is not None and not isinstance(returned, type(model)):
+            returned = graph_pass.result(model)
+        if not isinstance(returned, type(model)):
             raise ConverterError(
                 f"{name} returned {type(returned).__name__}, and no onnx_ir.Model",
                 why="a pass changes the model that it is given, or returns another",
                 hint=hint,
             )
-        model = model if returned is None else returned
+        model = returned
         before, parts = parts, ir.take_apart(model)
         if _graph(before) != _graph(parts):
             changed.append(graph_pass)
@@ -40,13 +40,13 @@ def run(parts: Parts, registry: Any) -> tuple[Parts, list[GraphPass]]:
 
 
 def left_out(registry: Any, graph_pass: GraphPass) -> str:
-    """The option that does without a pass; none for what was given by hand, and not installed."""
+    """The option that leaves out the pack of a pass; empty where it is not from an installed pack."""
     if registry.is_by_hand(graph_pass):
         return ""
     return f"--no-pack {registry.label(graph_pass.pack)}"
 
 
 def _graph(parts: Parts) -> tuple[bytes, list[Any]]:
-    """All but what is written about a model; a weight that is another tensor is another weight."""
+    """The model without its metadata; a weight is identified by its tensor."""
     weights: Any = parts.weights
     return parts.graph_bytes, [(each.proto.name, id(each.values.tensor)) for each in weights]

@@ -1,4 +1,4 @@
-"""Who converts this target? One converter, or none, or an error that says how to settle it.
+"""The choice of a target's converter: one, or none, or an error that says how to settle it.
 
 Order among several, never that of imports:
 
@@ -21,7 +21,7 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from hx.config import Settings, standing
-from hx.contributions import Container, GraphPass, ModelSource, ReferenceKernel
+from hx.contributions import Container, Executor, GraphPass, ModelSource, ReferenceKernel
 from hx.errors import PackError, TargetError, UsageError
 from hx.packs import installed as finder
 from hx.packs.dunders import CANONICAL
@@ -36,7 +36,7 @@ _Given = TypeVar("_Given", Container, ReferenceKernel)
 
 @dataclass(frozen=True)
 class Choice:
-    """Who converts one target: candidates, the best first, and why; or why nobody can be named."""
+    """The choice for one target: candidates, the best first, and the reason; or the problem."""
 
     target: str
     candidates: tuple[Registration, ...]
@@ -59,20 +59,20 @@ _standing: dict[Any, Registry] = {}
 
 @dataclass(frozen=True)
 class Refusal:
-    """A converter that exists and cannot be used here, and why."""
+    """A converter that exists but cannot be used here, and the reason."""
 
     registration: Registration
     reason: str
 
 
 class Registry:
-    """Packs, and functions added by hand, as one answer for each target."""
+    """A registry of packs, and of functions added by hand: one answer for each target."""
 
     def __init__(self, packs: Iterable[Pack] = (), use: Mapping[str, str] | None = None) -> None:
         self.packs: tuple[Pack, ...] = tuple(packs)
         self.use = dict(use or {})
         self._added: list[Registration] = []
-        self._hands: set[str] = set()  # what those that were added by hand are called
+        self._hands: set[str] = set()  # names of the converters added by hand
         self._selected: dict[tuple[int, bool], dict[str, Choice]] = {}
         self._check_uses()
 
@@ -103,7 +103,7 @@ class Registry:
 
     @classmethod
     def standing(cls) -> Registry:
-        """The installed packs, as they stand: what was worked out before serves again."""
+        """The installed packs in their present state: earlier results are used again."""
         settings = standing()
         installed = finder.classify(settings.only_packs, settings.no_pack)
         key = (repr(settings), finder.installed_state(), *map(id, installed))
@@ -114,14 +114,14 @@ class Registry:
 
     @classmethod
     def of(cls, *things: Callable[..., Any] | ModuleType) -> Registry:
-        """Only these converters: functions, or modules that hold them. For tests and try-outs."""
+        """Make a registry of only these converters: functions, or modules. For tests and trials."""
         registry = cls()
         for thing in things:
             registry.add(thing)
         return registry
 
     def add(self, thing: Callable[..., Any] | ModuleType, pack: str = LOCAL) -> None:
-        """Adds a converter, or a module of them, by hand: it comes before those of packs."""
+        """Add a converter, or a module of them, by hand: it precedes those of packs."""
         new = registrations(thing)
         if not new:
             name = getattr(thing, "__name__", repr(thing))
@@ -147,7 +147,7 @@ class Registry:
 
     @property
     def containers(self) -> list[Container]:
-        """One for each class; of a tie, one that says so to who meets the class."""
+        """One container for each class; for a tie, one that raises when the class is met."""
         given = [each for pack in self.packs for each in pack.containers]
         return [
             first if tie is None else replace(first, flatten=tie, unflatten=tie)
@@ -156,7 +156,7 @@ class Registry:
 
     @property
     def kernels(self) -> list[ReferenceKernel]:
-        """One for each operator; of a tie, one that says so to who runs the operator."""
+        """One kernel for each operator; for a tie, one that raises when the operator runs."""
         given = [each for pack in self.packs for each in pack.kernels]
         return [
             first if tie is None else replace(first, run=tie)
@@ -166,6 +166,10 @@ class Registry:
     @property
     def passes(self) -> list[GraphPass]:
         return [each for pack in self.packs for each in pack.passes]
+
+    @property
+    def executors(self) -> list[Executor]:
+        return [each for pack in self.packs for each in pack.executors]
 
     def named(self, name: str) -> list[Pack]:
         """The packs that people mean by `name`: all of a distribution, or one by its own name."""
@@ -185,9 +189,9 @@ class Registry:
     # --- who converts what ---
 
     def select(self, opset: int, complex: bool = False) -> dict[str, Choice]:
-        """One choice for each target text that somebody can convert at this opset.
+        """One choice for each target text that has a converter at this opset.
 
-        What is for calls with complex numbers is chosen apart from the rest.
+        Converters of calls with complex numbers are chosen separately.
         """
         if (opset, complex) not in self._selected:
             usable, refused = self._sort(opset, complex)
@@ -200,7 +204,7 @@ class Registry:
     def choose(
         self, names: Sequence[str], opset: int, complex: bool = False
     ) -> tuple[Choice | None, list[Refusal]]:
-        """Who converts what has all these names, and who could not be used for it."""
+        """Choose a converter for a target with all these names; also return the refused ones."""
         usable, refused = self._sort(opset, complex)
         candidates = [each for name in names for each in usable.get(name, ())]
         out = [each for name in names for each in refused.get(name, ())]
@@ -218,13 +222,13 @@ class Registry:
         return found
 
     def alike(self, target: str) -> bool:
-        """Whether another pack converts what, going by its name, could be the same thing."""
+        """Return True if another pack converts a target of the same last name."""
         own = _own_name(target)
         packs = {each.pack for each in self.registrations if _own_name(each.target) == own}
         return len(packs) > 1
 
     def nearest(self, target: str, most: int = 3) -> list[str]:
-        """Targets that are converted and whose own names are like this one's."""
+        """Converted targets with a last name like this one's."""
         names: dict[str, list[str]] = {}
         for each in self.registrations:
             if each.target != target:
@@ -237,7 +241,7 @@ class Registry:
         ]
         inside.sort(key=lambda name: abs(len(name) - len(wanted)))
         near = list(dict.fromkeys([*near, *inside]))[:most]
-        # Of several targets with that name, the one that stands nearest to it.
+        # The most similar of several targets with that name.
         return [difflib.get_close_matches(target, names[name], 1, 0.0)[0] for name in near]
 
     def refused(self, opset: int, complex: bool = False) -> dict[str, list[Refusal]]:
@@ -245,7 +249,7 @@ class Registry:
         return self._sort(opset, complex)[1]
 
     def pick(self, candidates: Sequence[Registration]) -> Registration:
-        """The one among converters of the same callable, whatever names they know it by."""
+        """Pick one among converters of the same callable, under whatever names they know it."""
         return self._choose(candidates[0].target, list(candidates), []).registration
 
     def _sort(
@@ -290,7 +294,7 @@ class Registry:
         ranks: dict[int, tuple[Any, ...]] = {}
         above = self._above(candidates)
         for one in candidates:
-            # Of those that override each other, in a circle too, none comes first by it.
+            # Converters that override each other, even in a circle, are equal in this respect.
             loses = any(id(one) not in above[other] for other in above[id(one)])
             mine = bool(chosen) and self._from(one, str(chosen))
             ranks[id(one)] = (not mine, one.pack not in self._hands, loses, -one.priority)
@@ -304,7 +308,7 @@ class Registry:
         return Choice(target, tuple(ordered), reason)
 
     def _above(self, candidates: list[Registration]) -> dict[int, set[int]]:
-        """Those that override each one, or override one that does, by their ids."""
+        """Return the ids of the candidates that override each one, directly or through others."""
         above = {
             id(one): {id(other) for other in candidates if _overrides(other, one, self)}
             for one in candidates
@@ -357,14 +361,19 @@ class Registry:
         return key
 
     def place(self, target: str, pack: str, opset: int) -> str:
-        """Where the converter is written that a node comes from; nothing where nobody knows."""
+        """Return where a node's converter is written, as file:line; '' if not known."""
         for each in self.registrations:
             if (each.target, each.pack) == (target, pack) and each.covers(opset) and each.file:
                 return f"{each.file}:{each.line}"
         return ""
 
+    def loss(self, target: str, pack: str) -> float:
+        """The error that a pack's converter of a target accepts by choice; see `converter`."""
+        by = (each for each in self.registrations if (each.target, each.pack) == (target, pack))
+        return max((each.loss for each in by), default=0.0)
+
     def _settled(self, given: Sequence[_Given], what: str) -> Iterator[tuple[_Given, Any]]:
-        """The first of those that are for one thing, and what raises if none is to be preferred."""
+        """The first of the candidates for one thing, and the error if none is preferred."""
         alike: dict[str, list[_Given]] = {}
         for each in given:
             alike.setdefault(each.subject, []).append(each)
@@ -413,7 +422,7 @@ class Registry:
                 )
 
     def require_sound(self) -> None:
-        """That no installed pack is broken, which is what `--strict` asks."""
+        """Raise PackError if an installed pack is broken; `--strict` asks for this."""
         for pack in self.packs:
             if pack.status in ("failed", "incompatible"):
                 raise PackError(
@@ -468,5 +477,5 @@ def _raise(problem: PackError, *args: Any, **kwargs: Any) -> Any:
 
 
 def _distinct(candidates: Iterable[Registration]) -> list[Registration]:
-    """Each function once: one that is registered under two names of a callable is no tie."""
+    """Keep each function once: one that is registered under two names of a callable is no tie."""
     return list({(id(r.function), r.pack): r for r in reversed(list(candidates))}.values())[::-1]

@@ -1,4 +1,4 @@
-"""Whether names still mean what they meant, asked at once for many.
+"""Fast check that many resolved names still mean the same.
 
     standing = Standing({text: resolve(text), ...})
     standing.holds()    # later: True where all of them would be resolved to the same again

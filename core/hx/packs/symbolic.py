@@ -1,4 +1,4 @@
-"""What was written for PyTorch's older exporter, honoured as converters.
+"""Converters made from code that was written for PyTorch's older exporter.
 
     class Swirl(torch.autograd.Function):
         @staticmethod
@@ -25,9 +25,9 @@ from typing import Any
 import torch
 
 from ..errors import BuilderError
+from ..ir.sizes import dims, size_floats
+from ..ir.value import Value
 from ..registration import Registration, place
-from ..sizes import dims, floats
-from ..tensors.values import Value
 from .symbols import Lacks, Listed, Node, Symbol
 
 PACK = "symbolic"
@@ -57,7 +57,7 @@ def of_operator(key: str, opset: int) -> Registration | None:
 
 
 def passed_over(opset: int) -> list[str]:
-    """What somebody registered for PyTorch's own operators, and is not asked: said as a note."""
+    """Return a note on symbolics registered for PyTorch's own operators, which are ignored."""
     table = _table()
     found = []
     for key in sorted(table.all_functions()) if table is not None else ():
@@ -73,7 +73,7 @@ def passed_over(opset: int) -> list[str]:
 
 
 def _table() -> Any:
-    """PyTorch's registry, where somebody has loaded it: under one of its two names so far."""
+    """PyTorch's registry, if it is loaded, under either of the names that it has had."""
     for home in ("torch.onnx._internal.torchscript_exporter", "torch.onnx._internal"):
         module = sys.modules.get(f"{home}.registration")
         if module is not None and hasattr(module, "registry"):
@@ -93,7 +93,7 @@ def _registration(target: str, symbolic: Callable, operator: str = "") -> Regist
             return graph.unwrapped(symbolic(graph, *given, **named))
 
     file, line = place(symbolic)
-    return Registration(target, convert, pack=PACK, file=file, line=line)
+    return Registration(target, convert, pack=PACK, written_at=(file, line))
 
 
 def _by_schema(operator: str, symbolic: Callable, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
@@ -127,7 +127,7 @@ _versions = threading.RLock()
 
 @contextlib.contextmanager
 def _at_opset(opset: int) -> Iterator[None]:
-    """The opset that such functions ask for is PyTorch's own, one for all threads."""
+    """Set the opset that such functions read: PyTorch's own, one for all threads."""
     held = _globals()
     if held is None:
         yield
@@ -142,7 +142,7 @@ def _at_opset(opset: int) -> Iterator[None]:
 
 
 def _globals() -> Any:
-    """What PyTorch's older exporter knows of an export, where somebody has loaded it."""
+    """Return the export state of PyTorch's older exporter, if it is loaded."""
     for home in ("torch.onnx._internal.torchscript_exporter._globals", "torch.onnx._globals"):
         found = getattr(sys.modules.get(home), "GLOBALS", None)
         if hasattr(found, "_export_onnx_opset_version"):
@@ -159,16 +159,7 @@ class Graph:
 
     def op(self, name: str, *inputs: Any, outputs: int = 1, **attributes: Any) -> Any:
         domain, _, kind = name.rpartition("::")
-        plain = {}
-        for key, value in attributes.items():
-            match = _ATTRIBUTE.fullmatch(key)
-            if match is None or match[2] == "g":
-                raise BuilderError(
-                    f"{name}: the attribute {key} does not end in its type",
-                    hint=f"write {key}_i, {key}_f, {key}_s or {key}_t",
-                )
-            if value is not None:
-                plain[match[1]] = _typed(value, match[2], f"{name}: the attribute {key}")
+        plain = _attributes(name, attributes)
         if name == "prim::Constant" and not plain:
             return Symbol(None, self._op, Node("prim::Constant"))
         if name == "prim::ListConstruct":
@@ -197,13 +188,13 @@ class Graph:
         return tuple(symbols) if many else symbols[0]
 
     def unwrapped(self, x: Any) -> Any:
-        """What hx's own builder takes for a value, a number, or a tensor that symbolic made."""
+        """Convert an argument of a symbolic for hx's builder: a value, a number, or a constant."""
         if type(x) is Listed:
             return [self.unwrapped(v) for v in x]
         if type(x) is Symbol:
             return x.value
         if isinstance(x, torch.Tensor):
-            known = isinstance(x, torch.nn.Parameter) or self._op._recording.live.find(x)
+            known = isinstance(x, torch.nn.Parameter) or self._op._builder.entry_of(x)
             return self._op.value(x) if known else self._op.constant(x.clone())
         if type(x) in (list, tuple):
             return type(x)(map(self.unwrapped, x))
@@ -216,6 +207,21 @@ class Graph:
         )
 
 
+def _attributes(name: str, written: dict[str, Any]) -> dict[str, Any]:
+    """Return attributes by their name in ONNX, without the type behind it."""
+    plain = {}
+    for key, value in written.items():
+        match = _ATTRIBUTE.fullmatch(key)
+        if match is None or match[2] == "g":
+            raise BuilderError(
+                f"{name}: the attribute {key} does not end in its type",
+                hint=f"write {key}_i, {key}_f, {key}_s or {key}_t",
+            )
+        if value is not None:
+            plain[match[1]] = _typed(value, match[2], f"{name}: the attribute {key}")
+    return plain
+
+
 def _typed(value: Any, kind: str, name: str) -> Any:
     """An attribute of the type that its name says; the value of a constant stands for its numbers."""
     if isinstance(value, torch._C.Value) and value.node().kind() == "onnx::Constant":
@@ -224,7 +230,7 @@ def _typed(value: Any, kind: str, name: str) -> Any:
         return value if kind in "tz" else _typed(value.tolist(), kind, name)
     if isinstance(value, (list, tuple)):
         return [_typed(v, kind, name) for v in value]
-    if isinstance(value, torch.dtype) or type(value) in (dims.Dim, floats.DimFloat):
+    if isinstance(value, torch.dtype) or type(value) in (dims.Dim, size_floats.DimFloat):
         return value  # a number, and a size that may vary: the builder knows what to say
     if kind == "s" and isinstance(value, (str, bytes)):
         return value

@@ -1,4 +1,4 @@
-"""Values, types and nodes as functions for PyTorch's older exporter ask of them.
+"""Values, types and nodes in the form that functions for PyTorch's older exporter expect.
 
 The names are PyTorch's. A `Symbol` passes for a `torch._C.Value`, so that the helpers of
 `torch.onnx.symbolic_helper`, which ask with `isinstance`, treat it as one.
@@ -12,16 +12,16 @@ from typing import Any
 import torch
 
 from ..errors import BuilderError
-from ..sizes import dims
-from ..tensors.values import Constant, Value
+from ..ir.sizes import dims
+from ..ir.value import Constant, Value
 
 
 class Lacks(BuilderError, AttributeError):
-    """What a stand-in does not have: `hasattr` may ask, and whoever uses it is told."""
+    """An attribute that a stand-in lacks: `hasattr` gives False, any other use raises."""
 
 
 class StandIn:
-    """What `isinstance` takes for a class of PyTorch's."""
+    """Base of objects that pass `isinstance` checks for a class of PyTorch's."""
 
     _passes_for: str
 
@@ -46,7 +46,7 @@ class Symbol(StandIn):
         return Type(self.value.dtype, self.value.shape)
 
     def setType(self, kind: Any) -> Symbol:
-        """Of an operator that nobody knows it says the dtype; of all others the graph knows it."""
+        """Set the dtype of an unknown operator's output; for all others the graph knows it."""
         if self.value is not None and self.value.dtype is None and isinstance(kind, Type):
             self.value.dtype = kind.dtype()
         return self
@@ -66,7 +66,7 @@ class Symbol(StandIn):
         return self._node
 
     def _contents(self) -> torch.Tensor | None:
-        """A weight is no constant to PyTorch: it may be fed."""
+        """Return no contents for a weight: to PyTorch it is no constant, because it may be fed."""
         weight = isinstance(self.value, Constant) and self.value.name
         return None if self.value is None or weight else self._op.contents(self.value)
 
@@ -106,7 +106,7 @@ class Listed(StandIn, list):
 
 
 class Node(StandIn):
-    """What made a value: the kind of the node, what it was given, and the contents of a constant."""
+    """The node that made a value: its kind, its inputs, and the contents of a constant."""
 
     _passes_for = "Node"
 
@@ -227,7 +227,7 @@ class Type(StandIn):
 
 
 class Sizes(list):
-    """Sizes of which each is one number: whoever reads one that may vary is told."""
+    """Sizes, each a number: reading one that may vary raises."""
 
     def __getitem__(self, at: Any) -> Any:
         found = super().__getitem__(at)

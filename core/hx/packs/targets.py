@@ -1,4 +1,4 @@
-"""From a dotted string to the thing that it names, and from a call that arrives to the same key.
+"""Resolution of dotted strings to the things they name, and of arriving calls to the same keys.
 
 `resolve("torch.Tensor.__add__").key == identify(func)` for every `func` that `1 + x`, `x + 1`,
 `torch.add(x, 1)` or `x.add(1)` hand to the doors of the recording.
@@ -39,16 +39,16 @@ _MISSING: Any = object()
 
 
 class NotImportable(TargetError):
-    """The package is there, and importing it fails: nobody can say what is in it."""
+    """A package is installed, but importing it fails: its contents are unknown."""
 
 
 class NotInstalled(TargetError):
-    """The package that a target belongs to is not there: no model can use the target either."""
+    """The package of a target is not installed: no model can use the target either."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a target string names.
+    """The thing that a target string names.
 
     kind is one of
       operator   a C function of torch, a C method of Tensor, or an operator of torch.ops
@@ -60,7 +60,7 @@ class Target:
 
     text: str
     kind: str
-    key: Hashable  # what `identify` answers when it arrives; the function for callables
+    key: Hashable  # the result of `identify` when it arrives; the function for callables
     owner: Any = field(default=None, compare=False)  # the class or module that the text names
     attribute: str = field(default="", compare=False)
     raw: Any = field(default=None, compare=False)  # as in the vars() of the class that holds it
@@ -70,7 +70,7 @@ class Target:
 
     @property
     def meant(self) -> Hashable:
-        """The same for all names of one thing. What a class inherits is a thing of its own."""
+        """A key shared by all names of one thing; an inherited method has a key of its own."""
         if self.kind == "absent":
             return self.text
         own = self.kind == "callable" and isinstance(self.owner, type)
@@ -115,7 +115,7 @@ def _operator_key(name: str) -> str:
 
 
 def resolve(text: str, *, import_missing: bool = False) -> Target:
-    """What `text` names. Raises TargetError when it names nothing, or nothing that can be hooked.
+    """Resolve `text`. Raises TargetError when it names nothing, or nothing that can be hooked.
 
     A package that is installed but not imported yet is left alone (kind "absent"), unless
     `import_missing`: a model that uses it has imported it.
@@ -148,7 +148,7 @@ def resolve(text: str, *, import_missing: bool = False) -> Target:
 
 
 def path_of(text: str) -> tuple[Any, list[str]] | None:
-    """From where, and by which names, one looks up what was resolved; None where that is not all."""
+    """Return an object and the names to look up from it, for a resolved text; None if unknown."""
     if text in _resolved:
         return sys.modules, _resolved[text][0]
     if text in _operators:
@@ -158,13 +158,13 @@ def path_of(text: str) -> tuple[Any, list[str]] | None:
 
 # Operators that a module defines which is not named as they are.
 _DEFINED_BY = {"quantized_decomposed": "torch.ao.quantization.fx._decomposed"}
-# What was resolved before, while the name still leads to the same thing: (parts, thing, target).
+# Names resolved before, valid while they still lead to the same thing: (parts, thing, target).
 _resolved: dict[str, tuple[list[str], Any, Target]] = {}
 _operators: dict[str, Target] = {}
 
 
 def _reached(parts: list[str]) -> Any:
-    """What a dotted name leads to, if nothing has to be looked for."""
+    """Look up a dotted name along modules and classes that are loaded; None if that fails."""
     value: Any = sys.modules.get(parts[0])
     for part in parts[1:]:
         if type(value) is types.ModuleType:
@@ -287,7 +287,7 @@ def _nearest(name: str, names: Iterable[str]) -> str:
 
 
 def _methods(kind: type) -> list[str]:
-    """Those of a class itself that a model may call: by its name, or as `thing(x)`."""
+    """Return a class's own methods that a model may call: by name, or as `thing(x)`."""
     return [
         name
         for name, raw in vars(kind).items()
@@ -298,18 +298,8 @@ def _methods(kind: type) -> list[str]:
 def _classify(text: str, owner: Any, attribute: str, raw: Any, value: Any) -> Target:
     base = torch.autograd.Function
     if isinstance(value, type):
-        if issubclass(value, torch.nn.Module):
-            owner, attribute, raw = value, "forward", _raw(value, "forward")
-            value = raw
-        elif issubclass(value, base) and value is not base:
-            owner, attribute, raw = value, "apply", _raw(value, "apply")
-            value = raw
-        else:
-            methods = [f"{text}.{name}" for name in _methods(value)[:3]]
-            raise TargetError(
-                f"{text} is a class",
-                hint=f"name a method of it: {', '.join(methods)}" if methods else "",
-            )
+        owner, attribute = value, _called_method(text, value)
+        value = raw = _raw(owner, attribute)
     if (applied := applies(value)) is not None:  # swish = Swish.apply
         owner, attribute = applied, "apply"
     if isinstance(owner, type) and issubclass(owner, base) and attribute == "apply":
@@ -331,9 +321,27 @@ def _classify(text: str, owner: Any, attribute: str, raw: Any, value: Any) -> Ta
     key = identify(subject)
     if isinstance(key, str) and (type(subject) is not types.BuiltinFunctionType or _homed(subject)):
         return Target(text, "operator", key, owner, attribute, raw)
-    function = innermost(raw)
     if arrives(subject):
         return Target(text, "torch", key, owner, attribute, raw)
+    return _any_callable(text, owner, attribute, raw, value)
+
+
+def _called_method(text: str, kind: type) -> str:
+    """Return the method that a model calls when it uses a class; raise where that is not clear."""
+    if issubclass(kind, torch.nn.Module):
+        return "forward"
+    if issubclass(kind, torch.autograd.Function) and kind is not torch.autograd.Function:
+        return "apply"
+    methods = [f"{text}.{name}" for name in _methods(kind)[:3]]
+    raise TargetError(
+        f"{text} is a class",
+        hint=f"name a method of it: {', '.join(methods)}" if methods else "",
+    )
+
+
+def _any_callable(text: str, owner: Any, attribute: str, raw: Any, value: Any) -> Target:
+    """Return the target for Python code that torch does not know."""
+    function = innermost(raw)
     if not callable(value) and function is None:
         raise TargetError(f"{text} is {type(value).__name__}, which nobody calls")
     chosen: Hashable = function if function is not None else value
@@ -365,7 +373,7 @@ def _overridable() -> frozenset[Any]:
 
 
 def arrives(func: Any) -> bool:
-    """Whether a Python function hands itself to the function mode.
+    """Return True if a Python function hands itself to the function mode.
 
     Not all of the torch API does: F.sigmoid and F.upsample only call others that do, so that
     their own name never arrives. `get_testing_overrides` misses some (F.hardswish).

@@ -1,4 +1,4 @@
-"""The picture of error along the graph, as SVG that takes its colours from the page."""
+"""Chart of the error along the graph, as SVG that takes its colours from the page."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from hx.page.words import share
+from hx.budget import BUDGET
+from hx.page.phrases import share
 
 WIDTH, HEIGHT = 1056, 300
 LEFT, RIGHT, TOP, BOTTOM = 62, 14, 14, 34
-MOST = 3000  # dots: of more, each stretch shows its worst
 
 
 def by_depth(nodes: Sequence[dict[str, Any]]) -> str:
-    """Every node that was compared: its error on a logarithmic scale, over its place."""
+    """Draw every compared node: its error on a logarithmic scale, over its place."""
     dots = [(i, n) for i, n in enumerate(nodes) if n["error"] is not None or n["problem"]]
     dots = _fewer(dots)
     sizes = [n["error"] for _, n in dots if n["error"]]
@@ -61,7 +61,7 @@ def by_depth(nodes: Sequence[dict[str, Any]]) -> str:
 
 
 def _limit(dots: list, x: Any, y: Any) -> list[str]:
-    """What is allowed: the line through the middle of each stretch."""
+    """Draw the limit: a line through the median of each stretch."""
     allowed = [(i, n["allowed"]) for i, n in dots if n["allowed"]]
     if not allowed:
         return []
@@ -74,12 +74,12 @@ def _limit(dots: list, x: Any, y: Any) -> list[str]:
     i, a = points[-1]
     return [
         f'<polyline class="limit" points="{line}"/>',
-        f'<text class="label" x="{x(i):.1f}" y="{y(a) - 8:.1f}" text-anchor="end">allowed</text>',
+        f'<text class="label" x="{x(i):.1f}" y="{y(a) - 8:.1f}" text-anchor="end">limit</text>',
     ]
 
 
 def _fewer(dots: list) -> list:
-    stride = -(-len(dots) // MOST) or 1
+    stride = -(-len(dots) // BUDGET.shown.dots) or 1
     if stride == 1:
         return dots
     parts = [dots[start : start + stride] for start in range(0, len(dots), stride)]

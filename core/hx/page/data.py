@@ -1,92 +1,66 @@
-"""What there is to tell about an export: its report, and the graph by node and by module."""
+"""Contents of a report page: the report of an export, and the graph by node and by module."""
 
 from __future__ import annotations
 
 import math
 import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
 from importlib import metadata
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-if TYPE_CHECKING:
-    from hx.report import Report
+from hx.proof.nodes import NodeTable
 
-SCHEMA = 1
 LIBRARIES = ("hx", "torch", "onnx", "onnx-ir", "onnxruntime", "numpy")
-# Calls of the model that mean a change of dtype: any other Cast was put in by a converter.
+# Calls of the model that change a dtype: any other Cast comes from a converter.
 CASTS = ("to", "type", "type_as", "float", "double", "half", "bfloat16", "int", "long", "short",
          "bool", "char", "byte", "cfloat", "cdouble", "_to_copy")  # fmt: skip
 
 
-def gather(report: Report) -> dict[str, Any]:
-    """Everything that a page shows, as plain data."""
-    program = report.program
-    found = report.to_dict()
-    found.pop("node_checks")
+class ModuleCost(Protocol):
+    """Cost of a module in PyTorch."""
+
+    name: str
+    seconds: float
+    calls: int
+    depth: int
+    order: int
+    parameters: int
+    output: list[dict[str, Any]]
+
+
+@dataclass
+class Examined:
+    """Graph, the errors of its nodes, and the model's modules."""
+
+    model: Any  # an onnx_ir.Model
+    table: NodeTable | None
+    classes: dict[str, str]  # of modules, by path
+    costs: Mapping[str, ModuleCost]  # by path
+
+
+def gather(found: dict[str, Any], examined: Examined | None) -> dict[str, Any]:
+    """Return the contents of a page as plain data: a report, and its graph."""
     nodes: list[dict[str, Any]] = []
-    edges: list[tuple[int, int]] = []
-    ends: dict[str, list[str]] = {"inputs": [], "outputs": []}
-    if program is not None:
-        nodes, edges, ends = graph_of(program.model, report.node_table)
+    if examined is not None:
+        nodes = nodes_of(examined.model, examined.table)
     return {
         **found,
-        "title": report.name,
-        "state": _state(report),
-        "why": report.why,
-        "versions": _versions(),
-        "packs_installed": report.installed,
+        "title": found["name"],
+        "versions": versions(),
+        "date": datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z"),
         "nodes_by_name": nodes,
-        "edges": edges,
-        "ends": ends,
-        "modules": _modules(nodes, program),
+        "modules": _modules(nodes, examined),
         "casts": _casts(nodes),
-        "checked": report.node_table is not None,
+        "checked": examined is not None and examined.table is not None,
     }
 
 
-def _state(report: Report) -> str:
-    if report.missing:
-        return "missing"
-    if report.proof is not None and report.proof.wrong:
-        return "wrong"
-    if report.failed:
-        return "failed"
-    if report.proof is None:
-        return "unverified"
-    return "verified" if report.proof.ok else "unverified"
-
-
-def graph_of(model: Any, table: Any) -> tuple[list[dict], list[tuple[int, int]], dict]:
-    """Nodes with what is known of each, edges by place, and the inputs and outputs.
-
-    Places count the graph's inputs first, then its nodes, then its outputs, so that every edge
-    goes from a smaller number to a larger one.
-    """
-    graph = model.graph
+def nodes_of(model: Any, table: NodeTable | None) -> list[dict[str, Any]]:
+    """Return the nodes of a graph, with all that is known of each."""
     checks = {} if table is None else {row.name: row for row in table.rows}
-    inputs = [value.name for value in graph.inputs]
-    outputs = [value.name for value in graph.outputs]
-    made = {name: i for i, name in enumerate(inputs)}
-    nodes = []
-    edges = []
-    for place, node in enumerate(graph, len(inputs)):
-        edges += [(made[name], place) for name in sorted(_reads(node)) if name in made]
-        made.update((value.name, place) for value in node.outputs if value.name)
-        nodes.append(_node(node, checks.get(node.name)))
-    edges += [
-        (made[name], len(inputs) + len(nodes) + i) for i, name in enumerate(outputs) if name in made
-    ]
-    return nodes, list(dict.fromkeys(edges)), {"inputs": inputs, "outputs": outputs}
-
-
-def _reads(node: Any) -> set[str]:
-    """Names of the values that a node reads, those of the graphs in it included."""
-    names = {value.name for value in node.inputs if value is not None}
-    for attribute in node.attributes.values():
-        if not attribute.is_ref() and hasattr(attribute.value, "outputs"):
-            for inner in attribute.value:
-                names |= _reads(inner)
-            names |= {value.name for value in attribute.value.outputs}
-    return names
+    return [_node(node, checks.get(node.name)) for node in model.graph]
 
 
 def _node(node: Any, check: Any) -> dict[str, Any]:
@@ -127,20 +101,20 @@ def _number(x: float) -> float | None:
 
 
 def strain(node: dict[str, Any]) -> float:
-    """The share of what a node may be off by that it is off by; above 1 is wrong."""
+    """Return the error of a node as a share of its limit; above 1 is wrong."""
     if node["problem"]:
         return math.inf
     return (node["error"] or 0.0) / node["allowed"] if node["allowed"] else 0.0
 
 
-def _modules(nodes: list[dict[str, Any]], program: Any) -> list[dict[str, Any]]:
-    """The tree of modules laid flat: kind, nodes, time and largest error, children included."""
-    costs = {} if program is None else _costs(program)
+def _modules(nodes: list[dict[str, Any]], examined: Examined | None) -> list[dict[str, Any]]:
+    """Return the tree of modules as a list: kind, nodes, time and largest error, with children."""
+    costs = {} if examined is None else examined.costs
     paths = dict.fromkeys([*costs, ""] if nodes else costs)
     for node in nodes:
         parts = node["module"].split(".") if node["module"] else []
         paths.update(dict.fromkeys(".".join(parts[:i]) for i in range(1, len(parts) + 1)))
-    classes = {} if program is None else program.classes
+    classes = {} if examined is None else examined.classes
     rows: dict[str, dict[str, Any]] = {}
     for path in _as_a_tree(list(paths), costs):
         cost = costs.get(path)
@@ -172,8 +146,8 @@ def _modules(nodes: list[dict[str, Any]], program: Any) -> list[dict[str, Any]]:
     return list(rows.values())
 
 
-def _seconds(path: str, costs: dict[str, Any]) -> float | None:
-    """What a module took; of a list of modules, which is not called itself, what is in it."""
+def _seconds(path: str, costs: Mapping[str, ModuleCost]) -> float | None:
+    """Return the seconds of a module, or of its children if it is a list, which is never called."""
     cost = costs.get(path)
     if cost is None or cost.calls:
         return None if cost is None else cost.seconds
@@ -185,8 +159,8 @@ def _seconds(path: str, costs: dict[str, Any]) -> float | None:
     return sum(below) if below else None
 
 
-def _as_a_tree(paths: list[str], costs: dict[str, Any]) -> list[str]:
-    """Each path, then those below it, in the order in which they, or what is in them, ran."""
+def _as_a_tree(paths: list[str], costs: Mapping[str, ModuleCost]) -> list[str]:
+    """Yield each path, then those below it, in the order in which they, or modules in them, ran."""
     below: dict[str, list[str]] = {}
     first: dict[str, int] = {}
     for path in paths:
@@ -209,21 +183,8 @@ def _as_a_tree(paths: list[str], costs: dict[str, Any]) -> list[str]:
     return out
 
 
-def _costs(program: Any) -> dict[str, Any]:
-    """What each module of the model costs in PyTorch, by a run of its own."""
-    import torch
-
-    from hx.hooks.inspection import inspect
-
-    prepared = program._captured.prepared
-    if not isinstance(prepared.model, torch.nn.Module) or prepared.slim is not None:
-        return {}  # no modules, or not the weights that were exported
-    args, kwargs = prepared.with_tensors(prepared.tensors)
-    return {layer.name: layer for layer in inspect(prepared.model, args, kwargs).layers}
-
-
 def _casts(nodes: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Casts that no call of the model asked for, by the call whose converter needed them."""
+    """Count casts that no call of the model asked for, by the call whose converter needed them."""
     found: dict[tuple[str, str], int] = {}
     for node in nodes:
         own = node["target"].replace("::", ".").rpartition(".")[2]
@@ -233,7 +194,8 @@ def _casts(nodes: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{"target": t, "source": s, "count": n} for (t, s), n in found.items()]
 
 
-def _versions() -> dict[str, str]:
+def versions() -> dict[str, str]:
+    """Return the versions of Python and of the libraries that make a file."""
     found = {"python": platform.python_version()}
     for name in LIBRARIES:
         try:

@@ -1,1 +1,1 @@
-"""Whether a file computes what the model computes: on which inputs, how near, and where not."""
+"""Proof that a file computes what the model computes, within a tolerance, on many inputs."""

@@ -1,8 +1,8 @@
-"""Runs a graph some of whose operators have kernels in Python: these there, the rest in onnxruntime.
+"""Runs of graphs with Python kernels for some operators; onnxruntime runs the rest.
 
-onnx's reference evaluator runs both, but not every operator of ONNX's own as the standard has it
-(BatchNormalization of opset 9, cubic Resize, grouped ConvTranspose). So it gets the nodes that
-need a kernel, one by one, and onnxruntime those in between, in stages.
+onnx's reference evaluator could run both, but it does not follow the standard for every operator
+(BatchNormalization of opset 9, cubic Resize, grouped ConvTranspose). So it gets only the nodes that
+need a kernel, one by one. onnxruntime runs the nodes in between, in stages.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ import onnx
 import torch
 from onnx.reference import ReferenceEvaluator
 
+from .. import dtypes, tensor_bytes
 from ..errors import PackError
+from ..graph.model_parts import all_nodes
 from ..runtime import Refused, Session, as_pairs
-from ..tensors import dtypes, memory
 
 Run = Callable[[Mapping[str, Any]], list]
 
@@ -27,7 +28,7 @@ Run = Callable[[Mapping[str, Any]], list]
 def loaded(
     source: Path | bytes, kernels: Sequence[type], libraries: Sequence[Any], optimized: bool
 ) -> Run:
-    """What runs a file with these kernels, and with those of onnxruntime in `libraries`."""
+    """Return a function that runs a file with these kernels, and those of `libraries`."""
     model = onnx.load_from_string(source) if isinstance(source, bytes) else onnx.load(source)
     wanted = {(kernel.op_domain, kernel.__name__) for kernel in kernels}  # type: ignore[attr-defined]
     if _below(model, wanted):
@@ -42,7 +43,7 @@ def loaded(
 
         def value(name: str) -> Any:
             if name not in values:
-                values[name] = memory.of_numpy(onnx.numpy_helper.to_array(weights[name]))
+                values[name] = tensor_bytes.of_numpy(onnx.numpy_helper.to_array(weights[name]))
             return values[name]
 
         for stage in stages:
@@ -61,8 +62,8 @@ def _stages(
     wanted: Container[tuple[str, str]],
     load: Callable[[bytes], Session],
 ) -> Iterator[Stage]:
-    """In turn: all that onnxruntime can run by then, and the kernels that can run behind that."""
-    behind: dict[str, int] = {}  # how many kernels, one behind the other, a value waits for
+    """Yield the stages in order: all that onnxruntime can run so far, then the kernels after it."""
+    behind: dict[str, int] = {}  # number of kernels in sequence that a value waits for
     plain: dict[int, list[onnx.NodeProto]] = defaultdict(list)
     own: dict[int, list[onnx.NodeProto]] = defaultdict(list)
     for node in model.graph.node:
@@ -78,7 +79,7 @@ def _stages(
 
 
 class _Stretch:
-    """Nodes that onnxruntime runs; what their inputs are is known when they come."""
+    """Nodes that onnxruntime runs; the types of their inputs are known only when these arrive."""
 
     def __init__(
         self,
@@ -140,27 +141,27 @@ def _kernel(model: onnx.ModelProto, node: onnx.NodeProto, kernels: Sequence[type
 
 
 def _evaluated(model: onnx.ModelProto, kernels: Sequence[type]) -> Run:
-    """All of a model by onnx's evaluator."""
+    """Run a whole model in onnx's evaluator."""
     try:
         evaluator = ReferenceEvaluator(model, new_ops=list(kernels))
     except Exception as error:  # its exceptions share no base
         raise Refused(error) from error
 
     def run(feeds: Mapping[str, Any]) -> list:
-        arrays = {name: memory.as_numpy(as_pairs(tensor)) for name, tensor in feeds.items()}
+        arrays = {name: tensor_bytes.as_numpy(as_pairs(tensor)) for name, tensor in feeds.items()}
         try:
             results: Any = evaluator.run(None, arrays)
         except PackError:  # two packs have a kernel for it
             raise
-        except Exception as error:  # numpy's, the evaluator's, or a kernel's
+        except Exception as error:  # an error of numpy, the evaluator, or a kernel
             raise Refused(error) from error
-        return list(map(memory.of_numpy, results))
+        return list(map(tensor_bytes.of_numpy, results))
 
     return run
 
 
 def read(node: onnx.NodeProto) -> Iterator[str]:
-    """The names that a node reads, and those that its bodies read from outside of them."""
+    """List the names that a node reads, and those that its bodies read from outside of them."""
     yield from filter(None, node.input)
     for attribute in node.attribute:
         if attribute.HasField("g"):
@@ -173,13 +174,7 @@ def read(node: onnx.NodeProto) -> Iterator[str]:
 
 
 def _below(model: onnx.ModelProto, wanted: Container[tuple[str, str]]) -> bool:
-    """Whether a kernel is needed in the body of another node, or in a function of the file."""
-
-    def within(nodes: Any, deep: bool) -> bool:
-        return any(
-            (deep and (node.domain, node.op_type) in wanted)
-            or any(within(a.g.node, True) for a in node.attribute if a.HasField("g"))
-            for node in nodes
-        )
-
-    return within(model.graph.node, False) or any(within(f.node, True) for f in model.functions)
+    """Return True if a kernel is needed in the body of another node, or in a function."""
+    bodies = [a.g for node in model.graph.node for a in node.attribute if a.HasField("g")]
+    holders: list[Any] = [*bodies, *model.functions]
+    return any((n.domain, n.op_type) in wanted for each in holders for n in all_nodes(each))

@@ -1,27 +1,29 @@
-"""How far two tensors are apart, and how far they may be.
+"""Comparison of two tensors: the difference between them, and the tolerance.
 
-A float that a network computes carries the rounding of everything before it, at the scale of what
-was added up, not at its own: a sum that happens to cancel to 1e-4 is still off by what its large
-terms were off by. So an element is not held to its own size but to its tensor's: the largest error
-may be `share` times the largest value. Errors of rounding are independent and of either sign, and
-grow like the square root of the number of operations one after the other, so
+A float that a network computes carries the rounding of everything before it, at the scale of the
+terms that were added up, not at its own: a sum that happens to cancel to 1e-4 still has the error
+of its large terms. So an element is held to the size of its tensor, not to its own: the largest
+error may be `share` times the largest value. Rounding errors are independent and of either sign,
+and grow like the square root of the number of operations one after the other, so
 
     share = PyTorch's relative tolerance for the dtype * sqrt(depth of the graph, 16 at least)
 
 (1.3e-6 for float32; at least 4 epsilons, so 3.9e-3 for float16 and 3.1e-2 for bfloat16, whose
-tolerances in PyTorch are those of one or two roundings; never above a quarter). For the same
-reason large errors are rare in a right result: their root mean square must stay below a quarter of
-`share`, of the tensor's own root mean square. A fault that moves every element a little (another
-epsilon, tanh for erf) shows there, even beside one huge value that hides it from the first test.
-`noise`, where the caller has measured how far the model itself moves when its input moves by one
-unit in the last place, widens both for models that magnify such errors.
+tolerances in PyTorch are those of one or two roundings; never above a quarter). A long sum may have
+a larger error: half an epsilon of float32 (or of float64) times the square root of its length, if
+that is larger; half floats are added up in float32. For the same reason, large errors are rare in a
+right result: their root mean square must stay below a quarter of `share`, times the tensor's own
+root mean square. A fault that moves every element a little (another epsilon, tanh for erf) shows
+there, even beside one huge value that hides it from the first test. `noise` is the measured
+movement of the model's output when its input moves by one unit in the last place. It widens both
+limits for models that magnify such errors.
 
-Where that is not enough, the model itself may be asked what it gives in float64: sums of a million
-numbers, and places far from zero in an image, cost it digits, too. A result that is about as near to
-that as the model's own is right (`as_near`).
+Where that is not enough, the model's results in float64 may decide: sums of a million numbers, and
+places far from zero in an image, cost the model digits, too. A result that is about as near to them
+as the model's own is right (`as_near`).
 
-NaN and inf must stand at the same places; integers, bools and strings must be equal; so must
-shapes and dtypes. Imports torch: import it late.
+NaN and inf must stand at the same places; integers, bools and strings must be equal; so must shapes
+and dtypes. Imports torch: import it late.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ from dataclasses import dataclass
 
 import torch
 
-from hx.tensors import dtypes
+from hx import dtypes
+from hx.budget import BUDGET
+from hx.proof.proof import Difference
 
 RTOL = {  # torch.testing.assert_close's
     torch.float64: 1e-7,
@@ -41,51 +45,46 @@ RTOL = {  # torch.testing.assert_close's
     torch.complex64: 1.3e-6,
     torch.complex128: 1e-7,
 }
-# Differences that are nothing beside values around 1: two roundings of such a value. What is left
+# Differences that are negligible beside values around 1: two roundings of such a value. The rest
 # of a saturated sigmoid is no larger; outputs as small as this cannot be told from zero.
 FLOOR = {torch.float64: 1e-15, torch.complex128: 1e-15, torch.float16: 1e-6, torch.bfloat16: 1e-6}
 LOOSEST = 0.25  # beyond that a comparison would prove nothing, whatever the dtype and the depth
-STRETCH = 1 << 22
-NEAR = 4.0  # times the model's own error, at most, and in the mean
+# Limits of errors excused by float64: multiples of the model's own error, at most and in the mean,
+# and a share of the largest value.
+NEAR, NOTICEABLE = 4.0, 1e-2
 
 
 @dataclass(frozen=True)
 class Tolerance:
-    """What one output may be off by; build it with `for_dtype`."""
+    """Limits for the error of one output; build it with `for_dtype`."""
 
     share: float
     floor: float
     noise: float = 0.0
 
     @staticmethod
-    def for_dtype(dtype: torch.dtype, depth: int = 1, noise: float = 0.0) -> Tolerance:
+    def for_dtype(
+        dtype: torch.dtype, depth: int = 1, noise: float = 0.0, longest: int = 1
+    ) -> Tolerance:
+        """Return the tolerance for a dtype, a depth in nodes, and the length of the longest sum."""
         if not (dtype.is_floating_point or dtype.is_complex):
             return Tolerance(0.0, 0.0)
         unit = max(RTOL.get(dtype, 0.0), 4 * torch.finfo(dtype).eps)
-        share = min(unit * math.sqrt(max(depth, 16)), LOOSEST)
+        of_sums = rounding(dtype) * math.sqrt(longest)
+        share = min(max(unit * math.sqrt(max(depth, 16)), of_sums), LOOSEST)
         return Tolerance(share, FLOOR.get(dtype, 2.4e-7), 4 * noise)
 
 
+def rounding(dtype: torch.dtype) -> float:
+    """Return the unit roundoff of the dtype in which numbers of this one are added up."""
+    return min(torch.finfo(dtype).eps, torch.finfo(torch.float32).eps) / 2
+
+
 def coarser(dtype: torch.dtype, other: torch.dtype | None) -> torch.dtype:
-    """The dtype that is no more exact than either of two; whole numbers stay exact."""
+    """Return the less exact of two dtypes; whole numbers stay exact."""
     if other is None or not dtype.is_floating_point:
         return dtype
     return max(dtype, other, key=lambda each: torch.finfo(each).eps)
-
-
-@dataclass(frozen=True)
-class Difference:
-    """What a comparison found; `problem` is empty when it is within tolerance."""
-
-    problem: str = ""
-    max_abs: float = 0.0
-    max_rel: float = 0.0  # the largest error as a share of the largest value
-    rms_rel: float = 0.0
-    allowed: float = 0.0  # what max_rel may be
-    worst: tuple[int, ...] | None = None
-    got: object = None
-    want: object = None
-    only: str = ""  # the one number that was expected everywhere: little is compared then
 
 
 def difference(got: torch.Tensor, want: torch.Tensor, tolerance: Tolerance) -> Difference:
@@ -103,15 +102,37 @@ def difference(got: torch.Tensor, want: torch.Tensor, tolerance: Tolerance) -> D
     return _exact(got, want)
 
 
-def as_near(got: torch.Tensor, want: torch.Tensor, exact: torch.Tensor) -> bool:
-    """Whether a result is about as near to the exact one as what was expected."""
+def as_near(got: torch.Tensor, want: torch.Tensor, exact: torch.Tensor, longest: int = 1) -> bool:
+    """Return True if a result is about as near to the exact one as the expected one is.
+
+    Elements whose exact value is beyond the range of the dtype are left out: rounding decides which
+    of them overflow on the way. The accepted error is at most `NOTICEABLE` of the largest value.
+    """
     if not got.shape == want.shape == exact.shape or not got.numel():
         return False
-    ours, theirs = got.double() - exact, want.double() - exact
-    if not (ours.isfinite().all() and theirs.isfinite().all()):
+    ours, theirs = got.double(), want.double()
+    alike = ~theirs.isfinite() & ((ours == theirs) | (ours.isnan() & theirs.isnan()))
+    highest = torch.finfo(want.dtype).max
+    too_large = exact.abs() > highest
+    overflowed = ~ours.isfinite() | (ours * exact.sign() > highest / 2)
+    if not overflowed[too_large].all():
         return False
-    near = ours.abs().max() <= NEAR * theirs.abs().max()
-    return bool(near and ours.square().mean() <= NEAR**2 * theirs.square().mean())
+    compared = ~(alike | too_large)
+    ours, theirs, exact = ours[compared], theirs[compared], exact[compared]
+    if not (ours.isfinite().all() and theirs.isfinite().all() and exact.isfinite().all()):
+        return False
+    if not exact.numel():
+        return True
+    scale = theirs.abs().max().item()
+    if (ours - theirs).abs().max().item() > NOTICEABLE * max(scale, NOTICEABLE):
+        return False
+    ours, theirs = ours - exact, theirs - exact
+    if theirs.abs().max().item() > NOTICEABLE * max(scale, NOTICEABLE):
+        return False  # the model computes something else in float64
+    least = math.sqrt(longest) * rounding(want.dtype) * scale
+    near = ours.abs().max().item() <= max(NEAR * theirs.abs().max().item(), least)
+    mean, mean_of_theirs = ours.square().mean().item(), theirs.square().mean().item()
+    return near and mean <= max(NEAR**2 * mean_of_theirs, least**2)
 
 
 def _exact(got: torch.Tensor, want: torch.Tensor) -> Difference:
@@ -136,16 +157,17 @@ def _exact(got: torch.Tensor, want: torch.Tensor) -> Difference:
 
 
 def _floats(got: torch.Tensor, want: torch.Tensor, tolerance: Tolerance) -> Difference:
-    """One pass over pieces, so that large outputs are not held in double precision at once."""
+    """Compare floats in pieces, so that no large output is in double precision at once."""
     error, at, size = -1.0, 0, 0.0
     errors, sizes, count = 0.0, 0.0, 0
     flat_got, flat_want = got.reshape(-1), want.reshape(-1)
-    for start in range(0, want.numel(), STRETCH):
-        ours = _double(flat_got[start : start + STRETCH])
-        theirs = _double(flat_want[start : start + STRETCH])
+    step = BUDGET.elements.compared_at_once
+    for start in range(0, want.numel(), step):
+        ours = _double(flat_got[start : start + step])
+        theirs = _double(flat_want[start : start + step])
         off, numbers = ours - theirs, theirs.numel()
         off_squared, squared = off.dot(off).item(), theirs.dot(theirs).item()
-        if not math.isfinite(off_squared + squared):  # something is NaN, infinite, or very large
+        if not math.isfinite(off_squared + squared):  # a value is NaN, infinite, or very large
             finite = theirs.isfinite()
             same = (ours == theirs) | (ours.isnan() & theirs.isnan())
             wrong = ~(same | (finite & ours.isfinite()))
@@ -186,13 +208,13 @@ def _floats(got: torch.Tensor, want: torch.Tensor, tolerance: Tolerance) -> Diff
 
 
 def _only(flat: torch.Tensor) -> str:
-    """The number that all are; nothing where there are several."""
+    """Return the number that all elements are, or "" if there are several."""
     first = flat[0]
-    for part in flat.split(STRETCH):
+    for part in flat.split(BUDGET.elements.compared_at_once):
         same = part.isnan() if first.isnan() else part == first
         if not same.all():
             return ""
-    return f"{first.item() + 0:g}"  # zero has no sign then
+    return f"{first.item() + 0:g}"  # adding 0 removes the sign of zero
 
 
 def _special(ours: torch.Tensor, theirs: torch.Tensor) -> str:
@@ -211,7 +233,7 @@ def _double(flat: torch.Tensor) -> torch.Tensor:
 
 
 def _element(index: int, of: torch.Tensor) -> int:
-    """A complex element counts for two numbers."""
+    """Return the index of an element; a complex element counts for two numbers."""
     return index // 2 if of.dtype.is_complex else index
 
 

@@ -1,4 +1,4 @@
-"""What a graph declares of its inputs and outputs, held against the tensors of a run.
+"""Check of the declared inputs and outputs of a graph against the tensors of a run.
 
 A dimension is a number, a name, or an expression of names (`2*batch`, `(height - 1)//2 + 1`). A
 name has one value throughout a run; an expression must come out at what is there.
@@ -41,13 +41,13 @@ class Unknown(Exception):
 
 @dataclass
 class Sizes:
-    """The values that names of dimensions have had so far in a run, and where each was seen."""
+    """Values of the names of dimensions in a run so far, and where each was seen."""
 
     values: dict[str, int] = field(default_factory=dict)
     places: dict[str, str] = field(default_factory=dict)
 
     def check(self, what: str, declared: Any, shape: Iterable[int]) -> str:
-        """Hold a shape against a ValueInfoProto; give the first contradiction, or nothing."""
+        """Check a shape against a ValueInfoProto; return the first contradiction, or ""."""
         tensor = declared.type.tensor_type
         if not tensor.HasField("shape"):
             return ""
@@ -78,7 +78,7 @@ class Sizes:
 
 
 def evaluate(text: str, values: Mapping[str, int]) -> int:
-    """The value of an expression of dimensions; Unknown when it is not one, or lacks a name."""
+    """Return the value of an expression of dimensions; raise Unknown if it cannot be evaluated."""
     try:
         return _evaluate(ast.parse(text, mode="eval").body, values)
     except (SyntaxError, ValueError, TypeError, ArithmeticError, RecursionError) as error:

@@ -1,11 +1,11 @@
-"""Random numbers in a proof: the file gets those that the model drew, and is held to its results.
+"""Proof of a file with random numbers: it gets the numbers that the model drew.
 
-No two runs agree on what they draw. So the model is recorded once more on the inputs of a case, and
-what it drew there goes into a copy of the file, in place of what that would draw: what it computes
-from these numbers can be compared. Where the file draws in a loop or in a branch, or other numbers
-than the model does on these inputs, both get equal ones instead: see `equal_numbers`. And a model
-that gives the same whatever it draws has said what is right. So has one that draws nothing: where
-the file does, a converter is wrong, and the model's numbers in place of that would hide it.
+No two runs draw the same numbers. So the model is recorded once more on the inputs of a case, and
+the numbers that it drew there replace the draws in a copy of the file: then the results can be
+compared. If the file draws in a loop or in a branch, or other numbers than the model on these
+inputs, both get equal numbers instead: see `equal_numbers`. If the model's results do not depend on
+its draws, the file must give these results without any replacement. The same holds for a model that
+draws nothing: if its file draws, a converter is wrong, and the model's numbers would hide that.
 """
 
 from __future__ import annotations
@@ -17,53 +17,63 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ..budget import BUDGET
+from ..cleanup import run_inside
 from ..errors import HxError
 from ..runtime import Refused
-from ..saving import wire
+from ..saving import model_file
 from ..saving.claims import Hidden
-from ..surely import inside
-from .cases.asking import run
+from ..tensor_bytes import same_numbers
 from .equal_numbers import Drawn, OfDraws, replaced
-from .nodes import BUDGET, again
+from .nodes import Recorded, again
+from .parts import Parts
 from .proof import CaseCheck
 from .randomness import drawing, given, within
 from .verify import Case, prove
 
 if TYPE_CHECKING:
-    from ..recording.capture import Capture
+    from .subject import Subject
 
-LARGEST = 1 << 29  # bytes of a file that is copied in memory
-DRAWN = "::drawn"  # what the file itself draws, and gives back as it is
+DRAWN = "::drawn"  # suffix for the file's own draws, which it returns unchanged
 ALONE = "the graph draws random numbers, and the model draws none"
-MANY = 5  # runs that are not alike by chance, should the model draw from what nobody can ask
 
 
 def checked(
-    captured: Capture, path: Path, target: Path, case: Case, custom_ops: Sequence[Any]
+    subject: Subject, path: Path, target: Path, case: Case, custom_ops: Sequence[Any]
 ) -> CaseCheck | None:
-    """What is seen of a case with the same random numbers in both; None where nobody can say."""
+    """Check a case with the same random numbers in both; return None if that is not possible."""
 
-    def proved(source: Path | bytes, theirs: Case) -> CaseCheck | None:
+    def proved(
+        source: Path | bytes, theirs: Case, recorded: Recorded | None = None
+    ) -> CaseCheck | None:
         def run(hidden: Hidden) -> list[CaseCheck]:
             if isinstance(source, Path):
                 return prove(source, [theirs], checker=False, custom_ops=custom_ops).cases
             copy = hidden.create(target).path
             copy.write_bytes(source)
-            return prove(copy, [theirs], checker=False, custom_ops=custom_ops).cases
+            found = prove(copy, [theirs], checker=False, custom_ops=custom_ops).cases
+            for check in found:
+                if recorded is not None and not check.ok and not check.problem:
+                    parts = Parts(subject, copy, target, custom_ops)
+                    check.by_parts = parts.tied(theirs, recorded)
+            return found
 
-        return next(iter(inside(Hidden(), run)), None)
+        return next(iter(run_inside(Hidden(), run)), None)
 
-    if captured.still and _steady(captured, case, MANY):
+    if subject.trace.effects.still and _steady(subject, case, BUDGET.runs.hidden_randomness):
         found = proved(path, dataclasses.replace(case, steady=True))
         if found is not None and not found.ok:
             found.note = ALONE
             return found
-    # What it gives, and not what it gave to what it was told while it was recorded.
-    captured = dataclasses.replace(captured, prepared=captured.prepared.truly)
-    if path.stat().st_size <= LARGEST and captured.prepared.slim is None:
+    # Use the model's results after true answers, not those from a recording with others.
+    subject = subject.with_recipe(subject.recipe.truthful)
+    if (
+        path.stat().st_size <= BUDGET.bytes.copied_weights
+        and not subject.recipe.request.weights.streamed
+    ):
         ways = [_on_its_draws, _on_equal_numbers]
-        for way in reversed(ways) if within(wire.skeleton(path)) else ways:
-            made = way(captured, path, case)
+        for way in reversed(ways) if within(model_file.skeleton(path)) else ways:
+            made = way(subject, path, case)
             found = None if made is None else proved(*made)
             if found is not None:
                 found.equal_draws = way is _on_equal_numbers
@@ -73,24 +83,28 @@ def checked(
                 for output in found.outputs:
                     output.name = output.name.removesuffix(DRAWN)
                 return found
-    if _steady(captured, case):
+    if _steady(subject, case):
         return proved(path, dataclasses.replace(case, steady=True))
     return None
 
 
-def _on_its_draws(captured: Capture, path: Path, case: Case) -> tuple[bytes, Case] | None:
-    """A copy of the file that gets what the model draws, and what it gives then; None where the file
-    draws anything else."""
+def _on_its_draws(
+    subject: Subject, path: Path, case: Case
+) -> tuple[bytes, Case, Recorded | None] | None:
+    """Return a copy of the file with the model's draws, the model's results, and the recording.
+
+    None if the file draws anything else.
+    """
     import onnx
 
-    from ..tensors import dtypes
+    from .. import dtypes
 
-    if captured.prepared.laid_out:
-        return None  # by their names, its values are not those of a recording
-    kept = OfDraws(BUDGET)
+    if subject.recipe.flow.reorders:
+        return None  # its values have other names than those of a recording
+    kept = OfDraws(BUDGET.bytes.kept_tensors)
     try:
-        recorded, parts, names = again(captured, case, kept)
-    except (HxError, Refused):  # what is not recorded again proves nothing
+        recorded, parts, names = again(subject, case, kept)
+    except (HxError, Refused):  # a case that cannot be recorded again proves nothing
         return None
     model = onnx.load(path, load_external_data=False)
     if kept.full or kept.unseen or drawing(model.graph) != drawing(parts.graph):
@@ -111,36 +125,38 @@ def _on_its_draws(captured: Capture, path: Path, case: Case) -> tuple[bytes, Cas
         for name in sorted(draws)
     )
     feeds = {**case.feeds, **{name: values[name] for name in sorted(draws)}}
-    return model.SerializeToString(), _expecting(case, feeds, recorded.real)
+    theirs = _expecting(case, feeds, recorded.results)
+    return model.SerializeToString(), theirs, Recorded(parts, names, kept)
 
 
-def _on_equal_numbers(captured: Capture, path: Path, case: Case) -> tuple[bytes, Case] | None:
-    """A copy of the file that makes what it would draw, and what the model gives with the same."""
+def _on_equal_numbers(
+    subject: Subject, path: Path, case: Case
+) -> tuple[bytes, Case, Recorded | None] | None:
+    """Return a copy of the file with equal numbers for its draws, and the model's results."""
     import onnx
 
     model = onnx.load(path, load_external_data=False)
     if not replaced(model):
         return None
-    kept = Drawn(BUDGET, captured.opset)
+    kept = Drawn(BUDGET.bytes.kept_tensors, subject.recorder.opset)
     try:
-        recorded = again(captured, case, kept)[0]
+        recorded = again(subject, case, kept)[0]
     except (HxError, Refused):
         return None
-    if kept.lost or kept.size > BUDGET or kept.unseen:
+    if kept.lost or kept.size > BUDGET.bytes.kept_tensors or kept.unseen:
         return None
-    return model.SerializeToString(), _expecting(case, case.feeds, recorded.real)
+    return model.SerializeToString(), _expecting(case, case.feeds, recorded.results), None
 
 
-def _expecting(case: Case, feeds: Mapping[str, Any], real: Sequence[Any]) -> Case:
-    return dataclasses.replace(case, feeds=feeds, expected=real, noise=(), exact=())
+def _expecting(case: Case, feeds: Mapping[str, Any], results: Sequence[Any]) -> Case:
+    return dataclasses.replace(case, feeds=feeds, expected=results, noise=(), exact=())
 
 
-def _steady(captured: Capture, case: Case, runs: int = 2) -> bool:
-    """Whether the model gives the same bits, whatever it draws."""
-    first, *others = (run(captured, dict(case.feeds), seed) for seed in range(1, runs + 1))
+def _steady(subject: Subject, case: Case, runs: int = 2) -> bool:
+    """Return True if the model gives the same bits, whatever it draws."""
+    first, *others = (subject.runner.results(dict(case.feeds), seed) for seed in range(1, runs + 1))
     return all(len(first) == len(each) and all(map(_same, first, each)) for each in others)
 
 
 def _same(a: Any, b: Any) -> bool:
-    a, b = torch.as_tensor(a), torch.as_tensor(b)
-    return a.dtype == b.dtype and a.shape == b.shape and bool(((a == b) | (a != a)).all())
+    return same_numbers(torch.as_tensor(a), torch.as_tensor(b))

@@ -1,10 +1,10 @@
-"""Random numbers in a proof, where those of the model cannot be given to the file: equal ones in both.
+"""Equal random numbers for file and model in a proof, where the file cannot get the model's own.
 
-A draw in the body of a Loop or an If has no one value, and a file may draw where the model does not.
-So each place that draws gets numbers of its own, the same at every run: in a copy of the file, nodes
-that make them stand where it would draw; in a recording of the case, what a call drew is written over
-with what the nodes of its converter give with these. Then the results can be compared, whoever drew
-how often.
+A draw in the body of a Loop or an If has several values, and a file may draw where the model does
+not. So each place that draws gets numbers of its own, the same in every run. In a copy of the file,
+nodes that make these numbers replace the draws. In a recording of the case, the result of each call
+that draws is replaced by what the nodes of its converter give with these numbers. Then the results
+can be compared, no matter how often either of them draws.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import torch
 
 DOMAIN = "hx.equal"
-# Numbers that fill a line evenly, and those of a normal distribution made of two such.
+# Numbers that are evenly distributed, and normal ones made of two of these.
 _FUNCTIONS = """
 <domain: "hx.equal", opset_import: ["" : {opset}]>
 Uniform (like, first) => (numbers) {{
@@ -72,7 +72,7 @@ Normal (like, first) => (numbers) {{
 
 
 def replaced(model: onnx.ModelProto) -> bool:
-    """Whether all that a file would draw is made by nodes now."""
+    """Replace all draws of a file by nodes; return False if one cannot be replaced."""
     import onnx
 
     opset = max(each.version for each in model.opset_import if each.domain in ("", "ai.onnx"))
@@ -83,7 +83,7 @@ def replaced(model: onnx.ModelProto) -> bool:
     allowzero = "<allowzero = 1>" if opset >= 14 else ""
     for text in _FUNCTIONS.format(opset=opset, allowzero=allowzero).split("---"):
         model.functions.append(onnx.parser.parse_function(text))
-    model.ir_version = max(model.ir_version, 8)  # from there on, a file has functions
+    model.ir_version = max(model.ir_version, 8)  # files have functions from this version on
     for holder in (model, *model.functions):
         holder.opset_import.add(domain=DOMAIN, version=1)
     return True
@@ -100,7 +100,7 @@ def _note_types(graph: onnx.GraphProto, types: dict[str, int]) -> None:
 
 
 def _replaced(holder: Any, types: dict[str, int]) -> bool:
-    """The same for the nodes of a graph or a function, and those of their bodies."""
+    """Replace the draws in a graph or a function, and in the bodies of its nodes."""
     nodes: list[onnx.NodeProto] = []
     for node in holder.node:
         for attribute in node.attribute:
@@ -120,7 +120,7 @@ def _replaced(holder: Any, types: dict[str, int]) -> bool:
 
 
 def _instead(node: onnx.NodeProto, types: dict[str, int]) -> list[onnx.NodeProto]:
-    """Nodes that give the same kind of numbers, of this place alone; none where nobody knows how."""
+    """Return nodes that give numbers of the same kind, for this place alone; none if unknown."""
     import onnx
     from onnx import helper
 
@@ -163,15 +163,15 @@ def _instead(node: onnx.NodeProto, types: dict[str, int]) -> list[onnx.NodeProto
 
 
 def _first(node: onnx.NodeProto) -> float:
-    """Where its numbers begin: by the call of the model that it is of, in whatever graph it is."""
+    """Return the start of a node's numbers, from the model's call that it came from."""
     about = {entry.key: entry.value for entry in node.metadata_props}
     place = (node.op_type, about.get("hx.target", ""), about.get("hx.source", ""))
     return (zlib.crc32("\n".join(place).encode()) + 0.5) / 2**32
 
 
 def leading_to(value: Any, known: Container[int], but: Container[int] = ()) -> list[Any]:
-    """The nodes of a recording between what is known and a value, in their order."""
-    from ..recording.both.rows import reads
+    """Return the nodes of a recording between the known values and this one, in their order."""
+    from ..merging.branches.node_rows import reads
 
     found: list[Any] = []
     seen: set[int] = set()
@@ -188,12 +188,12 @@ def leading_to(value: Any, known: Container[int], but: Container[int] = ()) -> l
 
 
 class OfDraws(Kept):
-    """Contents of what a recording binds; of more than there is room for, what draws lead to."""
+    """Tensors of a recording; beyond the budget, only those that follow from draws."""
 
     def __init__(self, budget: int) -> None:
         super().__init__(budget, 0)
-        self.full = False  # whether that alone is too much
-        self._bound: dict[int, Any] = {}  # what was bound so far, by its id
+        self.full = False  # whether the draws alone are too large
+        self._bound: dict[int, Any] = {}  # values bound so far, by id
         self._of_draws = 0  # bytes
         self._budget = budget
 
@@ -208,27 +208,27 @@ class OfDraws(Kept):
 
 
 class Drawn(Kept):
-    """Contents of what a recording binds, with equal numbers in place of what calls draw."""
+    """Tensors of a recording, with equal numbers in place of the results of draws."""
 
     def __init__(self, budget: int, opset: int) -> None:
         super().__init__(budget, 0)
-        self.lost = ""  # why it is not known what a call would give
+        self.lost = ""  # the reason why the result of a call is not known
         self._opset = opset
-        self._without: dict[int, Any] = {}  # nodes that no draw leads to
+        self._without: dict[int, Any] = {}  # nodes that follow from no draw
 
     def add(self, value: Any, tensor: torch.Tensor) -> None:
         known = tensor.is_complex() or value.is_constant or tensor.is_meta
         if not (known or self.lost) and self._follows(value):
             try:
                 numbers = self._computed(leading_to(value, self._of), value)
-                # On the data: what the model sees as written to was written by nobody else.
+                # Write through `data`, so that the write changes no version counter.
                 tensor.data.copy_(numbers)
             except (Refused, HxError, RuntimeError, AssertionError) as problem:
                 self.lost = str(problem)
         super().add(value, tensor)
 
     def _follows(self, value: Any) -> bool:
-        """Whether a value follows from draws that are not known yet."""
+        """Return True if a value follows from draws that are not known yet."""
         nodes = leading_to(value, self._of, self._without)
         if any(map(_draws, nodes)):
             return True
@@ -236,12 +236,12 @@ class Drawn(Kept):
         return False
 
     def _computed(self, nodes: list[Any], value: Any) -> torch.Tensor:
-        """What nodes give, with equal numbers for what they draw."""
+        """Compute a value with these nodes, with equal numbers for their draws."""
         import onnx
 
         from ..graph.assembly import Assembly
-        from ..recording.both.rows import reads
-        from ..saving import wire
+        from ..merging.branches.node_rows import reads
+        from ..saving import model_file
 
         made = {id(v) for node in nodes for v in node.outputs}
         given = {id(v): v for node in nodes for _, v in reads(node) if not v.is_constant}
@@ -251,18 +251,18 @@ class Drawn(Kept):
         domains = {node.domain: 1 for node in nodes if node.domain}
         assembly = Assembly(list(given.values()), self._opset, domains, {})
         parts = assembly.parts(nodes, [("numbers", value)], "numbers")
-        pieces = [wire.start(parts, parts.graph_size)]
-        wire.write_inline(parts, lambda piece: pieces.append(bytes(piece)))
+        pieces = [model_file.start(parts, model_file.graph_size(parts))]
+        model_file.write_inline(parts, lambda piece: pieces.append(bytes(piece)))
         model = onnx.ModelProto.FromString(b"".join(pieces))
         if not replaced(model):
             raise Refused(RuntimeError("numbers of a kind that is not known"))
-        feeds = {assembly.called[key]: self._of[key] for key in given}
+        feeds = {assembly.names[key]: self._of[key] for key in given}
         return Session(model.SerializeToString(), optimized=False).run(feeds)[0]
 
 
 def _draws(node: Any) -> bool:
-    """Whether a node of a recording draws, or one in its bodies."""
-    from ..tensors.values import Body
+    """Return True if a node of a recording draws, or one in its bodies."""
+    from ..ir.value import Body
 
     if node.op in OPERATORS and not node.domain:
         return True

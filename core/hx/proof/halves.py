@@ -1,10 +1,10 @@
 """Numbers that are rounded to a half float on their way to a finer output.
 
-A model may take float32 and return float32, and compute in halves in between: by autocast, by
-layers that were cast, by a kernel that works in bfloat16. Such an output is no more exact than the
-halves in it, and is compared as one of them. Two must say so: the model, run and watched, computes
-in a half; and in the file a half is on the way to that very output. So a graph that rounds where
-the model does not is still wrong.
+A model may take and return float32, and compute in halves in between: by autocast, by layers that
+were cast, by a kernel that works in bfloat16. Such an output is no more exact than the halves in
+it, and is compared as one of them. That takes two signs: the model computes in a half in a watched
+run; and in the file, a half is on the way to that very output. So a graph that rounds where the
+model does not is still wrong.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Any
 
 import torch
 
-from .seeing import Seeing
+from ..torchworld.operator_modes import Seeing
 
 HALVES = (torch.float16, torch.bfloat16)
-_NUMBERS = (10, 16)  # of the two in an ONNX file
+_NUMBERS = (10, 16)  # numbers of the two types in an ONNX file
 
 
 class Watch(Seeing):
-    """`with Watch() as seen:` notes in `seen.dtype` the coarsest half that something computed."""
+    """Mode that notes the coarsest half that is computed: `with Watch() as seen:`, `seen.dtype`."""
 
     dtype: Any = None
 
@@ -35,7 +35,7 @@ def _step(dtype: torch.dtype) -> float:
 
 
 def passed(model: Any) -> set[str]:
-    """The names of a file's values that were a half, or follow from one."""
+    """Return the names of a file's values that are a half, or follow from one."""
     functions = {(f.domain, f.name) for f in model.functions if any(map(_rounds, f.node))}
     return _follow(model.graph, functions, set())
 

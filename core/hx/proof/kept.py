@@ -1,37 +1,36 @@
-"""A promise is kept: a file that is right from a size on is tried at that size, and within.
+"""Check of a promise: a file that is right from a size on is tried at that size, and within.
 
-Where it begins to be wrong was found from one question of the model. What is wrong next to it may
-come of another one that nobody asked there: three convolutions that pad for themselves ask in turn.
+The limit was found from one question of the model. Sizes next to it may be wrong because of another
+question that nobody asked there: three convolutions that pad for themselves ask in turn.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from ..inputs.grammar import Limits
-from ..recording.capture import Capture
-from .cases.othersizes import Sizes, case_at, told
+from ..budget import BUDGET
+from ..ir.input_grammar import Limits
+from ..samples.sizes import Sizes, told
+from .cases.othersizes import case_at
 from .proof import CaseCheck
+from .subject import Subject
 from .verify import Case
 
-EDGE = 8  # sizes in a row from where it begins: as many as leave something over, mostly
-TURNS = 8  # times that it begins anew
-
-Tried = Callable[[list[Case]], list[CaseCheck | None]]  # what is wrong at each, if it is
+Tried = Callable[[list[Case]], list[CaseCheck | None]]  # the failure of each case, or None
 
 
 def kept(
-    captured: Capture, word: str, limit: Limits, given: Sizes, tried: Tried
+    subject: Subject, word: str, limit: Limits, given: Sizes, tried: Tried
 ) -> tuple[Limits, list[CaseCheck]]:
-    """The limits within which it is right, and what was found wrong on the way to them."""
-    known = {case.name for case in captured.cases}
+    """Return the limits within which the file is right, and the failures found on the way."""
+    known = {case.name for case in subject.cases}
     seen = {n for n in _some(limit, given[word]) if told({word: n}) in known}
     broken: list[CaseCheck] = []
-    for _ in range(TURNS):
+    for _ in range(BUDGET.sizes.narrowed):
         sizes = [n for n in dict.fromkeys(_some(limit, given[word])) if n not in seen]
         cases: list[tuple[int, Case]] = []
         for n in sizes:
-            made, _refused = case_at(captured, {**given, word: n}, told({word: n}))
+            made, _refused = case_at(subject, {**given, word: n}, told({word: n}))
             cases += [(n, case) for case in made]
         seen.update(sizes)
         checks = tried([case for _, case in cases]) if cases else []
@@ -40,7 +39,7 @@ def kept(
             if check is None:
                 continue
             broken.append(check)
-            captured.cases.append(case)
+            subject.cases.append(case)
             if n < given[word]:
                 limit = limit.and_also(Limits(n + 1))
             else:
@@ -49,18 +48,18 @@ def kept(
             return limit, broken
         if not limit.hold(given[word]):
             break
-    return Limits(given[word] + 1), broken  # nothing is left that could be promised
+    return Limits(given[word] + 1), broken  # nothing is left to promise
 
 
 def _some(limit: Limits, n: int) -> Iterator[int]:
-    """From both ends, and between them: from the smaller half of what was given to twice of it."""
-    step = limit.step
+    """Yield sizes at both ends of the limits, and near half and the whole of the given size."""
+    step, turns = limit.step, range(BUDGET.sizes.at_each_end)
     if limit.low > 1:
         first = limit.least
-        yield from (first + i * step for i in range(EDGE) if first + i * step < n)
+        yield from (first + i * step for i in turns if first + i * step < n)
     if limit.high is not None:
         last = limit.high // step * step
-        yield from (last - i * step for i in range(EDGE) if last - i * step > n)
+        yield from (last - i * step for i in turns if last - i * step > n)
     for begin in (n // 2 // step * step, n + step):
-        within = (begin + i * step for i in range(EDGE))
+        within = (begin + i * step for i in turns)
         yield from (size for size in within if size != n and size > 0 and limit.hold(size))

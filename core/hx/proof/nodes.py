@@ -1,12 +1,11 @@
-"""Every node of a file, beside what the model had there.
+"""Comparison of every node of a file with the model's own values.
 
-The model is recorded once more and its tensors are kept; the file is run with the same values as
-outputs, as its nodes were written (no optimisation of onnxruntime's in between). Of tensors and
-results, no more than `BUDGET` bytes each are held at a time: what is more is done in turns, each
-with a recording of its own.
+The model is recorded once more and its tensors are kept. The file runs with the same values as
+outputs, without onnxruntime's optimisations. At most `BUDGET.bytes.kept_tensors` and as many of
+results are held at a time; the rest is compared in turns, each with a recording of its own.
 
-Also seen here: memory that changed between two recorded calls though neither wrote to it. Compiled
-code did that, and nobody else could have noticed.
+The recording also shows memory that changed between two recorded calls though neither wrote to it.
+Compiled code did that, and nothing else could have noticed.
 """
 
 from __future__ import annotations
@@ -18,25 +17,28 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hx.recording import foreign
-from hx.saving import wire
+from hx.budget import BUDGET
+from hx.graph.model_parts import Parts
+from hx.recording import compiled_calls
+from hx.saving import model_file
 
+from ..recording.memory.tensor_values import output_value
 from .tapped import Tapped
 
 if TYPE_CHECKING:
     import onnx
     import torch
 
-    from ..recording.capture import Capture
+    from ..recording.trace import Trace
+    from .subject import Subject
     from .verify import Case
 
-BUDGET = 1 << 30
 _OF_A_CALL = "hx.target", "hx.source", "hx.module"
 
 
 @dataclass
 class NodeCheck:
-    """One node. `compared` is False for what has no tensor of the model's beside it."""
+    """Check of one node."""
 
     name: str
     op: str
@@ -45,7 +47,6 @@ class NodeCheck:
     pack: str = ""
     source: str = ""
     depth: int = 0
-    compared: bool = False
     dtype: str = ""
     shape: list[int] = field(default_factory=list)
     problem: str = ""
@@ -56,24 +57,29 @@ class NodeCheck:
     own_rel: float = 0.0  # the largest error as a share of its own element
 
     @property
+    def compared(self) -> bool:
+        """False if the model has no tensor to compare."""
+        return bool(self.dtype)
+
+    @property
     def where(self) -> str:
-        place = self.source or "an unknown line"
+        place = self.source or "code outside of the model"
         return f"{place} (in {self.module})" if self.module else place
 
 
 @dataclass
 class NodeTable:
     rows: list[NodeCheck]
-    parts: wire.Parts | None = None  # the graph of the last recording, to lay beside another
+    parts: Parts | None = None  # the graph of the last recording, for comparison with another
     unseen: str = ""  # a write that no recorded call made
-    outputs: Sequence[torch.Tensor] = ()  # what the file gave, if it ran
+    outputs: Sequence[torch.Tensor] = ()  # results of the file, if it ran
 
     @property
     def first_off(self) -> NodeCheck | None:
         return next((row for row in self.rows if row.problem), None)
 
     def to_dict(self) -> list[dict[str, Any]]:
-        return [dataclasses.asdict(row) for row in self.rows]
+        return [{**dataclasses.asdict(row), "compared": row.compared} for row in self.rows]
 
     @property
     def compared(self) -> list[NodeCheck]:
@@ -81,37 +87,38 @@ class NodeTable:
 
 
 def check_nodes(
-    captured: Capture,
+    subject: Subject,
     path: Path,
     case: Case,
     *,
     target: Path | None = None,
     custom_ops: Sequence[Any] = (),
     until_off: bool = False,
-    budget: int = BUDGET,
+    budget: int = BUDGET.bytes.kept_tensors,
     recorded: Recorded | None = None,
     tapped: Tapped | None = None,
 ) -> NodeTable:
-    """The table for the inputs of one case; `until_off` ends with the turn of the first mistake.
+    """Return the table for the inputs of one case; `until_off` ends with the turn of the first
+    mistake.
 
-    `target` is what `path` is a hidden file of, if it is one. `recorded` is the recording of the
-    first turn, where that is made already, and `tapped` what runs the file. Raises `Refused` where
-    the file cannot be run.
+    `target` is the final path if `path` is a hidden file. `recorded` is the recording of the first
+    turn, if it exists already, and `tapped` runs the file. Raises `Refused` where the file cannot
+    run.
     """
     from .halves import passed
     from .randomness import drawn
 
-    model = wire.skeleton(path)
+    model = model_file.skeleton(path)
     listed = list(_rows(model))
     rows = {name: row for row, outputs in listed for name in outputs if name}
     coarse = passed(model) if case.computed is not None else ()
-    chance = drawn(model)  # no two runs agree on that
+    chance = drawn(model)  # random values differ in every run
     table = NodeTable([row for row, _ in listed])
     tapped = tapped or Tapped(path, target or path, model, custom_ops)
     turn = turns = 0
     while turn <= turns:
         table.parts, names, kept = recorded or recorded_of(
-            captured, case, Kept(budget, turn), model.graph
+            subject, case, Kept(budget, turn), model.graph
         )
         recorded = None
         there = ((names.get(id(v)), t) for v, t in kept.pairs)
@@ -130,7 +137,7 @@ def check_nodes(
 
 
 class Kept:
-    """Contents of what a recording binds, those of one turn, in copies."""
+    """Copies of the tensors of a recording that belong to one turn."""
 
     def __init__(self, budget: int, turn: int) -> None:
         self.pairs: list[tuple[Any, torch.Tensor]] = []
@@ -140,7 +147,7 @@ class Kept:
         self._of: dict[int, torch.Tensor] = {}
 
     def add(self, value: Any, tensor: torch.Tensor) -> None:
-        """`tensor` now stands for `value`."""
+        """Note that `tensor` now stands for `value`."""
         import torch
 
         if tensor.is_complex() and value.parts is not None:
@@ -159,11 +166,11 @@ class Kept:
         self.size += tensor.numel() * tensor.element_size()
 
     def room_for(self, value: Any, tensor: torch.Tensor) -> bool:
-        """Whether what it holds is kept."""
+        """Return True if the memory of this tensor is kept in this turn."""
         return self._from <= self.size < self._to
 
     def look(self, value: Any, tensor: torch.Tensor, where: Any, frame: Any = None) -> None:
-        """`tensor` is about to be read, as `value`."""
+        """Check that `tensor`, which is about to be read as `value`, has not changed unseen."""
         known = self._of.get(id(value))
         tensor = tensor.dequantize() if tensor.is_quantized else tensor
         if known is None or self.unseen or _same(known, tensor):
@@ -178,41 +185,43 @@ class Kept:
             f"unseen: a tensor of shape {list(tensor.shape)} {made} had other contents at {where}, "
             "and no recorded call wrote to it: code that hx cannot see did, between these lines"
         )
-        if found := foreign.calls(frame):
-            self.unseen += f" ({', or '.join(map(str, found[-3:]))}); {foreign.how(found[-1])}"
+        if found := compiled_calls.calls(frame):
+            self.unseen += (
+                f" ({', or '.join(map(str, found[-3:]))}); {compiled_calls.how(found[-1])}"
+            )
 
 
 def _same(a: torch.Tensor, b: torch.Tensor) -> bool:
-    import torch
+    from ..tensor_bytes import same_numbers
 
     if a.shape != b.shape or a.dtype != b.dtype:
-        return True  # another look at the same memory, not another content
-    b = b.to(a.device)  # what is kept lies on the CPU
-    return bool(torch.equal(a, b)) or bool(((a == b) | ((a != a) & (b != b))).all())
+        return True  # another view of the same memory has the same contents
+    return same_numbers(a, b.to(a.device))  # kept copies are on the CPU
 
 
 class Recorded(NamedTuple):
-    """A recording of a case: its graph, what each value is called in it, and their contents."""
+    """Recording of a case: its graph, the names of its values, and their tensors."""
 
-    parts: wire.Parts
+    parts: Parts
     names: dict[int, str]
     kept: Kept
 
 
-def recorded_of(captured: Capture, case: Case, kept: Kept, file: onnx.GraphProto) -> Recorded:
-    """The recording, its values called as the file calls them."""
-    parts, names = record_again(captured, case, kept)
-    if captured.prepared.laid_out:
+def recorded_of(subject: Subject, case: Case, kept: Kept, file: onnx.GraphProto) -> Recorded:
+    """Record a case, and name its values as the file does."""
+    parts, names = record_again(subject, case, kept)
+    if subject.recipe.flow.reorders:
         there = _called(parts.graph, file)
         names = {of: there[name] for of, name in names.items() if name in there}
     return Recorded(parts, names, kept)
 
 
 def _called(graph: onnx.GraphProto, file: onnx.GraphProto) -> dict[str, str]:
-    """What the file calls the values of another recording, where rounds or ways are laid out in it.
+    """Map the values of another recording to the file's names, if loops or branches are unrolled
+    there.
 
-    Names are given anew there. What a call makes is what the same call makes in the file, if that
-    has as many of it outside of its loops and branches.
+    Names differ between the two. The outputs of a call are matched with those of the same call in
+    the file, if the file has as many nodes of it outside of loops and branches.
     """
     ours, theirs = _by_call(graph), _by_call(file)
     pairs = [
@@ -239,31 +248,31 @@ def _by_call(graph: onnx.GraphProto) -> dict[tuple, list[onnx.NodeProto]]:
 
 
 def record_again(
-    captured: Capture, case: Case, kept: Kept | None = None
-) -> tuple[wire.Parts, dict[int, str]]:
-    """The graph of a recording of the case, and what each value is called in it."""
-    return again(captured, case, kept)[1:]
+    subject: Subject, case: Case, kept: Kept | None = None
+) -> tuple[Parts, dict[int, str]]:
+    """Return the graph of a recording of the case, and the names of its values."""
+    return again(subject, case, kept)[1:]
 
 
 def again(
-    captured: Capture, case: Case, kept: Kept | None = None
-) -> tuple[Capture, wire.Parts, dict[int, str]]:
-    """A recording of the case, its graph, and what each value is called in it."""
+    subject: Subject, case: Case, kept: Kept | None = None
+) -> tuple[Trace, Parts, dict[int, str]]:
+    """Record the case; return the recording, its graph, and the names of its values."""
     from ..graph import graph
-    from ..recording.capture import capture
 
-    prepared = dataclasses.replace(captured.prepared, tensors=dict(case.feeds), until=None)
-    found = capture(prepared, captured.registry, captured.opset, captured.wanted, kept)
+    flow = dataclasses.replace(subject.recipe.flow, until=None)
+    recipe = dataclasses.replace(subject.recipe, inputs=dict(case.feeds), flow=flow)
+    found = subject.recorder.record(recipe, keep=kept, one_thread=True)
     names: dict[int, str] = {}
     recording = found.recording
     made = graph.build(
         recording.builder.nodes,
         [v for _, v in found.inputs],
         [
-            (name, recording.as_output(value))
-            for (name, _), (_, value) in zip(captured.outputs, found.outputs)
+            (name, output_value(recording, value))
+            for (name, _), (_, value) in zip(subject.trace.outputs, found.outputs)
         ],
-        opset=captured.opset,
+        opset=subject.recorder.opset,
         domains=recording.builder.domains,
         classes=found.classes,
         name=found.name,
@@ -274,7 +283,7 @@ def again(
 
 
 def _rows(model: onnx.ModelProto) -> Iterator[tuple[NodeCheck, list[str]]]:
-    """A row for each node of the main graph, with the names of its outputs."""
+    """Return a row for each node of the main graph, with the names of its outputs."""
     reached: dict[str, int] = {}
     for node in model.graph.node:
         about = {p.key: p.value for p in node.metadata_props}
@@ -293,7 +302,7 @@ def _rows(model: onnx.ModelProto) -> Iterator[tuple[NodeCheck, list[str]]]:
 
 
 def _compare(row: NodeCheck, got: torch.Tensor, want: torch.Tensor, computed: Any = None) -> None:
-    """Writes what a comparison found into the row: the worst of several outputs."""
+    """Write the result of a comparison into the row: the worst of several outputs."""
     from .compare import Tolerance, coarser, difference
 
     tolerance = Tolerance.for_dtype(coarser(want.dtype, computed), row.depth)
@@ -301,7 +310,6 @@ def _compare(row: NodeCheck, got: torch.Tensor, want: torch.Tensor, computed: An
     row.own_rel = max(row.own_rel, _own_share(got, want))
     if row.compared and not _worse(found, row):
         return
-    row.compared = True
     row.dtype, row.shape = str(want.dtype).removeprefix("torch."), list(want.shape)
     row.problem, row.max_abs, row.max_rel = found.problem, found.max_abs, found.max_rel
     row.rms_rel, row.allowed = found.rms_rel, found.allowed
@@ -320,7 +328,7 @@ def _worse(found: Any, row: NodeCheck) -> bool:
 
 
 def relative(source: str) -> str:
-    """A place in code, shorter where it is below the present folder."""
+    """Shorten a place in code if it is below the current folder."""
     file, colon, line = source.rpartition(":")
     here = os.path.relpath(file) if file else source
     return source if here.startswith("..") else f"{here}{colon}{line}"

@@ -1,29 +1,31 @@
-"""How often the steps of a file are taken, one after the other: more often than it has nodes.
+"""Number of steps that a file takes one after the other: it may be more than its nodes.
 
-What may be off grows with the steps, and the body of a loop is in the file once: a recurrence over
-a thousand rounds is a graph of ten nodes. The model itself tells how many operators it runs. And
-where pictures are resized, between which places a number lies is worked out in float32: with each
-place that an axis has, it is known less well.
+The accepted error grows with the steps, and the body of a loop is in the file once: a recurrence
+over a thousand rounds is a graph of ten nodes. A run of the model tells how many operators it runs.
+Resizing of images computes in float32 between which places a number lies: the more places an axis
+has, the less exact the result.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..sizes import dims
-from .cases.asking import run
-from .seeing import Seeing
+from ..graph.model_parts import all_nodes
+from ..ir.sizes import dims
+from ..torchworld.operator_modes import Seeing
 
 if TYPE_CHECKING:
-    from ..recording.capture import Capture
-    from ..tensors.values import Node
+    from ..ir.value import Node
+    from .subject import Subject
     from .verify import Case
 
-MOST = 64  # beyond that nothing would be proved: it is the same body, at smaller sizes too
+LARGEST_FACTOR = (
+    64  # limit: a larger factor would prove nothing, and smaller sizes run the same body
+)
 
 
-PLACES = 3  # of an axis, which are squared: along twice as many, twice as much is off
-FAR = 1000  # places beyond which nothing would be proved
+PLACES_PER_STEP = 3  # places per step, before squaring: the error doubles with the number of places
+LONGEST_AXIS = 1000  # limit: more places would prove nothing
 
 
 class _Counting(Seeing):
@@ -34,24 +36,20 @@ class _Counting(Seeing):
 
 
 def has_loop(graph: Any) -> bool:
-    return any(
-        node.op_type in ("Loop", "Scan")
-        or any(has_loop(a.g) for a in node.attribute if a.HasField("g"))
-        for node in graph.node
-    )
+    return any(node.op_type in ("Loop", "Scan") for node in all_nodes(graph))
 
 
-def rounds(captured: Capture, graph: Any, case: Case) -> float:
-    """How many times as many operators the model runs for that as the file has nodes."""
+def rounds(subject: Subject, graph: Any, case: Case) -> float:
+    """Return the operators that the model runs in a case, divided by the nodes of the file."""
     with _Counting() as seen:
-        run(captured, dict(case.feeds))
-    return min(max(seen.count / max(_nodes(graph), 1), 1.0), MOST)
+        subject.runner.results(dict(case.feeds))
+    return min(max(seen.count / max(sum(1 for _ in all_nodes(graph)), 1), 1.0), LARGEST_FACTOR)
 
 
-def between_places(captured: Capture) -> float:
-    """As many steps as the longest axis stands for along which numbers are found between two others."""
-    longest = max(map(_resized, captured.recording.builder.nodes), default=0)
-    return (min(longest, FAR) / PLACES) ** 2
+def between_places(subject: Subject) -> float:
+    """Return the steps that count for the longest axis along which numbers are interpolated."""
+    longest = max(map(_resized, subject.trace.nodes), default=0)
+    return (min(longest, LONGEST_AXIS) / PLACES_PER_STEP) ** 2
 
 
 def _resized(node: Node) -> int:
@@ -61,9 +59,3 @@ def _resized(node: Node) -> int:
     shape = x.shape if x is not None else None
     axes = node.attributes.get("axes") or range(len(shape or ()))
     return max((dims.plain(shape[axis]) for axis in axes), default=0) if shape else 0
-
-
-def _nodes(graph: Any) -> int:
-    return sum(
-        1 + sum(_nodes(a.g) for a in node.attribute if a.HasField("g")) for node in graph.node
-    )

@@ -1,24 +1,24 @@
-"""A graph that is right part by part, where rounding or ties decide what comes out in the end.
+"""Proof part by part of a graph whose end results depend on rounding or ties.
 
-A model may ask which of two numbers is larger that only rounding tells apart: a threshold, an
+A model may ask which of two numbers is larger when only rounding tells them apart: a threshold, an
 argmax, a place in a sorted list. PyTorch and onnxruntime do not round alike, and after such a
 question everything may differ, though nothing is wrong. The results prove nothing then, but the
-parts do: each value that the model had becomes an input of the file, and what the file makes of it
-from the model's own values before it an output. Where all of these agree, within what one step may
-be off by, the graph computes what the model computes, step by step; a mistake in it, and a size or
-a number that was baked in, would show in its own part.
+parts do: each value that the model had becomes an input of the file, and the file's result from the
+model's own earlier values becomes an output. If all of these agree within the limit for one step,
+the graph computes what the model computes, step by step; a mistake in it, or a size or a number
+that was baked in, would show in its own part.
 
-But a part is held to its largest value, and a later step may live on small ones: the logarithm of a
-sigmoid that onnxruntime rounds to 0. So something must be there that rounding may decide, where the
-results part: such a question, of numbers that are not whole; or numbers that are alike to the last
-digits, and what is computed of them is not; or a model that itself gives that different an answer
-when its inputs move by a unit in the last place.
+But a part is held to its largest value, and a later step may depend on small ones: the logarithm of
+a sigmoid that onnxruntime rounds to 0. So there must be a place, where the results part, at which
+rounding may decide. This is a question as above about numbers that are not whole; or numbers that
+agree in all but the last digits, and whose results do not agree; or a model whose own answer
+differs as much when its inputs move by a unit in the last place.
 
-Which of equal elements is picked is such a question, too: PyTorch and onnxruntime each pick one, and
-what follows from the one may be nothing like what follows from the other (see `ties`).
+The pick among equal elements is such a question, too: PyTorch and onnxruntime each pick one, and
+the results from there on may be very different (see `ties`).
 
-No part shows what onnxruntime makes of several nodes together. Where the file is right without such
-optimizations, and wrong with them, time after time, it was not rounding that decided.
+No part shows errors of onnxruntime's optimizations across several nodes. If the file is right
+without these optimizations, and wrong with them, time after time, rounding did not decide.
 """
 
 from __future__ import annotations
@@ -26,30 +26,32 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..budget import BUDGET
+from ..cleanup import run_inside
 from ..errors import HxError, is_of_the_world
 from ..registration import OPSETS
 from ..runtime import Refused
-from ..saving import wire
+from ..saving import model_file
 from ..saving.claims import Hidden
-from ..surely import inside
 from . import ties
-from .nodes import BUDGET, Kept, NodeCheck, NodeTable, Recorded, check_nodes, recorded_of
+from .nodes import Kept, NodeCheck, NodeTable, Recorded, check_nodes, recorded_of
 from .tapped import Loaded, Tapped
 
 if TYPE_CHECKING:
     import onnx
     import torch
 
-    from ..recording.capture import Capture
+    from .subject import Subject
     from .verify import Case, Run
 
 
-LAST_DIGITS = 1e-5  # what a few dozen roundings of float32 leave of an element's own digits
+LAST_DIGITS = 1e-5  # rest of an element's own digits after a few dozen roundings of float32
 _PARTS = ("before", "scale", "zero")
-# Operators that jump: of two inputs that only rounding tells apart they may make different things.
+# Operators that jump: their results may differ for inputs that only rounding tells apart.
 _JUMP = frozenset(
     """ArgMax ArgMin Ceil DynamicQuantizeLinear Equal Floor Greater GreaterOrEqual GridSample Hardmax
     IsInf IsNaN Less LessOrEqual Mod NonMaxSuppression NonZero QuantizeLinear Round Sign TopK
@@ -58,17 +60,17 @@ _JUMP = frozenset(
 
 
 class Parts:
-    """The parts of a file, held against the model's; what runs them is loaded once."""
+    """Parts of a file, compared with the model's; the session that runs them is loaded once."""
 
     def __init__(
-        self, captured: Capture, path: Path, target: Path, custom_ops: Sequence[Any] = ()
+        self, subject: Subject, path: Path, target: Path, custom_ops: Sequence[Any] = ()
     ) -> None:
-        self._captured, self._path, self._target = captured, path, target
+        self._subject, self._path, self._target = subject, path, target
         self._custom_ops = custom_ops
 
     @functools.cached_property
     def _model(self) -> onnx.ModelProto:
-        return wire.skeleton(self._path)
+        return model_file.skeleton(self._path)
 
     @functools.cached_property
     def _tapped(self) -> Tapped:
@@ -81,35 +83,40 @@ class Parts:
     def what_decides(
         self, case: Case, magnifies: Callable[[], bool], another: Callable[[int], list[Case]]
     ) -> str:
-        """Why and where the results part, if all parts are right on these inputs; else nothing.
+        """Return why and where the results part, if all parts are right on these inputs; else "".
 
-        `magnifies` says whether rounding of the inputs moves the model as far as the results are
-        apart; `another` draws inputs of the same sizes, and asks the model.
+        `magnifies` tells if rounding of the inputs moves the model as far as the results are apart;
+        `another` draws inputs of the same sizes, and runs the model.
         """
-        if self._captured.opset not in OPSETS:  # a file of somebody else's
+        if self._subject.recorder.opset not in OPSETS:  # hx did not write this file
             return ""
         try:
-            recorded = recorded_of(self._captured, case, Kept(BUDGET, 0), self._model.graph)
-        except Exception as problem:  # the model's own, of any kind: it refuses to run again
+            recorded = recorded_of(
+                self._subject, case, Kept(BUDGET.bytes.kept_tensors, 0), self._model.graph
+            )
+        except Exception as problem:  # the model's own error, of any kind: it refuses to run again
             if is_of_the_world(problem):
                 raise
-            return ""  # then there are no parts to look at
+            return ""  # then there are no parts to compare
         try:
-            tied = self._right(case, recorded)
-            if tied is None:
+            found = self._right(case, recorded)
+            if found is None:
                 return ""
+            tied, lossy = found
             table = check_nodes(
-                self._captured, self._path, case, target=self._target, until_off=True,
+                self._subject, self._path, case, target=self._target, until_off=True,
                 custom_ops=self._custom_ops, recorded=recorded, tapped=self._tapped,
             )  # fmt: skip
             first = table.first_off
+            if lossy:
+                return f"{', '.join(lossy)} by choice"
             if not tied and not _jumps(self._model.graph, table, first) and not magnifies():
                 return ""
             drawn = itertools.chain.from_iterable(map(another, range(2)))
             cases = itertools.chain([case], drawn)
             if _by_optimizer(self._path, cases, self._custom_ops, table.outputs):
                 return ""
-        except (Refused, HxError, OSError):  # what does not run again proves nothing
+        except (Refused, HxError, OSError):  # a case that cannot run again proves nothing
             return ""
         equal = [row for row in table.rows if row.name in tied]
         picked = ", ".join(map(_place, equal))
@@ -119,42 +126,106 @@ class Parts:
         rounded = f"rounding decides at {_place(first) if first else 'the end of the graph'}"
         return f"{rounded}, and ties at {picked}" if equal else rounded
 
-    def _right(self, case: Case, recorded: Recorded) -> set[str] | None:
-        """The nodes that pick others of equal elements, if all parts are right but for that."""
+    def tied(self, case: Case, recorded: Recorded) -> str:
+        """Return where ties decide, if only ties set the file's parts apart from the recording."""
+        try:
+            found = self._right(case, recorded)
+        except (Refused, HxError, OSError):
+            return ""
+        nodes = {node.name: node for node in self._model.graph.node}
+        picked = [nodes[name].op_type for name in sorted(found[0])] if found else []
+        return f"ties decide at {', '.join(picked)}" if picked else ""
+
+    @functools.cached_property
+    def _losses(self) -> dict[str, tuple[float, str]]:
+        """Return the declared loss of each value's converter, with its target and pack."""
+        found = {}
+        for node in self._model.graph.node:
+            about = {p.key: p.value for p in node.metadata_props}
+            target, pack = about.get("hx.target", ""), about.get("hx.pack", "")
+            if loss := self._subject.recorder.registry.loss(target, pack):
+                found.update(dict.fromkeys(node.output, (loss, f"{target} of {pack}")))
+        return found
+
+    def _right(self, case: Case, recorded: Recorded) -> tuple[set[str], list[str]] | None:
+        """Return the nodes that pick other equal elements, and the losses that packs declare.
+
+        None if a part is wrong for another reason.
+        """
+        expected = self._expected(case, recorded)
+        if expected is None or not expected.is_consistent():
+            return None
+        results, steps, picked = self._apart(case.feeds, expected.values)
+        tied: set[str] = set()
+        lost: dict[str, tuple[float, float]] = {}  # target and pack -> the most lost, and the limit
+        for name, got in results.items():
+            if expected.agrees(name, got, steps.get(name)):
+                continue
+            want = expected.of(name)
+            if (loss := self._declared_loss(name, got, want)) is not None:
+                whose, off, limit = loss
+                lost[whose] = max(off, lost.get(whose, (0.0,))[0]), limit
+                continue
+            pick, x = picked.get(name, (None, None))
+            if pick is None or not ties.same(pick, x, got, want.cpu()):
+                return None
+            tied.add(pick.node)
+        return tied, [
+            f"{whose} loses {most:.1e} of the largest value, and may lose {limit:.1e}"
+            for whose, (most, limit) in lost.items()
+        ]
+
+    def _expected(self, case: Case, recorded: Recorded) -> _Expected | None:
+        """Return the model's values for the parts; None if too many are missing."""
         from .halves import passed
-        from .verify import compared
 
         _, names, kept = recorded
-        if kept.size > BUDGET or kept.unseen:
+        if kept.size > BUDGET.bytes.kept_tensors or kept.unseen:
             return None
         model = self._model
         made = {name for node in model.graph.node for name in node.output if name}
         values = {names[id(v)]: t for v, t in kept.pairs if names.get(id(v)) in made}
+        outputs = {o.name: want for o, want in zip(model.graph.output, case.expected)}
         coarse = passed(model) if case.computed is not None else ()
-        ends = {o.name: want for o, want in zip(model.graph.output, case.expected)}
-        if any(
-            compared(values[name], want, 1).problem for name, want in ends.items() if name in values
-        ):
-            return None  # the model does not agree with itself
+        return _Expected(values, outputs, dict.fromkeys(coarse, case.computed))
 
-        def right(name: str, got: torch.Tensor) -> bool:
-            want = values[name] if name in values else ends[name]
-            if name in steps:
-                got, want = _before_rounding(steps[name], want)
-            computed = case.computed if name in coarse else None
-            return not compared(got, want, 1, computed=computed).problem
+    def _declared_loss(
+        self, name: str, got: torch.Tensor, want: Any
+    ) -> tuple[str, float, float] | None:
+        """Return whose converter loses so much by choice, its loss, and the declared limit."""
+        from .verify import compared
 
-        results, steps, picked = self._apart(case.feeds, values)
-        tied = set()
-        for name, got in results.items():
-            if right(name, got):
-                continue
-            pick, x = picked.get(name, (None, None))
-            want = values[name] if name in values else ends[name]
-            if pick is None or not ties.same(pick, x, got, want.cpu()):
-                return None
-            tied.add(pick.node)
-        return tied
+        limit, whose = self._losses.get(name, (0.0, ""))
+        off = compared(got, want, 1).max_rel if limit else 0.0
+        return (whose, off, limit) if limit and off <= limit else None
+
+
+@dataclass(frozen=True)
+class _Expected:
+    """The model's own values for the parts of a file, by name."""
+
+    values: dict[str, torch.Tensor]  # those of nodes
+    outputs: dict[str, Any]
+    computed: dict[str, torch.dtype]  # dtypes of values that are no more exact than these
+
+    def of(self, name: str) -> Any:
+        return self.values[name] if name in self.values else self.outputs[name]
+
+    def is_consistent(self) -> bool:
+        """Return True if the recorded outputs are those of the case."""
+        from .verify import compared
+
+        both = self.outputs.keys() & self.values.keys()
+        return not any(compared(self.values[x], self.outputs[x], 1).problem for x in both)
+
+    def agrees(self, name: str, got: torch.Tensor, steps: tuple | None) -> bool:
+        """Return True if a part is right; `steps` tells how its value is rounded to steps."""
+        from .verify import compared
+
+        want = self.of(name)
+        if steps is not None:
+            got, want = _before_rounding(steps, want)
+        return not compared(got, want, 1, computed=self.computed.get(name)).problem
 
 
 def _by_optimizer(
@@ -163,15 +234,15 @@ def _by_optimizer(
     custom_ops: Sequence[Any],
     written: Sequence[torch.Tensor] = (),
 ) -> bool:
-    """Whether it is right each time as it is written, and wrong each time as it is optimized.
+    """Return True if the file is right as written, and wrong when optimized, in each case.
 
-    `written`, where it is known, is what it has given for the first case as it is written.
+    `written` holds its results for the first case as written, if they are known.
     """
     from .verify import compared, depth, loader
 
-    model = wire.skeleton(path)
+    model = model_file.skeleton(path)
     if any(node.op_type == "QuantizeLinear" for node in model.graph.node):
-        return False  # optimized, steps are computed in whole numbers, which rounds otherwise
+        return False  # optimized nodes compute in whole numbers, which round differently
     steps = depth(model)
 
     def right(results: Iterable[torch.Tensor], case: Case) -> bool:
@@ -197,8 +268,11 @@ def _place(row: NodeCheck) -> str:
 
 
 def _jumps(graph: onnx.GraphProto, table: NodeTable, off: NodeCheck | None) -> bool:
-    """Whether a number is asked which of two it is, from the last results that agree to where they
-    part; or whether these agree in all digits but the last."""
+    """Return True if rounding may decide where the results part.
+
+    Either a node asks which of two a number is, between the last results that agree and the first
+    that do not; or those that agree do so in all digits but the last.
+    """
     makers = {name: node for node in graph.node for name in node.output if name}
     whole = _whole_numbers(graph)
     agree = {row.name: row for row in table.compared if not row.problem}
@@ -222,8 +296,8 @@ def _jumps(graph: onnx.GraphProto, table: NodeTable, off: NodeCheck | None) -> b
 
 
 def _whole_numbers(graph: Any) -> set[str]:
-    """The values that no rounding can have moved: whole numbers, truth values, texts."""
-    from ..tensors import dtypes
+    """Return the values that no rounding can change: whole numbers, booleans, strings."""
+    from .. import dtypes
 
     listed = [
         (info.name, info.type.tensor_type.elem_type) for info in (*graph.input, *graph.value_info)
@@ -234,7 +308,7 @@ def _whole_numbers(graph: Any) -> set[str]:
 
 
 def _to_whole(node: Any) -> bool:
-    from ..tensors import dtypes
+    from .. import dtypes
 
     to = [a.i for a in node.attribute if a.name == "to"] if node.op_type == "Cast" else []
     kind = dtypes.FROM_NUMBER.get(to[0]) if to else None
@@ -242,7 +316,7 @@ def _to_whole(node: Any) -> bool:
 
 
 def _before_rounding(steps: tuple, want: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """What was rounded to steps, and the nearest number to it that is rounded as the model's was."""
+    """Return the value before rounding to steps, and the nearest one that rounds as the model's."""
     import torch
 
     before, scale, zero, axis = steps
@@ -255,7 +329,7 @@ def _before_rounding(steps: tuple, want: torch.Tensor) -> tuple[torch.Tensor, to
 
 
 class _Apart:
-    """A file that takes each value as an input, and gives what it makes of those before it."""
+    """File that takes each value as an input, and computes it from the values before it."""
 
     def __init__(
         self, path: Path, target: Path, graph: onnx.GraphProto, custom_ops: Sequence[Any]
@@ -267,11 +341,11 @@ class _Apart:
     def __call__(
         self, feeds: Mapping[str, torch.Tensor], values: Mapping[str, torch.Tensor]
     ) -> tuple[dict[str, torch.Tensor], dict[str, tuple], dict[str, tuple]]:
-        """What the file makes of each value, and of its outputs, from the model's values before it.
+        """Compute each value of the file, and its outputs, from the model's values before it.
 
-        And for those that it rounds to steps: what they were before, the scale, the zero point, and
-        the axis that these are along. And for indices that may differ where elements are equal: how
-        they pick, and from which elements.
+        The second result holds, for values that are rounded to steps: the value before, the scale,
+        the zero point, and their axis. The third holds, for indices that may differ where elements
+        are equal: how they pick, and from which elements.
         """
         listed = [output.name for output in self._graph.output]
         given = {**feeds, **values}
@@ -287,7 +361,7 @@ class _Apart:
             return loader(copy, model, self._custom_ops)[1](False)
 
         results = self._loaded.run(
-            (list(kinds.items()), list(picks.items())), lambda: inside(Hidden(), load), given
+            (list(kinds.items()), list(picks.items())), lambda: run_inside(Hidden(), load), given
         )
         found = dict(zip(dict.fromkeys([*listed, *values]), results))
         rest = iter(results[len(found) :])
@@ -299,7 +373,7 @@ class _Apart:
     def _taken_apart(self, kinds: Mapping[str, Any], picks: Mapping[str, ties.Pick]) -> Any:
         import onnx
 
-        from ..tensors import dtypes
+        from .. import dtypes
 
         model = onnx.load(self._path, load_external_data=False)
         graph = model.graph
@@ -330,7 +404,7 @@ class _Apart:
 
 
 def _rounded(graph: Any) -> dict[str, tuple[str, str, str, int]]:
-    """What is rounded to steps, and from what: its name, scale and zero point, and their axis."""
+    """Map each value that is rounded to steps to its source, scale, zero point, and their axis."""
     makers = {name: node for node in graph.node for name in node.output}
     found = {}
     for node in graph.node:

@@ -1,87 +1,120 @@
-"""What sizes a file is promised for, where it is wrong beyond what the model asked of them."""
+"""Sizes that a file is promised for, where it is wrong beyond the model's questions about them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ..inputs.grammar import Limits
-from ..recording.capture import Capture
-from ..sizes.asked import At
-from .cases.across import Across, Move
+from ..budget import BUDGET
+from ..findings import CHECKED, Finding
+from ..ir.input_grammar import Limits
+from ..ir.size_moves import Move
+from ..ir.sizes.comparisons import At
+from ..ir.work import Work
+from ..samples.sizes import Sizes, sizes_of
+from .cases.across import Across
 from .cases.asking import case_of
-from .cases.othersizes import Sizes, sizes_of
-from .cases.work import Work
 from .kept import Tried, kept
-from .proof import Proof
+from .proof import CaseCheck, Proof
+from .subject import Subject
 from .verify import Case
 
 if TYPE_CHECKING:
-    from ..report import Escape
-
-SEVERAL = 4  # sizes that are told
+    from ..ir.escapes import Escape
 
 
-def narrow(captured: Capture, proof: Proof, tried: Tried) -> None:
-    """A file that is wrong only beyond what the model asked of its sizes is promised up to there.
+def narrow(subject: Subject, proof: Proof, tried: Tried) -> None:
+    """Promise a file up to the model's questions about sizes, if it is wrong only beyond them.
 
-    Not where next to nothing would be left: from half to twice the sizes that were given it has to
-    be right, or the export has failed. Nor unseen: `tried` says how further cases come out.
+    It has to be right from half to twice the given sizes, or the export has failed. Further cases
+    within the limits are checked with `tried`.
     """
     failed = [check for check in proof.cases if not check.ok]
-    wrong = [check for check in failed if check.name in captured.beyond]
-    given = any(check.name in captured.prepared.given for check in failed)
+    wrong = [check for check in failed if check.name in subject.beyond]
+    users = subject.recipe.also_proved.keys() | subject.recipe.request.others.keys()
+    given = any(check.name in users for check in failed)
     if proof.checker or proof.problem or given or not wrong:
         return
-    prepared, promised = captured.prepared, dict(captured.prepared.dynamic.limits)
-    # One whose rounds become a loop was recorded at larger sizes than were given.
-    given_sizes = sizes_of(prepared, prepared.given.get("given") if prepared.rolls else None)
-    for check in wrong:
-        _, move = captured.beyond[check.name]
-        if not move.limits:
-            return
-        for word, limit in move.limits.items():
-            promised[word] = promised.get(word, Limits()).and_also(limit)
-    words = {word: None for check in wrong for word in captured.beyond[check.name][1].limits}
-    if any(_next_to_nothing(promised[word], given_sizes[word]) for word in words):
+    moves = [subject.beyond[check.name][1] for check in wrong]
+    if not all(move.limits for move in moves):
         return
+    limits, found, notes = _within(subject, moves, tried)
+    proof.cases += found
+    failed += found
+    if limits is not None and _mark_outside(subject, failed, limits):
+        _promise(subject, wrong, limits)
+        subject.notes += [Finding(CHECKED, text) for text in notes]
+
+
+def _within(
+    subject: Subject, moves: Sequence[Move], tried: Tried
+) -> tuple[dict[str, Limits] | None, list[CaseCheck], list[str]]:
+    """Try sizes within the limits of these moves; return the limits that are left, and failures.
+
+    There are no limits if next to nothing is left. The last result is notes on the failures.
+    """
+    recipe, limits = subject.recipe, dict(subject.recipe.request.sizes.limits)
+    # A model whose rounds become a loop was recorded at larger sizes than the given ones.
+    given = sizes_of(recipe, recipe.also_proved.get("given") if recipe.flow.loops else None)
+    words: dict[str, None] = {}
+    for move in moves:
+        for word, limit in move.limits.items():
+            words[word] = None
+            limits[word] = limits.get(word, Limits()).and_also(limit)
+    failed: list[CaseCheck] = []
     notes: list[str] = []
+    if any(_next_to_nothing(limits[word], given[word]) for word in words):
+        return None, failed, notes
     for word in words:
-        asked = promised[word].written(word)
-        promised[word], found = kept(captured, word, promised[word], given_sizes, tried)
-        proof.cases += found
+        asked = limits[word].briefly(word)
+        limits[word], found = kept(subject, word, limits[word], given, tried)
         failed += found
         if found:
-            told = ", ".join(check.name for check in found[:SEVERAL])
-            more = ", and more" if len(found) > SEVERAL else ""
+            told = ", ".join(check.name for check in found[: BUDGET.shown.sizes])
+            more = ", and more" if len(found) > BUDGET.shown.sizes else ""
             notes.append(f"within {asked} it was wrong as well, at {told}{more}")
-        if _next_to_nothing(promised[word], given_sizes[word]):
-            return
-    # What else is wrong has to lie outside of these limits as well: size 1 is always tried.
-    sizes = {case.name: sizes_of(captured.prepared, case.feeds) for case in captured.cases}
+        if _next_to_nothing(limits[word], given[word]):
+            return None, failed, notes
+    return limits, failed, notes
+
+
+def _mark_outside(
+    subject: Subject, failed: Sequence[CaseCheck], limits: Mapping[str, Limits]
+) -> bool:
+    """Write into failed cases which limits exclude them, if that is so for all; else return False.
+
+    Size 1 is always tried, so the limits of a question need not exclude all that is wrong.
+    """
+    sizes = {case.name: sizes_of(subject.recipe, case.feeds) for case in subject.cases}
     broken = [
-        [promised[w].written(w) for w, n in sizes[check.name].items()
-         if w in promised and not promised[w].hold(n)]
+        [
+            limits[word].briefly(word)
+            for word, n in sizes[check.name].items()
+            if word in limits and not limits[word].hold(n)
+        ]
         for check in failed
-    ]  # fmt: skip
+    ]
     if not all(broken):
-        return
-    for check, limits_of_it in zip(failed, broken):
-        check.outside = ", ".join(limits_of_it)
+        return False
+    for check, by in zip(failed, broken):
+        check.outside = ", ".join(by)
+    return True
+
+
+def _promise(subject: Subject, wrong: Sequence[CaseCheck], promised: Mapping[str, Limits]) -> None:
+    """Promise the limits of the questions that wrong cases are beyond, and say why."""
     known: set[tuple[str, str]] = set()
     for check in wrong:
-        escape, move = captured.beyond[check.name]
+        escape, move = subject.beyond[check.name]
         limits = {word: promised[word] for word in move.limits}
-        check.outside = ", ".join(limit.written(word) for word, limit in limits.items())
-        captured.promised.update(limits)
+        check.outside = ", ".join(limit.briefly(word) for word, limit in limits.items())
+        subject.promised.update(limits)
         escape.beyond = escape.beyond.replace(f"tried at {check.name}", f"wrong at {check.name}")
         asked = _why(escape)
-        if (check.outside, asked) not in known:  # else it was told of the nearest sizes
-            captured.notes.append(
-                f"the file is right for {check.outside} only: at {check.name} {asked}"
-            )
+        if (check.outside, asked) not in known:  # else the nearest sizes have been reported
+            text = f"the file is right for {check.outside} only: at {check.name} {asked}"
+            subject.notes.append(Finding(CHECKED, text, escape.where))
         known.add((check.outside, asked))
-    captured.notes += notes
 
 
 def _why(escape: Escape) -> str:
@@ -92,34 +125,36 @@ def _why(escape: Escape) -> str:
     return f"{what}, at {escape.where} ({escape.detail})"
 
 
-def keep_to_what_ran(captured: Capture, proof: Proof) -> None:
-    """A size is promised as it was recorded, where the model has taken no other one.
+def keep_to_what_ran(subject: Subject, proof: Proof) -> None:
+    """Promise a size only as it was recorded, where the model has run at no other one.
 
-    Whatever the graph has for it may be a number of the recording. Not so of a model that runs at no
-    size by itself, as it does here: PyTorch has operators that want to be traced.
+    The graph may hold numbers of the recording in its place. An exception is a model that runs at
+    no size by itself: PyTorch has operators that must be traced.
     """
-    prepared, limits = captured.prepared, dict(captured.prepared.dynamic.limits)
-    ran = [sizes_of(prepared, case.feeds) for case in captured.cases]
+    recipe, limits = subject.recipe, dict(subject.recipe.request.sizes.limits)
+    ran = [sizes_of(recipe, case.feeds) for case in subject.cases]
     stuck = {
-        word: (n, captured.promised.get(word, limits.get(word, Limits())))
-        for word, n in sizes_of(prepared).items()
+        word: (n, subject.promised.get(word, limits.get(word, Limits())))
+        for word, n in sizes_of(recipe).items()
         if all(sizes[word] == n for sizes in ran)
     }
     stuck = {word: (n, limit) for word, (n, limit) in stuck.items() if limit.low != limit.high}
-    if not proof.ok or not stuck or not case_of(captured, "recorded", dict(prepared.tensors))[0]:
+    if not proof.ok or not stuck or not case_of(subject, "recorded", dict(recipe.inputs))[0]:
         return
     for word, (n, limit) in stuck.items():
-        captured.promised[word] = limit.and_also(Limits(n, n))
-        why = next((note for note in captured.notes if f"{word}=" in note), "")
-        captured.notes.append(
+        subject.promised[word] = limit.and_also(Limits(n, n))
+        texts = (each.text for each in (*subject.trace.findings, *subject.notes))
+        why = next((text for text in texts if f"{word}=" in text), "")
+        text = (
             f"the file is right for {word}={n} only, as far as anybody knows: no other size of "
             f"{word} could be tried" + (f" ({why})" if why else "")
         )
+        subject.notes.append(Finding(CHECKED, text))
 
 
-def may_be_ruled_out(captured: Capture, proof: Proof, case: Case) -> bool:
-    """Whether its sizes are beyond what the model asked, at sizes where the file is wrong."""
-    sizes, beyond = sizes_of(captured.prepared, case.feeds), captured.beyond
+def may_be_ruled_out(subject: Subject, proof: Proof, case: Case) -> bool:
+    """Return True if a case is beyond a question of the model, at sizes with a wrong result."""
+    sizes, beyond = sizes_of(subject.recipe, case.feeds), subject.beyond
     wrong = [beyond[c.name][1] for c in proof.cases if not c.ok and c.name in beyond]
     return any(not move.holds(sizes) for move in wrong)
 
@@ -128,26 +163,29 @@ def _next_to_nothing(limit: Limits, n: int) -> bool:
     return limit.low > max(n // 2, 1) or (limit.high is not None and limit.high < 2 * n)
 
 
-def may_matter(captured: Capture, escape: Escape, broken: Iterable[Sizes]) -> bool:
-    """Whether it may be at fault at some of these sizes: a branch on sizes that goes the same way at
-    all of them is not."""
+def may_matter(subject: Subject, escape: Escape, broken: Iterable[Sizes]) -> bool:
+    """Return True if an escape may be at fault at some of these sizes.
+
+    A branch on sizes that goes the same way at all of them is not.
+    """
     if escape.kind != "branch" or not escape.asked:
         return True
-    recorded = At(sizes_of(captured.prepared))
+    recorded = At(sizes_of(subject.recipe))
     return any(
-        (heard := asked.heard(recorded)) is None or asked.heard(At(sizes)) != heard
+        (heard := asked.answer_if_known(recorded)) is None
+        or asked.answer_if_known(At(sizes)) != heard
         for asked in escape.asked
         for sizes in broken
     )
 
 
-def ruled_out(captured: Capture, case: Case) -> Move | None:
-    """What leaves out a case where a question of the model has another answer than recorded."""
-    recording, words = captured.recording, sizes_of(captured.prepared)
-    sizes = sizes_of(captured.prepared, case.feeds)
-    limits = {word: captured.prepared.dynamic.limits.get(word, Limits()) for word in words}
-    escapes = [each for each in recording.escapes.values() if each.asked]
-    for side in Across(Work(recording.builder.nodes), words, limits).sides(escapes, []):
+def ruled_out(subject: Subject, case: Case) -> Move | None:
+    """Return a move that excludes a case where a question has another answer than recorded."""
+    words = sizes_of(subject.recipe)
+    sizes = sizes_of(subject.recipe, case.feeds)
+    limits = {word: subject.recipe.request.sizes.limits.get(word, Limits()) for word in words}
+    escapes = [each for each in subject.escapes.values() if each.asked]
+    for side in Across(Work(subject.trace.nodes), words, limits).sides(escapes, []):
         for move in side.moves:
             if not move.holds(sizes):
                 return move

@@ -1,4 +1,4 @@
-"""What a proof found, as data, and in words."""
+"""Results of a proof, as data and in words."""
 
 from __future__ import annotations
 
@@ -8,48 +8,64 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from hx.budget import BUDGET
 from hx.errors import VerificationError
-
-TOLD = 1  # cases that are wrong and told in full
-FEW = 8  # cases that are told by their names
 
 
 @dataclass
-class OutputCheck:
-    """One output of one case; `problem` is empty when it is right."""
+class Difference:
+    """Difference of two tensors; `problem` is empty when it is within tolerance."""
+
+    problem: str = ""
+    max_abs: float = 0.0
+    max_rel: float = 0.0  # the largest error as a share of the largest value
+    rms_rel: float = 0.0
+    allowed: float = 0.0  # limit of max_rel
+    worst: tuple[int, ...] | None = None
+    got: Any = None
+    want: Any = None
+    only: str = ""  # the one number that was expected everywhere: the comparison shows little then
+
+
+@dataclass(kw_only=True)
+class OutputCheck(Difference):
+    """Check of one output in one case; `problem` is empty when it is right."""
 
     name: str
     dtype: str
     shape: list[int]
-    problem: str = ""
-    max_abs: float = 0.0
-    max_rel: float = 0.0  # the largest error as a share of the output's largest value
-    rms_rel: float = 0.0
-    allowed: float = 0.0  # what max_rel may be
-    worst: tuple[int, ...] | None = None
-    got: Any = None
-    want: Any = None
-    only: str = ""  # the one number that was expected everywhere, of those that are not whole
-    random: bool = False  # random numbers are in it: only its dtype and shape were compared
+    random: bool = False  # it holds random numbers: only its dtype and shape were compared
     as_near: bool = (
         False  # beyond tolerance, and as near to the model in float64 as the model itself
     )
-    other_rank: bool = False  # the model's has more axes, or fewer: a graph has either
-    misdeclared: bool = False  # the numbers are right, and the file says other sizes of them
+    other_rank: bool = False  # the model's result has more axes, or fewer: a graph has either
+    misdeclared: bool = False  # the numbers are right, but the file declares other sizes for them
+
+    @property
+    def is_small(self) -> bool:
+        """True if the error is small beside the largest value, or beside 1.
+
+        The second is for outputs that may be nothing but rounding: x - x.
+        """
+        return self.max_rel < 1e-2 or self.max_abs < 1e-4
 
 
 @dataclass
 class CaseCheck:
-    """One set of inputs; `problem` is what kept it from being compared at all."""
+    """Check of one set of inputs; `problem` is the reason why it could not be compared at all."""
 
     name: str
     outputs: list[OutputCheck] = field(default_factory=list)
     problem: str = ""
     note: str = ""
-    outside: str = ""  # wrong, at sizes that the file is not promised for: those that it is
-    same_draws: bool = False  # the file ran on the random numbers that the model had drawn
-    equal_draws: bool = False  # both ran on equal numbers in place of random ones
-    by_parts: str = ""  # right part by part: what decides what comes out, and where; see `parts`
+    outside: str = ""  # wrong, at sizes outside of these promised limits
+    far: bool = (
+        False  # wrong only at sizes far larger than recorded, which the model never asked for
+    )
+    same_draws: bool = False  # the file ran with the random numbers that the model drew
+    equal_draws: bool = False  # both ran with equal numbers in place of random ones
+    by_runtime: str = ""  # the file is right, and the runtime computes something else
+    by_parts: str = ""  # right part by part: where and why results differ; see `parts`
     seconds: float = 0.0
 
     @property
@@ -58,27 +74,33 @@ class CaseCheck:
 
     @property
     def ok(self) -> bool:
-        return self.equal or bool(self.by_parts or self.outside)
+        return self.equal or bool(self.by_parts or self.outside or self.by_runtime)
+
+    @property
+    def is_rounding(self) -> bool:
+        """True if results differ by little at most."""
+        wrong = [output for output in self.outputs if output.problem]
+        return not self.problem and all(output.allowed and output.is_small for output in wrong)
 
 
 @dataclass
 class Proof:
-    """Everything that was checked of a file."""
+    """Results of all checks of a file."""
 
     cases: list[CaseCheck] = field(default_factory=list)
-    checker: str = ""  # onnx's complaint
-    checked: bool = True  # whether onnx's checker was asked
-    problem: str = ""  # why the file could not be run at all
-    node: str = ""  # the name of one that is at fault, where it is known without comparing
-    not_run: str = ""  # why onnxruntime was not asked at all: nothing is known but the check
+    checker: str = ""  # the error of onnx's checker
+    checked: bool = True  # whether onnx's checker has run
+    problem: str = ""  # why the file could not run at all
+    node: str = ""  # the name of a faulty node that is known without comparing
     plain: bool = False  # run without onnxruntime's optimisations, which need more memory
-    depth: int = 0  # operations one after the other, which the tolerance follows
+    depth: int = 0  # longest chain of operations, which the tolerance follows
     runtime: str = ""
     seconds: float = 0.0
+    sizes: dict[str, tuple[int, int]] = field(default_factory=dict)  # least and most, by name
 
     @property
     def ok(self) -> bool:
-        """Nothing was wrong, and something was compared."""
+        """True if nothing was wrong, and something was compared."""
         return bool(
             not self.checker
             and not self.problem
@@ -88,8 +110,8 @@ class Proof:
 
     @property
     def wrong(self) -> bool:
-        """Something was found, or nothing was compared without a reason."""
-        return not self.ok and not (self.not_run and not self.checker and not self.problem)
+        """True if an error was found, or nothing was compared."""
+        return not self.ok
 
     @property
     def worst(self) -> OutputCheck | None:
@@ -99,12 +121,12 @@ class Proof:
 
     @property
     def random(self) -> list[str]:
-        """The outputs that random numbers are in."""
+        """Outputs that random numbers are in."""
         return sorted({o.name for case in self.cases for o in case.outputs if o.random})
 
     @property
     def untold(self) -> dict[str, str]:
-        """The outputs that were one number everywhere in all cases, which shows little; and it."""
+        """Outputs that were one number everywhere in all cases, with this number."""
         seen: dict[str, list[OutputCheck]] = {}
         for case in self.cases:
             for output in case.outputs:
@@ -117,48 +139,55 @@ class Proof:
         }  # fmt: skip
 
     def summary(self) -> str:
-        """One line."""
-        if not self.wrong and self.not_run:
-            checked = "right by onnx's checker; " if self.checked else ""
-            return f"{checked}not run: {self.not_run}"
+        """Summarize the proof in one line."""
         if not self.ok:
             return f"not verified: {self._first_problem()}"
+        chance = ", ".join(self.random)
+        if chance and self.worst is None:
+            how = "dtypes and shapes are" if len(self.random) > 1 else "its dtype and shape are"
+            return f"run, and nothing compared: {chance} random, only {how} known to be right"
         equal = inputs_of([case.name for case in self.cases if case.equal])
-        worst = self.worst
-        error = "no outputs to compare"
-        if worst is not None and worst.allowed:
-            error = f"largest error {_share(worst.max_rel)}" if worst.max_rel else "no error"
-            error += f"; {_share(worst.allowed)} of the largest value is allowed"
-        elif worst is not None:
-            error = "all equal"
-        chance = self.random
-        if chance and worst is None:
-            how = (
-                "only its dtype and shape are" if len(chance) == 1 else "only dtypes and shapes are"
-            )
-            return f"run, and nothing compared: {', '.join(chance)} random, {how} known to be right"
-        if chance:
-            error += f"; {', '.join(chance)} random: only dtype and shape compared"
-        if any(case.same_draws for case in self.cases):
-            error += "; on the random numbers that the model drew"
-        if any(case.equal_draws for case in self.cases):
-            error += "; on equal numbers in place of random ones"
-        near = sorted({o.name for case in self.cases for o in case.outputs if o.as_near})
-        if near:
-            error += f"; {', '.join(near)} as near to what float64 gives as the model itself"
-        if bare := ", ".join(f"{name} is {only}" for name, only in self.untold.items()):
-            error += f"; {bare} everywhere, which shows little: other inputs may show more"
         how = ", without onnxruntime's optimisations" if self.plain else ""
-        told = [f"on {equal}{how}: {error}"] if equal else []
+        told = (
+            [f"on {equal}{how}: {'; '.join([self._error(), *self._evidence()])}"] if equal else []
+        )
         for why in sorted({case.by_parts for case in self.cases if case.by_parts}):
             names = inputs_of([case.name for case in self.cases if case.by_parts == why])
             told.append(f"part by part on {names}, where {why}")
+        for why in sorted({case.by_runtime for case in self.cases if case.by_runtime}):
+            names = inputs_of([case.name for case in self.cases if case.by_runtime == why])
+            told.append(f"on {names} {why}")
         limits = sorted({case.outside for case in self.cases if case.outside})
         within = f" for {', '.join(limits)} only," if limits else ""
         return f"verified{within} {'; '.join(told)} ({self.seconds:.1f} s)"
 
+    def _error(self) -> str:
+        """Return the largest error, with what is allowed."""
+        worst = self.worst
+        if worst is None:
+            return "no outputs to compare"
+        if not worst.allowed:
+            return "all equal"
+        error = f"largest error {_share(worst.max_rel)}" if worst.max_rel else "no error"
+        return f"{error}; {_share(worst.allowed)} of the largest value is allowed"
+
+    def _evidence(self) -> list[str]:
+        """Return how outputs were compared, if not with the model's own numbers alone."""
+        told = []
+        if self.random:
+            told.append(f"{', '.join(self.random)} random: only dtype and shape compared")
+        if any(case.same_draws for case in self.cases):
+            told.append("on the random numbers that the model drew")
+        if any(case.equal_draws for case in self.cases):
+            told.append("on equal numbers in place of random ones")
+        if near := sorted({o.name for case in self.cases for o in case.outputs if o.as_near}):
+            told.append(f"{', '.join(near)} as near to what float64 gives as the model itself")
+        if bare := ", ".join(f"{name} is {only}" for name, only in self.untold.items()):
+            told.append(f"{bare} everywhere, which shows little: other inputs may show more")
+        return told
+
     def explain(self) -> str:
-        """As many lines as it takes to say what is wrong; the summary when nothing is."""
+        """Return the lines that say what is wrong, or the summary if nothing is."""
         if not self.wrong:
             return self.summary()
         lines = []
@@ -167,7 +196,7 @@ class Proof:
         if self.problem:
             lines += ["onnxruntime refuses the file:", _indented(self.problem)]
         wrong = [case for case in self.cases if not case.ok]
-        for case in wrong[:TOLD]:
+        for case in wrong[: BUDGET.shown.wrong_cases]:
             lines.append(f"{case.name} inputs: wrong")
             if case.problem:
                 lines.append(_indented(case.problem))
@@ -175,7 +204,7 @@ class Proof:
                 lines += [_indented(line) for line in _told(output)]
             if case.note:
                 lines.append(_indented(case.note))
-        more = [case.name for case in wrong[TOLD:]]
+        more = [case.name for case in wrong[BUDGET.shown.wrong_cases :]]
         if more:
             lines.append(f"{inputs_of(more)}: wrong, too")
         right = [case.name for case in self.cases if case.ok]
@@ -214,7 +243,7 @@ class Proof:
 
 
 def _strain(output: OutputCheck) -> float:
-    """How much of its tolerance an output uses."""
+    """Return the share of its tolerance that an output uses."""
     if output.allowed:
         return output.max_rel / output.allowed
     return float("inf") if output.problem else 0.0
@@ -238,18 +267,19 @@ def _told(output: OutputCheck) -> list[str]:
 
 
 def inputs_of(names: Sequence[str]) -> str:
-    """`recorded, fresh inputs`; of many the kinds, and how many there were."""
+    """Name the inputs, as in `recorded, fresh inputs`; of many, name kinds and numbers."""
     if not names:
         return ""
     plain = [re.sub(r",? ?way \d+$", "", name) or "recorded" for name in names]
     kinds = list(dict.fromkeys(re.sub(r" at .*=.*$| \d+$", "", name) for name in plain))
-    if len(names) <= FEW:
+    most = BUDGET.shown.cases
+    if len(names) <= most:
         kinds = list(names)
     ways = {way[1] for name in names if (way := re.search(r"way (\d+)$", name))}
-    shown = ", ".join(kind.replace(", ", " ") if "=" in kind else kind for kind in kinds[:FEW])
-    if len(names) <= FEW:
+    shown = ", ".join(kind.replace(", ", " ") if "=" in kind else kind for kind in kinds[:most])
+    if len(names) <= most:
         return f"{shown} inputs"
-    more = f" and {len(kinds) - FEW} more kinds" if len(kinds) > FEW else ""
+    more = f" and {len(kinds) - most} more kinds" if len(kinds) > most else ""
     along = f"; along {len(ways) + 1} ways through the model" if ways else ""
     return f"{len(names)} sets of inputs ({shown}{more}{along})"
 

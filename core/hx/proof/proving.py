@@ -1,135 +1,175 @@
-"""Proves what was written: at the recorded inputs, at other ones, and at other sizes."""
+"""Proof of a written file: at the recorded inputs, at other ones, and at other sizes."""
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import functools
-import time
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from .. import dtypes
+from ..budget import BUDGET
 from ..errors import HxError
-from ..recording.capture import Capture, without_weights
-from ..recording.standin import nobody
+from ..findings import OPEN, Finding
+from ..ir.recipe import Sizes
+from ..ir.request import Inputs
+from ..ir.sizes import dims
+from ..ir.sizes.comparisons import At, Unforeseen
+from ..ir.value import Value
+from ..recording.varying_reads import varying_reads
 from ..runtime import as_pairs
-from ..saving import wire
-from ..sizes import dims
-from ..sizes.asked import At, Unforeseen
-from ..surely import inside
-from ..tensors import dtypes
-from ..tensors.values import Value
-from ..world import shallow
-from ..world.modelstate import preserved
+from ..samples.sizes import sizes_of
+from ..samples.variations import fresh, jitter
+from ..saving import model_file
 from . import often
-from .cases.asking import case_of, of_the_copy, once, put_back, run, what_runs
+from .cases.asking import case_of
 from .cases.farther import is_far
-from .cases.othersizes import sizes_of
-from .cases.plan import planned
-from .cases.variations import fresh, jitter
+from .cases.plan import planned_cases
 from .compare import Tolerance, difference
-from .draws import ALONE, checked
+from .drawn_cases import compare_draws
+from .evaluator import agrees
+from .far_off import bound
+from .first_calls import carried_at
+from .float64 import InFloat64
 from .halves import Watch, passed
 from .parts import Parts
 from .promised import keep_to_what_ran, may_be_ruled_out, narrow
-from .proof import inputs_of
-from .randomness import drawing, within
-from .recorded_there import bound, clear
-from .room import Loading, loading
-from .verify import Case, CaseCheck, OutputCheck, Proof, prove
+from .sizes_compared import sizes_compared
+from .subject import Subject
+from .verify import Case, CaseCheck, Proof, prove
 
-COPIED = 1 << 29  # bytes of weights that are copied to ask a model what it gives in float64
 COARSE = "compared with the model on the CPU: on a GPU its products may be rounded to TF32"
-DRAWS = 30.0  # seconds, after which sizes that are drawn are not compared any more
-STEADY = 2  # cases to which a model answered as before, after which it is not asked any more
-ROUNDINGS = 64  # how many more errors of rounding a long graph makes than its inputs have
+OTHERWISE = "onnxruntime computes otherwise than the file says: onnx's reference evaluator does not"
+ROUNDINGS = 64  # rounding errors of a long graph, in multiples of those of its inputs
 
 
-def prove_program(captured: Capture, path: Path, target: Path, custom_ops: Any = ()) -> Proof:
-    """Runs the written file against the model; a model that refuses a size is not asked for it."""
-    prepared = captured.prepared
-    recorded = dict(prepared.tensors)
-    captured.keep_results()
-    load = loading(path)
-    if load.refused:
-        return prove(path, [], custom_ops=custom_ops, load=load)
-    # Only where it matters: PyTorch's compiler remembers that it was not asked under a mode.
+def prove_program(
+    subject: Subject,
+    path: Path,
+    target: Path,
+    custom_ops: Any = (),
+    progress: Callable[[str], None] = lambda stage: None,
+) -> Proof:
+    """Compare the file with the model on all planned cases, and limit the promise to what holds."""
+    recipe = subject.recipe
+    recorded = dict(recipe.inputs)
+    subject.results = _results(subject)
+    # Only where needed: PyTorch's compiler notes when it was not called because of a mode.
     seen = Watch()
-    cases = planned(captured, seen if passed(wire.skeleton(path)) else None)
+    exact = InFloat64(subject.runner)
+    cases = planned_cases(subject, exact, seen if passed(model_file.skeleton(path)) else None)
     for case in cases:
-        case.computed = seen.dtype if prepared.slim is None else prepared.slim.dtype or seen.dtype
-    captured.cases = cases
-    proof = prove(path, cases, custom_ops=custom_ops, load=load)
+        case.computed = recipe.request.weights.dtype or seen.dtype
+    subject.cases = cases
+    proof = prove(path, cases, custom_ops=custom_ops, progress=progress)
 
-    def alone(of: Path, case: Case) -> CaseCheck:
-        return prove(of, [case], custom_ops=custom_ops, checker=False, load=load).cases[0]
+    _accept_rounding(subject, path, cases, proof, exact, custom_ops)
+    for case, check in zip(cases, proof.cases):
+        if case.beyond and not check.ok and agrees(path, case, custom_ops):
+            check.by_runtime = OTHERWISE
+    _beside_the_copy(subject, path, cases, proof, custom_ops)
+    compare_draws(subject, path, target, cases, proof, custom_ops)
+    if not recipe.request.weights.hollow:
+        _by_parts(subject, path, target, cases, proof, custom_ops)
 
-    def on_draws(of: Path, case: Case) -> CaseCheck | None:
-        return checked(captured, of, target, case, custom_ops)
-
-    clear(captured, cases, proof, alone)
-    if open_ones := _only_numbers(captured, cases, proof):
-        # Is it the graph, or a model that magnifies every rounding? Its own answers tell.
-        steps = functools.partial(_oftener, wire.skeleton(path).graph)
-        for ask in (steps, _noisier, _nearer, _between_places):
-            asked = {i: cases[i] for i in open_ones if not proof.cases[i].ok}
-            asked = {i: case for i, case in asked.items() if ask(captured, case)}
-            again = prove(
-                path, list(asked.values()), custom_ops=custom_ops, checker=False, load=load
-            )
-            proof.seconds += again.seconds
-            for i, check in zip(asked, again.cases):
-                proof.cases[i] = check
-    _beside_the_copy(captured, path, cases, proof, custom_ops, load)
-    _with_its_draws(captured, path, target, cases, proof, custom_ops)
-    clear(captured, cases, proof, on_draws, drawn=True)
-    if not prepared.hollow:
-        _by_parts(captured, path, target, cases, proof, custom_ops)
-
-    tried = functools.partial(_wrong, captured, path, target, custom_ops, load)
-    bound(captured, cases, proof, tried)
-    narrow(captured, proof, tried)
-    keep_to_what_ran(captured, proof)
-    wrong = [(case, check) for case, check in zip(cases, proof.cases) if not check.ok]
-    prepared.wrong_at += [sizes_of(prepared, case.feeds) for case, _ in wrong]
-    # It may be recorded there: not far off, nor where rounding is all there is to see, where others
-    # are wrong as well.
-    plain = [pair for pair in wrong if not is_far(captured, pair[0]) and not _rounded(pair[1])]
-    for case, _ in plain or wrong:
-        prepared.failed[f"given {case.name}"] = dict(case.feeds)
-    if captured.keeps and not captured.drew_outside:
-        captured.notes += _called_again(captured, recorded, proof)
-    _tell_unsteady(captured, cases, proof)
-    if not proof.ok and proof.cases and proof.cases[0].ok and not prepared.hollow:
-        captured.otherwise = _otherwise(captured, proof.depth)
-        prepared.met |= what_runs(captured) if prepared.dynamic else set()
+    tried = functools.partial(_wrong, subject, path, target, custom_ops)
+    bound(subject, cases, proof, tried)
+    narrow(subject, proof, tried)
+    keep_to_what_ran(subject, proof)
+    if subject.trace.effects.keeps and not subject.trace.effects.drew_outside:
+        kept = _called_again(subject, recorded, proof)
+        where = carried_at(subject.recorder, subject.recipe.call)
+        subject.notes += [Finding(OPEN, text, where) for text in kept]
+    _tell_unsteady(subject, cases, proof)
+    proof.sizes = sizes_compared(subject, cases, proof)
+    if not proof.ok and proof.cases and proof.cases[0].ok and not recipe.request.weights.hollow:
+        subject.otherwise = _otherwise(subject, proof.depth)
+        subject.code_run = subject.runner.code_run() if recipe.request.sizes else set()
     return proof
 
 
+def _results(subject: Subject) -> list[Any]:
+    """Return the model's results on the recorded inputs: those of the recording, if it is true."""
+    recipe = subject.recipe
+    untrue = recipe.flow.until is not None or recipe.padding is not None or recipe.forced.by_line
+    if untrue or recipe.request.weights.hollow:
+        return subject.runner.results(dict(recipe.inputs))
+    return subject.results
+
+
+def failing(subject: Subject, proof: Proof | None) -> tuple[dict[str, Inputs], list[Sizes]]:
+    """Return inputs to record the model on, as the file is wrong there; and all wrong sizes."""
+    checks = [] if proof is None else proof.cases
+    wrong = [(case, check) for case, check in zip(subject.cases, checks) if not check.ok]
+    # Prefer cases that are not far off and fail by more than rounding.
+    plain = [pair for pair in wrong if not is_far(subject, pair[0]) and not pair[1].is_rounding]
+    failed = {f"given {case.name}": dict(case.feeds) for case, _ in plain or wrong}
+    return failed, [sizes_of(subject.recipe, case.feeds) for case, _ in wrong]
+
+
+def _accept_rounding(
+    subject: Subject,
+    path: Path,
+    cases: list[Case],
+    proof: Proof,
+    exact: InFloat64,
+    custom_ops: Any,
+) -> None:
+    """Prove again the cases that differ by little, with the measured rounding of the model.
+
+    Cases at a far size, up to which the file may be promised, and those with values beyond the
+    recorded ones are judged one by one. Of the others, all that are wrong have to differ by little.
+    A model whose results change on equal inputs, by a clock or its state, tells nothing about
+    rounding.
+    """
+    steps = functools.partial(_oftener, model_file.skeleton(path).graph)
+
+    def nearer(subject: Subject, case: Case) -> bool:
+        case.exact = exact(case)
+        return bool(case.exact)
+
+    for group in _only_numbers(subject, cases, proof):
+        if not all(_is_steady(subject, cases[i]) for i in group):
+            continue
+        for ask in (steps, nearer, _between_places, _noisier):
+            asked = {i: cases[i] for i in group if not proof.cases[i].ok}
+            asked = {i: case for i, case in asked.items() if ask(subject, case)}
+            if not asked:
+                continue
+            again = prove(path, list(asked.values()), custom_ops=custom_ops, checker=False)
+            proof.seconds += again.seconds
+            for i, check in zip(asked, again.cases):
+                proof.cases[i] = check
+
+
 def _beside_the_copy(
-    captured: Capture,
+    subject: Subject,
     path: Path,
     cases: list[Case],
     proof: Proof,
     custom_ops: Any,
-    load: Loading,
 ) -> None:
-    """On a GPU it may be the model that is coarse: a file that gives what a copy of it gives on the
-    CPU is right."""
+    """Accept a file that gives the results of a copy of the model on the CPU.
+
+    On a GPU, the model itself may be the less exact one.
+    """
     for i, (case, check) in enumerate(zip(cases, proof.cases)):
         if check.ok:
             continue
         try:
-            expected = of_the_copy(captured, dict(case.feeds))
-        except Exception:  # the model's own
+            expected = subject.runner.results_on_cpu(dict(case.feeds))
+        except HxError:
+            raise
+        except Exception:  # the model's own error
             return
         if expected is None:
             return
         other = dataclasses.replace(case, expected=expected, noise=(), exact=())
-        found = prove(path, [other], custom_ops=custom_ops, checker=False, load=load).cases[0]
+        found = prove(path, [other], custom_ops=custom_ops, checker=False).cases[0]
         if not found.ok:
             return
         found.note = COARSE
@@ -137,119 +177,54 @@ def _beside_the_copy(
 
 
 def _wrong(
-    captured: Capture, path: Path, target: Path, custom_ops: Any, load: Loading, more: list[Case]
+    subject: Subject, path: Path, target: Path, custom_ops: Any, more: list[Case]
 ) -> list[CaseCheck | None]:
-    """For each of further cases what is wrong there, if more is than rounding explains."""
-    proof = prove(path, more, custom_ops=custom_ops, checker=False, load=load)
+    """Return, for each of further cases, the failed check, or None if rounding explains it."""
+    proof = prove(path, more, custom_ops=custom_ops, checker=False)
     for i, case in enumerate(more):
         alone = dataclasses.replace(proof, cases=[proof.cases[i]])
-        _with_its_draws(captured, path, target, [case], alone, custom_ops)
+        compare_draws(subject, path, target, [case], alone, custom_ops)
         proof.cases[i] = alone.cases[0]
-    if not captured.prepared.hollow:
-        _by_parts(captured, path, target, more, proof, custom_ops)
-    return [None if check.ok or _rounded(check) else check for check in proof.cases]
-
-
-def _rounded(check: CaseCheck) -> bool:
-    return not check.problem and all(o.allowed and _little(o) for o in check.outputs if o.problem)
-
-
-def _with_its_draws(
-    captured: Capture, path: Path, target: Path, cases: list[Case], proof: Proof, custom_ops: Any
-) -> None:
-    """Compares what random numbers are in, where both can be given the same.
-
-    What is joined, or goes round, is another graph than was recorded: it is not believed unseen.
-
-    One case that is wrong is enough, unless a promise may leave it out. What is off by little is as
-    good as not compared: nobody can ask the model how far rounding moves that, which draws anew.
-    """
-
-    def may_be_right(of: Case, each: CaseCheck) -> bool:
-        far_off = of.name in captured.at_large
-        return each.ok or _by_chance(of, each) or far_off or may_be_ruled_out(captured, proof, of)
-
-    began, late = time.perf_counter(), []
-    recorded = sizes_of(captured.prepared)
-    # What was recorded comes first, and then other sizes: all of them may take too long.
-    alike = [
-        i > 0 and sizes_of(captured.prepared, c.feeds) == recorded for i, c in enumerate(cases)
-    ]
-    for i in sorted(range(len(proof.cases)), key=alike.__getitem__):
-        case, check = cases[i], proof.cases[i]
-        if proof.checker or not all(map(may_be_right, cases, proof.cases)):
-            return
-        if i and time.perf_counter() - began > DRAWS and _by_chance(case, check):
-            late.append(i)
-        elif any(output.random for output in check.outputs):
-            found = checked(captured, path, target, case, custom_ops)
-            if found is not None and not found.problem and not _far(found):
-                for output in found.outputs:
-                    output.random = output.random or bool(output.problem)
-                    output.problem = ""
-            if found is not None:
-                proof.cases[i] = found
-                if found.note == ALONE:
-                    proof.node = next(iter(drawing(wire.skeleton(path).graph)), "")
-            elif captured.prepared.laid_out and within(wire.skeleton(path)):
-                check.problem = "what it draws in a loop or a branch could not be compared"
-    if late:
-        told = inputs_of([cases[i].name for i in sorted(late)])
-        captured.notes.append(f"not compared on {told}: as much as is drawn there takes long")
-    for i in sorted(late, reverse=True):
-        del cases[i], proof.cases[i]
-
-
-def _by_chance(case: Case, check: CaseCheck) -> bool:
-    """Whether nothing but the sizes of what is drawn is another: how long each sound of a text is."""
-    pairs = zip(check.outputs, map(torch.as_tensor, case.expected))
-    off = [(output, want) for output, want in pairs if output.problem]
-    sizes_alone = all(
-        o.random and not o.misdeclared and o.dtype == dtypes.name(want.dtype) and not o.other_rank
-        for o, want in off
-    )
-    return bool(off) and not check.problem and sizes_alone
-
-
-def _far(check: CaseCheck) -> bool:
-    return any(o.problem and not (o.allowed and _little(o)) for o in check.outputs)
+    if not subject.recipe.request.weights.hollow:
+        _by_parts(subject, path, target, more, proof, custom_ops)
+    return [None if check.ok or check.is_rounding else check for check in proof.cases]
 
 
 def _by_parts(
-    captured: Capture, path: Path, target: Path, cases: list[Case], proof: Proof, custom_ops: Any
+    subject: Subject, path: Path, target: Path, cases: list[Case], proof: Proof, custom_ops: Any
 ) -> None:
-    """Looks at the parts of the graph where the results differ; one that is wrong is enough.
+    """Compare the parts of the graph where the results differ; one wrong case is enough.
 
-    One that a promise may rule out is not, and what that rules out with it is not looked at.
+    A case that a promise may exclude is not, and the cases that would go with it are skipped.
     """
-    parts, beyond = Parts(captured, path, target, custom_ops), captured.beyond
+    parts, beyond = Parts(subject, path, target, custom_ops), subject.beyond
     pairs = list(zip(cases, proof.cases))
     for case, check in sorted(pairs, key=lambda pair: pair[1].name not in beyond):
-        if check.ok or (check.name not in beyond and may_be_ruled_out(captured, proof, case)):
+        if check.ok or (check.name not in beyond and may_be_ruled_out(subject, proof, case)):
             continue
-        if not check.problem and not _misshapen(captured, case, check):
+        if not check.problem and not _misshapen(subject, case, check):
             check.by_parts = parts.what_decides(
                 case,
-                functools.partial(_magnifies, captured, case, check),
-                functools.partial(_another, captured, case),
+                functools.partial(_magnifies, subject, case, check),
+                functools.partial(_another, subject, case),
             )
-        if not check.ok and not may_be_ruled_out(captured, proof, case):
+        if not check.ok and not may_be_ruled_out(subject, proof, case):
             return
 
 
-def _another(captured: Capture, case: Case, seed: int) -> list[Case]:
-    """The model's answer to other inputs of the same sizes; none where it refuses them."""
-    return case_of(captured, f"{case.name}, others", fresh(dict(case.feeds), seed=100 + seed))[0]
+def _another(subject: Subject, case: Case, seed: int) -> list[Case]:
+    """Return a case with other inputs of the same sizes; none if the model refuses them."""
+    return case_of(subject, f"{case.name}, others", fresh(dict(case.feeds), seed=100 + seed))[0]
 
 
-def _misshapen(captured: Capture, case: Case, check: CaseCheck) -> bool:
-    """Whether a result has another dtype, or another shape where sizes of the inputs say which; or
-    another one than the file says.
+def _misshapen(subject: Subject, case: Case, check: CaseCheck) -> bool:
+    """Return True if a result has a wrong dtype or shape, or differs from its declaration.
 
-    Neither rounding nor ties decide that, unless the shape follows from what is in the inputs.
+    A shape is wrong only where it follows from sizes of the inputs. Neither rounding nor ties
+    decide it then.
     """
-    at = At(sizes_of(captured.prepared, case.feeds))
-    for (_, value), output, want in zip(captured.outputs, check.outputs, case.expected):
+    at = At(sizes_of(subject.recipe, case.feeds))
+    for (_, value), output, want in zip(subject.trace.outputs, check.outputs, case.expected):
         if not output.problem or not isinstance(want, torch.Tensor) or want.is_complex():
             continue
         sizes = value.shape if isinstance(value, Value) and value.shape is not None else None
@@ -266,55 +241,65 @@ def _misshapen(captured: Capture, case: Case, check: CaseCheck) -> bool:
 
 
 def _follows(size: Any, n: int, at: At) -> bool:
-    """Whether a size of a result is a plain number, or one that follows from those of the inputs."""
+    """Return True if a size of a result is a plain number, or follows from those of the inputs."""
     try:
         return size is not None and at(size.poly if type(size) is dims.Dim else size) == n
     except (Unforeseen, ArithmeticError, ValueError):
         return False
 
 
-def _magnifies(captured: Capture, case: Case, check: CaseCheck) -> bool:
-    """Whether the model answers that differently when its inputs move by one unit in the last place.
+def _magnifies(subject: Subject, case: Case, check: CaseCheck) -> bool:
+    """Return True if a move of the inputs by one unit in the last place explains the difference.
 
-    The steps of a graph round many times more often.
+    The steps of a graph round many times more often, so `ROUNDINGS` times the movement is accepted.
     """
-    moved = _noise(captured, case)
+    moved = _noise(subject, case) if _is_steady(subject, case) else [0.0] * len(case.expected)
     return all(
         o.max_abs <= ROUNDINGS * by for o, by in zip(check.outputs, moved, strict=True) if o.problem
     )
 
 
-def _tell_unsteady(captured: Capture, cases: list[Case], proof: Proof) -> None:
-    """Notes where the model does not agree with itself: then nobody knows that the graph is wrong.
+def _tell_unsteady(subject: Subject, cases: list[Case], proof: Proof) -> None:
+    """Note where the model's results differ between runs: then the graph may not be wrong.
 
-    It may draw random numbers, keep count of its calls, or have threads that race. One that answers
-    to some inputs as it did before is not asked for all the others, which may take it long.
+    The model may draw random numbers, count its calls, or have threads that race. If its results on
+    some inputs are as before, it does not run again on all the others, which may take long.
     """
-    steady = 0
+    steady, why = 0, ""
     for case, check in zip(cases, proof.cases):
         if check.ok or check.problem or check.same_draws or check.equal_draws:
             continue
         for _ in range(3):
-            answers = zip(run(captured, dict(case.feeds)), case.expected, check.outputs)
+            answers = zip(subject.runner.results(dict(case.feeds)), case.expected, check.outputs)
             if any(output.problem and _apart(a, b, proof.depth) for a, b, output in answers):
-                check.note = "asked again, the model itself gives another answer to these inputs"
+                why = why or _reason(subject)
+                check.note = (
+                    f"asked again, the model itself gives another answer to these inputs{why}"
+                )
                 break
         else:
             steady += 1
-            if steady == STEADY:
+            if steady == BUDGET.runs.repeatable:
                 return
 
 
-def _otherwise(captured: Capture, depth: int) -> str:
-    """What is to be said where the model, on the recorded inputs, gives what the recording did not."""
-    recorded = dict(captured.prepared.tensors)
-    asked, again = run(captured, recorded), run(captured, recorded)
-    if len({len(asked), len(again), len(captured.real)}) > 1:
-        return ""  # it leaves something out for a tracer, and is recorded once more
-    if not _differ(asked, captured.real, depth) or _differ(asked, again, depth):
+def _reason(subject: Subject) -> str:
+    """Return the lines that make the model's result another one at each call, where known."""
+    found = varying_reads(subject.recipe.call)
+    told = [f"at {where} {what}" for what, where in found[: BUDGET.shown.differences]]
+    return f": {'; '.join(told)}" if told else ": by a clock, a draw or state that hx cannot see"
+
+
+def _otherwise(subject: Subject, depth: int) -> str:
+    """Return a note if the model's results on the recorded inputs differ from the recording."""
+    recorded = dict(subject.recipe.inputs)
+    asked, again = subject.runner.twice(recorded)
+    if len({len(asked), len(again), len(subject.results)}) > 1:
+        return ""  # it omits a result when traced, and is recorded once more
+    if not _differ(asked, subject.results, depth) or _differ(asked, again, depth):
         return ""
     fused = (torch.nn.MultiheadAttention, torch.nn.TransformerEncoderLayer)
-    attends = any(isinstance(module, fused) for _, module in captured.recording.modules)
+    attends = any(isinstance(module, fused) for _, module in subject.trace.recording.model.modules)
     why = (
         ": there it takes PyTorch's fast path of attention, which passes by what is put around its "
         "layers; torch.backends.mha.set_fastpath_enabled(False) turns that off"
@@ -329,46 +314,40 @@ def _differ(some: Sequence[Any], others: Sequence[Any], depth: int) -> bool:
     return any(_apart(a, b, depth) for a, b in zip(some, others, strict=True))
 
 
-def _called_again(captured: Capture, tensors: dict[str, torch.Tensor], proof: Proof) -> list[str]:
-    """What is to be told where a model answers a second call otherwise, by what it has kept."""
-    guard = preserved(captured.prepared.root, captured.touched)
-    guard.draws.seen = captured.drew
+def _called_again(subject: Subject, tensors: dict[str, torch.Tensor], proof: Proof) -> list[str]:
+    """Return notes for a model that answers a second call differently, because of kept state."""
+    drawn, drew = torch.get_rng_state(), subject.trace.effects.drew
 
-    def differs() -> bool:
+    def differs(run: Callable[[dict[str, torch.Tensor]], list[Any]]) -> bool:
+        def call(given: dict[str, torch.Tensor]) -> list[Any]:
+            if drew:  # or may have drawn: each call draws the same numbers
+                torch.set_rng_state(drawn)
+            return run(given)
+
         first = call(tensors)
         if _differ(first, call(tensors), proof.depth):
             return True
-        # Attention sees no more in what is there twice: it has to come from something else.
+        # Attention may ignore keys that are there twice, so other inputs come in between.
         try:
             other = call(fresh(tensors, seed=1))
         except HxError:
             raise
-        except Exception:  # the model's own: it refuses these
+        except Exception:  # the model's own error: it refuses these inputs
             return False
-        alone = [case.expected for case in captured.cases if case.name == "fresh"]
-        if alone and not captured.drew and _differ(alone[0], other, proof.depth):
+        alone = [case.expected for case in subject.cases if case.name == "fresh"]
+        if alone and not drew and _differ(alone[0], other, proof.depth):
             return True
         return _differ(first, call(tensors), proof.depth)
 
-    drawn = torch.get_rng_state()
-
-    def call(given: dict[str, torch.Tensor]) -> list[Any]:
-        if captured.drew:  # or may have: each call draws the same
-            torch.set_rng_state(drawn)
-        return once(captured, given)
-
     try:
-        other = inside(
-            without_weights(captured.prepared),
-            lambda _: inside(guard, lambda _: put_back(captured, differs)),
-        )
+        other = subject.runner.in_a_row(differs)
     except HxError:
         raise
-    except Exception as e:  # the model's own, which may raise anything, and is told
+    except Exception as e:  # the model's own error of any kind, which is reported
         return [f"called again, the model fails: {type(e).__name__}: {e}"]
     if not other:
         return []
-    kept = ", ".join(captured.keeps[:5])
+    kept = ", ".join(subject.trace.effects.keeps[:5])
     return [
         f"the model answers its next call otherwise, by what it keeps ({kept}): the graph is its first"
     ]
@@ -379,87 +358,64 @@ def _apart(a: Any, b: Any, depth: int) -> bool:
     return bool(difference(a, b, Tolerance.for_dtype(b.dtype, depth)).problem)
 
 
-def _only_numbers(captured: Capture, cases: list[Case], proof: Proof) -> list[int]:
-    """The cases that are wrong, if all that is wrong are floats that are off by little; or those of
-    them that no promise may rule out."""
-    if proof.problem or proof.checker:
+def _only_numbers(subject: Subject, cases: list[Case], proof: Proof) -> list[list[int]]:
+    """Return groups of wrong cases in which only floats differ, by little.
+
+    One group is all of them, or those that no promise may rule out. Cases at far sizes, and with
+    values beyond the recorded ones, are groups of their own.
+    """
+    if proof.problem or proof.checker or len(cases) != len(proof.cases):
         return []
     wrong = [i for i, check in enumerate(proof.cases) if not check.ok]
-    for some in (wrong, [i for i in wrong if not may_be_ruled_out(captured, proof, cases[i])]):
-        checks = [proof.cases[i] for i in some]
-        off = [o for check in checks for o in check.outputs if o.problem]
-        broken = any(check.problem for check in checks)
-        if off and not broken and all(o.allowed and _little(o) for o in off):
-            return some
-    return []
+    far = [i for i in wrong if cases[i].beyond or cases[i].far]
+    near = [i for i in wrong if i not in far]
+    needed = [i for i in near if not may_be_ruled_out(subject, proof, cases[i])]
+    groups = [next((some for some in (near, needed) if _off_by_little(proof, some)), [])]
+    groups += [[i] for i in far if _off_by_little(proof, [i])]
+    return [group for group in groups if group]
 
 
-def _little(output: OutputCheck) -> bool:
-    """Beside the largest value; or beside 1, where all that comes out may be rounding: x - x."""
-    return output.max_rel < 1e-2 or output.max_abs < 1e-4
+def _off_by_little(proof: Proof, some: list[int]) -> bool:
+    """Return True if these cases differ in floats only, by little or in infinite values."""
+    checks = [proof.cases[i] for i in some]
+    return not any(check.problem for check in checks) and all(
+        output.allowed and (output.is_small or math.isinf(output.max_abs))
+        for check in checks
+        for output in check.outputs
+        if output.problem
+    )
 
 
-def _nearer(captured: Capture, case: Case) -> bool:
-    case.exact = _exact(captured, case)
-    return bool(case.exact)
-
-
-def _oftener(graph: Any, captured: Capture, case: Case) -> bool:
-    case.rounds = often.rounds(captured, graph, case) if often.has_loop(graph) else 1.0
+def _oftener(graph: Any, subject: Subject, case: Case) -> bool:
+    case.rounds = often.rounds(subject, graph, case) if often.has_loop(graph) else 1.0
     return case.rounds > 1
 
 
-def _between_places(captured: Capture, case: Case) -> bool:
-    case.steps = often.between_places(captured)
+def _between_places(subject: Subject, case: Case) -> bool:
+    case.steps = often.between_places(subject)
     return case.steps > 0
 
 
-def _noisier(captured: Capture, case: Case) -> bool:
-    case.noise = _noise(captured, case)
+def _noisier(subject: Subject, case: Case) -> bool:
+    case.noise = _noise(subject, case)
     return any(case.noise)
 
 
-def _noise(captured: Capture, case: Case) -> list[float]:
-    """How far each output moves when the inputs move by one unit in the last place."""
+def _is_steady(subject: Subject, case: Case) -> bool:
+    """Return True if the model gives the same results again on equal inputs."""
+    again = subject.runner.results(dict(case.feeds))
+    return len(again) == len(case.expected) and not _differ(again, case.expected, 1)
+
+
+def _noise(subject: Subject, case: Case) -> list[float]:
+    """Measure how far each output moves when the inputs move by one unit in the last place."""
     names = list(case.feeds)
     moved = [0.0] * len(case.expected)
     for seed in range(3):
         tensors = dict(zip(names, jitter(list(case.feeds.values()), seed)))
-        for i, (a, b) in enumerate(zip(case.expected, run(captured, tensors))):
+        for i, (a, b) in enumerate(zip(case.expected, subject.runner.results(tensors))):
             a, b = (as_pairs(t) if isinstance(t, torch.Tensor) else t for t in (a, b))
             if isinstance(a, torch.Tensor) and a.is_floating_point() and a.shape == b.shape:
                 gap = (a.double() - b.double()).abs().nan_to_num(0, 0, 0)
                 moved[i] = max(moved[i], float(gap.max()) if gap.numel() else 0.0)
     return moved
-
-
-def _exact(captured: Capture, case: Case) -> list[torch.Tensor | None]:
-    """What the model gives in float64, where it can be asked: of a float32 one, in a copy."""
-    prepared = captured.prepared
-    modules = [module for _, module in shallow.walk(prepared.root)]
-    weights = [
-        tensor
-        for module in modules
-        for held in (shallow.parameters, shallow.buffers)
-        for tensor in held(module).values()
-    ]
-    kinds = {t.dtype for t in (*weights, *case.feeds.values()) if t.is_floating_point()}
-    own = prepared.model is prepared.root
-    if kinds - {torch.float32} or captured.drew or prepared.size > COPIED or (weights and not own):
-        return []
-    try:
-        model = copy.deepcopy(prepared.model) if own else prepared.model
-        if own and {id(m) for _, m in shallow.walk(model)} & set(map(id, modules)):
-            return []  # a copy that is the model, or has a part of it: that stays as it is
-        model = model.double() if own else model
-        root = model if own else prepared.root
-        wider = dataclasses.replace(prepared, model=model, root=root, stand_ins=nobody())
-        feeds = {k: t.double() if t.is_floating_point() else t for k, t in case.feeds.items()}
-        found = run(dataclasses.replace(captured, prepared=wider), feeds)
-    except Exception:
-        # The model's own: it may name float32 in its code, or be nothing that can be copied. Nothing
-        # is known then, and what is beyond tolerance stays so.
-        return []
-    return [
-        x.cpu() if isinstance(x, torch.Tensor) and x.dtype == torch.float64 else None for x in found
-    ]

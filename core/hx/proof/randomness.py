@@ -1,12 +1,16 @@
-"""What in a graph is drawn at random: no two runs agree on it, and nothing can be compared."""
+"""Random values in a graph: they differ in every run, and cannot be compared."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from ..findings import CHECKED, Finding
+from ..graph.model_parts import all_nodes
+
 if TYPE_CHECKING:
-    from ..tensors.values import Node
+    from ..errors import Where
+    from ..ir.value import Node
 
 OPERATORS = frozenset(
     {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli",
@@ -14,18 +18,21 @@ OPERATORS = frozenset(
 )  # fmt: skip
 
 
-def notes(nodes: Iterable[Node]) -> list[str]:
-    """For people: which calls of the model drew."""
-    told: dict[str, None] = {}
+def findings(nodes: Iterable[Node]) -> list[Finding]:
+    """Return a finding for each call of the model that draws."""
+    told: dict[str, Where] = {}
     for node in _with_those_within(nodes):
         if node.op in OPERATORS and not node.domain and node.origin is not None:
-            told[f"{node.origin.target} at {node.origin.where}"] = None
-    return [f"{call} draws random numbers: each run of the graph draws its own" for call in told]
+            told[f"{node.origin.target} at {node.origin.where}"] = node.origin.where
+    return [
+        Finding(CHECKED, f"{call} draws random numbers: each run of the graph draws its own", where)
+        for call, where in told.items()
+    ]
 
 
 def _with_those_within(nodes: Iterable[Node]) -> Iterator[Node]:
-    """Nodes, and those of their bodies."""
-    from ..tensors.values import Body
+    """Yield nodes, and those of their bodies."""
+    from ..ir.value import Body
 
     for node in nodes:
         yield node
@@ -35,32 +42,26 @@ def _with_those_within(nodes: Iterable[Node]) -> Iterator[Node]:
 
 
 def drawing(graph: Any) -> list[str]:
-    """The names of the nodes of a file that draw."""
-    found = []
-    for node in graph.node:
-        found += [node.name] if _draws(node) else []
-        for attribute in node.attribute:
-            if attribute.HasField("g"):
-                found += drawing(attribute.g)
-    return found
+    """Return the names of the nodes of a file that draw."""
+    return [node.name for node in all_nodes(graph) if _draws(node)]
 
 
 def within(model: Any) -> bool:
-    """Whether a file draws in a loop, or on one side of a branch."""
+    """Return True if a file draws in a loop, or on one side of a branch."""
     bodies = (a.g for node in model.graph.node for a in node.attribute if a.HasField("g"))
     return any(map(drawing, bodies))
 
 
 def drawn(model: Any) -> set[str]:
-    """The names of a file's values that follow from random numbers."""
+    """Return the names of a file's values that follow from random numbers."""
     functions = {
         (f.domain, f.name) for f in model.functions if any(map(_draws, f.node))
-    }  # one level: functions of functions are not written by anybody here
+    }  # one level: functions that call functions are not written here
     return _follow(model.graph, functions, set())
 
 
 def given(model: Any, values: Collection[str]) -> set[str]:
-    """Of some values of a file, those that its random numbers reach the rest by."""
+    """Return those of `values` through which random numbers reach the rest of the file."""
     known: set[str] = set()
     found: set[str] = set()
     for node in model.graph.node:
@@ -78,7 +79,7 @@ def _follow(graph: Any, functions: set, known: set[str]) -> set[str]:
 
 
 def _follow_node(node: Any, functions: set, known: set[str]) -> bool:
-    """Whether what a node gives follows from random numbers, if these values do."""
+    """Return True if a node's results follow from random numbers, when the `known` values do."""
     bodies = [a.g for a in node.attribute if a.HasField("g")]
     inside = set().union(*(_follow(body, functions, set(known)) for body in bodies))
     drawn = _draws(node) or (node.domain, node.op_type) in functions or bool(inside - known)

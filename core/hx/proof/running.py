@@ -1,6 +1,7 @@
-"""Runs a program's file, with inputs and results nested as the model's own.
+"""Runs of a program's file, with inputs and results nested as the model's own.
 
-Torch or numpy in; torch out, or numpy where all that came in was numpy's.
+Inputs are torch tensors or numpy arrays. Results are torch tensors, or numpy arrays if all inputs
+were numpy arrays.
 """
 
 from __future__ import annotations
@@ -13,34 +14,36 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from .. import dtypes
+from ..cleanup import run_inside
 from ..errors import UsageError
+from ..graph.model_parts import Parts
+from ..packs import nesting
 from ..packs.kernels import op_runs
-from ..recording.prepared import flat_inputs, parameters_of
+from ..recording.prepare import flat_inputs, parameters_of
 from ..runtime import Refused, as_pairs
-from ..saving import save, wire
-from ..surely import inside
-from ..tensors import dtypes, structures
-from .cases.othersizes import sizes_of
+from ..samples.sizes import sizes_of
+from ..saving import model_file, save
 from .declared import Sizes
 from .verify import loader
 
 if TYPE_CHECKING:
-    from ..recording.capture import Capture
+    from .subject import Subject
 
 
 class Runner:
-    """A loaded file, and how the model takes and gives tensors."""
+    """Loaded file that takes and returns tensors in the model's structure."""
 
-    def __init__(self, captured: Capture, parts: wire.Parts, path: str | None) -> None:
-        self.captured = captured
+    def __init__(self, subject: Subject, parts: Parts, path: str | None) -> None:
+        self.subject = subject
         if path is not None and Path(path).is_file():
             self._load(Path(path))
         else:
-            inside(save.staged(parts, None), lambda staged: self._load(staged.path))
+            run_inside(save.staged(parts, None), lambda staged: self._load(staged.path))
 
     def _load(self, path: Path) -> None:
-        skeleton = wire.skeleton(path)
-        kernels = op_runs(self.captured.registry.kernels)
+        skeleton = model_file.skeleton(path)
+        kernels = op_runs(self.subject.recorder.registry.kernels)
         self.inputs = {value.name: value for value in skeleton.graph.input}
         self.outputs = [value.name for value in skeleton.graph.output]
         try:
@@ -58,18 +61,18 @@ class Runner:
             results = self._run(feeds)
         except Refused as refused:
             raise UsageError("the graph does not run on these inputs", why=str(refused)) from None
-        results = [_as_the_models(each, real) for each, real in zip(results, self.captured.real)]
+        results = [_as_the_models(each, real) for each, real in zip(results, self.subject.results)]
         return self._nested([_as_array(each) for each in results] if arrays else results)
 
     def _by_name(self, args: tuple, kwargs: dict[str, Any]) -> dict[str, Any]:
-        """What is given, by the names of the graph's inputs."""
-        prepared = self.captured.prepared
+        """Return the inputs by the names of the graph's inputs."""
+        recipe = self.subject.recipe
         if len(args) == 1 and not kwargs and isinstance(args[0], Mapping):
             if set(args[0]) == set(self.inputs):
                 return {name: args[0][name] for name in self.inputs}
-        recorded = flat_inputs(prepared.model, prepared.args, prepared.kwargs)
-        given = flat_inputs(prepared.model, args, kwargs)
-        names = iter(prepared.names)
+        recorded = flat_inputs(recipe.call.model, recipe.call.args, recipe.call.kwargs)
+        given = flat_inputs(recipe.call.model, args, kwargs)
+        names = iter(recipe.call.names)
         out = {}
         for key, was in recorded.items():
             if isinstance(was, torch.Tensor):
@@ -79,7 +82,7 @@ class Runner:
                 out[name] = given.pop(key)
             elif key in given and not _alike(given.pop(key), was):
                 raise self._unlike(f"{key} was {was!r} at the export, and is part of the graph")
-        defaults = {p.name: p.default for p in parameters_of(prepared.model)}
+        defaults = {p.name: p.default for p in parameters_of(recipe.call.model)}
         unknown = [k for k, v in given.items() if k not in defaults or not _alike(v, defaults[k])]
         if unknown:
             raise self._unlike(f"{', '.join(unknown)}: not given at the export")
@@ -90,7 +93,7 @@ class Runner:
             tensor = value if isinstance(value, torch.Tensor) else torch.as_tensor(value)
         except (TypeError, ValueError, RuntimeError):
             raise self._unlike(f"the input {name} is no tensor: {value!r}") from None
-        wanted = self.captured.prepared.tensors[name].dtype
+        wanted = self.subject.recipe.inputs[name].dtype
         if tensor.dtype != wanted:
             found = dtypes.name(tensor.dtype)
             wants = dtypes.name(wanted)
@@ -102,13 +105,15 @@ class Runner:
         return tensor
 
     def _require_promised(self, feeds: dict[str, torch.Tensor]) -> None:
-        promised = self.captured.promised
-        for word, size in (sizes_of(self.captured.prepared, feeds) if promised else {}).items():
+        promised = self.subject.promised
+        for word, size in (sizes_of(self.subject.recipe, feeds) if promised else {}).items():
             if word in promised and not promised[word].hold(size):
                 raise UsageError(
                     f"{word} is {size}, and the file is right for {promised[word].briefly(word)} only",
                     why=next(
-                        note for note in self.captured.notes if "the file is right for" in note
+                        each.text
+                        for each in self.subject.notes
+                        if "the file is right for" in each.text
                     ),
                 )
 
@@ -129,26 +134,26 @@ class Runner:
                 return type(leaf)(next(left).item())
             return leaf
 
-        if self.captured.returned is None:
+        if self.subject.trace.structure is None:
             return dict(zip(self.outputs, results))
-        return structures.replace(self.captured.returned, put)
+        return nesting.replace(self.subject.trace.structure, put)
 
 
 def _alike(given: Any, was: Any) -> bool:
     try:
         return bool(type(given) is type(was) and given == was) or given is was
-    except Exception:  # what cannot be compared is the caller's
+    except Exception:  # if it cannot be compared, the caller must decide
         return True
 
 
 def _as_the_models(result: torch.Tensor, real: Any) -> torch.Tensor:
-    """Complex where the model's own is: a graph has both parts as a last axis."""
+    """Turn a last axis of two parts into complex numbers if the model's own result is complex."""
     pairs = isinstance(real, torch.Tensor) and real.is_complex()
     return torch.view_as_complex(result) if pairs else result
 
 
 def _as_array(tensor: torch.Tensor) -> Any:
-    """numpy's form of it; what numpy has no type for stays as it is."""
+    """Return the tensor as a numpy array, or unchanged if numpy has no such type."""
     try:
         return tensor.numpy()
     except TypeError:

@@ -1,4 +1,4 @@
-"""A file that gives values from within, besides its outputs, as its nodes were written."""
+"""Copies of a file with inner values as further outputs, run without optimisations."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hx.saving import wire
+from hx.budget import BUDGET
+from hx.cleanup import run_inside
+from hx.saving import model_file
 from hx.saving.claims import Hidden
-from hx.surely import inside
 
 if TYPE_CHECKING:
     import onnx
@@ -16,14 +17,12 @@ if TYPE_CHECKING:
 
     from .verify import Run
 
-LIGHT = 1 << 28  # bytes of weights that stay loaded between two runs
-
 
 class Loaded:
-    """What runs a file, kept for the next run that asks for the same of it, where it is light."""
+    """Cache of the last loaded file, for a next run of the same one, if its weights are few."""
 
     def __init__(self, path: Path) -> None:
-        self._light = sum(map(sum, wire.weight_sizes(path))) <= LIGHT
+        self._light = sum(map(sum, model_file.weight_sizes(path))) <= BUDGET.bytes.light_weights
         self._last: tuple[Any, Run] | None = None
 
     def run(
@@ -38,7 +37,7 @@ class Loaded:
 
 
 class Tapped:
-    """`tapped(names, feeds)`: the outputs and these values, by name."""
+    """Callable `tapped(names, feeds)` that returns the outputs and these values, by name."""
 
     def __init__(
         self, path: Path, target: Path, model: onnx.ModelProto, custom_ops: Sequence[Any]
@@ -57,13 +56,13 @@ class Tapped:
             source = self._with(more, hidden.create(self._target).path)
             return loader(source, self._model, self._custom_ops)[1](False)
 
-        results = self._loaded.run(more, lambda: inside(Hidden(), load), feeds)
+        results = self._loaded.run(more, lambda: run_inside(Hidden(), load), feeds)
         return dict(zip([*listed, *more], results))
 
     def _with(self, names: Sequence[str], copy: Path) -> Path:
-        """A copy of the file that also gives these values.
+        """Return a copy of the file that also outputs these values.
 
-        A message of protobuf may be written in pieces: outputs that are appended join the graph's.
+        A protobuf message may be written in pieces: appended outputs join those of the graph.
         """
         import shutil
 

@@ -1,16 +1,17 @@
-"""Indices of equal elements: which of them TopK picks is nobody's promise.
+"""Indices of equal elements: nobody promises which of them TopK picks.
 
-PyTorch says of topk and sort that the order of equal elements is not kept, and of kthvalue and
-median that any of several may be given; ONNX takes the first. Such indices are held against what
-they pick: at each place they must pick what PyTorch's pick, exactly, and none twice where
-PyTorch picks each once. That counts only for what TopK gives itself, and where the elements that
-it orders are the model's own, as they are: in elements that the file has computed or rounded,
-some may be equal that are not so for the model.
+PyTorch does not keep the order of equal elements in topk and sort, and may return any of several in
+kthvalue and median; ONNX takes the first. Such indices are compared by what they pick: at each
+place they must pick the same as PyTorch's, exactly, and none twice where PyTorch picks each once.
+That counts only for direct results of TopK, and only if the elements that it orders are the model's
+own: among elements that the file has computed or rounded, some may be equal that the model's are
+not.
 
-ArgMax and ArgMin are not among them: both PyTorch and ONNX promise the first.
+ArgMax and ArgMin are not among them: both PyTorch and ONNX promise the first. An exception is the
+ArgMax of torch.mode, which is the place of any number that is equal to the most frequent one.
 
-Of TopK that does not sort, nobody promises in which order the elements come: they and their indices
-are held against what they pick in any order.
+If TopK does not sort, nobody promises an order of the elements: they and their indices are compared
+by what they pick in any order.
 """
 
 from __future__ import annotations
@@ -23,14 +24,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import torch
 
-# What a converter makes of elements on their way to TopK without making two of them equal; Cast
-# only where the other dtype holds all that the first one does.
+# Operators between the elements and TopK that keep unequal elements unequal; Cast only if the
+# other dtype holds all numbers of the first.
+_OF_MODE = ("torch.mode", "torch.Tensor.mode", "aten::mode")
 _EXACT = ("Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Cast")
 
 
 @dataclass(frozen=True)
 class Pick:
-    """An index into `source` along `axis`, which the node called `node` gives.
+    """Index into `source` along `axis`, which comes from the node called `node`.
 
     `single` is one of several, taken from each row: the order of a row cannot be seen in it.
     """
@@ -40,26 +42,27 @@ class Pick:
     axis: int
     single: bool
     unsorted: bool = False
-    elements: bool = False  # what is picked itself, and no index
+    elements: bool = False  # the elements themselves are picked, without an index
 
 
 def picks(graph: Any, known: Mapping[str, torch.Tensor], names: Iterable[str]) -> dict[str, Pick]:
-    """Those of the names that are indices which TopK gives; `known` is what the model has itself."""
+    """Return the names that are indices from TopK; `known` holds the model's own values."""
     makers = {name: node for node in graph.node for name in node.output if not node.domain}
     found = ((name, _pick(name, makers, known)) for name in names)
     return {name: pick for name, pick in found if pick and _exact(pick.source, makers, known)}
 
 
 def same(pick: Pick, x: torch.Tensor, got: torch.Tensor, want: torch.Tensor) -> bool:
-    """Whether two indices into x pick elements that are equal."""
+    """Return True if two indices into x pick elements that are equal."""
     if pick.elements:
-        a, b = (v.sort(pick.axis).values for v in (got, want))
-        return a.shape == b.shape and bool(((a == b) | ((a != a) & (b != b))).all())
+        from ..tensor_bytes import same_numbers
+
+        return same_numbers(*(v.sort(pick.axis).values for v in (got, want)))
     if got.dtype != want.dtype or got.shape != want.shape or want.is_floating_point():
         return False
     axis = pick.axis % x.dim()
     one = [1 if i == axis else size for i, size in enumerate(x.shape)]
-    if want.numel() * x.shape[axis] == x.numel():  # the axis may be gone
+    if want.numel() * x.shape[axis] == x.numel():  # the axis may have been removed
         got, want = got.reshape(one), want.reshape(one)
     elif pick.single or [1 if i == axis else n for i, n in enumerate(want.shape)] != one:
         return False
@@ -74,12 +77,12 @@ def same(pick: Pick, x: torch.Tensor, got: torch.Tensor, want: torch.Tensor) -> 
 
 
 def _twice(index: torch.Tensor, axis: int) -> torch.Tensor:
-    """In which rows an index occurs more than once."""
+    """Mark the rows in which an index occurs more than once."""
     return (index.sort(axis).values.diff(dim=axis) == 0).any(axis)
 
 
 def _pick(name: str, makers: Mapping[str, Any], known: Mapping[str, Any]) -> Pick | None:
-    """From an index up to the TopK that gives it, over what a converter does to it after that."""
+    """Trace an index back to its TopK, through the nodes that a converter puts after it."""
     along: list[int] = []
     while (node := makers.get(name)) is not None:
         if node.op_type == "TopK":
@@ -90,12 +93,23 @@ def _pick(name: str, makers: Mapping[str, Any], known: Mapping[str, Any]) -> Pic
             if any(axis != other for other in along):
                 return None
             return Pick(node.name, source, axis, bool(along), unsorted)
+        if node.op_type == "ArgMax" and (source := _place_of_mode(node, makers)):
+            return Pick(node.name, source, _axis(node, 0), True)
         if node.op_type not in ("Gather", "Squeeze") or node.input[0] in known:
-            return None  # of what the model has itself, the file must make the same
+            return None  # the file must make the same as the model's own value
         if node.op_type == "Gather":
             along.append(_axis(node, 0))
         name = node.input[0]
     return None
+
+
+def _place_of_mode(node: Any, makers: Mapping[str, Any]) -> str:
+    """Return the elements among which torch.mode finds its number, if this node gives its place."""
+    if not any(p.key == "hx.target" and p.value in _OF_MODE for p in node.metadata_props):
+        return ""
+    cast = makers.get(node.input[0])
+    equal = makers.get(cast.input[0]) if cast is not None and cast.op_type == "Cast" else None
+    return equal.input[0] if equal is not None and equal.op_type == "Equal" else ""
 
 
 def _axis(node: Any, default: int) -> int:
@@ -103,8 +117,8 @@ def _axis(node: Any, default: int) -> int:
 
 
 def _exact(name: str, makers: Mapping[str, Any], known: Mapping[str, torch.Tensor]) -> bool:
-    """Whether these are elements of the model's own, of which none has become equal to another."""
-    from ..tensors import dtypes
+    """Return True if these are the model's own elements, and no two of them have become equal."""
+    from .. import dtypes
 
     kinds = []
     while name not in known:
@@ -120,7 +134,7 @@ def _exact(name: str, makers: Mapping[str, Any], known: Mapping[str, torch.Tenso
 
 
 def _holds(wide: Any, kind: Any) -> bool:
-    """Whether a dtype has all numbers of another one."""
+    """Return True if a dtype has all numbers of another one."""
     import torch
 
     if wide == kind or kind is torch.bool:

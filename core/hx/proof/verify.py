@@ -13,6 +13,7 @@ torch, onnx and onnxruntime are imported when something is proved.
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import time
@@ -21,18 +22,18 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hx.free_memory import no_memory
+from hx.graph.model_parts import all_nodes
 from hx.proof.declared import Sizes
-from hx.proof.proof import CaseCheck, OutputCheck, Proof
+from hx.proof.proof import CaseCheck, Difference, OutputCheck, Proof
 from hx.proof.randomness import drawn
-from hx.proof.room import Loading
+from hx.proof.session_mode import is_optimised
 from hx.runtime import Refused, Session, as_pairs
-from hx.saving import wire
+from hx.saving import model_file
 
 if TYPE_CHECKING:
     import onnx
     import torch
-
-    from hx.proof.compare import Difference
 
 
 @dataclass
@@ -40,9 +41,9 @@ class Case:
     """Inputs by name, and the model's own outputs in the graph's order.
 
     `noise`, one number per output, is how far the model's output moves when its inputs move by one
-    unit in the last place (see `jitter`); a model that magnifies rounding is given that much more.
-    `computed` is a coarser dtype that the model computes in: an output in a finer one that comes
-    from numbers of that is no more exact.
+    unit in the last place (see `jitter`); a model that magnifies rounding gets that much more
+    tolerance. `computed` is a coarser dtype that the model computes in: an output in a finer one
+    that follows from such numbers is no more exact.
     """
 
     name: str  # "recorded", "fresh", "batch=1"
@@ -53,9 +54,12 @@ class Case:
     exact: Sequence[
         torch.Tensor | None
     ] = ()  # the model's outputs in float64, where they are known
-    rounds: float = 1.0  # how often its steps are taken, where a loop in the file goes round
-    steps: float = 0.0  # and how many more there are than it has nodes
-    steady: bool = False  # the model gives the same, whatever it draws: so has the file to
+    rounds: float = 1.0  # how often the steps of a loop in the file run
+    steps: float = 0.0  # steps in addition to the nodes
+    far: bool = False  # one of its sizes is far larger than recorded
+    beyond: bool = False  # its values go beyond the recorded range
+    lines: int = 0  # lines of the model's code that ran for it, if counted
+    steady: bool = False  # the model's results do not depend on its draws
 
 
 def prove(
@@ -63,50 +67,41 @@ def prove(
     cases: Sequence[Case],
     *,
     checker: bool = True,
-    tolerance: float | None = None,
     custom_ops: Sequence[Any] = (),
     progress: Callable[[str], None] | None = None,
-    load: Loading | None = None,
 ) -> Proof:
     """Check a file, or a serialised model, on each case.
 
-    `tolerance` replaces the share of the largest value that an error may be, for all floats.
     `custom_ops` are libraries of onnxruntime kernels (paths), or classes of onnx's reference
     evaluator (`onnx.reference.op_run.OpRun`), which runs the nodes that need them.
-    `load` says how the memory that there is allows it to be run.
     """
-    load = load or Loading()
     start = time.perf_counter()
     tell = progress or (lambda stage: None)
     source = source if isinstance(source, bytes) else Path(source)
     proof = Proof(checked=checker)
     try:
         if checker:
-            tell("checking")
+            tell("checking the file")
             proof.checker = _checked(source)
-            # The innermost: a body's node is quoted behind the one that it is in.
+            # The innermost comes last: a node in a body is quoted after the node that has the body.
             proof.node = (re.findall(r"node name: ([^)]*)\)", proof.checker) or [""])[-1]
         if not proof.checker:
-            model = wire.skeleton(source)
+            model = model_file.skeleton(source)
             proof.depth = depth(model)
-            proof.not_run = load.refused
-            proof.plain = load.plain
-        if not proof.checker and not proof.not_run:
-            tell("loading")
+            proof.plain = not is_optimised(source)
+            tell("loading the file")
             proof.runtime, opened = loader(source, model, custom_ops)
             try:
-                run = opened(not load.plain)
+                run = opened(not proof.plain)
             except Refused as refused:
                 proof.problem = _quoted(refused, model)
                 proof.node = refused.node([node.name for node in model.graph.node]) or ""
             else:
-                for case in cases:
-                    tell(case.name)
-                    proof.cases.append(_case(case, model, run, opened, proof.depth, tolerance))
-    except MemoryError:
-        proof.checked = bool(proof.depth)  # else it was the checker
-        proof.not_run = "the memory that there is does not hold the file; `hx verify` proves it "
-        proof.not_run += "where there is more, and with external data it needs less"
+                for place, case in enumerate(cases, 1):
+                    tell(f"comparing the file with the model, {place} of {len(cases)}")
+                    proof.cases.append(_case(case, model, run, opened, proof.depth))
+    except MemoryError as error:
+        raise no_memory("the proof of the file") from error
     except OSError as error:
         proof.problem = str(error)
     proof.seconds = time.perf_counter() - start
@@ -114,7 +109,7 @@ def prove(
 
 
 def depth(model: onnx.ModelProto) -> int:
-    """The longest way through the graph, in nodes; a function counts for all of its nodes."""
+    """Return the longest path through the graph, in nodes; a function counts all its nodes."""
     functions = {(f.domain, f.name): len(f.node) for f in model.functions}
     reached: dict[str, int] = {}
     for node in model.graph.node:
@@ -139,7 +134,7 @@ def _checked(source: Path | bytes) -> str:
         return str(error).strip()
     except MemoryError:
         raise
-    except Exception as error:  # what protobuf raises for a file that is no model has no name
+    except Exception as error:  # protobuf's error for a file that is no model has no name
         return f"{type(error).__name__}: {error}".strip()
     return ""
 
@@ -150,14 +145,14 @@ Run = Callable[[Mapping[str, Any]], list]
 def loader(
     source: Path | bytes, model: onnx.ModelProto, custom_ops: Sequence = ()
 ) -> tuple[str, Callable[[bool], Run]]:
-    """What runs the file, and how to load it there: `load(optimized)(feeds)`.
+    """Return the name of the runtime, and a function to load the file: `load(optimized)(feeds)`.
 
-    onnxruntime does; the nodes whose kernels are Python's, onnx's evaluator.
+    The runtime is onnxruntime; onnx's evaluator runs the nodes that have kernels in Python.
     """
     import onnxruntime
 
     name = f"onnxruntime {onnxruntime.__version__}"
-    kernels = [op for op in custom_ops if isinstance(op, type) and _used(op, model)]
+    kernels = [op for op in custom_ops if isinstance(op, type) and uses_kernel(op, model)]
     names = ", ".join(sorted(f"{k.op_domain}::{k.__name__}" for k in kernels))  # type: ignore[attr-defined]
     libraries = [op for op in custom_ops if not isinstance(op, type)]
     if kernels:
@@ -168,18 +163,11 @@ def loader(
     return name, lambda optimized: Session(source, optimized=optimized, libraries=libraries).run
 
 
-def _used(kernel: Any, model: onnx.ModelProto) -> bool:
-    """Whether a node of the file, at whatever depth, is the kernel's operator."""
+def uses_kernel(kernel: Any, model: onnx.ModelProto) -> bool:
+    """Return True if a node of the file, at any depth, has the kernel's operator."""
     wanted = (kernel.op_domain, kernel.__name__)
-
-    def within(nodes: Any) -> bool:
-        return any(
-            (node.domain, node.op_type) == wanted
-            or any(within(a.g.node) for a in node.attribute if a.HasField("g"))
-            for node in nodes
-        )
-
-    return within(model.graph.node) or any(within(f.node) for f in model.functions)
+    holders: list[Any] = [model.graph, *model.functions]
+    return any((n.domain, n.op_type) == wanted for each in holders for n in all_nodes(each))
 
 
 def _case(
@@ -188,12 +176,11 @@ def _case(
     run: Run,
     load: Callable[[bool], Run],
     depth: int,
-    tolerance: float | None,
 ) -> CaseCheck:
     start = time.perf_counter()
     check = CaseCheck(case.name)
     declared = {value.name: value for value in model.graph.input}
-    feeds = {name: _tensor(value) for name, value in case.feeds.items()}
+    feeds = {name: graph_tensor(value) for name, value in case.feeds.items()}
     sizes = Sizes()
     if not feeds.keys() <= declared.keys():
         check.problem = f"the graph's inputs are {list(declared)}, the case gives {list(feeds)}"
@@ -211,9 +198,9 @@ def _case(
         except Refused as refused:
             check.problem = _quoted(refused, model)
         else:
-            check.outputs = _outputs(case, model, results, sizes, depth, tolerance)
+            check.outputs = _outputs(case, model, results, sizes, depth)
     if any(output.allowed and output.problem for output in check.outputs):
-        check.note = _blame(case, model, feeds, load, depth, tolerance)
+        check.note = _blame(case, model, feeds, load, depth)
     check.seconds = time.perf_counter() - start
     return check
 
@@ -224,35 +211,38 @@ def _outputs(
     results: Sequence[torch.Tensor],
     sizes: Sizes,
     depth: int,
-    tolerance: float | None,
 ) -> list[OutputCheck]:
+    from hx.proof.allowance import longest_reduction
     from hx.proof.compare import as_near
     from hx.proof.halves import passed
 
+    longest = functools.cache(lambda: longest_reduction(model, sizes.values))
     checks = []
     chance = set() if case.steady else drawn(model)
     coarse = passed(model) if case.computed is not None else ()
     for i, (declared, got, want) in enumerate(zip(model.graph.output, results, case.expected)):
-        if declared.name in chance and tuple(got.shape) == tuple(_tensor(want).shape):
-            want = got.to(_tensor(want).dtype)  # no two runs agree
+        if declared.name in chance and tuple(got.shape) == tuple(graph_tensor(want).shape):
+            want = got.to(graph_tensor(want).dtype)  # random values differ in every run
         noise = case.noise[i] if case.noise else 0.0
         computed = case.computed if declared.name in coarse else None
         steps = int(depth * case.rounds + case.steps)
-        found = compared(got, want, steps, noise, tolerance, computed)
+        found = compared(got, want, steps, noise, computed)
+        if found.problem and found.allowed:
+            found = compared(got, want, steps, noise, computed, longest())
         check = OutputCheck(
-            declared.name,
-            str(got.dtype).removeprefix("torch."),
-            list(got.shape),
             **asdict(found),
+            name=declared.name,
+            dtype=str(got.dtype).removeprefix("torch."),
+            shape=list(got.shape),
             random=declared.name in chance,
-            other_rank=got.dim() != _tensor(want).dim(),
+            other_rank=got.dim() != graph_tensor(want).dim(),
         )
         exact = case.exact[i] if i < len(case.exact) else None
         if (
             check.problem
             and check.allowed
             and exact is not None
-            and as_near(got, _tensor(want), exact)
+            and as_near(got, graph_tensor(want), exact, longest())
         ):
             check.problem, check.as_near = "", True
         if not check.problem:
@@ -267,20 +257,16 @@ def compared(
     want: Any,
     depth: int,
     noise: float = 0.0,
-    share: float | None = None,
     computed: torch.dtype | None = None,
+    longest: int = 1,
 ) -> Difference:
-    """What the file gives beside what the model gave; see `Case` for the rest."""
-    import dataclasses
-
+    """Compare a result of the file with the model's; see `Case` for the other parameters."""
     from hx.proof.compare import Tolerance, coarser, difference
 
-    expected = _tensor(want)
+    expected = graph_tensor(want)
     if not hasattr(want, "dtype") and _kind(got.dtype) == _kind(expected.dtype):
         expected = expected.to(got.dtype)  # a Python number has a kind and no width
-    tolerance = Tolerance.for_dtype(coarser(expected.dtype, computed), depth, noise)
-    if share is not None and tolerance.share:
-        tolerance = dataclasses.replace(tolerance, share=share)
+    tolerance = Tolerance.for_dtype(coarser(expected.dtype, computed), depth, noise, longest)
     return difference(got, expected, tolerance)
 
 
@@ -294,10 +280,9 @@ def _blame(
     feeds: Mapping[str, Any],
     load: Callable[[bool], Run],
     depth: int,
-    tolerance: float | None,
 ) -> str:
     try:
-        plain = _outputs(case, model, load(False)(feeds), Sizes(), depth, tolerance)
+        plain = _outputs(case, model, load(False)(feeds), Sizes(), depth)
     except Refused:
         return ""
     if any(output.problem for output in plain):
@@ -309,7 +294,7 @@ STANDARD = ("", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview.training", "com.micros
 
 
 def _without_kernel(model: onnx.ModelProto) -> list[str]:
-    """What to say of operators that onnxruntime does not have: who wrote them, what they need."""
+    """List the operators that onnxruntime lacks, with their converters and packs."""
     functions = {(f.domain, f.name) for f in model.functions}
     found: dict[str, str] = {}
     for node in model.graph.node:
@@ -325,7 +310,7 @@ def _without_kernel(model: onnx.ModelProto) -> list[str]:
 
 
 def _quoted(refused: Refused, model: onnx.ModelProto) -> str:
-    """The message, and what the file says of the node that it quotes."""
+    """Return the message, and what is known about the node that it quotes."""
     nodes = {node.name: node for node in model.graph.node}
     node = nodes.get(refused.node(list(nodes)) or "")
     text = str(refused)
@@ -351,17 +336,18 @@ def _quoted(refused: Refused, model: onnx.ModelProto) -> str:
     return "\n".join(lines)
 
 
-def _tensor(value: Any) -> torch.Tensor:
+def graph_tensor(value: Any) -> torch.Tensor:
+    """Return an input or result of the model in the form that a graph has for it."""
     import numpy as np
     import torch
 
-    from hx.tensors import memory
+    from hx import tensor_bytes
 
     if isinstance(value, torch.Tensor):
         tensor = value.detach()
     elif isinstance(value, np.ndarray):
-        tensor = memory.of_numpy(value)
-    else:  # a size is a number of a class of its own
+        tensor = tensor_bytes.of_numpy(value)
+    else:  # a size is a number of its own class
         own = isinstance(value, int) and type(value) not in (bool, int)
         tensor = torch.as_tensor(int(value) if own else value)
     dense = tensor if tensor.layout is torch.strided else tensor.to_dense()

@@ -1,1 +1,1 @@
-"""One run of the model: what each call means, from the door where it arrives to the nodes it writes."""
+"""The recording of one run: each call, from the door where it arrives to the nodes it writes."""

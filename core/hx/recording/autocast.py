@@ -1,21 +1,19 @@
-"""What PyTorch casts by itself under `torch.autocast`, below the calls that a recording sees."""
+"""Casts that PyTorch does by itself under `torch.autocast`, below the calls that a recording sees."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
-from ..tensors.values import Value
-from .call import Arguments, substitute
-
-if TYPE_CHECKING:
-    from .recording import Recording
+from ..ir.value import Value
+from .arguments import Arguments, substitute
+from .recording import Recording
 
 
 class Lists(NamedTuple):
-    """PyTorch's own, of one kind of device."""
+    """PyTorch's own lists of functions, for one kind of device."""
 
     shorter: frozenset[str]  # runs in the shorter dtype
     full: frozenset[str]  # runs in float32
@@ -66,14 +64,14 @@ ACCELERATOR = Lists(
 )
 
 
-# Whether it casts anything at all.
+# True if autocast is on for any device.
 enabled: Callable[[], bool] = torch._C._is_any_autocast_enabled
 
 
 def cast(recording: Recording, key: Any, given: Arguments) -> Arguments:
     """The arguments in the dtype that the call is going to run in.
 
-    What is made of several operators runs in the widest dtype that it was given, of numbers that
+    A function made of several operators runs in the widest dtype that it was given, on numbers that
     were rounded as autocast rounds them: one node of the graph has one dtype.
     """
     if (device := _device(given)) is None:
@@ -94,12 +92,18 @@ def cast(recording: Recording, key: Any, given: Arguments) -> Arguments:
             args, kwargs = substitute(args, value, new), substitute(kwargs, value, new)
         values.append(new)
     return Arguments(
-        args, kwargs, given.tensors, values, given.traced, given.sized, untold=given.untold
+        args,
+        kwargs,
+        given.tensors,
+        values,
+        given.traced,
+        given.has_sizes,
+        repeat_note=given.repeat_note,
     )
 
 
 def result(recording: Recording, real: torch.Tensor, out: Value) -> Value:
-    """What a converter gave, in the dtype that autocast gave the result."""
+    """The result of a converter, in the dtype that autocast gave the real one."""
     if out.dtype is None or not enabled() or not _on(real.device.type):
         return out
     floats = out.dtype.is_floating_point and real.dtype.is_floating_point

@@ -1,4 +1,4 @@
-"""What the tensors of a model stand for: its inputs and weights before it runs, and its outputs after."""
+"""The values of a model's inputs and weights before it runs, and of its outputs after."""
 
 from __future__ import annotations
 
@@ -8,80 +8,85 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from .. import dtypes
 from ..errors import Unsupported, UsageError
+from ..findings import CHECKED, Finding
+from ..graph import complex_pairs
 from ..graph.op import Op
-from ..inputs.grammar import Limits
-from ..sizes import dims
-from ..sizes import dynamic as dynamic_axes
-from ..tensors import accounts, dtypes, pairs, quantized, sparse, structures, wrappers
-from ..tensors.liveness import storage_key
-from ..tensors.memory import is_wrapper
-from ..tensors.values import Constant, Value
-from ..words import a
-from ..world import shallow
-from . import layers, sized
-from .prepared import Prepared
+from ..ir import dynamic_axes
+from ..ir.input_grammar import Limits
+from ..ir.recipe import Recipe
+from ..ir.sizes import dims
+from ..ir.value import Constant, Value
+from ..packs import nesting
+from ..tensor_bytes import is_wrapper, storage_key
+from ..text import with_article
+from ..torchworld import shallow
+from . import layers, size_questions
+from .memory import quantized, sparse_tensors, unrecorded_tensors, wrapper_tensors
+from .memory.tensor_values import value_of
 from .recording import Recording
 
 if TYPE_CHECKING:
-    from .capture import Capture
+    from .trace import Trace
 
 
-def of_inputs(prepared: Prepared, recording: Recording) -> list[tuple[str, Value]]:
-    """Each input is a tensor of its own, so that a model may write to it."""
-    recording.given = {}
+def of_inputs(recipe: Recipe, recording: Recording) -> list[tuple[str, Value]]:
+    """Bind the inputs; each is a tensor of its own, so that a model may write to it."""
+    recording.model.inputs = {}
     inputs = []
     sizes = recording.builder.sizes
-    named = _named_sizes(prepared)
-    for name, tensor in prepared.tensors.items():
+    named = _named_sizes(recipe)
+    for name, tensor in recipe.inputs.items():
         quantized.require_plain(f"the input {name}", tensor)
-        sparse.require_plain(f"the input {name}", tensor)
+        sparse_tensors.require_plain(f"the input {name}", tensor)
         shape: list[int] = list(tensor.shape)
         dtype = tensor.dtype
-        if dtype in pairs.REAL:  # both parts, as a last axis
-            shape, dtype = [*shape, 2], pairs.REAL[dtype]
+        if dtype in complex_pairs.REAL:  # both parts, as a last axis
+            shape, dtype = [*shape, 2], complex_pairs.REAL[dtype]
         value = recording.builder.value(dtype, shape, name)
-        for axis, word in prepared.dynamic.get(name, {}).items():
+        for axis, word in recipe.request.sizes.get(name, {}).items():
             if word in named:
                 sizes.named.setdefault(word, (value, axis))
             shape[axis] = dynamic_axes.total(word, named)
         value.shape, value.dynamic = tuple(shape), any(map(dims.is_dynamic, shape))
         with torch.inference_mode(False):  # such a tensor would not tell that it is written to
             copy = tensor.detach().clone()
-        recording.given[name] = copy
+        recording.model.inputs[name] = copy
         inputs.append((name, value))
         if tensor.is_complex():
-            recording.notes.append(_told_as_pair("input", name, tensor))
-            value = pairs.joined(Op(recording.builder), value)
-        recording.live.bind(copy, value)
+            recording.findings.messages.append(_told_as_pair("input", name, tensor))
+            value = complex_pairs.joined(Op(recording.builder), value)
+        recording.memory.live.bind(copy, value)
     return inputs
 
 
-def _told_as_pair(what: str, name: str, tensor: torch.Tensor) -> str:
-    dtype = dtypes.name(pairs.REAL.get(tensor.dtype, tensor.dtype))
-    return (
+def _told_as_pair(what: str, name: str, tensor: torch.Tensor) -> Finding:
+    dtype = dtypes.name(complex_pairs.REAL.get(tensor.dtype, tensor.dtype))
+    text = (
         f"the {what} {name} is complex: in the graph it is {dtype} with one more axis at the end, "
         "for the real and the imaginary part, as torch.view_as_real gives it"
     )
+    return Finding(CHECKED, text)
 
 
-def _named_sizes(prepared: Prepared) -> dict[str, dims.Dim]:
+def _named_sizes(recipe: Recipe) -> dict[str, dims.Dim]:
     named = {}
-    for name, axes in prepared.dynamic.items():
+    for name, axes in recipe.request.sizes.items():
         for axis, word in axes.items():
             if not dynamic_axes.is_sum(word):
-                limits = prepared.dynamic.limits.get(word, Limits())
+                limits = recipe.request.sizes.limits.get(word, Limits())
                 high = math.inf if limits.high is None else limits.high
-                size = prepared.tensors[name].shape[axis]
+                size = recipe.inputs[name].shape[axis]
                 named[word] = dims.Dim.leaf(word, 0, size, limits.step, limits.low, high)
     return named
 
 
-def require_apart(found: Capture) -> None:
-    """Inputs of a graph have memory of their own: what is written to one is not in another."""
+def require_apart(found: Trace) -> None:
+    """Raise if inputs share memory: a graph cannot show a write to one in another."""
     memory: dict[int, str] = {}
-    written = {n for n, t in found.recording.given.items() if t._version > 0}
-    for name, tensor in found.prepared.tensors.items():
+    written = {n for n, t in found.recording.model.inputs.items() if t._version > 0}
+    for name, tensor in found.recipe.inputs.items():
         first = memory.setdefault(storage_key(tensor), name)
         if first != name and written & {first, name}:
             raise Unsupported(
@@ -92,13 +97,13 @@ def require_apart(found: Capture) -> None:
 
 
 def name_tensors(recording: Recording) -> None:
-    """Parameters and buffers by their state_dict names, other tensors that modules hold by path."""
+    """Name parameters and buffers as in the state_dict, other tensors that modules hold by path."""
     for held in (shallow.parameters, shallow.buffers):
-        for path, module in recording.modules:
+        for path, module in recording.model.modules:
             for name, tensor in held(module).items():
                 whole = f"{path}.{name}" if path else name
                 if not is_wrapper(tensor):
-                    recording.name_tensor(tensor, whole)
+                    recording.model.name_tensor(tensor, whole)
                     continue
                 if type(tensor).__name__ == "DTensor":
                     raise UsageError(
@@ -107,23 +112,29 @@ def name_tensors(recording: Recording) -> None:
                         "get_model_state_dict(model, options=StateDictOptions(full_state_dict=True)) "
                         "gives",
                     )
-                recording.wraps = True
-                for each, part in wrappers.inside(tensor, whole):
-                    recording.name_tensor(part, each)
-    recording.states.update(id(vars(module)) for _, module in recording.modules)
-    for path, _, attribute, thing in recording.things:
+                recording.memory.has_wrappers = True
+                for each, part in wrapper_tensors.inside(tensor, whole):
+                    recording.model.name_tensor(part, each)
+    recording.model.attribute_dicts.update(
+        id(vars(module)) for _, module in recording.model.modules
+    )
+    for path, _, attribute, thing in recording.model.attributes:
         if isinstance(thing, torch.Tensor):
-            recording.name_tensor(thing, f"{path}.{attribute}" if path else attribute)
-        elif isinstance(thing, structures.OF_MANY) and _may_hold_tensors(thing):
+            recording.model.name_tensor(thing, f"{path}.{attribute}" if path else attribute)
+        elif isinstance(thing, nesting.OF_MANY) and _may_hold_tensors(thing):
             full = f"{path}.{attribute}" if path else attribute
-            for name, tensor in structures.held(thing, full):
-                recording.name_tensor(tensor, name)
+            for name, tensor in nesting.held(thing, full):
+                recording.model.name_tensor(tensor, name)
 
 
 def require_built(root: torch.nn.Module, recording: Recording) -> None:
-    """A layer that a model makes as it first runs is to be there before: else nobody has it."""
+    """Raise if the model made a parameter while it ran: an export would remove that layer again."""
     for name, parameter in root.named_parameters():
-        entry = None if id(parameter) in recording.names else recording.live.find(parameter)
+        entry = (
+            None
+            if id(parameter) in recording.model.names
+            else recording.memory.live.find(parameter)
+        )
         if entry is not None and not entry.value.fixed:
             raise UsageError(
                 f"the model makes the parameter {name} as it runs, and draws what is in it",
@@ -138,26 +149,30 @@ def traced_buffers(recording: Recording) -> list[str]:
     What they hold may be what they held before, as when it ran on the same inputs.
     """
     found = []
-    for path, module in recording.modules:
+    for path, module in recording.model.modules:
         for name, tensor in shallow.buffers(module).items():
-            entry = recording.live.find(tensor)
+            entry = recording.memory.live.find(tensor)
             whole = None if entry is None else entry.family.root
-            if whole is not None and not isinstance(whole, Constant) and not sized.alone(whole):
+            if (
+                whole is not None
+                and not isinstance(whole, Constant)
+                and not size_questions.alone(whole)
+            ):
                 found.append(f"{path}.{name}" if path else name)
     return found
 
 
 def _may_hold_tensors(thing: Any) -> bool:
-    """Most are pairs of numbers, such as the stride of a convolution."""
+    """Return True if something may hold tensors; most hold numbers, such as strides."""
     inside = dict.values(thing) if isinstance(thing, dict) else thing
     return any(type(each) not in (int, float, str, bool, type(None)) for each in inside)
 
 
 def watcher(outputs: Sequence[str] | None, asked: dict, recording: Recording):
-    """Keeps what the modules that were asked for returned, as values: tensors may change later."""
+    """Keep the results of the requested modules as values: tensors may change later."""
     if outputs is None:
         return None
-    paths = dict(recording.modules)
+    paths = dict(recording.model.modules)
     layers.require_there(outputs, paths)
     wanted = {id(paths[path]): path for path in outputs}
 
@@ -166,17 +181,12 @@ def watcher(outputs: Sequence[str] | None, asked: dict, recording: Recording):
         if name is not None:
             if name in asked:
                 told = f"{name} runs more than once: the output is what it gives last"
-                recording.notes += [] if told in recording.notes else [told]
+                twice, messages = Finding(CHECKED, told), recording.findings.messages
+                messages += [] if twice in messages else [twice]
             with torch._C.DisableTorchFunction():
-                asked[name] = structures.replace(result, lambda n, leaf: _Kept.of(recording, leaf))
+                asked[name] = nesting.replace(result, lambda n, leaf: _Kept.of(recording, leaf))
 
     return watch
-
-
-def _is_part(tensor: torch.Tensor) -> bool:
-    if tensor.layout is not torch.strided:
-        return False
-    return tensor.numel() * tensor.element_size() < tensor.untyped_storage().nbytes()
 
 
 class _Kept:
@@ -191,7 +201,7 @@ class _Kept:
     @staticmethod
     def of(recording: Recording, leaf: Any) -> Any:
         if isinstance(leaf, torch.Tensor):
-            return _Kept(recording.value_of(leaf), leaf.detach().clone())
+            return _Kept(value_of(recording, leaf), leaf.detach().clone())
         return leaf
 
 
@@ -204,53 +214,51 @@ def structure(result: Any) -> Any:
         return dims.plain(leaf) if isinstance(leaf, (int, float)) else leaf
 
     try:
-        return structures.replace(result, put)
+        return nesting.replace(result, put)
     except Exception:
         # A class of the model's, whose constructor may want more, and raise anything. Nothing is lost:
-        # what the file gives is returned in a dict then, by the names of its outputs.
+        # the file's results are then returned in a dict, by the names of its outputs.
         return None
 
 
-def of_outputs(found: Capture, result: Any) -> None:
+def of_outputs(found: Trace, result: Any) -> None:
     recording = found.recording
     single = isinstance(result, (torch.Tensor, _Kept, int, float))
     flat: list[tuple[str, Any]] = []
     if isinstance(result, (tuple, list)) and not hasattr(result, "_fields"):
         for i, part in enumerate(result):
-            flat.extend(structures.leaves(part, f"output_{i}" if len(result) > 1 else "output"))
+            flat.extend(nesting.leaves(part, f"output_{i}" if len(result) > 1 else "output"))
     else:
-        flat = list(structures.leaves(result, "output" if single else ""))
+        flat = list(nesting.leaves(result, "output" if single else ""))
     names: list[str] = []
     values: list[Any] = []
-    shared = set(map(storage_key, (*recording.named, *recording.given.values())))
     for name, leaf in flat:
         real = leaf.real if isinstance(leaf, _Kept) else leaf
         quantized.require_plain(f"the output {name or 'of the model'}", real)
-        sparse.require_plain(f"the output {name or 'of the model'}", real)
+        sparse_tensors.require_plain(f"the output {name or 'of the model'}", real)
         if isinstance(leaf, _Kept):
             values.append(leaf.value)
-            found.real.append(leaf.real)
+            found.results.append(leaf.real)
         elif isinstance(leaf, torch.Tensor):
-            values.append(recording.value_of(leaf))
-            if recording.live.keep is not None:
-                recording.live.keep.look(values[-1], leaf, "the end of the model")
-            accounts.require_filled(recording, [leaf])
-            real = leaf.detach()
-            # A buffer is about to be put back, and a part would keep all that it is a part of.
-            copied = storage_key(leaf) in shared or _is_part(leaf)
-            found.real.append(real.clone() if copied else real)
+            values.append(value_of(recording, leaf))
+            if recording.memory.live.keep is not None:
+                recording.memory.live.keep.look(values[-1], leaf, "the end of the model")
+            unrecorded_tensors.require_filled(recording, [leaf])
+            # The model may write to its results when it runs again.
+            found.results.append(leaf.detach().clone())
         elif isinstance(leaf, (bool, int, float)):
             values.append(leaf)
-            found.real.append(dims.plain(leaf))
+            found.results.append(dims.plain(leaf))
         elif leaf is None:
             continue
         else:
-            found.notes.append(
-                f"the output {name} is {a(leaf)}, which a graph cannot return: left out"
+            left_out = (
+                f"the output {name} is {with_article(leaf)}, which a graph cannot return: left out"
             )
+            found.findings.append(Finding(CHECKED, left_out))
             continue
         names.append(name or "output")
-    found.outputs = list(zip(structures.unique(names), values))
-    for (name, _), real in zip(found.outputs, found.real):
+    found.outputs = list(zip(nesting.unique(names), values))
+    for (name, _), real in zip(found.outputs, found.results):
         if isinstance(real, torch.Tensor) and real.is_complex():
-            found.notes.append(_told_as_pair("output", name, real))
+            found.findings.append(_told_as_pair("output", name, real))

@@ -1,219 +1,39 @@
-"""One recorded call: its arguments as values, its converter, its real result, and their match."""
+"""One recorded call: its converter, its real result, and the checks of what the converter returns."""
 
 from __future__ import annotations
 
-import dataclasses
 import re
-from builtins import len  # their own: `world` hooks those of the model
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from .. import dtypes
 from ..errors import ConverterError, HxError, Where
-from ..packs import containers
-from ..sizes import dims, floats, lists
-from ..sizes.asked import Asked
-from ..sizes.polynomials import Atom, Poly
-from ..tensors import dtypes
-from ..tensors.values import Value
+from ..graph.op import Instead
+from ..ir.sizes import dims
+from ..ir.value import Value
+from .arguments import Arguments, describe
+from .records import Running
 
 if TYPE_CHECKING:
     from ..registration import Registration
-    from .recording import Recording
-
-_LEAF_TYPES = frozenset(
-    {int, float, bool, str, bytes, complex, type(None), type(Ellipsis), torch.dtype, torch.device,
-     torch.memory_format, torch.layout}
-)  # fmt: skip
-
-
-@dataclasses.dataclass(slots=True)
-class Arguments:
-    """The arguments of a call with tensors lifted to values, and what was met on the way."""
-
-    args: tuple
-    kwargs: dict
-    tensors: list[torch.Tensor]
-    values: list[Value]
-    traced: bool  # some value, or some size, is only known at run time
-    sized: bool = False  # a size that may vary is among them
-    complex: bool = False  # a complex number, or a tensor of them
-    recording: Any = None  # which knows what arrays and lists of the model are
-    whole: bool = False  # whether a list as long as a size is taken as one tensor
-    joined: bool = False  # whether the call joins tensors: how often they repeat is asked
-    untold: Any = None  # what is to be told of a list that repeats, while nobody has asked that
-
-    def number(self, value: Value) -> Any:
-        """What came as a tensor with one number in it that no input changes; None for another."""
-        for tensor, of in zip(self.tensors, self.values):
-            if of is value and of.fixed and tensor.numel() == 1 and not tensor.is_meta:
-                return tensor.item()
-        return None
-
-    def size(self, number: Value) -> Any:
-        """What came as a tensor with one number in it, as a size; None where it was none of these."""
-        for tensor, value in zip(self.tensors, self.values):
-            if value is number and tensor.numel() == 1:
-                found = int(tensor)
-                return found if value.fixed else dims.dim(Poly.of(Atom("item", (value,), found)))
-        return None
-
-    def baked(self) -> dict[Asked, None]:
-        """Each size that may vary among them, and of their tensors."""
-        sizes: list[Any] = [n for value in self.values for n in value.shape or ()]
-        waiting: list[Any] = [self.args, self.kwargs]
-        while waiting:
-            x = waiting.pop()
-            if isinstance(x, (dims.Dim, floats.DimFloat)):
-                sizes.append(x)
-            elif isinstance(x, slice):
-                waiting += x.start, x.stop, x.step
-            elif isinstance(x, (list, tuple, dict)):
-                waiting += x.values() if isinstance(x, dict) else x
-        return dims.baked(sizes)
-
-
-def lift(
-    recording: Recording, args, kwargs, whole: bool = False, joined: bool = False
-) -> Arguments:
-    """The arguments with values in place of tensors, and of lists that are taken as a whole.
-
-    No closure that calls itself: such a cycle would keep every argument of the model alive until
-    the next garbage collection.
-    """
-    found = Arguments((), {}, [], [], False, recording=recording, whole=whole, joined=joined)
-    value_of = recording.value_of if recording.live.keep is None else _looked(recording)
-    found.args = tuple([_lifted(a, found, value_of) for a in args])
-    if kwargs:
-        found.kwargs = {k: _lifted(v, found, value_of) for k, v in kwargs.items()}
-    return found
-
-
-def _looked(recording: Recording) -> Callable:
-    """The value of a tensor, whose contents are held against those that it had."""
-
-    def value_of(tensor: torch.Tensor) -> Value:
-        value = recording.value_of(tensor)
-        recording.live.keep.look(value, tensor, recording.where(), recording.frames.user())
-        return value
-
-    return value_of
-
-
-def _lifted(x: Any, found: Arguments, value_of: Callable) -> Any:
-    kind = type(x)
-    if kind in _LEAF_TYPES:
-        found.complex |= kind is complex
-        return x
-    if kind is dims.Dim or kind is floats.DimFloat:
-        found.traced = found.sized = True
-        return x
-    if isinstance(x, torch.Tensor):
-        value = value_of(x)
-        found.tensors.append(x)
-        found.values.append(value)
-        if not value.fixed:
-            found.traced = True
-        found.complex |= x.dtype.is_complex
-        return value
-    if kind is tuple or kind is list:
-        return kind([_lifted(v, found, value_of) for v in x])
-    if kind is torch.Size:
-        return tuple([_lifted(v, found, value_of) for v in x])
-    if isinstance(x, dict):
-        return {k: _lifted(v, found, value_of) for k, v in x.items()}
-    if isinstance(x, tuple) and hasattr(x, "_fields"):
-        return kind(*[_lifted(v, found, value_of) for v in x])
-    if kind is lists.Whole and found.joined and x.times is not None and x.same():
-        found.traced, found.untold = True, x.left
-        return lists.Given([_lifted(v, found, value_of) for v in x], x.length, x.times)
-    if kind is lists.Whole and (value := found.recording.of_list(x, found.whole)) is not None:
-        found.traced = True
-        return value
-    if isinstance(x, (list, tuple)):
-        items = [_lifted(v, found, value_of) for v in x]
-        return lists.Given(items, x.length) if isinstance(x, lists.Whole) else items
-    if kind is slice:
-        parts = (_lifted(v, found, value_of) for v in (x.start, x.stop, x.step))
-        return slice(*parts)
-    if kind.__module__ == "numpy" or hasattr(kind, "__array_function__"):
-        return _of_numpy(x, found)
-    container = containers.of(x)
-    if container is not None:
-        named, context = container.flatten(x)
-        inside = {k: _lifted(v, found, value_of) for k, v in named.items()}
-        return container.unflatten(inside, context)
-    return x
-
-
-def _of_numpy(x: Any, found: Arguments) -> Any:
-    """Numbers and arrays of NumPy as the numbers and tensors that torch makes of them."""
-    import numpy
-
-    if isinstance(x, numpy.generic):
-        return x.item()
-    if isinstance(x, numpy.ndarray) and x.dtype.kind in "biufc":
-        tensor, value = found.recording.of_array(x)
-        if tensor is not None:
-            found.tensors.append(tensor)
-            found.values.append(value)
-            found.traced |= not value.fixed
-        return value
-    return x
-
-
-@dataclasses.dataclass(slots=True)
-class Spec:
-    """What a converter may know of a real result: sizes are those of the recording."""
-
-    dtype: torch.dtype
-    shape: tuple[int, ...]
-
-    @property
-    def rank(self) -> int:
-        return len(self.shape)
-
-    ndim = rank
-
-
-def describe(x) -> Any:
-    """The structure of a result, with a Spec for each tensor."""
-    if isinstance(x, torch.Tensor):
-        return Spec(torch.float32 if x.is_quantized else x.dtype, tuple(x.shape))
-    if isinstance(x, (list, tuple)):
-        if hasattr(x, "_fields"):
-            return tuple(map(describe, x))
-        return tuple(describe(v) for v in x)
-    if isinstance(x, dict):
-        return {k: describe(v) for k, v in x.items()}
-    return x
-
-
-def quietly(run: Callable[[], Any]) -> Any:
-    """Runs what no door of torch is to see."""
-    with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
-        return run()
 
 
 class ModelRaised(Exception):
     """The model's own call raised while a converter asked for its result."""
 
 
-@dataclasses.dataclass(slots=True, frozen=True)
-class Instead:
-    """What a converter returns to have a function run in place of the target's own body."""
-
-    function: Callable[..., Any]
-
-    def run(self, recording: Recording, door: Any, args: tuple, kwargs: Mapping[str, Any]) -> Any:
-        """Its result, with its calls seen as the model's are."""
-        recording.busy = False
-        try:
-            with door:
-                return self.function(*args, **kwargs)
-        finally:
-            recording.busy = True
+def run_instead(
+    running: Running, instead: Instead, door: Any, args: tuple, kwargs: Mapping[str, Any]
+) -> Any:
+    """The result of a function that replaces the body of a target; its calls are recorded."""
+    running.busy = False
+    try:
+        with door:
+            return instead.function(*args, **kwargs)
+    finally:
+        running.busy = True
 
 
 class Call:
@@ -252,113 +72,6 @@ class Call:
 
     def assign(self, x: Value, value: Value) -> None:
         self.assigned.append((x, value))
-
-
-@dataclasses.dataclass(slots=True)
-class Numbers:
-    """What the tensors of one number were among the arguments of a call whose tensors are gone."""
-
-    each: list[tuple[Value, Any]]
-
-    @staticmethod
-    def among(given: Arguments, but: Value) -> Numbers:
-        whole = [
-            value
-            for tensor, value in zip(given.tensors, given.values)
-            if value is not but and tensor.numel() == 1 and not tensor.is_meta
-            and not (tensor.is_floating_point() or tensor.is_complex())
-        ]  # fmt: skip
-        if not whole:
-            return _NONE
-        with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
-            return Numbers([(value, given.size(value)) for value in whole])
-
-    def size(self, value: Value) -> Any:
-        return next((size for of, size in self.each if of is value), None)
-
-
-_NONE = Numbers([])
-
-
-class Replayed:
-    """Stands in for a Call when a view is worked out again from other contents."""
-
-    __slots__ = ("assigned", "numbers", "spec")
-    replayed = True
-
-    def __init__(self, spec: Any, numbers: Numbers) -> None:
-        self.spec, self.numbers = spec, numbers
-        self.assigned: list = []
-
-    def result(self) -> Any:
-        return self.spec
-
-    def assign(self, x: Value, value: Value) -> None:
-        raise ConverterError("a view was said to write to its base")
-
-
-@dataclasses.dataclass(slots=True, eq=False)
-class Step:
-    """How a view came from another tensor: the call, and which argument and output they were."""
-
-    choice: Any
-    args: tuple
-    kwargs: dict
-    parent: Value
-    output: tuple
-    spec: Any
-    fixed: bool  # nothing but the contents of the parent may differ at another run
-    numbers: Numbers
-
-
-def substitute(x, old: Value, new: Value):
-    if x is old:
-        return new
-    if type(x) in (list, tuple):
-        return type(x)([substitute(v, old, new) for v in x])
-    if isinstance(x, dict):
-        return {k: substitute(v, old, new) for k, v in x.items()}
-    return x
-
-
-def pick(tree, path: tuple):
-    for key in path:
-        container = containers.of(tree)
-        if container is not None:
-            tree, _ = container.flatten(tree)
-        fields = dataclasses.is_dataclass(tree) and not isinstance(tree, (type, dict))
-        tree = getattr(tree, key) if fields else tree[key]
-    return tree
-
-
-def retyped(spec, dtype):
-    if isinstance(spec, Spec):
-        return Spec(dtype, spec.shape)
-    if isinstance(spec, tuple):
-        return tuple(retyped(s, dtype) for s in spec)
-    return spec
-
-
-def tensors_in(tree, path: tuple = ()):
-    """(path, tensor) of every tensor in a result."""
-    if isinstance(tree, torch.Tensor):
-        yield path, tree
-    elif isinstance(tree, (list, tuple)):
-        for i, v in enumerate(tree):
-            yield from tensors_in(v, (*path, i))
-    elif isinstance(tree, dict):
-        for k, v in tree.items():
-            yield from tensors_in(v, (*path, k))
-    elif dataclasses.is_dataclass(tree) and not isinstance(tree, type):
-        for f in dataclasses.fields(tree):
-            yield from tensors_in(getattr(tree, f.name), (*path, f.name))
-    elif (container := containers.of(tree)) is not None:
-        yield from tensors_in(container.flatten(tree)[0], path)
-
-
-def has_complex(args: Any, kwargs: Any) -> bool:
-    """Whether a tensor of complex numbers is among arguments."""
-    return any(tensor.is_complex() for _, tensor in tensors_in([args, kwargs]))
 
 
 def check(choice: Registration, real: torch.Tensor, out: Any, path: tuple) -> Value:
@@ -403,7 +116,7 @@ def measured(out: Value, real: torch.Tensor) -> tuple[int, ...]:
 
 
 def is_as_recorded(out: Any, real: torch.Tensor) -> bool:
-    """Whether a value is what a real tensor is, in sizes that are all known for sure."""
+    """Return True if a value agrees with a real tensor, and all its sizes are known for certain."""
     if not isinstance(out, Value) or out.dtype != real.dtype or out.shape is None:
         return False
     recorded = real.shape
@@ -439,7 +152,7 @@ def blame(choice: Registration, error: BaseException, where: Where, by_hand: boo
             )
         return error
     raised = ConverterError(
-        f"the converter of {choice.target} ({choice.pack}) raised {_told(error)}",
+        f"the converter of {choice.target} ({choice.pack}) raised {_error_text(error)}",
         where=where,
         why=f"at {_own_line(choice, error)}",
         hint=_of_values(error)
@@ -450,7 +163,7 @@ def blame(choice: Registration, error: BaseException, where: Where, by_hand: boo
 
 
 def _of_values(error: BaseException) -> str:
-    """What to do where a converter computed with a Value as if it were a tensor."""
+    """A hint for a converter that computed with a Value as if it were a tensor."""
     kinds = (TypeError, AttributeError)
     if not isinstance(error, kinds) or not re.search(r"\b(Value|Constant)\b", str(error)):
         return ""
@@ -460,7 +173,7 @@ def _of_values(error: BaseException) -> str:
     )
 
 
-def _told(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     if isinstance(error, SystemExit):
         return f"sys.exit({error.code!r})"
     return f"{type(error).__name__}: {error}"

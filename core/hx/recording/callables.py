@@ -1,8 +1,8 @@
-"""The first door: Python callables that are hooked where they are, and what TorchScript runs.
+"""The first door: Python callables that are hooked where they are, and TorchScript code.
 
-Module forwards and functions of other libraries, for which a converter is registered; the `apply`
-of custom autograd functions, for their converter or their `symbolic`; and what is scripted or
-traced, whose inside no door can see with its sizes.
+It handles module forwards and functions of other libraries that have a converter; the `apply` of
+custom autograd functions, for their converter or their `symbolic`; and scripted or traced code,
+which no other door can see into with its sizes.
 """
 
 from __future__ import annotations
@@ -15,26 +15,31 @@ from typing import Any
 import torch
 
 from ..errors import HxError
+from ..findings import FOLLOWED, Finding
+from ..graph.op import Instead
 from ..packs import symbolic, targets
 from ..registration import Registration
-from ..tensors import accounts
-from ..world import stored
+from ..torchworld import stored_callables
 from . import autocast, torchscript
-from .call import Instead, has_complex, lift
-from .conversion import DECLINED, convert
+from .arguments import has_complex
+from .ask_converter import DECLINED, convert
+from .lifting import lift
+from .memory import unrecorded_tensors
+from .memory.tensor_values import value_of
+from .real_calls import real_call
 from .recording import Recording
 
 Handler = Callable[[Callable, tuple, Mapping[str, Any]], Any]
 
 
 def hooks(recording: Recording) -> dict[Any, Handler]:
-    """What to hook of plain Python functions: function -> handler."""
+    """The handlers of plain Python functions, by function."""
     found: dict[Any, Handler] = {
         function: _foreign(recording, key) for function, key in recording.choices.functions.items()
     }
     for function, target in recording.choices.replaced.items():
         if function is not None:
-            found.setdefault(function, _told(recording, target))
+            found.setdefault(function, _reporting(recording, target))
     for body, objects in recording.choices.objects.items():
         found[body] = _object(recording, objects, found.get(body))
     if (apply := _apply()) is not None:
@@ -43,7 +48,7 @@ def hooks(recording: Recording) -> dict[Any, Handler]:
 
 
 def places(recording: Recording) -> list[tuple[Any, str, Callable]]:
-    """What to hook of the rest, where it is stored: owner, name, maker of a wrapper."""
+    """Other callables to hook where they are stored: owner, name, and the maker of a wrapper."""
     found = [
         (owner, name, _stored(recording, key)) for owner, name, key in recording.choices.places
     ]
@@ -56,20 +61,25 @@ def places(recording: Recording) -> list[tuple[Any, str, Callable]]:
     if _apply() is None:  # from 2.15 on it has no code
         hook = _applied(recording)
         found += [(torch.autograd.Function, "apply", _bound(hook))]
-        found += [(*place, _named(hook)) for place in stored.places(recording, targets.applies)]
+        found += [
+            (owner, name, _named(hook))
+            for owner, name, _ in stored_callables.held(
+                *recording.model.searched(), targets.applies
+            )
+        ]
     return found
 
 
 def _elsewhere(recording: Recording, known: list) -> list[tuple[Any, str, Callable]]:
-    """What has no code is hooked wherever it is: `from ext import nms`, `self.nms = ext.nms`."""
+    """Compiled functions, hooked wherever they are stored: `from ext import nms`, `self.nms = ext.nms`."""
     keys = {id(thing): (thing, key) for thing, key in recording.choices.compiled}
     if not keys:
         return []
-    wanted = stored.Among(thing for thing, _ in keys.values())
+    wanted = stored_callables.Among(thing for thing, _ in keys.values())
     there = {(id(owner), name) for owner, name, _ in known}
     return [
         (owner, name, _stored(recording, keys[id(thing)][1]))
-        for owner, name, thing in stored.held(recording, wanted)
+        for owner, name, thing in stored_callables.held(*recording.model.searched(), wanted)
         if (id(owner), name) not in there
     ]
 
@@ -79,11 +89,11 @@ def _apply() -> Any:
 
 
 def _foreign(recording: Recording, key: Any) -> Handler:
-    # What is PyTorch's own calls what autocast knows: that is asked.
+    # PyTorch's own modules call functions that autocast knows: those are converted.
     own = (getattr(key, "__module__", None) or "").startswith("torch.nn.")
 
     def hook(original, args, kwargs):
-        if recording.busy or (own and autocast.enabled()):
+        if recording.running.busy or (own and autocast.enabled()):
             return original(*args, **kwargs)
         asked = recording.choices.candidates(key, args, has_complex(args, kwargs))
         return ask(recording, asked, key, original, args, kwargs)
@@ -94,11 +104,11 @@ def _foreign(recording: Recording, key: Any) -> Handler:
 def _object(
     recording: Recording, objects: Mapping[int, tuple], of_class: Handler | None
 ) -> Handler:
-    """`lib.blur(x)`, where blur is an object: others of its class are none of its converter's."""
+    """Handle `lib.blur(x)` where blur is an object: its converter is for this object alone."""
 
     def hook(original, args, kwargs):
         thing, key = objects.get(id(args[0]), (None, None)) if args else (None, None)
-        if thing is None or recording.busy:
+        if thing is None or recording.running.busy:
             return (of_class or _plainly)(original, args, kwargs)
         run = functools.partial(of_class or _plainly, original)
 
@@ -115,11 +125,12 @@ def _plainly(original: Callable, args: tuple, kwargs: Mapping[str, Any]) -> Any:
     return original(*args, **kwargs)
 
 
-def _told(recording: Recording, target: str) -> Handler:
+def _reporting(recording: Recording, target: str) -> Handler:
     def hook(original, args, kwargs):
-        note = f"{target} was replaced by other code: its converter is not asked, the body is"
-        if not recording.busy and note not in recording.notes:
-            recording.notes.append(note)
+        text = f"{target} was replaced by other code: its converter is not asked, the body is"
+        found, messages = Finding(FOLLOWED, text), recording.findings.messages
+        if not recording.running.busy and found not in messages:
+            messages.append(found)
         return original(*args, **kwargs)
 
     return hook
@@ -135,15 +146,15 @@ def _bound(hook: Handler) -> Callable:
 
 
 def _applied(recording: Recording) -> Handler:
-    """`Function.apply`, one for all: its class comes first."""
+    """Handle `Function.apply`, which all Functions share: the class is its first argument."""
 
     def hook(original, args, kwargs):
         cls = args[0]
-        if recording.busy or not isinstance(cls, type):
+        if recording.running.busy or not isinstance(cls, type):
             return original(*args, **kwargs)
 
         def run(*args, **kwargs):
-            if recording.busy or torch.is_grad_enabled():
+            if recording.running.busy or torch.is_grad_enabled():
                 return original(cls, *args, **kwargs)
             return _body(cls, args, kwargs)
 
@@ -172,7 +183,7 @@ def _of_function(recording: Recording, cls: type, complex: bool) -> Iterable[Reg
 
 
 def _body(cls: Any, args: tuple, kwargs: Mapping[str, Any]) -> Any:
-    """What `apply` does without gradients. PyTorch's own makes views of inputs that come back."""
+    """The result of `apply` without gradients: PyTorch's own makes views of inputs that come back."""
     context = cls._backward_cls()
     context.needs_input_grad = (False,) * len(args)
     if cls.setup_context == torch.autograd.Function.setup_context:
@@ -195,21 +206,29 @@ def ask(
     """The result of a call, by the first converter that does not decline, or else by its body."""
     given = None
     for choice in candidates:
-        recording.busy = True
+        recording.running.busy = True
         try:
             with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
                 given = given or lift(recording, args, kwargs)
-                if recording.unfilled:
-                    accounts.require_filled(recording, given.tensors)
-                run = recording.runner(key, original, args, kwargs, given)
+                if recording.memory.unfilled:
+                    unrecorded_tensors.require_filled(recording, given.tensors)
+                run = real_call(recording, key, original, args, kwargs)
                 result = convert(recording, choice, given, run)
         except HxError:
             raise
         except Exception as problem:
-            recording.raised.note(recording, problem, choice.target, original, args, kwargs)
+            recording.findings.raised.note(
+                recording.memory.live,
+                recording.position.where,
+                problem,
+                choice.target,
+                original,
+                args,
+                kwargs,
+            )
             raise
         finally:
-            recording.busy = False
+            recording.running.busy = False
         if isinstance(result, Instead):
             return result.function(*args, **kwargs)
         if result is not DECLINED:
@@ -218,7 +237,7 @@ def ask(
 
 
 def _renamed(recording: Recording, place: int) -> Callable:
-    """`nn.Parameter(x)` is another object for the memory of x, which no door sees made.
+    """Handle `nn.Parameter(x)`: another object for the memory of x, which no door sees being made.
 
     The one is what is given at this place.
     """
@@ -226,14 +245,14 @@ def _renamed(recording: Recording, place: int) -> Callable:
     def wrapper(original: Callable) -> Callable:
         def make(*args, **kwargs):
             made = original(*args, **kwargs)
-            if not recording.busy and len(args) > place:
+            if not recording.running.busy and len(args) > place:
                 data = args[place]
-                recording.busy = True
+                recording.running.busy = True
                 try:
-                    recording.value_of(data)
-                    recording.live.alias(made, recording.live.entries[id(data)])
+                    value_of(recording, data)
+                    recording.memory.live.alias(made, recording.memory.live.entries[id(data)])
                 finally:
-                    recording.busy = False
+                    recording.running.busy = False
             return made
 
         return make
@@ -242,11 +261,11 @@ def _renamed(recording: Recording, place: int) -> Callable:
 
 
 def _wrapped(recording: Recording) -> Callable:
-    """A model may put a tensor around others as it runs: from then on they are looked for."""
+    """Look for wrapper tensors from now on, if the model wraps tensors as it runs."""
 
     def wrapper(original: Callable) -> Callable:
         def make(*args, **kwargs):
-            recording.wraps = True
+            recording.memory.has_wrappers = True
             return original(*args, **kwargs)
 
         return make
@@ -260,7 +279,7 @@ def _wrapped(recording: Recording) -> Callable:
 def _scripted(recording: Recording) -> Callable:
     def wrapper(original: Callable) -> Callable:
         def call(self, *args, **kwargs):
-            if recording.busy:
+            if recording.running.busy:
                 return original(self, *args, **kwargs)
             python = python_of(self)
             if python is None or torchscript.steers(self):  # branches of Python take one way only

@@ -1,24 +1,23 @@
-"""Which converter answers for what arrives at a door, and with which arguments it is called."""
+"""The choice of a converter for a call at a door, and of its arguments."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-from builtins import len  # its own: `world` hooks those of the model
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
 from ..errors import TargetError
+from ..ir.sizes.dims import Dim, plain
+from ..ir.value import Value
 from ..packs import symbolic, targets
 from ..packs.registry import Choice, Registry
 from ..packs.targets import Target
 from ..registration import Registration
-from ..sizes.dims import Dim, plain
-from ..tensors.values import Value
-from . import answering
-from .call import Arguments
+from . import target_index
+from .arguments import Arguments
 
 # Names that torch accepts for the same parameter.
 _SPELLINGS = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input",
@@ -30,7 +29,7 @@ class Choices:
 
     def __init__(self, registry: Registry, opset: int) -> None:
         self._registry, self._opset = registry, opset
-        answered = answering.of(registry, opset)
+        answered = target_index.of(registry, opset)
         self.functions, self.places = answered.functions, answered.places
         self.compiled, self.objects = answered.compiled, answered.objects
         self.idle, self.replaced = answered.idle, answered.replaced
@@ -38,17 +37,17 @@ class Choices:
         self._complex: dict[Any, list[tuple[Target, Choice]]] = answered.complex
         self._adopted: dict[Any, list[tuple[Target, Choice]]] = {}
         self._ranked: dict[Any, list[tuple[Target, list[Choice]]]] = {}
-        self._alone: dict[Any, Registration] = {}  # who converts a key, whatever it is called with
+        self._alone: dict[Any, Registration] = {}  # the converter of a key, whatever its arguments
 
     def named(self, target: str) -> bool:
-        """Whether somebody converts it under this name."""
+        """Return True if there is a converter of a target under this name."""
         return target in self._registry.select(self._opset)
 
     def by_hand(self, choice: Registration) -> bool:
         return self._registry.is_by_hand(choice)
 
     def of(self, key: Any) -> bool:
-        """Whether anybody converts what arrives under this key."""
+        """Return True if there is a converter for this key."""
         known = key in self._by_key or key in self._complex or key in self._adopted
         return known or (isinstance(key, str) and self._adopt(key))
 
@@ -58,7 +57,7 @@ class Choices:
         return self._by_key.get(key) or self._adopted.get(key)
 
     def _adopt(self, key: str) -> bool:
-        """Takes what was registered with PyTorch itself, for its older exporter."""
+        """Adopt functions registered with PyTorch itself, for its older exporter."""
         found = symbolic.of_operator(key, self._opset)
         if found is None:
             return False
@@ -117,28 +116,32 @@ class Choices:
             if at is not None and len(args) > at and type(args[at]) in (int, Dim):
                 args = (*args[:at], list(args[at:]))
         if kwargs and not form.takes_any and not kwargs.keys() <= form.names:
-            kwargs = dict(kwargs)
-            for name in [k for k in kwargs if k not in form.names]:
-                other = _SPELLINGS.get(name)
-                if other in form.names:
-                    kwargs[other] = kwargs.pop(name)
-                elif name in ("input", "self", "tensor") and not args:
-                    args = (kwargs.pop(name),)
-                elif name in MEANINGLESS:
-                    kwargs.pop(name)
-                else:
-                    place = _place(choice.target, name)
-                    own = (
-                        form.order[place] if place is not None and place < len(form.order) else name
-                    )
-                    if own not in kwargs and len(args) <= (place or 0):
-                        kwargs[own] = kwargs.pop(name)
+            args, kwargs = _renamed(choice.target, form, args, dict(kwargs))
         elif kwargs.get("out", 0) is None:
             kwargs = {k: v for k, v in kwargs.items() if k != "out"}
         return args, kwargs
 
 
-# What says where and how a result lies in memory, and nothing of its contents.
+def _renamed(target: str, form: _Form, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
+    """The arguments under the names of a converter's parameters, without meaningless ones."""
+    for name in [k for k in kwargs if k not in form.names]:
+        other = _SPELLINGS.get(name)
+        if other in form.names:
+            kwargs[other] = kwargs.pop(name)
+        elif name in ("input", "self", "tensor") and not args:
+            args = (kwargs.pop(name),)
+        elif name in MEANINGLESS:
+            kwargs.pop(name)
+        else:
+            place = _place(target, name)
+            known = place is not None and place < len(form.order)
+            own = form.order[place] if place is not None and known else name
+            if own not in kwargs and len(args) <= (place or 0):
+                kwargs[own] = kwargs.pop(name)
+    return args, kwargs
+
+
+# Parameters that determine a result's place and layout, but not its contents.
 MEANINGLESS = {"out", "memory_format", "layout", "device", "pin_memory", "requires_grad",
                "non_blocking", "copy", "generator", "names"}  # fmt: skip
 
@@ -209,7 +212,7 @@ def _with_numbers(text: str, given: Arguments) -> tuple[tuple, dict]:
 
 
 def _plain(given: Arguments, x: Any, is_size: bool) -> Any:
-    """The number in a tensor, or the size; what has none, as it is."""
+    """The number in a tensor, or the size; anything without one is returned as it is."""
     if isinstance(x, (list, tuple)):
         several = any(isinstance(n, Value) for n in x)
         return type(x)([_plain(given, n, is_size) for n in x]) if several else x
@@ -222,9 +225,9 @@ def _plain(given: Arguments, x: Any, is_size: bool) -> Any:
 
 
 def _like_a_number(shape: tuple | None) -> bool:
-    """Whether torch may take a tensor of this shape for a number: with no axis, or one of length 1.
+    """Return True if torch may read a tensor of this shape as a number: rank 0, or one axis of 1.
 
-    (Two tuples of other lengths are compared size by size first, which is slow work with dims.)
+    Two tuples of different lengths are compared size by size first, which is slow with dims.
     """
     return not shape or (len(shape) == 1 and plain(shape[0]) == 1)
 
@@ -249,7 +252,7 @@ _NUMBERS = _WHOLE | {"float", "number", "bool", "List[float", "List[float]"}
 
 @functools.cache
 def _place(text: str, name: str) -> int | None:
-    """Where an operator has the parameter that it calls so; None where its overloads differ."""
+    """The position of an operator's parameter; None if its overloads differ."""
     found = {
         i
         for overload in _overloads(text)
@@ -275,7 +278,7 @@ def _overloads(text: str) -> list[Any]:
 
 @functools.cache
 def _packs_at(text: str) -> int | None:
-    """Where torch takes `x.view(2, 3)` for `x.view([2, 3])`: the position of that list."""
+    """The position of the list for which torch takes single numbers: `x.view(2, 3)`."""
     for overload in _overloads(text):
         arguments = [a for a in overload._schema.arguments if not a.kwarg_only]
         for i, argument in enumerate(arguments[:2]):

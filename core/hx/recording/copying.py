@@ -12,10 +12,15 @@ from .recording import Recording
 
 
 def hooks(recording: Recording) -> dict[Any, Callable]:
-    """What to hook of plain Python functions: function -> handler."""
+    """The handlers of plain Python functions, by function."""
 
     def copied(original, args, kwargs):
-        if not recording.busy and not kwargs and len(args) == 1 and type(args[0]) is torch.Tensor:
+        if (
+            not recording.running.busy
+            and not kwargs
+            and len(args) == 1
+            and type(args[0]) is torch.Tensor
+        ):
             return args[0].view_as(args[0])
         return original(*args, **kwargs)
 

@@ -17,26 +17,27 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
+from ..cleanup import run_inside
 from ..errors import Differentiates
-from ..surely import inside
-from ..tensors import structures
-from ..world import patching
-from ..world.modelstate import preserved
-from . import opening
+from ..ir.recipe import Recipe
+from ..packs import nesting
+from ..torchworld import patching, torch_bodies
+from ..torchworld.modelstate import preserved
 from .choices import Choices
-from .prepared import Prepared, flat_inputs
+from .prepare import arguments, flat_inputs
 
 
-def traced(prepared: Prepared, choices: Choices, refused: Differentiates) -> Prepared | None:
-    """The same call of what PyTorch makes of the model; where it makes nothing of it, None, and
-    the refusal says why."""
-    if prepared.slim is not None or prepared.recorded is not None:
+def traced(recipe: Recipe, choices: Choices, refused: Differentiates) -> Recipe | None:
+    """Return the same call of PyTorch's trace of the model; None if it cannot be traced, and the
+    reason is in the refusal.
+    """
+    if recipe.request.weights.streamed or recipe.body is not None:
         return None
     why = ""
     for examples in (_open, _closed):
         try:
-            trace = functools.partial(_traced, prepared, choices, examples)
-            graph, result = inside(preserved(prepared.root), trace)
+            trace = functools.partial(_traced, recipe, choices, examples)
+            graph, result = run_inside(preserved(recipe.call.root), trace)
             break
         except Exception as problem:
             # The tracer's or the model's own, of code that PyTorch does not trace so: the model
@@ -48,14 +49,14 @@ def traced(prepared: Prepared, choices: Choices, refused: Differentiates) -> Pre
         return None
 
     def recorded(*args: Any, **kwargs: Any) -> Any:
-        leaves = flat_inputs(prepared.model, args, kwargs).values()
+        leaves = flat_inputs(recipe.call.model, args, kwargs).values()
         found = iter(graph.forward(*(leaf for leaf in leaves if isinstance(leaf, torch.Tensor))))
-        return structures.replace(result, lambda _, leaf: next(found) if _is_traced(leaf) else leaf)
+        return nesting.replace(result, lambda _, leaf: next(found) if _is_traced(leaf) else leaf)
 
-    return dataclasses.replace(prepared, recorded=recorded)
+    return dataclasses.replace(recipe, body=recorded)
 
 
-def _traced(prepared: Prepared, choices: Choices, examples: Callable, _: Any) -> Any:
+def _traced(recipe: Recipe, choices: Choices, examples: Callable, _: Any) -> Any:
     from torch._decomp import decomposition_table
     from torch._dispatch.python import enable_python_dispatcher
     from torch.fx.experimental.proxy_tensor import make_fx
@@ -64,19 +65,19 @@ def _traced(prepared: Prepared, choices: Choices, examples: Callable, _: Any) ->
     returned: list[Any] = []
 
     def call(*tensors: torch.Tensor) -> Any:
-        args, kwargs = prepared.with_tensors(dict(zip(prepared.names, tensors)))
-        # Of the kernels for attention, this one is made of operators that have derivatives.
+        args, kwargs = arguments(recipe.call, dict(zip(recipe.call.names, tensors)))
+        # This kernel for attention is made of operators that have derivatives.
         with (
             sdpa_kernel(SDPBackend.MATH),
             patching.hooks({torch.autograd.grad: _of_whole, torch.func.jacfwd: _backwards}),
             _Plainer(),
         ):
-            result = prepared.model(*args, **kwargs)
-        # Of a container, PyTorch would make another one that holds what stands for its tensors.
+            result = recipe.call.model(*args, **kwargs)
+        # PyTorch would rebuild a container, with proxies in place of its tensors.
         returned[:] = [result]
-        return [leaf for _, leaf in structures.leaves(result) if _is_traced(leaf)]
+        return [leaf for _, leaf in nesting.leaves(result) if _is_traced(leaf)]
 
-    # What is differentiated has operators of its own, which others make up.
+    # Derivatives have operators of their own, which are decomposed into others.
     backward: Any = {
         op: f
         for op, f in decomposition_table.items()
@@ -87,12 +88,12 @@ def _traced(prepared: Prepared, choices: Choices, examples: Callable, _: Any) ->
     log.setLevel(logging.CRITICAL)  # it tells at length of what is asked in another way next
     try:
         trace = make_fx(call, backward, tracing_mode="fake", _allow_non_fake_inputs=True)
-        given = examples(prepared)
+        given = examples(recipe)
         # Python says more operators in sizes that stay open, and C++ has fewer of them.
         is_open = any(isinstance(n, torch.SymInt) for tensor in given for n in tensor.shape)
         with enable_python_dispatcher() if is_open else contextlib.nullcontext():
             graph = trace(*given)
-        graph.graph.eliminate_dead_code()  # what derivatives ask of shapes alone is traced, too
+        graph.graph.eliminate_dead_code()  # some traced calls only serve shapes
         graph.recompile()
         return graph, *returned
     finally:
@@ -104,12 +105,12 @@ def _is_traced(leaf: Any) -> bool:
 
 
 class _Plainer(TorchFunctionMode):
-    """Says a function, whose derivative is one operator that nobody converts, by several."""
+    """Rewrite a function by others, if its derivative is an operator without a converter."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        own = opening.handed(func)
+        own = torch_bodies.handed(func)
         if own is not func:  # which would hand itself to the tracer's mode by that name, too
-            return opening.opened(own)(*args, **(kwargs or {}))
+            return torch_bodies.opened(own)(*args, **(kwargs or {}))
         if func is torch.nn.functional.grid_sample:
             sampled = _sampled(*args, **(kwargs or {}))
             if sampled is not None:
@@ -124,7 +125,7 @@ class _Plainer(TorchFunctionMode):
 
 
 def _linear(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> Any:
-    """Within `torch.func`, C++ lays several axes out as one that is as long as in the recording."""
+    """Compute a linear layer without joining axes, whose length C++ fixes in `torch.func`."""
     if input.dim() <= 2 or weight.dim() != 2:
         return torch.nn.functional.linear(input, weight, bias)
     made = torch.matmul(input, weight.t())
@@ -132,7 +133,7 @@ def _linear(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None
 
 
 class _Parts(Sequence):
-    """The numbers of a vector, as many as a size says: to count them would be to fix it."""
+    """The numbers of a vector as long as a size: to count them would fix the size."""
 
     def __init__(self, whole: torch.Tensor) -> None:
         self.whole = whole
@@ -153,7 +154,7 @@ def _parts(input: torch.Tensor, dim: int = 0) -> _Parts | None:
 
 
 def _of_whole(original: Callable, args: tuple, kwargs: dict) -> Any:
-    """The derivative of each number of a vector is that of their sum."""
+    """Differentiate the sum of a vector in place of each number."""
     outputs, inputs, given, *rest = args
     if isinstance(outputs, _Parts) and given is None:
         outputs = outputs.whole.sum()
@@ -161,7 +162,7 @@ def _of_whole(original: Callable, args: tuple, kwargs: dict) -> Any:
 
 
 def _backwards(original: Callable, args: tuple, kwargs: dict) -> Any:
-    """The same Jacobian from its rows: on the way forward PyTorch does not keep sizes open."""
+    """The same Jacobian, computed row by row: forward mode does not keep sizes open."""
     function, places, with_more = args
     return torch.func.jacrev(function, places, has_aux=with_more)
 
@@ -173,7 +174,7 @@ def _sampled(
     padding_mode: str = "zeros",
     align_corners: bool | None = None,
 ) -> Any:
-    """Images at other places; of volumes PyTorch does not tell what it does."""
+    """Sample images at other places; for volumes PyTorch does not describe its computation."""
     from torch._decomp import decomposition_table
 
     how = (
@@ -187,12 +188,12 @@ def _sampled(
     return plain(input, grid, *numbers, bool(align_corners))
 
 
-def _closed(prepared: Prepared) -> list[torch.Tensor]:
+def _closed(recipe: Recipe) -> list[torch.Tensor]:
     """The tensors themselves: what follows from their sizes is a number then."""
-    return [tensor.detach().clone() for tensor in prepared.tensors.values()]
+    return [tensor.detach().clone() for tensor in recipe.inputs.values()]
 
 
-def _open(prepared: Prepared) -> list[torch.Tensor]:
+def _open(recipe: Recipe) -> list[torch.Tensor]:
     """Tensors without contents, in whose shapes the sizes that may change are symbols."""
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.fx.experimental.symbolic_shapes import (
@@ -204,8 +205,8 @@ def _open(prepared: Prepared) -> list[torch.Tensor]:
     sizes = ShapeEnv(duck_shape=False, specialize_zero_one=False)
     mode = FakeTensorMode(shape_env=sizes, allow_non_fake_inputs=True)
     made: list[torch.Tensor] = []
-    for name, tensor in prepared.tensors.items():
-        axes = prepared.dynamic.get(name, {})
+    for name, tensor in recipe.inputs.items():
+        axes = recipe.request.sizes.get(name, {})
         kinds = [
             DimDynamic.DYNAMIC if i in axes else DimDynamic.STATIC for i in range(tensor.dim())
         ]

@@ -1,4 +1,4 @@
-"""The two doors of torch: where its functions, and its operators, hand themselves to a recording."""
+"""The two doors of torch, where its functions and its operators arrive at a recording."""
 
 from __future__ import annotations
 
@@ -6,19 +6,21 @@ from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from .. import torch_facts
 from ..errors import HxError
 from ..packs import targets
-from ..tensors import accounts, wrappers
-from ..tensors.liveness import COUNTED_LATER
-from . import known, opening, routes
-from .call import tensors_in
+from ..torchworld import torch_bodies
+from ..torchworld.operator_modes import OperatorMode
+from . import routes
+from .arguments import tensors_in
+from .memory import unrecorded_tensors, wrapper_tensors
+from .memory.live_tensors import COUNTED_LATER
 from .recording import Recording
 
 
 class Door:
-    """What the two doors of torch share."""
+    """The common part of both doors of torch."""
 
     level = ""
 
@@ -27,43 +29,53 @@ class Door:
 
     def arrived(self, func, args: tuple, kwargs: dict) -> Any:
         recording = self.recording
-        if recording.busy:
+        running = recording.running
+        if running.busy:
             return func(*args, **kwargs)
         key = self._keys.get(func)
         if key is None:
-            func = opening.handed(func)
+            func = torch_bodies.handed(func)
             key = self._keys[func] = targets.identify(func)
-        recording.busy = True
-        recording.written.clear()
-        if recording.beneath is not None:
-            recording.operators += recording.beneath[1] != key
-            recording.reached.update(id(tensor) for _, tensor in tensors_in((args, kwargs)))
+        memory, level = recording.memory, self.level
+        running.busy = True
+        memory.written_families.clear()
+        if running.asked_function is not None:
+            running.operators += running.asked_function[1] != key
+            running.reached.update(id(tensor) for _, tensor in tensors_in((args, kwargs)))
         try:
-            kind = wrappers.among(args, kwargs) if recording.wraps else None
+            kind = wrapper_tensors.among(args, kwargs) if memory.has_wrappers else None
             if kind is not None:
-                return wrappers.follow(recording, func, args, kwargs, kind, self)
-            action = recording.actions.get((key, self.level))
+                return wrapper_tensors.follow(recording, func, args, kwargs, kind, self)
+            action = running.actions.get((key, level))
             if action is None:
                 action = routes.of(recording, key, func, self)
-                recording.actions[key, self.level] = action
+                running.actions[key, level] = action
             result = action(recording, key, func, args, kwargs, self)
-            if self.level == "operator":
-                recording.live.counted_later(tensors_in([result]))
-                if recording.beneath is None:
-                    accounts.from_compiled(recording, key, func, args, result)
+            if level == "operator":
+                memory.live.counted_later(tensors_in([result]))
+                if running.asked_function is None:
+                    unrecorded_tensors.from_compiled(recording, key, func, args, result)
             return result
         except HxError as e:
             if e.where is None:
-                e.where = recording.where()
+                e.where = recording.position.where()
             raise
         except Exception as problem:
-            recording.raised.note(recording, problem, known.spelled(func, key), func, args, kwargs)
+            recording.findings.raised.note(
+                memory.live,
+                recording.position.where,
+                problem,
+                torch_facts.public_name(func, key),
+                func,
+                args,
+                kwargs,
+            )
             raise
         finally:
-            recording.busy = False
-            if self.level == "operator":
+            running.busy = False
+            if level == "operator":
                 # PyTorch counts the write of an operator when its handler has returned.
-                for family in recording.written:
+                for family in memory.written_families:
                     for member in family.members:
                         member.version = COUNTED_LATER
 
@@ -74,17 +86,18 @@ class FunctionDoor(Door, TorchFunctionMode):
     def __init__(self, recording: Recording) -> None:
         TorchFunctionMode.__init__(self)
         self.recording = recording
-        recording.frames.door_code = FunctionDoor.__torch_function__.__code__
+        recording.position.frames.door_code = FunctionDoor.__torch_function__.__code__
         self._keys = {}
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
-        if not self.recording.busy and any(map(_has_its_own, types)):
+        if not self.recording.running.busy and any(map(_has_its_own, types)):
             return self._theirs(func, types, args, kwargs or {})
         return self.arrived(func, args, kwargs or {})
 
     def _theirs(self, func, types, args: tuple, kwargs: dict) -> Any:
-        """A class says what a function does: a dict of tensors is stacked by stacking what is in
-        it; a rotation that is turned is a rotation. What it calls for that arrives here."""
+        """Let the classes say what a function does: a dict of tensors is stacked by stacking its
+        items; a rotated rotation is a rotation. The calls inside arrive here.
+        """
         with self:
             for kind in types:
                 result = kind.__torch_function__(func, types, args, kwargs)
@@ -94,8 +107,11 @@ class FunctionDoor(Door, TorchFunctionMode):
 
 
 def _has_its_own(kind: type) -> bool:
-    """Whether a class is to be asked what a function does: of tensors, where the caller is not this
-    class itself, and they do not hold others, which `wrappers` follows."""
+    """Return True if a class has its own `__torch_function__` to be asked first.
+
+    A tensor subclass counts only if the call comes from outside the class, and if it does not hold
+    other tensors, which `wrappers` follows.
+    """
     if not issubclass(kind, torch.Tensor):
         return True
     if kind is torch.Tensor or hasattr(kind, "__tensor_flatten__"):
@@ -105,15 +121,11 @@ def _has_its_own(kind: type) -> bool:
     return torch._C._is_torch_function_enabled()
 
 
-class OperatorDoor(Door, TorchDispatchMode):
+class OperatorDoor(Door, OperatorMode):
     level = "operator"
 
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False  # or PyTorch would import its compiler for the first call
-
     def __init__(self, recording: Recording) -> None:
-        TorchDispatchMode.__init__(self)
+        OperatorMode.__init__(self)
         self.recording = recording
         self._keys = {}
 

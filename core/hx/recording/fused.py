@@ -1,7 +1,8 @@
-"""What PyTorch's fused encoder does beyond its layers, which a recording sees run one by one.
+"""Behaviour of PyTorch's fused encoder that its layers, recorded one by one, do not show.
 
 Without gradients, `nn.TransformerEncoder` packs a padded batch, drops the padding, and leaves
-zeros in its place. It does so where all padding stands at the end: the graph asks the same.
+zeros in its place. It does so where all padding stands at the end: the graph asks the same. A fused
+layer gives NaN, not a number, to a position from which all others are hidden.
 """
 
 from __future__ import annotations
@@ -15,13 +16,20 @@ from .recording import Recording
 
 
 def hooks(recording: Recording) -> dict[Any, Callable]:
-    """What to hook of plain Python functions: function -> handler."""
+    """The handlers of plain Python functions, by function."""
 
     def encoder(original, args, kwargs):
         result = original(*args, **kwargs)
-        return result if recording.busy else _emptied(result, *args, **kwargs)
+        return result if recording.running.busy else _emptied(result, *args, **kwargs)
 
-    return {torch.nn.TransformerEncoder.forward: encoder}
+    def layer(original, args, kwargs):
+        result = original(*args, **kwargs)
+        return result if recording.running.busy else _unseeing(result, *args, **kwargs)
+
+    return {
+        torch.nn.TransformerEncoder.forward: encoder,
+        torch.nn.TransformerEncoderLayer.forward: layer,
+    }
 
 
 def _emptied(
@@ -33,8 +41,8 @@ def _emptied(
     is_causal: bool | None = None,
 ) -> torch.Tensor:
     """The result with nothing at padded places, as it passes through the last norm."""
-    packs = getattr(self, "use_nested_tensor", False) and torch.backends.mha.get_fastpath_enabled()
-    if not packs or self.layers[0].training or torch.is_autocast_enabled():
+    packs = getattr(self, "use_nested_tensor", False) and _is_fused(self.layers[0])
+    if not packs:
         return result
     if mask is not None or src_key_padding_mask is None or src.dim() != 3:
         return result
@@ -47,3 +55,36 @@ def _emptied(
         after_a_gap = (there[:, 1:] > there[:, :-1]).sum()
         kept = kept | (after_a_gap > 0)
     return torch.where(kept, result, nothing)
+
+
+def _is_fused(layer: Any) -> bool:
+    on = torch.backends.mha.get_fastpath_enabled() and not torch.is_autocast_enabled()
+    return on and not layer.training
+
+
+def _unseeing(
+    result: torch.Tensor,
+    self: Any,
+    src: torch.Tensor,
+    src_mask: torch.Tensor | None = None,
+    src_key_padding_mask: torch.Tensor | None = None,
+    is_causal: bool = False,
+) -> torch.Tensor:
+    """The result with NaN at positions from which the masks hide all others."""
+    attention = self.self_attn
+    alike = attention.batch_first and attention._qkv_same_embed_dim and src.dim() == 3
+    even = attention.num_heads % 2 == 0 and self.norm1.eps == self.norm2.eps
+    known = attention.in_proj_bias is not None and self.activation_relu_or_gelu
+    if not (_is_fused(self) and alike and even and known):
+        return result
+    hidden = []
+    if src_key_padding_mask is not None:
+        hidden.append(src_key_padding_mask.bool()[:, None, None])
+    if src_mask is not None:
+        mask = src_mask.bool()
+        heads = (src.shape[0], attention.num_heads, *mask.shape[-2:])
+        hidden.append(mask.reshape(heads) if mask.dim() == 3 else mask[None, None])
+    if not hidden:
+        return result
+    both = hidden[0] if len(hidden) == 1 else hidden[0] | hidden[1]
+    return torch.where(both.all(-1).any(1).unsqueeze(-1), torch.nan, result)

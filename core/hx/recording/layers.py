@@ -1,4 +1,4 @@
-"""The modules whose results are wanted instead of the model's: that they are there, and run."""
+"""The modules whose results are wanted instead of the model's: checks that they exist and run."""
 
 from __future__ import annotations
 

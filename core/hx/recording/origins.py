@@ -1,17 +1,16 @@
-"""Whose line is running: the innermost frame that is neither PyTorch's, nor hx's, nor a pack's."""
+"""The user's line that runs: the innermost frame that is not of PyTorch, hx or a pack."""
 
 from __future__ import annotations
 
 import copy
 import sys
-from builtins import len  # its own: `world` hooks that of the model
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 import torch
 
-from ..world import guests
+from ..torchworld import model_packages
 
 _HERE = Path(__file__).parents[1]
 _TORCH = Path(torch.__file__).parent
@@ -22,7 +21,7 @@ _MACHINERY = (
     *(f"{p}/" for p in (_HERE, _HERE.resolve())),
     copy.__file__,  # asks tensors for their memory
 )
-_GUESTS = tuple(file for p in (_TORCH, _TORCH.resolve()) for file in guests.files(_HERE, p))
+_GUESTS = tuple(file for p in (_TORCH, _TORCH.resolve()) for file in model_packages.files(_HERE, p))
 _ALSO = ("<frozen", "<string>", "contextlib.py", "functools.py")
 
 
@@ -30,10 +29,10 @@ _DOOR = 7  # frames from `Frames.user` to the door of most calls, when their con
 
 
 class Frames:
-    """Finds the user's frame, remembering per code object which side it is on."""
+    """A finder of the user's frame, which remembers for each code object whose it is."""
 
     def __init__(self, converters: tuple[str, ...] = ()) -> None:
-        # By identity: the hash of a code is worked out from all of it, each time it is asked for.
+        # Keyed by identity: the hash of a code object is computed from all of it, each time.
         self._skip: dict[int, bool] = {}
         self._codes: list[CodeType] = []  # keeps those ids from being reused
         self._outer: set[int] = set()  # ids of the frames that called the export, and wait for it
@@ -46,7 +45,7 @@ class Frames:
         self._prefixes = _MACHINERY + tuple(converters)
 
     def begin(self) -> None:
-        """The model is about to be called: what runs now is not a part of it."""
+        """Begin a call of the model: the frames that run now are not part of it."""
         frame: FrameType | None = sys._getframe(1)
         while frame is not None:
             self._outer.add(id(frame))
@@ -57,6 +56,10 @@ class Frames:
         frame = self.user(depth)
         return None if frame is None or id(frame) in self._outer else frame
 
+    def is_outer(self, frame: FrameType) -> bool:
+        """Return True for a frame that called the export."""
+        return id(frame) in self._outer
+
     def machinery(self, code: CodeType) -> bool:
         if any(isinstance(c, FunctionType) for c in code.co_consts):
             return True  # a hooked function, which `patching` gave other code
@@ -66,8 +69,10 @@ class Frames:
         return name.startswith((*self._prefixes, *_ALSO[:2])) or name.endswith(_ALSO[2:])
 
     def checking(self) -> bool:
-        """Whether PyTorch checks what a module of its own was given: what it reads of that decides
-        whether there is an error, and nothing else."""
+        """Return True while PyTorch checks the arguments of one of its own modules.
+
+        A read decides there if an error is raised, and nothing else.
+        """
         frame: FrameType | None = sys._getframe(2)
         while frame is not None and self.machinery(frame.f_code):
             code = frame.f_code
@@ -91,7 +96,7 @@ class Frames:
         frame: FrameType | None = sys._getframe(depth)
         try:
             door = sys._getframe(_DOOR)
-            if door.f_code is self.door_code:  # what lies before it is hx's own
+            if door.f_code is self.door_code:  # frames before it are hx's own
                 frame = door.f_back
         except ValueError:  # another thread may have just begun
             pass

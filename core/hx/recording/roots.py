@@ -15,11 +15,11 @@ import torch
 
 
 class Around(torch.nn.Module):
-    """Holds the modules that a function reaches, by the names that it knows them by."""
+    """A holder of the modules that a function reaches, under the function's names for them."""
 
 
 def root_of(model: Any) -> torch.nn.Module:
-    """One module that has all modules of the model in it."""
+    """Return one module that contains all modules of the model."""
     if isinstance(model, torch.nn.Module):
         return model
     owner = getattr(model, "__self__", None)
@@ -52,7 +52,7 @@ def _reached(thing: Any, depth: int) -> Iterator[tuple[str, torch.nn.Module]]:
 
 
 def _held(thing: Any) -> Iterator[tuple[str, Any]]:
-    """What a callable refers to, by name."""
+    """The things that a callable refers to, by name."""
     if isinstance(thing, functools.partial):
         yield "func", thing.func
         yield from ((f"args.{i}", a) for i, a in enumerate(thing.args))

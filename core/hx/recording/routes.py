@@ -1,64 +1,73 @@
-"""What is done with a call that arrives at a door of torch, decided once for each function."""
+"""The route of each function's calls at the doors of torch, decided once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
-from ..tensors import accounts
-from ..tensors.values import Constant, Value
-from . import autocast, known, opening, seeds
-from .call import Arguments, Instead, has_complex, lift
-from .conversion import DECLINED, convert
-from .folding import fold
-from .inplace import copied, in_place, into_out
-from .leaves import leaf, opened
-
-if TYPE_CHECKING:
-    from .recording import Recording
+from .. import torch_facts
+from ..graph.op import Instead
+from ..ir.value import Constant, Value
+from ..torchworld import torch_bodies
+from . import autocast, seeds, special_calls
+from .arguments import Arguments, has_complex
+from .ask_converter import DECLINED, convert
+from .call import run_instead
+from .constant_calls import fold
+from .guarded_calls import guarded
+from .in_place_calls import convert_into_out, in_place, write_result
+from .lifting import lift
+from .memory import unrecorded_tensors
+from .real_calls import real_call
+from .recording import Recording
+from .unconverted_calls import run_opened, run_unconverted
+from .written_arguments import uncounted_writes, written_arguments
 
 
 def of(recording: Recording, key: Any, func: Callable, door: Any) -> Callable:
     """The action for every call of a function."""
-    if recording.guard is not None and known.is_random(key):
-        recording.guard.draws.seen = True
-    special = known.SPECIAL.get(key)
+    return guarded(key, _unguarded(recording, key, func, door))
+
+
+def _unguarded(recording: Recording, key: Any, func: Callable, door: Any) -> Callable:
+    if recording.model.guard is not None and torch_facts.is_random(key):
+        recording.model.guard.draws.seen = True
+    special = special_calls.table().get(key)
     if special is not None:
         return special
     if recording.choices.of(key):
         return converted
-    if known.in_place_base(key) is not None:
+    if torch_facts.out_of_place(key) is not None:
         return in_place
-    if door.level == "function" and opening.can_open(func):
-        return opened
-    return leaf
+    if door.level == "function" and torch_bodies.can_open(func):
+        return run_opened
+    return run_unconverted
 
 
 def converted(recording: Recording, key, func, args, kwargs, door) -> Any:
-    """Somebody converts it, unless it is known without."""
-    given = lift(recording, args, kwargs, key in known.TAKE_LISTS, key in known.JOIN)
-    if recording.builder.lengths is not None and key in known.JOIN:
+    """Handle a call with a converter: fold it, ask the converter, or ask for the calls inside."""
+    joins = key in torch_facts.JOINS
+    given = lift(recording, args, kwargs, key in torch_facts.TAKES_LISTS, joins)
+    if joins and recording.builder.lengths is not None:
         recording.builder.lengths.repeats(given)
     complex_ = given.complex and _reads_complex(args, kwargs)
     choice = recording.choices.pick(key, args, complex_)
-    run = recording.runner(key, func, args, kwargs, given)
-    if recording.unfilled and key not in known.VIEWS:
-        writes = accounts.written(key, func, args, kwargs)
-        accounts.require_filled(recording, given.tensors, writes)
-    if (recording.seeded or "generator" in given.kwargs) and seeds.same(recording, key, given):
+    run = real_call(recording, key, func, args, kwargs)
+    if recording.memory.unfilled and key not in torch_facts.VIEWS:
+        writes = written_arguments(key, func, args, kwargs)
+        unrecorded_tensors.require_filled(recording, given.tensors, writes)
+    if (recording.draws.seeded or "generator" in given.kwargs) and seeds.same(
+        recording, key, given
+    ):
         return fold(recording, key, None, given, run)
-    if not given.traced and door.level != "callable" and known.is_pure(key, func):
-        if getattr(choice and choice.function, "composed", False):
-            pass  # what it calls is folded: each of its views has a converter of its own
-        elif choice is not None and any(map(_in_few_bits, given.values)):
-            pass  # folded, it would take several times the room
-        elif not getattr(choice, "kept", False) and not _views_of_weights(key, given):
-            written = accounts.uncounted(key, func, args, kwargs)
+    if not given.traced and door.level != "callable" and torch_facts.is_pure(key, func):
+        if _may_fold(choice, key, given):
+            written = uncounted_writes(key, func, args, kwargs)
             return fold(recording, key, choice, given, run, written)
-    elif not given.traced and door.level == "function" and opening.can_open(func):
-        return opened(recording, key, func, args, kwargs, door)  # the calls inside are folded
+    elif not given.traced and door.level == "function" and torch_bodies.can_open(func):
+        return run_opened(recording, key, func, args, kwargs, door)  # the calls inside are folded
     if choice is None:  # its converters are for real numbers only
         return _beneath(recording, key, func, args, kwargs, door, given)
     if kwargs.get("out") is not None:
@@ -67,15 +76,24 @@ def converted(recording: Recording, key, func, args, kwargs, door) -> Any:
         given = autocast.cast(recording, key, given)
     result = convert(recording, choice, given, run)
     if isinstance(result, Instead):
-        return result.run(recording, door, args, kwargs)
+        return run_instead(recording.running, result, door, args, kwargs)
     if result is not DECLINED:
         return result
-    recording.decliners[known.spelled(func, key)] = choice
+    recording.tallies.decliners[torch_facts.public_name(func, key)] = choice
     return _beneath(recording, key, func, args, kwargs, door, given)
 
 
+def _may_fold(choice, key, given: Arguments) -> bool:
+    """Return True if a call of constants becomes one constant, and no nodes."""
+    if getattr(choice and choice.function, "composed", False):
+        return False  # the calls inside are folded: each of its views has a converter of its own
+    if choice is not None and any(map(_in_few_bits, given.values)):
+        return False  # folded, it would take several times the room
+    return not getattr(choice, "kept", False) and not _views_of_weights(key, given)
+
+
 def _reads_complex(args, kwargs) -> bool:
-    """Whether complex numbers are among the arguments, but for where the result is to go."""
+    """Return True if complex numbers are among the arguments, except for `out`."""
     if kwargs.get("out") is None:
         return True
     read = [*args, *(x for name, x in kwargs.items() if name != "out")]
@@ -85,24 +103,28 @@ def _reads_complex(args, kwargs) -> bool:
 def _into_out(recording: Recording, key, func, choice, given, run, args, kwargs, door) -> Any:
     out = kwargs["out"]
     kwargs = {k: v for k, v in kwargs.items() if k != "out"}
-    result = into_out(recording, choice, given, run, out)
+    result = convert_into_out(recording, choice, given, run, out)
     if isinstance(result, Instead):
-        return copied(recording, result.run(recording, door, args, kwargs), run, out)
+        return write_result(
+            recording, run_instead(recording.running, result, door, args, kwargs), run, out
+        )
     if result is not NotImplemented:
         return result
     given = lift(recording, args, kwargs)
-    return copied(recording, _beneath(recording, key, func, args, kwargs, door, given), run, out)
+    return write_result(
+        recording, _beneath(recording, key, func, args, kwargs, door, given), run, out
+    )
 
 
 def _beneath(recording: Recording, key, func, args, kwargs, door, given: Arguments) -> Any:
-    if door.level == "function" and opening.can_open(func):
-        return opened(recording, key, func, args, kwargs, door)
-    return leaf(recording, key, func, args, kwargs, door, given, asked=True)
+    if door.level == "function" and torch_bodies.can_open(func):
+        return run_opened(recording, key, func, args, kwargs, door)
+    return run_unconverted(recording, key, func, args, kwargs, door, given, asked=True)
 
 
 def _views_of_weights(key, given: Arguments) -> bool:
-    """A view of a weight stays a node: folded, it would be stored a second time."""
-    return key in known.VIEWS and any(
+    """Return True for a view of a weight: folded, the weight would be stored a second time."""
+    return key in torch_facts.VIEWS and any(
         (v.name or v.dtype in BITS) and v.sparse is None and v.tensor.numel() > 256
         if isinstance(v, Constant)
         else v.fixed
@@ -114,8 +136,7 @@ BITS = frozenset({torch.int8, torch.uint8})
 
 
 def _in_few_bits(value: Value) -> bool:
-    """Whether numbers of eight bits, made of constants alone, are here in more: a weight that is
-    about to be scaled."""
+    """Return True for numbers of eight bits in a wider dtype: a weight that is about to be scaled."""
     while value.fixed and value.node is not None and value.node.inputs:
         before = value.node.inputs[0]
         if before is None:

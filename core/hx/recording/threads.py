@@ -1,8 +1,8 @@
-"""What other threads ask for the model while it is recorded: the recording sees its own alone.
+"""Other threads while the model is recorded: the recording sees its own thread only.
 
-A thread that the model starts, and a task that it gives to a pool, are watched: where they touch a
-tensor of the recording, the line is told. Tensors that they make are unknown wherever they are used;
-a number that they read would be taken for a constant.
+A thread that the model starts, and a task that it gives to a pool, are watched: the line where they
+use a tensor of the recording is noted. Tensors that they make are unknown wherever they are used; a
+number that they read would be taken for a constant.
 """
 
 from __future__ import annotations
@@ -12,20 +12,18 @@ import functools
 import sys
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch._C import _pop_torch_function_stack, _push_on_torch_function_stack
 from torch.overrides import TorchFunctionMode
 
 from ..errors import Where
-from ..tensors.values import Constant
-from ..world import modes
-from . import opening
-from .call import tensors_in
-
-if TYPE_CHECKING:
-    from .recording import Recording
+from ..ir.value import Constant
+from ..torchworld import modes, torch_bodies
+from .arguments import tensors_in
+from .note_escapes import note_escape
+from .recording import Recording
 
 # The same for all data and sizes.
 _FIXED = {"dtype", "device", "layout", "ndim", "dim", "requires_grad", "is_leaf", "is_cuda",
@@ -33,19 +31,20 @@ _FIXED = {"dtype", "device", "layout", "ndim", "dim", "requires_grad", "is_leaf"
 
 
 class _Watch(TorchFunctionMode):
-    """Sees the functions of PyTorch that one thread calls, and changes none."""
+    """A watcher of the functions of PyTorch that one thread calls; it changes none."""
 
     def __init__(self, recording: Recording, started: Where) -> None:
         TorchFunctionMode.__init__(self)
         self.recording, self._started = recording, started
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
-        func, kwargs = opening.handed(func), kwargs or {}
+        func, kwargs = torch_bodies.handed(func), kwargs or {}
         name = getattr(func, "__name__", "")
         if name == "__get__":
             name = getattr(getattr(func, "__self__", None), "__name__", name)
         if name not in _FIXED and any(self._follows(t) for _, t in tensors_in((args, kwargs))):
-            self.recording.escape(
+            note_escape(
+                self.recording,
                 "thread",
                 f"{name} is asked in another thread, which a recording does not see: what the model "
                 "does with the answer stays as it was",
@@ -54,7 +53,7 @@ class _Watch(TorchFunctionMode):
         return func(*args, **kwargs)
 
     def _follows(self, tensor: torch.Tensor) -> bool:
-        entry = self.recording.live.find(tensor)
+        entry = self.recording.memory.live.find(tensor)
         return entry is not None and not isinstance(entry.value, Constant)
 
     def _where(self) -> Where:
@@ -63,7 +62,7 @@ class _Watch(TorchFunctionMode):
             code = frame.f_code
             if frame.f_globals.get("__name__") in _RUNNERS:
                 break
-            if not self.recording.frames.machinery(code):
+            if not self.recording.position.frames.machinery(code):
                 return Where(code.co_filename, frame.f_lineno, "", code.co_name)
             frame = frame.f_back
         return self._started
@@ -73,7 +72,7 @@ _RUNNERS = ("threading", "concurrent.futures.thread", "multiprocessing.pool")
 
 
 def places(recording: Recording) -> list[tuple[Any, str, Callable]]:
-    """Where threads are started: owner, name, maker of the stand-in."""
+    """The places where threads are started: owner, name, and the maker of the wrapper."""
 
     def wrapper(original: Callable) -> Callable:
         def start(function: Callable, *args: Any, **kwargs: Any) -> Any:
@@ -87,7 +86,7 @@ def places(recording: Recording) -> list[tuple[Any, str, Callable]]:
 
 
 def hooks(recording: Recording) -> dict[Any, Callable]:
-    """The pools that may have their threads already."""
+    """Hook the pools that may have their threads already."""
 
     def hook(original: Callable, args: tuple, kwargs: dict) -> Any:
         pool, function, *rest = args
@@ -107,9 +106,9 @@ def hooks(recording: Recording) -> dict[Any, Callable]:
 
 
 def _watched(recording: Recording, function: Callable) -> Callable:
-    if recording.busy:
+    if recording.running.busy:
         return function  # a thread of ours, or of a converter
-    watch = _Watch(recording, recording.where())
+    watch = _Watch(recording, recording.position.where())
 
     @functools.wraps(function, updated=())
     def run(*args: Any, **kwargs: Any) -> Any:

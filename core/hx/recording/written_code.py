@@ -1,25 +1,25 @@
-"""Libraries that write Python code for the sizes that they get, and keep it: einx.
+"""Libraries that generate Python code for the sizes that they get, and keep it: einx.
 
     einx.where("b j, b j d, ", mask, x, 0.0)      ->      torch.reshape(mask, (2, 6, 1)), ...
 
-Such a library is asked for that code at sizes that are prime numbers, two times: the factors of the
-numbers in it then tell which sizes they are made of. The code runs with these in place of numbers.
-Where any other number depends on the sizes, the library does as it always does.
+Such a library is asked for that code twice, at sizes that are prime numbers: the factors of the
+numbers in it then show which sizes they are products of. The code runs with sizes in place of these
+numbers. If any other number depends on the sizes, the library runs as it always does.
 """
 
 from __future__ import annotations
 
 import ast
+import builtins
 import inspect
 import sys
 import types
-from builtins import len  # their own: `world` hooks those of the model
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
 
-from ..sizes import dims
+from ..ir.sizes import dims
 from .recording import Recording
 
 # Larger than what such code says by itself, and small enough for a product of five in 64 bits.
@@ -28,7 +28,7 @@ _SECOND = (3001, 3011, 3019, 3023, 3037, 3041, 3049, 3061)
 
 
 def hooks(recording: Recording) -> dict[Any, Callable]:
-    """What to hook: function -> handler."""
+    """The handlers of the library's functions, by function."""
     library = sys.modules.get("einx")
     if library is None or not recording.builder.sizes.named:
         return {}
@@ -37,7 +37,7 @@ def hooks(recording: Recording) -> dict[Any, Callable]:
 
 
 def _writes_code(function: types.FunctionType) -> bool:
-    """Whether it gives the code for a call, when it is asked for that."""
+    """Return True if a function can return the code for a call."""
     own = function.__code__
     named = own.co_varnames[: own.co_argcount + own.co_kwonlyargcount]
     return "__wrapped__" in vars(function) and "graph" in named
@@ -47,7 +47,7 @@ def _handler(recording: Recording, function: types.FunctionType) -> Callable:
     signature = inspect.signature(function)
 
     def handle(original: Callable, args: tuple, kwargs: dict) -> Any:
-        if recording.busy or kwargs.get("graph"):
+        if recording.running.busy or kwargs.get("graph"):
             return original(*args, **kwargs)
         shapes = [x.shape for x in [*args, *kwargs.values()] if isinstance(x, torch.Tensor)]
         numbers = [x for x in kwargs.values() if type(x) is dims.Dim]
@@ -58,6 +58,7 @@ def _handler(recording: Recording, function: types.FunctionType) -> Callable:
         if code is None:
             return original(*args, **kwargs)
         space: dict[str, Any] = dict(zip(_names(len(sizes)), sizes.values()))
+        space["__builtins__"] = builtins  # those of the model, which follow sizes
         exec(code, space)
         return space["op"](*_tensors(signature, args, kwargs))
 
@@ -68,21 +69,21 @@ def _asked(
     recording: Recording, original: Callable, args: tuple, kwargs: dict, shapes: list, sizes: list
 ) -> types.CodeType | None:
     """The code for all sizes; None where there is none."""
-    recording.busy = True
+    recording.running.busy = True
     try:
         first, second = (
             _text(original, args, kwargs, shapes, dict(zip(sizes, primes)))
             for primes in (_FIRST, _SECOND)
         )
-        return _sized(first, second, len(sizes))
+        return _code_with_sizes(first, second, len(sizes))
     except Exception:  # it does not take such sizes, or writes other code for each
         return None
     finally:
-        recording.busy = False
+        recording.running.busy = False
 
 
 def _text(original: Callable, args: tuple, kwargs: dict, shapes: list, primes: dict) -> str:
-    """The code that it writes for other tensors, and numbers, of these sizes."""
+    """The code that the library generates for tensors, and numbers, of these sizes."""
     left = iter(shapes)
 
     def at(n: Any) -> Any:
@@ -101,8 +102,8 @@ def _names(count: int) -> Iterator[str]:
     return (f"_size_{i}" for i in range(count))
 
 
-def _sized(first: str, second: str, count: int) -> types.CodeType:
-    """The code that both are, with products of sizes in place of the numbers that differ."""
+def _code_with_sizes(first: str, second: str, count: int) -> types.CodeType:
+    """The code that two texts share, with products of sizes in place of the numbers that differ."""
     one, other = ast.parse(first), ast.parse(second)
     pairs = list(zip(ast.walk(one), ast.walk(other)))
     made: dict[int, ast.expr] = {}
@@ -133,7 +134,7 @@ def _product(a: Any, b: Any, count: int) -> ast.expr:
 
 
 def _tensors(signature: inspect.Signature, args: Sequence, kwargs: dict) -> list[Any]:
-    """What the code is called with: the arguments that are said to be tensors."""
+    """The arguments for the code: those that the signature calls tensors."""
     bound = signature.bind(*args, **{k: x for k, x in kwargs.items() if k != "graph"})
     bound.apply_defaults()
     found: list[Any] = []

@@ -25,8 +25,6 @@ from collections.abc import Iterable, Iterator
 from io import FileIO
 from pathlib import Path
 
-from hx.saving.outlived import outlived
-
 try:
     import fcntl
 except ImportError:  # Windows: a file that is open there cannot be removed, which will do
@@ -36,7 +34,7 @@ SUFFIX = ".hx-tmp"
 
 
 class Claim:
-    """A file that is ours while it is open, and what else goes when it goes.
+    """A file that is ours while it is open, and anything to be removed with it.
 
     It is open as a Python file: one that an interrupt makes us lose sight of closes by itself.
     """
@@ -52,7 +50,7 @@ class Claim:
 
     @property
     def folder(self) -> Path:
-        """Where something may stand that goes with it; there mostly is none."""
+        """The folder beside it for files that belong to it; it rarely exists."""
         return self.path.with_name(f"{self.path.name}.d")
 
     def open(self, mode: str) -> None:
@@ -116,7 +114,9 @@ class Hidden:
             claim.close()  # taken for a leftover in the moment before it was locked
 
     def create_folder(self) -> Path:
-        """A folder among the temporary files, for what has no place; those of the dead go."""
+        """A folder among the temporary files, for a save without a target; dead saves' folders
+        go.
+        """
         target = Path(tempfile.gettempdir(), "hx")
         sweep(target)
         folder = self.create(target).folder
@@ -158,7 +158,7 @@ def data_files(target: Path) -> list[Path]:
 
 
 def mentioned(model: Path, data: Iterable[Path]) -> list[Path]:
-    """Those of the data files whose names occur in a model file."""
+    """Return the data files whose names occur in a model file."""
     data = list(data)
     try:
         if not data or not model.stat().st_size:
@@ -177,8 +177,7 @@ def discard_data(target: Path, data: Iterable[Path], ignoring: Iterable[Path] = 
         with contextlib.suppress(OSError), path.open("rb", buffering=0) as file:
             models = (m for m in _models(target) if m not in ignoring)
             if _lock(file.fileno()) and not any(mentioned(m, [path]) for m in models):
-                with outlived(path):
-                    path.unlink()
+                path.unlink()
 
 
 def sweep(target: Path) -> None:
@@ -222,7 +221,9 @@ def _listed(folder: Path, start: str = "", end: str = "") -> list[Path]:
 
 
 def _lock(fd: int, shared: bool = False, wait: bool = False, without: bool = True) -> bool:
-    """Whether the lock is ours now; `without` is the answer where there are no locks."""
+    """Take the lock if possible, and return True if it is held; `without` is the answer if the
+    system has no locks.
+    """
     if fcntl is None:
         return without
     kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX

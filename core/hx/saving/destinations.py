@@ -1,4 +1,4 @@
-"""Where results may go: to a file, and never over what they are made from, or over each other."""
+"""Checks that results go to files, never over their own sources, and never over each other."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from ..errors import UsageError
+from ..errors import OutputError
 
-Source = tuple[str, "str | os.PathLike"]  # what it is, in words, and where
+Source = tuple[str, "str | os.PathLike"]  # a description in words, and the path
 _TENSORS = (".safetensors", ".pt", ".pth", ".bin", ".ckpt", ".index.json")
 _LINKS = 40  # as many as the system follows
 
 
 def unfit(path: str | os.PathLike) -> str:
-    """Why no file can be written there, whatever the folder holds; nothing if one can."""
+    """The reason why no file can be written there, whatever the folder holds; empty if one can."""
     try:
         os.fsencode(path).decode()
     except UnicodeDecodeError:
@@ -30,7 +30,7 @@ def unfit(path: str | os.PathLike) -> str:
 
 
 def _is_stream(path: str | os.PathLike) -> bool:
-    """`/dev/stdout` leads to whatever file the shell opened, which is not ours to replace."""
+    """Return True for a path such as `/dev/stdout`: the file behind it is the shell's, not ours."""
     place = Path(path).absolute()
     for _ in range(_LINKS):
         folder = Path(os.path.realpath(place.parent))
@@ -44,12 +44,21 @@ def _is_stream(path: str | os.PathLike) -> bool:
 
 
 def same(a: str | os.PathLike, b: str | os.PathLike) -> bool:
-    """Whether two paths lead to one file, be it there or not."""
+    """Return True if two paths lead to one file, existing or not."""
     return _same_as(a)(b)
 
 
+def identity(path: str | os.PathLike) -> tuple[int, int] | str:
+    """A key that is equal for two paths that lead to one file, existing or not."""
+    try:
+        found = Path(path).stat()
+    except (OSError, ValueError):
+        return os.path.realpath(path)
+    return found.st_dev, found.st_ino
+
+
 def _same_as(a: str | os.PathLike) -> Callable[[str | os.PathLike], bool]:
-    """`same` with `a`, which is looked at once: a process has read thousands of files of code."""
+    """Prepare `same` with `a`, which is looked at once, for thousands of files of code."""
     try:
         here = Path(a).stat()
     except (OSError, ValueError):
@@ -73,7 +82,7 @@ def of_spec(spec: str, folder: Path = Path()) -> list[Source]:
 
 
 def of_weights(path: str | os.PathLike | None) -> list[Source]:
-    """With a folder, or an index, all files of weights that are there."""
+    """Return the files of weights at a path: for a folder, or an index, all that lie there."""
     if path is None:
         return []
     here = Path(path)
@@ -91,7 +100,7 @@ def of_code() -> list[Source]:
 
 
 def require_unused(path: str | os.PathLike | None, weights: str | os.PathLike | None) -> None:
-    """That an export to `path` writes over nothing that it is made from."""
+    """Raise OutputError if an export to `path` would overwrite one of its own sources."""
     if path is None or not Path(path).exists():
         return
     sources = of_weights(weights)
@@ -101,7 +110,7 @@ def require_unused(path: str | os.PathLike | None, weights: str | os.PathLike | 
 
 
 def _is_graph(path: Path) -> bool:
-    """Whether it begins as ONNX files do, with its version, and no code does."""
+    """Return True if a file begins as ONNX files do, with the version field; no code does."""
     if not path.is_file():
         return False
     try:
@@ -112,11 +121,11 @@ def _is_graph(path: Path) -> bool:
 
 
 def require_apart(what: str, path: str | os.PathLike, sources: Iterable[Source]) -> None:
-    """`what` says which path it is, as the caller gave it."""
+    """Raise if a path is one of the sources; `what` is the path as the caller gave it."""
     is_it = _same_as(path)
     for told, source in sources:
         if is_it(source):
-            raise UsageError(
+            raise OutputError(
                 f"{what}: that is {told}, which would be written over",
                 hint="give another path",
             )

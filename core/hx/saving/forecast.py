@@ -1,31 +1,30 @@
-"""Which weights the file is going to begin with, as far as the nodes recorded so far tell.
+"""A forecast of the weights that a file will begin with, from the nodes recorded so far.
 
-They are those that the nodes read, in that order: but a weight that the next node has a part in
-(see `batchnorm`) waits for that node.
+They are those that nodes read, in that order. But the weight of a layer waits for the next node,
+which may be a normalization that is folded into it (see `batchnorm`).
 """
 
 from __future__ import annotations
 
 import functools
 
-from ..graph import batchnorm, transposed
-from ..tensors.values import Constant, Node
+from ..graph import batchnorm, model_parts, transposed
+from ..ir.value import Constant, Node
 from ..weights import contents
 from ..weights.contents import Content, Held
-from . import wire
-from .ahead import Ahead
+from .write_ahead import WriteAhead
 
 
 class Forecast:
-    """Puts the weights of the nodes that it is told of where they can be written ahead."""
+    """Queues the weights of the nodes that it hears of, to be written ahead."""
 
-    def __init__(self, ahead: Ahead, folds: batchnorm.Folds) -> None:
+    def __init__(self, ahead: WriteAhead, folds: batchnorm.Folds) -> None:
         self._ahead, self._folds = ahead, folds
-        self._layer: Node | None = None  # whose weights the next node may have a part in
+        self._layer: Node | None = None  # the next node may be folded into its weight
         self._put: dict[int, Constant] = {}  # by id
 
     def node(self, node: Node | None) -> None:
-        """The next node; None when there is none."""
+        """Take the next node; None when there is none."""
         layer, self._layer = self._layer, None
         if layer is not None:
             self._read(layer, node if node is not None and batchnorm.fits(layer, node) else None)
@@ -39,7 +38,7 @@ class Forecast:
             if not isinstance(value, Constant) or id(value) in self._put:
                 continue
             tensor = value.tensor
-            if not wire.is_early(value.name, tensor) or not tensor.is_cpu:
+            if not model_parts.is_early(value.name, tensor) or not tensor.is_cpu:
                 continue
             self._put[id(value)] = value
             turned = transposed.content(node) if transposed.is_one(node) else None
@@ -59,7 +58,7 @@ def _as_it_is(content: Content) -> Content:
 
 
 def _folded(folds: batchnorm.Folds, layer: Node, norm: Node) -> Content:
-    """Made where it is written: by the thread."""
+    """The folded weight, computed in the thread that writes it."""
     made = folds.of(layer, norm) or layer
     weight = made.inputs[1]
     assert isinstance(weight, Constant)

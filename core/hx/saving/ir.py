@@ -1,6 +1,6 @@
-"""A model as onnx_ir has it, put together from the parts of a file, and taken apart into them.
+"""A model in onnx_ir's form, put together from the parts of a file, and taken apart into them.
 
-An export has no need of it: that is for who looks at `program.model`, and for graph passes of packs.
+An export does not need it: it is for readers of `program.model`, and for graph passes of packs.
 Imports torch and onnx_ir: import this module late.
 """
 
@@ -14,10 +14,10 @@ import onnx_ir
 from onnx_ir import serde
 
 from ..errors import ExportError
+from ..graph.model_parts import Parts, Weight
 from .weights import as_tensor
-from .wire import Parts, Weight
 
-EARLY = "hx.early"  # what marks an initializer that comes before the graph in a file
+EARLY = "hx.early"  # marks an initializer that precedes the graph in a file
 
 
 def put_together(parts: Parts) -> onnx_ir.Model:
@@ -91,7 +91,7 @@ class _Bytes:
 
 
 def _head(name: str, tensor: Any) -> onnx.TensorProto:
-    """All that a TensorProto says but the values. (onnx_ir's own takes ten times as long.)"""
+    """All fields of a TensorProto but the values. (onnx_ir's own takes ten times as long.)"""
     proto = onnx.TensorProto(name=name, data_type=int(tensor.dtype), dims=list(tensor.shape))
     if tensor.doc_string:
         proto.doc_string = tensor.doc_string
@@ -101,7 +101,7 @@ def _head(name: str, tensor: Any) -> onnx.TensorProto:
 
 
 class _Facade:
-    """An object seen as it is, but for the attributes that are set here."""
+    """A view of an object with some attributes replaced."""
 
     def __init__(self, of: Any, **changes: Any) -> None:
         self._of = of

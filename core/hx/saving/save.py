@@ -12,7 +12,7 @@ named by its contents, so the old model keeps its own data until the moment that
 and the data that only the old model used goes after that. As with a plain write, the system decides
 when the bytes reach the disk: waiting for that would take as long again.
 
-What is saved is a model's `wire.Parts`, or an onnx_ir model; onnx is imported when that is done.
+What is saved is the `Parts` of a model, or an onnx_ir model; onnx is imported when that is done.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hx.cleanup import run_inside
 from hx.errors import ExportError, HxError, UsageError
-from hx.saving import claims, destinations, wire
-from hx.saving.ahead import Ahead, worthwhile
+from hx.graph.model_parts import Parts
+from hx.saving import claims, destinations, model_file
 from hx.saving.claims import Claim
-from hx.saving.outlived import outlived
-from hx.surely import inside
+from hx.saving.write_ahead import WriteAhead, is_core_idle
 
 if TYPE_CHECKING:
     import onnx_ir
 
-    Writable = wire.Parts | onnx_ir.Model
+    Writable = Parts | onnx_ir.Model
 
 INLINE_MAX = 1_500_000_000
 
@@ -55,7 +55,7 @@ class Saved:
 
 def save(model: Writable, path: str | os.PathLike, external: bool | None = None) -> Saved:
     """Write `model` to `path`, with its weights inside or beside it; `None` decides by size."""
-    return inside(staged(model, path, external), Staged.commit)
+    return run_inside(staged(model, path, external), Staged.commit)
 
 
 def staged(model: Writable, path: str | os.PathLike | None, external: bool | None = None) -> Staged:
@@ -64,7 +64,7 @@ def staged(model: Writable, path: str | os.PathLike | None, external: bool | Non
 
 
 def write_text(text: str, path: str | os.PathLike) -> None:
-    """Write what is not a model, as the report on one, just so: the whole of it, or nothing."""
+    """Write a file that is not a model, such as a report on one: the whole of it, or nothing."""
     with _explained(Path(path)), claims.Hidden() as hidden:
         target = _target(Path(path))
         claim = _create(hidden, target)
@@ -73,8 +73,8 @@ def write_text(text: str, path: str | os.PathLike) -> None:
         _move(claim, target)
 
 
-def parts_of(model: Writable) -> wire.Parts:
-    if isinstance(model, wire.Parts):
+def parts_of(model: Writable) -> Parts:
+    if isinstance(model, Parts):
         return model
     from hx.saving import ir
 
@@ -82,17 +82,17 @@ def parts_of(model: Writable) -> wire.Parts:
 
 
 class Staged:
-    """A file that is not yet in its place; `path` is where to read it meanwhile.
+    """A file that is not yet in its place; read it at `path` meanwhile.
 
-    It is in a folder of its own if it is to have no place. A `model` that is given is written.
+    If it is not to have a place, it is in a folder of its own. A `model` that is given is written.
 
-    What it is about to make is registered first, and closing it may be begun any number of times:
-    so nothing is left behind, whenever an interrupt comes.
+    Every file is registered before it is made, and closing may be repeated any number of times: so
+    an interrupt, whenever it comes, leaves nothing behind.
     """
 
-    path: Path  # where to read what is written, hidden or in its place
+    path: Path  # the file to read, hidden or in its place
     target: Path
-    ahead: Ahead | None = None
+    ahead: WriteAhead | None = None
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class Staged:
                 claims.sweep(self.target)
                 self._model = self._create()
             self.path = self._model.path
-            self.ahead = Ahead(self.path, replaces=self._where is not None and self.target.exists())
+            self.ahead = WriteAhead(self.path)
             if self._what is not None:
                 self.write(self._what)
             return self
@@ -135,17 +135,17 @@ class Staged:
             self.close()  # finish what an interrupt cut short
             raise
 
-    def ahead_of(self, size: int) -> Ahead | None:
-        """What takes the weights of a model that is yet to come, of about this size, if it can."""
+    def ahead_of(self, size: int) -> WriteAhead | None:
+        """The writer for weights of a model that is yet to come, of about this size, if it helps."""
         external = size > INLINE_MAX if self._external is None else self._external
-        return self.ahead if not external and worthwhile() else None
+        return self.ahead if not external and is_core_idle() else None
 
     def write(self, model: Writable) -> None:
         start = time.perf_counter()
         parts = parts_of(model)
         external = _is_external(parts, self._external, self.target)
         with _explained(self.target):
-            if external and any(weight.size >= wire.SMALL for weight in parts.weights):
+            if external and any(weight.size >= model_file.INLINE_BYTES for weight in parts.weights):
                 self._write_external(parts)
             else:
                 self._write_inline(parts)
@@ -154,27 +154,27 @@ class Staged:
                 self.size += os.fstat(self._data.fd).st_size
         self._seconds += time.perf_counter() - start
 
-    def _write_inline(self, parts: wire.Parts) -> None:
+    def _write_inline(self, parts: Parts) -> None:
         assert self.ahead is not None
         there, end = self.ahead.keep(parts.early)
         with self._writing(self._model, end) as write:
-            wire.write_inline(parts, write, there)
+            model_file.write_inline(parts, write, there)
         os.lseek(self._model.fd, 0, os.SEEK_SET)
-        os.write(self._model.fd, wire.start(parts, parts.graph_size))
+        os.write(self._model.fd, model_file.start(parts, model_file.graph_size(parts)))
 
-    def _write_external(self, parts: wire.Parts) -> None:
+    def _write_external(self, parts: Parts) -> None:
         assert self.ahead is not None
         self.ahead.close()
         data = self._create()
         with self._writing(data) as write:
-            offsets, digest = wire.write_data(parts, write)
+            offsets, digest = model_file.write_data(parts, write)
         place = self._place_of(data, digest)
         with self._writing(self._model) as write:
-            wire.write_external(parts, offsets, place.name, write)
+            model_file.write_external(parts, offsets, place.name, write)
         self._settle(data, place)
 
     def append(self, more: bytes) -> None:
-        """Adds what may stand behind all the rest of a model."""
+        """Add a part that may stand behind all the rest of a model."""
         with _explained(self.target):
             os.lseek(self._model.fd, 0, os.SEEK_END)
             os.write(self._model.fd, more)
@@ -210,7 +210,7 @@ class Staged:
         return kept
 
     def forget(self) -> None:
-        """Remove what was kept: there is something better now."""
+        """Remove the model that was kept: there is a better one now."""
         if self._kept is not None:
             with _explained(self._kept):
                 beside = claims.data_files(self._kept.with_name(self.target.name))
@@ -219,7 +219,7 @@ class Staged:
                 claims.discard_data(self._kept, data)
 
     def close(self) -> None:
-        """Remove what is in no model. Asks the folder, so it is right after any interruption."""
+        """Remove all files that are in no model. It reads the folder, so it survives interrupts."""
         if self.ahead is not None:
             self.ahead.close()
         if self._data is not None:
@@ -234,11 +234,11 @@ class Staged:
         return _create(self._hidden, self.target)
 
     @contextlib.contextmanager
-    def _writing(self, claim: Claim, start: int = 0) -> Iterator[wire.Write]:
-        """What is behind `start` is written anew."""
+    def _writing(self, claim: Claim, start: int = 0) -> Iterator[model_file.Write]:
+        """Truncate a file at `start`, and write it anew from there."""
         os.ftruncate(claim.fd, start)
         os.lseek(claim.fd, start, os.SEEK_SET)
-        with open(claim.fd, "wb", buffering=wire.BUFFER, closefd=False) as file:
+        with open(claim.fd, "wb", buffering=model_file.BUFFER, closefd=False) as file:
             yield file.write
 
     def _place_of(self, data: Claim, digest: str) -> Path:
@@ -276,15 +276,14 @@ def _create(hidden: claims.Hidden, target: Path) -> Claim:
 def _move(claim: Claim, place: Path) -> None:
     if os.name == "nt":  # there, an open file cannot be moved
         claim.close()
-    with outlived(place):
-        claim.path.replace(place)
+    claim.path.replace(place)
 
 
-def _is_external(parts: wire.Parts, external: bool | None, target: Path) -> bool:
-    size = parts.inline_size
+def _is_external(parts: Parts, external: bool | None, target: Path) -> bool:
+    size = model_file.inline_size(parts)
     if external is None:
         return size > INLINE_MAX
-    if not external and size > wire.LIMIT:
+    if not external and size > model_file.PROTOBUF_LIMIT:
         raise UsageError(
             f"{target.name} would have {size / 1e9:.1f} GB, and a single ONNX file holds 2 GB",
             hint="leave the weights in a data file beside it (external=True)",
@@ -319,7 +318,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 @contextlib.contextmanager
 def _explained(target: Path) -> Iterator[None]:
-    """Say in words what the file system refused."""
+    """Explain in words what the file system refused."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""A weight as onnx_ir has it: what the initializers of `program.model` hold, without a copy.
+"""Weights in onnx_ir's form: the contents of the initializers of `program.model`, without a copy.
 
 Both answer to `onnx_ir.TensorProtocol`, and add `chunks()`: their bytes as a file takes them.
 Imports torch and onnx_ir: import this module late.
@@ -13,7 +13,7 @@ import numpy as np
 import onnx_ir as ir
 import torch
 
-from hx.tensors import dtypes, memory
+from hx import dtypes, tensor_bytes
 from hx.weights.contents import Content, Held
 
 
@@ -23,7 +23,7 @@ class TorchTensor(ir.Tensor):
     def __init__(
         self, tensor: torch.Tensor, name: str | None = None, doc_string: str | None = None
     ) -> None:
-        memory.refuse_what_has_none(tensor, name)
+        tensor_bytes.refuse_what_has_none(tensor, name)
         super().__init__(
             tensor.detach(),
             onnx_dtype(tensor.dtype),
@@ -36,7 +36,7 @@ class TorchTensor(ir.Tensor):
         return f"TorchTensor<{self.dtype.name},{list(self.raw.shape)}>({self.name!r})"
 
     def chunks(self) -> Iterator[memoryview]:
-        return memory.chunks(self.raw)
+        return tensor_bytes.chunks(self.raw)
 
     def tobytes(self) -> bytes:
         return b"".join(self.chunks())
@@ -46,7 +46,7 @@ class TorchTensor(ir.Tensor):
             file.write(chunk)
 
     def numpy(self) -> np.ndarray:
-        return memory.as_numpy(self.raw)
+        return tensor_bytes.as_numpy(self.raw)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         array = self.numpy()
@@ -55,7 +55,7 @@ class TorchTensor(ir.Tensor):
         return array.copy() if copy else array
 
     def region(self) -> tuple | None:
-        return memory.region(self.raw)
+        return tensor_bytes.region(self.raw)
 
 
 class StreamedTensor(ir.LazyTensor):
@@ -89,7 +89,7 @@ class StreamedTensor(ir.LazyTensor):
 
 
 def as_tensor(content: Content, name: str) -> TorchTensor | StreamedTensor:
-    """What an initializer of this name holds."""
+    """Wrap contents as the tensor of an initializer with this name."""
     if isinstance(content, Held):
         return TorchTensor(content.tensor, name)
     return StreamedTensor(content, name)

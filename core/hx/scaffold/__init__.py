@@ -1,9 +1,8 @@
-"""`hx packs new`: a complete pack from templates, which passes its own tests as it is.
+"""`hx packs new`: a complete pack from templates, which passes its own tests unchanged.
 
 A converter is written for each target with the target's own signature. It returns NotImplemented,
-so that the pack can be installed at once: the calls inside the target, if there are any, are
-converted meanwhile.
-Where an example call of the target can be found by trying, it becomes the first case.
+so that the pack can be installed at once: until it is written, hx converts the calls inside the
+target, if there are any. If an example call can be found by trying, it becomes the first case.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 
 def write(name: str, targets: list[str], folder: Path) -> tuple[Path, list[Path]]:
-    """Writes the pack into a new folder of its name; returns the folder and the files in it."""
+    """Write the pack into a new folder of its name; return the folder and the files in it."""
     if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?", name):
         raise UsageError(f"{name!r} cannot be the name of a package", hint="such as hx-mylib")
     module = re.sub(r"[-.]+", "_", name).lower()
@@ -30,7 +29,7 @@ def write(name: str, targets: list[str], folder: Path) -> tuple[Path, list[Path]
         raise UsageError(f"{name!r} would make the module {module!r}, which Python cannot import")
     if module in ("hx", "hx_converters"):
         raise UsageError(f"{name!r} is taken by hx itself", hint="such as hx-mylib")
-    converter(*targets)  # says what is wrong with a target
+    converter(*targets)  # raises for an invalid target
     _require_there(targets)
     _require_free(module, name, targets)
     root = folder / name
@@ -57,7 +56,7 @@ def write(name: str, targets: list[str], folder: Path) -> tuple[Path, list[Path]
 
 
 def _require_there(targets: list[str]) -> None:
-    """That a library which is here has what is named; of one that is not, nobody can say."""
+    """Raise if an installed library lacks a target; a library that is absent cannot be checked."""
     from hx.packs.targets import NotImportable, NotInstalled, resolve
 
     for target in targets:
@@ -66,11 +65,11 @@ def _require_there(targets: list[str]) -> None:
 
 
 def _require_free(module: str, name: str, targets: list[str]) -> None:
-    """A package of the same name would hide the other one, or be hidden, once it is installed."""
+    """Raise if a package of the same name exists: once installed, one would hide the other."""
     from importlib.util import find_spec
 
     found = find_spec(module)
-    # A folder without an __init__.py is found, too; a package of the name goes before it.
+    # A folder without an __init__.py is found, too, but a package of the name takes precedence.
     there = found is not None and found.origin is not None
     if there or module in {target.replace("::", ".").partition(".")[0] for target in targets}:
         whose = f"{module!r} is a module already"

@@ -1,4 +1,4 @@
-"""A first sketch of a converter: the target's signature, and an example call found by trying."""
+"""First sketch of a converter: the target's signature, and an example call found by trying."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-# What people's functions of tensors mostly take, tried in this order.
+# Usual arguments of functions of tensors, tried in this order.
 _SHAPES = ("float32[batch,4]", "float32[batch,3,8,8]", "float32[batch,6,4]", "int64[batch,4]<4")
 
 ANYTHING = "*args, **kwargs"
@@ -18,7 +18,7 @@ ANYTHING = "*args, **kwargs"
 
 @dataclass(frozen=True)
 class Sketch:
-    """A converter to be: the target, its parameters as source, and a case as source or ''."""
+    """Draft of a converter: the target, its parameters as source, and a case as source or ''."""
 
     target: str
     function: str
@@ -53,7 +53,7 @@ class Sketch:
 
 
 def sketches(targets: Iterable[str]) -> list[Sketch]:
-    """One for each thing, however many names of it are given, and each with a function name."""
+    """Sketch each thing once, however many of its names are given, with a unique function name."""
     by_meaning: dict[Hashable, list[str]] = {}
     for target in dict.fromkeys(targets):
         by_meaning.setdefault(_meant(target), []).append(target)
@@ -78,7 +78,7 @@ def _meant(target: str) -> Hashable:
 
 
 def sketch(target: str) -> Sketch:
-    """As much as can be found out; a target that is not installed gets the bare minimum."""
+    """Sketch a converter from all that is known; a target not installed gets the bare minimum."""
     name = target.removesuffix(".forward").replace("::", ".").split(".")[-1]
     name = (
         "".join(f"_{c.lower()}" if c.isupper() else c for c in name).strip("_").replace("__", "_")
@@ -96,7 +96,7 @@ def sketch(target: str) -> Sketch:
 
 
 def _converted_by(target: str) -> tuple[str, ...]:
-    """Installed packs that convert the target, by whatever name of it, for `overrides=`."""
+    """Return the installed packs that convert the target under any name, for `overrides=`."""
     from hx import Registry
 
     registry = Registry.installed()
@@ -112,14 +112,14 @@ def _function(target: str) -> Any:
 
     found = resolve(target, import_missing=True)
     if found.kind == "autograd" and found.owner.setup_context is Function.setup_context:
-        return functools.partial(found.owner.forward, None)  # who calls it gives no ctx
+        return functools.partial(found.owner.forward, None)  # callers do not pass ctx
     if found.kind == "autograd":
         return found.owner.forward
     return found.function or getattr(found.owner, found.attribute)
 
 
 def _parameters(function: Any) -> str:
-    """The parameters as the converter writes them: names and plain defaults."""
+    """Return the parameters as the converter writes them: names and plain defaults."""
     try:
         given = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
@@ -141,7 +141,7 @@ def _parameters(function: Any) -> str:
 
 
 def _of_operator(target: str) -> str:
-    """The parameters of a function that is not Python's, by the operator that it calls."""
+    """Return the parameters of a function not written in Python, from the operator it calls."""
     import torch
 
     from hx.packs.targets import resolve
@@ -179,7 +179,7 @@ def _takes_tensors(overload: Any) -> bool:
 
 
 def _case(target: str, function: Any) -> str:
-    """Source of an example call that works, or ''."""
+    """Return the source of an example call that works, or ''."""
     import torch
 
     from hx.registration import case
@@ -195,7 +195,7 @@ def _case(target: str, function: Any) -> str:
             call = call_of(target, case(*specs))
             with torch.no_grad():
                 result = call.model(*call.tensors)
-        except Exception:  # the guess does not fit the function, whatever it says of it
+        except Exception:  # the guess does not fit the function, whatever it raises
             continue
         if isinstance(result, torch.Tensor):
             return f"case({', '.join(repr(spec) for spec in specs).replace(chr(39), chr(34))})"
@@ -203,7 +203,7 @@ def _case(target: str, function: Any) -> str:
 
 
 def _needed(function: Any) -> int | None:
-    """How many arguments have to be given by position; None when that is not known."""
+    """Count the required positional arguments; 1 if the signature is not known."""
     try:
         given = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""A case as a model: a module whose forward makes the call of the case on its inputs."""
+"""Models of cases: modules whose forward makes the call of a case on its inputs."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from torch import nn
 
 from hx.contributions import Container
 from hx.errors import UsageError
-from hx.inputs.grammar import TensorSpec, choose_sizes, looks_like_spec, parse_spec
+from hx.ir.input_grammar import TensorSpec, choose_sizes, looks_like_spec, parse_spec
 from hx.packs import containers, targets
 from hx.registration import Case
 
 
 @dataclass(frozen=True)
 class _Slot:
-    """Stands in the arguments where the tensor number `index` goes."""
+    """Placeholder in the arguments for tensor number `index`."""
 
     index: int
 
 
 @dataclass(frozen=True)
 class _Held:
-    """Stands for an object of another library that holds tensors."""
+    """Placeholder for another library's object that holds tensors."""
 
     container: Container
     parts: dict[str, Any]
@@ -34,7 +34,7 @@ class _Held:
 
 
 class CaseModel(nn.Module):
-    """Calls a target with the arguments of a case."""
+    """Module that calls a target with the arguments of a case."""
 
     def __init__(self, function: Any, args: Any, kwargs: Any) -> None:
         super().__init__()
@@ -48,12 +48,12 @@ class CaseModel(nn.Module):
         args, kwargs = _filled(self._given, x)
         function = self.called if hasattr(self, "called") else self._function["called"]
         result = function(*args, **kwargs)
-        return x if result is None else result  # it writes to what it was given
+        return x if result is None else result  # it wrote to its argument
 
 
 @dataclass
 class CaseCall:
-    """The model of a case, its inputs, and which of their axes may change."""
+    """Model of a case, its inputs, and their dynamic axes."""
 
     model: CaseModel
     specs: list[TensorSpec | torch.Tensor]
@@ -69,7 +69,7 @@ class CaseCall:
 
 
 def call_of(target: str, case: Case, dtype: str | None = None, seed: int = 0) -> CaseCall:
-    """The call of a case; `dtype` replaces that of its floating-point tensors."""
+    """Build the call of a case; `dtype` replaces that of its floating-point tensors."""
     specs: list[TensorSpec | torch.Tensor] = []
 
     def slots(value: Any) -> Any:
@@ -103,7 +103,7 @@ def call_of(target: str, case: Case, dtype: str | None = None, seed: int = 0) ->
 
 
 def _callable(target: str, case: Case, dtype: str | None) -> Any:
-    """What the case calls: a module that is made with its `init`, or the function as it is."""
+    """Return what the case calls: a module made with its `init`, or the function itself."""
     found = targets.resolve(target, import_missing=True)
     owner, attribute = found.owner, found.attribute
     init = [_value(each) for each in case.init]
@@ -119,7 +119,7 @@ def _callable(target: str, case: Case, dtype: str | None) -> Any:
 
 
 def _value(given: Any) -> Any:
-    """A function without parameters stands for what it returns."""
+    """Call a function without parameters, which stands for its result."""
     makes = inspect.isfunction(given) and not inspect.signature(given).parameters
     return given() if makes else given
 
@@ -137,7 +137,7 @@ def _filled(value: Any, tensors: Any) -> Any:
 
 
 def attributes_of(target: str) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """The classes and modules that hold a target, with all that is in them now."""
+    """Return the classes and modules that hold a target, with their current attributes."""
     found = targets.resolve(target, import_missing=True)
     for owner in (found.owner, nn.Module, torch.Tensor):
         if isinstance(owner, type) or inspect.ismodule(owner):

@@ -1,4 +1,4 @@
-"""Runs cases: each per opset and dtype, static and dynamic, through export and proof."""
+"""Runs of cases: at each opset and dtype, static and dynamic, through export and proof."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ USUAL_OPSETS = (13, 20, 26)
 
 
 class CaseFailure(AssertionError):
-    """A case that does not hold, with everything that is needed to see why."""
+    """Error: a case fails; the message has everything needed to see why."""
 
 
 class CaseSkipped(Exception):
-    """A case that cannot be run here, and why."""
+    """Signal that a case cannot be run here, and why."""
 
 
 @dataclass(frozen=True)
 class CaseRun:
-    """One case at one opset and dtype, with its words dynamic or not."""
+    """Run of a case at one opset and dtype, with its named sizes dynamic or fixed."""
 
     registration: Registration
     case: Case
@@ -39,7 +39,7 @@ class CaseRun:
 
     @property
     def id(self) -> str:
-        """Short and the same at every run; pytest shows it."""
+        """Short identifier, the same at every run; pytest shows it."""
         number = self.registration.cases.index(self.case)
         what = "complex-" if self.registration.complex else ""
         parts = [
@@ -59,7 +59,7 @@ class CaseRun:
         return f"{self.registration.target}{f'({made})' if made else ''}({call})"
 
     def check(self) -> Any:
-        """Export, proof, expectations: the program, or else CaseFailure or CaseSkipped."""
+        """Export, prove and check: return the program, or raise CaseFailure or CaseSkipped."""
         _skip(self.registration)
         from hx.packs.containers import using
         from hx.testing.calls import attributes_of, call_of
@@ -77,10 +77,10 @@ class CaseRun:
         return program
 
     def registry(self) -> Registry:
-        """The converters under test and their kernels, and nothing that is installed."""
+        """Build a registry of the converters under test and their kernels, and nothing else."""
         key = self.registration.pack or "under test"
         mine = tuple(replace(each, pack=key) for each in self.with_ or (self.registration,))
-        pack = Pack(key, key, key, "", "", registrations=mine)
+        pack = Pack(key, "", "", "", registrations=mine)
         chosen = {each.target: key for each in mine if each.optional}
         return Registry([replace(pack, kernels=self.kernels, containers=self.containers)], chosen)
 
@@ -89,6 +89,9 @@ class CaseRun:
         for wanted in self.case.expect:
             if wanted not in found and wanted not in (name.rpartition("::")[2] for name in found):
                 self.fail(f"the graph has no {wanted}", program)
+        lost = [check for check in program.proof.cases if check.far and check.outside]
+        if lost:
+            self.fail(f"wrong at {lost[0].name}: it is right for {lost[0].outside} only", program)
         if self.registration.target in program.report.declined:
             self.fail("the converter declines (NotImplemented) its own case", program)
 
@@ -100,8 +103,8 @@ class CaseRun:
             if missing and any(each.target == self.registration.target for each in missing):
                 what = "the converter declines (NotImplemented) its own case"
             raise CaseFailure(self._explain(f"{what}\n{_indent(str(problem))}")) from None
-        except (Exception, SystemExit) as problem:  # the author's code, or the runtime's
-            from hx.packs.findings import brief, origin
+        except (Exception, SystemExit) as problem:  # from the author's code or the runtime
+            from hx.packs.pack_findings import brief, origin
 
             file, line = origin(problem)
             raise CaseFailure(
@@ -132,7 +135,7 @@ def runs_of(
     kernels: Iterable[ReferenceKernel] = (),
     containers: Iterable[Container] = (),
 ) -> Iterator[CaseRun]:
-    """Every run of every case, in a fixed order."""
+    """List every run of every case, in a fixed order."""
     together = (tuple(registrations), tuple(kernels), tuple(containers))
     for registration in together[0]:
         for case in registration.cases:
@@ -146,7 +149,7 @@ def runs_of_case(
     dtypes: Iterable[str] | None = None,
     *together: tuple[Any, ...],
 ) -> Iterator[CaseRun]:
-    """Every run of one case; UsageError when it says something that nobody understands."""
+    """List every run of one case; raise UsageError if the case is invalid."""
     for opset in _opsets(registration, case, opsets):
         for dtype in case.dtypes or tuple(dtypes or ()) or (None,):
             for dynamic in (False, True) if _has_words(case) else (False,):
@@ -164,7 +167,7 @@ def check(
     expect: Iterable[str] = (),
     kwargs: Any = None,
 ) -> Any:
-    """Exports a model with these converters only, proves the graph, and returns the program."""
+    """Export a model with these converters only, prove the graph, and return the program."""
     import hx
 
     registry = registry if registry is not None else Registry()
@@ -181,7 +184,7 @@ def check(
 
 
 def is_stub(registration: Registration) -> bool:
-    """Whether a converter is what the scaffold wrote: it says NotImplemented and nothing else."""
+    """Return whether a converter is the scaffold's stub, which only returns NotImplemented."""
     code = getattr(registration.function, "__code__", None)
     stub = (lambda op: NotImplemented).__code__
     return code is not None and code.co_code == stub.co_code and code.co_names == stub.co_names
@@ -203,7 +206,7 @@ def _skip(registration: Registration) -> None:
 
 
 def _opsets(registration: Registration, case: Case, asked: Iterable[int] | None) -> list[int]:
-    """Those of the case, or usual ones and the ends of the converter's window."""
+    """Return the opsets of the case, or else usual ones and the ends of the converter's range."""
     wanted = list(case.opsets or asked or ())
     if not wanted:
         low, high = registration.since or OPSETS[0], registration.until or OPSETS[-1]
@@ -212,7 +215,7 @@ def _opsets(registration: Registration, case: Case, asked: Iterable[int] | None)
 
 
 def _has_words(case: Case) -> bool:
-    from hx.inputs.grammar import looks_like_spec, parse_spec
+    from hx.ir.input_grammar import looks_like_spec, parse_spec
 
     def words(value: Any) -> bool:
         if looks_like_spec(value):
@@ -237,7 +240,7 @@ def _export(call: Any, registry: Registry, opset: int, dynamic: bool) -> Any:
 
 
 def _changed(owner: Any, before: dict[str, Any]) -> str | None:
-    """The first attribute that is another one than before. Modules may gain names meanwhile."""
+    """Return the first attribute that changed; modules may have gained names."""
     now = vars(owner)
     gone = object()
     for name in before if inspect.ismodule(owner) else {*before, *now}:

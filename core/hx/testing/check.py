@@ -1,4 +1,4 @@
-"""`hx packs check`: what is found by looking at a pack with everything it converts at hand."""
+"""`hx packs check`: findings about a pack, checked against the libraries that it converts."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import difflib
 import importlib.util
 import inspect
 import pkgutil
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from hx.contributions import Container
 from hx.errors import TargetError
 from hx.packs.checks import check_names
-from hx.packs.findings import Finding, brief, error, warning
-from hx.packs.installed import Pack, find, plain
+from hx.packs.installed import Pack, find, plain, requirements_unmet
+from hx.packs.pack_findings import Finding, brief, error, warning
 from hx.packs.requirements import unmet
 from hx.registration import Registration, place
 from hx.testing.cases import CaseFailure, CaseSkipped, is_stub, runs_of_case
@@ -25,12 +25,13 @@ if TYPE_CHECKING:
 def examine(
     pack: Pack, cases: bool = True, tell: Callable[[str], None] = lambda stage: None
 ) -> tuple[list[Finding], int]:
-    """All findings about a pack, and how many cases were run."""
+    """Return all findings about a pack, and the number of cases that ran."""
     findings = list(pack.findings)
     if pack.status != "ok":
         return findings, 0
+    findings += requirements_unmet(pack)
     named = []
-    lost = set()  # those whose target is nothing
+    lost = set()  # those whose target does not exist
     for registration in pack.registrations:
         target, found = _resolved(registration)
         findings += found
@@ -55,36 +56,47 @@ def examine(
             )
         )
     ran = 0
-    together = (pack.registrations, pack.kernels, pack.containers)
     tried = (r for r in pack.registrations if cases and id(r) not in lost)
     for registration, case in ((r, c) for r in tried for c in r.cases):
-        at = _at(registration)
-        try:
-            runs = list(runs_of_case(registration, case, None, None, *together))
-        except (Exception, SystemExit) as problem:  # the author's words, and functions
-            what = f"a case of {registration.target}: {getattr(problem, 'what', brief(problem))}"
-            findings.append(error("case-invalid", what, getattr(problem, "hint", ""), at))
-            continue
-        failed: dict[str, list[str]] = {}  # by what failed: the runs that did
-        for run in runs:
-            tell(f"{pack.key} {run.id}")
-            try:
-                run.check()
-            except CaseSkipped:
-                continue
-            except CaseFailure as failure:
-                failed.setdefault(str(failure).partition("\n  run  ")[0], []).append(str(failure))
-            ran += 1
-        for texts in failed.values():
-            text = texts[0].replace("\n", "\n         ")
-            more = len(texts) - 1
-            text += f"\n           and so in {more} more run{'s' * (more > 1)}" if more else ""
-            findings.append(error("case-failed", text, "", at))
+        found, count = _runs(pack, registration, case, tell)
+        findings += found
+        ran += count
     return list(dict.fromkeys(findings)), ran
 
 
+def _runs(
+    pack: Pack, registration: Registration, case: Any, tell: Callable[[str], None]
+) -> tuple[list[Finding], int]:
+    """Run one case in all ways; return what is wrong, and the number of runs."""
+    at, ran = _at(registration), 0
+    together = (pack.registrations, pack.kernels, pack.containers)
+    try:
+        runs = list(runs_of_case(registration, case, None, None, *together))
+    except (Exception, SystemExit) as problem:  # from the author's specs and functions
+        what = f"a case of {registration.target}: {getattr(problem, 'what', brief(problem))}"
+        return [error("case-invalid", what, getattr(problem, "hint", ""), at)], 0
+    failed: dict[str, list[str]] = {}  # failed runs, by their failure
+    for run in runs:
+        tell(f"{pack.key} {run.id}")
+        try:
+            run.check()
+        except CaseSkipped:
+            continue
+        except CaseFailure as failure:
+            failed.setdefault(str(failure).partition("\n  run  ")[0], []).append(str(failure))
+        ran += 1
+    return [_case_failed(texts, at) for texts in failed.values()], ran
+
+
+def _case_failed(texts: Sequence[str], at: tuple[str, int]) -> Finding:
+    """Return the finding for runs that failed alike."""
+    text, more = texts[0].replace("\n", "\n         "), len(texts) - 1
+    text += f"\n           and so in {more} more run{'s' * (more > 1)}" if more else ""
+    return error("case-failed", text, "", at)
+
+
 def _resolved(registration: Registration) -> tuple[Target | None, list[Finding]]:
-    """What a converter is for, or why that cannot be looked at here."""
+    """Resolve a converter's target, or return the finding that says why it cannot be checked."""
     from hx.packs.targets import NotInstalled, resolve
 
     at = _at(registration)
@@ -107,38 +119,67 @@ def _about(registration: Registration, target: Target) -> Iterator[Finding]:
     if is_stub(registration):
         what = f"{registration.name} is not written yet: it returns NotImplemented"
         yield warning("converter-stub", what, "say in it what the target is in ONNX", at)
-    yield from _signature(registration, target.function, at)
+    yield from _signature(registration, _parameters(target), at)
+
+
+def _parameters(target: Target) -> list[inspect.Parameter]:
+    """Return the parameters of a target; none where Python does not know them."""
+    from hx.lazy import torch
+
+    if target.kind == "autograd":
+        function: Any = target.key
+        found = [*inspect.signature(function.forward).parameters.values()]
+        # With setup_context, forward takes the arguments of apply alone, and no ctx.
+        joint = function.setup_context is torch.autograd.Function.setup_context
+        return [_by_place(each.name) if each.kind < 2 else each for each in found[joint:]]
+    space, _, name = str(target.key).partition("::")
+    if target.kind == "operator" and name and space not in ("aten", "higher_order"):
+        packet = getattr(getattr(torch.ops, space), name)
+        schemas = [getattr(packet, overload)._schema for overload in packet.overloads()]
+        return [_by_place(each.name) for each in schemas[0].arguments] if len(schemas) == 1 else []
+    if target.function is None:
+        return []
+    try:
+        return [*inspect.signature(target.function).parameters.values()]
+    except (TypeError, ValueError):
+        return []
+
+
+def _by_place(name: str) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.POSITIONAL_ONLY)
 
 
 def _signature(
-    registration: Registration, function: Callable | None, at: tuple[str, int]
+    registration: Registration, theirs: list[inspect.Parameter], at: tuple[str, int]
 ) -> Iterator[Finding]:
-    """A converter has the parameters of its target, behind `op`."""
-    if function is None:
-        return
+    """Check that a converter has the parameters of its target, after `op`."""
     try:
-        theirs = inspect.signature(function).parameters
         ours = list(inspect.signature(registration.function).parameters.values())[1:]
     except (TypeError, ValueError):
         return
-    if any(p.kind in (p.VAR_KEYWORD, p.VAR_POSITIONAL) for p in (*ours, *theirs.values())):
+    if not theirs or any(p.kind in (p.VAR_KEYWORD, p.VAR_POSITIONAL) for p in (*ours, *theirs)):
         return
-    names = [p.name for p in ours]
-    lacking = [name for name in theirs if name not in names]
-    extra = [p.name for p in ours if p.name not in theirs and p.default is p.empty]
+    if theirs[0].kind is inspect.Parameter.POSITIONAL_ONLY:  # their names do not matter
+        lacking = [p.name for p in theirs[len(ours) :]]
+        extra = [p.name for p in ours[len(theirs) :] if p.default is p.empty]
+    else:
+        lacking = [p.name for p in theirs if p.name not in {each.name for each in ours}]
+        known = {p.name for p in theirs}
+        extra = [p.name for p in ours if p.name not in known and p.default is p.empty]
     if lacking or extra:
         told = [f"does not take {', '.join(lacking)}"] * bool(lacking)
         told += [f"asks for {', '.join(extra)}, which the target does not have"] * bool(extra)
-        yield warning(
+        shown = ", ".join(str(p) for p in theirs)
+        yield error(
             "signature-differs",
             f"{registration.name} {' and '.join(told)}",
-            f"write def {registration.name}(op, {', '.join(map(str, theirs.values()))})",
+            f"write def {registration.name}(op, {shown})",
             at,
         )
 
 
 def _overrides(pack: Pack) -> Iterator[Finding]:
-    """Whether there is what the converters of a pack say that they replace."""
+    """Check that packs which a pack's converters override exist."""
     others = [each for each, _ in find() if each.key != pack.key]
     known = sorted({each.distribution for each in others})
     said = set()
@@ -159,7 +200,7 @@ def _overrides(pack: Pack) -> Iterator[Finding]:
 
 
 def _container(container: Container) -> Iterator[Finding]:
-    """Whether there is such a class; the library is imported, if it is installed."""
+    """Check that a container's class exists; import its library if that is installed."""
     at = place(container.flatten)
     library = container.type.partition(".")[0]
     if not library.isidentifier() or importlib.util.find_spec(library) is None:
@@ -169,7 +210,7 @@ def _container(container: Container) -> Iterator[Finding]:
     try:
         kind = pkgutil.resolve_name(container.type)
         wrong = "" if isinstance(kind, type) else f"it is a {type(kind).__name__}, not a class"
-    except (Exception, SystemExit) as problem:  # whatever a library does as it is imported
+    except (Exception, SystemExit) as problem:  # a library's import may raise anything
         wrong = brief(problem)
     if wrong:
         what = f"the container {container.type}: {wrong}"

@@ -19,9 +19,9 @@ def tests_of(
     kernels: Iterable[ReferenceKernel] = (),
     containers: Iterable[Container] = (),
 ) -> Callable[[CaseRun], None]:
-    """A pytest function for all cases of these modules (or their names) and converters.
+    """Make a pytest function for all cases of these modules (or their names) and converters.
 
-    A module with the hooks of a pack stands for all that they give.
+    A module with the hooks of a pack stands for all that they contribute.
 
     opsets      instead of 13, 20, 26 and the ends of each converter's window
     dtypes      for cases that name none
@@ -36,7 +36,7 @@ def tests_of(
         whole = importlib.import_module(thing) if isinstance(thing, str) else thing
         listed = _given(whole, "hx_converters")
         modules = [importlib.import_module(x) if isinstance(x, str) else x for x in listed]
-        # A plugin may hold the functions that it gives.
+        # A plugin may hold the functions that it contributes.
         new = {id(each): each for one in (whole, *modules) for each in registrations(one)}
         if not new:
             raise UsageError(f"{thing!r} holds no converter")

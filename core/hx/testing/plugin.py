@@ -14,20 +14,20 @@ from hx.testing.cases import CaseFailure, check
 
 @pytest.fixture
 def hx_registry(monkeypatch: pytest.MonkeyPatch) -> Registry:
-    """An empty registry. Who asks for installed packs meanwhile is told that there are none."""
+    """Empty registry; code that looks for installed packs during the test finds none."""
     monkeypatch.setattr("hx.packs.installed.find", list)
     return Registry()
 
 
 @pytest.fixture
 def hx_check(hx_registry: Registry) -> Callable[..., Any]:
-    """Exports a model with the given converters only, proves the graph, returns the program."""
+    """Function that exports with the given converters only, and returns the proved program."""
     return partial(check, registry=hx_registry)
 
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
-    """A case that fails is told by its own words, which hold all that is needed."""
+    """Report a failing case by its own message, which has all details."""
     outcome = yield
     if call.excinfo is not None and isinstance(call.excinfo.value, CaseFailure):
         outcome.get_result().longrepr = str(call.excinfo.value)

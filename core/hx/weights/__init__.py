@@ -1,1 +1,1 @@
-"""What weights hold, without holding it: read where they are, as the file is written."""
+"""Contents of weights that stay where they are until the file is written."""

@@ -16,10 +16,10 @@ from typing import Any
 import torch
 
 from ..errors import UsageError
-from ..inputs.files import TORCH, absent, read, state_dict
 from .contents import Content, Held, Stored
+from .tensor_files import TORCH, absent, read, state_dict
 
-MOST = 100 << 20  # bytes of a header, as in the safetensors library itself
+MAX_HEADER_BYTES = 100 << 20  # bytes of a header, as in the safetensors library itself
 INDEXES = ("*.safetensors.index.json", "*.bin.index.json")
 _NAMES = {
     "BOOL": "bool", "U8": "uint8", "U16": "uint16", "U32": "uint32", "U64": "uint64", "I8": "int8",
@@ -31,7 +31,7 @@ _DTYPES = {name: getattr(torch, ours) for name, ours in _NAMES.items() if hasatt
 
 
 def contents(path: Path) -> dict[str, Content]:
-    """What the weights at a path hold, by name."""
+    """Return the contents of the weights at a path, by name."""
     if path.is_dir():
         return _folder(path)
     if path.name.endswith(".index.json"):
@@ -58,7 +58,7 @@ def _folder(folder: Path) -> dict[str, Content]:
 
 
 def _main(found: list[Path], folder: Path) -> Path:
-    """The only one, or the one that is called model."""
+    """The only file, or the one that is called model."""
     named = [path for path in found if path.name.split(".")[0] == "model"]
     if len(found) > 1 and len(named) != 1:
         listed = ", ".join(path.name for path in found[:5])
@@ -70,7 +70,7 @@ def _main(found: list[Path], folder: Path) -> Path:
 
 
 def _indexed(index: Path) -> dict[str, Content]:
-    """An index is JSON too: {"weight_map": {name of a tensor: name of its file}}."""
+    """Read an index, which is JSON too: {"weight_map": {name of a tensor: name of its file}}."""
     try:
         places = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
         named = {str(name): str(file) for name, file in places.items()}
@@ -116,13 +116,13 @@ def _file(path: Path) -> dict[str, Content]:
 
 
 def safetensors(path: Path) -> dict[str, Content]:
-    """The header of one file; what it says is held against the size of the file."""
+    """Read the header of one file, and check it against the size of the file."""
     try:
         with path.open("rb") as file:
             start = file.read(8)
             size = int.from_bytes(start, "little")
             room = path.stat().st_size - 8 - size
-            if len(start) < 8 or size > MOST or room < 0:
+            if len(start) < 8 or size > MAX_HEADER_BYTES or room < 0:
                 raise ValueError("its header is longer than the file")
             header = json.loads(file.read(size))
         if not isinstance(header, dict):
@@ -161,7 +161,7 @@ def _list(shape: Any, name: str) -> list:
 
 
 def plain_names(found: Mapping[str, Content]) -> dict[str, Content]:
-    """Without the `module.` that DataParallel puts in front of every name."""
+    """Remove the `module.` that DataParallel puts in front of every name."""
     if found and all(name.startswith("module.") for name in found):
         return {name.removeprefix("module."): content for name, content in found.items()}
     return dict(found)

@@ -1,8 +1,9 @@
-"""What a weight holds, without holding it: in a file, in the user's own tensor, or cast from those.
+"""Contents of a weight, read on demand: from a file, the user's own tensor, or cast from those.
 
-Each has a `dtype` and a `shape`, gives its bytes in pieces (`chunks`: each is valid until so many
-more as `wire.BEHIND` says were asked for by the same thread, and the next one is), or as one tensor
-(`load`), and answers two that are the same bytes with the same `region`. Imports torch: import it late.
+Each has a `dtype` and a `shape`, and gives its bytes in pieces (`chunks`) or as one tensor
+(`load`). A piece stays valid while the same thread asks for PIECES_IN_USE more; the request after
+those overwrites it. Two contents that are the same bytes have the same `region`. Imports torch:
+import it late.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from typing import Protocol
 
 import torch
 
+from .. import tensor_bytes
 from ..errors import ExportError
-from ..saving.wire import BEHIND
-from ..tensors import memory
-from ..tensors.values import Absent, Constant
+from ..ir.value import Absent, Constant
 
+PIECES_IN_USE = 2  # pieces that are still needed when the next one is asked for
 PIECE = 1 << 19  # small enough to stay in the cache of a core between being read and written
 STAGE = PIECE  # bytes that are copied together first, and turned from there
 TURNED_ROWS = 16  # fewer would read a part of each line of the cache
@@ -94,7 +95,7 @@ class Stored:
 
 @dataclass(frozen=True, eq=False)
 class Held:
-    """A tensor that somebody else holds."""
+    """A tensor that is held elsewhere."""
 
     tensor: torch.Tensor
 
@@ -107,13 +108,13 @@ class Held:
         return tuple(self.tensor.shape)
 
     def chunks(self) -> Iterator[memoryview]:
-        return memory.chunks(self.tensor)
+        return tensor_bytes.chunks(self.tensor)
 
     def load(self) -> torch.Tensor:
         return self.tensor.detach().cpu()
 
     def region(self) -> Hashable:
-        return memory.region(self.tensor) or id(self.tensor)
+        return tensor_bytes.region(self.tensor) or id(self.tensor)
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,7 +167,7 @@ class Scaled:
         if not math.prod(self.shape):
             return
         rows = self.of.load()
-        # Of larger products, several at once, malloc keeps much of the room.
+        # malloc keeps much of the memory of larger products, when there are several at once.
         step = _row_by_row(rows, _rooms.size >> 1)
         factors = self.factors.expand(len(rows), *self.factors.shape[1:])
         for part, factor in zip(rows.split(step), factors.split(step)):
@@ -182,7 +183,7 @@ class Scaled:
 
 @dataclass(frozen=True, eq=False)
 class Permuted:
-    """A tensor that somebody else holds, with its axes in another order."""
+    """A tensor that is held elsewhere, with its axes in another order."""
 
     of: Held
     order: tuple[int, ...]
@@ -245,10 +246,10 @@ def of(constant: Constant) -> Content:
 
 
 class _Rooms(threading.local):
-    """Where pieces are made: a thread uses the same few places again and again, in turn."""
+    """Buffers for pieces: a thread reuses the same few in turn."""
 
     def __init__(self) -> None:
-        self.size, self.count = PIECE, BEHIND + 1
+        self.size, self.count = PIECE, PIECES_IN_USE + 1
         self.ring: deque[torch.Tensor] = deque()
         self.stage: torch.Tensor | None = None
 
@@ -258,7 +259,7 @@ _rooms = _Rooms()
 
 @contextlib.contextmanager
 def in_one_room(size: int) -> Iterator[None]:
-    """Pieces of up to so many bytes, for who is through with each when the next one is asked for."""
+    """Use one buffer for pieces of up to `size` bytes, each done with before the next."""
     was = dict(vars(_rooms))
     _rooms.size, _rooms.count, _rooms.ring, _rooms.stage = size, 1, deque(), None
     try:
@@ -268,7 +269,7 @@ def in_one_room(size: int) -> Iterator[None]:
 
 
 def _next_room(size: int) -> torch.Tensor:
-    """One that takes so many bytes, or more."""
+    """A buffer for at least so many bytes."""
     if size > _rooms.size:
         return torch.empty(size, dtype=torch.uint8)
     ring = _rooms.ring
@@ -289,11 +290,11 @@ def _room_like(part: torch.Tensor) -> torch.Tensor:
 
 
 class _Turn:
-    """Turns parts of one shape, given as their numbers lie in memory, in few calls of torch.
+    """Permutes parts of one shape, given in memory order, in few calls of torch.
 
-    All that can be is made ready once: each call of torch lets the model's thread run in between,
-    and has to wait for it. So one call turns all of a part, bit by bit: what is copied together
-    first, into a place that stays in the cache, is turned quickly.
+    Everything possible is prepared once: each call of torch lets the model's thread run in between,
+    and has to wait for it. So one call permutes a whole part, piece by piece: data copied together
+    first, into a buffer that stays in the cache, is permuted quickly.
     """
 
     def __init__(self, part: torch.Tensor, order: list[int]) -> None:
@@ -334,7 +335,7 @@ class _Turn:
 
 @dataclass
 class _Made:
-    """A room, as what is turned into it."""
+    """A buffer, in the form of the result permuted into it."""
 
     whole: torch.Tensor
     data: memoryview
@@ -350,12 +351,12 @@ def _stage(size: int) -> torch.Tensor:
 
 
 def _row_by_row(rows: torch.Tensor, size: int) -> int:
-    """How many rows a piece of so many bytes has."""
+    """Return the number of rows in a piece of `size` bytes."""
     return max(1, size * len(rows) // (rows.numel() * rows.element_size()))
 
 
 def cast(content: Content, *dtypes: torch.dtype) -> Content:
-    """The content after one cast behind the other; those that change nothing are left out."""
+    """Apply several casts to a content; those that change nothing are left out."""
     for dtype in dtypes:
         if content.dtype != dtype:
             content = Cast(content, dtype)

@@ -10,7 +10,7 @@ from mamba_ssm.ops.selective_scan_interface import selective_scan_fn
 from torch import nn
 from torch.nn import functional as F
 
-from hx.runtime import Session
+from hx.testing import Session
 
 
 def outputs(program, *tensors):

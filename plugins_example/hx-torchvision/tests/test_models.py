@@ -12,7 +12,7 @@ from torchvision.models.detection.anchor_utils import AnchorGenerator
 
 import hx
 from hx import Registry
-from hx.runtime import Session
+from hx.testing import Session
 
 SIZES = {"images_0": {1: "height", 2: "width"}}
 

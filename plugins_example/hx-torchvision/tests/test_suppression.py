@@ -4,7 +4,7 @@ import torch
 import torchvision
 from hx_torchvision import suppression
 
-from hx.runtime import Session
+from hx.testing import Session
 
 
 class PerClass(torch.nn.Module):

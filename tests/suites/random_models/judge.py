@@ -12,8 +12,8 @@ import torch
 
 from hx import HxError, runtime
 from hx.proof import compare, halves, verify
-from hx.proof.cases import variations
-from hx.saving import wire
+from hx.samples import variations
+from hx.saving import model_file
 
 from ..attempt import copied, first_line, flat, unsayable
 from .model import Model
@@ -88,7 +88,10 @@ def _check(model: Model, prove: bool, only: str) -> Outcome:
         session = runtime.Session(data)
     except runtime.Refused as error:
         return Outcome("crashed", f"does not load: {error}", "load")
-    depth, coarse = verify.depth(wire.skeleton(data)), halves.passed(wire.skeleton(data))
+    depth, coarse = (
+        verify.depth(model_file.skeleton(data)),
+        halves.passed(model_file.skeleton(data)),
+    )
     in_halves = [value.name in coarse for value in program.model.graph.outputs]
     for sizes, seed in trials(model):
         told = ", ".join(f"{k}={v}" for k, v in sizes.items()) + f" #{seed}"

@@ -143,7 +143,7 @@ def _input(name: str, config: Any, entry: Type) -> tuple[torch.Tensor, dict[int,
 
 def _with_past(model: Any, config: Any, kwargs: dict, dynamic: dict) -> None:
     """One token more, after some that a cache remembers."""
-    from hx.tensors import structures
+    from hx.packs import nesting
 
     ids = kwargs["input_ids"]
     with torch.no_grad():
@@ -157,7 +157,7 @@ def _with_past(model: Any, config: Any, kwargs: dict, dynamic: dict) -> None:
     if "attention_mask" in kwargs:
         kwargs["attention_mask"] = torch.ones(ids.shape[0], length + 1, dtype=torch.long)
         dynamic["attention_mask"] = {0: "batch"} if counted else {0: "batch", 1: "past + 1"}
-    for name, leaf in structures.leaves(past, "past_key_values"):
+    for name, leaf in nesting.leaves(past, "past_key_values"):
         if isinstance(leaf, torch.Tensor) and leaf.dim() > 1:
             dynamic[name] = {0: "batch"}
             if leaf.dim() == 4 and leaf.shape[2] == length and not counted:
@@ -165,7 +165,7 @@ def _with_past(model: Any, config: Any, kwargs: dict, dynamic: dict) -> None:
 
 
 def _with_encoder_past(model: Any, config: Any, kwargs: dict, dynamic: dict) -> None:
-    from hx.tensors import structures
+    from hx.packs import nesting
 
     first = {k: v for k, v in kwargs.items() if k != "use_cache"}
     with torch.no_grad():
@@ -180,7 +180,7 @@ def _with_encoder_past(model: Any, config: Any, kwargs: dict, dynamic: dict) -> 
     kwargs["decoder_input_ids"] = kwargs["decoder_input_ids"][:, :1].clone()
     dynamic["decoder_input_ids"] = {0: "batch"}
     kwargs["past_key_values"] = result.past_key_values
-    for name, leaf in structures.leaves(result.past_key_values, "past_key_values"):
+    for name, leaf in nesting.leaves(result.past_key_values, "past_key_values"):
         if isinstance(leaf, torch.Tensor) and leaf.dim() == 4:
             dynamic[name] = {0: "batch"}
             if leaf.shape[2] in (target, source):

@@ -1,1 +1,1 @@
-"""What a file is proved on: which inputs, and what the model itself gives for them."""
+"""Cases of a proof: inputs for the file, and the model's own outputs for them."""

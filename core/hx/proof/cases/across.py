@@ -1,8 +1,8 @@
-"""The sizes on the other side of what a model asked of sizes.
+"""Sizes on the other side of the model's questions about sizes.
 
-`if n > 64` is taken for good, as it was recorded: whether the file is right beyond is seen at 65,
-and hardly ever at sizes that are picked without looking. The proof asks here for the nearest sizes
-at which a question has another answer, and whether they are worth what they cost.
+`if n > 64` is recorded with one answer. Whether the file is right with the other answer shows at
+65, and hardly ever at sizes that are picked at random. This module finds the nearest sizes at which
+a question has another answer, and decides whether they are worth their cost.
 """
 
 from __future__ import annotations
@@ -13,48 +13,23 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ...inputs.grammar import Limits
-from ...sizes.asked import Asked, At, itself
-from ..room import too_large
-from .work import Work
+from ...budget import BUDGET
+from ...ir.input_grammar import Limits
+from ...ir.size_moves import Move
+from ...ir.sizes.comparisons import Asked, At, itself
+from ...ir.work import Work
 
 if TYPE_CHECKING:
-    from ...report import Escape
+    from ...ir.escapes import Escape
 
 Sizes = Mapping[str, int]
 
-MOST = 4  # sizes that are tried beside the usual ones
-RUNS = 3 * MOST  # of the model, which refuses some of them
-TIMES = 8  # as much work as at the recorded sizes, for all of these together
-LITTLE = 1 << 28  # work that nobody waits for
-EACH = 24  # sizes of one name that are looked at with as many of another,
-SEARCHES = 16  # and for how many pairs of names of some question
-FARTHER = 2  # sizes beyond the nearest, where the model refuses that
-NEAR, FAR = 32, 1024  # sizes that are looked at one by one
-END = 1 << 24  # the largest size that is looked for
-WELL = 2  # times as far as the border is well beyond it, and half as far
-
-
-@dataclass
-class Move:
-    """Sizes at which an answer is another one, and the limits that leave all such out."""
-
-    sizes: dict[str, int]
-    limits: dict[str, Limits] = field(default_factory=dict)
-
-    def holds(self, sizes: Sizes) -> bool:
-        """Whether these are within the limits."""
-        return all(limit.hold(sizes[word]) for word, limit in self.limits.items())
-
-    @property
-    def within(self) -> str:
-        """The same, as it is written in `dynamic=`."""
-        return ", ".join(f"{limit.written(w)} in place of {w}" for w, limit in self.limits.items())
+BEYOND_BORDER = 2  # factor of the distance from the border that is well beyond it
 
 
 @dataclass
 class Side:
-    """A question that has another answer elsewhere: where, what costs least first."""
+    """Question that has another answer at other sizes, with the moves there, cheapest first."""
 
     escape: Escape
     asked: Asked
@@ -62,7 +37,7 @@ class Side:
 
 
 class Across:
-    """What is beyond the questions of one recording, from its sizes and within their limits."""
+    """Search for sizes beyond the questions of one recording, within the limits of each size."""
 
     def __init__(
         self,
@@ -70,27 +45,27 @@ class Across:
         recorded: Sizes,
         limits: Mapping[str, Limits],
         asks: Callable[[Escape, Sizes], bool] = lambda escape, sizes: True,
-        most: int = MOST,
-        times: int = TIMES,
-        little: int = LITTLE,
+        most: int = BUDGET.sizes.across,
+        times: int = BUDGET.work.other_sizes_factor,
+        little: int = BUDGET.work.negligible,
     ) -> None:
         self._all, self._recorded, self._limits = work, recorded, limits
-        self._asks = asks  # whether the model got to a line when it was run at some sizes
+        self._asks = asks  # whether the model reached a line in a run at some sizes
         self._at: dict[tuple[int, ...], At] = {}
         self._works: dict[tuple[int, ...], float] = {}
         self._moves: dict[Asked, list[Move]] = {}
-        self._most, self._runs = most, RUNS * most // MOST
-        self._searches = SEARCHES
+        self._most, self._runs = most, BUDGET.sizes.runs_for_each * most
+        self._searches = BUDGET.combinations.pairs
         self._left = self._whole = max(times * self._work(recorded), little)
 
     def anew(self) -> Across:
-        """The same, with as much to spend once more."""
+        """Return a copy with the full budget."""
         other = copy.copy(self)
-        other._runs, other._left = RUNS * self._most // MOST, self._whole
+        other._runs, other._left = BUDGET.sizes.runs_for_each * self._most, self._whole
         return other
 
     def sides(self, escapes: Iterable[Escape], seen: Sequence[Sizes]) -> list[Side]:
-        """Those that none of the sizes that were `seen` shows; of the others, that is told."""
+        """Return the sides that none of the sizes in `seen` shows; note the sizes in the others."""
         found = []
         for escape in escapes:
             for asked in escape.asked:
@@ -106,16 +81,17 @@ class Across:
     def well_beyond(
         self, escapes: Iterable[Escape], seen: Sequence[Sizes]
     ) -> Iterator[tuple[Escape, Move]]:
-        """Sizes that are not just beyond a border, the farthest first, where none that was `seen` is.
+        """Yield moves to sizes that are not just beyond a border, if `seen` has none; largest
+        first.
 
-        Just beyond it both ways may come to the same: a clip of 33 that is cut to one window of 32,
-        as one of 31 is filled up to it, a seventh element that is the last one as well.
+        Just beyond it, both ways may have equal results: a clip of 33 that is cut to one window of
+        32, as one of 31 is filled up to it, or a seventh element that is the last one as well.
         """
         found: list[tuple[Escape, Move]] = []
         for escape in escapes:
             for asked in escape.asked:
                 if asked.ask is itself or asked.period() != 1:
-                    continue  # another number is another case at once
+                    continue  # a remainder: the next size already has another answer
                 if asked not in self._moves:
                     self._moves[asked] = self._by_cost(asked)
                 for word, move in self._nearest_of_each(self._moves[asked]).items():
@@ -123,7 +99,7 @@ class Across:
         yield from sorted(found, key=lambda pair: -self._work(pair[1].sizes))
 
     def _nearest_of_each(self, moves: Iterable[Move]) -> dict[str, Move]:
-        """By name, the one that changes its size alone, and by the least."""
+        """Return, by name, the smallest move that changes this size alone."""
         found: dict[str, Move] = {}
         for move in moves:
             by = {w: abs(n - self._recorded[w]) for w, n in move.sizes.items()}
@@ -138,7 +114,7 @@ class Across:
     def _far(self, asked: Asked, move: Move, word: str, seen: Sequence[Sizes]) -> Iterator[Move]:
         near, step = move.sizes[word], self._limits[word].step
         larger = near > self._recorded[word]
-        n = (WELL * near // step + 1 if larger else near // step // WELL) * step
+        n = (BEYOND_BORDER * near // step + 1 if larger else near // step // BEYOND_BORDER) * step
         there = {**self._recorded, word: n}
         known = any(
             (sizes[word] >= n if larger else sizes[word] <= n) and self._differs(asked, sizes)
@@ -148,9 +124,10 @@ class Across:
             yield Move(there, move.limits)
 
     def shown(self, side: Side, seen: Iterable[Sizes]) -> bool:
-        """Whether a proof at some of these sizes shows what becomes of another answer.
+        """Return True if a proof at some of these sizes shows what another answer leads to.
 
-        Smaller ones do where they are the nearest: of a single element, most things are alike.
+        Smaller sizes count only where they are the nearest: with a single element, most results are
+        equal.
         """
         asked, nearest = side.asked, [move.sizes for move in side.moves]
         only_level = nearest and all(self._level(asked, sizes) for sizes in nearest)
@@ -164,39 +141,40 @@ class Across:
         return False
 
     def told(self, sizes: Sizes) -> str:
-        """Those that are not the recorded ones."""
+        """List the sizes that differ from the recorded ones."""
         return ", ".join(f"{w}={n}" for w, n in sizes.items() if n != self._recorded[w])
 
     def refused(self, move: Move, tried: int) -> str:
-        """Why sizes are not tried, after so many; those that are take what there is to spend."""
+        """Return why sizes are not tried, or "" and count their work as spent."""
         usual, work = self._work(self._recorded), self._work(move.sizes)
-        never = f" (if it never comes, say so: {move.within})" if move.within else ""
+        advice = "; ".join(filter(None, [move.within, move.fixed]))
+        never = f" (if it never comes, say so: {advice})" if advice else ""
         room = self._all.memory(self._at.setdefault(tuple(move.sizes.values()), At(move.sizes)))
         if work > self._left:
             return f"{work / max(usual, 1):.0f} times the work of the recorded sizes{never}"
         if tried == self._most or not self._runs:
             return f"enough others were{never}"
-        if too_large(room):
+        if room > BUDGET.bytes.results:
             return f"it may take {room / 1e9:.1f} GB of memory{never}"
         self._left -= work
         self._runs -= 1
         return ""
 
-    # Where an answer is another one.
+    # Other answers.
 
     def _answer(self, asked: Asked, sizes: Sizes, side: bool = False) -> Any:
-        return asked.heard(self._at.setdefault(tuple(sizes.values()), At(sizes)), side)
+        return asked.answer_if_known(self._at.setdefault(tuple(sizes.values()), At(sizes)), side)
 
     def _differs(self, asked: Asked, sizes: Sizes) -> bool:
         old, new = (self._answer(asked, each) for each in (self._recorded, sizes))
         return old is not None and new is not None and bool(old != new)
 
     def _level(self, asked: Asked, sizes: Sizes) -> bool:
-        """Whether both sides of a comparison are equal there."""
+        """Return True if both sides of a comparison are equal at these sizes."""
         return asked.compares and self._answer(asked, sizes, True) == 0
 
     def _ways(self, asked: Asked) -> Iterator[Move]:
-        """To the nearest other answers: each size alone, and all of them together."""
+        """Yield moves to the nearest other answers: each size alone, and all of them together."""
         recorded = self._recorded
         names = sorted(asked.names() & recorded.keys())
         for words in [names] * (len(names) > 1) + [[word] for word in names]:
@@ -221,8 +199,11 @@ class Across:
     def at_once(
         self, asked: Asked, leads: Callable[[Sizes], bool] = lambda sizes: True
     ) -> list[Move]:
-        """To other answers that no size alone leads to: of `h * w == 256` where two names are equal,
-        which may be asked as well, and where one is as near to what was recorded as any."""
+        """Return moves that change two sizes together, for answers that no single size leads to.
+
+        An example is `h * w == 256` where two names are equal, which the model may ask as well, and
+        where one of the moves is as near to the recorded sizes as any.
+        """
         recorded, names = self._recorded, sorted(asked.names() & self._recorded.keys())
         names = names if len(names) > 1 else list(recorded)
         found: list[Move] = []
@@ -241,10 +222,11 @@ class Across:
         return found
 
     def _some(self, word: str) -> list[int]:
-        """Sizes of a name: those beside the recorded one, and others from none to twice as much."""
+        """Return sizes of a name: some close to the recorded one, others up to twice as large."""
         n, limit = self._recorded[word], self._limits[word]
-        apart = -(-2 * n // EACH)
-        some = {*range(0, 2 * n + 1, apart), *range(n - EACH // 4, n + EACH // 4)}
+        count = BUDGET.combinations.sizes_of_a_pair
+        apart = -(-2 * n // count)
+        some = {*range(0, 2 * n + 1, apart), *range(n - count // 4, n + count // 4)}
         return sorted(size for size in some if size > 0 and limit.hold(size))
 
     def _may(self, asked: Asked, sizes: Sizes) -> bool:
@@ -254,7 +236,7 @@ class Across:
     def _within(
         self, asked: Asked, words: list[str], above: Sequence[Sizes], below: Sequence[Sizes]
     ) -> dict[int, dict[str, Limits]]:
-        """The limits that leave out what is above (1), or below (-1); of a number, both."""
+        """Return the limits that exclude sizes above (1) or below (-1); for a number, both."""
         branch = isinstance(self._answer(asked, self._recorded), bool)
         found: dict[int, dict[str, Limits]] = {1: {}, -1: {}}
         for by, limits in found.items():
@@ -266,16 +248,17 @@ class Across:
         return found
 
     def _nearest(self, asked: Asked, words: list[str], by: int) -> list[dict[str, int]]:
-        """The nearest larger (1) or smaller (-1) sizes of these names that have another answer.
+        """Return the nearest larger (1) or smaller (-1) sizes of these names with another answer.
 
-        Where both sides of a comparison are equal there, what lies beyond is the second: what is
-        filled up to 40 is not filled at 40, whichever way is taken.
+        If both sides of a comparison are equal there, the second result lies beyond it: a tensor
+        that is padded to 40 needs no padding at 40, whichever way the model goes.
         """
-        steps, last = {}, END
+        largest = BUDGET.sizes.largest
+        steps, last = {}, largest
         for word in words:
             limit, start = self._limits[word], self._recorded[word]
             steps[word] = by * limit.step
-            end = limit.least if by < 0 else END if limit.high is None else limit.high
+            end = limit.least if by < 0 else largest if limit.high is None else limit.high
             last = min(last, (end - start) // steps[word])
 
         def sizes(k: int) -> dict[str, int]:
@@ -288,7 +271,7 @@ class Across:
             beyond = self._level(asked, sizes(k)) and differs(k + 1)
             return [sizes(k), sizes(k + 1)] if beyond else [sizes(k)]
 
-        near = max(NEAR, min(asked.period(), FAR))
+        near = max(BUDGET.sizes.near, min(asked.period(), BUDGET.sizes.one_by_one))
         for k in range(1, near + 1):
             if differs(k):
                 return found(k)
@@ -303,7 +286,7 @@ class Across:
                 for k in (high, high + 1):
                     if differs(k):
                         return found(k)
-                # Level, as many sizes are, where what was asked is rounded.
+                # Both sides are equal, as at many sizes if the question is about a rounded number.
                 passed.append(self._answer(asked, sizes(high), True))
             low = high
         return []
@@ -311,31 +294,36 @@ class Across:
     def _farther(
         self, asked: Asked, words: list[str], nearest: list[dict[str, int]], by: int
     ) -> Iterator[dict[str, int]]:
-        """The next ones of a remainder: a model of which all sizes are even has none at the nearest
-        size that is no multiple of four."""
+        """Yield the next sizes with another remainder.
+
+        A model that needs even sizes refuses the nearest size that is no multiple of four.
+        """
         if asked.period() == 1:
             return
         found = 0
         for sizes in nearest:
-            for k in range(1, NEAR + 1):
+            for k in range(1, BUDGET.sizes.near + 1):
                 steps = {word: by * k * self._limits[word].step for word in words}
                 way = {word: n + steps.get(word, 0) for word, n in sizes.items()}
-                if found < FARTHER and min(way.values()) > 0 and self._differs(asked, way):
+                wanted = found < BUDGET.sizes.beyond_nearest
+                if wanted and min(way.values()) > 0 and self._differs(asked, way):
                     found += 1
                     yield way
 
-    # What it costs.
+    # Costs.
 
     def _by_cost(self, asked: Asked) -> list[Move]:
-        """What shows most for the least: where both sides are equal, the other answer often changes
-        nothing."""
+        """Sort the moves by what they show, then by cost.
+
+        Moves to equality come last: there, the other answer often changes nothing.
+        """
         return sorted(
             [*self._ways(asked)] or (self.at_once(asked) if len(asked.names()) > 1 else []),
             key=lambda move: (self._level(asked, move.sizes), self._cost(move)),
         )
 
     def _cost(self, move: Move) -> tuple[bool, float]:
-        """Smaller sizes may show nothing: they come last."""
+        """Return the cost of a move; smaller sizes come last, because they may show nothing."""
         smaller = any(n < self._recorded[word] for word, n in move.sizes.items())
         return smaller, self._work(move.sizes)
 
@@ -348,6 +336,6 @@ class Across:
 
 def tell(escape: Escape, what: str) -> None:
     told = escape.beyond.split("; ") if escape.beyond else []
-    told = [each for each in told if not each.startswith(f"not {what}:")]  # it is now
-    if what not in told and len(told) < MOST:
+    told = [each for each in told if not each.startswith(f"not {what}:")]  # no longer true
+    if what not in told and len(told) < BUDGET.sizes.across:
         escape.beyond = "; ".join([*told, what])

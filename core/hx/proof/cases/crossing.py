@@ -1,9 +1,9 @@
-"""What becomes of a file on the other side of what the model asked of sizes.
+"""Cases on the other side of the model's questions about sizes.
 
-`if n > 64` was heard once, at the recorded sizes. The model is asked at the nearest sizes where it
-goes another way, and there it is listened to as well: what it asks on that side alone (the second
-half of an `or`, an `if` within the `if`) has another side, too. Where nobody can say which sizes
-these are, it is asked far off.
+`if n > 64` was answered once, at the recorded sizes. The model runs at the nearest sizes where it
+takes another way, and is recorded there as well: a question that it asks on that side alone (the
+second half of an `or`, an `if` within the `if`) has another side, too. Where nobody can say which
+sizes these are, the model runs at sizes far off.
 """
 
 from __future__ import annotations
@@ -13,109 +13,124 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ...budget import BUDGET
 from ...errors import Where
-from ...inputs.grammar import Limits
-from ...recording.capture import Capture
-from ...sizes.asked import Asked, At, itself
+from ...findings import OPEN, Finding
+from ...ir.input_grammar import Limits
+from ...ir.size_moves import Move
+from ...ir.sizes.comparisons import Asked, At, itself
+from ...ir.work import Work
+from ...samples.sizes import Sizes, limits_of, sizes_of, told
+from ..subject import Subject
 from ..verify import Case
-from .across import MOST, Across, Move, tell
+from .across import Across, tell
+from .case_source import Planned
 from .listening import Listening
-from .othersizes import Sizes, case_at, limits_of, sizes_of, told
-from .work import Work
+from .othersizes import case_at
 
 if TYPE_CHECKING:
-    from ...report import Escape
-
-LISTENED = MOST  # other sizes at which the model is heard
+    from ...ir.escapes import Escape
 
 
-def beyond(captured: Capture, cases: list[Case]) -> tuple[list[Case], list[Asked]]:
-    """Cases on the other side of what the model asks, where none of those at other sizes has been;
-    and all that it asks, on these sides as well."""
-    # What it asks on another way alone, the proof of that way goes to.
+def other_answers(subject: Subject, planned: Planned) -> list[Case]:
+    """Return cases where the model's questions about sizes have other answers."""
+    found, asked = crossed(subject, planned.at_other_sizes)
+    ways = (*subject.members, *subject.forced_members)
+    escapes = (escape for each in ways for escape in each.escapes.values())
+    planned.questions |= dict.fromkeys([*asked, *(a for e in escapes for a in e.asked)])
+    return found
+
+
+def crossed(subject: Subject, cases: list[Case]) -> tuple[list[Case], list[Asked]]:
+    """Return cases on the other side of the model's questions, where no other size has shown it.
+
+    The second result is all questions of the model, on these sides as well.
+    """
+    # Questions that only another way asks belong to the proof of that way.
     apart = [
         id(escape)
-        for other in (*captured.others, *captured.heard)
-        for escape in other.recording.escapes.values()
+        for other in (*subject.members, *subject.forced_members)
+        for escape in other.escapes.values()
     ]
-    escapes = [
-        each for each in captured.recording.escapes.values() if each.asked and id(each) not in apart
-    ]
-    deeper = _deeper(captured)
+    escapes = [each for each in subject.escapes.values() if each.asked and id(each) not in apart]
+    deeper = _deeper(subject)
     if not escapes and not deeper:
         return [], []
-    crossing = _Crossing(captured, cases)
+    crossing = _Crossing(subject, cases)
     return crossing.begin(escapes, deeper), [*crossing.known]
 
 
-def _deeper(captured: Capture) -> list[Escape]:
-    """What the model asked where it heard what is not true, and had the same answer on all ways.
+def _deeper(subject: Subject) -> list[Escape]:
+    """Return the questions asked after a false answer that had the same answer on all ways.
 
-    The proof cannot go such a way by itself: what lies beyond is found from the recorded sizes.
+    The proof cannot go such a way by itself: sizes on the other side are found from the recorded
+    sizes.
     """
     heard: dict[Asked, set[bool]] = {}
-    for each in (captured, *captured.others, *captured.heard):
-        for question in each.recording.questions.each:
+    for each in (subject, *subject.members, *subject.forced_members):
+        for question in each.trace.questions:
             if question.asked is not None:
                 heard.setdefault(question.asked, set()).add(question.yes)
     alone = {asked for asked, answers in heard.items() if len(answers) == 1}
     return [
         dataclasses.replace(escape, asked=dict.fromkeys(alone & escape.asked.keys()))
-        for each in captured.heard
-        for escape in each.recording.escapes.values()
+        for each in subject.forced_members
+        for escape in each.escapes.values()
         if not alone.isdisjoint(escape.asked)
     ]
 
 
-def far_off(captured: Capture, cases: list[Case]) -> list[Case]:
-    """Cases at more than twice each recorded size.
+def far_off(subject: Subject, planned: Planned) -> list[Case]:
+    """Return cases at more than twice each recorded size.
 
-    A graph that was recorded at other sizes than were given was so because it was wrong elsewhere:
-    what is baked in at larger sizes may be right for all that are smaller.
+    A graph is recorded at other sizes than the given ones if it was wrong elsewhere: a constant
+    that was recorded at larger sizes may be right for all smaller ones.
     """
-    if captured.prepared.rolls or not captured.prepared.given:
+    if subject.recipe.flow.loops or not subject.recipe.also_proved:
         return []
-    return _Crossing(captured, cases).far_off()
+    return _Crossing(subject, planned.at_other_sizes).far_off()
 
 
 @dataclasses.dataclass
 class _Place:
-    """Sizes at which the model was heard, and what it asks there and at no place before."""
+    """Sizes at which the model was recorded, and its questions there that no earlier place had."""
 
     sizes: Sizes
     escapes: list[Escape]
-    way: dict[Asked, Any]  # what led there, and what it has to hear to come there again
-    limits: dict[str, Limits]  # what leaves this side out
-    apart: bool = False  # whether the report does not tell of these questions by itself
+    way: dict[Asked, Any]  # answers that led here, and that lead here again
+    limits: dict[str, Limits]  # limits that exclude this side
+    apart: bool = False  # whether the report omits these questions
 
     def leads(self, sizes: Mapping[str, int]) -> bool:
-        """Whether the model gets to the same questions at other sizes."""
-        return all(asked.heard(At(sizes)) == heard for asked, heard in self.way.items())
+        """Return True if the model gets to the same questions at other sizes."""
+        return all(asked.answer_if_known(At(sizes)) == heard for asked, heard in self.way.items())
 
 
 class _Crossing:
-    def __init__(self, captured: Capture, cases: list[Case]) -> None:
-        self._captured, self._prepared = captured, captured.prepared
-        self._words, self._limits = sizes_of(captured.prepared), limits_of(captured.prepared)
-        self._listening = Listening(captured)
-        self._work = Work(captured.recording.builder.nodes)
-        self._waiting = list(cases)  # those at which nobody has listened
-        self._sizes = [sizes_of(self._prepared, case.feeds) for case in cases]
+    def __init__(self, subject: Subject, cases: list[Case]) -> None:
+        self._subject, self._recipe = subject, subject.recipe
+        self._words, self._limits = sizes_of(subject.recipe), limits_of(subject.recipe)
+        self._listening = Listening(subject)
+        self._work = Work(subject.trace.nodes)
+        self._waiting = list(cases)  # cases at which the model has not been recorded
+        self._sizes = [sizes_of(self._recipe, case.feeds) for case in cases]
         self._cases = list(zip(self._sizes, cases))
-        self._unled: set[tuple[str, Where]] = set()  # lines that no data are known to lead to
-        self.known: dict[Asked, None] = {}  # what it asks
+        self._unled: set[tuple[str, Where]] = set()  # lines that no known data lead to
+        self.known: dict[Asked, None] = {}  # questions of the model so far
         self._ways: list[dict[Asked, Any]] = [{}]
         self._found: list[Case] = []
-        self._gone: list[Sizes] = []  # sizes well beyond a border, at which the model has answered
+        self._gone: list[Sizes] = []  # sizes well beyond a border at which the model has run
 
     def begin(self, escapes: list[Escape], deeper: Sequence[Escape] = ()) -> list[Case]:
-        """Goes from place to place, first where the model was recorded; and beyond what was asked
-        where it was only told to go."""
+        """Cross the questions from place to place, first where the model was recorded.
+
+        Then follow the questions in `deeper`, which were asked after false answers.
+        """
         across = self._across(self._words)
         self._leave_out_small(across, escapes)
         places = [self._place(self._words, escapes, {}, {})]
-        if self._prepared.pads is not None:  # what else does it ask if it hears the truth?
-            heard = self._listening.at(Case("recorded", dict(self._prepared.tensors), ()))
+        if self._recipe.padding is not None:  # which questions does it ask after true answers?
+            heard = self._listening.at(Case("recorded", dict(self._recipe.inputs), ()))
             places.append(
                 self._place(self._words, [] if isinstance(heard, str) else heard.values(), {}, {})
             )
@@ -127,7 +142,9 @@ class _Crossing:
             for case in self._waiting:
                 places += self._listen(case)
             self._waiting = []
-        if any(a.heard(At(self._words)) is None for escape in escapes for a in escape.asked):
+        if any(
+            a.answer_if_known(At(self._words)) is None for escape in escapes for a in escape.asked
+        ):
             self._far_off(across)
         return self._found
 
@@ -139,35 +156,36 @@ class _Crossing:
         return self._found
 
     def _far_off(self, across: Across) -> None:
-        """Goes to about twice, four times and half of each size: where is an answer another one?
+        """Run the model at about twice, four times and half of each size.
 
-        Nobody can say. What was asked is a size that only the run knows, as of what a mask picks,
-        or what a tensor says that follows from sizes in a way that is not known.
+        Nobody can say where the answer is another one: the question is about a size that only the
+        run knows, such as the number of elements that a mask picks, or about data that follow from
+        sizes in an unknown way.
         """
         for word, n in self._words.items():
             self._go_to(across, word, (2 * n + 1, 4 * n + 3, n // 2))
 
     def _go_to(self, across: Across, word: str, some: Iterable[int]) -> None:
-        """Has the model answer at each of these sizes of a name that it may have."""
+        """Run the model at each of these sizes of a name, as far as the limits allow them."""
         for size in some:
             sizes = {**self._words, word: size}
             held = size > 1 and self._limits[word].hold(size) and sizes not in self._sizes
             if held and not across.refused(Move(sizes), 0):
                 self._sizes.append(sizes)
-                self._found += case_at(self._captured, sizes, told({word: size}))[0]
+                self._found += case_at(self._subject, sizes, told({word: size}))[0]
 
     def _across(self, sizes: Sizes) -> Across:
         return Across(self._work, sizes, self._limits, self._asked_at)
 
     def _asked_at(self, escape: Escape, sizes: Mapping[str, int]) -> bool:
-        """Whether the model got to that line in any of the cases at these sizes."""
+        """Return True if the model reached that line in any of the cases at these sizes."""
         cases = [case for at, case in self._cases if at == sizes]
         return any(self._listening.asks(escape, case) for case in cases)
 
     def _leave_out_small(self, across: Across, escapes: list[Escape]) -> None:
-        """Notes which limits leave out the usual cases at small sizes, of those of a question.
+        """Note which limits of a question would exclude the usual cases at small sizes.
 
-        Not for larger ones: what is wrong there is often that a size is no multiple of something.
+        Larger sizes are left out: they are often wrong because they are no multiple of something.
         """
         small = [
             (case, sizes)
@@ -179,7 +197,7 @@ class _Crossing:
                 for case, sizes in small:
                     if not move.holds(sizes):
                         kept_out = side.escape, Move(sizes, move.limits)
-                        self._captured.beyond.setdefault(case.name, kept_out)
+                        self._subject.beyond.setdefault(case.name, kept_out)
 
     def _place(
         self,
@@ -193,7 +211,7 @@ class _Crossing:
         new = []
         for escape in escapes:
             asked = {a: None for a in escape.asked if a not in self.known}
-            # Of the recording itself, it is told what was tried; of other places, nobody asks.
+            # The report shows questions of the recording itself; those of other places are copies.
             new += [dataclasses.replace(escape, asked=asked) if apart else escape] if asked else []
         self.known.update(dict.fromkeys(a for escape in new for a in escape.asked))
         return _Place(sizes, new, way, limits, apart)
@@ -211,7 +229,7 @@ class _Crossing:
                 if why:
                     said.append(f"not tried at {name}: {why}")
                     continue
-                case, refused = case_at(self._captured, move.sizes, name)
+                case, refused = case_at(self._subject, move.sizes, name)
                 said += refused
                 if case:
                     tried += 1
@@ -219,16 +237,16 @@ class _Crossing:
                     if led is not None:
                         said = [f"tried at {led.name}"]
                         break
-                    said.insert(0, f"not tried at {name}: no data are known that lead there")
+                    said.insert(0, f"not tried at {name}: no inputs are known that lead there")
             for what in said[:1]:
                 tell(side.escape, what)
                 if place.apart and what.startswith("not tried"):
                     where = f"{side.escape.where} ({side.escape.detail})"
-                    self._captured.notes.append(f"the model also asks, at {where}: {what}")
+                    text = f"the model also asks, at {where}: {what}"
+                    self._subject.notes.append(Finding(OPEN, text, side.escape.where))
 
     def _well_beyond(self, place: _Place, across: Across) -> None:
-        """Has the model answer at sizes that lie well beyond what it asks, too; it is not listened to
-        once more there."""
+        """Run the model at sizes well beyond its questions, too, without another recording."""
         seen = [sizes for sizes in self._sizes if place.leads(sizes)]
         tried = 0
         for escape, move in across.well_beyond(place.escapes, seen):
@@ -241,20 +259,20 @@ class _Crossing:
             if across.refused(move, tried):
                 continue
             name = told({w: n for w, n in move.sizes.items() if n != self._words[w]})
-            for case in case_at(self._captured, move.sizes, name)[0]:
+            for case in case_at(self._subject, move.sizes, name)[0]:
                 tried += 1
                 self._gone.append(move.sizes)
                 self._sizes.append(move.sizes)
-                self._captured.beyond[case.name] = escape, self._kept_out(move, place)
+                self._subject.beyond[case.name] = escape, self._kept_out(move, place)
                 self._found.append(case)
 
     def _led(self, escape: Escape, case: Case, kept_out: Move) -> Case | None:
-        """A case, or one with other data at its sizes, in which the model asks that; none of them may."""
+        """Return a case that leads to the question, if need be with other data, or None."""
         unled = (escape.kind, escape.where) in self._unled
         others = () if unled else self._listening.others(case)
         for each in itertools.chain([case], others):
             led = self._listening.asks(escape, each)
-            if led or each is case:  # it is there, whatever it shows
+            if led or each is case:  # it stays a case, whatever it shows
                 self._add(each, escape, kept_out, first=each is not case)
             if led:
                 return each
@@ -262,56 +280,56 @@ class _Crossing:
         return None
 
     def _add(self, case: Case, escape: Escape, kept_out: Move, first: bool) -> None:
-        self._captured.beyond[case.name] = escape, kept_out
-        self._sizes.append(sizes_of(self._prepared, case.feeds))
+        self._subject.beyond[case.name] = escape, kept_out
+        self._sizes.append(sizes_of(self._recipe, case.feeds))
         self._cases.append((self._sizes[-1], case))
-        # What other data lead to at some sizes is more than what is there without.
+        # A case with other data may show more than the case without.
         self._waiting.insert(len(self._waiting) - first, case)
         self._found.append(case)
 
     def _kept_out(self, move: Move, place: _Place) -> Move:
-        """The same with limits that the recorded sizes are within: its own, or those of the way."""
+        """Return the move with limits that hold the recorded sizes: its own, or the way's."""
         own = move.holds(self._words)
         return move if own and move.limits else Move(move.sizes, place.limits)
 
     def _listen(self, case: Case) -> list[_Place]:
-        """What the model asks at the sizes of a case, if it goes another way there."""
-        sizes = sizes_of(self._prepared, case.feeds)
+        """Return the model's questions at the sizes of a case, if it goes another way there."""
+        sizes = sizes_of(self._recipe, case.feeds)
         way = {
             asked: heard
             for asked in self.known
             if asked.ask is not itself
-            and (heard := asked.heard(At(sizes))) != asked.heard(At(self._words))
+            and (heard := asked.answer_if_known(At(sizes)))
+            != asked.answer_if_known(At(self._words))
         }
         if way in self._ways:
             return []
-        if len(self._ways) > LISTENED:
+        if len(self._ways) > BUDGET.sizes.across:
             return self._unheard(case, "enough others were listened to")
         self._ways.append(way)
         heard = self._listening.at(case)
         if isinstance(heard, str):
             return self._unheard(case, heard)
         self._take_over(case)
-        beyond = self._captured.beyond
+        beyond = self._subject.beyond
         limits = beyond[case.name][1].limits if case.name in beyond else {}
         place = self._place(sizes, heard.values(), way, limits)
         return [place] if place.escapes else []
 
     def _take_over(self, case: Case) -> None:
-        """What is in tensors is asked there alone: it is told, and other data may lead elsewhere."""
+        """Add the model's questions about data that occur only there, and cases with other data."""
         found = self._listening.values_at(case)
         for key, escape in found.items():
-            told = [f"at {case.name}", "the file goes this way whatever is in it"]
+            told = [f"at {case.name}", "the file always takes this branch"]
             escape.beyond = "; ".join(told if escape.kind == "bool" else told[:1])
-            self._captured.recording.escapes[key] = escape
+            self._subject.escapes[key] = escape
         if any(escape.by_values() for escape in found.values()):
             for other in self._listening.others(case):
-                if case.name in self._captured.beyond:
-                    self._captured.beyond[other.name] = self._captured.beyond[case.name]
+                if case.name in self._subject.beyond:
+                    self._subject.beyond[other.name] = self._subject.beyond[case.name]
                 self._found.append(other)
 
     def _unheard(self, case: Case, why: str) -> list[_Place]:
-        self._captured.notes.append(
-            f"what the model asks at {case.name} alone is not known, nor tried: {why}"
-        )
+        text = f"what the model asks at {case.name} alone is not known, nor tried: {why}"
+        self._subject.notes.append(Finding(OPEN, text))
         return []

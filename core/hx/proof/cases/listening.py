@@ -1,8 +1,7 @@
-"""What a model asks where it is run with other inputs than it was recorded with.
+"""Recordings that show the questions a model asks on other inputs.
 
-It is recorded there once more, and what comes of that is thrown away but for its questions. Where
-what is in its tensors leads it, that it was run at some sizes says nothing of a line that only
-other data lead to.
+The model is recorded there once more, and only its questions are kept. Where data lead the model, a
+run at some sizes says nothing about a line that only other data lead to.
 """
 
 from __future__ import annotations
@@ -13,86 +12,89 @@ from typing import Any
 
 import torch
 
+from ...budget import BUDGET
 from ...errors import is_of_the_world
-from ...recording.capture import Capture, capture
-from ...report import Escape
+from ...ir.escapes import Escape
+from ...recording.trace import Trace
+from ...samples.signs_and_scales import opposite, zeroed
+from ...samples.variations import fresh
+from ..subject import Subject
 from ..verify import Case
 from .asking import case_of
-from .turned import opposite, zeroed
-from .variations import fresh
 
 Escapes = dict[tuple, Escape]  # by kind and line
-MOST = 12  # recordings
-LARGER = 1024  # times: what is asked for an overflow, or a threshold
+OVERFLOW_FACTOR = 1024  # factor for values that lead to an overflow or past a threshold
 
 
 class Listening:
-    """To one model, once for each case."""
+    """Recordings of one model, one for each case, of which only the questions are kept."""
 
-    def __init__(self, captured: Capture) -> None:
-        self._captured = captured
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
         self._heard: dict[str, Escapes | str] = {}  # by case; or why nothing was heard
-        self._by_values = _leads(captured)
+        self._by_values = _leads(subject.trace)
 
     def at(self, case: Case) -> Escapes | str:
-        """The escapes there, or why they are not known."""
+        """Return the escapes on a case's inputs, or why they are not known."""
         if case.name not in self._heard:
-            if len(self._heard) == MOST:
+            if len(self._heard) == BUDGET.runs.listened_to:
                 return "enough others were listened to"
             self._heard[case.name] = self._listen(case)
         return self._heard[case.name]
 
     def _listen(self, case: Case) -> Escapes | str:
-        captured = self._captured
+        subject = self._subject
         there = dataclasses.replace(
-            captured.prepared, tensors=dict(case.feeds), given={}, dry=True, pads=None
+            subject.recipe, inputs=dict(case.feeds), also_proved={}, padding=None
         )
         try:
-            heard = capture(there, captured.registry, captured.opset, captured.wanted)
+            heard = subject.recorder.record(there, dry=True, one_thread=True)
         except Exception as problem:
             if is_of_the_world(problem):
                 raise
-            # The model's own, which does run there unheard, or that of a converter which that side
-            # alone would need: the file is compared there, and no further.
+            # The model's own error, though it runs there unrecorded, or that of a converter only
+            # that side needs: the results are compared there, and nothing more.
             return str(problem).strip().partition("\n")[0] or type(problem).__name__
         self._by_values |= _leads(heard)
         heard.recording.let_go()
-        return heard.recording.escapes
+        return heard.escapes
 
     def asks(self, escape: Escape, case: Case) -> bool:
-        """Whether the model gets to that line, as far as can be known: of one that no data lead it
-        always does where it did before."""
+        """Return True if the model reaches that line, as far as that can be known.
+
+        A model that no data lead reaches the line wherever it did before.
+        """
         if not self._by_values:
             return True
         heard = self.at(case)
         if isinstance(heard, str):
-            return case.name in self._heard  # what fails there is on the other side
+            return case.name in self._heard  # an error means the other side of a question
         return (escape.kind, escape.where.file, escape.where.line) in heard
 
     def values_at(self, case: Case) -> Escapes:
-        """What leaves the graph there for what is in tensors, and did not where it was recorded."""
-        heard, known = self.at(case), self._captured.recording.escapes
+        """Return what leaves the graph there by its data, and did not in the first recording."""
+        heard, known = self.at(case), self._subject.escapes
         return {} if isinstance(heard, str) else {
             key: escape for key, escape in heard.items()
             if key not in known and not escape.carried and _of_values(escape)
         }  # fmt: skip
 
     def others(self, case: Case) -> Iterator[Case]:
-        """The same sizes with other data, which may lead the model elsewhere."""
+        """Yield cases of the same sizes with other data, which may lead the model elsewhere."""
         for told, tensors in _other_data(dict(case.feeds)):
-            yield from case_of(self._captured, f"{case.name}, {told}", tensors)[0]
+            yield from case_of(self._subject, f"{case.name}, {told}", tensors)[0]
 
 
-def values_matter(captured: Capture) -> bool:
-    """Whether what is in tensors leads the model on any of its ways, or leaves the graph there."""
+def values_matter(subject: Subject) -> bool:
+    """Return True if data lead the model on any of its ways, or leave the graph there."""
     return any(
-        _leads(each) or any(map(_of_values, each.recording.escapes.values()))
-        for each in (captured, *captured.others, *captured.heard)
+        _leads(each.trace) or any(map(_of_values, each.escapes.values()))
+        for each in (subject, *subject.members, *subject.forced_members)
     )
 
 
-def _leads(captured: Capture) -> bool:
-    return any(question.of_values for question in captured.recording.questions.each)
+def _leads(trace: Trace) -> bool:
+    return any(question.of_values for question in trace.questions)
 
 
 def _of_values(escape: Escape) -> bool:
@@ -110,4 +112,4 @@ def _other_data(inputs: dict[str, torch.Tensor]) -> Iterator[tuple[str, dict[str
 
 
 def _larger(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor * LARGER
+    return tensor * OVERFLOW_FACTOR

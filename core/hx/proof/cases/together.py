@@ -1,9 +1,9 @@
-"""Sizes at which what a model asks of them is answered in ways that come together nowhere else.
+"""Sizes at which the answers to a model's questions combine in ways that occur nowhere else.
 
-The nearest sizes with another answer may be ones where that shows nothing: what is cut to a multiple of
-four, where two sizes differ, is whole at four; and what follows an `if` may ask of what is left then.
-So sizes are drawn by chance, and of these are taken, one after the other, those at which the most
-answers come together that did not before, for what is computed there.
+The nearest sizes with another answer may show nothing. A size cut to a multiple of four, where two
+sizes differ, is whole at four; and code after an `if` may ask about the rest. So sizes are drawn at
+random. From them, the module takes those that add the most new combinations of answers, one after
+the other, weighed against the cost of computing there.
 """
 
 from __future__ import annotations
@@ -11,48 +11,46 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy
 
-from ...inputs.grammar import Limits
-from ...recording.capture import Capture
-from ...sizes.asked import Asked, At
-from ...sizes.leftover import fits
+from ...budget import BUDGET
+from ...ir.input_grammar import Limits
+from ...ir.size_moves import Move
+from ...ir.sizes.comparisons import Asked, At
+from ...ir.sizes.remainders import fits
+from ...ir.work import Work
+from ...samples.sizes import Sizes, limits_of, sizes_of, told
+from ..subject import Subject
 from ..verify import Case
-from .across import Across, Move
-from .othersizes import Sizes, case_at, limits_of, sizes_of, told
-from .work import Work
+from .across import Across
+from .case_source import Planned
+from .othersizes import case_at
 
-EACH, MOST = 8, 40  # cases for each question, and for all
-ALONE = 2  # of one question: what is done then may be of another size than it asks of
-TIMES = 4  # as much work as at the recorded sizes, for all; and once for each question
-FAILED = 8  # sizes at which another graph was wrong, the last ones first
-QUESTIONS = 40
-UNKNOWN = -2  # on which side of a question sizes are; else it is -1, 0 or 1
-FEW = 20  # answers, of which three are looked at together, and not two
-DRAWN = 256  # sizes that are looked at
-WORTH = 8  # times as much as that a size is even
-BITS = 4  # how often a size may be halved, where nobody knows what is made of it
-STAYS, MEETS = 0.25, 0.25  # of the drawn sizes: one as recorded, one about as large as another
-APART = 3  # what is about as large differs by less
+UNKNOWN = -2  # a side that is not known; the others are -1, 0 and 1
+WORTH = 8  # worth of a question's answer, in multiples of that of a size's bit
+BITS = 4  # bits of each size: the model may halve it as often
+STAYS, MEETS = 0.25, 0.25  # shares of drawn sizes that stay as recorded, or are close to another
+APART = 3  # close sizes differ by less
 
 
-def together(captured: Capture, cases: Sequence[Case], asked: Iterable[Asked]) -> list[Case]:
-    """Cases at which answers come together that do not in any of those that are there."""
-    asked = [each for each in asked if each.compares and each.names() and not each.of_values()]
+def together(subject: Subject, planned: Planned) -> list[Case]:
+    """Return cases with combinations of answers that none of the existing cases has."""
+    questions = planned.questions
+    asked = [each for each in questions if each.compares and each.names() and not each.of_values()]
     if not asked:
         return []
-    recorded, limits = sizes_of(captured.prepared), limits_of(captured.prepared)
-    seen = [recorded, *(sizes_of(captured.prepared, case.feeds) for case in cases)]
+    recorded, limits = sizes_of(subject.recipe), limits_of(subject.recipe)
+    seen = [recorded, *(sizes_of(subject.recipe, case.feeds) for case in planned.at_other_sizes)]
     drawn = _drawn(seen, limits)
-    answers = _answers(asked[:QUESTIONS], [*seen, *drawn])
+    answers = _answers(asked[: BUDGET.combinations.questions], [*seen, *drawn])
     several = len(answers) > 1 or any(fits(each) is not None for each in answers)
     if not several and not any(recorded.keys() - each.names() for each in answers):
-        return []  # of one threshold, both sides are seen
+        return []  # a single threshold: both sides have been seen
     combined, worths = _combined([*answers.values()], [*seen, *drawn])
     known, new, worth = combined[: len(seen)], combined[len(seen) :], worths[len(seen) :]
-    if not several:  # of the other answer alone
+    if not several:  # only the other answer counts
         ((one, sides),) = answers.items()
         here, *there = (_answer(one, side) for side in sides)
         worth = worth * [[answer is not here] for answer in there[len(seen) - 1 :]]
@@ -60,9 +58,12 @@ def together(captured: Capture, cases: Sequence[Case], asked: Iterable[Asked]) -
     met[known] = True
     usual = max(1, math.prod(recorded.values()))
     work = numpy.array([math.prod(sizes.values()) / usual for sizes in drawn])
-    work_of = Work(captured.recording.builder.nodes)
-    most, times = min(MOST, EACH * len(asked)) if several else ALONE, min(TIMES, len(asked))
-    across = Across(work_of, recorded, limits, most=most, times=times)
+    work_of = Work(subject.trace.nodes)
+    limits_of_cases, times = BUDGET.combinations, BUDGET.work.combined_answers_factor
+    most = limits_of_cases.cases_of_one
+    if several:
+        most = min(limits_of_cases.cases, limits_of_cases.cases_for_each * len(asked))
+    across = Across(work_of, recorded, limits, most=most, times=min(times, len(asked)))
     found: list[Case] = []
     while True:
         gains = (~met[new] * worth).sum(1) / numpy.maximum(work, 1)
@@ -71,24 +72,26 @@ def together(captured: Capture, cases: Sequence[Case], asked: Iterable[Asked]) -
             return found
         met[new[best]] = True
         others = {word: n for word, n in drawn[best].items() if n != recorded[word]}
-        found += case_at(captured, drawn[best], told(others))[0]
+        found += case_at(subject, drawn[best], told(others))[0]
 
 
-def where_others_failed(captured: Capture, cases: Sequence[Case]) -> list[Case]:
-    """Cases at sizes where the graph was wrong that was made of this model in another way."""
-    prepared, found = captured.prepared, list[Case]()
-    seen = [sizes_of(prepared), *(sizes_of(prepared, case.feeds) for case in cases)]
-    for sizes in prepared.wrong_at[::-1]:  # the last are of a graph that is more like this one
-        if sizes not in seen and len(found) < FAILED:
+def where_others_failed(subject: Subject, planned: Planned) -> list[Case]:
+    """Return cases at sizes where another graph of this model was wrong."""
+    recipe, found = subject.recipe, list[Case]()
+    elsewhere = (sizes_of(recipe, case.feeds) for case in planned.at_other_sizes)
+    seen = [sizes_of(recipe), *elsewhere]
+    # The last are of a graph that is more like this one.
+    for sizes in reversed(subject.recorder.knowledge.wrong_sizes):
+        if sizes not in seen and len(found) < BUDGET.runs.wrong_before:
             seen.append(sizes)
-            found += case_at(captured, sizes, told(sizes))[0]
+            found += case_at(subject, sizes, told(sizes))[0]
     return found
 
 
 def _drawn(seen: Sequence[Sizes], limits: Mapping[str, Limits]) -> list[Sizes]:
-    """Sizes from one to twice as large as some that were seen, which the inputs may have together."""
+    """Draw sizes from 1 to about twice those seen, within the limits of each."""
     chance, found = random.Random(0), []
-    for _ in range(DRAWN):
+    for _ in range(BUDGET.combinations.drawn):
         sizes: Sizes = {}
         for word, n in chance.choice(seen).items():
             how, step = chance.random(), limits[word].step
@@ -104,8 +107,8 @@ def _drawn(seen: Sequence[Sizes], limits: Mapping[str, Limits]) -> list[Sizes]:
 
 
 def _answers(asked: Sequence[Asked], several: Sequence[Sizes]) -> dict[Asked, list[int]]:
-    """On which side each question is at each of these sizes, of those with more than one answer."""
-    ats = [*map(At, several)]  # each keeps what it has worked out
+    """Return the side of each question at each of the sizes, for those with several answers."""
+    ats = [*map(At, several)]  # each keeps its results
     answers = {each: [_side(each, at) for at in ats] for each in asked}
     return {
         each: sides
@@ -117,16 +120,20 @@ def _answers(asked: Sequence[Asked], several: Sequence[Sizes]) -> dict[Asked, li
 def _combined(
     answers: Sequence[list[int]], several: Sequence[Sizes]
 ) -> tuple[numpy.ndarray, numpy.ndarray]:
-    """For each of these sizes, which answers come together, a number for each that do; and what
-    these are worth: the more of them are of questions, the more, and the less, the more of these are
-    others than at the first sizes. Where one has another answer, the next may not be asked."""
+    """Return, for each of these sizes, the combinations of answers, as numbers, and their worth.
+
+    A combination is worth more, the more of its answers belong to questions, and less, the more of
+    these differ from those at the first sizes: after another answer, the next question may not be
+    asked.
+    """
     bits = [
         [sizes[word] >> bit & 1 for sizes in several] for word in several[0] for bit in range(BITS)
     ]
     numbers = numpy.array([*answers, *bits]).T + 2
     others = numbers != numbers[0]
     places = numbers.shape[1]
-    sets = [*itertools.combinations(range(places), 3 if places <= FEW else 2)]
+    together = 3 if places <= BUDGET.combinations.threes else 2
+    sets = [*itertools.combinations(range(places), together)]
     codes = numpy.empty((len(several), len(sets)), dtype=numpy.int64)
     worth = numpy.empty((len(several), len(sets)))
     for i, some in enumerate(sets):
@@ -143,5 +150,5 @@ def _answer(asked: Asked, side: int) -> bool | None:
 
 
 def _side(asked: Asked, at: At) -> int:
-    found = asked.heard(at, side=True)
+    found = asked.answer_if_known(at, side=True)
     return UNKNOWN if found is None else int(found)

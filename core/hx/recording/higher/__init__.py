@@ -1,4 +1,4 @@
-"""Functions that take functions: what those do becomes the subgraphs of one node.
+"""Functions that take functions: each function argument becomes a subgraph of one node.
 
 `torch.cond` is If, `while_loop` is Loop; `scan`, and what follows from it (`map`,
 `associative_scan`, `torch.vmap`), is Scan. Each function is recorded once into a graph of its own,
@@ -19,7 +19,7 @@ from ..recording import Recording
 from .branch import cond, taken
 from .functional import functional_call, refused, region, subgraph, vmap
 from .loop import while_loop
-from .scan import associative_scan, map_op, mapped, scan, scan_op
+from .scans import associative_scan, map_op, mapped, scan, scan_op
 
 
 def _table() -> dict[Any, Callable]:
@@ -63,33 +63,33 @@ OPERATORS: dict[str, Callable] = {
 
 
 def hooks(recording: Recording) -> dict[Any, Callable]:
-    """What to hook of plain Python functions: function -> handler."""
+    """The handlers of plain Python functions, by function."""
     return {function: _hook(recording, do) for function, do in _table().items()}
 
 
 def _hook(recording: Recording, do: Callable) -> Callable:
     def hook(original, args, kwargs):
-        if recording.busy and do is not region:
+        if recording.running.busy and do is not region:
             return taken(*args, **kwargs) if do is cond else original(*args, **kwargs)
         try:
             return do(recording, original, args, kwargs)
         except HxError as e:
             if e.where is None:
-                e.where = recording.where()
+                e.where = recording.position.where()
             raise
 
     return hook
 
 
 def arrived(do: Callable) -> Callable:
-    """The same for what arrives at a door of torch."""
+    """A handler in the form that a door of torch calls."""
 
     def action(recording, key, func, args, kwargs, door):
-        recording.busy = False
+        recording.running.busy = False
         try:
             with door:
                 return do(recording, func, args, kwargs)
         finally:
-            recording.busy = True
+            recording.running.busy = True
 
     return action

@@ -7,9 +7,11 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from ...graph.blocks import write_if
 from ...graph.op import Op
-from ...sizes import shapes
-from ...tensors.values import Node
+from ...ir import shapes
+from ...ir.value import Node
+from ..memory.tensor_values import value_of
 from ..recording import Recording
 from . import condition
 from .part import Higher, kind, named, result_of
@@ -22,7 +24,7 @@ def cond(recording: Recording, original, args, kwargs):
     call = Higher(recording, "torch.cond")
     with call.engine():
         if isinstance(pred, torch.Tensor):
-            test: Any = recording.value_of(pred)
+            test: Any = value_of(recording, pred)
             taken = pred.is_meta or bool(pred)
         else:
             test, taken = condition.computed(recording, pred), bool(pred)
@@ -41,10 +43,7 @@ def cond(recording: Recording, original, args, kwargs):
         real = (yes if taken else no).leaves
         op = Op(call.builder)
         flat = test if test.rank == 0 else op.Squeeze(test)
-        count = sum(v is not None for v in yes.values)
-        made = iter(call.builder.emit(
-            "If", [flat], {"then_branch": yes.body(), "else_branch": no.body()}, count
-        ))  # fmt: skip
+        made = iter(write_if(call.builder, flat, yes.body(), no.body()))
         result = [
             None if a is None else result_of(call, leaf, next(made), _shared(call, yes.nodes, a, b))
             for leaf, a, b in zip(real, yes.values, no.values)
@@ -54,7 +53,7 @@ def cond(recording: Recording, original, args, kwargs):
 
 
 def taken(pred: Any, true_fn: Any, false_fn: Any, operands: Any = ()) -> Any:
-    """What torch.cond computes, without its compiler, which no recording may be around."""
+    """The result of torch.cond without its compiler, which cannot run inside a recording."""
     return (true_fn if pred else false_fn)(*operands)
 
 

@@ -1,24 +1,23 @@
 """A condition on a size: `torch.cond(x.shape[0] > 4, ...)`.
 
-What arrives is a plain bool. Which comparison it was is known from the source of the call, where
-that is all that the condition is made of; and what was compared, from the branch noted at its line.
+It arrives as a plain bool. The source of the call shows which comparison it was, if the condition
+is a single comparison; the operands come from the branch noted at its line.
 """
 
 from __future__ import annotations
 
 import ast
 import operator
-from builtins import len  # its own: `world` hooks that of the model
 from typing import Any
 
 from ...errors import Where
 from ...graph.op import Op
-from ...report import Escape
-from ...sizes import dims
-from ...sizes.asked import Asked
-from ...sizes.polynomials import Poly
-from ...tensors.values import Value
-from .. import foreign
+from ...ir.escapes import Escape
+from ...ir.sizes import dims
+from ...ir.sizes.comparisons import Asked
+from ...ir.sizes.size_polynomials import Poly
+from ...ir.value import Value
+from .. import compiled_calls
 from ..recording import Recording
 
 _OPERATORS = {operator.lt: "Less", operator.le: "LessOrEqual", operator.gt: "Greater",
@@ -26,11 +25,11 @@ _OPERATORS = {operator.lt: "Less", operator.le: "LessOrEqual", operator.gt: "Gre
 
 
 def computed(recording: Recording, pred: Any) -> Value | None:
-    """What the graph computes in place of a bool; None where it was no single comparison."""
-    where = recording.where()
+    """The value that the graph computes for a bool; None if it was not a single comparison."""
+    where = recording.position.where()
     noted = [
         escape
-        for (kind, file, line), escape in recording.escapes.items()
+        for (kind, file, line), escape in recording.findings.escapes.items()
         if kind == "branch" and (file, line) == (where.file, where.line)
     ]
     if len(noted) != 1 or not _is_all(where, pred):
@@ -41,8 +40,8 @@ def computed(recording: Recording, pred: Any) -> Value | None:
 
 
 def _is_all(where: Where, pred: bool) -> bool:
-    """Whether a comparison decides the condition alone: the others say the same at every size."""
-    found = foreign.around(where)
+    """Return True if one comparison decides the condition: the others agree at every size."""
+    found = compiled_calls.around(where)
     calls = [
         node
         for node in ast.walk(found) if isinstance(node, ast.Call) and node.args
@@ -68,7 +67,7 @@ def _value(recording: Recording, pred: bool, asked: Asked, escape: Escape) -> Va
 
 
 def compared(recording: Recording, ask: Any, a: Any, b: Any) -> Value:
-    """What compares two sizes, or numbers that the graph has, in the graph."""
+    """The comparison of two sizes, or numbers of the graph, in the graph."""
     op = Op(recording.builder)
     a, b = (x if isinstance(x, Value) else op.constant(x) for x in (a, b))
     test = getattr(op, _OPERATORS[ask])(a, b)

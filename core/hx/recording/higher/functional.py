@@ -1,22 +1,21 @@
-"""What torch.func has: vmap is Scan; what differentiates is recorded otherwise: see `derivatives`."""
+"""Functions of torch.func: vmap becomes Scan; for those that differentiate, see `derivatives`."""
 
 from __future__ import annotations
 
-from builtins import len  # their own: `world` hooks those of the model
 from collections.abc import Callable, Iterable
 
 from torch.utils import _pytree as pytree
 
 from ...errors import Differentiates
 from ...graph.graph import RANDOM
-from ...tensors.values import Body, Node
+from ...ir.value import Body, Node
 from ..recording import Recording
 from .part import Higher, named
-from .scan import each
+from .scans import each
 
 
 def vmap(recording: Recording, original, args, kwargs):
-    """Slice by slice, which is what vmap means, whatever the function does."""
+    """Compute slice by slice, as vmap is defined, whatever the function does."""
     from torch._functorch import vmap as functorch
 
     func, in_dims, out_dims, randomness, _, *given = args
@@ -34,7 +33,7 @@ def vmap(recording: Recording, original, args, kwargs):
         # Scan draws anew for every slice, and what is drawn behind a seed is there once.
         if randomness == "same" and draws(recording.builder.nodes[before:]):
             call.refuse("the same random numbers for every slice")
-        if randomness == "different" and recording.seeded:
+        if randomness == "different" and recording.draws.seeded:
             call.refuse("random numbers of its own for every slice, behind a seed")
         return drawn
 
@@ -51,7 +50,7 @@ def vmap(recording: Recording, original, args, kwargs):
 
 
 def draws(nodes: Iterable[Node]) -> bool:
-    """Whether some of them, or of those within them, draw random numbers."""
+    """Return True if some nodes, or nodes inside them, draw random numbers."""
     return any(
         node.op in RANDOM
         or any(draws(x.nodes) for x in node.attributes.values() if isinstance(x, Body))
@@ -60,7 +59,7 @@ def draws(nodes: Iterable[Node]) -> bool:
 
 
 def functional_call(recording: Recording, original, args, kwargs):
-    """PyTorch refuses it while tracing, and model libraries have to hear that this is tracing."""
+    """Run functional_call, which PyTorch refuses to run while it is being traced."""
     from torch.nn.utils import stateless
 
     module, tensors, given, words, tie, strict = named(
@@ -79,7 +78,7 @@ def region(recording: Recording, original, args, kwargs):
 
 
 def subgraph(recording: Recording, original, args, kwargs):
-    """What such a region is in a module that torch.export made."""
+    """The result of a region in a module that torch.export made."""
     function, _, *given = args
     return function(*given)
 
@@ -88,7 +87,7 @@ def refused(target: str) -> Callable:
     def hook(recording: Recording, original, args, kwargs):
         raise Differentiates(
             f"{target} differentiates, and a graph for inference has no gradients",
-            where=recording.where(),
+            where=recording.position.where(),
             why="PyTorch does not trace this model with its derivatives, or what it traces is not right",
             hint="compute the derivative by hand, or leave it out of forward",
         )

@@ -7,9 +7,11 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from ...graph.blocks import write_loop
 from ...graph.op import Op
-from ...tensors.values import Value
-from ...words import a
+from ...ir.value import Value
+from ...text import with_article
+from ..memory.tensor_values import value_of
 from ..recording import Recording
 from .part import Higher, check_carried, named, result_of
 
@@ -24,7 +26,7 @@ def while_loop(recording: Recording, original, args, kwargs):
     start = cond_fn(*first, *more)
     with call.engine():
         begin = call.value(start)
-        states = [recording.value_of(leaf) for leaf in leaves]
+        states = [value_of(recording, leaf) for leaf in leaves]
     inputs: list[Value] = []
 
     def once() -> Any:
@@ -47,10 +49,8 @@ def while_loop(recording: Recording, original, args, kwargs):
         steps = op.input(torch.int64, ()), op.input(torch.bool, ())
         if again.rank or begin.rank:
             call.refuse("cond_fn has to return a scalar")
-        values = call.builder.emit(
-            "Loop", [None, begin, *map(call.edge, states)],
-            {"body": part.body([*steps, *inputs])}, len(states),
-        )  # fmt: skip
+        body = part.body([*steps, *inputs])
+        values = write_loop(call.builder, None, begin, [*map(call.edge, states)], body)
     plain, kinds = pytree.tree_flatten(tuple(carried))
 
     def run() -> list[Any]:
@@ -68,16 +68,16 @@ def while_loop(recording: Recording, original, args, kwargs):
 
 
 def _state(call: Higher, tree: Any) -> Any:
-    """Numbers that go round a loop are tensors in the graph: they differ at each step."""
+    """Make tensors of numbers that a loop carries: they differ in each round."""
 
     def as_tensor(leaf: Any) -> Any:
         if isinstance(leaf, torch.Tensor):
             return leaf
         if isinstance(leaf, bool) or not isinstance(leaf, int):
-            call.refuse(f"{a(leaf)} cannot go round a loop", "carry a tensor")
+            call.refuse(f"{with_article(leaf)} cannot go round a loop", "carry a tensor")
         with call.engine():
             made = torch.tensor(int(leaf))
-            call.recording.live.bind(made, call.builder.number(leaf, torch.int64))
+            call.recording.memory.live.bind(made, call.builder.number(leaf, torch.int64))
             return made
 
     return pytree.tree_map(as_tensor, tree)

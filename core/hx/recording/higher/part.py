@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from builtins import len  # their own: `world` hooks those of the model
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,18 +12,20 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import _disable_current_modes
 
 from ...errors import Unaccounted, Unsupported
+from ...graph import complex_pairs
+from ...graph.blocks import block, inner_nodes
 from ...graph.op import Op
-from ...sizes import dims, floats
-from ...sizes.polynomials import Atom, Poly
-from ...tensors import pairs
-from ...tensors.values import Body, Node, Value
-from ...words import a
+from ...ir.sizes import dims, size_floats
+from ...ir.sizes.size_polynomials import Atom, Poly
+from ...ir.value import Body, Node, Value
+from ...text import with_article
+from ..memory.tensor_values import output_value, value_of
 from ..recording import Recording
 
 
 @dataclass
 class Part:
-    """What a function of the model returned when it was recorded into a graph of its own."""
+    """A function of the model, recorded into a graph of its own."""
 
     leaves: list[Any]  # tensors, numbers and None
     spec: Any
@@ -33,7 +34,7 @@ class Part:
     nodes: list[Node]
 
     def body(self, inputs: Sequence[Value] = ()) -> Body:
-        return Body(list(inputs), self.edges, self.nodes)
+        return block(inputs, self.edges, self.nodes)
 
 
 class Higher:
@@ -43,45 +44,43 @@ class Higher:
         self.recording = recording
         self.builder = recording.builder
         self.target = target
-        self.origin = recording.origin(target, "hx")
+        self.origin = recording.position.origin(target, "hx")
 
     # Recording.
 
     def part(self, function: Callable[[], Any]) -> Part:
-        """Records what a function does into nodes of its own."""
-        recording, builder = self.recording, self.builder
+        """Record a function into nodes of its own."""
         self._read_all()
-        outer, builder.nodes = builder.nodes, []
-        kept = builder.sizes.scope()
-        live = recording.live
+        live = self.recording.memory.live
         around, live.around = live.around, set(live.families.values())
         try:
-            leaves, spec = pytree.tree_flatten(function())
-            with self.engine():
-                values = [self.value(leaf) for leaf in leaves]
-                edges = [self.edge(value) for value in values if value is not None]
-            return Part(leaves, spec, values, edges, builder.nodes)
+            with inner_nodes(self.builder) as nodes:
+                leaves, spec = pytree.tree_flatten(function())
+                with self.engine():
+                    values = [self.value(leaf) for leaf in leaves]
+                    edges = [self.edge(value) for value in values if value is not None]
+            return Part(leaves, spec, values, edges, nodes)
         finally:
-            builder.nodes = outer
-            builder.sizes.restore(kept)
             self._leave_inside(live.around)
             live.around = around
 
     def _read_all(self) -> None:
-        """What was written to is read now: worked out inside, it would be unknown outside."""
+        """Read all tensors that were written to: a value computed inside is unknown outside."""
         recording = self.recording
-        for entry in list(recording.live.entries.values()):
+        for entry in list(recording.memory.live.entries.values()):
             tensor = entry()
             if tensor is not None and entry.generation != entry.family.generation:
                 try:
                     with self.engine():
-                        recording.value_of(tensor)
+                        value_of(recording, tensor)
                 except Unaccounted:
                     continue  # whoever reads it will be told
 
     def _leave_inside(self, around: set) -> None:
-        """What was made inside and still lives has no value in the graph around."""
-        live = self.recording.live
+        """Forget values of live tensors that were made inside: the outer graph has none for
+        them.
+        """
+        live = self.recording.memory.live
         for entry in list(live.entries.values()):
             tensor = entry()
             if tensor is not None and entry.family not in around and not entry.value.is_constant:
@@ -91,43 +90,47 @@ class Higher:
     def engine(self) -> Iterator[None]:
         """`with self.engine():` calls of torch are the engine's own."""
         recording, builder = self.recording, self.builder
-        busy, recording.busy = recording.busy, True
+        busy, recording.running.busy = recording.running.busy, True
         outer, builder.origin = builder.origin, self.origin
         try:
             with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
                 yield
         finally:
-            recording.busy, builder.origin = busy, outer
+            recording.running.busy, builder.origin = busy, outer
 
     def value(self, leaf: Any) -> Value | None:
         if leaf is None:
             return None
         if isinstance(leaf, torch.Tensor):
-            return self.recording.value_of(leaf)
+            return value_of(self.recording, leaf)
         if isinstance(leaf, float):
             return self.builder.number(leaf, torch.float64)
         if isinstance(leaf, (bool, int)):
-            return self.recording.as_output(leaf)
+            return output_value(self.recording, leaf)
         raise Unsupported(
-            f"{self.target}: a function returns {a(leaf)}, which a graph cannot hold",
-            where=self.recording.where(),
+            f"{self.target}: a function returns {with_article(leaf)}, which a graph cannot hold",
+            where=self.recording.position.where(),
         )
 
     def edge(self, value: Value) -> Value:
-        """What goes into a body or comes out of it: of complex numbers, both parts in one."""
-        return pairs.pair(Op(self.builder), value) if value.dtype in pairs.REAL else value
+        """The form in which a value enters or leaves a body: both parts of complex numbers in one."""
+        return (
+            complex_pairs.pair(Op(self.builder), value)
+            if value.dtype in complex_pairs.REAL
+            else value
+        )
 
     def input(
         self, like: Value, real: torch.Tensor, shape: Sequence[int]
     ) -> tuple[torch.Tensor, Value]:
         """A tensor for a function to be called with, and the input of the body that it is."""
         made = real.detach().clone()
-        if like.dtype in pairs.REAL:
-            edge = self.builder.value(pairs.REAL[like.dtype], (*shape, 2))
-            self.recording.live.bind(made, pairs.joined(Op(self.builder), edge))
+        if like.dtype in complex_pairs.REAL:
+            edge = self.builder.value(complex_pairs.REAL[like.dtype], (*shape, 2))
+            self.recording.memory.live.bind(made, complex_pairs.joined(Op(self.builder), edge))
         else:
             edge = self.builder.value(like.dtype, shape)
-            self.recording.live.bind(made, edge)
+            self.recording.memory.live.bind(made, edge)
         return made, edge
 
     # Results.
@@ -144,8 +147,8 @@ class Higher:
         ]
         value.sized([*sizes, 2] if made.is_complex() else sizes)
         if made.is_complex():
-            value = pairs.joined(Op(self.builder), value)
-        self.recording.live.bind(made, value)
+            value = complex_pairs.joined(Op(self.builder), value)
+        self.recording.memory.live.bind(made, value)
         return made
 
     def outside(self, n: int, nodes: list[Node]) -> int | None:
@@ -156,23 +159,25 @@ class Higher:
         return None if _reaches(n.poly, inside) else n
 
     def refuse(self, what: str, hint: str = "") -> None:
-        raise Unsupported(f"{self.target}: {what}", where=self.recording.where(), hint=hint)
+        raise Unsupported(
+            f"{self.target}: {what}", where=self.recording.position.where(), hint=hint
+        )
 
     def done(self) -> None:
-        converted = self.recording.converted
+        converted = self.recording.tallies.converted
         converted[self.target] = converted.get(self.target, 0) + 1
 
     def real(self, function: Callable[[], Any]) -> Any:
-        """What really comes out: PyTorch's own answer, which nobody records.
+        """Call a function unrecorded and return PyTorch's own result.
 
-        No door may be there, either: its own operators of this kind ask whether one is.
+        No mode may be active either: PyTorch's own operators of this kind check for one.
         """
         with self.engine(), _disable_current_modes():
             return function()
 
 
 def _reaches(x: Any, inside: set[int]) -> bool:
-    """Whether a size was computed from a value that is known inside of a body alone."""
+    """Return True if a size was computed from a value that only exists inside a body."""
     if isinstance(x, Poly):
         return any(_reaches(atom, inside) for mono in x.terms for atom in mono)
     if isinstance(x, Atom):
@@ -191,12 +196,12 @@ def result_of(call: Higher, leaf: Any, value: Value, shape: Sequence[int | None]
     if isinstance(leaf, int) and not isinstance(leaf, bool):
         return dims.dim(Poly.of(Atom("item", (value,), int(leaf))))
     if isinstance(leaf, float):
-        return floats.DimFloat(Atom("item", (value,), float.__float__(leaf)))
-    return call.refuse(f"a function returns {a(leaf)}, and not a tensor")
+        return size_floats.DimFloat(Atom("item", (value,), float.__float__(leaf)))
+    return call.refuse(f"a function returns {with_article(leaf)}, and not a tensor")
 
 
 def check_carried(call: Higher, states: Sequence[Value], ends: Sequence[Value | None]) -> None:
-    """That what goes round keeps its form."""
+    """Raise if a carried value changes its form from round to round."""
     if len(states) != len(ends):
         call.refuse(f"{len(states)} tensors are carried, and the function returns {len(ends)}")
     for state, end in zip(states, ends):

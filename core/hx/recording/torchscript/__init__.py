@@ -1,7 +1,7 @@
-"""What TorchScript holds, run in Python: its graph, node by node, so that every call is seen.
+"""A Python interpreter of TorchScript: it runs the graph node by node, so that every call is seen.
 
-TorchScript's own interpreter calls operators with sizes that are plain numbers by then. Here sizes
-stay sizes: arithmetic on numbers is Python's, and everything else is called as `torch.ops` has it.
+TorchScript's own interpreter turns sizes into plain numbers before it calls operators. Here sizes
+stay sizes: arithmetic on numbers is Python's, and everything else is called through `torch.ops`.
 """
 
 from __future__ import annotations
@@ -9,19 +9,17 @@ from __future__ import annotations
 import inspect
 import weakref
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
-from ...surely import Undone
+from ...cleanup import Reversible
+from ..recording import Recording
 from .run import Run, forked, inlined, is_known
-
-if TYPE_CHECKING:
-    from ..recording import Recording
 
 
 def run(recording: Recording, called: Any, args: tuple, kwargs: Mapping[str, Any]) -> Any:
-    """What a ScriptMethod or a ScriptFunction returns."""
+    """The result of a ScriptMethod or a ScriptFunction."""
     graph = inlined(called.graph)
     given = [*_owner(called), *args]
     for argument in called.schema.arguments[len(given) :]:
@@ -29,8 +27,8 @@ def run(recording: Recording, called: Any, args: tuple, kwargs: Mapping[str, Any
     return Run(recording, called).graph(graph, given)
 
 
-class as_it_was(Undone):
-    """`with as_it_was(those):` what scripts set is put back, where they run by themselves."""
+class as_it_was(Reversible):
+    """`with as_it_was(those):` restores attributes that scripts set, if they run by themselves."""
 
     def __init__(self, those: set[tuple[Any, str]]) -> None:
         self._set = those
@@ -45,7 +43,7 @@ class as_it_was(Undone):
 
 
 def steers(called: Any) -> bool:
-    """Whether what is scripted has what Python would take for good, and all of it is known here."""
+    """Return True if all nodes of a script are known, and Python would fix one of its decisions."""
     found = _steers.get(called)
     if found is None:
         kinds = set(_kinds(inlined(called.graph)))

@@ -1,32 +1,32 @@
-"""Branches and loops of TorchScript: one of If and Loop where a tensor or a size decides them.
+"""Branches and loops of TorchScript: each becomes one If or Loop if a tensor or a size decides.
 
-A block that writes to what is outside of it is run as Python runs it, and so is what no If or Loop
-can hold: which block was taken, or how many rounds there were, is taken for good then, and told.
+A block that writes to anything outside of it runs as in Python, and so does a block that no If or
+Loop can hold: the choice of the block, or the number of rounds, is then fixed, and that is noted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 from torch.utils import _pytree as pytree
 
 from ...errors import Unsupported
-from ...sizes import dims, floats, lists
-from ...sizes.polynomials import Atom, Poly
+from ...findings import OPEN, Finding
+from ...ir.sizes import dims, size_floats, size_lists
+from ...ir.sizes.size_polynomials import Atom, Poly
+from ..memory.tensor_values import value_of
+from ..recording import Recording
 from .plain import is_number
 
-if TYPE_CHECKING:
-    from .run import Run
-
-# What is asked of tensors, where branches and loops of the graph may ask it again.
+# Tests of tensors that branches and loops of the graph can repeat.
 TESTS: dict[str, Callable] = {
     "aten::Bool": lambda x: x, "aten::__not__": torch.logical_not,
     "aten::__and__": torch.logical_and, "aten::__or__": torch.logical_or,
 }  # fmt: skip
 
-UNSET = object()  # what is returned where a script has returned before
+UNSET = object()  # the result where a script has returned before
 _ENDLESS = 2**63 - 1  # rounds of a loop that a condition ends
 # Nodes that change what they are given: a list, or an attribute; of a fork, nobody looks.
 _CHANGES = {"aten::append", "aten::extend", "aten::insert", "aten::pop", "aten::reverse",
@@ -34,11 +34,22 @@ _CHANGES = {"aten::append", "aten::extend", "aten::insert", "aten::pop", "aten::
             "prim::SetAttr", "prim::fork"}  # fmt: skip
 
 
+class ScriptRun(Protocol):
+    """A run of a graph, as far as its branches and loops need it."""
+
+    recording: Recording
+    decides: Deciding
+
+    def block(self, block: Any, given: Sequence[Any]) -> Sequence[Any]: ...
+
+    def truth(self, x: Any) -> bool: ...
+
+
 # Branches.
 
 
-def branch(run: Run, node: Any, test: Any) -> Sequence[Any]:
-    """One block or the other; where a tensor decides, both, of which the graph takes one."""
+def branch(run: ScriptRun, node: Any, test: Any) -> Sequence[Any]:
+    """Run one block or the other; if a tensor decides, both, and the graph chooses."""
     first, second = node.blocks()
     if isinstance(test, torch.Tensor):
         found = None if _alone(run, node) else _either(run, node, test)
@@ -48,10 +59,10 @@ def branch(run: Run, node: Any, test: Any) -> Sequence[Any]:
     return run.block(first if test else second, [])
 
 
-def _either(run: Run, node: Any, test: torch.Tensor) -> Sequence[Any] | None:
-    """What the graph gives of two blocks; None where one of them has to be taken for good."""
+def _either(run: ScriptRun, node: Any, test: torch.Tensor) -> Sequence[Any] | None:
+    """The results of both blocks, from which the graph chooses; None if it cannot."""
     first, second = node.blocks()
-    before = _told(run)
+    before = _escape_count(run)
     took: list[tuple[list[Any], pytree.TreeSpec]] = []
     given: list[Sequence[Any]] = []  # by each side, as long as nobody took it apart
 
@@ -64,7 +75,7 @@ def _either(run: Run, node: Any, test: torch.Tensor) -> Sequence[Any] | None:
         return [_held(x) for x in took[-1][0]]
 
     if any(output.node().kind() == "prim::Uninitialized" for output in first.outputs()):
-        # Of what one side does not say, the other has the form: it goes first.
+        # The second side has a form where the first has none: it goes first.
         first, second, test = second, first, torch.logical_not(test)
     try:
         found = torch.cond(test, lambda: results(first), lambda: results(second))
@@ -75,8 +86,8 @@ def _either(run: Run, node: Any, test: torch.Tensor) -> Sequence[Any] | None:
     if len(took) == 1:  # it is known which one
         return pytree.tree_unflatten(*took[0])
     (one, form), (other, also) = took
-    # What was the same here is not so elsewhere, where a side asked what it hears otherwise there.
-    sure = _told(run) == before
+    # Equal results may differ in another run, if a side asked a question with another answer there.
+    sure = _escape_count(run) == before
     made = [a if sure and _same(a, b) else x for a, b, x in zip(one, other, found)]
     if form != also or any(x is None and a is not None for a, x in zip(one, made)):
         _note(run, "a branch", "its sides give what is no tensor or number")
@@ -87,13 +98,13 @@ def _either(run: Run, node: Any, test: torch.Tensor) -> Sequence[Any] | None:
     ]
 
 
-def _told(run: Run) -> int:
-    """How often a number or an answer has left the graph."""
-    return sum(escape.count for escape in run.recording.escapes.values())
+def _escape_count(run: ScriptRun) -> int:
+    """The number of times that a number or an answer has left the graph."""
+    return sum(escape.count for escape in run.recording.findings.escapes.values())
 
 
 def _like(x: Any) -> Any:
-    """Anything of the form of a result: nobody reads it."""
+    """A placeholder of the form of a result: it is never read."""
     if not isinstance(x, torch.Tensor):
         return x
     with torch._C.DisableTorchFunction():  # it is of the other side, and has no value here
@@ -102,7 +113,7 @@ def _like(x: Any) -> Any:
 
 
 def _held(x: Any) -> Any:
-    """A result of a block as a graph can have it; None for what it cannot."""
+    """A block's result as a graph can hold it; None if it cannot."""
     if isinstance(x, bool):
         return torch.tensor(x)
     return x if isinstance(x, torch.Tensor) or is_number(x) else None
@@ -118,8 +129,8 @@ def _same(a: Any, b: Any) -> bool:
 # Loops.
 
 
-def loop(run: Run, node: Any, times: Any, goes_on: Any, *carried: Any) -> Sequence[Any]:
-    """Round by round; from where the graph has to count them on, it has the loop."""
+def loop(run: ScriptRun, node: Any, times: Any, goes_on: Any, *carried: Any) -> Sequence[Any]:
+    """Run round by round; where the graph has to count the rounds, write a loop for the rest."""
     (body,) = node.blocks()
     i, state, tried = 0, list(carried), False
     while True:
@@ -139,9 +150,11 @@ def loop(run: Run, node: Any, times: Any, goes_on: Any, *carried: Any) -> Sequen
     return state
 
 
-def _in_turn(run: Run, body: Any, times: Any, goes_on: Any, state: Sequence[Any]) -> Sequence[Any]:
-    """As Python goes round: where these are rounds of a `range`, they become a loop as its do."""
-    for i in lists.counted(times):
+def _in_turn(
+    run: ScriptRun, body: Any, times: Any, goes_on: Any, state: Sequence[Any]
+) -> Sequence[Any]:
+    """Run rounds in Python; rounds of a `range` over a size become a loop, as in a model."""
+    for i in size_lists.counted(times):
         if not run.truth(goes_on):
             break
         goes_on, *state = run.block(body, [i, *state])
@@ -149,9 +162,9 @@ def _in_turn(run: Run, body: Any, times: Any, goes_on: Any, state: Sequence[Any]
 
 
 def _rounds(
-    run: Run, body: Any, times: Any, first: int, goes_on: Any, state: Sequence[Any]
+    run: ScriptRun, body: Any, times: Any, first: int, goes_on: Any, state: Sequence[Any]
 ) -> Sequence[Any] | None:
-    """What comes out of the rest of a loop, from a round on; None where no graph has it."""
+    """The results of the rest of a loop, from one round on; None if no graph can have it."""
     leaves, form = pytree.tree_flatten(state)
     kinds = [type(x) for x in leaves]
     if not all(isinstance(x, torch.Tensor) or is_number(x) for x in leaves):
@@ -176,7 +189,7 @@ def _rounds(
         begin = tuple(map(as_tensor, (goes_on, first, *leaves)))
         _, _, *ends = torch.while_loop(is_on, once, begin)
     except Exception as problem:
-        # Of the body, which is run once more then, and of who compares what goes round.
+        # An error of the body, which then runs again, or of the comparison of carried values.
         _note(run, "the rounds of a loop", problem)
         return None
     return as_state(ends)
@@ -188,26 +201,28 @@ def as_tensor(x: Any) -> torch.Tensor:
     return torch.tensor(x, dtype=torch.float64) if isinstance(x, float) else torch.tensor(x)
 
 
-def _number(run: Run, x: torch.Tensor, kind: type) -> Any:
-    """What goes round a loop as a tensor, as the number that it is."""
+def _number(run: ScriptRun, x: torch.Tensor, kind: type) -> Any:
+    """The number in a tensor that a loop carries."""
     if issubclass(kind, torch.Tensor) or kind is bool:
         return x
     with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
-        value = None if run.recording.busy else run.recording.value_of(x)
+        value = None if run.recording.running.busy else value_of(run.recording, x)
         now = x.item()
     if value is None or value.fixed:
         return now
     atom = Atom("item", (value,), now)
-    return floats.DimFloat(atom) if issubclass(kind, float) else dims.dim(Poly.of(atom))
+    return size_floats.DimFloat(atom) if issubclass(kind, float) else dims.dim(Poly.of(atom))
 
 
-def _alone(run: Run, node: Any) -> bool:
-    """Whether the blocks of a node are run as Python runs them: also where nothing is recorded."""
-    return run.recording.busy or _writes(node)
+def _alone(run: ScriptRun, node: Any) -> bool:
+    """Return True if the blocks of a node run as in Python, as they also do if nothing is
+    recorded.
+    """
+    return run.recording.running.busy or _writes(node)
 
 
 def _writes(node: Any) -> bool:
-    """Whether a block of a node changes what is outside of it, as far as its nodes say."""
+    """Return True if a block of a node changes something outside of it, as far as its nodes tell."""
     inner = [each for block in node.blocks() for each in block.nodes()]
     return any(_in_place(each.kind()) or _writes(each) for each in inner)
 
@@ -216,20 +231,23 @@ def _in_place(kind: str) -> bool:
     return kind in _CHANGES or (kind.endswith("_") and not kind.endswith("__"))
 
 
-def _note(run: Run, what: str, why: Any) -> None:
-    """Why something is taken for good; what was not recorded whole left no trace in the graph."""
-    note = f"{what} of a script is taken for good: {why}"
-    run.recording.notes += [] if note in run.recording.notes else [note]
+def _note(run: ScriptRun, what: str, why: Any) -> None:
+    """Note why a decision is fixed; an incomplete recording of it left no trace in the graph."""
+    found, messages = (
+        Finding(OPEN, f"{what} of a script is taken for good: {why}"),
+        run.recording.findings.messages,
+    )
+    messages += [] if found in messages else [found]
 
 
 # Who asks a truth value.
 
 
 class Deciding:
-    """Whether a truth value is only asked by branches and loops, in the end: a tensor does then."""
+    """A test for a truth value that only branches and loops ask: it may be a tensor."""
 
     def __init__(self, graph: Any) -> None:
-        # What blocks return, by name: of which nodes, and where.
+        # Results of blocks, by name: the nodes, and the positions of their outputs.
         self._ends: dict[str, list[tuple[Any, int]]] = {}
         self._look(graph)
 
@@ -254,7 +272,7 @@ class Deciding:
         return kind == "prim::If" or (kind == "prim::Loop" and use.offset == 1)
 
     def _at_end(self, node: Any, place: int, seen: frozenset[str]) -> bool:
-        """The same of what a block of a node returns."""
+        """Apply the same test to a result of a block."""
         if node.kind() == "prim::If":
             return self([*node.outputs()][place], seen)
         (body,) = node.blocks()
@@ -266,6 +284,6 @@ def is_truth(output: Any) -> bool:
     return output.type().kind() == "BoolType"
 
 
-def _asks_else(run: Run, output: Any) -> bool:
-    """Whether a truth value is needed as one of Python's."""
+def _asks_else(run: ScriptRun, output: Any) -> bool:
+    """Return True if a truth value is needed as a bool of Python."""
     return is_truth(output) and not run.decides(output)

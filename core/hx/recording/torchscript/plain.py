@@ -1,4 +1,4 @@
-"""What TorchScript does with numbers, lists and strings, as Python does it; what it asks of tensors."""
+"""Operations of TorchScript on numbers, lists and strings, in Python, and its questions to tensors."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from typing import Any
 
 import torch
 
-from ...sizes import dims
-from ...world import spellings
+from ...ir.sizes import dims
+from ...torchworld import spellings
 
 
 def _length(low: int, high: int, step: int) -> int:
+    """The number of rounds of a range."""
     if dims.is_dynamic(step):  # up or down, as its sign is elsewhere
-        return max(0, -((low - high) // step))
-    return max(0, (high - low + step - (1 if step > 0 else -1)) // step)
+        return _most(0, -((low - high) // step))
+    return _most(0, (high - low + step - (1 if step > 0 else -1)) // step)
 
 
 def _some(x: list, start: Any = None, stop: Any = None, step: int = 1) -> list:
@@ -132,7 +133,7 @@ def is_number(x: Any) -> bool:
 
 
 def _is_same(a: Any, b: Any) -> bool:
-    """Of a script's modules, each time that one is asked for, Python has another object."""
+    """Return True if two values are the same: Python has a new object each time for a script's module."""
     return a is b or (isinstance(a, torch._C.ScriptObject) and a == b)
 
 
@@ -143,7 +144,7 @@ _KINDS: dict[str, type] = {
 
 
 def is_of(x: Any, kind: Any) -> bool:
-    """Whether a value is of a type of TorchScript."""
+    """Return True if a value has a type of TorchScript."""
     name = kind.kind()
     if name == "IntType":
         return isinstance(x, int) and not isinstance(x, bool)

@@ -1,18 +1,20 @@
-"""The graph of what TorchScript holds, run node by node."""
+"""Runs the graph of a scripted or traced function node by node."""
 
 from __future__ import annotations
 
 import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from ...errors import Unsupported, Where
-from ...sizes import dims
-from ...sizes.asked import SIGNS, Asked
-from ...words import a
+from ...ir.sizes import dims
+from ...ir.sizes.comparisons import SIGNS, Asked
+from ...text import with_article
+from ..note_escapes import note_escape
+from ..recording import Recording
 from . import flow
 from .plain import (
     ALSO_OF_LISTS,
@@ -27,23 +29,13 @@ from .plain import (
     is_of,
 )
 
-if TYPE_CHECKING:
-    from ..recording import Recording
-
-
 _SAME = {"prim::unchecked_cast", "prim::unchecked_unwrap_optional", "prim::NumToTensor",
          "aten::_unwrap_optional", "aten::alias", "aten::wait"}  # fmt: skip
-_BUILT = {"prim::Constant", "prim::GetAttr", "prim::SetAttr", "prim::If", "prim::Loop",
-          "prim::Uninitialized", "prim::ListConstruct", "prim::TupleConstruct",
-          "prim::DictConstruct", "prim::ListUnpack", "prim::TupleUnpack", "prim::TupleIndex",
-          "prim::RaiseException", "aten::warn", "prim::Print", "prim::fork",
-          "prim::isinstance", "prim::CreateObject", "prim::CallMethod",
-          "prim::ModuleContainerIndex", "prim::Enter", "prim::Exit"}  # fmt: skip
 _SIGNS = {name: sign for name, ask in COMPARED.items() for sign, s in SIGNS.items() if s is ask}
 
 
 def inlined(graph: Any) -> Any:
-    """A graph with all that it calls in it."""
+    """A copy of a graph with the graphs that it calls inlined."""
     with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
         graph = graph.copy()
         torch._C._jit_pass_inline(graph)
@@ -51,19 +43,19 @@ def inlined(graph: Any) -> Any:
 
 
 def forked(node: Any) -> list[Any]:
-    """The graph that a node would have another thread run."""
+    """The graph that a node runs in another thread, if it does."""
     return [inlined(node.g("Subgraph"))] if node.kind() == "prim::fork" else []
 
 
 def is_known(kind: str) -> bool:
-    """Whether nodes of a kind can be run."""
+    """Return True if nodes of a kind can be run."""
     space, _, name = kind.partition("::")
-    known = kind in _BUILT or kind in _SAME or kind in ASKED or name in PLAIN
+    known = kind in _BUILT or kind in _STEPS or kind in _SAME or kind in ASKED or name in PLAIN
     return known or (space != "prim" and hasattr(getattr(torch.ops, space), name))
 
 
 class Made:
-    """An object of a class that is scripted; what it holds is with the run."""
+    """An object of a scripted class; the run holds its attributes."""
 
 
 class Run:
@@ -76,7 +68,7 @@ class Run:
         self.known: dict[int, tuple[torch.Tensor, int]] = {}
         # Comparisons of sizes that are tensors here, by id: how they are told, and what was asked.
         self.answers: dict[int, tuple[torch.Tensor, str, Asked]] = {}
-        self.attributes: dict[tuple[Any, str], Any] = {}  # what it has set, by object and name
+        self.attributes: dict[tuple[Any, str], Any] = {}  # set in this run, by object and name
         self.at: Any = None  # the node that runs
 
     def place(self) -> Where | None:
@@ -84,11 +76,11 @@ class Run:
 
     def graph(self, graph: Any, given: Sequence[Any]) -> Any:
         self.decides = flow.Deciding(graph)
-        outer, self.recording.script = self.recording.script, self
+        outer, self.recording.position.script = self.recording.position.script, self
         try:
             results = self.block(graph, given)
         finally:
-            self.recording.script = outer
+            self.recording.position.script = outer
         kinds = [output.type().kind() for output in graph.outputs()]
         results = [_tensor(x) if kind == "TensorType" else x for x, kind in zip(results, kinds)]
         return results[0] if len(results) == 1 else tuple(results)
@@ -105,62 +97,40 @@ class Run:
         return [self.held[o.debugName()] for o in outputs]
 
     def node(self, node: Any, given: list[Any]) -> Sequence[Any]:
+        """The outputs of a node for these inputs."""
         kind, self.at = node.kind(), node
-        if kind == "prim::Constant":
-            return [self.constant(node)]
-        if kind == "prim::GetAttr":
-            return [self.attribute(given[0], node.s("name"))]
-        if kind == "prim::SetAttr":
-            self.attributes[given[0], node.s("name")] = given[1]
-            if isinstance(given[0], torch._C.ScriptObject):
-                self.recording.set_by_scripts.add((given[0], node.s("name")))
-            return []
-        if kind == "prim::CreateObject":
-            return [Made()]
-        if kind == "prim::ModuleContainerIndex":
-            return [given[0].getattr(str(given[1]))]
-        if kind == "prim::CallMethod":
-            method = given[0]._get_method(node.s("name"))
-            return [self.another(method).graph(inlined(method.graph), given)]
-        if kind == "prim::isinstance":
-            return [any(is_of(given[0], each) for each in node.tys("types"))]
-        if kind == "prim::If":
-            return flow.branch(self, node, given[0])
-        if kind == "prim::Loop":
-            return flow.loop(self, node, *given)
-        if kind == "prim::fork":
-            return self.fork(node, given)
-        if kind == "prim::Uninitialized":
-            return [flow.UNSET]
+        if kind in _BUILT:
+            return _BUILT[kind](given)
+        if kind in _STEPS:
+            return _STEPS[kind](self, node, given)
         if kind in _SAME:
             return given or [None]
-        if kind == "prim::ListConstruct":
-            return [list(given)]
-        if kind == "prim::TupleConstruct":
-            return [tuple(given)]
-        if kind == "prim::DictConstruct":
-            return [dict(zip(given[::2], given[1::2]))]
-        if kind in ("prim::ListUnpack", "prim::TupleUnpack"):
-            return given[0]
-        if kind == "prim::TupleIndex":
-            return [given[0][given[1]]]
-        if kind == "prim::RaiseException":
-            raise RuntimeError(given[0])
-        if kind in ("aten::warn", "prim::Print"):
-            return []
-        if kind in ("prim::Enter", "prim::Exit"):
-            manager = next(iter(node.inputs())).type().str()
-            if not manager.startswith("__torch__.torch.autograd."):  # no_grad, record_function
-                raise self.unknown(node, f"a context manager ({manager})")
-            return [None] * node.outputsSize()
         return self.call(node, kind, given)
 
+    def set_attribute(self, node: Any, given: list[Any]) -> list[Any]:
+        owner, value = given
+        self.attributes[owner, node.s("name")] = value
+        if isinstance(owner, torch._C.ScriptObject):
+            self.recording.findings.script_attributes.add((owner, node.s("name")))
+        return []
+
+    def call_method(self, node: Any, given: list[Any]) -> list[Any]:
+        method = given[0]._get_method(node.s("name"))
+        return [self.another(method).graph(inlined(method.graph), given)]
+
+    def context_manager(self, node: Any, given: list[Any]) -> list[Any]:
+        """Enter or leave a context manager that changes no result: no_grad, record_function."""
+        manager = next(iter(node.inputs())).type().str()
+        if not manager.startswith("__torch__.torch.autograd."):
+            raise self.unknown(node, f"a context manager ({manager})")
+        return [None] * node.outputsSize()
+
     def fork(self, node: Any, given: list[Any]) -> list[Any]:
-        """What another thread would give: here it is there when somebody waits for it."""
+        """The results of a graph for another thread: here it runs at once."""
         return [self.another(self.called).graph(graph, given) for graph in forked(node)]
 
     def another(self, called: Any) -> Run:
-        """The run of another graph within this one: its names are its own."""
+        """A run of another graph inside this one, with names of its own."""
         inner = Run(self.recording, called)
         inner.known, inner.answers, inner.attributes = self.known, self.answers, self.attributes
         return inner
@@ -175,7 +145,7 @@ class Run:
         return x
 
     def attribute(self, owner: Any, name: str) -> Any:
-        """What a script has set in this run, or what its module has: that stays as it is."""
+        """An attribute that a script set in this run, or that its module has."""
         found = self.attributes.get((owner, name), self)
         if found is not self:
             return found
@@ -183,23 +153,18 @@ class Run:
         return self.named(owner.getattr(name) if of_script else getattr(owner, name))
 
     def named(self, x: Any) -> Any:
-        """A tensor that the module has: it was there before the recording."""
-        if isinstance(x, torch.Tensor) and self.recording.live.find(x) is None:
-            self.recording.name_tensor(x, self.recording.names.get(id(x), ""))
+        """An attribute of a module; a tensor was there before the recording, and gets its name."""
+        if isinstance(x, torch.Tensor) and self.recording.memory.live.find(x) is None:
+            self.recording.model.name_tensor(x, self.recording.model.names.get(id(x), ""))
         return x
 
     def call(self, node: Any, kind: str, given: list[Any]) -> Sequence[Any]:
         space, _, name = kind.partition("::")
-        tensors = any(isinstance(x, torch.Tensor) and id(x) not in self.known for x in given)
-        nested = any(
-            isinstance(x, (list, tuple)) and any(isinstance(t, torch.Tensor) for t in x)
-            for x in given
-        )
         first = given[0] if given else None
         of_list = isinstance(first, list) and name in ALSO_OF_LISTS
         if name in OF_ALL or (name in OF_LISTS and not isinstance(first, torch.Tensor)) or of_list:
             return self.plain(node, name, given)
-        if space in ("aten", "prim") and name in PLAIN and not tensors and not nested:
+        if space in ("aten", "prim") and name in PLAIN and not any(map(self.has_tensor, given)):
             return self.plain(node, name, [self.known.get(id(x), (x, x))[1] for x in given])
         if kind in flow.TESTS and any(isinstance(x, torch.Tensor) for x in given):
             if flow.is_truth(node.output()) and self.decides(node.output()):
@@ -210,19 +175,27 @@ class Run:
             return [getattr(first, name)]
         return self.operator(node, space, name, given)
 
+    def has_tensor(self, x: Any) -> bool:
+        """Return True for a tensor whose number is not known, and for a list with a tensor."""
+        if isinstance(x, (list, tuple)):
+            return any(isinstance(t, torch.Tensor) for t in x)
+        return isinstance(x, torch.Tensor) and id(x) not in self.known
+
     def plain(self, node: Any, name: str, given: list[Any]) -> Sequence[Any]:
-        if self.recording.busy:
+        if self.recording.running.busy:
             given = [dims.plain(x) for x in given]
         if name in COMPARED and any(map(dims.is_dynamic, given)):
             told = f" {_SIGNS[name]} ".join(str(getattr(x, "poly", x)) for x in given)
             if self.decides(node.output()) and all(map(is_number, given)):
                 return [self.compared(told, COMPARED[name], *given)]
             asked = dims.asked(COMPARED[name], *given)
-            self.recording.escape("branch", told, _place(node), [asked])
+            note_escape(self.recording, "branch", told, _place(node), [asked])
         try:
             result = PLAIN[name](*given)
         except (TypeError, AttributeError) as problem:  # of a form that TorchScript has alone
-            raise self.unknown(node, f"{name} of {', '.join(map(a, given))}") from problem
+            raise self.unknown(
+                node, f"{name} of {', '.join(map(with_article, given))}"
+            ) from problem
         return [result] * node.outputsSize()
 
     def compared(self, told: str, ask: Callable, a: Any, b: Any) -> torch.Tensor:
@@ -235,23 +208,23 @@ class Run:
             answer = torch.tensor(ask(dims.plain(a), dims.plain(b)))
             if isinstance(a, float) or isinstance(b, float):
                 a, b = (self.recording.builder.number(x, torch.float64) for x in (a, b))
-            self.recording.live.bind(answer, condition.compared(self.recording, ask, a, b))
+            self.recording.memory.live.bind(answer, condition.compared(self.recording, ask, a, b))
         self.answers[id(answer)] = answer, told, asked
         return answer
 
     def truth(self, x: Any) -> bool:
-        """A truth value as one of Python's: where it followed from sizes, it is told as theirs."""
+        """A truth value as a bool; one that follows from sizes is noted as a branch on them."""
         if not isinstance(x, torch.Tensor) or id(x) not in self.answers:
             return bool(x)
         answer, told, asked = self.answers[id(x)]
-        self.recording.escape("branch", told, self.place(), [asked])
+        note_escape(self.recording, "branch", told, self.place(), [asked])
         with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
             return bool(answer)
 
     def unknown(self, node: Any, what: str) -> Unsupported:
         return Unsupported(
             f"{_title(self.called)} is of TorchScript, and has {what} in it, which hx does not know",
-            where=_place(node) or self.recording.where(),
+            where=_place(node) or self.recording.position.where(),
             hint="export what it was scripted or traced from",
         )
 
@@ -270,15 +243,51 @@ class Run:
         return [result] if node.outputsSize() == 1 else result
 
 
+def _raise(given: list[Any]) -> list[Any]:
+    raise RuntimeError(given[0])
+
+
+# Nodes whose outputs follow from their inputs alone.
+_BUILT: dict[str, Callable[[list[Any]], Sequence[Any]]] = {
+    "prim::CreateObject": lambda given: [Made()],
+    "prim::ModuleContainerIndex": lambda given: [given[0].getattr(str(given[1]))],
+    "prim::Uninitialized": lambda given: [flow.UNSET],
+    "prim::ListConstruct": lambda given: [list(given)],
+    "prim::TupleConstruct": lambda given: [tuple(given)],
+    "prim::DictConstruct": lambda given: [dict(zip(given[::2], given[1::2]))],
+    "prim::ListUnpack": lambda given: given[0],
+    "prim::TupleUnpack": lambda given: given[0],
+    "prim::TupleIndex": lambda given: [given[0][given[1]]],
+    "prim::RaiseException": _raise,
+    "prim::Print": lambda given: [],
+    "aten::warn": lambda given: [],
+}
+# Nodes that the run of the graph has to see.
+_STEPS: dict[str, Callable[[Run, Any, list[Any]], Sequence[Any]]] = {
+    "prim::Constant": lambda run, node, given: [run.constant(node)],
+    "prim::GetAttr": lambda run, node, given: [run.attribute(given[0], node.s("name"))],
+    "prim::SetAttr": Run.set_attribute,
+    "prim::CallMethod": Run.call_method,
+    "prim::isinstance": lambda run, node, given: [
+        any(is_of(given[0], each) for each in node.tys("types"))
+    ],
+    "prim::If": lambda run, node, given: flow.branch(run, node, given[0]),
+    "prim::Loop": lambda run, node, given: flow.loop(run, node, *given),
+    "prim::fork": Run.fork,
+    "prim::Enter": Run.context_manager,
+    "prim::Exit": Run.context_manager,
+}
+
+
 @functools.cache
 def _parameters(schema: str) -> list[tuple[str, str, bool]]:
     found = torch._C.parse_schema(schema).arguments
-    # What Python has by name only, some overloads of TorchScript have by place too.
+    # TorchScript takes some parameters by position that Python takes by name only.
     return [(a.name, str(a.type), a.kwarg_only or a.name == "alpha") for a in found]
 
 
 def _spelled(schema: str, given: list[Any]) -> tuple[list[Any], dict[str, Any]]:
-    """Arguments as Python spells them: TorchScript counts dtypes, and its numbers are tensors."""
+    """Arguments in the form of Python: TorchScript numbers dtypes, and its numbers are tensors."""
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
     for (name, kind, by_name), x in zip(_parameters(schema), given):
@@ -314,6 +323,6 @@ def _title(called: Any) -> str:
 
 
 def _place(node: Any) -> Where | None:
-    """The line that a node was written at, where TorchScript still knows it."""
+    """The source line of a node, if TorchScript still knows it."""
     found = re.search(r'File "([^"]+)", line (\d+)', node.sourceRange())
     return Where(found[1], int(found[2])) if found else None

@@ -1,0 +1,360 @@
+"""Attempt with one recipe: record, merge, assemble, write a hidden file, prove it, move it."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from .cleanup import run_inside
+from .errors import (
+    HxError,
+    MissingConverters,
+    UsageError,
+    VerificationError,
+    Where,
+    is_of_the_world,
+)
+from .findings import CHECKED, Finding, scaffold
+from .graph import graph
+from .graph.model_parts import Parts
+from .ir.outcome import Offers, Outcome, Refused, Right, Wrong
+from .ir.recipe import Recipe
+from .ir.request import Request
+from .merging import branches, formulas, loops
+from .merging.loops import until
+from .merging.protocol import Merge, NotRecorded, RecordingWanted, Reply, Unmerged, carry_out
+from .packs import passes, symbolic
+from .packs.nesting import unique
+from .packs.registry import Registry
+from .program import Made, Program
+from .proof import randomness
+from .proof.cases import counted
+from .proof.first_calls import settle_state
+from .proof.proving import failing
+from .proof.subject import Subject
+from .recording.memory.tensor_values import output_value
+from .recording.recorder import Recorder
+from .recording.trace import Trace
+from .report import Report
+from .report.sections import File
+from .report.strict import require_none_open
+from .samples.sizes import at, sizes_of
+from .saving import save
+from .search.history import History
+from .search.offers import BESIDE_LOOPS, may_be_merged, offers
+from .torchworld import shallow
+
+if TYPE_CHECKING:
+    import onnx
+
+    from .contributions import GraphPass
+
+Progress = Callable[[str], None]
+
+
+@dataclass
+class Attempts:
+    """Parts that all attempts of one export share."""
+
+    request: Request
+    recorder: Recorder
+    history: History
+    progress: Progress
+    staged: list[save.Staged] = field(default_factory=list)  # files of all attempts
+    tried: int = 0
+
+    def attempt(self, recipe: Recipe) -> Outcome:
+        """Export the model with one recipe. An error that ends the search is raised."""
+        options, destination = self.request.options, self.request.destination
+        try:
+            if destination.path is None and not options.verify and not options.check_every_node:
+                found = self._recorded(recipe)
+                return Right(found) if isinstance(found, Program) else found
+            staged = save.Staged(destination.path, destination.external_data)
+            return run_inside(staged, lambda staged: self._written(recipe, staged))
+        except Exception as problem:
+            return self._refused(problem)
+
+    def _written(self, recipe: Recipe, staged: save.Staged) -> Outcome:
+        program = self._recorded(recipe, staged)
+        if not isinstance(program, Program):
+            return program
+        destination = self.request.destination
+        keep = destination.keep_rejected if self.history.speaks_for(recipe) else None
+        self.staged.append(staged)
+        one_way = found_one_way(recipe, program._trace)
+        options = self.request.options
+        try:
+            program.write(
+                staged,
+                destination.path,
+                options.verify,
+                self.progress,
+                keep,
+                options.check_every_node,
+                options.strict,
+            )
+        except VerificationError as error:
+            failed, sizes = failing(program._subject, program.proof)
+            self.history.knowledge.wrong_sizes.extend(sizes)
+            self.history.knowledge.met.update(program._subject.code_run)
+            target = None if destination.path is None else staged.target
+            explain = functools.partial(program.explain, error, target)
+            return Wrong(error, failed, one_way, program._trace.merged.may_run_zero_times, explain)
+        except Exception as problem:
+            return self._refused(problem, one_way)
+        return Right(program)
+
+    def _refused(
+        self, problem: Exception, one_way: bool = False, baked_at: Where | None = None
+    ) -> Refused:
+        if self.history.ends_with(problem):
+            raise problem
+        return Refused(problem, one_way, baked_at)
+
+    def _recorded(
+        self, recipe: Recipe, staged: save.Staged | None = None
+    ) -> Program | Offers | Refused:
+        """Record the model, merge what the recipe wants merged, and assemble the graph."""
+        registry = self.recorder.registry
+        started = time.perf_counter()
+        self.tried += 1
+        self.progress("recording the model" + (f", strategy {self.tried}" * (self.tried > 1)))
+        ahead = None
+        if staged is not None and not (
+            recipe.request.weights.streamed or recipe.flow.reorders or registry.passes
+        ):
+            ahead = staged.ahead_of(shallow.weight_bytes(recipe.call.root))
+        first = self.recorder.record(recipe, ahead=ahead)
+        try:
+            settle_state(self.recorder, first)
+            answer = functools.partial(reply, self.recorder)
+            trace = carry_out(merge_flow(first), answer)
+            if isinstance(trace, Unmerged):
+                return self._refused(trace.error, found_one_way(recipe, first), trace.baked_at)
+            counted.tell_often(trace)
+            report = report_of(trace, self.recorder)
+            report.timings["record"] = time.perf_counter() - started
+            return self._assembled(trace, report)
+        except Exception as problem:
+            return self._refused(problem, found_one_way(recipe, first))
+
+    def _assembled(self, trace: Trace, report: Report) -> Program | Offers:
+        options, recorder = self.request.options, self.recorder
+        subject = Subject.of(trace, recorder)
+        try:
+            _require_covered(report, recorder.registry)
+            found = offers(subject, report, options.verify, options.check_every_node)
+            if found is not None:
+                return found
+            if options.strict:
+                # A proof may still show that some of them change nothing.
+                require_none_open(escape.finding(options.verify) for escape in report.escapes)
+            parts = self._made(trace, report)
+            # Assembling may have noted further values that left the graph.
+            latest = Subject.of(trace, recorder)
+            subject = replace(latest, runner=subject.runner, notes=subject.notes)
+            return Program(Made(*parts, subject), report)
+        except HxError as problem:  # the report shows how far the attempt came
+            if not report.packs:
+                count_nodes(report, trace)
+            problem.report = report
+            raise
+
+    def _made(self, trace: Trace, report: Report) -> tuple[Parts, list[GraphPass]]:
+        """Assemble the graph; also return the passes of packs that changed it."""
+        started = time.perf_counter()
+        self.progress("assembling the graph")
+        made = _assemble(trace, self.request.options.output_names, self.recorder.opset)
+        assembled = time.perf_counter()
+        made, rewrote = passes.run(made, self.recorder.registry)
+        report.timings["passes"] = time.perf_counter() - assembled
+        _describe(report, made)
+        shapes = {output["name"]: output["shape"] for output in report.outputs}
+        texts = trace.recipe.request.sizes.of_outputs(shapes)
+        report.messages += [Finding(CHECKED, text) for text in texts]
+        report.timings["assemble"] = time.perf_counter() - started - report.timings["passes"]
+        return made, rewrote
+
+
+def found_one_way(recipe: Recipe, trace: Trace) -> bool:
+    """Return whether branches were to be merged, and no inputs led along another one."""
+    return bool(recipe.flow.branches) and not trace.recipe.flow.branches
+
+
+def merge_flow(first: Trace) -> Merge[Trace | Unmerged]:
+    """Merge a recording with others, or write its loops, as its recipe says."""
+    recipe, flow = first.recipe, first.recipe.flow
+    found: Trace | Unmerged = first
+    joins = may_be_merged(first) or not flow.loops
+    if flow.branches and joins:
+        found = yield from branches.merge(first)
+        if isinstance(found, Unmerged):
+            if not flow.loops:
+                return found
+            joins, found = False, first  # other data may lead to other numbers of rounds
+    if flow.until:
+        found = yield from until.merge(first)
+    if flow.loops and not isinstance(found, Unmerged):
+        in_rounds = flow.branches and not joins
+        found = (
+            (yield from loops.merge_with_branches(first)) if in_rounds else loops.write_loops(first)
+        )
+    if isinstance(found, Unmerged):
+        return found
+    if flow.loops and flow.branches and not joins:
+        # Its rounds are unfolded already: another unfolded recording would change nothing.
+        found.merged.may_run_zero_times = False
+    if flow.loops:
+        _tell_unmerged(found, BESIDE_LOOPS)
+    elif recipe.unmerged_reason:
+        _tell_unmerged(found, recipe.unmerged_reason)
+    if flow.formulas:
+        plain = first.recipe.with_flow(formulas=())
+        others = [replace(plain, inputs=at(recipe, sizes)) for sizes in flow.formulas]
+        sizes_of_all = [sizes_of(recipe), *flow.formulas]
+        return (yield from formulas.merge(found, sizes_of_all, others))
+    return found
+
+
+def reply(recorder: Recorder, wanted: RecordingWanted) -> Reply:
+    """Make the recording that a merge asks for. An error of the environment is raised."""
+    try:
+        found = recorder.record(wanted.recipe)
+        if not wanted.merged:
+            return found
+        merged = carry_out(merge_flow(found), functools.partial(reply, recorder))
+        return NotRecorded(merged.error) if isinstance(merged, Unmerged) else merged
+    except Exception as problem:
+        if is_of_the_world(problem):
+            raise
+        return NotRecorded(problem)
+
+
+def _tell_unmerged(trace: Trace, why: str) -> None:
+    """Note at the open questions about values that the graph has only one answer, and why."""
+    for escape in trace.escapes.values():
+        told = escape.carried or escape.asked or escape.beyond
+        if escape.kind == "bool" and not told:
+            escape.beyond = f"the file always takes this branch: {why}"
+
+
+def _assemble(trace: Trace, output_names: Sequence[str] | None, opset: int) -> Parts:
+    names = [name for name, _ in trace.outputs]
+    if output_names is not None:
+        if len(output_names) > len(names):
+            raise UsageError(
+                f"output_names has {len(output_names)} names, and the model returns "
+                f"{len(names)}: {', '.join(names)}"
+            )
+        taken = [n for n, _ in trace.inputs if n in output_names]
+        if taken:
+            raise UsageError(f"output_names: {taken[0]!r} is the name of an input")
+        named = unique([*output_names, *names[len(output_names) :]])
+        trace.outputs = [(n, v) for n, (_, v) in zip(named, trace.outputs)]
+    if not trace.outputs:
+        raise UsageError("the model returned no tensor", hint="return the tensors you want")
+    recording = trace.recording
+    values = [(n, output_value(recording, v)) for n, v in trace.outputs]
+    trace.check_constants()
+    made = graph.build(
+        trace.nodes,
+        [v for _, v in trace.inputs],
+        values,
+        opset=opset,
+        domains=recording.builder.domains,
+        classes=trace.classes,
+        name=trace.name,
+        folds=recording.folds,
+    )
+    recording.let_go()
+    return made
+
+
+def report_of(trace: Trace, recorder: Recorder) -> Report:
+    recording = trace.recording
+    registry, opset = recorder.registry, recorder.opset
+    report = Report(trace.name, File(opset))
+    report.calls.installed = [
+        {"pack": pack.key, "version": pack.version, "status": pack.status}
+        for pack in registry.packs
+    ]
+    found = recording.findings
+    report.calls.missing = sorted(found.missing.values(), key=lambda m: (-m.count, m.target))
+    for missing in report.missing:
+        missing.nearest = registry.nearest(missing.target)
+    report.escapes = list(found.escapes.values())
+    report.calls.declined = dict(sorted(recording.tallies.declined.items()))
+    report.changed_buffers = trace.effects.changed_buffers
+    report.file.sizes = dict(sizes_of(trace.recipe))
+    passed_over = symbolic.passed_over(recording.builder.opset)
+    report.messages = [
+        *trace.findings,
+        *randomness.findings(trace.nodes),
+        *(Finding(CHECKED, text) for text in passed_over),
+    ]
+    report.calls.converters = dict(sorted(recording.tallies.converted.items()))
+    report.calls.by_pack = recording.tallies.by_pack
+    return report
+
+
+def count_nodes(report: Report, trace: Trace) -> None:
+    """Count the nodes by pack in a recording that has no graph."""
+    origins = (node.origin for node in trace.nodes)
+    report.file.packs = dict(Counter(origin.pack for origin in origins if origin is not None))
+
+
+def _describe(report: Report, made: Parts) -> None:
+    import onnx
+
+    def told(value: onnx.ValueInfoProto) -> dict[str, Any]:
+        tensor = value.type.tensor_type
+        return {
+            "name": value.name,
+            "dtype": onnx.TensorProto.DataType.Name(tensor.elem_type).lower(),
+            "shape": [
+                getattr(dim, kind) if (kind := dim.WhichOneof("value")) else None
+                for dim in tensor.shape.dim
+            ],
+        }
+
+    counted = made.by_pack()
+    file = report.file
+    file.nodes = counted.total()
+    file.packs = {pack: n for pack, n in counted.items() if pack}  # nodes left in the graph
+    file.initializers = len(made.weights) + len(made.graph.initializer)
+    file.inputs = [told(value) for value in made.graph.input]
+    file.outputs = [told(value) for value in made.graph.output]
+
+
+def _require_covered(report: Report, registry: Registry) -> None:
+    if not report.missing:
+        return
+    without = [m for m in report.missing if not m.declined]
+    count = len(without) or len(report.missing)
+    none = (
+        "no converter" if without else "a converter that declined, and nothing beneath to convert"
+    )
+    listed = "\n".join(f"  {m}" for m in report.missing)
+    hint = "have the converter say what the call means, where it returns NotImplemented"
+    if without:
+        hint = left_out(registry) or (
+            "a pack may have them: pip install it, and look with `hx converters list`"
+        )
+    if len(without) > 1:
+        hint += f"\n         one pack for all: {scaffold(without)}"
+    raise MissingConverters(
+        f"{count} target{'s have' if count > 1 else ' has'} {none}\n{listed}",
+        report.missing,
+        hint=hint,
+    )
+
+
+def left_out(registry: Registry) -> str:
+    """List the packs that were left out and may have the missing converters."""
+    out = {pack.distribution: pack.error for pack in registry.packs if pack.status == "disabled"}
+    return "; ".join(f"{name} may have them, which is {error}" for name, error in out.items())

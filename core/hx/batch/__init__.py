@@ -1,0 +1,1 @@
+"""Many exports: the list of models, the engine that runs them, the manifest, the results."""

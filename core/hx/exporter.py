@@ -1,0 +1,251 @@
+"""Public functions `hx.export` and `hx.scan`."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Generator, Mapping, Sequence
+from typing import Any
+
+from .attempts import Attempts, Progress, count_nodes, report_of
+from .cleanup import run_inside, runs_inside
+from .errors import Differentiates, UsageError, is_of_the_world
+from .findings import CHECKED, FOLLOWED, Finding
+from .frame_stack import with_large_frame
+from .garbage_collection import fewer_collections
+from .ir import dynamic_axes
+from .ir.outcome import Outcome, Right
+from .ir.recipe import Recipe
+from .ir.request import Destination, Options, Request
+from .packs import containers
+from .packs.registry import Registry
+from .program import Program
+from .proof.subject import Subject
+from .recording import derivatives, numpy_results
+from .recording.choices import Choices
+from .recording.install_hooks import aside
+from .recording.other_inputs import with_others
+from .recording.prepare import prepare, require_names
+from .recording.recorder import Recorder
+from .registration import OPSETS
+from .report import Report
+from .safe_import import safe_import
+from .saving import destinations, model_file
+from .search import offers
+from .search.history import History
+from .search.loop_inputs import with_loops
+from .search.recipe_findings import follow_sizes, recipe_findings
+from .search.strategies import strategies
+from .torchworld.modes import apart
+
+
+@with_large_frame
+@runs_inside(fewer_collections)
+@runs_inside(aside)
+@runs_inside(apart)
+def export(
+    model: Any,
+    args: Any = (),
+    path: str | os.PathLike | None = None,
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+    input_names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None,
+    outputs: Sequence[str] | None = None,
+    dynamic: Mapping[str, Any] | None = None,
+    others: Sequence[Any] | Mapping[str, Any] | None = None,
+    opset: int = 20,
+    verify: bool = True,
+    strict: bool = False,
+    external_data: bool | None = None,
+    keep_rejected: str | os.PathLike | None = None,
+    check_every_node: bool = False,
+    weights: str | os.PathLike | None = None,
+    dtype: Any = None,
+    packs: Registry | None = None,
+    progress: Progress | None = None,
+) -> Program:
+    """Run `model(*args, **kwargs)` once, in eval mode, and write its operations to `path` as ONNX.
+
+    model          a torch.nn.Module, or a function of tensors
+    args, kwargs   what it is called with; tensors in them become the inputs of the graph
+    path           where to write; None keeps the graph in memory
+    input_names    names for the inputs, in order; by default, and where there are fewer, those of
+                   forward's parameters
+    output_names   names for the outputs; by default the keys or fields of the result
+    outputs        modules whose outputs are wanted instead: ["layer4", "avgpool"]
+    dynamic        sizes that may change: {"x": {0: "batch", 2: "height"}}; the same name is the
+                   same size everywhere. "height>=32<=512" has limits, and "height%8" is a multiple
+                   of 8: the file is proved at such sizes, and promised for no others
+    others         further valid inputs, each as `args`, or as a dict of arguments by name: at other
+                   sizes, with other values. The file is proved on each of them, and they show which
+                   sizes belong together
+    opset          13 to 26
+    verify         compare the file with the model: on the recorded inputs, on others, at other
+                   sizes, and on the other side of its questions about sizes (`if n > 64`)
+    strict         an open finding is an error: a number or an answer of the recording in the file,
+                   where other inputs may need a different one
+    external_data  weights in a file of their own; None decides by size
+    keep_rejected  where to keep a file that failed its proof; without it, the file is deleted
+    check_every_node  compare every node's result with the model's own: report.node_table
+    weights        a file or folder that holds the weights: they are streamed from there, and the
+                   model may be on the meta device (`with torch.device("meta"): model = ...`)
+    dtype          "float16", "bfloat16", ...: floating-point weights and inputs are cast to it
+    packs          a Registry; None takes the packs that are installed
+    progress       called with the name of each stage as it begins
+    """
+    registry = _registry(packs)
+    if path is not None and not isinstance(path, (str, os.PathLike)):
+        raise UsageError(f"path cannot be {path!r}", hint='a name, as "m.onnx", or None')
+    options = Options(opset, outputs, output_names, verify, strict, check_every_node)
+    destination = Destination(path, external_data, keep_rejected)
+    _check_opset(opset)
+    for each in (path, keep_rejected):
+        destinations.require_unused(each, weights)
+    started = time.perf_counter()
+
+    def run(_: None) -> Program:
+        safe_import("onnx", *(["onnxruntime"] if verify else []))
+        request, slim = prepare(
+            model,
+            args,
+            kwargs,
+            input_names,
+            dynamic,
+            dynamic_axes.axes,
+            weights=weights,
+            dtype=dtype,
+            options=options,
+            destination=destination,
+        )
+        request = with_others(request, others, slim)
+        if output_names is not None:
+            require_names("output_names", output_names)
+        if output_names is not None and outputs is None:
+            request.sizes.of_outputs(dict.fromkeys(output_names))
+        recorder = Recorder(registry, opset, list(outputs) if outputs else None, slim)
+        program = _export(request, recorder, progress or (lambda stage: None))
+        program.report.timings["total"] = time.perf_counter() - started
+        return program
+
+    return run_inside(containers.using(registry.containers), run)
+
+
+def _export(request: Request, recorder: Recorder, progress: Progress) -> Program:
+    history = History(recorder.knowledge)
+    attempts = Attempts(request, recorder, history, progress)
+    steps = strategies(request, history, Choices(recorder.registry, recorder.opset))
+    recipe: Recipe | None = next(steps)  # the first recipe always exists
+    while recipe is not None:
+        outcome = attempts.attempt(recipe)
+        if isinstance(outcome, Right):
+            _finish(outcome.made, recipe, attempts)
+            return outcome.made
+        history.add(outcome)
+        recipe = _advance(steps, outcome)
+    raise history.error_to_report()
+
+
+def _advance(steps: Generator[Recipe, Outcome, None], outcome: Outcome) -> Recipe | None:
+    """Return the next recipe, or None at the end of the search."""
+    try:
+        return steps.send(outcome)
+    except StopIteration:
+        return None
+
+
+def _finish(program: Program, recipe: Recipe, attempts: Attempts) -> None:
+    """Release what only the search needed, and note how the file was made."""
+    for staged in attempts.staged:
+        staged.forget()
+    attempts.recorder.stand_ins.forget()
+    report, destination = program.report, attempts.request.destination
+    asked = attempts.recorder.knowledge.asked
+    report.messages += recipe_findings(recipe, asked) if attempts.history else []
+    beside = destination.path is None or report.data_path is not None
+    if destination.external_data and report.initializers and not beside:
+        small = f"every weight has less than {model_file.INLINE_BYTES} bytes"
+        text = f"{small}: all are in the file, and none beside it"
+        report.messages.append(Finding(CHECKED, text))
+    if recipe.flow.formulas:
+        follow_sizes(report)
+
+
+@with_large_frame
+@runs_inside(fewer_collections)
+@runs_inside(aside)
+@runs_inside(apart)
+def scan(
+    model: Any,
+    args: Any = (),
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+    dynamic: Mapping[str, Any] | None = None,
+    opset: int = 20,
+    packs: Registry | None = None,
+) -> Report:
+    """Run an export without a file: list covered, missing and declined calls, and escapes."""
+    _check_opset(opset)
+    registry = _registry(packs)
+
+    def look(_: None) -> Report:
+        request, slim = prepare(model, args, kwargs, None, dynamic, dynamic_axes.axes, dry=True)
+        recipe, recorder = (
+            Recipe(request, request.call.tensors),
+            Recorder(registry, opset, slim=slim),
+        )
+        try:
+            trace = recorder.record(recipe, dry=True)
+        except Differentiates as refused:
+            other = derivatives.traced(recipe, Choices(registry, opset), refused)
+            if other is None:
+                raise
+            try:
+                trace = recorder.record(other, dry=True)
+            except Exception as problem:
+                if is_of_the_world(problem):
+                    raise
+                raise refused from None  # results of another way must not hide it
+        request.sizes.of_outputs({name: None for name, _ in trace.outputs})
+        if with_loops(Subject.of(trace, recorder)) is not None:
+            text = (
+                "as many rounds as a size says: where they are alike, export writes them as a loop"
+            )
+            trace.findings.append(Finding(FOLLOWED, text))
+        if any(offers.asked_again(trace, each) for each in offers.until_ended(trace)):
+            text = (
+                "rounds until values end them: where they are alike, export writes them as a loop"
+            )
+            trace.findings.append(Finding(FOLLOWED, text))
+        elif offers.may_be_merged(trace):
+            text = (
+                "which way the model goes is asked of values: export records the other ways, too, "
+                "and writes them as an If where they become one graph"
+            )
+            trace.findings.append(Finding(FOLLOWED, text))
+        report = report_of(trace, recorder)
+        count_nodes(report, trace)
+        report.calls.missing += numpy_results.missing(trace, recorder)
+        trace.recording.let_go()
+        return report
+
+    return run_inside(containers.using(registry.containers), look)
+
+
+def _registry(packs: Any) -> Registry:
+    if packs is None:
+        return Registry.standing()
+    if not isinstance(packs, Registry):
+        raise UsageError(
+            f"packs= is to be an hx.Registry, and is {packs!r}",
+            hint="those that are installed are used without it; hx.Registry() has none",
+        )
+    return packs
+
+
+def _check_opset(opset: int) -> None:
+    if not isinstance(opset, int) or opset not in OPSETS:
+        raise UsageError(
+            f"opset {opset!r} is not between {OPSETS[0]} and {OPSETS[-1]}",
+            hint="20 is a good choice when the runtime does not ask for another",
+        )

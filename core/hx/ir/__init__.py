@@ -1,0 +1,1 @@
+"""Plain data that the steps of an export pass on."""

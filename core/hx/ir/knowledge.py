@@ -1,0 +1,20 @@
+"""Facts learnt during the search for a recipe."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import CodeType, FunctionType
+
+from .recipe import Line
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """Facts from all recordings and proofs of one export. They are only ever added to."""
+
+    asked: set[str] = field(default_factory=set)  # questions about tracing that the model asked
+    met: set[CodeType] = field(default_factory=set)  # code that ran, as far as it was seen
+    respelled: set[CodeType] = field(default_factory=set)  # code that a copy ran for
+    unnamed: list[FunctionType] = field(default_factory=list)  # functions that no name leads to
+    wrong_sizes: list[dict[str, int]] = field(default_factory=list)  # of any file
+    padded_lines: list[Line] = field(default_factory=list)  # the last one of each recording

@@ -1,0 +1,169 @@
+"""A recipe: how to make one recording of the model."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import torch
+
+from ..budget import BUDGET
+from .request import Call, Inputs, Request
+from .value import Node
+
+Line = tuple[str, int]  # a file and a line in it
+Sizes = dict[str, int]
+
+# Questions about tracing, by what the model asks whether it is.
+TRACING, EXPORTING, ONNX = "traced", "exported", "exported to ONNX"
+Answers = frozenset[str]  # the questions that are answered with yes
+STANDARD: Answers = frozenset({TRACING, EXPORTING})
+
+
+class Folding(enum.Enum):
+    """Constants that PyTorch computes while it records."""
+
+    FOLDED = enum.auto()
+    UNFOLDED = enum.auto()  # results of zeros that the model makes are computed in the graph
+    COUNTING = enum.auto()  # and results of numbers that it makes tensors of
+
+
+class Leaks(enum.Enum):
+    """Treatment of a number that leaves the graph, and may stay in it with other answers."""
+
+    ACCEPT = enum.auto()
+    OFFER = enum.auto()  # say that other answers are worth trying
+    REFUSE = enum.auto()  # these are the other answers
+
+
+@dataclass(frozen=True)
+class Forced:
+    """Fixed answers to the model's questions about values, true or not."""
+
+    first: tuple[bool, ...] = ()  # to its first questions
+    by_line: Mapping[Line, bool] = field(default_factory=dict)  # to those behind them
+
+    def __bool__(self) -> bool:
+        return bool(self.first or self.by_line)
+
+
+@dataclass(frozen=True)
+class Padded:
+    """The answer to each question whether a size fits is no. The model then pads, possibly by
+    nothing, or resizes, possibly to the present size (see `remainders`).
+    """
+
+    true_lines: frozenset[Line] = frozenset()  # lines where it would raise an error then
+
+
+@dataclass(frozen=True)
+class Until:
+    """A loop that ends on values: on one line, the model is told to go on so many times, and then
+    to stop. Or it is told the truth, where it cannot go further.
+    """
+
+    line: Line
+    on: bool  # the answer with which it goes on
+    times: int | None = BUDGET.rounds.endless  # None: as many as is true
+    truly: int = 0  # the true number in the recording
+    breaks: tuple[tuple[Line, bool], ...] = ()  # other exits, with answers that avoid them
+
+
+@dataclass(frozen=True, eq=False)
+class Branches:
+    """Questions about values and sizes: the paths that other inputs take are recorded, too."""
+
+    required: tuple[Inputs, ...] = ()  # inputs that have to be right
+    variations: tuple[Inputs, ...] = ()  # inputs that may lead another way
+    other_sizes: bool = False  # inputs of other sizes are tried, too
+
+
+class EndNumbers(Protocol):
+    """Numbers at the ends of loops: those of the first round and of the last."""
+
+    def ends(
+        self, nodes: list[Node], start: int, period: int, end: int, at: int, slot: int
+    ) -> tuple[torch.Tensor | None, torch.Tensor | None] | None: ...
+
+
+@dataclass(frozen=True)
+class Loops:
+    """Loops whose number of rounds follows from sizes."""
+
+    before: EndNumbers  # numbers of a recording with another number of rounds
+    numbered: bool = False  # the graph has the number of each round, which the model may ask for
+    counting: tuple[str, ...] = ()  # inputs with numbers that say how many rounds there are
+
+
+@dataclass(frozen=True)
+class Flow:
+    """Control flow to merge into the graph."""
+
+    branches: Branches | None = None
+    loops: Loops | None = None
+    until: Until | None = None
+    formulas: tuple[Sizes, ...] = ()  # further sizes, to find what numbers follow from
+
+    @property
+    def reorders(self) -> bool:
+        """Return whether nodes of the graph are in another order than they were recorded in."""
+        return not (self.branches is self.loops is self.until is None)
+
+
+@dataclass(frozen=True, eq=False)
+class Recipe:
+    """One way to record the model. It may be a recording among several that are merged."""
+
+    request: Request
+    inputs: Inputs
+    also_proved: Mapping[str, Inputs] = field(
+        default_factory=dict
+    )  # the user's, where others are recorded
+    answers: Answers = STANDARD
+    forced: Forced = Forced()
+    padding: Padded | None = None
+    flow: Flow = Flow()
+    folding: Folding = Folding.FOLDED
+    body: Callable[..., Any] | None = None  # recorded in the model's place
+    limit: int | None = None  # nodes, after which this recording is of no use
+    unmerged_reason: str = ""  # why several recordings do not become one
+    offers: bool = False  # other recipes are returned, where some are worth trying
+    leaks: Leaks = Leaks.ACCEPT
+
+    @property
+    def call(self) -> Call:
+        return self.request.call
+
+    @property
+    def derived(self) -> Recipe:
+        """The base of recipes that follow from an offer, or from a failure."""
+        leaks = Leaks.REFUSE if self.leaks is Leaks.REFUSE else Leaks.ACCEPT
+        return replace(self, offers=False, leaks=leaks)
+
+    @property
+    def truthful(self) -> Recipe:
+        """The same recipe, with true answers only."""
+        return replace(self, forced=Forced(), padding=None)
+
+    def with_flow(
+        self,
+        *,
+        branches: Branches | None = None,
+        loops: Loops | None = None,
+        until: Until | None = None,
+        formulas: tuple[Sizes, ...] | None = None,
+    ) -> Recipe:
+        """The same recipe, with more control flow to merge."""
+        old = self.flow
+        flow = Flow(
+            branches or old.branches,
+            loops or old.loops,
+            until or old.until,
+            old.formulas if formulas is None else formulas,
+        )
+        return replace(self, flow=flow)
+
+    def without_branches(self) -> Recipe:
+        return replace(self, flow=replace(self.flow, branches=None))

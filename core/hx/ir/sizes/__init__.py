@@ -1,0 +1,1 @@
+"""Sizes that may change: their origins, the questions asked about them, and arithmetic on them."""

@@ -1,0 +1,74 @@
+"""Departures of sizes: one becomes a plain number, or decides which path the model takes.
+
+The recording of a thread is their listener. It also makes the lists and arrays that remember a
+size.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from .comparisons import Asked
+
+_local = threading.local()
+
+ROUND, TEXT = "round", "text"  # kinds of news about a size that does not leave
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """The recording of a thread, as sizes see it."""
+
+    left: Callable[..., bool | None]  # (kind, detail, *asked): another answer for the model
+    repeat: Callable[[list, Any], list]  # [c] * n
+    pick: Callable[..., Any]  # (items, index): the item that a size picks; None if unknown
+    compute: Callable[..., Any]  # (ufunc, inputs): the result that NumPy gives; None if unknown
+
+
+def listen(listener: Listener | None) -> None:
+    """Send the events of this thread's sizes to a listener."""
+    _local.listener = listener
+
+
+def listening() -> Listener | None:
+    """The listener of this thread."""
+    return getattr(_local, "listener", None)
+
+
+def leaving(kind: str, detail: str, *asked: Asked) -> None:
+    """Report that a size becomes a plain number, or decides; `asked` is the question, if known."""
+    listener = listening()
+    if listener is not None:
+        listener.left(kind, detail, *asked)
+
+
+def decides(detail: str, asked: Asked, answer: bool) -> bool:
+    """Report that a size decides the model's path; returns the answer that the model gets."""
+    listener = listening()
+    heard = None if listener is None else listener.left("branch", detail, asked)
+    return answer if heard is None else heard
+
+
+def spelled() -> None:
+    """Report a size that is written in a text, which does not remember it: a name, a message."""
+    leaving(TEXT, "")
+
+
+def begins() -> None:
+    """Report the start of another round of a loop that is as long as a size."""
+    leaving(ROUND, "")
+
+
+def repeated(items: list, times: Any, plain: int) -> list:
+    """Make a list that a size repeats; outside of a recording, a plain one."""
+    listener = listening()
+    return items * plain if listener is None else listener.repeat(items, times)
+
+
+def made_array(ufunc: Any, inputs: tuple) -> Any:
+    """Make the array that a ufunc of NumPy returns for sizes, if the recording follows it."""
+    listener = listening()
+    return None if listener is None else listener.compute(ufunc, inputs)

@@ -1,0 +1,1 @@
+"""Merges: several traces become one, with `If`, `Loop` or formulas."""

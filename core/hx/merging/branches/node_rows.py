@@ -1,0 +1,199 @@
+"""Rows: one recording, or several joined, as nodes with the model's questions between them."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...errors import Unsupported
+from ...graph.blocks import block
+from ...ir.recipe import Line
+from ...ir.value import Body, Node, Value
+from ...recording.memory.tensor_values import output_value
+from ...recording.questions import Question
+from ...recording.trace import Trace
+
+
+@dataclass(eq=False)
+class Join:
+    """A value that either side of an `If` gives."""
+
+    value: Value
+    of: dict[bool, Value]
+
+
+@dataclass(eq=False)
+class Split:
+    """A question with both answers, and the items that follow each answer."""
+
+    question: Question
+    sides: dict[bool, list[Any]]  # Nodes, Questions and Splits
+    joins: list[Join] = field(default_factory=list)
+
+
+Answers = tuple[tuple[Line, bool], ...]
+Side = tuple[int, bool]  # the id of a question, and an answer
+Items = list[Any]  # Nodes, Questions, Splits
+Place = tuple[Any, Any]  # a container and an index or key, or an object and an attribute
+
+
+@dataclass
+class Row:
+    """One recording, or several that were joined."""
+
+    items: Items
+    outputs: list[Value]
+    inputs: dict[str, Value]
+    answers: Answers
+    opset: int = 0
+
+    def as_recorded(self) -> Row:
+        """Return a copy of one recording's row, because joining changes rows."""
+        items = [
+            _like(item) if isinstance(item, Node) else dataclasses.replace(item)
+            for item in self.items
+        ]
+        return dataclasses.replace(self, items=items, outputs=list(self.outputs))
+
+
+def row_of(trace: Trace) -> Row:
+    recording = trace.recording
+    outputs = [output_value(recording, value) for _, value in trace.outputs]
+    nodes, items, at = recording.builder.nodes, list[Any](), 0
+    for question in recording.questions.each:
+        items += nodes[at : question.at]
+        at = question.at
+        items.append(question)
+    items += nodes[at:]
+    return Row(items, outputs, dict(trace.inputs), answers_of(trace), recording.builder.opset)
+
+
+def _like(node: Node) -> Node:
+    """Copy a node with its bodies, so that what they read can be changed."""
+    attributes = {
+        name: block(held.inputs, held.outputs, [*map(_like, held.nodes)])
+        if isinstance(held, Body)
+        else held
+        for name, held in node.attributes.items()
+    }
+    return Node(node.op, node.domain, list(node.inputs), node.outputs, attributes, node.origin)
+
+
+def answers_of(trace: Trace) -> Answers:
+    return tuple((q.line, q.yes) for q in trace.questions)
+
+
+def common(one: Answers, other: Answers) -> int:
+    """Count the answers that both begin with."""
+    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(one, other)))
+
+
+def stands(row: Row) -> bool:
+    """Return True if every value is made before it is read, and visible there."""
+    made = {id(value) for node in nodes_of(row.items) for value in node.outputs}
+    made |= {id(join.value) for split in splits_of(row.items) for join in split.joins}
+    known = _known_behind(row.items, frozenset(), made)
+    return known is not None and all(_seen(value, known, made) for value in row.outputs)
+
+
+def _known_behind(items: Items, known: frozenset[int], made: set[int]) -> frozenset[int] | None:
+    """Return the values visible behind some items; None if an item reads one it cannot see."""
+    for item in items:
+        if isinstance(item, Node):
+            if not all(_seen(value, known, made) for _, value in reads(item)):
+                return None
+            known |= {id(value) for value in item.outputs}
+        elif isinstance(item, Split):
+            if not _seen(item.question.value, known, made):
+                return None
+            for yes, side in item.sides.items():
+                inside = _known_behind(side, known, made)
+                results = [join.of[yes] for join in item.joins]
+                if inside is None or not all(_seen(value, inside, made) for value in results):
+                    return None
+            known |= {id(join.value) for join in item.joins}
+    return known
+
+
+def _seen(value: Value | None, known: frozenset[int], made: set[int]) -> bool:
+    return value is None or id(value) not in made or id(value) in known
+
+
+def sides_along(items: Items, way: Answers) -> frozenset[Side] | None:
+    """Return the sides that a way goes through; None if it is not a way of this row."""
+    found: set[Side] = set()
+    left = iter(way)
+
+    def follow(items: Items) -> bool:
+        for item in items:
+            if isinstance(item, Node):
+                continue
+            question = item.question if isinstance(item, Split) else item
+            line, yes = next(left, (None, None))
+            if line != question.line or yes is None:
+                return False
+            if isinstance(item, Split):
+                found.add((id(question), yes))
+                if not follow(item.sides[yes]):
+                    return False
+            elif yes is not item.yes:
+                return False
+        return True
+
+    return frozenset(found) if follow(items) and next(left, None) is None else None
+
+
+def made_in(items: Items) -> Iterator[Value]:
+    """Yield the values made in a side of an `If`."""
+    for node in nodes_of(items):
+        yield from node.outputs
+    for split in splits_of(items):
+        yield from (join.value for join in split.joins)
+
+
+def apart() -> Unsupported:
+    return Unsupported("the ways that the model goes do not become one graph")
+
+
+def questions_of(items: Items) -> Iterator[Question]:
+    """Yield the questions with one answer."""
+    return (item for item in _all_of(items) if isinstance(item, Question))
+
+
+def splits_of(items: Items) -> Iterator[Split]:
+    return (item for item in _all_of(items) if isinstance(item, Split))
+
+
+def nodes_of(items: Items) -> Iterator[Node]:
+    return (item for item in _all_of(items) if isinstance(item, Node))
+
+
+def _all_of(items: Items) -> Iterator[Any]:
+    """Yield the items of a row and those in its sides."""
+    for item in items:
+        yield item
+        if isinstance(item, Split):
+            for side in item.sides.values():
+                yield from _all_of(side)
+
+
+def reads(node: Node) -> Iterator[tuple[Place, Value]]:
+    """Yield the values that a node and its bodies read from outside, each with its place."""
+    for i, read in enumerate(node.inputs):
+        if read is not None:
+            yield (node.inputs, i), read
+    for body in node.attributes.values():
+        if isinstance(body, Body):
+            yield from reads_of(body)
+
+
+def reads_of(body: Body) -> Iterator[tuple[Place, Value]]:
+    """Yield the values from outside a body that are read in it, each with its place."""
+    inside = {id(v) for n in body.nodes for v in n.outputs} | set(map(id, body.inputs))
+    results = (((body.outputs, i), value) for i, value in enumerate(body.outputs))
+    for place, value in (*itertools.chain(*map(reads, body.nodes)), *results):
+        if id(value) not in inside:
+            yield place, value

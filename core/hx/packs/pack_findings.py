@@ -1,0 +1,107 @@
+"""Findings: faults of a pack and possible improvements, as data for people and programs."""
+
+from __future__ import annotations
+
+import sysconfig
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+MARGIN = len("  why:   ")  # in front of what an error prints
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing to say about a pack. An `error` takes the pack out, a `warning` does not."""
+
+    id: str
+    level: str
+    message: str
+    fix: str = ""
+    file: str = ""
+    line: int = 0
+
+    @property
+    def place(self) -> str:
+        return f"{self.file}:{self.line}" if self.line else self.file
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def __str__(self) -> str:
+        lines = [f"{self.level} {self.id}: {self.message}"]
+        if self.file:
+            lines.append(f"  where: {self.place}")
+        if self.fix:
+            lines.append(f"  fix:   {self.fix}")
+        return "\n".join(lines)
+
+
+def error(id: str, message: str, fix: str = "", at: tuple[str, int] = ("", 0)) -> Finding:
+    return Finding(id, "error", message, fix, *at)
+
+
+def warning(id: str, message: str, fix: str = "", at: tuple[str, int] = ("", 0)) -> Finding:
+    return Finding(id, "warning", message, fix, *at)
+
+
+# Packages in which an exception surfaces, but hardly ever starts.
+_NOBODY = frozenset({"hx", "pluggy", "importlib", "torch", "numpy", "onnx", "onnx_ir"})
+
+
+def origin(problem: BaseException) -> tuple[str, int]:
+    """File and line that an exception comes from: its deepest frame in somebody's own file."""
+    if isinstance(problem, SyntaxError) and problem.filename:
+        return problem.filename, problem.lineno or 0
+    somebody, anybody = ("", 0), ("", 0)
+    frame: TracebackType | None = problem.__traceback__
+    while frame is not None:
+        code = frame.tb_frame.f_code
+        module = frame.tb_frame.f_globals.get("__name__", "").split(".")[0]
+        if not code.co_filename.startswith("<") and module not in (
+            "hx",
+            "pluggy",
+            "importlib",
+            "typer",
+            "click",
+        ):
+            anybody = (code.co_filename, frame.tb_lineno)
+            if module not in _NOBODY:
+                somebody = anybody
+        frame = frame.tb_next
+    return somebody if somebody[0] else anybody
+
+
+def own_line(problem: BaseException) -> tuple[str, int]:
+    """File and line of the deepest frame that is in no library; of the origin if there is none."""
+    libraries = (sysconfig.get_path("stdlib"), str(Path(__file__).parents[1]))
+    found, frame = origin(problem), problem.__traceback__
+    if _is_own(found[0], libraries):
+        return found
+    while frame is not None:
+        if _is_own(frame.tb_frame.f_code.co_filename, libraries):
+            found = frame.tb_frame.f_code.co_filename, frame.tb_lineno
+        frame = frame.tb_next
+    return found
+
+
+def _is_own(file: str, libraries: tuple[str, ...]) -> bool:
+    installed = any(f"/{name}-packages/" in file for name in ("site", "dist"))
+    return bool(file) and file[0] != "<" and not installed and not file.startswith(libraries)
+
+
+def source_line(problem: BaseException) -> str:
+    """Return the line of a syntax error with a caret below the place; "" for other errors."""
+    if not isinstance(problem, SyntaxError) or not problem.text:
+        return ""
+    text = problem.text.rstrip()
+    bare = text.lstrip()
+    column = max((problem.offset or 1) - 1 - (len(text) - len(bare)), 0)
+    return f"{bare}\n{' ' * (MARGIN + column)}^"
+
+
+def brief(problem: BaseException) -> str:
+    """`ValueError: bad value`, in one line."""
+    text = str(problem.msg if isinstance(problem, SyntaxError) else problem).strip().splitlines()
+    return f"{type(problem).__name__}: {text[0]}" if text else type(problem).__name__

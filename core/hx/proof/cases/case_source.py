@@ -1,0 +1,61 @@
+"""Protocol of a source of cases, and the cases that the sources before it have found."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from ...ir.sizes.comparisons import Asked
+
+if TYPE_CHECKING:
+    import torch
+
+    from ..subject import Subject
+    from ..verify import Case
+
+Cases: TypeAlias = Callable[["Subject", "Planned"], Iterable["Case"]]
+Exact: TypeAlias = Callable[["Case"], "list[torch.Tensor | None]"]
+
+
+@dataclasses.dataclass(frozen=True)
+class CaseSource:
+    """One kind of cases: `cases(subject, planned)` gives those that fit into the budget.
+
+    Inputs that the model refuses give no cases.
+    """
+
+    cases: Cases
+    needs_trace: bool = False  # else also for a file that was made elsewhere
+    at_other_sizes: bool = False  # sources after it vary these cases
+
+    def applies(self, subject: Subject) -> bool:
+        return subject.trace.is_recorded or not self.needs_trace
+
+
+@dataclasses.dataclass
+class Planned:
+    """The cases so far, by their source."""
+
+    exact: Exact  # the model's outputs in float64; none where they are not known
+    # Entered while the model runs with other values at the recorded sizes.
+    watch: AbstractContextManager[Any] = dataclasses.field(default_factory=contextlib.nullcontext)
+    # Questions of the model, also those behind other answers.
+    questions: dict[Asked, None] = dataclasses.field(default_factory=dict)
+    found: dict[CaseSource, list[Case]] = dataclasses.field(default_factory=dict)
+
+    @property
+    def cases(self) -> list[Case]:
+        return [case for cases in self.found.values() for case in cases]
+
+    @property
+    def at_other_sizes(self) -> list[Case]:
+        return [
+            case for source, cases in self.found.items() if source.at_other_sizes for case in cases
+        ]
+
+    def of(self, cases: Cases) -> list[Case]:
+        """Return the cases of one source."""
+        return next((each for source, each in self.found.items() if source.cases is cases), [])

@@ -1,0 +1,205 @@
+"""Values beyond the recorded range, at the smallest sizes that the model accepts.
+
+A bound that no recorded value reaches, as a clamp at 40, shows nowhere else. Two cases, always: the
+other sign, and the largest power of two times the values at which the model is finite and agrees with
+itself in float64. Masks stay as they are, and a model that gives NaN does not take such values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ...budget import BUDGET
+from ...ir.recipe import Sizes
+from ...ir.sizes.comparisons import At
+from ...ir.work import Work
+from ...recording.expected_memory import expected_memory
+from ...recording.runner import Returned
+from ...samples.boxes_and_cells import corners_are_in_order, with_corners_in_order
+from ...samples.number_properties import is_rising
+from ...samples.signs_and_scales import opposite
+from ...samples.sizes import at, limits_of, sizes_of, told
+from ...samples.variations import fresh, jitter
+from ...torchworld.result_limit import ResultLimit
+from ...torchworld.run_mode import RunMode
+from ..compare import NEAR, Tolerance, difference
+from ..verify import Case
+from .asking import case_of
+
+if TYPE_CHECKING:
+    from ..subject import Subject
+    from .case_source import Exact, Planned
+
+Inputs = Mapping[str, torch.Tensor]
+
+POWERS = (4, 8, 12, 16, 20)  # of two
+
+
+def beyond_the_range(subject: Subject, planned: Planned) -> list[Case]:
+    """One case of the other sign and one of large values, as far as the model takes them."""
+    recorded = dict(subject.recipe.inputs)
+    data = [name for name, tensor in recorded.items() if _is_data(tensor)]
+    ways = (subject, *subject.members, *subject.forced_members)
+    if not data or any(e.by_values() for each in ways for e in each.escapes.values()):
+        return []  # such values may lead the model where the file does not go, which is told
+    sizes, words = smallest(subject), sizes_of(subject.recipe)
+    where = f" at {told(sizes)}" if sizes else ""
+    tensors = at(subject.recipe, sizes) if sizes != words else fresh(recorded, seed=5)
+    turned = {name: _opposite(t) if name in data else t for name, t in tensors.items()}
+    grow = [name for name in data if not _are_boxes(recorded[name])]
+    return [
+        *_finite(subject, case_of(subject, f"opposite values{where}", turned)[0]),
+        *_large(subject, f"large values{where}", tensors, grow, planned.exact),
+    ]
+
+
+def _is_data(tensor: torch.Tensor) -> bool:
+    """Return whether a tensor holds floats and is not a mask."""
+    if not (tensor.is_floating_point() or tensor.is_complex()) or not tensor.numel():
+        return False
+    if tensor.is_complex() or tensor.layout is not torch.strided:
+        return tensor.layout is torch.strided
+    first, last = (end.item() for end in tensor.detach().aminmax())
+    binary = first in (0, 1, -float("inf"), torch.finfo(tensor.dtype).min) and last in (0, 1)
+    return not (binary and bool(((tensor == first) | (tensor == last)).all()))
+
+
+def smallest(subject: Subject) -> Sizes:
+    """The smallest sizes of more than one; those that were recorded, where the model refuses these."""
+    words, limits = sizes_of(subject.recipe), limits_of(subject.recipe)
+    found: Sizes = {}
+    for word, n in words.items():
+        step = limits[word].step
+        # At size 1 a sum is its only element, and a softmax is 1.
+        low = max(limits[word].least, -(-2 // step) * step)
+        found[word] = min(low, n) if limits[word].hold(min(low, n)) else n
+    if found == words or case_of(subject, told(found), at(subject.recipe, found))[0]:
+        return found
+    return words
+
+
+def _opposite(tensor: torch.Tensor) -> torch.Tensor:
+    """The other sign; what is sorted stays sorted, and boxes stay boxes."""
+    if tensor.is_complex() or tensor.dim() == 0:
+        return opposite(tensor)
+    if is_rising(tensor):
+        return opposite(tensor.flip(-1))
+    turned = with_corners_in_order(tensor, opposite(tensor))
+    if _are_boxes(tensor) and bool((tensor[..., :-4] == tensor[..., :-4].round()).all()):
+        turned[..., :-4] = tensor[..., :-4]  # the index of a box's picture
+    return turned
+
+
+def _are_boxes(tensor: torch.Tensor) -> bool:
+    """Return whether a tensor may hold boxes: the work that they lead to grows with them."""
+    return not tensor.is_complex() and tensor.dim() > 1 and corners_are_in_order(tensor)
+
+
+def _large(
+    subject: Subject, name: str, tensors: Inputs, data: list[str], exact: Exact
+) -> list[Case]:
+    """The case of the largest power: the model takes less and less as values grow."""
+    found: list[Case] = []
+    if not data:
+        return found
+    halves, room = _computes_in_halves(subject), _room(subject)
+    low, high = 0, 1 if halves or _works_out_of_sight(subject) else len(POWERS)
+    while low < high:
+        middle = (low + high) // 2
+        by = 2.0 ** POWERS[middle]
+        more = {key: t * by if key in data else t for key, t in tensors.items()}
+        fits = (
+            expected_memory(subject.trace, subject.escapes.values(), more)
+            <= BUDGET.bytes.search_results
+        )
+        cases = _finite(subject, _within(subject, room, name, more)) if fits else []
+        if (
+            not cases
+            or not _agrees(cases[0], exact, POWERS[middle])
+            or (halves and not _is_moved_little(subject, cases[0]))
+        ):
+            high = middle
+        else:
+            found, low = cases, middle + 1
+    return found
+
+
+def _room(subject: Subject) -> float:
+    """Return the bytes of results that a run with large values may return."""
+    recorded = Work(subject.trace.nodes).memory(At({}))
+    return BUDGET.bytes.search_results + BUDGET.elements.outputs_factor * recorded
+
+
+def _works_out_of_sight(subject: Subject) -> bool:
+    """Return whether kernels that are not PyTorch's compute: no limit holds within these."""
+    return any(
+        node.origin is not None and not node.origin.target.startswith(("torch.", "aten::"))
+        for node in subject.trace.nodes
+    )
+
+
+def _within(subject: Subject, room: float, name: str, feeds: Inputs) -> list[Case]:
+    """Return the case of some inputs, unless the model refuses them or works far more on them."""
+    runner = replace(subject.runner)  # a run that is given up here says nothing of other runs
+    ran = runner.run(dict(feeds), tap=RunMode(ResultLimit(room)))
+    return (
+        [Case(name, dict(feeds), ran.results, lines=ran.lines)] if isinstance(ran, Returned) else []
+    )
+
+
+def _computes_in_halves(subject: Subject) -> bool:
+    """Return whether values are halves, which may overflow without a trace in the outputs."""
+    return any(
+        value.dtype == torch.float16 for node in subject.trace.nodes for value in node.outputs
+    )
+
+
+def _agrees(case: Case, exact: Exact, power: int) -> bool:
+    answers = exact(case)
+    if not answers:
+        return power == POWERS[0]  # nobody knows what rounding does to the model
+    return _are_near(case, answers, NEAR)
+
+
+def _is_moved_little(subject: Subject, case: Case) -> bool:
+    """Return whether a unit in the last place of the inputs moves the results by less than is allowed.
+
+    Where it moves them by more, each step of a graph in halves does so, too.
+    """
+    feeds = dict(zip(case.feeds, jitter(list(case.feeds.values()))))
+    ran = subject.runner.run(feeds)
+    return isinstance(ran, Returned) and _are_near(case, ran.results, 1 / NEAR)
+
+
+def _are_near(case: Case, answers: Sequence[Any], times: float) -> bool:
+    """Return whether results differ from a case's by less than `times` the tolerance."""
+    for want, answer in zip(case.expected, answers):
+        if not isinstance(want, torch.Tensor) or answer is None:
+            continue
+        tolerance = Tolerance(times * Tolerance.for_dtype(want.dtype).share, 0.0)
+        if difference(want.cpu(), answer.cpu().to(want.dtype), tolerance).problem:
+            return False
+    return True
+
+
+def stays_finite(subject: Subject, case: Case) -> bool:
+    """Return whether every result that is finite in the recording is also finite in a case."""
+    return all(
+        _is_finite(want) or not _is_finite(real)
+        for real, want in zip(subject.results, case.expected)
+    )
+
+
+def _finite(subject: Subject, cases: list[Case]) -> list[Case]:
+    """The cases with values beyond the recorded range, unless their results are infinite."""
+    for case in cases:
+        case.beyond = True
+    return cases if all(stays_finite(subject, case) for case in cases) else []
+
+
+def _is_finite(result: Any) -> bool:
+    return not isinstance(result, torch.Tensor) or bool(result.detach().isfinite().all())

@@ -1,0 +1,82 @@
+"""Search for the largest size up to which a file is right that is wrong only far off.
+
+At sizes far from the recorded ones, a size that became a number shows, or a converter that is wrong
+beyond some size. The largest right size is found by bisection: the file may be promised up to
+there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from ..budget import BUDGET
+from ..errors import Where, is_of_the_world
+from ..graph.model_parts import Parts
+from ..ir.escapes import Escape
+from ..ir.input_grammar import Limits
+from ..ir.size_moves import Move
+from ..samples.sizes import limits_of, sizes_of, told
+from .cases.othersizes import case_at
+from .nodes import record_again
+from .promised import Tried, may_be_ruled_out
+from .proof import CaseCheck, Proof
+from .subject import Subject
+from .verify import Case
+
+
+def bound(subject: Subject, cases: list[Case], proof: Proof, tried: Tried) -> None:
+    """Find the limits up to which a file is right that is wrong only at sizes far off."""
+    if len(proof.cases) != len(cases):
+        return
+    left = [pair for pair in zip(cases, proof.cases) if not _is_known(subject, proof, *pair)]
+    if all(case.far for case, _ in left):
+        for case, check in left:
+            lost = _lost(subject, case, check)
+            subject.beyond[case.name] = lost, _border(subject, case, tried)
+            check.far = True
+
+
+def _is_known(subject: Subject, proof: Proof, case: Case, check: CaseCheck) -> bool:
+    return check.ok or case.name in subject.beyond or may_be_ruled_out(subject, proof, case)
+
+
+def _border(subject: Subject, case: Case, tried: Tried) -> Move:
+    """Find the limit below the smallest wrong size between the recorded one and this one."""
+    words, sizes = sizes_of(subject.recipe), sizes_of(subject.recipe, case.feeds)
+    word = max(words, key=lambda each: sizes[each] / (words[each] or 1))
+    step = limits_of(subject.recipe)[word].step
+    right, wrong = words[word] // step, sizes[word] // step
+    while wrong - right > 1:
+        n = (right + wrong) // 2
+        there, _ = case_at(subject, {**sizes, word: n * step}, told({word: n * step}))
+        if there and tried(there)[0] is not None:
+            wrong = n
+        else:  # right, or refused by the model itself
+            right = n
+    return Move(sizes, {word: Limits(0, right * step)})
+
+
+def _lost(subject: Subject, case: Case, check: CaseCheck) -> Escape:
+    """Find the number that differs in a recording at these sizes, or the file's error there."""
+    from .diagnose.first_difference import apart
+
+    here, there = (_recorded(subject, each) for each in (subject.cases[0], case))
+    found = apart(here, there, case.name) if here and there else iter(())
+    alike = "as a recording at that size is: a converter is wrong there" if here and there else ""
+    known = next(found, alike or "where it cannot be recorded as it was")
+    said = f"as it does not run there: {check.problem.splitlines()[0]}" if check.problem else known
+    return Escape("lost", Where("", 0), said)
+
+
+def _recorded(subject: Subject, case: Case) -> Parts | None:
+    """Record the model on these inputs; return None if it fails or the recording is far larger."""
+    nodes, limits = len(subject.trace.nodes), BUDGET.nodes
+    room = limits.far_size_factor * nodes + limits.far_size_addition
+    within = dataclasses.replace(subject.recipe.truthful, limit=room)
+    try:
+        return record_again(subject.with_recipe(within), case)[0]
+    except Exception as problem:
+        # The model's own error, of any kind, or too large a graph: then only the size is reported.
+        if is_of_the_world(problem):
+            raise
+        return None

@@ -1,0 +1,22 @@
+"""Sizes at which a file was compared with the model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..samples.sizes import sizes_of
+from .proof import Proof
+from .subject import Subject
+from .verify import Case
+
+
+def sizes_compared(
+    subject: Subject, cases: Sequence[Case], proof: Proof
+) -> dict[str, tuple[int, int]]:
+    """Return the smallest and the largest size at which the file was right, by name."""
+    found: dict[str, tuple[int, int]] = {}
+    for case, check in zip(cases, proof.cases):
+        for word, n in sizes_of(subject.recipe, case.feeds).items() if check.equal else ():
+            least, most = found.get(word, (n, n))
+            found[word] = min(least, n), max(most, n)
+    return found

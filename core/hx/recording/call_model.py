@@ -1,0 +1,44 @@
+"""Calls of the model, with errors that say where they come from."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from ..errors import ConverterError, ExportError, HxError, Unsupported, Where
+from ..packs import containers
+from ..packs.pack_findings import brief, origin
+
+
+def call_model(model: Any, args: tuple, kwargs: dict) -> Any:
+    """Call the model; sys.exit() in it becomes an error instead of ending the process."""
+    try:
+        return model(*args, **kwargs)
+    except SystemExit as end:
+        file, line = origin(end)
+        raise ExportError(
+            f"the model calls sys.exit({end.code!r})", where=Where(file, line) if file else None
+        ) from end
+    except NotImplementedError as problem:
+        # PyTorch's message when an operator whose arguments are functions meets our door.
+        found = re.search(r"no rule registered for HigherOrderOperator (\w+)", str(problem))
+        if found is None:
+            raise
+        file, line = origin(problem)
+        raise Unsupported(
+            f"{found[1]} takes functions, and hx does not know what it does with them",
+            where=Where(file, line) if file else None,
+            hint="give what calls it a converter, whose `op.instead(...)` says the same in plain "
+            "functions: hx packs new",
+        ) from problem
+    except HxError:
+        raise
+    except Exception as problem:
+        if not (left_out := containers.forgotten()):
+            raise
+        file, line = origin(problem)
+        raise ConverterError(
+            f"the model raised {brief(problem)}",
+            where=Where(file, line) if file else None,
+            why=left_out,
+        ) from problem

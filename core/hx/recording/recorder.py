@@ -1,0 +1,240 @@
+"""One run of the model under the recording: inputs in, named outputs out, all state restored."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from ..cleanup import run_inside
+from ..errors import Unsupported, Where
+from ..findings import CHECKED, OPEN, Finding
+from ..graph.builder import Builder
+from ..ir.escapes import Escape
+from ..ir.knowledge import Knowledge
+from ..ir.recipe import Folding, Recipe
+from ..ir.sizes.remainders import LeftOver
+from ..packs.registry import Registry
+from ..saving.forecast import Forecast
+from ..saving.write_ahead import WriteAhead
+from ..torchworld import training
+from ..torchworld.absent_weights import Slim
+from ..torchworld.meta_tensors import Blend
+from ..torchworld.modelstate import preserved
+from . import binding, compiled_calls, layers, other_generators
+from .call_model import call_model
+from .carried_state import CarriedState
+from .choices import Choices
+from .cpu_stand_ins import StandIns
+from .install_hooks import recorded
+from .loop_lengths import Lengths
+from .memory.constants import constant_of
+from .memory.tensor_values import value_of
+from .note_escapes import note_escape
+from .prepare import arguments
+from .recording import Recording
+from .records import ModelParts, Switches
+from .trace import Trace
+
+
+@dataclass(frozen=True)
+class Recorder:
+    """The parts that all recordings of one model share."""
+
+    registry: Registry
+    opset: int
+    outputs: list[str] | None = None  # modules whose outputs are wanted instead
+    slim: Slim | None = None  # how the model runs without its weights
+    stand_ins: StandIns = field(default_factory=StandIns)
+    knowledge: Knowledge = field(default_factory=Knowledge)
+    carried: CarriedState = field(default_factory=CarriedState)
+
+    def record(
+        self,
+        recipe: Recipe,
+        *,
+        keep: Any = None,
+        ahead: WriteAhead | None = None,
+        dry: bool = False,
+        one_thread: bool = False,
+    ) -> Trace:
+        """Run the model once; `keep` gets every value and its contents on the way.
+
+        `ahead` gets the weights that nodes read. A `dry` run writes nothing. A proof uses
+        `one_thread`.
+        """
+        model, root = recipe.call.model, recipe.call.root
+        self.stand_ins.survives(recipe)
+
+        def run(guard: preserved) -> Trace:
+            if one_thread:
+                torch.set_num_threads(1)  # the guard restores this
+            return _run(self, recipe, keep, ahead, dry, guard)
+
+        def guarded() -> Trace:
+            return run_inside(self.without_weights(), lambda _: run_inside(preserved(root), run))
+
+        found = self.carried.run(recipe.call, guarded)
+        found.classes = {path: type(m).__name__ for path, m in found.recording.model.modules}
+        if root is not model:
+            found.classes.pop("", None)
+        own = root is model
+        found.name = type(root).__name__ if own else getattr(model, "__name__", "function")
+        return found
+
+    def unrecorded(self, recipe: Recipe, outputs: Sequence[str]) -> Trace:
+        """Return the trace of a file that was made elsewhere: nothing but its outputs is known.
+
+        It is not known which values left its graph when it was made, so other paths are tried, too.
+        """
+        recording = _begun(self, recipe, True, preserved(recipe.call.root))
+        recording.findings.escapes["unknown", "", 0] = Escape("unknown", Where("", 0), "")
+        values = [(name, None) for name in outputs]
+        return Trace(recipe, recording, [], values, is_recorded=False)
+
+    def without_weights(self) -> Any:
+        """Put the stand-ins for weights that are elsewhere into the model, if there are any."""
+        return _Nothing() if self.slim is None else self.slim.placed()
+
+
+class _Nothing(contextlib.nullcontext):
+    def close(self) -> None:
+        pass
+
+
+class _Room:
+    """A limit on a recording that takes many times the nodes of another."""
+
+    def __init__(self, nodes: int, told: Callable[[Any], None] | None) -> None:
+        self._left, self._told = nodes, told
+
+    def __call__(self, node: Any) -> None:
+        if self._told is not None:
+            self._told(node)
+        self._left -= 1
+        if self._left < 0:
+            raise Unsupported("this way has many times the nodes of the one that was recorded")
+
+
+def _run(
+    recorder: Recorder,
+    recipe: Recipe,
+    keep: Any,
+    ahead: WriteAhead | None,
+    dry: bool,
+    guard: preserved,
+) -> Trace:
+    recording = _begun(recorder, recipe, dry, guard)
+    outputs, knowledge = recorder.outputs, recorder.knowledge
+    recording.memory.live.keep = keep
+    forecast = None if ahead is None else Forecast(ahead, recording.folds)
+    heard_of = None if forecast is None else forecast.node
+    recording.builder.added = heard_of if recipe.limit is None else _Room(recipe.limit, heard_of)
+    guard.draws.seen = False
+    inputs = binding.of_inputs(recipe, recording)
+    binding.name_tensors(recording)
+    asked: dict[str, Any] = {}
+    watch = binding.watcher(outputs, asked, recording)
+    args, kwargs = arguments(recipe.call, recording.model.inputs)
+    recording.position.frames.begin()
+    found = Trace(recipe, recording, inputs, [])
+    found.findings = recording.findings.messages
+    found.findings += training.findings(guard.trained)
+    found.findings += [Finding(CHECKED, text) for text in recording.choices.idle]
+
+    def run(_: None) -> None:
+        result = call_model(recording.model.function, args, kwargs)
+        if guard.draws.seen:
+            binding.require_built(recipe.call.root, recording)
+        if outputs is not None:
+            result = {path: asked[path] for path in outputs if path in asked}
+            layers.require_run(outputs, asked)
+        # In here: a converter may be asked once more, for a view that was written to.
+        recording.running.busy = True
+        with torch._C.DisableTorchFunction():
+            binding.of_outputs(found, result)
+            found.structure = binding.structure(result)
+
+    generators, state = other_generators.Generators(), torch.get_rng_state()
+    try:
+        run_inside(recorded(recording, watch), run)
+        for told, where, decided in recording.findings.raised.caught(recording.position.frames):
+            note_escape(recording, "caught", told, where, decided)
+    finally:
+        recording.findings.raised.forget()
+        if recording.questions.padded_line is not None:
+            knowledge.padded_lines.append(recording.questions.padded_line)
+    knowledge.met.update(code for code, _ in recording.position.frames.visited)
+    knowledge.met.update(recording.code.lost_sizes)
+    knowledge.respelled.update(recording.code.respelled)
+    found.effects.drew_outside = generators.tell(recording)
+    found.effects.still = torch.equal(state, torch.get_rng_state())
+    found.effects.still &= not (found.effects.drew_outside or recording.draws.own_generator)
+    if forecast is not None:
+        forecast.node(None)
+    _look_back(found, recorder.slim, guard)
+    return found
+
+
+def _begun(recorder: Recorder, recipe: Recipe, dry: bool, guard: preserved) -> Recording:
+    """A recording that has not run the model yet."""
+    flow, slim, knowledge = recipe.flow, recorder.slim, recorder.knowledge
+    builder = Builder(recorder.opset)
+    builder.unfolded = recipe.folding is not Folding.FOLDED
+    switches = Switches(
+        recipe.answers,
+        dry,
+        builder.unfolded,
+        recipe.folding is Folding.COUNTING,
+        flow.loops is not None and flow.loops.numbered,
+    )
+    model = ModelParts(
+        recipe.body or recipe.call.model,
+        guard.modules,
+        guard.things,
+        guard=guard,
+        slim=slim,
+        blend=Blend() if slim is not None and slim.hollow else None,
+    )
+    recording = Recording(Choices(recorder.registry, recorder.opset), builder, switches, model)
+    builder.value_of = functools.partial(value_of, recording)
+    builder.kept = functools.partial(constant_of, recording)
+    builder.entry_of = recording.memory.live.find
+    builder.note_escape = functools.partial(note_escape, recording)
+    recording.findings.tracing_questions = knowledge.asked
+    recording.code.unnamed_functions = knowledge.unnamed
+    questions = recording.questions
+    questions.forced, questions.until, questions.padding = recipe.forced, flow.until, recipe.padding
+    if recipe.padding is not None or (recipe.also_proved and flow.loops is None):
+        questions.left_over = LeftOver(lambda: recording.running.busy)
+    recording.builder.sizes.once = not flow.reorders
+    if flow.loops is not None:
+        recording.builder.lengths = Lengths(recording)
+    return recording
+
+
+def _look_back(found: Trace, slim: Slim | None, guard: preserved) -> None:
+    """Collect the effects of the run: compiled code, writes to the model's state, draws."""
+    recording, effects = found.recording, found.effects
+    effects.compiled = compiled_calls.unseen(
+        recording.findings, recording.position, recording.tallies
+    )
+    for one in effects.compiled:
+        text = f"{one} is compiled code: what it computes by itself is not in the graph"
+        found.findings.append(Finding(OPEN, text, hint=compiled_calls.how(one)))
+    found.findings += [] if slim is None else slim.findings
+    binding.require_apart(found)
+    effects.changed_buffers, effects.changed_parameters = guard.changed()
+    effects.changed_buffers = sorted({*effects.changed_buffers, *binding.traced_buffers(recording)})
+    effects.touched, effects.keeps = guard.touched(), guard.kept()
+    effects.script_attributes = recording.findings.script_attributes
+    effects.keeps += sorted({name for _, name in effects.script_attributes})
+    effects.drew = guard.draws.seen
+    if effects.changed_parameters:
+        told = ", ".join(effects.changed_parameters[:5])
+        text = f"the model writes to its parameters: {told}"
+        found.findings.append(Finding(CHECKED, text))

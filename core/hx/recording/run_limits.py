@@ -1,0 +1,43 @@
+"""Limits for runs of a model on inputs that the user did not give, and a test for long runs."""
+
+from __future__ import annotations
+
+import math
+
+from ..budget import BUDGET
+from ..ir.sizes.comparisons import At
+from ..ir.work import Work
+from ..torchworld.line_limit import LineLimit
+from .trace import Trace
+
+
+def line_limit(trace: Trace, gave_up: bool) -> LineLimit | None:
+    """Return the limit for one run; None for a model without escapes, which always ends.
+
+    It is lower after a run that was given up.
+    """
+    if not trace.escapes:
+        return None
+    # A model told to go on has run far more rounds in the recording than it does by itself.
+    times = BUDGET.work.lines_per_node if trace.recipe.flow.until is None else 1
+    work = BUDGET.work.unfinished_run * (BUDGET.work.unfinished_again if gave_up else 1)
+    nodes = len(trace.nodes)
+    limit = max(times * nodes, work / work_of_line(trace))
+    return LineLimit(limit, trace.recording.position.frames.machinery)
+
+
+def work_of_line(trace: Trace) -> float:
+    """Return the work of a line of the model: the average of a node in its recording."""
+    nodes = trace.nodes
+    return max(Work(nodes).at(At({})) / len(nodes), 1 << 14) if nodes else 1 << 14
+
+
+def is_long(trace: Trace, lines: int) -> bool:
+    """Return True if a run of so many lines was so long that a larger one may take too long."""
+    return lines * work_of_line(trace) > BUDGET.work.longer_run
+
+
+def rounds_fit(trace: Trace, more: float) -> bool:
+    """Return True if `more` times as many rounds fit into one run of the model."""
+    nodes = trace.nodes
+    return math.isfinite(more) and Work(nodes).at(At({})) * more <= BUDGET.work.rounds_together

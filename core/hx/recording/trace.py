@@ -1,0 +1,107 @@
+"""Results of one recording: plain records, without the model that was recorded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..errors import Unsupported
+from ..findings import Finding
+from ..ir.escapes import Escape
+from ..ir.recipe import Recipe
+from ..ir.value import Node, Value
+from . import compiled_calls
+from .questions import Question
+from .recording import Recording
+
+
+@dataclass
+class Effects:
+    """Effects of the model in a recording, beside its outputs."""
+
+    changed_buffers: list[str] = field(default_factory=list)
+    changed_parameters: list[str] = field(default_factory=list)
+    touched: list[str] = field(
+        default_factory=list
+    )  # parameters that were written to, or only seem so
+    keeps: list[str] = field(default_factory=list)  # attributes: what it has for its next call
+    script_attributes: set[tuple[Any, str]] = field(
+        default_factory=set
+    )  # set by scripts, by object
+    drew: bool = True  # random numbers of torch, as far as is known
+    drew_outside: bool = False  # random numbers of Python or NumPy
+    still: bool = False  # every generator that can be asked is as it was before
+    compiled: list[compiled_calls.Compiled] = field(
+        default_factory=list
+    )  # called out of sight, maybe
+
+    def add(self, other: Effects) -> None:
+        """Add the effects of a recording that is merged."""
+        self.compiled += [each for each in other.compiled if each not in self.compiled]
+        self.script_attributes |= other.script_attributes
+        self.drew |= other.drew
+        self.drew_outside |= other.drew_outside
+        self.changed_buffers = sorted({*self.changed_buffers, *other.changed_buffers})
+        self.changed_parameters = sorted({*self.changed_parameters, *other.changed_parameters})
+        self.touched = sorted({*self.touched, *other.touched})
+        self.keeps = sorted({*self.keeps, *other.keeps})
+
+
+@dataclass
+class Merged:
+    """Additions of a merge to the graph of a recording."""
+
+    members: list[Trace] = field(default_factory=list)  # recordings on data that lead there
+    forced_members: list[Trace] = field(default_factory=list)  # and with answers that are not true
+    loop_sizes: set[str] = field(default_factory=set)  # names of sizes that loops go over
+    may_run_zero_times: bool = False  # a loop may, because data choose its length
+
+
+@dataclass
+class Trace:
+    """Everything that one recorded run of the model produced."""
+
+    recipe: Recipe
+    recording: Recording
+    inputs: list[tuple[str, Value]]
+    outputs: list[tuple[str, Any]]  # flat name -> Value, number or size
+    results: list[Any] = field(default_factory=list)  # the model's own, one for each output
+    structure: Any = None  # the model's result, without the contents of its tensors
+    effects: Effects = field(default_factory=Effects)
+    merged: Merged = field(default_factory=Merged)
+    findings: list[Finding] = field(default_factory=list)
+    classes: dict[str, str] = field(default_factory=dict)  # of modules, by path
+    name: str = "model"
+    is_recorded: bool = True  # else it stands for a file whose nodes are not known
+
+    @property
+    def nodes(self) -> list[Node]:
+        return self.recording.builder.nodes
+
+    @property
+    def escapes(self) -> dict[tuple, Escape]:
+        """Values that left the graph, by kind and line."""
+        return self.recording.findings.escapes
+
+    @property
+    def questions(self) -> list[Question]:
+        """Questions of the model that Python answered, in their order."""
+        return self.recording.questions.each
+
+    def check_constants(self) -> None:
+        """Check for constants that were written to after they were read, and would be stored
+        wrong.
+        """
+        for over_one_memory in self.recording.memory.constants.values():
+            for held in list(over_one_memory):
+                constant = held()
+                # Parameters and buffers, which have names, were put back: they hold again what the
+                # reader saw.
+                if constant is None or constant.name or not constant.used:
+                    continue
+                if constant.written():
+                    raise Unsupported(
+                        "a constant was written to after it was used",
+                        why="the write happened where hx could not see it coming",
+                        hint="write to a clone of it",
+                    )

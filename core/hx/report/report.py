@@ -1,0 +1,188 @@
+"""Report of an export, for people and for programs."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from operator import attrgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ..errors import UsageError
+from ..findings import CHECKED, OPEN, Finding, by_level
+from ..ir.escapes import Escape
+from ..saving.save import write_text
+from ..text import first_few
+from .sections import Calls, Checks, File, remarks
+
+if TYPE_CHECKING:
+    from ..page.data import Examined
+
+SCHEMA = 2
+FORMS = ("html", "json", "md")
+
+
+class Exported(Protocol):
+    """Graph of a report, if an export got so far."""
+
+    def examine(self, report: Report) -> Examined: ...
+
+
+@dataclass
+class Report:
+    """Report of one export. `to_json()` is for programs; `str()` is the summary for people."""
+
+    name: str = "model"
+    file: File = field(default_factory=File)
+    calls: Calls = field(default_factory=Calls)
+    checks: Checks = field(default_factory=Checks)
+    escapes: list[Escape] = field(default_factory=list)
+    messages: list[Finding] = field(default_factory=list)  # without those that escapes lead to
+    changed_buffers: list[str] = field(default_factory=list)
+    timings: dict[str, float] = field(default_factory=dict)
+    failed: str = ""  # the error that ended the export without a file
+    command: str = ""  # the command line that asked for it
+    made: Exported | None = field(default=None, repr=False)
+
+    opset = property(attrgetter("file.opset"))
+    path = property(attrgetter("file.path"))
+    data_path = property(attrgetter("file.data_path"))
+    size = property(attrgetter("file.size"))
+    nodes = property(attrgetter("file.nodes"))
+    initializers = property(attrgetter("file.initializers"))
+    inputs = property(attrgetter("file.inputs"))
+    outputs = property(attrgetter("file.outputs"))
+    packs = property(attrgetter("file.packs"))
+    converters = property(attrgetter("calls.converters"))
+    declined = property(attrgetter("calls.declined"))
+    missing = property(attrgetter("calls.missing"))
+    proof = property(attrgetter("checks.proof"))
+    promised = property(attrgetter("checks.promised"))
+    node_table = property(attrgetter("checks.node_table"))
+    baked = property(attrgetter("checks.baked"))
+    why = property(attrgetter("checks.why"))
+
+    def __str__(self) -> str:
+        from .summary import text
+
+        return text(self)
+
+    def _repr_html_(self) -> str:
+        """Summary for a notebook."""
+        from .summary import html
+
+        return html(self)
+
+    @property
+    def covered(self) -> bool:
+        return not self.missing
+
+    @property
+    def notes(self) -> list[str]:
+        """Texts of all findings that do not come from a value that left the graph."""
+        return [each.text for each in self.messages]
+
+    @property
+    def findings(self) -> list[Finding]:
+        """Findings for the user, open ones first."""
+        proved = self.proof is not None and self.proof.ok
+        found = [escape.finding(proved) for escape in self.escapes]
+        found += [
+            Finding(OPEN, f"a size is baked in: {text}", hint="compute it from x.shape")
+            for text in self.baked
+        ]
+        found += self.messages
+        found += remarks(self.proof) if proved else []
+        if self.changed_buffers:
+            names = first_few(self.changed_buffers)
+            found.append(
+                Finding(CHECKED, f"the model changes {names}; the graph does not keep that")
+            )
+        return by_level(found)
+
+    @property
+    def state(self) -> str:
+        """Outcome: missing, wrong, failed, unverified or verified."""
+        if self.missing:
+            return "missing"
+        if self.proof is not None and self.proof.wrong:
+            return "wrong"
+        if self.failed:
+            return "failed"
+        return "verified" if self.proof is not None and self.proof.ok else "unverified"
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "schema": SCHEMA,
+            "name": self.name,
+            "state": self.state,
+            "path": self.path,
+            "data_path": self.data_path,
+            "opset": self.opset,
+            "nodes": self.nodes,
+            "initializers": self.initializers,
+            "size": self.size,
+            "inputs": self.inputs,
+            "outputs": self.outputs,
+            "converters": self.converters,
+            "packs": self.packs,
+            "declined": self.declined,
+            "missing": [each.to_dict() for each in self.missing],
+            "findings": [each.to_dict() for each in self.findings],
+            "escapes": [each.to_dict() for each in self.escapes],
+            "changed_buffers": self.changed_buffers,
+            "promised": self.promised,
+            "baked": self.baked,
+            "why": self.why,
+            "failed": self.failed,
+            "command": self.command,
+            "timings": {k: round(v, 6) for k, v in self.timings.items()},
+            "proof": None if self.proof is None else self.proof.to_dict(),
+            "node_checks": None if self.node_table is None else self.node_table.to_dict(),
+        }
+
+    def to_json(self, indent: int | None = 2) -> str:
+        return json.dumps(self.to_dict(), indent=indent)
+
+    def to_html(self, path: str | os.PathLike) -> None:
+        """Write one page that needs no other file: findings, proof, modules and graph."""
+        self.write(path, "html")
+
+    def to_markdown(self) -> str:
+        from ..page import markdown
+
+        return markdown.text(self.details())
+
+    def write(self, path: str | os.PathLike, form: str = "") -> None:
+        """Write the report as a page, as Markdown or as data: .html, .md or .json.
+
+        It includes the error of each node. If these are not known yet, the model is recorded and
+        the graph is run once more.
+        """
+        target = Path(path)
+        form = form or target.suffix.lstrip(".").lower()
+        if form not in FORMS:
+            raise UsageError(
+                f"a report is not written as {target.name!r}",
+                hint="give it a name that ends in .html, .json or .md",
+            )
+        from ..page import html, markdown
+
+        found = self.details()
+        if form == "html":
+            text = html.page(found)
+        elif form == "md":
+            text = markdown.text(found)
+        else:
+            text = json.dumps(found, indent=2) + "\n"
+        write_text(text, target)
+
+    def details(self) -> dict[str, Any]:
+        """Contents of a page, as plain data."""
+        from ..page import data
+
+        examined = None if self.made is None else self.made.examine(self)
+        found = self.to_dict()
+        found.pop("node_checks")
+        return data.gather({**found, "packs_installed": self.calls.installed}, examined)

@@ -1,0 +1,181 @@
+"""Summary of an export, as the command line and `print(report)` show it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from ..budget import BUDGET
+from ..findings import CHECKED, FOLLOWED, OPEN
+from ..proof.proof import Proof
+from ..text import aligned, amount, bytes_text, relative_paths
+from .report import Report
+
+Line = tuple[str, str]
+
+
+def lines(
+    report: Report,
+    path: str | os.PathLike | None,
+    reports: Sequence[Path] = (),
+    verbose: bool = False,
+) -> list[Line]:
+    """List names and values of the facts below the open findings; empty values are not shown."""
+    edges = len(report.inputs) + len(report.outputs) if verbose else BUDGET.shown.summary
+    found = [
+        ("file", _file(report, path)),
+        ("inputs", _edges(report.inputs, edges)),
+        ("outputs", _edges(report.outputs, edges)),
+        ("graph", _graph(report)),
+        ("missing", _few([each.target for each in report.missing], BUDGET.shown.summary)),
+        ("right for", f"{', '.join(report.promised.values())} only" if report.promised else ""),
+        *_of_level(report, CHECKED, verbose),
+        *_of_level(report, FOLLOWED, verbose),
+        ("sizes", free_sizes(report)),
+        ("report", ", ".join(map(str, reports))),
+        ("proof", _proof(report)),
+    ]
+    if verbose:
+        packs = ", ".join(f"{name} ({amount(n, 'node')})" for name, n in report.packs.items())
+        cases = report.proof.summary() if report.proof is not None else ""
+        found += [("packs", packs), ("cases", cases), ("time", _times(report.timings))]
+    return [(name, relative_paths(value)) for name, value in found]
+
+
+def open_lines(report: Report, verbose: bool = False) -> list[Line]:
+    """List the open findings, which come first."""
+    return [(name, relative_paths(value)) for name, value in _of_level(report, OPEN, verbose)]
+
+
+def outcome(report: Report) -> tuple[str, bool]:
+    """Return `ok`, and whether findings are open; nothing if the file is not proved right."""
+    if report.proof is None or not report.proof.ok:
+        return "", False
+    text = f"ok for {', '.join(report.promised.values())} only" if report.promised else "ok"
+    count = sum(each.level == OPEN for each in report.findings)
+    return text + (f", with {amount(count, 'open finding')}" if count else ""), bool(count)
+
+
+def text(report: Report) -> str:
+    """Return the whole summary, with all findings."""
+    said, _ = outcome(report)
+    found = [*open_lines(report, True), *lines(report, report.path, verbose=True)]
+    return "\n".join(
+        [*(f"{name}  {value}" for name, value in aligned(found)), *filter(None, [said])]
+    )
+
+
+def html(report: Report) -> str:
+    """Return the summary as a table for a notebook, which brings its own colours."""
+    said, is_open = outcome(report)
+    colour = "#b8860b" if is_open else "#2e8b57"
+    rows = [*open_lines(report), *lines(report, report.path)]
+    cells = "".join(
+        f'<tr><th style="text-align:left;vertical-align:top">{escape(name)}</th>'
+        f'<td style="text-align:left;white-space:pre-line">{escape(value)}</td></tr>'
+        for name, value in rows
+        if value
+    )
+    end = f'<p style="color:{colour}">{escape(said)}</p>' if said else ""
+    return f"<table>{cells}</table>{end}"
+
+
+def free_sizes(report: Report) -> str:
+    """Return a hint for a user who named no size, or not all that belong together."""
+    if not report.nodes:
+        return ""
+    if not report.file.sizes:
+        first = next((each for each in report.inputs if each["shape"]), None)
+        if first is None:
+            return ""
+        return f"all sizes are fixed; use `-d {first['name']}:0=batch` to free one"
+    words = {size: word for word, size in report.file.sizes.items() if size > 1}
+    alike = [
+        (each["name"], axis, size)
+        for each in report.inputs
+        for axis, size in enumerate(each["shape"])
+        if type(size) is int and size in words
+    ]
+    if not alike:
+        return ""
+    name, axis, size = alike[0]
+    word = words[size]
+    return (
+        f"{name} stays {size} on axis {axis}, and {word} was {size}; if they belong together,\n"
+        f"use `-d {name}:{axis}={word}`"
+    )
+
+
+def _of_level(report: Report, level: str, verbose: bool) -> list[Line]:
+    found = [each for each in report.findings if each.level == level]
+    shown = found if verbose else found[: BUDGET.shown.summary]
+    if not found:
+        return []
+    if level == FOLLOWED and not verbose:
+        count = amount(len(found), "value or branch", "values or branches")
+        return [(level, f"{count} of Python in the graph (--verbose lists them)")]
+    if level == CHECKED and not verbose and len(found) > 1:
+        return [(level, f"{len(found)} findings (--verbose lists them)")]
+    rest = [f"and {len(found) - len(shown)} more (--verbose lists them)"]
+    return [(level, "\n".join([*map(str, shown), *rest * (len(shown) < len(found))]))]
+
+
+def _file(report: Report, path: str | os.PathLike | None) -> str:
+    if path is None:
+        return ""
+    beside = f", weights in {Path(report.data_path).name}" if report.data_path else ""
+    return f"{os.fspath(path)} ({bytes_text(report.size)}{beside})"
+
+
+def _graph(report: Report) -> str:
+    if not report.nodes:  # only scanned
+        return ""
+    nodes, weights = amount(report.nodes, "node"), amount(report.initializers, "initializer")
+    return f"{nodes}, {weights}, opset {report.opset}"
+
+
+def _proof(report: Report) -> str:
+    """Summarize the proof: `max error 4e-07 (limit 6e-06), 14 input sets, batch 1 to 131`."""
+    proof: Proof | None = report.proof
+    if proof is None:
+        return "not verified" if report.nodes else ""
+    if not proof.ok:
+        return proof.summary()
+    worst = proof.worst
+    if worst is None:
+        error = "nothing to compare"
+    elif not worst.allowed:
+        error = "all outputs equal"
+    else:
+        most = f"max error {worst.max_rel:.0e}" if worst.max_rel else "no error"
+        error = f"{most} (limit {worst.allowed:.0e})"
+    sizes = [
+        f"{word} {low}" if low == high else f"{word} {low} to {high}"
+        for word, (low, high) in proof.sizes.items()
+    ]
+    count = sum(case.ok and not case.outside for case in proof.cases)
+    return ", ".join([error, amount(count, "input set"), *sizes])
+
+
+def _edges(edges: list[dict[str, Any]], count: int) -> str:
+    return _few([_edge(edge) for edge in edges], count, ", ")
+
+
+def _edge(edge: dict[str, Any]) -> str:
+    dims = ",".join("?" if dim is None else str(dim) for dim in edge.get("shape") or ())
+    dtype = {"float": "float32", "double": "float64"}.get(edge["dtype"], edge["dtype"])
+    return f"{edge['name']} {dtype}[{dims}]"
+
+
+def _few(texts: list[str], count: int, between: str = "\n") -> str:
+    rest = [f"and {len(texts) - count} more"] if len(texts) > count else []
+    return between.join([*texts[:count], *rest])
+
+
+def _times(timings: dict[str, float]) -> str:
+    total = timings.get("total", sum(timings.values()))
+    parts = [f"{name} {t:.2f}" for name, t in timings.items() if name != "total" and t >= 0.005]
+    return f"{total:.2f} s" + (f" ({', '.join(parts)})" if parts else "")

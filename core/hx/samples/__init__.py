@@ -1,0 +1,1 @@
+"""Inputs derived from the user's inputs, with other values or sizes."""

@@ -1,0 +1,45 @@
+"""Properties of an input's numbers that its samples must keep: whole numbers, rising numbers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
+
+
+def is_whole(tensor: torch.Tensor) -> bool:
+    import torch
+
+    kind = tensor.dtype
+    return not (kind.is_floating_point or kind.is_complex or kind is torch.bool) and bool(
+        tensor.numel()
+    )
+
+
+def is_rising(old: torch.Tensor, axis: int = -1) -> bool:
+    """Return True if each row is sorted, over two steps or more: one step may rise by chance."""
+    import torch
+
+    if old.dim() == 0 or old.dtype is torch.bool or old.dtype.is_complex or not old.numel():
+        return False
+    known = old.double() if old.dtype.is_floating_point else old.long()
+    count = old.shape[axis] - 1
+    steps = known.narrow(axis, 1, count) >= known.narrow(axis, 0, count)
+    return steps.numel() > 1 and bool(steps.all())
+
+
+def are_two_ends(old: torch.Tensor) -> bool:
+    """Return True if two whole numbers are the ends of two parts: 0, and more.
+
+    No two numbers of another kind are as likely to look like that.
+    """
+    if not is_whole(old) or old.dim() != 1 or len(old) != 2:
+        return False
+    first, second = old.tolist()
+    return first == 0 and second > 0
+
+
+def in_order(new: torch.Tensor, axis: int = -1) -> torch.Tensor:
+    known = new.double() if new.dtype.is_floating_point else new.long()
+    return known.sort(axis).values.to(new.dtype)

@@ -1,0 +1,1 @@
+"""Search for a recipe that gives a right file."""

@@ -1,0 +1,40 @@
+"""Sets of answers to the model's questions about tracing, in the order in which they are tried.
+
+At first, a model hears that it is traced and exported, and that this is not for ONNX. If that gives
+no right graph, other answers are tried for the questions that it asked. The proof compares with the
+model's results when it is not exported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..ir.recipe import EXPORTING, ONNX, STANDARD, TRACING, Answers
+
+ORDER: tuple[Answers, ...] = (
+    STANDARD,
+    frozenset({EXPORTING}),
+    frozenset({TRACING, EXPORTING, ONNX}),
+    frozenset(),
+)
+
+
+def answers_to_try(asked: set[str]) -> Iterator[Answers]:
+    """Yield the answers that a model hears differently after it `asked` this much.
+
+    `asked` may grow meanwhile.
+    """
+    tried: list[Answers] = []
+    for answers in ORDER:
+        if all((answers ^ other) & asked for other in tried):
+            tried.append(answers)
+            yield answers
+
+
+def answers_note(answers: Answers, asked: set[str]) -> str:
+    """Return a note for a model that heard other answers than the standard ones."""
+    said = [f"{'' if q in answers else 'not '}{q}" for q in sorted((answers ^ STANDARD) & asked)]
+    return (
+        f"the model asks how it is run, and heard that it is {' and '.join(said)}: nothing "
+        "else led to a right graph"
+    )

@@ -1,0 +1,43 @@
+"""Findings about the recipe of an export."""
+
+from __future__ import annotations
+
+from ..findings import FOLLOWED, Finding
+from ..ir.recipe import STANDARD, Recipe
+from ..report import Report
+from .answers import answers_note
+
+_NUMBERS = frozenset({"int", "float", "len", "index", "format", "range", "repeat"})
+
+
+def follow_sizes(report: Report) -> None:
+    """Mark as followed the sizes that became numbers, where formulas put them into the graph."""
+    for escape in report.escapes:
+        of_sizes = escape.asked and not any(each.of_values() for each in escape.asked)
+        if escape.kind in _NUMBERS and of_sizes:
+            escape.carried, escape.beyond = True, ""
+
+
+def recipe_findings(recipe: Recipe, asked: set[str]) -> list[Finding]:
+    """Return what is unusual about the recipe of a right file."""
+    return [Finding(FOLLOWED, text) for text in _unusual(recipe, asked)]
+
+
+def _unusual(recipe: Recipe, asked: set[str]) -> list[str]:
+    if recipe.body is not None:
+        return [
+            "the model differentiates as it runs: what PyTorch's own trace of it calls is recorded"
+        ]
+    if recipe.padding is not None:
+        return [
+            "recorded as if no size fitted where the model asks that: what is padded by nothing, or "
+            "resized to the size that it has, is the same, so one way is right for all sizes"
+        ]
+    standard = recipe.answers == STANDARD
+    notes = [] if standard else [answers_note(recipe.answers, asked)]
+    if recipe.also_proved and not recipe.flow.loops and not recipe.flow.until:
+        notes.append(
+            "recorded at other sizes than were given: at those the model goes a way that is right "
+            "for them alone, or keeps from an earlier run what it would have to compute"
+        )
+    return notes

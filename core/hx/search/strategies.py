@@ -1,0 +1,289 @@
+"""Search for a recipe that gives a right file, as a tree of strategies.
+
+A strategy is a generator: it yields recipes, receives the outcome of each, and returns the last
+outcome. The numbers in brackets are the rows of the table in `README.md`, beside this file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import replace
+from typing import TypeAlias
+
+from ..budget import BUDGET
+from ..errors import Differentiates, HxError
+from ..ir.knowledge import Knowledge
+from ..ir.outcome import (
+    Failure,
+    Inputs,
+    OffersAnswers,
+    OffersBranches,
+    OffersLoops,
+    Outcome,
+    Refused,
+    Right,
+    Wrong,
+    is_unsupported,
+)
+from ..ir.recipe import STANDARD, Branches, Folding, Forced, Leaks, Line, Padded, Recipe, Until
+from ..ir.request import Request
+from ..recording import derivatives
+from ..recording.choices import Choices
+from ..torchworld.respelling import reaches_more
+from . import recipes
+from .answers import answers_to_try
+from .history import History, needs_derivatives
+from .offers import branches_on_values, why_unmerged
+
+# Inputs on which files of one family of recipes were wrong, by name.
+Failed: TypeAlias = dict[str, Inputs]
+Steps: TypeAlias = Generator[Recipe, Outcome, Failure]
+
+
+def strategies(
+    request: Request, history: History, choices: Choices
+) -> Generator[Recipe, Outcome, None]:
+    """Yield the recipes to try, one after the other, as long as the outcomes sent are failures."""
+    failed: Failed = {}
+    recipe = Recipe(request, request.call.tensors)
+    for answers in answers_to_try(history.knowledge.asked):  # [1]
+        leaks = Leaks.ACCEPT
+        if not history:
+            leaks = Leaks.OFFER
+        elif isinstance(history.first, OffersAnswers):
+            leaks = Leaks.REFUSE
+        plain = replace(recipe, answers=answers, offers=True, leaks=leaks)
+        yield from with_these_answers(plain, history, failed)
+    if isinstance(history.first, OffersAnswers):  # [22]
+        mark = history.mark()
+        yield from with_control_flow(replace(recipe, offers=True), history, failed)
+        history.keep_first_since(mark)  # the real effect of the number that leaves the graph
+    if needs_derivatives(history.first):  # [23]
+        yield from traced_derivatives(recipe, history, choices)
+    if isinstance(history.first, Wrong):  # [24]
+        yield from at_odd_sizes(recipe, history.first, history, failed)
+    first = history.first
+    if isinstance(first, Wrong) or (isinstance(first, Refused) and first.strict):  # [25]
+        yield from branches_on_failed(recipe, first, failed)
+
+
+def tried(recipe: Recipe, failed: Failed) -> Steps:
+    """Yield one recipe, and note the inputs for which its file is wrong."""
+    outcome = yield recipe
+    assert not isinstance(outcome, Right)  # a right outcome ends the search
+    if isinstance(outcome, Wrong):
+        for name, inputs in outcome.failed.items():
+            failed[name] = inputs
+    return outcome
+
+
+def with_these_answers(plain: Recipe, history: History, failed: Failed) -> Steps:
+    """[1, 2] Record the model with one set of answers to questions about tracing."""
+    mark = history.mark()
+    last = yield from with_control_flow(plain, history, failed)
+    while may_respell_more(history.knowledge, last):
+        history.forget(mark)
+        last = yield from with_control_flow(plain, history, failed)
+    return last
+
+
+def with_control_flow(plain: Recipe, history: History, failed: Failed) -> Steps:
+    """[1 to 21] Record the model as it runs; then merge the control flow that this finds."""
+    mark = history.mark()
+    first = yield from tried(plain, failed)
+    while may_respell_more(history.knowledge, first):  # [2]
+        history.forget(mark)
+        first = yield from tried(plain, failed)
+    recipe = plain.derived
+    last = yield from padded(recipe, first, history)
+    if isinstance(first, (OffersBranches, OffersLoops)):
+        if isinstance(first, OffersBranches):
+            yield from branches(recipe, first, history, failed)
+        else:
+            yield from loops(first, history, failed)
+        recipe = replace(recipe, unmerged_reason=why_unmerged(history.since(mark)))  # [19]
+        history.forget(mark)
+        last = yield from tried(recipe, failed)
+        last = yield from padded(recipe, last, history)
+    return (yield from formulas(recipe, last, history, failed))
+
+
+def branches(plain: Recipe, offer: OffersBranches, history: History, failed: Failed) -> Steps:
+    """[6 to 10, 16, 18] Merge the ways that values decide, or the rounds of loops that they end."""
+    last: Failure = offer
+    for until in offer.untils:
+        last = yield from ended_by_values(plain, until, failed)
+    if not offer.branches:
+        return last
+    own: Failed = {}
+    recipe = recipes.with_branches(plain)
+    merged = last = yield from tried(recipe, own)  # [10]
+    recipe = as_carried_out(recipe, merged)
+    last = yield from padded(recipe, last, history)
+    last = yield from formulas(recipe, last, history, own)
+    if recipe.flow.branches and own and isinstance(merged, Wrong):  # [18]
+        last = yield from branches_on_failed(plain, merged, own)
+    return last
+
+
+def ended_by_values(plain: Recipe, until: Until, failed: Failed) -> Steps:
+    """[6 to 9] Merge the rounds of a loop that goes on until a value ends it."""
+    last = yield from tried(plain.with_flow(until=until), failed)
+    if is_unsupported(last):
+        counting = replace(plain.with_flow(until=until), folding=Folding.COUNTING)
+        last = yield from tried(counting, failed)
+    if raised_by_model(last):
+        last = yield from true_rounds(plain, until, failed, last)
+    if until.breaks:
+        # Maybe nothing is left to do: then going on is as right as stopping.
+        endless = replace(plain, forced=Forced(by_line=dict(until.breaks)))
+        last = yield from true_rounds(endless, until, failed, last)
+    return last
+
+
+def true_rounds(plain: Recipe, until: Until, failed: Failed, last: Failure) -> Steps:
+    """[8] Record a loop with true answers, and with inputs that lead to enough rounds.
+
+    This is for a model that takes one more from the rest until nothing is left, and raises an error
+    where it is told to go on.
+    """
+    if until.truly < 2:
+        return last  # these inputs do not lead to several rounds
+    truly = plain.with_flow(until=replace(until, times=None))
+    if until.truly < BUDGET.rounds.short:
+        larger = recipes.larger_by(truly, BUDGET.rounds.larger_factor)
+        return last if larger is None else (yield from tried(larger, failed))
+    return (yield from tried(truly, failed))
+
+
+def loops(offer: OffersLoops, history: History, failed: Failed) -> Steps:
+    """[11 to 17] Merge the rounds of loops whose lengths follow from sizes."""
+    recipe, own = offer.recipe, {} if offer.recipe.flow.branches else failed
+    last = yield from tried(recipe, own)  # [11]
+    recipe = as_carried_out(recipe, last)
+    if is_unsupported(last) or (isinstance(last, Wrong) and last.may_run_zero_times):  # [12]
+        # Rounds in which the state is still a constant differ from the others.
+        for folding in (Folding.UNFOLDED, Folding.COUNTING):
+            if is_unsupported(last) or isinstance(last, Wrong):
+                recipe = replace(recipe, folding=folding)
+                last = yield from tried(recipe, own)
+                recipe = as_carried_out(recipe, last)
+    if not recipe.flow.branches and branches_on_values(last):  # [13]
+        # In more rounds, the model may ask new questions: whether a list has anything in it.
+        branches = Branches(variations=tuple(own.values())[: BUDGET.runs.failed_inputs])
+        recipe, own = recipe.with_flow(branches=branches), {}
+        last = yield from tried(recipe, own)
+        recipe = as_carried_out(recipe, last)
+    if offer.numbered is not None:
+        yield from numbered_rounds(offer.numbered, last, history)
+    if isinstance(last, Wrong):  # [15]
+        anew = recipes.loops_at_odd_sizes(recipe, own)
+        if anew is not None:
+            last = yield from tried(anew, {})
+    last = yield from padded(recipe, last, history)  # [16]
+    last = yield from formulas(recipe, last, history, own)
+    if recipe.flow.branches:  # [17]
+        last = yield from tried(recipe.without_branches(), own)
+    return last
+
+
+def numbered_rounds(recipe: Recipe, last: Failure, history: History) -> Steps:
+    """[14] Merge rounds that differ by their number. Failures speak for rounds without numbers."""
+    mark = history.mark()
+    for folding in (Folding.FOLDED, Folding.UNFOLDED):
+        if is_unsupported(last) or isinstance(last, Wrong):
+            last = yield from tried(replace(recipe, folding=folding), {})
+    history.forget(mark)
+    return last
+
+
+def padded(recipe: Recipe, last: Failure, history: History) -> Steps:
+    """[3 to 5] Record the model with the answer that sizes do not fit.
+
+    This is for a model that asks whether sizes leave a remainder, or are equal. On lines where it
+    raises an error then, it hears the truth. Its other questions about sizes are recorded both
+    ways.
+    """
+    if not isinstance(last, Wrong) or recipe.answers != STANDARD:
+        return last
+    other = recipes.padded(recipe, last.error)
+    if other is None:
+        return last
+    own: Failed = {}
+    known = len(history.knowledge.padded_lines)
+    last = yield from tried(other, own)
+    while raised_by_model(last) and (line := true_line(other, history.knowledge, known)):
+        assert other.padding is not None
+        other = replace(other, padding=Padded(other.padding.true_lines | {line}))
+        known = len(history.knowledge.padded_lines)
+        last = yield from tried(other, own)
+    if isinstance(last, Wrong):
+        last = yield from branches_on_failed(other, last, own)
+    return last
+
+
+def formulas(recipe: Recipe, last: Failure, history: History, failed: Failed) -> Steps:
+    """[20, 21] Compute numbers that follow from sizes in an unknown way, by further recordings."""
+    if not isinstance(last, Wrong):
+        return last
+    followed = recipes.with_formulas(recipe, history.knowledge.wrong_sizes, last.error.proof)
+    if followed is None:
+        return last
+    known = len(history.knowledge.wrong_sizes)
+    last = yield from tried(followed, failed)
+    wrong = history.knowledge.wrong_sizes[known:]
+    if wrong and isinstance(last, Wrong):  # beyond the range of a formula
+        ended = followed.with_flow(formulas=(*followed.flow.formulas[:-1], wrong[0]))
+        last = yield from tried(as_carried_out(ended, last), failed)
+    return last
+
+
+def traced_derivatives(plain: Recipe, history: History, choices: Choices) -> Steps:
+    """[23] Record PyTorch's trace of a model that differentiates as it runs."""
+    first = history.first
+    assert isinstance(first, Refused) and isinstance(first.error, Differentiates)
+    other = derivatives.traced(plain, choices, first.error)
+    return first if other is None else (yield from tried(other, {}))
+
+
+def at_odd_sizes(plain: Recipe, first: Wrong, history: History, failed: Failed) -> Steps:
+    """[24] Record the model at other sizes if its file was right only at the recorded ones."""
+    last: Failure = first
+    other = recipes.at_odd_sizes(plain, failed, first.error.proof)
+    for answers in answers_to_try(history.knowledge.asked) if other is not None else ():
+        assert other is not None
+        there = replace(other, answers=answers)
+        last = yield from tried(there, failed)
+        if isinstance(last, Wrong):
+            last = yield from branches_on_failed(there, last, failed)
+    return last
+
+
+def branches_on_failed(recipe: Recipe, failure: Wrong | Refused, failed: Failed) -> Steps:
+    """[5, 18, 25] Merge the ways that the model goes on inputs for which its files were wrong."""
+    assert isinstance(failure.error, HxError)
+    other = recipes.with_branches_on(recipe, failed, failure.error)
+    return failure if other is None else (yield from tried(other, failed))
+
+
+def true_line(recipe: Recipe, knowledge: Knowledge, known: int) -> Line | None:
+    """Return the line of the last answer that sizes do not fit, unless it is true already."""
+    heard = knowledge.padded_lines[known:]
+    assert recipe.padding is not None
+    return heard[-1] if heard and heard[-1] not in recipe.padding.true_lines else None
+
+
+def may_respell_more(knowledge: Knowledge, outcome: Failure) -> bool:
+    """Return whether the next recording will respell more code than this one."""
+    may_differ = not isinstance(outcome, Refused) or outcome.unsupported or outcome.strict
+    return may_differ and reaches_more(knowledge)
+
+
+def raised_by_model(outcome: Failure) -> bool:
+    return isinstance(outcome, Refused) and outcome.raised_by_model
+
+
+def as_carried_out(recipe: Recipe, outcome: Failure) -> Recipe:
+    """Return a recipe without branches if no inputs led along another one."""
+    one_way = isinstance(outcome, (Wrong, Refused)) and outcome.one_way
+    return recipe.without_branches() if one_way else recipe

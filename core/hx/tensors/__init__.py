@@ -1,1 +1,0 @@
-"""What the tensors of a recording stand for, and what memory they share."""

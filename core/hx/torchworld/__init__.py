@@ -1,0 +1,1 @@
+"""Hooks that are placed during a recording, and their removal."""

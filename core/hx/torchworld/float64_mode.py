@@ -1,0 +1,73 @@
+"""Runs in float64: a mode that widens what torch functions compute with."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+WIDER = {
+    torch.float16: torch.float64,
+    torch.bfloat16: torch.float64,
+    torch.float32: torch.float64,
+    torch.complex32: torch.complex128,
+    torch.complex64: torch.complex128,
+}
+
+
+class Float64Mode(TorchFunctionMode):
+    """Mode in which every torch function computes in float64, whatever dtype its tensors have.
+
+    A float tensor that a function meets is converted, and so is each result; weights, tensors in
+    closures and constants of the code as well, without a copy of the model. A parameter is
+    converted anew for each function. The copy of any other tensor stands for it until it dies, so
+    that later functions read what one writes into it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._wide: dict[int, tuple[weakref.ref[torch.Tensor], torch.Tensor]] = {}
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        return self._widened(func(*self._widened(args), **self._widened(kwargs or {})))
+
+    def _widened(self, it: Any) -> Any:
+        if isinstance(it, torch.Tensor):
+            return self._of(it) if it.dtype in WIDER else it
+        if isinstance(it, torch.dtype):
+            return WIDER.get(it, it)
+        if type(it) is dict:
+            return {key: self._widened(value) for key, value in it.items()}
+        if type(it) in (list, tuple):
+            return type(it)(map(self._widened, it))
+        if isinstance(it, tuple) and hasattr(it, "_fields"):
+            return type(it)(*map(self._widened, it))
+        return it
+
+    def _of(self, tensor: torch.Tensor) -> torch.Tensor:
+        known = self._wide.get(id(tensor))
+        if known is not None and known[0]() is tensor:
+            return known[1]
+        with torch._C.DisableTorchFunction():
+            if tensor.layout is torch.strided and tensor.numel() and not _has_memory(tensor):
+                raise ValueError("a tensor whose memory was given back cannot be widened")
+            wide = tensor.detach().to(WIDER[tensor.dtype])
+        if not isinstance(tensor, torch.nn.Parameter):
+            key = id(tensor)
+            held = weakref.ref(tensor, lambda _: self._wide.pop(key, None))
+            self._wide[key] = (held, wide)
+        return wide
+
+
+def _has_memory(tensor: torch.Tensor) -> bool:
+    """Return whether a tensor has its memory: libraries that offload weights give it back."""
+    return tensor.device.type == "meta" or tensor.untyped_storage().nbytes() > 0

@@ -1,0 +1,42 @@
+"""Locks of models: exports of one model take turns, as each changes and restores its flags.
+
+Models that share no module are exported at the same time. A thread that is exporting a model may
+export it, or a part of it, again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from typing import Any
+
+# Entered as it is: a condition's own `__enter__` is Python, where an interrupt may come between
+# taking the lock and saying so. For the same reason `with` and its body stand on one line.
+_lock = threading.RLock()
+_free = threading.Condition(_lock)
+_taken: dict[int, tuple[int, set[object]]] = {}  # id of a module -> its thread, and on what grounds
+
+
+def take(token: object, modules: Iterable[Any]) -> None:
+    """Wait until no other thread has one of the modules, and take them all."""
+    with _lock: _take(token, [id(m) for m in modules])  # noqa: E701  # fmt: skip
+
+
+def _take(token: object, wanted: list[int]) -> None:
+    me = threading.get_ident()
+    _free.wait_for(lambda: all(_taken.get(key, (me,))[0] == me for key in wanted))
+    for key in wanted:
+        _taken.setdefault(key, (me, set()))[1].add(token)
+
+
+def leave(token: object) -> None:
+    """Release all that was taken under this token. May be called again."""
+    with _lock: _leave(token)  # noqa: E701  # fmt: skip
+
+
+def _leave(token: object) -> None:
+    for key in [k for k, (_, tokens) in _taken.items() if token in tokens]:
+        _taken[key][1].discard(token)
+        if not _taken[key][1]:
+            del _taken[key]
+    _free.notify_all()

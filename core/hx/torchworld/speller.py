@@ -1,0 +1,206 @@
+"""A rewriter of a function's tree: calls of helpers in place of what loses a size."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Container
+from typing import Any, TypeGuard
+
+from .spellings import KINDS, OPERATORS
+
+# The functions called in their place.
+BUILTINS = {"int": "whole", "float": "real", "type": "kind", "list": "listed",
+            "str": "as_text", "repr": "as_repr"}  # fmt: skip
+METHODS = {"get": "got", "join": "put_together", "format": "formatted"}
+_ATTRIBUTES = {"getattr": "attribute", "hasattr": "has_attribute"}
+
+
+class Speller(ast.NodeTransformer):
+    """A rewriter that puts calls in place of the operations that lose a size."""
+
+    def __init__(self, local: set[str], lists: Container[str] = ()) -> None:
+        self.changed = False
+        self.local = local  # names that are not what they are everywhere
+        self.lists = lists  # names of lists that are made here
+
+    def _called(self, at: ast.AST, helper: str, *args: ast.expr) -> ast.expr:
+        self.changed = True
+        name = ast.copy_location(ast.Name(f"_hx_{helper}", ast.Load()), at)
+        return ast.copy_location(ast.Call(name, list(args), []), at)
+
+    def visit_If(self, node: ast.If | ast.IfExp | ast.While) -> Any:
+        self.generic_visit(node)
+        node.test = self._tested(node.test)
+        return node
+
+    visit_IfExp = visit_While = visit_If
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
+        self.generic_visit(node)
+        if isinstance(node.op, ast.Not):
+            node.operand = self._tested(node.operand)
+        return node
+
+    def _tested(self, node: ast.expr) -> ast.expr:
+        """Rewrite the test of a list, where it only matters whether it has items."""
+        if isinstance(node, ast.BoolOp):
+            node.values = [self._tested(each) for each in node.values]
+        if isinstance(node, ast.Name) and node.id in self.lists:
+            return self._called(node, "filled", node)
+        return node
+
+    def visit_BinOp(self, node: ast.BinOp) -> Any:
+        self.generic_visit(node)
+        kind = OPERATORS.get(type(node.op))
+        of_sizes = _maybe_float(node.left) and _maybe_size(node.right)
+        if kind is None or not (of_sizes or _may_format(node)):
+            return node
+        return self._called(node, kind[0], node.left, node.right)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> Any:
+        self.generic_visit(node)
+        kind = OPERATORS.get(type(node.op))
+        if kind is None or not isinstance(node.target, ast.Name) or not _maybe_size(node.value):
+            return node
+        old = ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target)
+        value = self._called(node, f"{kind[0]}_there", old, node.value)
+        return ast.copy_location(ast.Assign([node.target], value), node)
+
+    def visit_Raise(self, node: ast.Raise) -> ast.Raise:
+        return node  # what an error says decides nothing
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> Any:
+        self.generic_visit(node)
+        pieces: list[ast.expr] = []
+        for each in node.values:
+            if isinstance(each, ast.FormattedValue):
+                form = each.format_spec or ast.Constant("")
+                each = ast.Tuple([each.value, ast.Constant(each.conversion), form], ast.Load())
+            pieces.append(ast.copy_location(each, node))
+        if all(isinstance(each, ast.Constant) for each in pieces):
+            return node
+        return self._called(node, "written", *pieces)
+
+    def visit_FormattedValue(self, node: ast.FormattedValue) -> Any:
+        node.value = self.visit(node.value)
+        return node  # its format stays as it is
+
+    def visit_Compare(self, node: ast.Compare) -> Any:
+        self.generic_visit(node)
+        helper = {ast.In: "inside", ast.NotIn: "outside"}.get(type(node.ops[0]))
+        if helper is None or len(node.ops) > 1 or isinstance(node.left, ast.Constant):
+            return node
+        return self._called(node, helper, node.left, node.comparators[0])
+
+    def visit_Call(self, node: ast.Call) -> Any:
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "numel" and not node.args:
+            return self._called(node, "count", node.func.value)
+        name = node.func.id if isinstance(node.func, ast.Name) else ""
+        of_texts = self._of_texts(node, name) if node.args else None
+        if of_texts is not None:
+            return of_texts
+        if getattr(node.func, "attr", name) in KINDS and node.args and not node.keywords:
+            return self._called(node, "made", node.func, *node.args)
+        helper = BUILTINS.get(name)
+        if getattr(node.func, "attr", name) in ("int64", "float64"):
+            helper = "numbered"
+        plain = (
+            len(node.args) == 1 and not node.keywords and not isinstance(node.args[0], ast.Starred)
+        )
+        if helper is None or not plain or name in self.local:
+            return node
+        (given,) = node.args
+        if helper == "numbered":
+            return self._called(node, helper, node.func, given)
+        if name == "list" and "reversed" not in self.local and _is_reversed(given):
+            return self._called(node, "backwards", *given.args)
+        return self._called(node, helper, given)
+
+    def _of_texts(self, node: ast.Call, name: str) -> ast.expr | None:
+        """Rewrite table.get(n), "x".join(texts), "{}".format(n), getattr(x, text), map(str, x)."""
+        if isinstance(node.func, ast.Attribute) and node.func.attr in METHODS:
+            made: Any = self._called(node, METHODS[node.func.attr], node.func.value, *node.args)
+            made.keywords = node.keywords
+            return made
+        if name in _ATTRIBUTES and name not in self.local and len(node.args) > 1:
+            return self._called(node, _ATTRIBUTES[name], *node.args)
+        first = node.args[0].id if name == "map" and isinstance(node.args[0], ast.Name) else ""
+        if first not in ("str", "repr") or self.local & {"map", first}:
+            return None
+        self.changed = True
+        node.args[0] = ast.copy_location(ast.Name(f"_hx_{BUILTINS[first]}", ast.Load()), node)
+        return node
+
+    def visit_ListComp(self, node: ast.ListComp) -> Any:
+        """Rewrite [i for i in x] as list(x)."""
+        self.generic_visit(node)
+        each, *more = node.generators
+        name = node.elt.id if isinstance(node.elt, ast.Name) else ""
+        same = isinstance(each.target, ast.Name) and each.target.id == name
+        if more or each.ifs or each.is_async or not same:
+            return node
+        return self._called(node, "listed", each.iter)
+
+    def visit_Subscript(self, node: ast.Subscript) -> Any:
+        self.generic_visit(node)
+        if not isinstance(node.ctx, ast.Load):
+            return node
+        index = node.slice
+        if isinstance(index, ast.Slice):
+            bounds = [index.lower, index.upper, index.step]
+            if not any(b is not None and _maybe_size(b) for b in bounds):
+                return node
+            nothing = ast.copy_location(ast.Constant(None), node)
+            given = [nothing if b is None else b for b in bounds]
+            return self._called(node, "part", node.value, *given)
+        if isinstance(index, ast.Tuple) or not _maybe_size(index):
+            return node
+        return self._called(node, "at", node.value, index)
+
+
+def lists_made_in(made: ast.AST) -> set[str]:
+    """The names of lists that a function makes."""
+    found = set()
+    for node in ast.walk(made):
+        if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
+            continue
+        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+            pairs: list[tuple[ast.expr, ast.expr]] = [(target, node.value)]
+            if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+                pairs = list(zip(target.elts, node.value.elts))
+            for name, value in pairs:
+                if isinstance(name, ast.Name) and isinstance(value, ast.List | ast.ListComp):
+                    found.add(name.id)
+    return found
+
+
+def _is_reversed(node: ast.expr) -> TypeGuard[ast.Call]:
+    if not isinstance(node, ast.Call) or node.keywords or len(node.args) != 1:
+        return False
+    return isinstance(node.func, ast.Name) and node.func.id == "reversed"
+
+
+def _may_format(node: ast.BinOp) -> bool:
+    """Return True if `%` may write a text."""
+    of_text = isinstance(node.left, ast.Constant) and isinstance(node.left.value, str)
+    may = of_text or (_maybe_float(node.left) and isinstance(node.right, ast.Tuple))
+    return may and isinstance(node.op, ast.Mod)
+
+
+def _maybe_float(node: ast.expr) -> bool:
+    if isinstance(node, ast.UnaryOp):
+        return _maybe_float(node.operand)
+    if isinstance(node, ast.Constant):
+        return type(node.value) is float
+    return isinstance(
+        node, (ast.Name, ast.Attribute, ast.Subscript, ast.BinOp, ast.Call, ast.IfExp)
+    )
+
+
+def _maybe_size(node: ast.expr) -> bool:
+    if isinstance(node, ast.UnaryOp):
+        return _maybe_size(node.operand)
+    return isinstance(
+        node, (ast.Name, ast.Attribute, ast.Subscript, ast.BinOp, ast.Call, ast.IfExp)
+    )

@@ -1,0 +1,1 @@
+"""Runs hx export --batch on a dask.distributed cluster."""

@@ -1,0 +1,10 @@
+"""What users get when they install this pack."""
+
+from hx import Registry
+
+
+def test_the_pack_is_found_and_sound():
+    pack = Registry.installed().pack("hx-ray")
+    assert pack.status == "ok", pack.error
+    assert not pack.findings, "\n".join(map(str, pack.findings))
+    assert [each.name for each in pack.executors] == ["ray"]

@@ -1,0 +1,1 @@
+"""Runs hx export --batch as jobs of Slurm, through submitit."""

@@ -1,0 +1,18 @@
+"""The packs with engines, each installed, with the tests of its own on the real engine."""
+
+from __future__ import annotations
+
+import pytest
+
+from .conftest import EXAMPLES, Shell, pip_install
+from .test_examples import own_tests
+
+
+@pytest.mark.parametrize(
+    "name, library", [("ray", "ray"), ("dask", "distributed"), ("slurm", "submitit")]
+)
+def test_their_own_tests_pass(name, library, tmp_path):
+    pytest.importorskip(library)
+    target = tmp_path / "installed"
+    pip_install(target, EXAMPLES / f"hx-{name}")
+    assert " passed" in own_tests(Shell([target], tmp_path), EXAMPLES / f"hx-{name}")

@@ -1,0 +1,1 @@
+"""Mistakes planted in the graphs of correct files: how many of them the proof finds."""
