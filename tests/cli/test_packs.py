@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 
 import pytest
 
@@ -216,6 +217,22 @@ def test_a_pattern_that_nothing_is_like_comes_with_a_hint(hx):
 def test_a_check_says_what_it_does_where_nothing_else_is_shown(hx):
     done = hx("packs", "check", "hx", "--no-cases")
     assert done.err.startswith("checking hx[standard]: ") and "the cases" not in done.err
+
+
+def test_the_standard_pack_is_checked_only_if_it_is_named(hx):
+    done = hx("packs", "check", "--no-cases")
+    assert done.code == 0 and not done.out
+    assert "no third-party pack is installed" in done.err and "hx packs check hx" in done.err
+
+
+def test_each_pack_is_printed_before_the_next_one_is_checked(shell, installed):
+    for name in ("hx-acme", "hx-berg"):
+        installed(name, "def hx_converters(): return []\n")
+    both = shell("packs", "check", stderr=subprocess.STDOUT)  # into one pipe
+    assert [line.partition(":")[0] for line in both.out.splitlines()] == [
+        "checking hx-acme[main]", "hx-acme[main] 1.0", "checking hx-berg[main]",
+        "hx-berg[main] 1.0", "all is well",
+    ]  # fmt: skip
 
 
 LACKING = """

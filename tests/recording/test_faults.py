@@ -214,7 +214,7 @@ WRONG = {
     bad_attribute: "alpha cannot be 'a'",
     bad_input: "cannot be <object",
     lower_case: "capital",
-    wrong_arguments: "unexpected keyword argument 'inplace'",
+    wrong_arguments: "has no parameter for inplace",
     truth: "no truth value",
 }
 

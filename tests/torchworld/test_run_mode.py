@@ -17,11 +17,12 @@ MODELS = {
 
 
 @pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("mode", ["ResultLimit(1e9)", "Float64Mode()"])
+@pytest.mark.parametrize("mode", ["RunMode(ResultLimit(1e9))", "RunMode(Float64Mode())", "Watch()"])
 def test_the_first_code_that_compiles_itself_does_so_afterwards_too(model, mode):
     program = f"""
 import sys
 import torch
+from hx.proof.halves import Watch
 from hx.torchworld.float64_mode import Float64Mode
 from hx.torchworld.result_limit import ResultLimit
 from hx.torchworld.run_mode import RunMode
@@ -31,7 +32,7 @@ def model(x):
 
 x = torch.randn(3, 3)
 assert "torch._dynamo" not in sys.modules
-with RunMode({mode}):
+with {mode}:
     model(x)
 model(x)
 """
