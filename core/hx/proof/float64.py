@@ -2,36 +2,58 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import torch
 
 from ..recording.runner import ModelRunner, Returned
 from ..torchworld.float64_mode import Float64Mode
+from ..torchworld.quantized_kernels import QuantizedKernels
 from ..torchworld.run_mode import RunMode
 
 if TYPE_CHECKING:
     from .verify import Case
 
 
-class InFloat64:
-    """Callable that runs the model in float64: `exact(case)` returns its outputs."""
+@dataclass(frozen=True)
+class Float64Run:
+    """The model's outputs in float64, where they are known.
 
-    def __init__(self, runner: ModelRunner) -> None:
+    `apart` names its quantized kernels that give other numbers than their float64 versions.
+    """
+
+    outputs: list[torch.Tensor | None]
+    apart: tuple[str, ...] = ()
+
+
+class InFloat64:
+    """Callable that runs the model in float64: `exact(case)` returns its outputs.
+
+    There are none for models of quantized tensors, unless `quantized` is True: what a kernel rounds
+    to the next step of 255 excuses no difference, and only tells which inputs it computes right.
+    """
+
+    def __init__(self, runner: ModelRunner, quantized: bool = False) -> None:
         self._runner = replace(runner)  # a run that does not end in float64 says nothing of others
+        self._quantized = quantized
 
     def __call__(self, case: Case) -> list[torch.Tensor | None]:
+        return self.run(case).outputs
+
+    def run(self, case: Case) -> Float64Run:
         if self._runner.trace.effects.drew:
-            return []  # it draws other numbers in float64
-        ran = self._runner.run(dict(case.feeds), tap=RunMode(Float64Mode()))
+            return Float64Run([])  # it draws other numbers in float64
+        kernels = QuantizedKernels() if self._quantized else None
+        ran = self._runner.run(dict(case.feeds), tap=RunMode(Float64Mode(kernels)))
         if not isinstance(ran, Returned):
             # A kernel may lack float64. Nothing is known then: results beyond tolerance remain
             # wrong.
-            return []
-        return [
+            return Float64Run([])
+        outputs = [
             x.cpu() if isinstance(x, torch.Tensor) and _is_wide(x) else None for x in ran.results
         ]
+        return Float64Run(outputs, () if kernels is None else tuple(kernels.apart))
 
 
 def _is_wide(tensor: torch.Tensor) -> bool:

@@ -29,6 +29,7 @@ from . import often
 from .cases.asking import case_of
 from .cases.farther import is_far
 from .cases.plan import planned_cases
+from .cases.saturation import saturated
 from .compare import Tolerance, difference
 from .drawn_cases import compare_draws
 from .evaluator import agrees
@@ -61,7 +62,8 @@ def prove_program(
     # Only where needed: PyTorch's compiler notes when it was not called because of a mode.
     seen = Watch()
     exact = InFloat64(subject.runner)
-    cases = planned_cases(subject, exact, seen if passed(model_file.skeleton(path)) else None)
+    quantized = InFloat64(subject.runner, quantized=True)
+    cases = planned_cases(subject, quantized, seen if passed(model_file.skeleton(path)) else None)
     for case in cases:
         case.computed = recipe.request.weights.dtype or seen.dtype
     subject.cases = cases
@@ -84,6 +86,7 @@ def prove_program(
         kept = _called_again(subject, recorded, proof)
         where = carried_at(subject.recorder, subject.recipe.call)
         subject.notes += [Finding(OPEN, text, where) for text in kept]
+    _tell_saturated(subject, cases, proof, quantized)
     _tell_unsteady(subject, cases, proof)
     proof.sizes = sizes_compared(subject, cases, proof)
     if not proof.ok and proof.cases and proof.cases[0].ok and not recipe.request.weights.hollow:
@@ -281,6 +284,16 @@ def _tell_unsteady(subject: Subject, cases: list[Case], proof: Proof) -> None:
             steady += 1
             if steady == BUDGET.runs.repeatable:
                 return
+
+
+def _tell_saturated(
+    subject: Subject, cases: list[Case], proof: Proof, quantized: InFloat64
+) -> None:
+    """Note kernels of the model that are wrong themselves on the cases that are shown."""
+    wrong = [(case, check) for case, check in zip(cases, proof.cases) if not check.ok]
+    for case, check in wrong[: BUDGET.shown.wrong_cases]:
+        if not check.problem and (why := saturated(subject, quantized, case)):
+            check.note = f"the model itself is not exact here: {why}"
 
 
 def _reason(subject: Subject) -> str:

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
+from .quantized_kernels import QuantizedKernels
+
 WIDER = {
     torch.float16: torch.float64,
     torch.bfloat16: torch.float64,
@@ -24,11 +26,13 @@ class Float64Mode(TorchFunctionMode):
     A float tensor that a function meets is converted, and so is each result; weights, tensors in
     closures and constants of the code as well, without a copy of the model. A parameter is
     converted anew for each function. The copy of any other tensor stands for it until it dies, so
-    that later functions read what one writes into it.
+    that later functions read what one writes into it. Kernels of quantized tensors, which take no
+    float64, are called by `kernels`; without it, they refuse their arguments.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, kernels: QuantizedKernels | None = None) -> None:
         super().__init__()
+        self._kernels = kernels
         self._wide: dict[int, tuple[weakref.ref[torch.Tensor], torch.Tensor]] = {}
 
     def __torch_function__(
@@ -38,7 +42,10 @@ class Float64Mode(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        return self._widened(func(*self._widened(args), **self._widened(kwargs or {})))
+        args, kwargs = self._widened(args), self._widened(kwargs or {})
+        if self._kernels is not None and self._kernels.serves(func):
+            return self._widened(self._kernels.call(func, args, kwargs))
+        return self._widened(func(*args, **kwargs))
 
     def _widened(self, it: Any) -> Any:
         if isinstance(it, torch.Tensor):

@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from ...ir.sizes.comparisons import Asked
 
 if TYPE_CHECKING:
-    import torch
-
+    from ..float64 import InFloat64
     from ..subject import Subject
     from ..verify import Case
 
 Cases: TypeAlias = Callable[["Subject", "Planned"], Iterable["Case"]]
-Exact: TypeAlias = Callable[["Case"], "list[torch.Tensor | None]"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +37,7 @@ class CaseSource:
 class Planned:
     """The cases so far, by their source."""
 
-    exact: Exact  # the model's outputs in float64; none where they are not known
+    exact: InFloat64  # the model's outputs in float64; none where they are not known
     # Entered while the model runs with other values at the recorded sizes.
     watch: AbstractContextManager[Any] = dataclasses.field(default_factory=contextlib.nullcontext)
     # Questions of the model, also those behind other answers.

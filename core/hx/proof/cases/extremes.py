@@ -29,10 +29,12 @@ from ...torchworld.run_mode import RunMode
 from ..compare import NEAR, Tolerance, difference
 from ..verify import Case
 from .asking import case_of
+from .saturation import note_saturated, saturated, unsaturated
 
 if TYPE_CHECKING:
+    from ..float64 import InFloat64
     from ..subject import Subject
-    from .case_source import Exact, Planned
+    from .case_source import Planned
 
 Inputs = Mapping[str, torch.Tensor]
 
@@ -52,7 +54,11 @@ def beyond_the_range(subject: Subject, planned: Planned) -> list[Case]:
     turned = {name: _opposite(t) if name in data else t for name, t in tensors.items()}
     grow = [name for name in data if not _are_boxes(recorded[name])]
     return [
-        *_finite(subject, case_of(subject, f"opposite values{where}", turned)[0]),
+        *unsaturated(
+            subject,
+            planned.exact,
+            _finite(subject, case_of(subject, f"opposite values{where}", turned)[0]),
+        ),
         *_large(subject, f"large values{where}", tensors, grow, planned.exact),
     ]
 
@@ -100,7 +106,7 @@ def _are_boxes(tensor: torch.Tensor) -> bool:
 
 
 def _large(
-    subject: Subject, name: str, tensors: Inputs, data: list[str], exact: Exact
+    subject: Subject, name: str, tensors: Inputs, data: list[str], exact: InFloat64
 ) -> list[Case]:
     """The case of the largest power: the model takes less and less as values grow."""
     found: list[Case] = []
@@ -108,6 +114,7 @@ def _large(
         return found
     halves, room = _computes_in_halves(subject), _room(subject)
     low, high = 0, 1 if halves or _works_out_of_sight(subject) else len(POWERS)
+    why = ""
     while low < high:
         middle = (low + high) // 2
         by = 2.0 ** POWERS[middle]
@@ -117,14 +124,18 @@ def _large(
             <= BUDGET.bytes.search_results
         )
         cases = _finite(subject, _within(subject, room, name, more)) if fits else []
+        why = saturated(subject, exact, cases[0]) if cases else ""
         if (
             not cases
+            or why
             or not _agrees(cases[0], exact, POWERS[middle])
             or (halves and not _is_moved_little(subject, cases[0]))
         ):
             high = middle
         else:
             found, low = cases, middle + 1
+    if why and not found:
+        note_saturated(subject, name, why)
     return found
 
 
@@ -158,7 +169,7 @@ def _computes_in_halves(subject: Subject) -> bool:
     )
 
 
-def _agrees(case: Case, exact: Exact, power: int) -> bool:
+def _agrees(case: Case, exact: InFloat64, power: int) -> bool:
     answers = exact(case)
     if not answers:
         return power == POWERS[0]  # nobody knows what rounding does to the model

@@ -20,6 +20,7 @@ from .case_source import Planned
 from .crossing import crossed, other_answers
 from .listening import values_matter
 from .othersizes import case_at, other_sizes
+from .saturation import unsaturated
 
 
 def repeated(subject: Subject, planned: Planned) -> list[Case]:
@@ -37,8 +38,9 @@ def led_otherwise(subject: Subject, planned: Planned) -> list[Case]:
             continue  # it already has other data
         inputs = dict(case.feeds)
         turned = {name: opposite(tensor) for name, tensor in inputs.items()}
-        for way, other in (("opposite", turned), ("fresh", fresh(inputs, seed=51))):
-            found += case_of(subject, f"{way} at {case.name}", other)[0]
+        made = case_of(subject, f"opposite at {case.name}", turned)[0]
+        found += unsaturated(subject, planned.exact, made)
+        found += case_of(subject, f"fresh at {case.name}", fresh(inputs, seed=51))[0]
     return found
 
 
@@ -46,12 +48,12 @@ def along_members(subject: Subject, planned: Planned) -> list[Case]:
     """Return cases along the way of each further recording in the graph."""
     usual, found = planned.of(other_sizes), list[Case]()
     for number, other in enumerate(subject.members, 2):
-        found += _of_another_way(subject, other, f"way {number}", usual)
+        found += _of_another_way(subject, planned, other, f"way {number}", usual)
     return found
 
 
 def _of_another_way(
-    subject: Subject, other: Subject, name: str, usual: Sequence[Case]
+    subject: Subject, planned: Planned, other: Subject, name: str, usual: Sequence[Case]
 ) -> list[Case]:
     """Return cases for one more recording in the graph.
 
@@ -69,7 +71,9 @@ def _of_another_way(
         ways += [(f"fresh {name}, {n}", fresh(tensors, seed=40 + n)) for n in (2, 3, 4)]
         ways.append((f"large {name}", {key: large(tensor) for key, tensor in tensors.items()}))
     for way, inputs in ways:
-        cases += case_of(subject, way, inputs)[0]
+        made = case_of(subject, way, inputs)[0]
+        wide = way.startswith(("opposite", "large"))
+        cases += unsaturated(subject, planned.exact, made) if wide else made
     recorded = sizes_of(subject.recipe)
     elsewhere: list[Case] = []
     for sizes in (sizes_of(subject.recipe, case.feeds) for case in usual):

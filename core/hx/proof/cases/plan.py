@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 
+from ..float64 import InFloat64
 from ..subject import Subject
 from ..verify import Case
-from .case_source import CaseSource, Exact, Planned
+from .case_source import CaseSource, Planned
 from .counted import more_counted, oftener
 from .crossing import far_off, other_answers
 from .extremes import beyond_the_range
@@ -41,7 +42,7 @@ SOURCES = (
 
 
 def planned_cases(
-    subject: Subject, exact: Exact, watch: AbstractContextManager | None = None
+    subject: Subject, exact: InFloat64, watch: AbstractContextManager | None = None
 ) -> list[Case]:
     """Return the cases of all sources with the model's own outputs."""
     planned = Planned(exact) if watch is None else Planned(exact, watch)

@@ -11,6 +11,7 @@ from ..subject import Subject
 from ..verify import Case
 from .asking import case_of
 from .case_source import Planned
+from .saturation import unsaturated
 
 Inputs = dict[str, torch.Tensor]
 
@@ -29,10 +30,10 @@ def also_proved(subject: Subject, planned: Planned) -> list[Case]:
 def other_values(subject: Subject, planned: Planned) -> list[Case]:
     """Return cases with other values, and with some that may lead the model elsewhere."""
     with planned.watch:
-        return _other_values(subject)
+        return _other_values(subject, planned)
 
 
-def _other_values(subject: Subject) -> list[Case]:
+def _other_values(subject: Subject, planned: Planned) -> list[Case]:
     recorded, escapes = dict(subject.recipe.inputs), subject.escapes.values()
     usual = {"fresh": fresh(recorded, seed=1)}
     extra: dict[str, Inputs] = {}  # inputs that a model may refuse
@@ -49,7 +50,8 @@ def _other_values(subject: Subject) -> list[Case]:
     notes: list[str] = []
     for name, tensors in (usual | extra).items():
         found, refused = case_of(subject, name, tensors)
-        cases += found
+        wide = name in ("opposite", "large")
+        cases += unsaturated(subject, planned.exact, found) if wide else found
         notes += refused if name in usual else []
     if notes and not cases and (refused := case_of(subject, "recorded", recorded)[1]):
         # The model's calls have converters, but cannot run here.
