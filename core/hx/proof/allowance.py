@@ -38,7 +38,7 @@ def _longest(graph: Any, sizes: dict[str, int], outer: dict[str, _Shape], known:
             if attribute.HasField("g"):
                 longest = max(longest, _longest(attribute.g, sizes, shapes, known))
         found = _LENGTHS.get(node.op_type)
-        if found is None and node.op_type.startswith("Reduce"):
+        if found is None and node.op_type.startswith("Reduce") and node.op_type not in _EXACT:
             found = _of_reduction
         if found is None:
             continue
@@ -123,6 +123,8 @@ def _attribute(node: Any, name: str, default: Any) -> Any:
     by_type: dict[int, Any] = {2: found.i, 3: found.s, 7: list(found.ints)}
     return by_type.get(found.type, default)
 
+
+_EXACT = ("ReduceMax", "ReduceMin")  # these add nothing up
 
 _LENGTHS: dict[str, Callable[[Any, _Shapes, _Shapes], float]] = {
     **dict.fromkeys(("CumSum", "Softmax", "LogSoftmax", "DFT", "LpNormalization"), _of_axis),

@@ -191,7 +191,8 @@ def _are_near(case: Case, answers: Sequence[Any], times: float) -> bool:
     for want, answer in zip(case.expected, answers):
         if not isinstance(want, torch.Tensor) or answer is None:
             continue
-        tolerance = Tolerance(times * Tolerance.for_dtype(want.dtype).share, 0.0)
+        usual = Tolerance.for_dtype(want.dtype)
+        tolerance = Tolerance(times * usual.share, 0.0, mean=times * usual.mean)
         if difference(want.cpu(), answer.cpu().to(want.dtype), tolerance).problem:
             return False
     return True
