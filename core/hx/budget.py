@@ -42,8 +42,11 @@ class WorkLimits:
     other_sizes_factor: int = 8
     # The same for combined answers: each question adds at most one run.
     combined_answers_factor: int = 4
-    # One run at a far size, as a factor: code that nobody sees may be wrong only there.
+    # Runs at far sizes, one for each name, as a factor: code that nobody sees may be wrong only
+    # there. Or this much, where it is more: in total, and at the least of the far sizes.
     far_size_factor: int = 2
+    far_sizes: int = 1 << 27
+    least_far_sizes: int = 1 << 24
     # Work that takes next to no time, so no factor forbids it.
     negligible: int = 1 << 28
 

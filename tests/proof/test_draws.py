@@ -233,7 +233,7 @@ def wrong_in_many_steps(x):
 @pytest.fixture
 def little_room(limit):
     """For a few of the values of these models, and all that is drawn."""
-    limit(BUDGET.bytes, kept_tensors=4096)
+    limit(BUDGET.bytes, kept_tensors=1 << 16)
 
 
 def test_a_model_of_more_than_is_kept_is_compared_on_what_it_drew(little_room):

@@ -346,7 +346,7 @@ def test_where_the_other_side_is_no_size_at_all():
 
     program = exported(never, torch.randn(2, 5))
     sizes = [name for name in tried(program) if "values" not in name]
-    assert sizes[-5:] == ["b=3, s=7", "b=1", "s=1", "b=1031", "s=1031"]
+    assert sizes[-5:] == ["b=3, s=7", "b=1", "s=1", "b=1682", "s=1840"]
 
 
 def test_a_dry_run_and_an_export_without_a_proof_try_nothing():
@@ -369,7 +369,8 @@ def test_what_is_refused_takes_no_place_of_what_is_not():
         return x * 2 if x.shape[1] > 50 else x
 
     found = wrong(exported(picky, torch.randn(2, 16)), first=0)
-    assert "s=64" in found and all("s=64" in name for name in found)
+    assert "s=64" in found
+    assert all("s=64" in name or name == "s=1840" for name in found)  # the size far off
 
 
 class Short(nn.Module):

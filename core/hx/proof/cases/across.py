@@ -46,8 +46,8 @@ class Across:
         limits: Mapping[str, Limits],
         asks: Callable[[Escape, Sizes], bool] = lambda escape, sizes: True,
         most: int = BUDGET.sizes.across,
-        times: int = BUDGET.work.other_sizes_factor,
-        little: int = BUDGET.work.negligible,
+        times: float = BUDGET.work.other_sizes_factor,
+        little: float = BUDGET.work.negligible,
     ) -> None:
         self._all, self._recorded, self._limits = work, recorded, limits
         self._asks = asks  # whether the model reached a line in a run at some sizes

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ...budget import BUDGET
@@ -28,8 +29,9 @@ if TYPE_CHECKING:
 BETWEEN = (18, 3, 10, 31, 8, 23, 40, 9)  # sizes, or parts of 16 of what is larger than 64
 FEW_ROUNDS = (2, 3)  # rounds: of one, most things are alike
 ROUND_FACTORS = (4, 16, 64)  # as many rounds as were recorded
-# Sizes, and work for which PyTorch calls no other threads, or hardly: those have to be waited for.
-FAR_SIZES = {1031: 1 << 16, 131: 1 << 24}
+# Between these a far size of each name is drawn; in the next ones, if a run is too much work.
+FAR_SIZES = ((1501, 2000), (451, 550))
+LEAST_FAR = (131, 131)  # its budget is for all names together, not for each
 ROUNDS = ("range", "rounds")  # escapes: it goes round as often as sizes say, as was recorded
 
 
@@ -75,7 +77,10 @@ def farther(subject: Subject, planned: Planned) -> list[Case]:
 
 
 def at_large(subject: Subject, planned: Planned) -> list[Case]:
-    """Return a case at a far larger size of each name, where the model is soon through with it.
+    """Return a case at a far larger size of each name, with the others at their smallest.
+
+    How far depends on the work there. If the model refuses the size, or its results are infinite
+    there, the next smaller one is tried: a table of positions may end.
 
     What code out of sight makes of a size, as an entry of a table for every hundred, or the digits of
     a number, may be the same at all sizes that are near.
@@ -88,23 +93,31 @@ def at_large(subject: Subject, planned: Planned) -> list[Case]:
     asked = [a for e in subject.escapes.values() if e.kind in ROUNDS for a in e.asked]
     by_values = any(each.of_values() for each in asked)
     work, within = Work(subject.trace.nodes, words), recipe.request.sizes.limits
-    budgets = {
-        large: Across(work, words, within, times=BUDGET.work.far_size_factor, little=little)
-        for large, little in FAR_SIZES.items()
-    }
+    share, limits = 1 / max(len(words), 1), BUDGET.work
+    most, least = (
+        Across(work, words, within, times=times, little=little)
+        for times, little in (
+            (limits.far_size_factor * share, limits.far_sizes * share),
+            (limits.far_size_factor, limits.least_far_sizes),
+        )
+    )
     small = smallest(subject) if len(words) > 1 else words
+    rests = [small] if small == words else [small, words]
     in_rounds = subject.trace.merged.loop_sizes.union(*(each.names() for each in asked))
     found: list[Case] = []
     for word in words:
         if word in in_rounds:
             continue
-        for there in _far_sizes(subject, word, (words, small), budgets, known):
+        # Rounds that values decide are in no estimate of the work.
+        budgets = {} if by_values else dict.fromkeys(FAR_SIZES, most.anew())
+        budgets[LEAST_FAR] = least
+        for there in _far_sizes(subject, word, rests, budgets, known):
             if by_values and not _soon(subject, there, word):
                 continue
             made, _ = case_at(subject, there, told({word: there[word]}))
             if finite := [case for case in made if stays_finite(subject, case)]:
                 found += finite
-                break  # else a table of positions ends, maybe
+                break
     for each in found:
         each.far = True
     return found
@@ -113,20 +126,23 @@ def at_large(subject: Subject, planned: Planned) -> list[Case]:
 def _far_sizes(
     subject: Subject,
     word: str,
-    rests: Iterable[Sizes],
-    budgets: Mapping[int, Across],
+    rests: Sequence[Sizes],
+    budgets: Mapping[tuple[int, int], Across],
     known: Sequence[Sizes],
 ) -> Iterator[Sizes]:
     """Yield sizes with a far larger one of this name that fit into the budget."""
     limit, n = limits_of(subject.recipe)[word], sizes_of(subject.recipe)[word]
-    for rest, (large, across) in itertools.product(rests, budgets.items()):
+    tried: list[Sizes] = []
+    for (low, high), rest in itertools.product(budgets, rests):
+        large = low + zlib.crc32(word.encode()) % (high - low + 1)
         size = (large if limit.high is None else min(large, limit.high)) // limit.step * limit.step
         if size < 2 * n:
             continue
         if any(sizes[word] >= size for sizes in known):
             return
         there = {**rest, word: size}
-        if not across.refused(Move(there), 0):
+        if there not in tried and not budgets[low, high].refused(Move(there), 0):
+            tried.append(there)
             yield there
 
 
