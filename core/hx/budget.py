@@ -43,10 +43,9 @@ class WorkLimits:
     # The same for combined answers: each question adds at most one run.
     combined_answers_factor: int = 4
     # Runs at far sizes, one for each name, as a factor: code that nobody sees may be wrong only
-    # there. Or this much, where it is more: in total, and at the least of the far sizes.
+    # there. Or this much in total, where it is more.
     far_size_factor: int = 2
     far_sizes: int = 1 << 27
-    least_far_sizes: int = 1 << 24
     # Work that takes next to no time, so no factor forbids it.
     negligible: int = 1 << 28
 

@@ -64,7 +64,8 @@ RTOL = {  # torch.testing.assert_close's
 # Differences that are negligible beside values around 1: two roundings of such a value. The rest
 # of a saturated sigmoid is no larger; outputs as small as this cannot be told from zero.
 FLOOR = {torch.float64: 1e-15, torch.complex128: 1e-15, torch.float16: 1e-6, torch.bfloat16: 1e-6}
-OF_SUMS = 2.0  # roundings of a sum, times the square root of its length: measured, see above
+# Roundings of a sum, times the square root of its length, at most and in the mean: measured, see above.
+OF_SUMS, OF_SUMS_IN_MEAN = 2.0, 1.0
 LOOSEST = 0.25  # beyond that a comparison would prove nothing, whatever the dtype and the depth
 # Limits of errors excused by float64: multiples of the model's own error, at most and in the mean,
 # and a share of the largest value.
@@ -90,7 +91,8 @@ class Tolerance:
         unit = max(RTOL.get(dtype, 0.0), 4 * torch.finfo(dtype).eps)
         of_steps = min(unit * math.sqrt(max(depth, 16)), LOOSEST)
         sums = min(of_sums(dtype, longest), LOOSEST)
-        share, mean = max(of_steps, sums), max(of_steps / 4, sums / 2)
+        in_mean = sums * OF_SUMS_IN_MEAN / OF_SUMS
+        share, mean = max(of_steps, sums), max(of_steps / 4, in_mean)
         return Tolerance(share, FLOOR.get(dtype, 2.4e-7), 4 * noise, mean)
 
 

@@ -31,7 +31,7 @@ FEW_ROUNDS = (2, 3)  # rounds: of one, most things are alike
 ROUND_FACTORS = (4, 16, 64)  # as many rounds as were recorded
 # Between these a far size of each name is drawn; in the next ones, if a run is too much work.
 FAR_SIZES = ((1501, 2000), (451, 550))
-LEAST_FAR = (131, 131)  # its budget is for all names together, not for each
+LEAST_FAR = (131, 131)  # for all names together, with an eighth of the budget of the others
 ROUNDS = ("range", "rounds")  # escapes: it goes round as often as sizes say, as was recorded
 
 
@@ -98,7 +98,7 @@ def at_large(subject: Subject, planned: Planned) -> list[Case]:
         Across(work, words, within, times=times, little=little)
         for times, little in (
             (limits.far_size_factor * share, limits.far_sizes * share),
-            (limits.far_size_factor, limits.least_far_sizes),
+            (limits.far_size_factor, limits.far_sizes / 8),
         )
     )
     small = smallest(subject) if len(words) > 1 else words
