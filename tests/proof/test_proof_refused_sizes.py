@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import statistics
+
 import pytest
 import torch
 from torch import nn
@@ -90,3 +92,58 @@ def test_a_size_of_which_no_other_was_taken_is_promised_as_it_is(tmp_path):
 def test_where_one_size_is_all_that_may_be_nothing_else_is_said():
     program = hx.export(OnlyFive(), torch.randn(2, 5), dynamic={"x": {0: "b", 1: "n>=5<=5"}})
     assert not program.report.promised
+
+
+def in_a_chain(x):
+    n = x.shape[0]
+    if n == 3:
+        return x + 0
+    elif n == 4:
+        return x * 2
+    elif n == 50:
+        return x * 7
+    raise KeyError(n)
+
+
+def in_a_table(x):
+    return x * {3: 1, 4: 2, 50: 7}[x.shape[0]]
+
+
+def in_a_list(x):
+    return x * [4, 3, 50].index(x.shape[0])
+
+
+@pytest.mark.parametrize("model", [in_a_chain, in_a_table, in_a_list])
+def test_a_size_that_the_model_accepts_behind_sizes_that_it_refuses(model):
+    """Between 4 and 50 is only an error: the questions before it say where the model goes on."""
+    program = hx.export(model, torch.randn(3, 2), dynamic=[{0: "n"}])
+    assert "n<=49 only" in str(program.report)
+    for n in (3, 4):
+        x = torch.randn(n, 2)
+        torch.testing.assert_close(program.run(x), model(x))
+
+
+def between_two_sizes(x):
+    return x * (2 if 15 in range(x.shape[0]) else 3)
+
+
+def at_even_places(x):
+    return x * (2 if x.shape[1] in range(0, x.shape[0], 2) else 3)
+
+
+def test_a_number_looked_for_in_a_range_of_sizes():
+    program = hx.export(between_two_sizes, torch.randn(3, 2), dynamic=[{0: "n"}])
+    assert "n<=15 only" in str(program.report)
+    program = hx.export(at_even_places, torch.randn(4, 2), dynamic=[{0: "n"}])
+    for n in (3, 5, 40):
+        x = torch.randn(n, 2)
+        torch.testing.assert_close(program.run(x), at_even_places(x))
+
+
+def test_a_library_makes_a_number_of_the_type_of_a_size():
+    def model(x):
+        return x * statistics.mean([x.shape[0], x.shape[0]])
+
+    program = hx.export(model, torch.randn(3, 2), dynamic=[{0: "n"}])
+    x = torch.randn(7, 2)
+    torch.testing.assert_close(program.run(x), model(x))

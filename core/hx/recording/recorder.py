@@ -61,11 +61,12 @@ class Recorder:
         ahead: WriteAhead | None = None,
         dry: bool = False,
         one_thread: bool = False,
+        heard: dict[tuple, Escape] | None = None,
     ) -> Trace:
         """Run the model once; `keep` gets every value and its contents on the way.
 
         `ahead` gets the weights that nodes read. A `dry` run writes nothing. A proof uses
-        `one_thread`.
+        `one_thread`. `heard` gets the escapes, also those before an error.
         """
         model, root = recipe.call.model, recipe.call.root
         self.stand_ins.survives(recipe)
@@ -73,7 +74,7 @@ class Recorder:
         def run(guard: preserved) -> Trace:
             if one_thread:
                 torch.set_num_threads(1)  # the guard restores this
-            return _run(self, recipe, keep, ahead, dry, guard)
+            return _run(self, recipe, keep, ahead, dry, guard, heard)
 
         def guarded() -> Trace:
             return run_inside(self.without_weights(), lambda _: run_inside(preserved(root), run))
@@ -127,6 +128,7 @@ def _run(
     ahead: WriteAhead | None,
     dry: bool,
     guard: preserved,
+    heard: dict[tuple, Escape] | None,
 ) -> Trace:
     recording = _begun(recorder, recipe, dry, guard)
     outputs, knowledge = recorder.outputs, recorder.knowledge
@@ -165,6 +167,8 @@ def _run(
         for told, where, decided in recording.findings.raised.caught(recording.position.frames):
             note_escape(recording, "caught", told, where, decided)
     finally:
+        if heard is not None:
+            heard.update(recording.findings.escapes)
         recording.findings.raised.forget()
         if recording.questions.padded_line is not None:
             knowledge.padded_lines.append(recording.questions.padded_line)

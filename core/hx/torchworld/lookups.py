@@ -15,6 +15,7 @@ import torch
 
 from ..budget import BUDGET
 from ..ir.sizes import dims, size_texts
+from ..ir.sizes.size_lists import Whole
 from ..ir.sizes.size_texts import SizeText, has_size
 
 _TABLES = (dict, collections.OrderedDict, torch.nn.ModuleDict, torch.nn.ParameterDict)
@@ -25,13 +26,21 @@ _NONE = object()
 
 def inside(item: Any, container: Any) -> bool:
     """item in container"""
+    bounds = _bounds(container)
+    if bounds is not None and bounds[2] > 0 and type(item) in (int, dims.Dim):
+        first, last, step = bounds
+        return bool(first <= item and item < last and (item - first) % step == 0)
     if not has_size(item):
         return item in container
-    if type(container) is range and container.step > 0 and type(item) is dims.Dim:
-        first, step = container.start, container.step
-        return bool(first <= item and item < container.stop and (item - first) % step == 0)
     keys = _keys(container)
     return item in container if keys is None else _found(item, keys) is not _NONE
+
+
+def _bounds(container: Any) -> tuple[Any, Any, Any] | None:
+    """Return the start, stop and step of a range, also of one that goes to a size."""
+    if type(container) is range:
+        return container.start, container.stop, container.step
+    return container.bounds if type(container) is Whole and container.same() else None
 
 
 def outside(item: Any, container: Any) -> bool:

@@ -88,7 +88,8 @@ class Speller(ast.NodeTransformer):
     def visit_Compare(self, node: ast.Compare) -> Any:
         self.generic_visit(node)
         helper = {ast.In: "inside", ast.NotIn: "outside"}.get(type(node.ops[0]))
-        if helper is None or len(node.ops) > 1 or isinstance(node.left, ast.Constant):
+        text = isinstance(node.left, ast.Constant) and type(node.left.value) is not int
+        if helper is None or len(node.ops) > 1 or text:
             return node
         return self._called(node, helper, node.left, node.comparators[0])
 

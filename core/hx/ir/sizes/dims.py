@@ -138,6 +138,8 @@ class Dim(Scalar, int):
     poly: Poly
 
     def __new__(cls, poly: Poly):
+        if not isinstance(poly, Poly):  # a library makes a number of the type of another
+            return math.trunc(poly)
         self = int.__new__(cls, poly.hint)
         self.poly = poly
         return self

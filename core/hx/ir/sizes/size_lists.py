@@ -35,7 +35,7 @@ _WIDE = (torch.bool, torch.int64, torch.float64)  # dtypes of Python's numbers, 
 class Whole(list):
     """A list with its form in the graph, valid as long as the list is not changed."""
 
-    __slots__ = ("_was", "each", "formula", "left", "length", "over", "taken", "times")
+    __slots__ = ("_was", "bounds", "each", "formula", "left", "length", "over", "taken", "times")
 
     def __init__(
         self,
@@ -48,6 +48,7 @@ class Whole(list):
         times: Any = None,
     ) -> None:
         super().__init__(items)
+        self.bounds: tuple[Any, Any, Any] | None = None  # start, stop and step of a range
         self.times = times  # how often it repeats the things, no numbers, that it begins with
         self.over = over  # reported in place of `left` if the model iterates
         self.each = each  # makes an item that remembers where it came from
@@ -216,7 +217,9 @@ def counted(*args: Any) -> Whole:
 
     # In a rising range that starts at a size, each number follows from it; a falling one is plain.
     begin = start if step > 0 and dims.is_dynamic(start) else None
-    return Whole(items, formula, length, left, functools.partial(_round, items, begin))
+    found = Whole(items, formula, length, left, functools.partial(_round, items, begin))
+    found.bounds = (start, stop, step)
+    return found
 
 
 def numbered(items: Whole, op: NodeWriter) -> Whole:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from ...ir.recipe import Sizes
 from ...ir.sizes.comparisons import Asked
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class Planned:
     watch: AbstractContextManager[Any] = dataclasses.field(default_factory=contextlib.nullcontext)
     # Questions of the model, also those behind other answers.
     questions: dict[Asked, None] = dataclasses.field(default_factory=dict)
+    refused: list[Sizes] = dataclasses.field(default_factory=list)  # sizes that the model refuses
     found: dict[CaseSource, list[Case]] = dataclasses.field(default_factory=dict)
 
     @property

@@ -20,7 +20,7 @@ from ...ir.input_grammar import Limits
 from ...ir.size_moves import Move
 from ...ir.sizes.comparisons import Asked, At, itself
 from ...ir.work import Work
-from ...samples.sizes import Sizes, limits_of, sizes_of, told
+from ...samples.sizes import Sizes, at, limits_of, sizes_of, told
 from ..subject import Subject
 from ..verify import Case
 from .across import Across, tell
@@ -34,16 +34,19 @@ if TYPE_CHECKING:
 
 def other_answers(subject: Subject, planned: Planned) -> list[Case]:
     """Return cases where the model's questions about sizes have other answers."""
-    found, asked = crossed(subject, planned.at_other_sizes)
+    found, asked = crossed(subject, planned.at_other_sizes, planned.refused)
     ways = (*subject.members, *subject.forced_members)
     escapes = (escape for each in ways for escape in each.escapes.values())
     planned.questions |= dict.fromkeys([*asked, *(a for e in escapes for a in e.asked)])
     return found
 
 
-def crossed(subject: Subject, cases: list[Case]) -> tuple[list[Case], list[Asked]]:
+def crossed(
+    subject: Subject, cases: list[Case], refused: Sequence[Sizes] = ()
+) -> tuple[list[Case], list[Asked]]:
     """Return cases on the other side of the model's questions, where no other size has shown it.
 
+    Questions that the model asks at `refused` sizes, before its error, count as well.
     The second result is all questions of the model, on these sides as well.
     """
     # Questions that only another way asks belong to the proof of that way.
@@ -56,7 +59,7 @@ def crossed(subject: Subject, cases: list[Case]) -> tuple[list[Case], list[Asked
     deeper = _deeper(subject)
     if not escapes and not deeper:
         return [], []
-    crossing = _Crossing(subject, cases)
+    crossing = _Crossing(subject, cases, refused)
     return crossing.begin(escapes, deeper), [*crossing.known]
 
 
@@ -107,7 +110,7 @@ class _Place:
 
 
 class _Crossing:
-    def __init__(self, subject: Subject, cases: list[Case]) -> None:
+    def __init__(self, subject: Subject, cases: list[Case], refused: Sequence[Sizes] = ()) -> None:
         self._subject, self._recipe = subject, subject.recipe
         self._words, self._limits = sizes_of(subject.recipe), limits_of(subject.recipe)
         self._listening = Listening(subject)
@@ -120,6 +123,8 @@ class _Crossing:
         self._ways: list[dict[Asked, Any]] = [{}]
         self._found: list[Case] = []
         self._gone: list[Sizes] = []  # sizes well beyond a border at which the model has run
+        # Moves to sizes that the model refuses, with their names.
+        self._refused = [(told(sizes), Move(sizes)) for sizes in refused]
 
     def begin(self, escapes: list[Escape], deeper: Sequence[Escape] = ()) -> list[Case]:
         """Cross the questions from place to place, first where the model was recorded.
@@ -141,7 +146,9 @@ class _Crossing:
             self._well_beyond(place, around.anew())
             for case in self._waiting:
                 places += self._listen(case)
-            self._waiting = []
+            for name, move in self._refused:
+                places += self._listen_until_error(name, move)
+            self._waiting, self._refused = [], []
         if any(
             a.answer_if_known(At(self._words)) is None for escape in escapes for a in escape.asked
         ):
@@ -231,6 +238,7 @@ class _Crossing:
                     continue
                 case, refused = case_at(self._subject, move.sizes, name)
                 said += refused
+                self._refused += [(name, self._kept_out(move, place))] if refused else []
                 if case:
                     tried += 1
                     led = self._led(side.escape, case[0], self._kept_out(move, place))
@@ -295,13 +303,7 @@ class _Crossing:
     def _listen(self, case: Case) -> list[_Place]:
         """Return the model's questions at the sizes of a case, if it goes another way there."""
         sizes = sizes_of(self._recipe, case.feeds)
-        way = {
-            asked: heard
-            for asked in self.known
-            if asked.ask is not itself
-            and (heard := asked.answer_if_known(At(sizes)))
-            != asked.answer_if_known(At(self._words))
-        }
+        way = self._way_to(sizes)
         if way in self._ways:
             return []
         if len(self._ways) > BUDGET.sizes.across:
@@ -315,6 +317,31 @@ class _Crossing:
         limits = beyond[case.name][1].limits if case.name in beyond else {}
         place = self._place(sizes, heard.values(), way, limits)
         return [place] if place.escapes else []
+
+    def _listen_until_error(self, name: str, move: Move) -> list[_Place]:
+        """Return the model's questions at sizes that it refuses.
+
+        The error may be where a chain of questions ends (`n == 3`, `n == 4`, `n == 50`), or a
+        lookup: other sizes have other answers there.
+        """
+        way = self._way_to(move.sizes)
+        if way in self._ways or len(self._ways) > BUDGET.sizes.across:
+            return []
+        self._ways.append(way)
+        case = Case(f"refused at {name}", at(self._recipe, move.sizes), ())
+        heard = self._listening.before_error(case)
+        place = self._place(move.sizes, heard.values(), way, move.limits)
+        return [place] if place.escapes else []
+
+    def _way_to(self, sizes: Sizes) -> dict[Asked, Any]:
+        """Return the answers that lead the model elsewhere at other sizes than the recorded ones."""
+        return {
+            asked: heard
+            for asked in self.known
+            if asked.ask is not itself
+            and (heard := asked.answer_if_known(At(sizes)))
+            != asked.answer_if_known(At(self._words))
+        }
 
     def _take_over(self, case: Case) -> None:
         """Add the model's questions about data that occur only there, and cases with other data."""

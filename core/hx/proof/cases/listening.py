@@ -42,13 +42,22 @@ class Listening:
             self._heard[case.name] = self._listen(case)
         return self._heard[case.name]
 
-    def _listen(self, case: Case) -> Escapes | str:
+    def before_error(self, case: Case) -> Escapes:
+        """Return the escapes on inputs that the model refuses, up to its error."""
+        known = self._heard.get(case.name)
+        if not isinstance(known, dict):
+            known = {}
+            if len(self._heard) < BUDGET.runs.listened_to:
+                self._heard[case.name] = self._listen(case, known)
+        return known
+
+    def _listen(self, case: Case, before: Escapes | None = None) -> Escapes | str:
         subject = self._subject
         there = dataclasses.replace(
             subject.recipe, inputs=dict(case.feeds), also_proved={}, padding=None
         )
         try:
-            heard = subject.recorder.record(there, dry=True, one_thread=True)
+            heard = subject.recorder.record(there, dry=True, one_thread=True, heard=before)
         except Exception as problem:
             if is_of_the_world(problem):
                 raise

@@ -52,38 +52,39 @@ def other_sizes(subject: Subject, planned: Planned) -> list[Case]:
         for word, limit in subject.recipe.request.sizes.limits.items()
     ]
     more = {w: n if limits[w].hold(n) else words[w] for w, n in larger(words, limits).items()}
-    cases = _all_larger(subject, more)
+    cases = _all_larger(subject, planned, more)
     if any(e.kind == "range" and not e.carried for e in subject.escapes.values()):
-        cases += _odd_differences(subject, more)
-    cases += _each_alone(subject, more, any(other_rank(subject, case) for case in cases))
+        cases += _odd_differences(subject, planned, more)
+    cases += _each_alone(subject, planned, more, any(other_rank(subject, case) for case in cases))
     cases += _doubled(subject, cases)
     return list({case.name: case for case in cases}.values())
 
 
-def _all_larger(subject: Subject, more: Sizes) -> list[Case]:
+def _all_larger(subject: Subject, planned: Planned, more: Sizes) -> list[Case]:
     """Return a case at these sizes; if the model refuses it, cases where one name changes."""
     words, limits = sizes_of(subject.recipe), limits_of(subject.recipe)
     cases, refused = case_at(subject, more, told(more))
     if refused:
+        planned.refused.append(more)
         for word, n in words.items():
             sizes = dict.fromkeys((more[word], 2 * n, n // 2, n - limits[word].step))
             others = [s for s in sizes if s > 1 and limits[word].hold(s)]
-            cases += _first(subject, words, word, others)
+            cases += _first(subject, planned, words, word, others)
     return cases
 
 
-def _odd_differences(subject: Subject, more: Sizes) -> list[Case]:
+def _odd_differences(subject: Subject, planned: Planned, more: Sizes) -> list[Case]:
     """Return cases one size apart: an even number of further rounds may change nothing."""
     words, limits = sizes_of(subject.recipe), limits_of(subject.recipe)
     cases: list[Case] = []
     for word, n in words.items():
         if (more[word] - n) % 2 == 0 and limits[word].step == 1:
             near = [size for size in (n + 1, n - 1) if limits[word].hold(size)]
-            cases += _first(subject, words, word, near)
+            cases += _first(subject, planned, words, word, near)
     return cases
 
 
-def _each_alone(subject: Subject, more: Sizes, other_axes: bool) -> list[Case]:
+def _each_alone(subject: Subject, planned: Planned, more: Sizes, other_axes: bool) -> list[Case]:
     """Return cases at the smallest size of each name, or else at another one.
 
     If results have other axes elsewhere, no graph can be right, and each further axis costs much
@@ -94,7 +95,9 @@ def _each_alone(subject: Subject, more: Sizes, other_axes: bool) -> list[Case]:
     for word, n in words.items():
         others = [limits[word].least, n // 2, 3 * n] if n != 1 else [more[word] + 1, 4]
         others = [s for s in others if s and s != n and limits[word].hold(s)]
-        cases += _first(subject, words, word, [s for s in others if s < n or not other_axes])
+        cases += _first(
+            subject, planned, words, word, [s for s in others if s < n or not other_axes]
+        )
     return cases
 
 
@@ -114,7 +117,9 @@ def other_rank(subject: Subject, case: Case) -> bool:
     return any(torch.as_tensor(a).dim() != torch.as_tensor(b).dim() for a, b in pairs)
 
 
-def _first(subject: Subject, words: Sizes, word: str, sizes: list[int]) -> list[Case]:
+def _first(
+    subject: Subject, planned: Planned, words: Sizes, word: str, sizes: list[int]
+) -> list[Case]:
     """Return a case at the first of these sizes of one name that the model accepts."""
     notes: list[str] = []
     case: list[Case] = []
@@ -123,6 +128,7 @@ def _first(subject: Subject, words: Sizes, word: str, sizes: list[int]) -> list[
         if case:
             break
         notes += refused
+        planned.refused += [{**words, word: size}] if refused else []
     subject.notes += [] if case else [Finding(CHECKED, text) for text in notes[:1]]
     return case
 
