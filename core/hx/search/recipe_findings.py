@@ -30,14 +30,14 @@ def _unusual(recipe: Recipe, asked: set[str]) -> list[str]:
         ]
     if recipe.padding is not None:
         return [
-            "recorded as if no size fitted where the model asks that: what is padded by nothing, or "
-            "resized to the size that it has, is the same, so one way is right for all sizes"
+            "recorded as if no size fitted where the model asks for it: padding by nothing, and "
+            "resizing to the same size, change nothing, so one way is right for all sizes"
         ]
     standard = recipe.answers == STANDARD
     notes = [] if standard else [answers_note(recipe.answers, asked)]
     if recipe.also_proved and not recipe.flow.loops and not recipe.flow.until:
         notes.append(
-            "recorded at other sizes than were given: at those the model goes a way that is right "
-            "for them alone, or keeps from an earlier run what it would have to compute"
+            "recorded at other sizes than the given ones, at which the model takes a special way, "
+            "or reuses results of an earlier run that a graph has to compute"
         )
     return notes

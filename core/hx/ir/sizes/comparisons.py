@@ -10,6 +10,7 @@ import math
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from .size_polynomials import Atom, Poly
@@ -57,12 +58,12 @@ class Asked:
 
     def names(self) -> set[str]:
         """The sizes of inputs that it contains."""
-        sources = (atom.args[0] for atom in self._atoms() if atom.kind == "size")
+        sources = (atom.args[0] for atom in self._atoms if atom.kind == "size")
         return {source for source in sources if isinstance(source, str)}
 
     def as_large_as(self, most: int) -> dict[str, int]:
         """The sizes of inputs that it contains, each as large as allowed, up to a given number."""
-        named = ((a.args[0], a.limits) for a in self._atoms() if a.kind == "size")
+        named = ((a.args[0], a.limits) for a in self._atoms if a.kind == "size")
         return {word: int(min(most, high)) for word, (_, high) in named if isinstance(word, str)}
 
     def of_values(self) -> bool:
@@ -71,7 +72,7 @@ class Asked:
 
     def is_of_named_sizes(self) -> bool:
         """Return True if the answer follows from named sizes of inputs alone."""
-        atoms = self._atoms()
+        atoms = self._atoms
         known = all(atom.kind in ("size", "fnum", *_COMPUTED) for atom in atoms)
         return known and not self.guessed and not self.of_values()
 
@@ -79,13 +80,13 @@ class Asked:
         """Return the atoms in it that values decide."""
         return {
             atom
-            for atom in self._atoms()
+            for atom in self._atoms
             if atom.kind == "item" or (atom.kind == "size" and not isinstance(atom.args[0], str))
         }
 
     def read(self) -> list[Any]:
         """The one-element values whose numbers it contains."""
-        return [atom.args[0] for atom in self._atoms() if atom.kind == "item"]
+        return [atom.args[0] for atom in self._atoms if atom.kind == "item"]
 
     def picked(self) -> list[Any]:
         """The values whose sizes it contains: picked by a mask, or the distinct ones."""
@@ -93,9 +94,10 @@ class Asked:
 
     def period(self) -> int:
         """The period, in sizes, of all remainders in it; 1 where there are none."""
-        divided = (atom.args[1].constant for atom in self._atoms() if atom.kind == "mod")
+        divided = (atom.args[1].constant for atom in self._atoms if atom.kind == "mod")
         return max((abs(by) for by in divided if by), default=1)
 
+    @cached_property
     def _atoms(self) -> set[Atom]:
         found: set[Atom] = set()
         waiting = [*self.of]
@@ -133,8 +135,14 @@ class At:
         if not isinstance(x, Atom):
             return x
         if x not in self._known:
-            self._known[x] = self._atom(x)
-        return self._known[x]
+            try:
+                self._known[x] = self._atom(x)
+            except Unforeseen:
+                self._known[x] = Unforeseen
+        found = self._known[x]
+        if found is Unforeseen:
+            raise Unforeseen
+        return found
 
     def _atom(self, atom: Atom) -> Any:
         if atom.kind == "size":

@@ -48,9 +48,11 @@ class Reached:
         question = item.question if isinstance(item, Split) else item
         for yes in (True, False):
             now = (*way, (question.line, yes))
-            sizes = question.asked is not None and question.asked.names() and not question.of_values
-            self._foreseen[now] = self._foreseen[way] and bool(sizes)
-            self.led[now] = found = [at for at in left if _may_be(question, at, yes)]
+            of_sizes = question.asked is not None and not question.of_values
+            named = of_sizes and question.asked is not None and bool(question.asked.names())
+            self._foreseen[now] = self._foreseen[way] and named
+            found = [at for at in left if _may_be(question, at, yes)] if of_sizes else left
+            self.led[now] = found
             if not found:
                 continue
             if isinstance(item, Split):
@@ -68,8 +70,8 @@ def leading(answered: Sequence[tuple[Question, bool]], sizes: Iterable[At]) -> l
 
 def _may_be(question: Question, at: At, yes: bool) -> bool:
     """Return True if this answer is possible at these sizes."""
-    if question.asked is None:
-        return True
+    if question.asked is None or question.of_values:
+        return True  # no sizes answer it
     try:
         return bool(question.asked.answer(at)) is yes
     except Unforeseen:

@@ -48,6 +48,8 @@ def case_of(
 def _refusal(name: str, error: Exception) -> str:
     told = str(error).strip()
     first = told.splitlines()[0] if told else type(error).__name__
+    if told and isinstance(error, KeyError):  # its text is the key alone
+        first = f"KeyError: {first}"
     return f"the model itself refuses {name} inputs: {first}"
 
 
