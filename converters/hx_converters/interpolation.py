@@ -39,7 +39,8 @@ def _resize(op, input, output_size, factors, **how):
     if not given:
         return resized()
     rank, each = input.rank, zip(given, before, after)
-    near = [_whole(op, _nearby(f, n, m), n, m, _whole_factors(rank, **how)) for f, n, m in each]
+    whole, held = _whole_factors(rank, **how), _holds_whole_factors(op, after, how["mode"])
+    near = [_whole(op, _nearby(f, n, m), n, m, whole, held) for f, n, m in each]
     if any(type(f) is not float for f in near):
         each = [op.Reshape(op.constant(f) if type(f) is float else f, [1]) for f in near]
         near = op.Concat(*each, axis=0) if len(each) > 1 else each[0]
@@ -144,12 +145,38 @@ def _whole_factors(rank, mode, coordinate_transformation_mode, nearest_mode="", 
     return (1,) if mode == "linear" and coordinate_transformation_mode == "half_pixel" else ()
 
 
-def _whole(op, factor, n, m, whole):
+def _holds_whole_factors(op, wanted, mode):
+    """Return a condition, or a bool: PyTorch uses the whole factors for an image of this size.
+
+    For the nearest elements, only its kernel for small images does so: height and width add up to
+    128 at most. (For channels in the last axis, and four or more of these, it is always that one.)
+    """
+    if mode != "nearest" or len(wanted) != 2:
+        return True
+    if all(type(m) is int for m in wanted):
+        return sum(wanted) <= 128
+    return op.LessOrEqual(op.constant(wanted[0] + wanted[1]), op.constant(128))
+
+
+def _there(op, n, m, times, held):
+    """Return a condition, or a bool: the new size is a whole multiple of the old one."""
+    if held is False:
+        return False
+    if type(n) is int and type(m) is int:
+        return held if m == n * times else False
+    there = op.Equal(op.constant(m), op.constant(n * times))
+    return there if held is True else op.And(there, held)
+
+
+def _whole(op, factor, n, m, whole, held):
     for times in whole:
-        if type(n) is int and type(m) is int:
-            factor = float(times) if m == n * times else factor
-        elif times < factor < times + 0.5:  # for few elements; with one, all are alike
-            there = op.Equal(op.constant(m), op.constant(n * times))
+        fixed = type(n) is int and type(m) is int
+        if not fixed and not times < factor < times + 0.5:
+            continue  # for few elements; with one, all are alike
+        there = _there(op, n, m, times, held)
+        if there is True:
+            factor = float(times)
+        elif there is not False:
             return op.Where(there, float(times), op.constant(factor, torch.float32))
     return factor
 
@@ -176,6 +203,7 @@ def _by_neighbours(op, x, wanted, factors, *, mode, coordinate_transformation_mo
     x = x if mode == "nearest" else op.cast(x, kind)
     off = 0.5 if coordinate_transformation_mode == "half_pixel" else 0.0
     whole = _whole_factors(x.rank, mode, coordinate_transformation_mode, nearest_mode)
+    held = _holds_whole_factors(op, wanted, mode)
     for i, (n, m) in reversed(list(enumerate(zip(sizes, wanted)))):  # rows last: they are copied
         axis, trailing = 2 + i, list(range(1, x.rank - 2 - i))
         places = counted(op, m, kind)
@@ -184,8 +212,9 @@ def _by_neighbours(op, x, wanted, factors, *, mode, coordinate_transformation_mo
         else:
             step = op.constant(1 / factors[i] if factors else n / m, kind)
             for times in whole if factors else ():
-                there = op.Equal(op.constant(m), op.constant(n * times))
-                step = op.Where(there, 1 / times, step)
+                there = _there(op, n, m, times, held)
+                if there is not False:
+                    step = op.Where(there, 1 / times, step)
             places = op.Mul(op.Add(places, off) if off else places, step)
 
         def at(index, x=x, axis=axis, n=n):

@@ -148,3 +148,14 @@ def test_as_many_elements_as_pytorch_counts(mode):
     for dynamic in (None, BOTH):
         program = hx.export(model, torch.randn(1, 2, 30, 10), None, dynamic=dynamic)
         holds(program, model, torch.randn(1, 2, 30, 10))
+
+
+@pytest.mark.parametrize("dynamic", [BOTH, {"x": {2: "h"}}, {"x": {3: "w"}}], ids=str)
+def test_whole_factors_are_those_of_small_images_alone(dynamic):
+    """PyTorch takes 2 in place of 2.1 where 2 elements become 4, up to 128 rows and columns."""
+    model = Single(lambda x: interpolate(x, scale_factor=2.1))
+    program = hx.export(model, torch.randn(1, 2, 9, 2), None, dynamic=dynamic)
+    for h, w in ((9, 2), (58, 2), (59, 2), (1000, 2), (9, 5), (9, 70)):
+        if (h == 9 or 2 in dynamic["x"]) and (w == 2 or 3 in dynamic["x"]):
+            x = torch.randn(1, 2, h, w)
+            assert torch.equal(program.run(x), model(x)), (h, w)
