@@ -72,6 +72,9 @@ def test_each_side_has_its_figures(hx):
     assert set(ours["parts"]) == {"recording", "assembly", "passes", "save"}
     assert 0 < sum(ours["parts"].values()) < max(ours["rounds"]) * 1.1
     assert ours["proof"] > 0 and not ours["proof_failed"]
+    # A whole process also imports and loads; hx's proves the file, too.
+    assert ours["process"] > ours["first"]
+    assert script["process"] > script["first"] and rows["floor"]["process"] > 0
     assert ours["operators"] == {"Gemm": 1, "Relu": 1} and ours["nodes"] == 2
     weights = (4 * 3 + 3) * 4
     assert rows["floor"]["size"] == weights and ours["size"] > weights
@@ -84,10 +87,13 @@ def test_each_side_has_its_figures(hx):
 
 def test_a_table_for_people_in_which_a_rival_that_fails_says_why(hx, more):
     done = hx("bench", "models.py:refuses", "--rounds", "1", "--against", "torchscript")
-    head, floor, ours = done.out.splitlines()
+    head, floor, ours, between, below, *processes = done.out.splitlines()
     assert done.code == 0
     assert head.split() == "SIDE EXPORT BY HX MEMORY NODES FILE LATENCY BY HX ERROR".split()
     assert floor.startswith("floor") and "x" in floor and ours.startswith("hx")
+    assert between == "" and below.split() == "SIDE PROCESS BY HX DOES".split()
+    assert [line.split()[0] for line in processes] == ["floor", "hx"]
+    assert processes[1].endswith("prove") and all(len(line) <= 80 for line in processes)
     assert "torchscript: ValueError: the tracer is not welcome" in done.err
     assert "hx: recording" in done.err and "proof apart" in done.err
 

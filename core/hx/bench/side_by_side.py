@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import statistics
 import tempfile
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -28,6 +30,7 @@ class ExportTimes:
     first: float | None = None  # the first export in its process, not counted
     parts: dict[str, float] = field(default_factory=dict)  # medians, proof apart
     proof: float | None = None
+    process: float | None = None  # from the start of a process to its file, proof included
     forward: float | None = None  # one eager forward, for the floor only
 
 
@@ -100,6 +103,7 @@ def compare(
             run.look()
             run.judge()
             run.prove()
+            run.whole()
         finally:
             for child in run.children.values():
                 child.close()
@@ -201,6 +205,28 @@ class _Run:
                 row.times.proof = self.children["hx"].ask("proof")["seconds"]
             except Failed as problem:
                 row.proof_failed, row.exit_code = problem.what, problem.exit_code
+
+    def whole(self) -> None:
+        """Measure, for each side, a new process, from its start until its file is there.
+
+        It imports the libraries, loads the model and exports it; hx also proves the file. hx's
+        loader counts for hx alone. No other process is left by then.
+        """
+        for child in self.children.values():
+            child.close()
+        self.children.clear()
+        for row in self.rows:
+            if row.failed or row.proof_failed:
+                continue
+            self.tell(f"{row.side}: whole process")
+            limit = 0.0 if row.side in ("floor", "hx") else self.limit
+            start = time.perf_counter()
+            child = Child(self.folder / row.side, self.job.threads)
+            with contextlib.suppress(Failed):  # it exported before: only this figure is missing
+                what = {"side": row.side, "job": self.job.to_dict(), "folder": str(child.folder)}
+                apart = child.ask("whole", limit, **what)["not_its_own"]
+                row.times.process = time.perf_counter() - start - apart
+            child.close()
 
     def _judged(self, rows: list[Row]) -> dict[str, dict[str, Any]]:
         """Judge files, by side; if one crashes the process, judge each in a process of its own."""

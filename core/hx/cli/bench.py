@@ -65,7 +65,9 @@ def bench(
     Beside the floor (one eager forward, and a raw write of the weights) and beside the exporters
     of torch.onnx with their defaults. Each side has its own process; they take turns, and medians
     count. Memory is the peak above the loaded model, in a process that does nothing else and gives
-    back what is large at once. The files then take turns in onnxruntime.
+    back what is large at once. The files then take turns in onnxruntime. At last, each side exports
+    once in a new process, which is timed from its start: imports, the model, the export, and with hx
+    the proof.
 
     \b
     Examples:
@@ -110,16 +112,12 @@ def bench(
 
 
 def _show(found: Result) -> None:
-    from hx.cli.output import note, table
+    from hx.cli.output import note
 
     heads = ["side", "export", "by hx", "memory", "nodes", "file", "latency", "by hx", "error"]
     cells = [_cells(row, found["hx"]) for row in found.rows if not row.failed]
-    for column in range(1, len(heads)):
-        size = max(len(heads[column]), *(len(line[column]) for line in cells))
-        heads[column] = heads[column].rjust(size)
-        for line in cells:
-            line[column] = line[column].rjust(size)
-    table(heads, cells, colours=["cyan", *[None] * (len(heads) - 1)])
+    _table(heads, cells)
+    _show_processes(found)
     for row in found.rows:
         if row.failed or row.wrong or row.proof_failed:
             note(f"{row.side}: {row.failed or row.wrong or f'proof: {row.proof_failed}'}")
@@ -134,11 +132,44 @@ def _show(found: Result) -> None:
         note(f"hx: {parts}{proof}")
 
 
+def _show_processes(found: Result) -> None:
+    """Print whole processes beside each other: imports, the model, one export; hx with its proof."""
+    from hx.cli.output import say
+
+    ours = found["hx"]
+    rows = [row for row in found.rows if row.times.process is not None]
+    if ours.times.process is None:
+        return
+    cells = []
+    for row in rows:
+        took = row.times.process or 0.0
+        does = "start, import, load, export" + (", prove" if row is ours else "")
+        does = "start, import, load, run, write weights" if row.side == "floor" else does
+        by_hx = "" if row is ours else _ratio(took / ours.times.process)
+        cells.append([row.side, time_text(took), by_hx, does])
+    say()
+    _table(["side", "process", "by hx", "does"], cells, left=1)
+
+
+def _table(heads: list[str], cells: list[list[str]], left: int = 0) -> None:
+    """Print a table whose columns are numbers, but for the first and the last `left` ones."""
+    from hx.cli.output import table
+
+    for column in range(1, len(heads) - left):
+        size = max(len(heads[column]), *(len(line[column]) for line in cells))
+        heads[column] = heads[column].rjust(size)
+        for line in cells:
+            line[column] = line[column].rjust(size)
+    table(heads, cells, colours=["cyan", *[None] * (len(heads) - 1)])
+
+
+def _ratio(x: float) -> str:
+    return f"{x:.1f}x" if x >= 10 else f"{x:.2f}x"
+
+
 def _cells(row: Row, ours: Row) -> list[str]:
     def times(x: float | None) -> str:
-        if x is None or row is ours:
-            return ""
-        return f"{x:.1f}x" if x >= 10 else f"{x:.2f}x"
+        return "" if x is None or row is ours else _ratio(x)
 
     export = (
         row.times.seconds / ours.times.seconds if row.times.seconds and ours.times.seconds else None
