@@ -82,3 +82,20 @@ def test_a_name_in_a_stage_steers_no_terminal():
     process.communicate()
     os.close(outer)
     assert "[red]evil\\x1b[2Jname" in seen and "\x1b[2J" not in seen
+
+
+def test_a_stage_that_is_too_long_is_cut_before_the_elapsed_time():
+    code = (
+        "from hx.cli.output import Progress\n"
+        f"with Progress() as progress: progress({'recording the model, strategy 2: ' * 5!r})"
+    )
+    process, outer = started(code)
+    seen = ""
+    while more := read(outer):
+        seen += more
+    process.communicate()
+    os.close(outer)
+    plain = re.sub(r"\x1b\[[\d;]*m", "", seen)
+    shown = re.findall(r"\S recording the model, [^\r\x1b]*", plain)
+    assert shown and all(re.search(r"… \d:\d\d:\d\d *$", line) for line in shown)
+    assert max(map(len, shown)) <= 80

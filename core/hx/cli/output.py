@@ -177,13 +177,17 @@ def _bar() -> Any:
     from rich.progress import Progress as Bar
     from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
     from rich.table import Column
+    from rich.text import Text
 
-    text = TextColumn(
-        "{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis")
-    )
+    class Stage(TextColumn):
+        """Text that is cut where the terminal is narrow; the time beside it stays whole."""
+
+        def render(self, task: Any) -> Text:
+            return Text(task.description, no_wrap=True, overflow="ellipsis")
+
     return Bar(
         SpinnerColumn("line"),
-        text,
+        Stage("{task.description}", table_column=Column()),  # the only one that may be narrower
         TimeElapsedColumn(),
         console=Console(file=sys.stderr, no_color=not coloured(sys.stderr)),
         transient=True,
