@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import functools
-import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -42,18 +41,18 @@ from .recording.trace import Trace
 from .report import Report
 from .report.sections import File
 from .report.strict import require_none_open
+from .report.timeline import Timeline
 from .samples.sizes import at, sizes_of
 from .saving import save
 from .search.history import History
 from .search.offers import BESIDE_LOOPS, may_be_merged, offers
+from .search.strategy_names import outcome_in_words, refused_in_words, strategy_name
 from .torchworld import shallow
 
 if TYPE_CHECKING:
     import onnx
 
     from .contributions import GraphPass
-
-Progress = Callable[[str], None]
 
 
 @dataclass
@@ -63,12 +62,22 @@ class Attempts:
     request: Request
     recorder: Recorder
     history: History
-    progress: Progress
+    timeline: Timeline
     staged: list[save.Staged] = field(default_factory=list)  # files of all attempts
-    tried: int = 0
 
     def attempt(self, recipe: Recipe) -> Outcome:
         """Export the model with one recipe. An error that ends the search is raised."""
+        self.timeline.begin(strategy_name(recipe))
+        try:
+            outcome = self._attempted(recipe)
+        except Exception as problem:
+            self.timeline.end(refused_in_words(problem))
+            raise
+        verified = isinstance(outcome, Right) and outcome.made.report.proof is not None
+        self.timeline.end(outcome_in_words(outcome, verified))
+        return outcome
+
+    def _attempted(self, recipe: Recipe) -> Outcome:
         options, destination = self.request.options, self.request.destination
         try:
             if destination.path is None and not options.verify and not options.check_every_node:
@@ -93,7 +102,7 @@ class Attempts:
                 staged,
                 destination.path,
                 options.verify,
-                self.progress,
+                self.timeline,
                 keep,
                 options.check_every_node,
                 options.strict,
@@ -121,9 +130,6 @@ class Attempts:
     ) -> Program | Offers | Refused:
         """Record the model, merge what the recipe wants merged, and assemble the graph."""
         registry = self.recorder.registry
-        started = time.perf_counter()
-        self.tried += 1
-        self.progress("recording the model" + (f", strategy {self.tried}" * (self.tried > 1)))
         ahead = None
         if staged is not None and not (
             recipe.request.weights.streamed or recipe.flow.reorders or registry.passes
@@ -138,7 +144,6 @@ class Attempts:
                 return self._refused(trace.error, found_one_way(recipe, first), trace.baked_at)
             counted.tell_often(trace)
             report = report_of(trace, self.recorder)
-            report.timings["record"] = time.perf_counter() - started
             return self._assembled(trace, report)
         except Exception as problem:
             return self._refused(problem, found_one_way(recipe, first))
@@ -167,17 +172,15 @@ class Attempts:
 
     def _made(self, trace: Trace, report: Report) -> tuple[Parts, list[GraphPass]]:
         """Assemble the graph; also return the passes of packs that changed it."""
-        started = time.perf_counter()
-        self.progress("assembling the graph")
+        self.timeline.enter("assemble")
         made = _assemble(trace, self.request.options.output_names, self.recorder.opset)
-        assembled = time.perf_counter()
+        self.timeline.enter("passes")
         made, rewrote = passes.run(made, self.recorder.registry)
-        report.timings["passes"] = time.perf_counter() - assembled
+        self.timeline.enter("assemble")
         _describe(report, made)
         shapes = {output["name"]: output["shape"] for output in report.outputs}
         texts = trace.recipe.request.sizes.of_outputs(shapes)
         report.messages += [Finding(CHECKED, text) for text in texts]
-        report.timings["assemble"] = time.perf_counter() - started - report.timings["passes"]
         return made, rewrote
 
 

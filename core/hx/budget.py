@@ -312,6 +312,8 @@ class ShownLimits:
     entries: int = 4
     # Letters of the formula of a size: nobody reads a longer one.
     formula: int = 400
+    # Letters of the error with which a strategy ended: two lines of a table.
+    outcome: int = 64
     # Operators of a converter in the list of them.
     operators: int = 5
     # Places of a call without a converter.

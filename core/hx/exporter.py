@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
-from .attempts import Attempts, Progress, count_nodes, report_of
+from .attempts import Attempts, count_nodes, report_of
 from .cleanup import run_inside, runs_inside
-from .errors import Differentiates, UsageError, is_of_the_world
+from .errors import Differentiates, HxError, UsageError, is_of_the_world
 from .findings import CHECKED, FOLLOWED, Finding
 from .frame_stack import with_large_frame
 from .garbage_collection import fewer_collections
@@ -29,6 +28,7 @@ from .recording.prepare import prepare, require_names
 from .recording.recorder import Recorder
 from .registration import OPSETS
 from .report import Report
+from .report.timeline import Progress, Timeline
 from .safe_import import safe_import
 from .saving import destinations, model_file
 from .search import offers
@@ -92,8 +92,10 @@ def export(
                    model may be on the meta device (`with torch.device("meta"): model = ...`)
     dtype          "float16", "bfloat16", ...: floating-point weights and inputs are cast to it
     packs          a Registry; None takes the packs that are installed
-    progress       called with the name of each stage as it begins
+    progress       called with the name of each stage as it begins, and from the second strategy
+                   on with the strategy's name, too
     """
+    timeline = Timeline(progress)
     registry = _registry(packs)
     if path is not None and not isinstance(path, (str, os.PathLike)):
         raise UsageError(f"path cannot be {path!r}", hint='a name, as "m.onnx", or None')
@@ -102,7 +104,6 @@ def export(
     _check_opset(opset)
     for each in (path, keep_rejected):
         destinations.require_unused(each, weights)
-    started = time.perf_counter()
 
     def run(_: None) -> Program:
         safe_import("onnx", *(["onnxruntime"] if verify else []))
@@ -124,16 +125,20 @@ def export(
         if output_names is not None and outputs is None:
             request.sizes.of_outputs(dict.fromkeys(output_names))
         recorder = Recorder(registry, opset, list(outputs) if outputs else None, slim)
-        program = _export(request, recorder, progress or (lambda stage: None))
-        program.report.timings["total"] = time.perf_counter() - started
+        try:
+            program = _export(request, recorder, timeline)
+        except HxError as error:
+            timeline.finish_failed(error, type(request.call.root).__name__, opset)
+            raise
+        timeline.finish(program.report)
         return program
 
     return run_inside(containers.using(registry.containers), run)
 
 
-def _export(request: Request, recorder: Recorder, progress: Progress) -> Program:
+def _export(request: Request, recorder: Recorder, timeline: Timeline) -> Program:
     history = History(recorder.knowledge)
-    attempts = Attempts(request, recorder, history, progress)
+    attempts = Attempts(request, recorder, history, timeline)
     steps = strategies(request, history, Choices(recorder.registry, recorder.opset))
     recipe: Recipe | None = next(steps)  # the first recipe always exists
     while recipe is not None:
@@ -143,6 +148,7 @@ def _export(request: Request, recorder: Recorder, progress: Progress) -> Program
             return outcome.made
         history.add(outcome)
         recipe = _advance(steps, outcome)
+    timeline.enter("explain")
     raise history.error_to_report()
 
 

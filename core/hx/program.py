@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +24,7 @@ from .proof.verify import Case
 from .recording.prepare import arguments
 from .report import Report
 from .report.strict import require_none_open
+from .report.timeline import Timeline
 from .runtime import Refused
 from .safe_import import safe_import
 from .saving import save
@@ -132,25 +131,21 @@ class Program:
         staged: save.Staged,
         path: str | os.PathLike | None,
         verify: bool,
-        tell: Callable[[str], None],
+        timeline: Timeline,
         keep_rejected: str | os.PathLike | None = None,
         every_node: bool = False,
         strict: bool = False,
     ) -> None:
         """Write the file under another name, prove it, and only then move it to its place."""
         report = self.report
-        tell("writing the file")
-        start = time.perf_counter()
+        timeline.enter("save")
         staged.write(self.parts)
-        report.timings["save"] = time.perf_counter() - start
         report.file.size = staged.size
         if verify:
-            tell("running the model on other inputs")
-            start = time.perf_counter()
+            timeline.enter("verify")
             report.checks.proof = prove_program(
-                self._subject, staged.path, staged.target, self._kernels, tell
+                self._subject, staged.path, staged.target, self._kernels, timeline.tell
             )
-            report.timings["verify"] = time.perf_counter() - start
             # The proof may have added questions that occur only at other sizes.
             report.escapes = list(self._subject.escapes.values())
             report.messages += self._subject.notes
@@ -163,23 +158,20 @@ class Program:
         alone = not (recipe.flow.reorders or recipe.flow.formulas)
         hollow = recipe.request.weights.hollow
         if report.proof is not None and recipe.request.sizes and alone and not hollow:
-            tell("looking for sizes that are baked in")
-            start = time.perf_counter()
+            timeline.enter("sizes")
             report.checks.baked = baked_sizes(self._subject, self.parts)
-            report.timings["sizes"] = time.perf_counter() - start
         if strict:
             require_none_open(report.findings)
         if every_node and alone:
-            tell("comparing every node")
+            timeline.enter("check nodes")
             self._check_nodes(staged)
         elif every_node:
             report.messages.append(
                 Finding(FOLLOWED, f"the nodes were not compared one by one: {SEVERAL}")
             )
         if path is not None:
-            start = time.perf_counter()
+            timeline.enter("save")
             saved = staged.commit()
-            report.timings["save"] += time.perf_counter() - start
             self._written(saved, path)
 
     def _promise(self, staged: save.Staged) -> None:
@@ -271,7 +263,6 @@ class Program:
         return {layer.name: layer for layer in inspect(model, args, kwargs).layers}
 
     def _check_nodes(self, staged: save.Staged) -> None:
-        start = time.perf_counter()
         trace = self._trace
         if trace.recipe.request.weights.hollow:
             raise UsageError(
@@ -290,7 +281,6 @@ class Program:
             raise VerificationError(
                 "the graph cannot be run node by node", why=str(refused)
             ) from None
-        self.report.timings["check nodes"] = time.perf_counter() - start
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
         """Run the graph in onnxruntime and return its outputs in the structure of the model's

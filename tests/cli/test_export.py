@@ -245,3 +245,51 @@ def test_a_file_without_a_name_gets_that_of_the_model(hx, folder, spec, file):
 def test_the_name_of_a_graph_ends_in_onnx(hx, folder):
     done = hx("export", "models.py:with_inputs", "-o", "line")
     assert done.code == 2 and "write -o line.onnx" in done.err and not (folder / "line").exists()
+
+
+ODD = """
+
+class Odd(nn.Module):
+    def forward(self, x):
+        if x.shape[1] % 2:
+            return torch.cat([x, x[:, :1] * 2], dim=1)[:, 1:]
+        return x - 1
+
+
+def odd(): return Odd(), (torch.randn(2, 6),)
+"""
+
+
+def test_the_time_of_several_strategies_is_explained(hx, folder):
+    with (folder / "models.py").open("a") as file:
+        file.write(ODD)
+    words = ("export", "models.py:odd", "-o", "m.onnx", "-d", "x:1=n")
+    done = hx(*words)
+    assert done.code == 0 and "STRATEGY" not in done.err
+    assert re.search(r"^time +[\d.]+ s \(load .*verify .*\), 5 strategies$", done.err, re.M)
+    done = hx(*words, "--verbose")
+    lines = done.err.splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("STRATEGY"))
+    table = lines[start : lines.index("ok")]
+    assert max(map(len, table)) <= 80
+    assert table[1].startswith("plain recording ") and table[1].endswith("wrong at n=7")
+    assert table[-1].startswith("total ")
+    for name in ("load", "prepare", "search"):
+        assert any(line.startswith(f"{name} ") for line in table)
+    report = hx(*words, "--json").json["report"]
+    assert len(report["strategies"]) == 5 and report["strategies"][-1]["outcome"] == "right"
+    timings = report["timings"]
+    parts = sum(took for name, took in timings.items() if name != "total")
+    assert parts == pytest.approx(timings["total"], abs=1e-4) and timings["load"] > 0
+
+
+def test_the_strategies_of_a_failure_are_shown_on_request(hx, folder):
+    words = ("export", "models.py:branches", "-o", "m.onnx")
+    done = hx(*words)
+    assert done.code == 4 and "STRATEGY" not in done.err
+    done = hx(*words, "--verbose", "--report", "r.md")
+    assert done.code == 4
+    assert done.err.index("STRATEGY") < done.err.index("both ways of") < done.err.index("error[")
+    assert "needs another recording" in (folder / "r.md").read_text()
+    done = hx("export", "models.py:line", "-o", "m.onnx", "-i", "x=float32[2,4]", "--verbose")
+    assert "STRATEGY" not in done.err and re.search(r"^time .* s \(load", done.err, re.M)

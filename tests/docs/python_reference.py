@@ -35,6 +35,7 @@ MEMBERS = {
         "missing",
         "inputs",
         "outputs",
+        "strategies",
         "timings",
         "node_table",
         "to_html",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -146,7 +147,10 @@ SignWith = Annotated[
 Verbose = Annotated[
     bool,
     typer.Option(
-        "--verbose", "-v", help="A longer summary: all findings and cases.", rich_help_panel=OUTPUT
+        "--verbose",
+        "-v",
+        help="A longer summary: all findings, cases and strategies.",
+        rich_help_panel=OUTPUT,
     ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No summary.", rich_help_panel=OUTPUT)]
@@ -250,7 +254,8 @@ def export(
     record = certificate_plan(certificate, sign_with, path, verify)
     check_apart(path, [*reports, *record.paths], spec, weights, inputs or [])
     with Progress(not quiet) as progress:
-        with failure_reported(reports, spec, opset):
+        began = time.perf_counter()
+        with failure_reported(reports, spec, opset, verbose):
             registry = o.registry_for(use, no_pack, only_packs, require, strict)
             o.tell_broken_packs(registry)
             progress("loading the model")
@@ -261,6 +266,7 @@ def export(
                 loaded.model,
                 call,
                 path,
+                began=began,
                 outputs=output_layer or None,
                 opset=opset,
                 verify=verify,
@@ -292,22 +298,37 @@ def export(
         summary(program.report, path, reports, verbose)
 
 
-def run(model: Any, call: Any, path: Path | None, **rest: Any) -> Any:
+def run(model: Any, call: Any, path: Path | None, began: float | None = None, **rest: Any) -> Any:
+    """Export a loaded model. The report counts the time since loading `began`."""
     import hx
     from hx.cli.model_failures import model_failures
+    from hx.errors import HxError
     from hx.recording.prepare import parameters_of
+    from hx.report.timeline import add_loading
 
     kwargs, dynamic, others = call.kwargs or None, call.dynamic or None, call.others or None
     names = [parameter.name for parameter in parameters_of(model)]
+    export = hx.export  # imports what it needs
+    loading = 0.0 if began is None else time.perf_counter() - began
     with model_failures(model, {**dict(zip(names, call.args)), **call.kwargs}):
-        return hx.export(
-            model, call.args, path, kwargs=kwargs, dynamic=dynamic, others=others, **rest
-        )
+        try:
+            program = export(
+                model, call.args, path, kwargs=kwargs, dynamic=dynamic, others=others, **rest
+            )
+        except HxError as problem:
+            if problem.report is not None:
+                add_loading(problem.report, loading)
+            raise
+    add_loading(program.report, loading)
+    return program
 
 
 @contextlib.contextmanager
-def failure_reported(paths: list[Path], spec: str, opset: int) -> Iterator[None]:
-    """Write the report of an export that fails at any stage, so that no older report remains."""
+def failure_reported(paths: list[Path], spec: str, opset: int, verbose: bool) -> Iterator[None]:
+    """Write the report of an export that fails at any stage, so that no older report remains.
+
+    With `verbose`, the strategies that were tried are shown, too.
+    """
     try:
         yield
     except Exception as problem:  # any error is reported and raised again
@@ -325,6 +346,8 @@ def failure_reported(paths: list[Path], spec: str, opset: int) -> Iterator[None]
                     report.write(each)
                 except HxError as lost:  # the first error counts
                     warn(f"--report {each} cannot be written: {lost.why}")
+        if verbose and (report := getattr(problem, "report", None)) is not None:
+            strategies(report)
         raise
 
 
@@ -372,6 +395,18 @@ def node_table(report: Any) -> None:
     )
 
 
+def strategies(report: Any) -> None:
+    """Print a table of all strategies to stderr, if there was more than one."""
+    import sys
+
+    from hx.cli.output import note
+    from hx.cli.streams import columns
+    from hx.report.summary import strategies
+
+    if found := strategies(report, columns(sys.stderr)):
+        note(found)
+
+
 def summary(
     report: Any, path: Path | None, reports: list[Path] | tuple = (), verbose: bool = False
 ) -> None:
@@ -383,6 +418,8 @@ def summary(
 
     facts(open_lines(report, verbose), aside=True, colour="yellow")
     facts(lines(report, path, reports, verbose), aside=True)
+    if verbose:
+        strategies(report)
     said, but = outcome(report)
     if said:
         note(paint(said, "yellow" if but else "green", sys.stderr))

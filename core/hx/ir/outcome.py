@@ -66,6 +66,7 @@ class OffersBranches(Generic[Recipe]):
     branches: bool  # it asks so few that each may become an If
     untils: tuple[Any, ...]  # questions that may end a loop
     asked_again: frozenset[Line]  # lines that ask again and again
+    lines: tuple[Line, ...] = ()  # lines that ask about values
 
 
 @dataclass(frozen=True)

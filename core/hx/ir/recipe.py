@@ -78,6 +78,7 @@ class Branches:
     required: tuple[Inputs, ...] = ()  # inputs that have to be right
     variations: tuple[Inputs, ...] = ()  # inputs that may lead another way
     other_sizes: bool = False  # inputs of other sizes are tried, too
+    lines: tuple[Line, ...] = ()  # lines of the questions, as far as known
 
 
 class EndNumbers(Protocol):

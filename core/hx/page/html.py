@@ -10,6 +10,7 @@ from hx.budget import BUDGET
 from hx.page import chart
 from hx.page.data import strain
 from hx.page.phrases import edge, line_of, place, share, verdict, why
+from hx.page.strategy_table import PAGE_HEADS, page_rows
 from hx.proof.proof import inputs_of
 from hx.text import amount, bytes_text, relative_paths, rounded, time_text
 
@@ -33,6 +34,7 @@ def page(found: dict[str, Any]) -> str:
         findings=_findings(found),
         missing=[_missing(each) for each in found["missing"]],
         figures=_figures(found),
+        strategies=_strategies(found),
         edges=[
             [kind[:-1], edge(each)] for kind in ("inputs", "outputs") for each in found[kind][:16]
         ],
@@ -103,8 +105,21 @@ def _figures(found: dict[str, Any]) -> list[tuple[str, str, str]]:
     return figures
 
 
+def _strategies(found: dict[str, Any]) -> dict[str, Any] | None:
+    """Show all of the time: of each strategy, and outside of them."""
+    if not found["strategies"]:
+        return None
+    count = len(found["strategies"])
+    return {
+        "title": f"{amount(count, 'strategy', 'strategies')} in "
+        + time_text(found["timings"]["total"]),
+        "heads": PAGE_HEADS,
+        "rows": page_rows(found),
+    }
+
+
 def _slowest(timings: dict[str, float]) -> str:
-    parts = [(t, name) for name, t in timings.items() if name not in ("total", "check nodes")]
+    parts = [(t, name) for name, t in timings.items() if name != "total"]
     return ", ".join(f"{name} {time_text(t)}" for t, name in sorted(parts, reverse=True)[:2])
 
 

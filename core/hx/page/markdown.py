@@ -8,6 +8,7 @@ from typing import Any
 from hx.budget import BUDGET
 from hx.page.data import strain
 from hx.page.phrases import edge, line_of, place, share, verdict, why
+from hx.page.strategy_table import PAGE_HEADS, page_rows
 from hx.text import bytes_text, relative_paths, rounded, time_text
 
 
@@ -22,6 +23,7 @@ def text(found: dict[str, Any]) -> str:
         _modules,
         _worst_nodes,
         _conversions,
+        _strategies,
         _packs,
         _foot,
     )
@@ -121,6 +123,12 @@ def _conversions(found: dict[str, Any]) -> list[str]:
         for c in found["casts"]
     ]
     return _section("Conversions by converters", ["call", "what", "times"], rows)
+
+
+def _strategies(found: dict[str, Any]) -> list[str]:
+    if not found["strategies"]:
+        return []
+    return _section("Time", PAGE_HEADS, page_rows(found))
 
 
 def _packs(found: dict[str, Any]) -> list[str]:

@@ -14,7 +14,7 @@ from ..findings import CHECKED, OPEN, Finding, by_level
 from ..ir.escapes import Escape
 from ..saving.save import write_text
 from ..text import first_few
-from .sections import Calls, Checks, File, remarks
+from .sections import Calls, Checks, File, Strategy, remarks
 
 if TYPE_CHECKING:
     from ..page.data import Examined
@@ -40,7 +40,8 @@ class Report:
     escapes: list[Escape] = field(default_factory=list)
     messages: list[Finding] = field(default_factory=list)  # without those that escapes lead to
     changed_buffers: list[str] = field(default_factory=list)
-    timings: dict[str, float] = field(default_factory=dict)
+    strategies: list[Strategy] = field(default_factory=list)  # in the order of the search
+    timings: dict[str, float] = field(default_factory=dict)  # seconds by stage, of all strategies
     failed: str = ""  # the error that ended the export without a file
     command: str = ""  # the command line that asked for it
     made: Exported | None = field(default=None, repr=False)
@@ -137,6 +138,7 @@ class Report:
             "why": self.why,
             "failed": self.failed,
             "command": self.command,
+            "strategies": [each.to_dict() for each in self.strategies],
             "timings": {k: round(v, 6) for k, v in self.timings.items()},
             "proof": None if self.proof is None else self.proof.to_dict(),
             "node_checks": None if self.node_table is None else self.node_table.to_dict(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ..findings import CHECKED, Finding, Missing
@@ -47,6 +47,25 @@ class Checks:
     node_table: NodeTable | None = None  # when every node was checked
     baked: list[str] = field(default_factory=list)  # constants that change with a dynamic size
     why: list[str] = field(default_factory=list)  # why the proof failed
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """One attempt to export the model: the strategy, its seconds, and its outcome in a few words."""
+
+    name: str
+    recording: float
+    writing: float
+    proof: float
+    outcome: str
+
+    @property
+    def seconds(self) -> float:
+        return self.recording + self.writing + self.proof
+
+    def to_dict(self) -> dict[str, Any]:
+        found = {"name": self.name, "seconds": self.seconds, **asdict(self)}
+        return {k: round(v, 6) if isinstance(v, float) else v for k, v in found.items()}
 
 
 def remarks(proof: Proof) -> list[Finding]:

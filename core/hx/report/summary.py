@@ -10,6 +10,7 @@ from typing import Any
 
 from ..budget import BUDGET
 from ..findings import CHECKED, FOLLOWED, OPEN
+from ..page import strategy_table
 from ..proof.proof import Proof
 from ..text import aligned, amount, bytes_text, relative_paths
 from .report import Report
@@ -38,10 +39,13 @@ def lines(
         ("report", ", ".join(map(str, reports))),
         ("proof", _proof(report)),
     ]
+    times = ("time", _times(report))
     if verbose:
         packs = ", ".join(f"{name} ({amount(n, 'node')})" for name, n in report.packs.items())
         cases = report.proof.summary() if report.proof is not None else ""
-        found += [("packs", packs), ("cases", cases), ("time", _times(report.timings))]
+        found += [("packs", packs), ("cases", cases), times]
+    elif len(report.strategies) > 1:
+        found.append(times)
     return [(name, relative_paths(value)) for name, value in found]
 
 
@@ -63,9 +67,16 @@ def text(report: Report) -> str:
     """Return the whole summary, with all findings."""
     said, _ = outcome(report)
     found = [*open_lines(report, True), *lines(report, report.path, verbose=True)]
-    return "\n".join(
-        [*(f"{name}  {value}" for name, value in aligned(found)), *filter(None, [said])]
-    )
+    shown = [f"{name}  {value}" for name, value in aligned(found)]
+    return "\n".join(filter(None, [*shown, strategies(report), said]))
+
+
+def strategies(report: Report, width: int = 80) -> str:
+    """Return a table of all strategies, with the rest of the time; "" if there was only one."""
+    if len(report.strategies) < 2:
+        return ""
+    found = [each.to_dict() for each in report.strategies]
+    return strategy_table.text(found, report.timings, width)
 
 
 def html(report: Report) -> str:
@@ -175,7 +186,15 @@ def _few(texts: list[str], count: int, between: str = "\n") -> str:
     return between.join([*texts[:count], *rest])
 
 
-def _times(timings: dict[str, float]) -> str:
-    total = timings.get("total", sum(timings.values()))
-    parts = [f"{name} {t:.2f}" for name, t in timings.items() if name != "total" and t >= 0.005]
-    return f"{total:.2f} s" + (f" ({', '.join(parts)})" if parts else "")
+def _times(report: Report) -> str:
+    """Return the total and its parts; small ones are in `other`, so that they add up."""
+    timings = report.timings
+    total = round(timings.get("total", sum(timings.values())), 2)
+    parts = {k: round(t, 2) for k, t in timings.items() if k != "total" and t >= 0.005}
+    other = round(total - sum(parts.values()), 2)
+    if parts and other > 0:
+        parts["other"] = other
+    listed = ", ".join(f"{name} {took:.2f}" for name, took in parts.items())
+    count = len(report.strategies)
+    several = f", {amount(count, 'strategy', 'strategies')}" if count > 1 else ""
+    return f"{total:.2f} s" + (f" ({listed})" if listed else "") + several

@@ -15,7 +15,7 @@ from ..ir.outcome import (
     Refused,
     Wrong,
 )
-from ..ir.recipe import TRACING, Leaks, Recipe, Until
+from ..ir.recipe import TRACING, Leaks, Line, Recipe, Until
 from ..merging import loops
 from ..merging.loops.until import untils
 from ..proof.subject import Subject
@@ -48,14 +48,14 @@ def offers(subject: Subject, report: Report, verify: bool, each_node: bool) -> O
     if verify and (other := with_loops(subject)) is not None:
         asked = bool(loops.asked_in_rounds(trace))
         if (asked or may_be_merged(trace)) and not each_node:
-            other = recipes.with_branches(other)
+            other = recipes.with_branches(other, _lines_of_values(trace))
         numbered = None if each_node else recipes.with_numbered_rounds(other)
         return OffersLoops(other, numbered, asked)
     branches = may_be_merged(trace)
     ended = until_ended(trace) if verify else []
     if (branches or ended) and not each_node:
         again = frozenset(loops.asked_in_rounds(trace))
-        return OffersBranches(branches, tuple(ended), again)
+        return OffersBranches(branches, tuple(ended), again, _lines_of_values(trace))
     return None
 
 
@@ -79,6 +79,10 @@ def may_be_merged(trace: Trace) -> bool:
     return (
         0 < len(asked) <= BUDGET.runs.lines_of_values and not trace.recipe.request.weights.streamed
     )
+
+
+def _lines_of_values(trace: Trace) -> tuple[Line, ...]:
+    return tuple(dict.fromkeys(q.line for q in trace.questions if q.of_values))
 
 
 def until_ended(trace: Trace) -> list[Until]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from ..budget import BUDGET
 from ..errors import HxError, VerificationError
 from ..ir.input_grammar import Limits
-from ..ir.recipe import Branches, Loops, Padded, Recipe, Sizes
+from ..ir.recipe import Branches, Line, Loops, Padded, Recipe, Sizes
 from ..ir.request import Inputs
 from ..ir.sizes.remainders import fits
 from ..merging.loops import Before
@@ -24,7 +24,7 @@ OFFSETS = (1, 2, 5, 11)  # differences between the sizes of further recordings
 ASKING = {"bool", "branch", "item", "is_nonzero"}
 
 
-def with_branches(recipe: Recipe) -> Recipe:
+def with_branches(recipe: Recipe, lines: tuple[Line, ...] = ()) -> Recipe:
     """Merge the ways that the model goes on inputs with other values."""
     given = recipe.inputs
     alike = [{k: change(t) for k, t in given.items()} for change in (opposite, small, large)]
@@ -32,14 +32,16 @@ def with_branches(recipe: Recipe) -> Recipe:
     # Before zeros: these lead many ways, too, but may hide what is computed there.
     alike += [{k: change(t) for k, t in given.items()} for change in (positive, negative)]
     alike += [*zeroed(given).values()][:1]
-    return recipe.with_flow(branches=Branches(variations=tuple(_different(alike, [given]))))
+    variations = tuple(_different(alike, [given]))
+    return recipe.with_flow(branches=Branches(variations=variations, lines=lines))
 
 
 def with_branches_on(recipe: Recipe, failed: dict[str, Inputs], error: HxError) -> Recipe | None:
     """Merge the ways that the model goes on inputs for which files were wrong, and on variations of
     these: a model with two branches goes four ways."""
-    kinds = {escape.kind for escape in error.report.escapes} if error.report else set()
-    if not kinds & ASKING or recipe.request.weights.streamed:
+    escapes = error.report.escapes if error.report else []
+    asking = [escape.where for escape in escapes if escape.kind in ASKING]
+    if not asking or recipe.request.weights.streamed:
         return None
     is_large = shallow.weight_bytes(recipe.call.root) >= BUDGET.bytes.light_weights
     limit = BUDGET.runs.branch_inputs // 4 if is_large else BUDGET.runs.branch_inputs
@@ -53,7 +55,9 @@ def with_branches_on(recipe: Recipe, failed: dict[str, Inputs], error: HxError) 
         alike += [fresh(inputs, seed=seed) for seed in (21, 22)]
         alike.append({name: small(tensor) for name, tensor in inputs.items()})
     alike = _different(alike, [recipe.inputs, *wrong])[: limit - len(wrong)]
-    return recipe.with_flow(branches=Branches(tuple(wrong), tuple(alike), other_sizes=True))
+    lines = tuple(dict.fromkeys((where.file, where.line) for where in asking if where.file))
+    branches = Branches(tuple(wrong), tuple(alike), other_sizes=True, lines=lines)
+    return recipe.with_flow(branches=branches)
 
 
 def with_numbered_rounds(recipe: Recipe) -> Recipe:

@@ -116,7 +116,7 @@ def branches(plain: Recipe, offer: OffersBranches, history: History, failed: Fai
     if not offer.branches:
         return last
     own: Failed = {}
-    recipe = recipes.with_branches(plain)
+    recipe = recipes.with_branches(plain, offer.lines)
     merged = last = yield from tried(recipe, own)  # [10]
     recipe = as_carried_out(recipe, merged)
     last = yield from padded(recipe, last, history)
