@@ -32,7 +32,7 @@ _HOME = {
     "scan": "exporter",
     "record": "hooks.record",
     "rewrite": "hooks.rewrite",
-    "watch": "hooks.watch",
+    "watch": "hooks.told_modules",
     "features": "hooks.features",
     "Program": "program",
     "Report": "report",
@@ -86,7 +86,7 @@ if TYPE_CHECKING:
     from .hooks.features import features as features
     from .hooks.record import record as record
     from .hooks.rewrite import rewrite as rewrite
-    from .hooks.watch import watch as watch
+    from .hooks.told_modules import watch as watch
     from .hookspecs import hookimpl as hookimpl
     from .packs.registry import Registry as Registry
     from .program import Program as Program

@@ -122,6 +122,19 @@ class SizeLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class ProposalLimits:
+    """Proposals of sizes that nobody named."""
+
+    # Runs of the model at other sizes; a quarter for heavy models.
+    trials: int = 48
+    # Exports, each with fewer sizes than the one before it, whose file was wrong.
+    exports: int = 3
+    # Modules of a script whose calls are kept, and calls of each, all with different shapes.
+    modules: int = 64
+    calls: int = 8
+
+
+@dataclass(frozen=True, slots=True)
 class CombinationLimits:
     """Combinations of answers to questions about sizes."""
 
@@ -271,6 +284,8 @@ class ByteLimits:
     absent_weights: int = 64 << 20
     # Inputs and outputs in a certificate, before compression, beside the recorded ones.
     certificate: int = 16 << 20
+    # Inputs that are kept of the calls in a script.
+    kept_inputs: int = 1 << 30
     # A piece of a large tensor or file: Ctrl-C is answered between two of them.
     piece: int = 16 << 20
 
@@ -332,6 +347,7 @@ class Budget:
     work: WorkLimits = WorkLimits()
     runs: RunLimits = RunLimits()
     sizes: SizeLimits = SizeLimits()
+    proposals: ProposalLimits = ProposalLimits()
     combinations: CombinationLimits = CombinationLimits()
     rounds: RoundLimits = RoundLimits()
     nodes: NodeLimits = NodeLimits()

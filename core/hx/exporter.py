@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
 
 from .attempts import Attempts, count_nodes, report_of
@@ -14,6 +14,7 @@ from .frame_stack import with_large_frame
 from .garbage_collection import fewer_collections
 from .ir import dynamic_axes
 from .ir.outcome import Outcome, Right
+from .ir.proposed_sizes import Proposal
 from .ir.recipe import Recipe
 from .ir.request import Destination, Options, Request
 from .packs import containers
@@ -23,7 +24,7 @@ from .proof.subject import Subject
 from .recording import derivatives, numpy_results
 from .recording.choices import Choices
 from .recording.install_hooks import aside
-from .recording.other_inputs import with_others
+from .recording.other_inputs import other_inputs, with_others
 from .recording.prepare import prepare, require_names
 from .recording.recorder import Recorder
 from .registration import OPSETS
@@ -31,11 +32,12 @@ from .report import Report
 from .report.timeline import Progress, Timeline
 from .safe_import import safe_import
 from .saving import destinations, model_file
-from .search import offers
+from .search import automatic_sizes, offers
 from .search.history import History
 from .search.loop_inputs import with_loops
 from .search.recipe_findings import follow_sizes, recipe_findings
 from .search.strategies import strategies
+from .torchworld.absent_weights import Slim
 from .torchworld.modes import apart
 
 
@@ -52,7 +54,7 @@ def export(
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
-    dynamic: Mapping[str, Any] | None = None,
+    dynamic: Mapping[str, Any] | str | None = None,
     others: Sequence[Any] | Mapping[str, Any] | None = None,
     opset: int = 20,
     verify: bool = True,
@@ -76,7 +78,9 @@ def export(
     outputs        modules whose outputs are wanted instead: ["layer4", "avgpool"]
     dynamic        sizes that may change: {"x": {0: "batch", 2: "height"}}; the same name is the
                    same size everywhere. "height>=32<=512" has limits, and "height%8" is a multiple
-                   of 8: the file is proved at such sizes, and promised for no others
+                   of 8: the file is proved at such sizes, and promised for no others. "auto" names
+                   the sizes that differ between `args` and `others`, or else those at which the
+                   model runs as well, and leaves out what cannot be proved: report.file.proposed
     others         further valid inputs, each as `args`, or as a dict of arguments by name: at other
                    sizes, with other values. The file is proved on each of them, and they show which
                    sizes belong together
@@ -105,6 +109,14 @@ def export(
     for each in (path, keep_rejected):
         destinations.require_unused(each, weights)
 
+    named, automatic = _named_or_automatic(dynamic)
+
+    def once(request: Request, slim: Slim | None) -> Program:
+        if output_names is not None and outputs is None:
+            request.sizes.of_outputs(dict.fromkeys(output_names))
+        recorder = Recorder(registry, opset, list(outputs) if outputs else None, slim)
+        return _export(request, recorder, timeline)
+
     def run(_: None) -> Program:
         safe_import("onnx", *(["onnxruntime"] if verify else []))
         request, slim = prepare(
@@ -112,21 +124,23 @@ def export(
             args,
             kwargs,
             input_names,
-            dynamic,
+            named,
             dynamic_axes.axes,
             weights=weights,
             dtype=dtype,
             options=options,
             destination=destination,
         )
-        request = with_others(request, others, slim)
         if output_names is not None:
             require_names("output_names", output_names)
-        if output_names is not None and outputs is None:
-            request.sizes.of_outputs(dict.fromkeys(output_names))
-        recorder = Recorder(registry, opset, list(outputs) if outputs else None, slim)
+        if not automatic:
+            request = with_others(request, others, slim)
         try:
-            program = _export(request, recorder, timeline)
+            if automatic:
+                recorder = Recorder(registry, opset, list(outputs) if outputs else None, slim)
+                program = _with_found_sizes(request, others, recorder, timeline, once)
+            else:
+                program = once(request, slim)
         except HxError as error:
             timeline.finish_failed(error, type(request.call.root).__name__, opset)
             raise
@@ -134,6 +148,44 @@ def export(
         return program
 
     return run_inside(containers.using(registry.containers), run)
+
+
+def _named_or_automatic(dynamic: Mapping[str, Any] | str | None) -> tuple[Any, bool]:
+    """Return the sizes that are named, and whether hx is to find them."""
+    if not isinstance(dynamic, str):
+        return dynamic, False
+    if dynamic != "auto":
+        hint = 'write {"x": {0: "batch"}}, or "auto"'
+        raise UsageError(f"dynamic= cannot be {dynamic!r}", hint=hint)
+    return None, True
+
+
+def _with_found_sizes(
+    request: Request,
+    others: Any,
+    recorder: Recorder,
+    timeline: Timeline,
+    once: Callable[[Request, Slim | None], Program],
+) -> Program:
+    """Export with the sizes that the user's calls, or trials of the model, show as dynamic."""
+    slim = recorder.slim
+    further = other_inputs(request.call, others, slim) if others else {}
+    found = automatic_sizes.seen_sizes(request, further)
+    seen = bool(found)
+    if not seen:
+        timeline.tell("trying other sizes")
+        try:
+            found = automatic_sizes.found_by_trial(request, recorder)
+        except Exception as problem:
+            if is_of_the_world(problem):
+                raise  # else the export raises it, or knows another way
+
+    def exported(request: Request) -> automatic_sizes.Exported[Program]:
+        program = once(request, slim)
+        promised = program._made.subject.promised
+        return automatic_sizes.Exported(program, program.report, promised)
+
+    return automatic_sizes.Proposed(request, further, found, seen, exported).proved()
 
 
 def _export(request: Request, recorder: Recorder, timeline: Timeline) -> Program:
@@ -186,16 +238,20 @@ def scan(
     args: Any = (),
     *,
     kwargs: Mapping[str, Any] | None = None,
-    dynamic: Mapping[str, Any] | None = None,
+    dynamic: Mapping[str, Any] | str | None = None,
     opset: int = 20,
     packs: Registry | None = None,
 ) -> Report:
-    """Run an export without a file: list covered, missing and declined calls, and escapes."""
+    """Run an export without a file: list covered, missing and declined calls, and escapes.
+
+    With dynamic="auto", report.file.proposed has the sizes at which the model runs as well.
+    """
     _check_opset(opset)
     registry = _registry(packs)
+    named, automatic = _named_or_automatic(dynamic)
 
     def look(_: None) -> Report:
-        request, slim = prepare(model, args, kwargs, None, dynamic, dynamic_axes.axes, dry=True)
+        request, slim = prepare(model, args, kwargs, None, named, dynamic_axes.axes, dry=True)
         recipe, recorder = (
             Recipe(request, request.call.tensors),
             Recorder(registry, opset, slim=slim),
@@ -232,8 +288,37 @@ def scan(
         report = report_of(trace, recorder)
         count_nodes(report, trace)
         report.calls.missing += numpy_results.missing(trace, recorder)
+        if automatic and slim is None:
+            report.file.proposed = automatic_sizes.sizes_of_trace(trace, recorder)
         trace.recording.let_go()
         return report
+
+    return run_inside(containers.using(registry.containers), look)
+
+
+@with_large_frame
+@runs_inside(fewer_collections)
+@runs_inside(aside)
+@runs_inside(apart)
+def propose(
+    model: Any,
+    args: Any = (),
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+    others: Sequence[Any] | Mapping[str, Any] | None = None,
+    opset: int = 20,
+    packs: Registry | None = None,
+) -> Proposal:
+    """Return the sizes that `dynamic="auto"` begins with, before anything is proved."""
+    registry = _registry(packs)
+
+    def look(_: None) -> Proposal:
+        request, slim = prepare(model, args, kwargs, None, None, dynamic_axes.axes, dry=True)
+        further = other_inputs(request.call, others, slim) if others else {}
+        found = automatic_sizes.seen_sizes(request, further)
+        if found or slim is not None:
+            return found
+        return automatic_sizes.found_by_trial(request, Recorder(registry, opset))
 
     return run_inside(containers.using(registry.containers), look)
 

@@ -66,6 +66,18 @@ class Model(torch.nn.Module):
         return self.linear(x)
 def build(): return Model(), (torch.ones(2, 4),)
 """,
+    "train.py": """
+import torch
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 4)
+    def forward(self, x):
+        return self.linear(x)
+net = Net()
+for rows in (2, 3):
+    net(torch.ones(rows, 4)).sum().backward()
+""",
     "models.toml": """
 [[model]]
 spec = "llm.py:build"

@@ -14,7 +14,8 @@ import vision
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = [
-    [], ["export"], ["scan"], ["inspect"], ["verify"], ["diff"], ["view"], ["bench"], ["explain"], ["converters"],
+    [], ["export"], ["scan"], ["watch"], ["inspect"], ["verify"], ["diff"], ["view"], ["bench"], ["explain"],
+    ["converters"],
     ["converters", "list"], ["converters", "show"], ["converters", "try"], ["packs"],
     ["packs", "list"], ["packs", "check"], ["packs", "new"],
 ]  # fmt: skip

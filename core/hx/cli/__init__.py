@@ -14,8 +14,9 @@ def main() -> None:
     """Run the console script. `--debug`, anywhere, shows tracebacks."""
     from hx.cli import streams
 
-    debug = "--debug" in sys.argv or bool(os.environ.get("HX_DEBUG"))
-    sys.argv = [word for word in sys.argv if word != "--debug"]
+    own = own_words(sys.argv)
+    debug = "--debug" in own or bool(os.environ.get("HX_DEBUG"))
+    sys.argv = [word for word in own if word != "--debug"] + sys.argv[len(own) :]
     streams.part()
     try:
         code = _run(debug)
@@ -29,6 +30,15 @@ def main() -> None:
         if not unheard.left:
             complain(unheard.what)
     sys.exit(code)
+
+
+def own_words(words: list[str]) -> list[str]:
+    """Return the words for hx: those behind the script of `hx watch` are for the script."""
+    if "watch" in words[1:3]:
+        for place, word in enumerate(words):
+            if place and word.endswith(".py"):
+                return words[: place + 1]
+    return words
 
 
 def _run(debug: bool) -> int:
@@ -96,7 +106,7 @@ def _fail(
 
 
 def _as_data(exit_code: int, problem: BaseException | None, message: str, code: str) -> None:
-    if "--json" not in sys.argv:
+    if "--json" not in own_words(sys.argv):
         return
     from hx.cli.border import as_options
     from hx.cli.output import as_json

@@ -12,8 +12,10 @@ from hx.cli.help_groups import grouped
 from hx.cli.light import lighten
 
 # Commands in the order of `hx --help`; each lives in the file of its name.
-COMMANDS = ("export", "scan", "inspect", "verify", "diff", "view", "bench", "explain")
+COMMANDS = ("export", "scan", "watch", "inspect", "verify", "diff", "view", "bench", "explain")
 GROUPS = ("converters", "packs")
+# Options behind the script of `hx watch` belong to the script.
+SETTINGS = {"watch": {"allow_interspersed_args": False}}
 
 app = typer.Typer(
     name="hx",
@@ -40,6 +42,7 @@ def root(
       hx export hx.demo:model -o demo.onnx
       hx export torchvision:resnet50 -o r.onnx -i "x=float32[batch,3,224,224]"
       hx scan my_model.py:build       what has a converter, and what lacks one
+      hx watch train.py               which models a script calls, at which sizes
       hx converters list              what can be converted, by which pack
       hx packs new hx-mylib --target mylib.op    a package with a converter
 
@@ -76,7 +79,7 @@ def command(first: str = "") -> Any:
         if name in GROUPS:
             app.add_typer(module.app, name=name)
         else:
-            app.command(name)(getattr(module, name))
+            app.command(name, context_settings=SETTINGS.get(name))(getattr(module, name))
     tree = guard(lighten(grouped(typer.main.get_command(app))))
     if "export" in names:
         _let_certificate_be_bare(tree.commands["export"])

@@ -224,6 +224,7 @@ def export(
       hx export torchvision:resnet50 -o r.onnx -i "x=float32[batch,3,224,224]"
       hx export bert.py:build -o b.onnx -i "ids=int64[b,s]<30000" -w b.safetensors
       hx export zoo.unet:UNet -o u.onnx --inputs u.npz --dynamic "image:2=h,3=w"
+      hx export hx.demo:model -o d.onnx --dynamic auto
       hx export hx.demo:model -o d.onnx --output-layer body --output-layer head
       hx export hx.demo:model -o d.onnx --check-every-node --report d.html
       hx export llm.py:build -o l.onnx --meta -w checkpoint/ --dtype float16
@@ -260,7 +261,16 @@ def export(
             o.tell_broken_packs(registry)
             progress("loading the model")
             loaded, call = o.model_and_call(
-                spec, registry, input, inputs, weights, dynamic, seed, meta, streamed=True
+                spec,
+                registry,
+                input,
+                inputs,
+                weights,
+                dynamic,
+                seed,
+                meta,
+                streamed=True,
+                automatic=True,
             )
             program = run(
                 loaded.model,

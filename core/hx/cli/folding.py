@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 # A unit that is not broken: a word, `hx packs list`, --input "x=float32[1, 3]", a command.
-_COMMAND = r"hx (?:export|scan|inspect|verify|diff|view|bench|explain|converters|packs) .*$"
+_COMMAND = r"hx (?:export|scan|watch|inspect|verify|diff|view|bench|explain|converters|packs) .*$"
 _PIECE = re.compile(rf"{_COMMAND}|--?[\w-]+ (?:\"[^\"]*\"|'[^']*')|[^\s`]*`[^`]*`[^\s`]*|\S+")
 # A label at the start of a line: "  why:   ", "error[HX202]: ", "inputs   ".
 _LABEL = re.compile(r"\s*(?:error(?:\[\w+\])?: |warning: |\S+: {2,}|\w+(?: \w+)? {2,})|\s*")

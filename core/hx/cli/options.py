@@ -156,7 +156,7 @@ Dynamic = Annotated[
         "-d",
         metavar="NAME:AXIS=WORD,...",
         help='Axes that may change: "image:0=batch,2=height"; between sizes: "image:2=h>=32<=512"; '
-        'in multiples: "image:2=h%8".',
+        'in multiples: "image:2=h%8"; or "auto": those that hx finds and proves.',
         show_default=False,
         rich_help_panel=INPUTS,
     ),
@@ -262,11 +262,13 @@ def model_and_call(
     seed: int = 0,
     meta: bool = False,
     streamed: bool = False,
+    automatic: bool = False,
 ) -> tuple[Loaded, Call]:
     """Load the model of SPEC and build the call from the input options, ready for `hx.export`.
 
     Of several files of inputs, the first is for the call, and the others are further inputs.
-    `streamed` means that the command reads weights from their file (`loaded.weights`).
+    `streamed` means that the command reads weights from their file (`loaded.weights`), and
+    `automatic` that it takes `--dynamic auto`.
     """
     from hx.errors import UsageError
     from hx.inputs.given import call_for, further_inputs, names_of
@@ -284,7 +286,8 @@ def model_and_call(
     elif weights is not None:
         load_weights(loaded.model, weights)
     several = [files] if isinstance(files, Path) else list(files or ())
-    call = call_for(loaded, inputs or (), several[0] if several else None, dynamic or (), seed)
+    first = several[0] if several else None
+    call = call_for(loaded, inputs or (), first, dynamic or (), seed, automatic)
     for name, file in zip(names_of(several[1:]), several[1:]):
         call.others[name] = further_inputs(loaded, call, file)
     return loaded, call

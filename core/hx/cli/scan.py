@@ -25,8 +25,9 @@ def scan(
 ) -> None:
     """See what an export would do, without writing anything.
 
-    Lists the calls that are covered, missing or declined, and the values that leave the graph.
-    Exit code 5 says that converters are missing.
+    Lists the calls that are covered, missing or declined, and the values that leave the graph. If
+    no size is named, the last lines are the options for those at which the model runs as well;
+    hx export --dynamic auto proves them. Exit code 5 says that converters are missing.
 
     \b
     Examples:
@@ -37,8 +38,9 @@ def scan(
     import hx
     from hx.attempts import left_out
     from hx.cli.export import report_data
-    from hx.cli.output import Progress, as_json, note, paint, say, say_prose, table
+    from hx.cli.output import Progress, as_json, facts, note, paint, say, say_prose, table
     from hx.findings import OPEN, scaffold
+    from hx.report.summary import proposed_sizes
     from hx.text import amount, relative_paths
 
     registry = o.registry_for(use, no_pack, only_packs, require, strict)
@@ -46,14 +48,23 @@ def scan(
     with Progress() as progress:
         progress("loading the model")
         loaded, call = o.model_and_call(
-            spec, registry, input, inputs, weights, dynamic, seed, meta, streamed=True
+            spec,
+            registry,
+            input,
+            inputs,
+            weights,
+            dynamic,
+            seed,
+            meta,
+            streamed=True,
+            automatic=True,
         )
         progress("recording the model")
         report = hx.scan(
             loaded.model,
             call.args,
             kwargs=call.kwargs or None,
-            dynamic=call.dynamic or None,
+            dynamic=call.dynamic or "auto",
             opset=opset,
             packs=registry,
         )
@@ -83,5 +94,7 @@ def scan(
                 note(f"{finding.level}  {text}")
         kinds = amount(len(report.converters), "target")
         note(f"{kinds} covered, {len(report.missing)} missing, {len(declined)} declined")
+        proved = " (not proved yet)" if report.file.proposed else ""
+        facts([("dynamic", proposed_sizes(report.file.proposed) + proved)], aside=True)
     if report.missing:
         raise typer.Exit(5)

@@ -166,7 +166,7 @@ def _prove(
     open_dims, fixed = _dims(written)
     model = loaded.model
     given: dict[str, Any] = {"weights": loaded.weights, "dtype": dtype}
-    said, _ = prepare(model, call.args, call.kwargs, None, call.dynamic, axes.axes, **given)
+    said, _ = prepare(model, call.args, call.kwargs, None, call.named, axes.axes, **given)
     tensors = said.call.tensors
     names = list(tensors)
     if set(names) != set(open_dims) and len(names) == len(open_dims):

@@ -32,8 +32,13 @@ class Call:
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
-    dynamic: dict[str, dict[int, str]]
+    dynamic: dict[str, dict[int, str]] | str  # "auto": hx proposes them
     others: dict[str, Arguments] = field(default_factory=dict)  # further valid inputs, by file
+
+    @property
+    def named(self) -> dict[str, dict[int, str]]:
+        """Axes that the user named."""
+        return {} if isinstance(self.dynamic, str) else self.dynamic
 
 
 def call_for(
@@ -42,8 +47,12 @@ def call_for(
     file: Path | None = None,
     dynamic: Iterable[str] = (),
     seed: int = 0,
+    automatic: bool = False,
 ) -> Call:
-    """Build the call of the model from the options of the command line."""
+    """Build the call of the model from the options of the command line.
+
+    With `automatic`, the command takes `--dynamic auto`.
+    """
     texts = list(texts)
     parsed = [parse_input(text) for text in texts]
     sizes = choose_sizes(spec for _, spec in parsed)
@@ -58,6 +67,10 @@ def call_for(
     for name, spec in zip(where, specs):
         if isinstance(spec, TensorSpec) and spec.dynamic:
             axes[name] = spec.dynamic
+    dynamic = list(dynamic)
+    if "auto" in dynamic:
+        _require_alone(dynamic, texts, axes, automatic)
+        return dataclasses.replace(_call(signature, bound, {}), dynamic="auto")
     for name, extra in _dynamic(dynamic, bound).items():
         here = axes.setdefault(name, {})
         for axis, word in extra.items():
@@ -227,15 +240,41 @@ def _dynamic(texts: Iterable[str], bound: Mapping[str, Any]) -> dict[str, dict[i
                 hint=f'write --dynamic "{names[0] if names else "x"}:0=batch,2=height"',
             )
         name = name.strip()
-        if name not in names:
+        inside = any(name.startswith(f"{known}_") for known in names)  # of a nested input
+        if name not in names and not inside:
             raise InputError(f"--dynamic: no input {name!r}", hint=f"inputs are {', '.join(names)}")
-        rank = getattr(bound[name], "ndim", 0)
+        rank = getattr(bound.get(name), "ndim", 0)
         for written, word in good:
             axis = int(written)
             axis += rank if -rank <= axis < 0 else 0
             _require_one(name, axis, found.get(name, {}).get(axis), word)
             found.setdefault(name, {})[axis] = word
     return found
+
+
+def _require_alone(
+    dynamic: Sequence[str],
+    texts: Sequence[str],
+    axes: Mapping[str, dict[int, str]],
+    automatic: bool,
+) -> None:
+    """Raise if a command does not take `--dynamic auto`, or sizes are named beside it."""
+    if not automatic:
+        raise InputError(
+            "--dynamic auto goes with hx export and hx scan only",
+            hint="paste the options that hx export --dynamic auto prints",
+        )
+    if len(dynamic) > 1:
+        raise InputError(
+            "--dynamic auto finds all sizes itself",
+            hint="leave the other --dynamic out, or name all of them",
+        )
+    if axes:
+        words = ", ".join(word for each in axes.values() for word in each.values())
+        raise InputError(
+            f"--dynamic auto finds the sizes itself, and --input names {words}",
+            hint=f'give numbers in --input, or leave "auto" out: {texts[0]}',
+        )
 
 
 def _require_one(name: str, axis: int, before: str | None, word: str) -> None:

@@ -21,12 +21,21 @@ def with_others(request: Request, others: Any, slim: Slim | None = None) -> Requ
     """Return the request with further inputs: a list of them, or a dict in which each has a name."""
     if others is None or (isinstance(others, (list, tuple, Mapping)) and not others):
         return request
-    return replace(request, others=_checked(others, request.call, request.sizes, slim))
+    return with_other_inputs(request, other_inputs(request.call, others, slim))
 
 
-def _checked(
-    others: Any, call: Call, sizes: dynamic_axes.Axes, slim: Slim | None
-) -> dict[str, Inputs]:
+def with_other_inputs(request: Request, others: Mapping[str, Inputs]) -> Request:
+    """Return the request with further inputs, if these are like its own."""
+    for name, tensors in others.items():
+        for key, tensor in tensors.items():
+            axes = request.sizes.get(key, {})
+            _require_kind(f"{key} in {name}", tensor, request.call.tensors[key], axes)
+        _require_sizes(name, tensors, request.sizes)
+    return replace(request, others=dict(others))
+
+
+def other_inputs(call: Call, others: Any, slim: Slim | None = None) -> dict[str, Inputs]:
+    """Return the tensors of further inputs, whatever their sizes are."""
     if isinstance(others, Mapping):
         named = {str(name): each for name, each in others.items()}
     elif isinstance(others, (list, tuple)) and not hasattr(others, "_fields"):
@@ -44,13 +53,9 @@ def _checked(
         arguments = _arguments(name, each, call, names)
         leaves = flat_inputs(call.model, arguments.args, arguments.kwargs)
         _require_alike(name, leaves, recorded, names)
-        tensors = {
+        found[name] = {
             names[key]: slim.given(key, leaves[key]) if slim else leaves[key] for key in keys
         }
-        for key, tensor in tensors.items():
-            _require_kind(f"{key} in {name}", tensor, call.tensors[key], sizes.get(key, {}))
-        _require_sizes(name, tensors, sizes)
-        found[name] = tensors
     return found
 
 

@@ -126,6 +126,7 @@ class Report:
             "size": self.size,
             "inputs": self.inputs,
             "outputs": self.outputs,
+            "proposed": self.file.proposed,
             "converters": self.converters,
             "packs": self.packs,
             "declined": self.declined,

@@ -24,6 +24,7 @@ class File:
     inputs: list[dict[str, Any]] = field(default_factory=list)
     outputs: list[dict[str, Any]] = field(default_factory=list)
     packs: dict[str, int] = field(default_factory=dict)  # nodes by the pack that wrote them
+    proposed: dict[str, dict[int, str]] | None = None  # sizes that `dynamic="auto"` found
 
 
 @dataclass

@@ -10,6 +10,7 @@ from typing import Any
 
 from ..budget import BUDGET
 from ..findings import CHECKED, FOLLOWED, OPEN
+from ..ir.proposed_sizes import Proposal, as_options
 from ..page import strategy_table
 from ..proof.proof import Proof
 from ..text import aligned, amount, bytes_text, relative_paths
@@ -35,6 +36,7 @@ def lines(
         ("right for", f"{', '.join(report.promised.values())} only" if report.promised else ""),
         *_of_level(report, CHECKED, verbose),
         *_of_level(report, FOLLOWED, verbose),
+        ("dynamic", proposed_sizes(report.file.proposed)),
         ("sizes", free_sizes(report)),
         ("report", ", ".join(map(str, reports))),
         ("proof", _proof(report)),
@@ -94,9 +96,16 @@ def html(report: Report) -> str:
     return f"<table>{cells}</table>{end}"
 
 
+def proposed_sizes(proposal: Proposal | None) -> str:
+    """Return the options for the sizes that hx found, one for each input."""
+    if proposal is None:
+        return ""
+    return as_options(proposal) or "none: every size is fixed"
+
+
 def free_sizes(report: Report) -> str:
     """Return a hint for a user who named no size, or not all that belong together."""
-    if not report.nodes:
+    if not report.nodes or report.file.proposed is not None:
         return ""
     if not report.file.sizes:
         first = next((each for each in report.inputs if each["shape"]), None)
