@@ -1,0 +1,1 @@
+"""Models by family: one file for each."""
