@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-# By name: the model, what it is called with, and further arguments of hx.export.
+# Models by name, each with its inputs and further arguments of hx.export.
 Call = tuple[Callable, tuple[torch.Tensor, ...], dict[str, Any]]
 MODELS: dict[str, Callable[[], Call]] = {}
 

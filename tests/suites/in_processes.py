@@ -29,7 +29,7 @@ def run(
     seconds: float | None = None,
     jobs: int = 2,
 ) -> list[dict[str, Any]]:
-    """What `module:function` returns for each list of arguments, in their order.
+    """Call `module:function` in processes; return a result for each list of arguments, in order.
 
     `tell` gets the number of a call and its result as it comes. `failed` makes the result of one
     that killed its process or took too long.

@@ -110,7 +110,7 @@ def test_linear_layers_that_quantize_what_comes(name, engine, use_engine):
 
 
 def test_a_kernel_with_other_results_is_named_and_replaced():
-    """As if the sums of a kernel had saturated: it gets another bias than its float64 version."""
+    """Its bias is wrong, so its results differ from the float64 version as if its sums saturated."""
 
     class Wrong:
         _qualified_op_name = "quantized::linear"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,11 +22,8 @@ if TYPE_CHECKING:
 
 def complete_script(incomplete: str) -> list[str]:
     """Complete the path of a script: folders, and Python files."""
-    found = sorted(Path().glob(f"{incomplete}*")) if not incomplete.startswith("/") else []
-    if incomplete.startswith("/"):
-        start = Path(incomplete)
-        folder = start if incomplete.endswith("/") else start.parent
-        found = sorted(each for each in folder.glob("*") if str(each).startswith(incomplete))
+    folder, start = os.path.split(incomplete)
+    found = sorted(each for each in Path(folder).glob("*") if each.name.startswith(start))
     folders = [f"{each}/" for each in found if each.is_dir()]
     return folders + [str(each) for each in found if each.suffix == ".py"]
 

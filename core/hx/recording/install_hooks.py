@@ -87,7 +87,7 @@ class recorded(Reversible):
         later(stage.as_now())
         later(_modes_as_now())
         hooked = patching.hooks(_hooks(recording, self._watch))
-        # Of several hooks on one function, the last one counts.
+        # If several hooks are for one function, the last one applies.
         model = recording.model
         cached = function_caches.places(*model.searched()) if recording.builder.sizes.named else []
         stored = patching.attributes(

@@ -1,4 +1,4 @@
-"""What users get when they install this pack; spconv is not needed for it."""
+"""Tests of the pack as users install it; spconv is not needed for them."""
 
 import pytest
 

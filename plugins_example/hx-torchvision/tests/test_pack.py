@@ -1,4 +1,4 @@
-"""What users get when they install this pack."""
+"""Tests of the pack as users install it."""
 
 from hx import Registry
 

@@ -33,7 +33,7 @@ ROUNDED = ("normal", "large", "small", "spike", "positive")  # values that no qu
 
 @dataclass
 class Verdict:
-    """What came of one model."""
+    """Verdict on one model, with the evidence for it."""
 
     kind: str
     detail: str = ""

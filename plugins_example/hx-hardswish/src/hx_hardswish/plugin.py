@@ -1,4 +1,4 @@
-"""What this pack gives to hx."""
+"""Hooks of this pack, which hx calls."""
 
 HX_API = 1
 

@@ -1,4 +1,4 @@
-"""What this pack gives to hx."""
+"""Hooks of this pack, which hx calls."""
 
 from hx.contributions import Executor
 
