@@ -13,6 +13,7 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import torch
 from onnx.reference import ReferenceEvaluator
@@ -150,7 +151,8 @@ def _evaluated(model: onnx.ModelProto, kernels: Sequence[type]) -> Run:
     def run(feeds: Mapping[str, Any]) -> list:
         arrays = {name: tensor_bytes.as_numpy(as_pairs(tensor)) for name, tensor in feeds.items()}
         try:
-            results: Any = evaluator.run(None, arrays)
+            with np.errstate(all="ignore"):  # infinity and NaN are results like others
+                results: Any = evaluator.run(None, arrays)
         except PackError:  # two packs have a kernel for it
             raise
         except Exception as error:  # an error of numpy, the evaluator, or a kernel

@@ -15,6 +15,7 @@ from ...ir.value import Absent, Constant, Node
 
 def computed(node: Node, read: Sequence[Constant | None], opset: int) -> list[Constant] | None:
     """Compute the results of a node from constants; return None if that is not possible."""
+    import numpy as np
     import onnx
     from onnx.reference import ReferenceEvaluator
 
@@ -36,7 +37,8 @@ def computed(node: Node, read: Sequence[Constant | None], opset: int) -> list[Co
         )
         model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)])
         arrays = {name: tensor_bytes.as_numpy(each.tensor) for name, each in feeds.items()}
-        found: Any = ReferenceEvaluator(model).run(None, arrays)
+        with np.errstate(all="ignore"):  # infinity and NaN are results like others
+            found: Any = ReferenceEvaluator(model).run(None, arrays)
     except Exception as problem:
         # Errors of onnx and numpy share no base class; the results stay unknown.
         if is_of_the_world(problem):
