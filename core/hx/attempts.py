@@ -261,47 +261,44 @@ def _assemble(trace: Trace, output_names: Sequence[str] | None, opset: int) -> P
         trace.outputs = [(n, v) for n, (_, v) in zip(named, trace.outputs)]
     if not trace.outputs:
         raise UsageError("the model returned no tensor", hint="return the tensors you want")
-    recording = trace.recording
-    values = [(n, output_value(recording, v)) for n, v in trace.outputs]
+    values = [(n, output_value(trace.builder, v)) for n, v in trace.outputs]
     trace.check_constants()
     made = graph.build(
         trace.nodes,
         [v for _, v in trace.inputs],
         values,
         opset=opset,
-        domains=recording.builder.domains,
+        domains=trace.builder.domains,
         classes=trace.classes,
         name=trace.name,
-        folds=recording.folds,
+        folds=trace.graph.folds,
     )
-    recording.let_go()
+    trace.let_go()
     return made
 
 
 def report_of(trace: Trace, recorder: Recorder) -> Report:
-    recording = trace.recording
     registry, opset = recorder.registry, recorder.opset
     report = Report(trace.name, File(opset))
     report.calls.installed = [
         {"pack": pack.key, "version": pack.version, "status": pack.status}
         for pack in registry.packs
     ]
-    found = recording.findings
-    report.calls.missing = sorted(found.missing.values(), key=lambda m: (-m.count, m.target))
+    report.calls.missing = sorted(trace.calls.missing.values(), key=lambda m: (-m.count, m.target))
     for missing in report.missing:
         missing.nearest = registry.nearest(missing.target)
-    report.escapes = list(found.escapes.values())
-    report.calls.declined = dict(sorted(recording.tallies.declined.items()))
+    report.escapes = list(trace.escapes.values())
+    report.calls.declined = dict(sorted(trace.calls.declined.items()))
     report.changed_buffers = trace.effects.changed_buffers
     report.file.sizes = dict(sizes_of(trace.recipe))
-    passed_over = symbolic.passed_over(recording.builder.opset)
+    passed_over = symbolic.passed_over(trace.builder.opset)
     report.messages = [
         *trace.findings,
         *randomness.findings(trace.nodes),
         *(Finding(CHECKED, text) for text in passed_over),
     ]
-    report.calls.converters = dict(sorted(recording.tallies.converted.items()))
-    report.calls.by_pack = recording.tallies.by_pack
+    report.calls.converters = dict(sorted(trace.calls.converted.items()))
+    report.calls.by_pack = trace.calls.by_pack
     return report
 
 

@@ -290,7 +290,7 @@ def scan(
         report.calls.missing += numpy_results.missing(trace, recorder)
         if automatic and slim is None:
             report.file.proposed = automatic_sizes.sizes_of_trace(trace, recorder)
-        trace.recording.let_go()
+        trace.let_go()
         return report
 
     return run_inside(containers.using(registry.containers), look)

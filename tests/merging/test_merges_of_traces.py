@@ -100,7 +100,7 @@ def halved(x):
 
 def until_small(model):
     traces = Traces(model, torch.tensor([20.0, -3.0]))
-    line = traces.record(traces.recipe).recording.questions.each[0].line
+    line = traces.record(traces.recipe).questions[0].line
     recipe = traces.recipe.with_flow(until=Until(line, on=True))
     first = traces.record(recipe)
     return traces, first, until.merge(first)

@@ -45,10 +45,15 @@ class Builder:
         self._forms: dict[tuple, forms.Form] = {}
         self._serial = 0
 
+    def end_recording(self) -> None:
+        """Forget the model's tensors: later nodes are made of values alone."""
+        self.value_of = self.entry_of = self.note_escape = self.added = None
+        self.kept = self.constant
+
     def let_go(self) -> None:
         """Break the reference cycles that it is part of: nothing more is written."""
-        self.value_of = self.kept = self.added = self.entry_of = self.note_escape = None
-        self.lengths = None
+        self.end_recording()
+        self.kept = self.lengths = None
         self._forms, self._constants = {}, {}
         del self.sizes.builder
 

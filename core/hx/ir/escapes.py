@@ -163,3 +163,12 @@ class Escape:
         """Return True if its detail, or the first question asked there, reads values."""
         first = next(iter(self.asked), None)
         return "item(" in self.detail or (first is not None and first.of_values())
+
+
+def noted(escapes: dict[tuple, Escape], new: Escape) -> Escape:
+    """Add an escape, or count it with the one of its kind and line; return what is noted."""
+    found = escapes.setdefault((new.kind, new.where.file, new.where.line), new)
+    if found is not new:
+        found.count += 1
+        found.calculated &= new.calculated
+    return found

@@ -264,21 +264,20 @@ def again(
     recipe = dataclasses.replace(subject.recipe, inputs=dict(case.feeds), flow=flow)
     found = subject.recorder.record(recipe, keep=kept, one_thread=True)
     names: dict[int, str] = {}
-    recording = found.recording
     made = graph.build(
-        recording.builder.nodes,
+        found.nodes,
         [v for _, v in found.inputs],
         [
-            (name, output_value(recording, value))
+            (name, output_value(found.builder, value))
             for (name, _), (_, value) in zip(subject.trace.outputs, found.outputs)
         ],
         opset=subject.recorder.opset,
-        domains=recording.builder.domains,
+        domains=found.builder.domains,
         classes=found.classes,
         name=found.name,
         names=names,
     )
-    recording.let_go()
+    found.let_go()
     return found, made, names
 
 

@@ -25,6 +25,7 @@ from ..runtime import as_pairs
 from ..samples.sizes import sizes_of
 from ..samples.variations import fresh, jitter
 from ..saving import model_file
+from ..torchworld import shallow
 from . import often
 from .cases.asking import case_of
 from .cases.farther import is_far
@@ -312,7 +313,8 @@ def _otherwise(subject: Subject, depth: int) -> str:
     if not _differ(asked, subject.results, depth) or _differ(asked, again, depth):
         return ""
     fused = (torch.nn.MultiheadAttention, torch.nn.TransformerEncoderLayer)
-    attends = any(isinstance(module, fused) for _, module in subject.trace.recording.model.modules)
+    modules = shallow.walk(subject.recipe.call.root)
+    attends = any(isinstance(module, fused) for _, module in modules)
     why = (
         ": there it takes PyTorch's fast path of attention, which passes by what is put around its "
         "layers; torch.backends.mha.set_fastpath_enabled(False) turns that off"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -82,11 +82,11 @@ def _named_sizes(recipe: Recipe) -> dict[str, dims.Dim]:
     return named
 
 
-def require_apart(found: Trace) -> None:
+def require_apart(recording: Recording, inputs: Mapping[str, torch.Tensor]) -> None:
     """Raise if inputs share memory: a graph cannot show a write to one in another."""
     memory: dict[int, str] = {}
-    written = {n for n, t in found.recording.model.inputs.items() if t._version > 0}
-    for name, tensor in found.recipe.inputs.items():
+    written = {n for n, t in recording.model.inputs.items() if t._version > 0}
+    for name, tensor in inputs.items():
         first = memory.setdefault(storage_key(tensor), name)
         if first != name and written & {first, name}:
             raise Unsupported(
@@ -221,8 +221,7 @@ def structure(result: Any) -> Any:
         return None
 
 
-def of_outputs(found: Trace, result: Any) -> None:
-    recording = found.recording
+def of_outputs(recording: Recording, found: Trace, result: Any) -> None:
     single = isinstance(result, (torch.Tensor, _Kept, int, float))
     flat: list[tuple[str, Any]] = []
     if isinstance(result, (tuple, list)) and not hasattr(result, "_fields"):

@@ -128,7 +128,7 @@ def _of_len(recording: Recording) -> Wrap:
                 and recording.builder.lengths is not None
                 and not recording.running.busy
             ):
-                found = recording.builder.lengths.of_list(x)
+                found = recording.builder.lengths.of_list(recording.memory.live, x)
                 if found is not None:
                     return found
             own = getattr(type(x), "__len__", None)
@@ -250,7 +250,7 @@ def _of_enumerate(recording: Recording) -> Wrap:
 
     def long(items: Any) -> Any:
         if type(items) is tuple:
-            pieces = recording.builder.lengths.of_pieces(items)
+            pieces = recording.builder.lengths.of_pieces(recording.memory.live, items)
             return length([*items]) if pieces is None else pieces
         return length(items) if isinstance(items, (torch.Tensor, list)) else None
 

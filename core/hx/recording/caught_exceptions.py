@@ -18,7 +18,7 @@ from ..ir.sizes import dims
 from ..ir.sizes.comparisons import Asked, Unforeseen
 from .arguments import tensors_in
 from .memory.live_tensors import Live
-from .origins import Frames
+from .origins import Frames, is_machinery
 
 
 @dataclasses.dataclass
@@ -101,7 +101,7 @@ class Raised:
             # An exception keeps the frames that it has left, and the one where it was caught.
             trace = found.problem.__traceback__
             by = None if trace is None else trace.tb_frame.f_code
-            theirs = by is not None and frames.machinery(by)
+            theirs = by is not None and is_machinery(by)
             if not theirs and (asked := found.asked()) is not None:
                 kind = type(found.problem).__name__
                 told = f"the model catches the {kind} of {found.name}"

@@ -20,6 +20,7 @@ from .. import torch_facts
 from .arguments import tensors_in
 from .memory.live_tensors import Live
 from .note_escapes import note_escape
+from .origins import is_machinery
 from .recording import Recording
 
 # Functions that raise on some values: on indexes and counts out of range, or on matrices that
@@ -80,7 +81,7 @@ def _is_tried(recording: Recording) -> bool:
     frames = recording.position.frames
     frame: FrameType | None = frames.inside()
     while frame is not None and not frames.is_outer(frame):
-        if not frames.machinery(frame.f_code):
+        if not is_machinery(frame.f_code):
             line = frame.f_lineno
             if any(first <= line <= last for first, last in _tries(frame.f_code.co_filename)):
                 return True

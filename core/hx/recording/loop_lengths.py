@@ -17,17 +17,18 @@ from .counted_whiles import counted
 from .round_counts import Asking, Known
 
 if TYPE_CHECKING:
+    from ..graph.builder import Builder
     from ..ir.escapes import Escape
     from ..ir.input_grammar import Limits
     from .arguments import Arguments
-    from .recording import Recording
+    from .memory.live_tensors import Live
 
 
 class Lengths:
     """Sizes of one recording that were asked for as numbers of rounds, by that number."""
 
-    def __init__(self, recording: Recording) -> None:
-        self._recording = recording
+    def __init__(self, builder: Builder, escapes: Mapping[tuple, Escape]) -> None:
+        self._builder, self._escapes = builder, escapes
         self._places: dict[int, int] = {}  # place of a node, by its id
         self._seen = 0
         self._lists: dict[tuple[int, ...], list[Any]] = {}  # joined lists, by their items' ids
@@ -37,16 +38,16 @@ class Lengths:
         self._lengths: dict[int, tuple[Asked, Any]] = {}  # by the id of what was asked
 
     def begin(self) -> None:
-        self.begins.add(len(self._recording.builder.nodes))
+        self.begins.add(len(self._builder.nodes))
 
     def ask(self, asked: Iterable[Asked]) -> None:
         for each in asked:
-            self._asked.setdefault(each, []).append(len(self._recording.builder.nodes))
+            self._asked.setdefault(each, []).append(len(self._builder.nodes))
 
     def rearranged(self, before: list[Node]) -> None:
         """Follow recorded nodes to other places, or into a branch of an If."""
         begun = {id(before[at].outputs[0]) for at in self.begins if at < len(before)}
-        nodes = self._recording.builder.nodes
+        nodes = self._builder.nodes
         self.begins = {at for at, node in enumerate(nodes) if id(node.outputs[0]) in begun}
         now = {id(node.outputs[0]): at for at, node in enumerate(nodes)}
         places = [len(nodes)]
@@ -57,7 +58,7 @@ class Lengths:
         self._asked = {asked: [places[at] for at in each] for asked, each in self._asked.items()}
 
     def known(self) -> Known:
-        escapes = self._recording.findings.escapes.values()
+        escapes = self._escapes.values()
         asked = (sum(len(escape.asked) for escape in escapes), sum(map(len, self._asked.values())))
         if self._known is None or self._known[0] != asked:
             self._known = asked, self._known_now()
@@ -65,7 +66,7 @@ class Lengths:
 
     def _known_now(self) -> Known:
         found: list[Asking] = []
-        for escape in self._recording.findings.escapes.values():
+        for escape in self._escapes.values():
             for asked in rounds_of([escape]):
                 if id(asked) not in self._lengths:
                     self._lengths[id(asked)] = asked, _enough(asked)
@@ -111,9 +112,9 @@ class Lengths:
         self._lists.setdefault(keys, entries)  # which stay, as they are known by their ids
         return grows
 
-    def of_list(self, held: list[Any]) -> Any:
+    def of_list(self, live: Live, held: list[Any]) -> Any:
         """Return the length of a list that got a tensor in each round; None for another list."""
-        entries = [self._recording.memory.live.entries.get(id(each)) for each in held]
+        entries = [live.entries.get(id(each)) for each in held]
         if len(held) < BUDGET.rounds.alike_far or not all(
             entry is not None and entry() is each for entry, each in zip(entries, held)
         ):
@@ -121,27 +122,27 @@ class Lengths:
         values = [entry.value for entry in entries if entry is not None]
         return self._as_many(self.known(), values)
 
-    def of_pieces(self, held: Sequence[Any]) -> Any:
+    def of_pieces(self, live: Live, held: Sequence[Any]) -> Any:
         """Return the number of pieces that one call cut a tensor into; None for anything else."""
-        entries = [self._recording.memory.live.entries.get(id(each)) for each in held]
+        entries = [live.entries.get(id(each)) for each in held]
         nodes = {id(entry.value.node) for entry in entries if entry is not None}
         if len(held) < BUDGET.rounds.alike_far or len(nodes) > 1 or not all(entries):
             return None
-        return self.known().before(len(self._recording.builder.nodes)).get(len(held))
+        return self.known().before(len(self._builder.nodes)).get(len(held))
 
     def repeats(self, given: Arguments) -> None:
         """Mark a list that got the same constant in each round as such."""
         items = given.args[0] if given.args else None
         if type(items) is not list or len(items) < BUDGET.rounds.alike_far or given.traced:
             return
-        times = _as_many(self.known().before(len(self._recording.builder.nodes)), len(items))
+        times = _as_many(self.known().before(len(self._builder.nodes)), len(items))
         if times is not None and all(map(same_constant, items, items[1:])):
             given.args = size_lists.Given(items, times, times), *given.args[1:]
             given.traced = True
 
     def _as_many(self, known: Known, parts: Sequence[Value | None]) -> Any:
         """Return the size, asked for before the first part, that explains their number."""
-        nodes = self._recording.builder.nodes
+        nodes = self._builder.nodes
         for at in range(self._seen, len(nodes)):
             self._places[id(nodes[at])] = at
         self._seen = len(nodes)

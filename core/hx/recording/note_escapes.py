@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..errors import Where
-from ..ir.escapes import DETOURS, Escape
+from ..ir.escapes import DETOURS, Escape, noted
 from ..ir.sizes import departures
 from ..ir.sizes.comparisons import Asked
+from .origins import is_machinery
 from .recording import Recording
 
 
@@ -26,19 +27,14 @@ def note_escape(
     `calculated`: it is a number that the graph computes, as long as Python only calculates with it.
     """
     where = where or recording.position.where()
-    key = (kind, where.file, where.line)
-    escapes = recording.findings.escapes
-    found = escapes.get(key)
-    if found is None:
-        found = escapes[key] = Escape(kind, where, detail, calculated=calculated)
-        if kind in DETOURS and (frame := recording.position.frames.called()) is not None:
+    asked = tuple(asked)
+    found = noted(recording.findings.escapes, Escape(kind, where, detail, calculated=calculated))
+    found.asked.update(dict.fromkeys(asked))
+    if found.count == 1 and kind in DETOURS:
+        frame = recording.position.frames.called()
+        if frame is not None:
             code = frame.f_code
             found.through = Where(code.co_filename, code.co_firstlineno, where.scope)
-    else:
-        found.count += 1
-        found.calculated &= calculated
-    asked = tuple(asked)
-    found.asked.update(dict.fromkeys(asked))
     if asked and recording.builder.lengths is not None:
         recording.builder.lengths.ask(asked)
     return where
@@ -82,7 +78,7 @@ def size_left(
     while frame is not None and frame.f_code.co_filename in carriers:
         frame = frame.f_back  # type: ignore[assignment]
     spoken = kind in ("branch", "lookup") or running.busy
-    if frame is None or (spoken and recording.position.frames.machinery(frame.f_code)):
+    if frame is None or (spoken and is_machinery(frame.f_code)):
         return None
     where = note_escape(recording, kind, detail, asked=asked)
     if kind != "branch":

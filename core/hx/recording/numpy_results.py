@@ -29,11 +29,7 @@ def missing(trace: Trace, recorder: Recorder) -> list[Missing]:
     """Return the functions that bring back results of the inputs, and that have no converter."""
 
     left = [each for each in trace.escapes.values() if each.kind in DETOURS]
-    if (
-        not trace.recording.memory.outside_tensors
-        or not left
-        or trace.recipe.request.weights.hollow
-    ):
+    if not trace.effects.outside_tensors or not left or trace.recipe.request.weights.hollow:
         return []
     tensors = fresh(trace.recipe.inputs, seed=1)
     recipe = dataclasses.replace(trace.recipe, inputs=tensors)
@@ -44,14 +40,14 @@ def missing(trace: Trace, recorder: Recorder) -> list[Missing]:
             raise
         return []
     brought, again = (
-        trace.recording.memory.outside_tensors,
-        other.recording.memory.outside_tensors,
+        trace.effects.outside_tensors,
+        other.effects.outside_tensors,
     )
     apart = [
         where for (where, x), (_, y) in zip(brought, again, strict=False) if not same_numbers(x, y)
     ]
     same = _all_alike(list(_constants(trace)), list(_constants(other)))
-    other.recording.let_go()
+    other.let_go()
     if same or not (apart or len(brought) != len(again)):
         return []
     places = apart or [where for where, _ in brought]

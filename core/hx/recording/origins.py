@@ -28,10 +28,20 @@ _ALSO = ("<frozen", "<string>", "contextlib.py", "functools.py")
 _DOOR = 7  # frames from `Frames.user` to the door of most calls, when their converter is asked
 
 
+def is_machinery(code: CodeType) -> bool:
+    """Return True for code of PyTorch, of hx, or of what they are called through."""
+    if any(isinstance(c, FunctionType) for c in code.co_consts):
+        return True  # a hooked function, which `patching` gave other code
+    name = code.co_filename
+    if name.startswith(_GUESTS):
+        return False
+    return name.startswith((*_MACHINERY, *_ALSO[:2])) or name.endswith(_ALSO[2:])
+
+
 class Frames:
     """A finder of the user's frame, which remembers for each code object whose it is."""
 
-    def __init__(self, converters: tuple[str, ...] = ()) -> None:
+    def __init__(self) -> None:
         # Keyed by identity: the hash of a code object is computed from all of it, each time.
         self._skip: dict[int, bool] = {}
         self._codes: list[CodeType] = []  # keeps those ids from being reused
@@ -42,7 +52,6 @@ class Frames:
         self.module_code: CodeType | None = None
         self.door_code: CodeType | None = None  # of the frame that torch calls, when it is called
         self.visited: list[tuple[CodeType, dict[str, Any]]] = []  # the model's, with its globals
-        self._prefixes = _MACHINERY + tuple(converters)
 
     def begin(self) -> None:
         """Begin a call of the model: the frames that run now are not part of it."""
@@ -60,21 +69,13 @@ class Frames:
         """Return True for a frame that called the export."""
         return id(frame) in self._outer
 
-    def machinery(self, code: CodeType) -> bool:
-        if any(isinstance(c, FunctionType) for c in code.co_consts):
-            return True  # a hooked function, which `patching` gave other code
-        name = code.co_filename
-        if name.startswith(_GUESTS):
-            return False
-        return name.startswith((*self._prefixes, *_ALSO[:2])) or name.endswith(_ALSO[2:])
-
     def checking(self) -> bool:
         """Return True while PyTorch checks the arguments of one of its own modules.
 
         A read decides there if an error is raised, and nothing else.
         """
         frame: FrameType | None = sys._getframe(2)
-        while frame is not None and self.machinery(frame.f_code):
+        while frame is not None and is_machinery(frame.f_code):
             code = frame.f_code
             if code.co_name.startswith("check_") and code.co_filename.startswith(_TORCHS):
                 return True
@@ -87,7 +88,7 @@ class Frames:
         while frame is not None and frame.f_code is not self.module_code:
             if id(frame) in self._outer:
                 break
-            if not self.machinery(frame.f_code):
+            if not is_machinery(frame.f_code):
                 found.append(frame)
             frame = frame.f_back
         return found[-2] if len(found) > 1 else None  # the last is the module's own forward
@@ -106,7 +107,7 @@ class Frames:
             code = frame.f_code
             machinery = skip.get(id(code))
             if machinery is None:
-                machinery = skip[id(code)] = self.machinery(code)
+                machinery = skip[id(code)] = is_machinery(code)
                 self._codes.append(code)
                 if not machinery and id(frame) not in self._outer:
                     self.visited.append((code, frame.f_globals))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,6 +50,11 @@ class Question:
         return op.Reshape(answer, []) if answer.shape else answer
 
 
+def until_asked(questions: Iterable[Question], until: Until) -> list[Question]:
+    """Return the questions that may end a loop."""
+    return [q for q in questions if q.line == until.line and q.of_values]
+
+
 class Questions:
     """The questions of one recording, in their order."""
 
@@ -62,9 +68,6 @@ class Questions:
         self.padding: Padded | None = None
         self.padded_line: Line | None = None  # the last one on which sizes did not fit
         self._counted, self._work = 0, 0  # nodes, and the numbers that they make
-
-    def until_asked(self, until: Until) -> list[Question]:
-        return [q for q in self.each if q.line == until.line and q.of_values]
 
     def value(
         self,
@@ -137,7 +140,7 @@ class Questions:
         assert self.until is not None
         if self.until.times is None:
             return yes
-        until, rounds = self.until, len(self.until_asked(self.until))
+        until, rounds = self.until, len(until_asked(self.each, self.until))
         for node in self._nodes[self._counted :]:
             shapes = (map(dims.plain, value.shape or ()) for value in node.outputs)
             self._work += sum(map(math.prod, shapes))
@@ -150,7 +153,7 @@ class Questions:
     def _given_answer(self, yes: bool, where: Where) -> bool:
         if len(self.each) < len(self.forced.first):
             return self.forced.first[len(self.each)]
-        others = len(self.each) - (len(self.until_asked(self.until)) if self.until else 0)
+        others = len(self.each) - (len(until_asked(self.each, self.until)) if self.until else 0)
         if (self.forced and others > BUDGET.rounds.endless) or (
             self.until is not None and others > BUDGET.rounds.other_questions
         ):

@@ -18,6 +18,7 @@ from ..ir.escapes import Escape
 from ..ir.knowledge import Knowledge
 from ..ir.recipe import Folding, Recipe
 from ..ir.sizes.remainders import LeftOver
+from ..ir.value import Value
 from ..packs.registry import Registry
 from ..saving.forecast import Forecast
 from ..saving.write_ahead import WriteAhead
@@ -38,7 +39,7 @@ from .note_escapes import note_escape
 from .prepare import arguments
 from .recording import Recording
 from .records import ModelParts, Switches
-from .trace import Trace
+from .trace import CallCounts, RecordedGraph, Trace
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,6 @@ class Recorder:
             return run_inside(self.without_weights(), lambda _: run_inside(preserved(root), run))
 
         found = self.carried.run(recipe.call, guarded)
-        found.classes = {path: type(m).__name__ for path, m in found.recording.model.modules}
         if root is not model:
             found.classes.pop("", None)
         own = root is model
@@ -92,10 +92,10 @@ class Recorder:
 
         It is not known which values left its graph when it was made, so other paths are tried, too.
         """
-        recording = _begun(self, recipe, True, preserved(recipe.call.root))
-        recording.findings.escapes["unknown", "", 0] = Escape("unknown", Where("", 0), "")
+        escapes = {("unknown", "", 0): Escape("unknown", Where("", 0), "")}
         values = [(name, None) for name in outputs]
-        return Trace(recipe, recording, [], values, is_recorded=False)
+        graph = RecordedGraph(Builder(self.opset))
+        return Trace(recipe, graph, [], values, escapes, is_recorded=False)
 
     def without_weights(self) -> Any:
         """Put the stand-ins for weights that are elsewhere into the model, if there are any."""
@@ -143,8 +143,7 @@ def _run(
     watch = binding.watcher(outputs, asked, recording)
     args, kwargs = arguments(recipe.call, recording.model.inputs)
     recording.position.frames.begin()
-    found = Trace(recipe, recording, inputs, [])
-    found.findings = recording.findings.messages
+    found = _trace_of(recording, recipe, inputs)
     found.findings += training.findings(guard.trained)
     found.findings += [Finding(CHECKED, text) for text in recording.choices.idle]
 
@@ -158,7 +157,7 @@ def _run(
         # In here: a converter may be asked once more, for a view that was written to.
         recording.running.busy = True
         with torch._C.DisableTorchFunction():
-            binding.of_outputs(found, result)
+            binding.of_outputs(recording, found, result)
             found.structure = binding.structure(result)
 
     generators, state = other_generators.Generators(), torch.get_rng_state()
@@ -180,8 +179,25 @@ def _run(
     found.effects.still &= not (found.effects.drew_outside or recording.draws.own_generator)
     if forecast is not None:
         forecast.node(None)
-    _look_back(found, recorder.slim, guard)
+    _look_back(recording, found, recorder.slim, guard)
+    recording.let_go()
     return found
+
+
+def _trace_of(recording: Recording, recipe: Recipe, inputs: list[tuple[str, Value]]) -> Trace:
+    """A trace that shares its data with a recording, and outlives it."""
+    findings, tallies = recording.findings, recording.tallies
+    return Trace(
+        recipe,
+        RecordedGraph(recording.builder, recording.folds, recording.memory.constants),
+        inputs,
+        outputs=[],
+        escapes=findings.escapes,
+        questions=recording.questions.each,
+        calls=CallCounts(tallies.converted, tallies.declined, tallies.by_pack, findings.missing),
+        findings=findings.messages,
+        classes={path: type(module).__name__ for path, module in recording.model.modules},
+    )
 
 
 def _begun(recorder: Recorder, recipe: Recipe, dry: bool, guard: preserved) -> Recording:
@@ -217,13 +233,13 @@ def _begun(recorder: Recorder, recipe: Recipe, dry: bool, guard: preserved) -> R
         questions.left_over = LeftOver(lambda: recording.running.busy)
     recording.builder.sizes.once = not flow.reorders
     if flow.loops is not None:
-        recording.builder.lengths = Lengths(recording)
+        recording.builder.lengths = Lengths(recording.builder, recording.findings.escapes)
     return recording
 
 
-def _look_back(found: Trace, slim: Slim | None, guard: preserved) -> None:
+def _look_back(recording: Recording, found: Trace, slim: Slim | None, guard: preserved) -> None:
     """Collect the effects of the run: compiled code, writes to the model's state, draws."""
-    recording, effects = found.recording, found.effects
+    effects = found.effects
     effects.compiled = compiled_calls.unseen(
         recording.findings, recording.position, recording.tallies
     )
@@ -231,13 +247,16 @@ def _look_back(found: Trace, slim: Slim | None, guard: preserved) -> None:
         text = f"{one} is compiled code: what it computes by itself is not in the graph"
         found.findings.append(Finding(OPEN, text, hint=compiled_calls.how(one)))
     found.findings += [] if slim is None else slim.findings
-    binding.require_apart(found)
+    binding.require_apart(recording, found.recipe.inputs)
     effects.changed_buffers, effects.changed_parameters = guard.changed()
     effects.changed_buffers = sorted({*effects.changed_buffers, *binding.traced_buffers(recording)})
     effects.touched, effects.keeps = guard.touched(), guard.kept()
     effects.script_attributes = recording.findings.script_attributes
     effects.keeps += sorted({name for _, name in effects.script_attributes})
     effects.drew = guard.draws.seen
+    effects.size_in_text = recording.findings.size_in_text
+    effects.wrong_constants = recording.findings.wrong_constants
+    effects.outside_tensors = recording.memory.outside_tensors
     if effects.changed_parameters:
         told = ", ".join(effects.changed_parameters[:5])
         text = f"the model writes to its parameters: {told}"

@@ -68,16 +68,14 @@ class Recording:
         self.running = Running()
 
     def let_go(self) -> None:
-        """Break the reference cycles when everything is written.
+        """Break the reference cycles when the trace is complete.
 
-        Their memory, weights included, is then freed with the last reference, without a garbage
-        collection.
+        What only the recording holds is then freed with it, without a garbage collection.
         """
         self.running.doors = ()
-        self.builder.let_go()
+        self.builder.end_recording()
         memory, model = self.memory, self.model
         memory.live.let_go()
-        memory.possible_copies, memory.doubted, memory.constants = [], {}, {}
+        memory.possible_copies, memory.doubted = [], {}
         model.holders = HolderPaths()  # the model and its attributes are in it
         model.guard, model.attributes, model.stacked_weights = None, [], {}
-        del self.folds

@@ -8,6 +8,7 @@ from ..budget import BUDGET
 from ..ir.sizes.comparisons import At
 from ..ir.work import Work
 from ..torchworld.line_limit import LineLimit
+from .origins import is_machinery
 from .trace import Trace
 
 
@@ -23,7 +24,7 @@ def line_limit(trace: Trace, gave_up: bool) -> LineLimit | None:
     work = BUDGET.work.unfinished_run * (BUDGET.work.unfinished_again if gave_up else 1)
     nodes = len(trace.nodes)
     limit = max(times * nodes, work / work_of_line(trace))
-    return LineLimit(limit, trace.recording.position.frames.machinery)
+    return LineLimit(limit, is_machinery)
 
 
 def work_of_line(trace: Trace) -> float:

@@ -23,6 +23,7 @@ from ..torchworld.run_mode import NothingCompiled, RunMode, in_a_mode
 from . import layers, other_generators, torchscript
 from .call_model import call_model
 from .cpu_stand_ins import on_the_cpu
+from .origins import is_machinery
 from .prepare import arguments
 from .recorder import Recorder
 from .run_limits import line_limit
@@ -113,8 +114,7 @@ class ModelRunner:
                 sys.setprofile(before)
             elif before is not None:
                 before.enable()  # that of cProfile, which is no function
-        machinery = self.trace.recording.position.frames.machinery
-        return {c for c in found if not machinery(c)} if isinstance(ran, Returned) else set()
+        return {c for c in found if not is_machinery(c)} if isinstance(ran, Returned) else set()
 
     def on_cpu(self) -> ModelRunner | None:
         """Return the runner of a copy on the CPU, for a model on a GPU that runs there, too."""

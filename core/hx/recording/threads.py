@@ -23,6 +23,7 @@ from ..ir.value import Constant
 from ..torchworld import modes, torch_bodies
 from .arguments import tensors_in
 from .note_escapes import note_escape
+from .origins import is_machinery
 from .recording import Recording
 
 # The same for all data and sizes.
@@ -62,7 +63,7 @@ class _Watch(TorchFunctionMode):
             code = frame.f_code
             if frame.f_globals.get("__name__") in _RUNNERS:
                 break
-            if not self.recording.position.frames.machinery(code):
+            if not is_machinery(code):
                 return Where(code.co_filename, frame.f_lineno, "", code.co_name)
             frame = frame.f_back
         return self._started

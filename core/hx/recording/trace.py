@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..errors import Unsupported
-from ..findings import Finding
+import torch
+
+from ..errors import Unsupported, Where
+from ..findings import Finding, Missing
+from ..graph.batchnorm import Folds
+from ..graph.builder import Builder
 from ..ir.escapes import Escape
 from ..ir.recipe import Recipe
-from ..ir.value import Node, Value
+from ..ir.value import Constant, Node, Value
 from . import compiled_calls
 from .questions import Question
-from .recording import Recording
 
 
 @dataclass
@@ -34,6 +38,11 @@ class Effects:
     compiled: list[compiled_calls.Compiled] = field(
         default_factory=list
     )  # called out of sight, maybe
+    size_in_text: bool = False  # the model formatted a size
+    # Constants of converters that differ from what the target returned (used as an ordered set).
+    wrong_constants: dict[str, None] = field(default_factory=dict)
+    # In a dry run: copies of tensors over memory that PyTorch does not own, and where they came in.
+    outside_tensors: list[tuple[Where, torch.Tensor]] = field(default_factory=list)
 
     def add(self, other: Effects) -> None:
         """Add the effects of a recording that is merged."""
@@ -58,13 +67,37 @@ class Merged:
 
 
 @dataclass
+class RecordedGraph:
+    """The nodes, and what a merge and the file need to write more."""
+
+    builder: Builder
+    folds: Folds = field(default_factory=Folds)
+    # Constants over memory that may be written to, by the storage of their tensor.
+    constants: dict[int, list[weakref.ref[Constant]]] = field(default_factory=dict)
+
+
+@dataclass
+class CallCounts:
+    """Counts of calls by target, and whether a converter answered them."""
+
+    converted: dict[str, int] = field(default_factory=dict)
+    declined: dict[str, int] = field(default_factory=dict)
+    # Keyed by pack, target, and whether the converter declined.
+    by_pack: dict[tuple[str, str, bool], int] = field(default_factory=dict)
+    missing: dict[str, Missing] = field(default_factory=dict)
+
+
+@dataclass
 class Trace:
     """Everything that one recorded run of the model produced."""
 
     recipe: Recipe
-    recording: Recording
+    graph: RecordedGraph
     inputs: list[tuple[str, Value]]
     outputs: list[tuple[str, Any]]  # flat name -> Value, number or size
+    escapes: dict[tuple, Escape] = field(default_factory=dict)  # by kind and line
+    questions: list[Question] = field(default_factory=list)  # that Python answered, in their order
+    calls: CallCounts = field(default_factory=CallCounts)
     results: list[Any] = field(default_factory=list)  # the model's own, one for each output
     structure: Any = None  # the model's result, without the contents of its tensors
     effects: Effects = field(default_factory=Effects)
@@ -76,23 +109,26 @@ class Trace:
 
     @property
     def nodes(self) -> list[Node]:
-        return self.recording.builder.nodes
+        return self.graph.builder.nodes
 
     @property
-    def escapes(self) -> dict[tuple, Escape]:
-        """Values that left the graph, by kind and line."""
-        return self.recording.findings.escapes
+    def builder(self) -> Builder:
+        return self.graph.builder
 
-    @property
-    def questions(self) -> list[Question]:
-        """Questions of the model that Python answered, in their order."""
-        return self.recording.questions.each
+    def let_go(self) -> None:
+        """Break the reference cycles when everything is written.
+
+        Their memory, weights included, is then freed with the last reference, without a garbage
+        collection.
+        """
+        self.builder.let_go()
+        self.graph.folds, self.graph.constants = Folds(), {}
 
     def check_constants(self) -> None:
         """Check for constants that were written to after they were read, and would be stored
         wrong.
         """
-        for over_one_memory in self.recording.memory.constants.values():
+        for over_one_memory in self.graph.constants.values():
             for held in list(over_one_memory):
                 constant = held()
                 # Parameters and buffers, which have names, were put back: they hold again what the

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import types
+from collections.abc import Mapping
 from typing import Any
 
 from .. import torch_facts
@@ -189,7 +190,7 @@ def run_python_kernel(recording: Recording, func, args, kwargs, given: Arguments
         kind for kind, *_ in recording.findings.escapes.keys() - escapes.keys()
     } & torch_facts.GIVES_MEMORY
     if loose or handed:
-        recording.findings.escapes = escapes
+        _put_back(recording.findings.escapes, escapes)
         detail = (
             "its kernel in Python is not followed: it hands memory to other code" if handed else ""
         )
@@ -227,6 +228,13 @@ def run_decomposed(recording: Recording, func, args, kwargs, given: Arguments) -
         t in missing and missing[t].count == m.count for t, m in recording.findings.missing.items()
     )
     if result is None or not known_all:
-        recording.findings.missing, recording.findings.escapes = missing, escapes
+        _put_back(recording.findings.missing, missing)
+        _put_back(recording.findings.escapes, escapes)
         return None
     return result
+
+
+def _put_back(held: dict[Any, Any], before: Mapping[Any, Any]) -> None:
+    """Restore the contents of a dict that others hold, too."""
+    held.clear()
+    held.update(before)

@@ -46,7 +46,7 @@ def found_by_trial(request: Request, recorder: Recorder) -> Proposal:
     """Record the model, and return the sizes that it accepts otherwise."""
     trace = recorder.record(Recipe(request, request.call.tensors), dry=True)
     found = sizes_of_trace(trace, recorder)
-    trace.recording.let_go()
+    trace.let_go()
     return found
 
 

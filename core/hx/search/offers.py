@@ -19,6 +19,7 @@ from ..ir.recipe import TRACING, Leaks, Line, Recipe, Until
 from ..merging import loops
 from ..merging.loops.until import untils
 from ..proof.subject import Subject
+from ..recording.questions import until_asked
 from ..recording.trace import Trace
 from ..report import Report
 from . import recipes
@@ -91,7 +92,7 @@ def until_ended(trace: Trace) -> list[Until]:
 
 
 def asked_again(trace: Trace, until: Until) -> bool:
-    return len(trace.recording.questions.until_asked(until)) > 1
+    return len(until_asked(trace.questions, until)) > 1
 
 
 def why_unmerged(failures: Sequence[Failure]) -> str:

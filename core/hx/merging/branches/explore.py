@@ -17,7 +17,7 @@ from ...ir.sizes.comparisons import At
 from ...ir.value import Constant
 from ...ir.work import Work
 from ...recording.expected_memory import expected_memory
-from ...recording.origins import Frames
+from ...recording.origins import is_machinery
 from ...recording.trace import Trace
 from ...samples.elsewhere import Elsewhere
 from ...samples.sizes import sizes_of
@@ -183,7 +183,7 @@ class Exploration:
             return
         self._limits.took(len(found.nodes), costs)
         self._refused.pop(tuple(answers), None)
-        if found.recording.findings.missing or answers_of(found) in self._heard:
+        if found.calls.missing or answers_of(found) in self._heard:
             return
         self._heard.add(answers_of(found))
         self._traces.append(found)
@@ -369,14 +369,13 @@ class Exploration:
     def tell_refused(self) -> None:
         """Report what the model raises after another answer: it may be a check of its inputs."""
         for trace in self._traces:
-            recording = trace.recording
-            went = [question.yes for question in recording.questions.each]
-            for at, question in enumerate(recording.questions.each):
+            went = [question.yes for question in trace.questions]
+            for at, question in enumerate(trace.questions):
                 problem = self._refused.get((*went[:at], not went[at]))
                 if not isinstance(problem, (HxError, NoneType)):
                     for (_, file, line), escape in trace.escapes.items():
                         if question.line == (file, line):
-                            escape.beyond = _refusal(problem, recording.position.frames)
+                            escape.beyond = _refusal(problem)
                             escape.raises = True
 
     def write(self) -> Merge[Trace | Unmerged]:
@@ -393,7 +392,7 @@ class Exploration:
         write_graph(first, self._joined.row, others)
         self._tell_written(both)
         for other in others:
-            other.recording.let_go()
+            other.let_go()
         first.merged.members = [each for each in others if not each.recipe.forced]
         first.merged.forced_members = [each for each in others if each.recipe.forced]
         return first
@@ -447,7 +446,7 @@ def _of_values(trace: Trace) -> set[Line]:
     return {q.line for q in trace.questions if q.of_values}
 
 
-def _refusal(problem: Exception, frames: Frames) -> str:
+def _refusal(problem: Exception) -> str:
     """Describe an error that follows an untrue answer.
 
     The model's own `raise` says what the model does there. An error of PyTorch may come from data
@@ -458,7 +457,7 @@ def _refusal(problem: Exception, frames: Frames) -> str:
     traceback = problem.__traceback__
     while traceback is not None and traceback.tb_next is not None:
         traceback = traceback.tb_next
-    if traceback is not None and not frames.machinery(traceback.tb_frame.f_code):
+    if traceback is not None and not is_machinery(traceback.tb_frame.f_code):
         return f"with the other answer, the model raises {told}"
     return (
         f"the file always takes this branch: with the other answer it fails ({told}) on data "

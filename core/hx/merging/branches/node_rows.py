@@ -60,15 +60,14 @@ class Row:
 
 
 def row_of(trace: Trace) -> Row:
-    recording = trace.recording
-    outputs = [output_value(recording, value) for _, value in trace.outputs]
-    nodes, items, at = recording.builder.nodes, list[Any](), 0
-    for question in recording.questions.each:
+    outputs = [output_value(trace.builder, value) for _, value in trace.outputs]
+    nodes, items, at = trace.nodes, list[Any](), 0
+    for question in trace.questions:
         items += nodes[at : question.at]
         at = question.at
         items.append(question)
     items += nodes[at:]
-    return Row(items, outputs, dict(trace.inputs), answers_of(trace), recording.builder.opset)
+    return Row(items, outputs, dict(trace.inputs), answers_of(trace), trace.builder.opset)
 
 
 def _like(node: Node) -> Node:

@@ -14,13 +14,13 @@ from .node_rows import Items, Row, Split
 
 def write_graph(trace: Trace, row: Row, others: Iterable[Trace]) -> None:
     """Put the row that is joined from a recording and others into its graph."""
-    builder = trace.recording.builder
+    builder = trace.builder
     recorded = builder.nodes
     builder.nodes = _written(builder, row.items)
     if builder.lengths is not None:
         builder.lengths.rearranged(recorded)
     for other in others:
-        for domain, version in other.recording.builder.domains.items():
+        for domain, version in other.builder.domains.items():
             builder.domains.setdefault(domain, version)
     trace.outputs = [(name, value) for (name, _), value in zip(trace.outputs, row.outputs)]
 

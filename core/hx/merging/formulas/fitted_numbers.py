@@ -59,7 +59,7 @@ class Fitted:
     def __init__(self, all_of: Sequence[Trace], at: Sequence[Sizes]) -> None:
         self._first, self._at = all_of[0], at[: len(all_of)]
         self._beside = Beside(all_of)
-        self._op = Op(self._first.recording.builder)
+        self._op = Op(self._first.builder)
         self._named = named_sizes(self._first)
         self._instead: dict[int, Value] = {}
         self._before = self._computed_all()
@@ -67,7 +67,7 @@ class Fitted:
                        if (own := self._size(value, others)) is not None]  # fmt: skip
 
     def _computed_all(self) -> list[Node]:
-        builder = self._first.recording.builder
+        builder = self._first.builder
         with inner_nodes(builder, own_sizes=False) as nodes, rewriting(builder):
             for each in self._beside.differing.values():
                 builder.origin = each.origin
@@ -77,7 +77,7 @@ class Fitted:
     def write(self) -> None:
         for value, own in self._sized:
             value.sized(own)
-        builder = self._first.recording.builder
+        builder = self._first.builder
         self._replace(builder.nodes)
         builder.nodes = [*self._before, *builder.nodes]
         outputs = self._first.outputs

@@ -14,13 +14,14 @@ from typing import Any, cast
 import torch
 
 from ...budget import BUDGET
+from ...errors import Where
 from ...graph.blocks import inner_nodes
 from ...graph.op import Op
 from ...ir import shape_rules, shapes
+from ...ir.escapes import Escape, noted
 from ...ir.sizes import dims
 from ...ir.sizes.comparisons import At
 from ...ir.value import Body, Node, Value
-from ...recording.note_escapes import note_escape
 from ...recording.round_counts import Known
 from ...recording.trace import Trace
 from ..branches.node_rows import reads, reads_of
@@ -33,7 +34,7 @@ from .stacked_sources import STACK, Pieces, Source, Stacked, Unlike
 class Passing:
     def __init__(self, trace: Trace, known: Known) -> None:
         self._trace, self._known = trace, known
-        self._builder = trace.recording.builder
+        self._builder = trace.builder
         self._op = Op(self._builder)
         self._elements: dict[int, tuple[Source, int]] = {}
         self._instead: dict[int, Value] = {}
@@ -231,6 +232,8 @@ class Passing:
             return  # true at sizes of 1, so wherever there is anything
         self._trace.merged.may_run_zero_times |= not asked.names()
         origin = self._builder.origin
-        where = origin.where if origin is not None and origin.file else None
+        where = origin.where if origin is not None and origin.file else Where("", 0)
         told = f"{dims.spelled(length)} >= {least}"
-        note_escape(self._trace.recording, "branch", told, where, [asked])
+        noted(self._trace.escapes, Escape("branch", where, told)).asked[asked] = None
+        if self._builder.lengths is not None:
+            self._builder.lengths.ask([asked])

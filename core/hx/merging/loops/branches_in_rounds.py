@@ -233,5 +233,5 @@ class InRounds:
         if baked is not None:
             return baked
         for other in (*self._traces[1:], *self._led):
-            other.recording.let_go()
+            other.let_go()
         return None

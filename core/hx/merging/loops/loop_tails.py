@@ -9,6 +9,7 @@ from ...ir.recipe import Until
 from ...ir.sizes import dims
 from ...ir.value import Constant, Node, Value
 from ...recording.loop_lengths import same_constant
+from ...recording.questions import until_asked
 from ...recording.trace import Trace
 from .round_inputs import Made, require_same, slots
 from .stacked_sources import Unlike, maps, moved_axes
@@ -37,7 +38,7 @@ class Tail:
     def __init__(self, trace: Trace, until: Until) -> None:
         self.trace = trace
         self.nodes = nodes = trace.nodes
-        asked = trace.recording.questions.until_asked(until)
+        asked = until_asked(trace.questions, until)
         places = [question.at for question in asked]
         if not asked or any(question.value is None for question in asked):
             raise Unlike

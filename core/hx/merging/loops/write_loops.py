@@ -41,11 +41,10 @@ from .stacked_sources import Mapped, Stacked, Unlike, maps
 
 def write_loops(trace: Trace) -> Trace | Unmerged:
     """Write the rounds of a recording, whose number follows from sizes, as Loops."""
-    recording = trace.recording
-    lengths = recording.builder.lengths
+    lengths = trace.builder.lengths
     # As values of the graph: a complex one is made of what the rounds give.
     trace.outputs = [
-        (name, output_value(recording, x) if isinstance(x, Value) else x)
+        (name, output_value(trace.builder, x) if isinstance(x, Value) else x)
         for name, x in trace.outputs
     ]
     loops = trace.recipe.flow.loops

@@ -170,7 +170,7 @@ def between(subject: Subject, planned: Planned) -> list[Case]:
     """Sizes that no formula was found from, where numbers follow from sizes by formulas: all other
     together, and each with others beside it. Some of these where a size was written in a text: it may
     have been read from there, and nobody has heard what it decided."""
-    few = BUDGET.sizes.size_in_text if subject.trace.recording.findings.size_in_text else 0
+    few = BUDGET.sizes.size_in_text if subject.trace.effects.size_in_text else 0
     turns = len(BETWEEN) if subject.recipe.flow.formulas else few
     if not turns:
         return []

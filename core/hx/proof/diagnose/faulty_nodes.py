@@ -15,7 +15,7 @@ def named_by_the_proof(rejected: Rejected) -> list[str]:
 
 def wrong_constants(rejected: Rejected) -> list[str]:
     """List constants that have changed since they were recorded."""
-    return list(rejected.subject.trace.recording.findings.wrong_constants)[:5]
+    return list(rejected.subject.trace.effects.wrong_constants)[:5]
 
 
 def first_off(rejected: Rejected) -> list[str]:

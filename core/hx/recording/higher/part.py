@@ -106,7 +106,7 @@ class Higher:
         if isinstance(leaf, float):
             return self.builder.number(leaf, torch.float64)
         if isinstance(leaf, (bool, int)):
-            return output_value(self.recording, leaf)
+            return output_value(self.builder, leaf)
         raise Unsupported(
             f"{self.target}: a function returns {with_article(leaf)}, which a graph cannot hold",
             where=self.recording.position.where(),

@@ -10,6 +10,7 @@ import torch
 from ... import dtypes
 from ...errors import Unaccounted
 from ...graph import complex_pairs
+from ...graph.builder import Builder
 from ...graph.op import Op
 from ...ir.sizes import size_lists
 from ...ir.value import Constant, Value
@@ -146,9 +147,8 @@ def list_value(recording: Recording, items: size_lists.Whole, whole: bool) -> Va
     return value
 
 
-def output_value(recording: Recording, x: Any) -> Value:
+def output_value(builder: Builder, x: Any) -> Value:
     """The value of a result of the model: numbers and sizes become scalars."""
-    builder = recording.builder
     if isinstance(x, Value):
         return complex_pairs.pair(Op(builder), x) if x.dtype in dtypes.COMPLEX else x
     if isinstance(x, bool):
