@@ -134,6 +134,7 @@ def test_opsets_and_dims(files, hx):
     assert "~ input image float32[2,3,16,16] → float32[batch,3,16,16]" in done.out
 
 
+@pytest.mark.filterwarnings("ignore:You are using the legacy TorchScript-based ONNX export")
 def test_files_of_others_are_compared_too(hx, folder):
     import torch
 

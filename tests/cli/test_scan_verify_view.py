@@ -142,6 +142,7 @@ def test_verify_of_a_file_without_its_data_is_one_message(hx, folder):
     assert done.code == 2 and "that is no file in the folder of its model" in done.err
 
 
+@pytest.mark.filterwarnings("ignore:You are using the legacy TorchScript-based ONNX export")
 def test_verify_takes_a_file_of_another_exporter(hx, folder):
     model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU()).eval()
     torch.save(model.state_dict(), "w.pt")

@@ -40,7 +40,10 @@ def test_numbers_that_are_counted_beyond_what_their_dtype_holds(dtype):
         torch.testing.assert_close(program.run(x), model(x))
 
 
-@pytest.mark.filterwarnings("ignore:An output with one or more elements was resized")
+@pytest.mark.filterwarnings(
+    "ignore:An output with one or more elements was resized",
+    "ignore:The number of elements in the out",
+)
 @pytest.mark.parametrize("end", [8.5, 8])
 def test_numbers_that_are_counted_into_a_tensor(end):
     """It is as long as there are numbers, however long it was."""

@@ -165,7 +165,6 @@ FORWARDS = [
 
 
 # A process with threads that forks is told of by Python from 3.12 on.
-@pytest.mark.filterwarnings("ignore:This process")
 @pytest.mark.parametrize("forward", FORWARDS, ids=lambda f: f.__name__)
 def test_a_forward_may(forward, World):
     model = of(forward)

@@ -117,6 +117,9 @@ def test_an_lstm_with_a_projection(tmp_path, options):
             torch.testing.assert_close(found, real, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.filterwarnings(
+    "ignore:torch.ao.quantization is deprecated", "ignore::UserWarning:torch.ao"
+)
 @pytest.mark.parametrize("backend", ["x86", "qnnpack"])
 def test_a_network_trained_for_quantization(tmp_path, backend):
     quantization = torch.ao.quantization

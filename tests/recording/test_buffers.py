@@ -186,7 +186,7 @@ def test_a_weight_scaled_in_forward_keeps_its_name_and_what_each_reader_saw(prov
     before = model.fc.weight.clone()
     program = proved(model, torch.randn(2, 20))
     stored = program.model.graph.initializers["fc.weight"].const_value.numpy()
-    assert torch.equal(torch.as_tensor(stored), before)
+    assert torch.equal(torch.tensor(stored), before)
     assert torch.equal(model.fc.weight, before)
 
 

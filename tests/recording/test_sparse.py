@@ -73,7 +73,6 @@ def operators(program):
     return {node.op_type for node in program.model.graph}
 
 
-@pytest.mark.filterwarnings("ignore:Sparse CS")
 @pytest.mark.parametrize("make", MAKERS)
 @pytest.mark.parametrize("product", PRODUCTS)
 def test_products_of_a_constant_are_right_at_other_sizes(make, product, form, proved):
@@ -318,7 +317,6 @@ def test_what_only_the_run_knows_is_refused(model, message, line_of):
     refused(model(), torch.randn(2, 4), message, line_of)
 
 
-@pytest.mark.filterwarnings("ignore:Sparse CS")
 def test_other_reductions_are_refused(line_of):
     class Model(nn.Module):
         def __init__(self):
@@ -436,13 +434,11 @@ class Held(nn.Module):
         return a + self.rows.to_padded_tensor(0.0)[0, :1]  # here
 
 
-@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 @pytest.mark.parametrize("model", [Nested, Jagged, Held])
 def test_nested_tensors_are_refused(model, line_of):
     refused(model(), (torch.randn(2, 3), torch.randn(1, 3)), "nested tensor", line_of)
 
 
-@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 def test_nested_inputs_are_refused():
     rows = torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(1, 3)])
     with pytest.raises(hx.Unsupported, match="is a nested tensor") as raised:

@@ -236,6 +236,7 @@ def library():
     made._destroy()
 
 
+@pytest.mark.filterwarnings("ignore:No custom function registered")  # it is unregistered twice
 @pytest.mark.parametrize("parsed", [False, True])
 def test_a_registered_custom_symbolic_is_honoured(library, parsed):
     register = pytest.importorskip("torch.onnx").register_custom_op_symbolic

@@ -62,6 +62,7 @@ class Scripted(nn.Module):
         )  # fmt: skip
 
 
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")  # the model reads a size as a float
 def test_what_torchscript_writes_keeps_its_sizes():
     program = asked(torch.jit.script(Scripted().eval()), torch.rand(2, 4), dynamic={"x": {0: "b"}})
     assert not program.report.escapes

@@ -182,7 +182,6 @@ def test_weights_are_in_the_file_before_the_model_is_through(tmp_path):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
-@pytest.mark.filterwarnings("ignore:This process")  # told by Python from 3.12 on
 def test_a_child_that_ends_leaves_its_parents_files_alone(tmp_path):
     """Run apart: the child goes all the way up."""
     code = f"""
