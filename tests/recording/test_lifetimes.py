@@ -9,10 +9,17 @@ import sys
 import textwrap
 import weakref
 
+import pytest
 import torch
 from called import Single
 
 import hx
+from hx.ir import dynamic_axes
+from hx.ir.recipe import Loops, Recipe
+from hx.merging.loops import Before
+from hx.recording.prepare import prepare
+from hx.recording.recorder import Recorder
+from hx.recording.recording import Recording
 
 
 def test_ids_of_the_dead_never_mislead(proved):
@@ -31,6 +38,27 @@ def test_ids_of_the_dead_never_mislead(proved):
 
     program = proved(Single(long), torch.randn(2, 3), dynamic={"x": {0: "b"}}, sizes=[{"b": 3}])
     assert program.report.nodes > 1000
+
+
+def branching(x):
+    rows = [row.exp() for row in x]
+    return torch.stack(rows) if x.sum() > 0 else x[::2]
+
+
+@pytest.mark.parametrize("loops", [None, Loops(Before([]))], ids=["straight", "loops"])
+def test_a_trace_outlives_its_recording(loops):
+    x = torch.rand(7, 3)
+    request, _ = prepare(branching, (x,), None, ["x"], {"x": {0: "n"}}, dynamic_axes.axes)
+    recipe = Recipe(request, request.call.tensors).with_flow(loops=loops)
+    gc.collect()
+    gc.disable()
+    try:
+        trace = Recorder(hx.Registry.standing(), 20).record(recipe)
+        assert not [each for each in gc.get_objects() if type(each) is Recording]
+    finally:
+        gc.enable()
+    assert [question.kind for question in trace.questions] == ["bool"] and trace.escapes
+    assert [node.op for node in trace.nodes].count("Exp") == 7
 
 
 def peak(script):
