@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 
 import onnx
 import pytest
@@ -255,6 +256,81 @@ def test_kept_inputs_are_copies():
     [given] = calls.modules[0].kept.values()
     assert given.args[0].tolist() == [-1.0, 2.0] and not given.args[0].is_inference()
     assert package.export(model, given.args, dynamic="auto").report.file.proposed
+
+
+THREADS = """
+import threading
+from concurrent.futures import ThreadPoolExecutor
+import torch
+net = torch.nn.Sequential(torch.nn.Linear(4, 2))
+def deeper(rows):
+    inner = threading.Thread(target=net, args=(torch.ones(rows, 4),))
+    inner.start()
+    inner.join()
+with ThreadPoolExecutor(2) as pool:
+    list(pool.map(deeper, (2, 3)))
+late = threading.Timer(0.2, net, (torch.ones(7, 4),))
+late.start()
+"""
+
+
+def test_calls_in_threads_are_seen(hx, script):
+    """Of a pool, of a thread's own thread, and of one that outlives the script's last line."""
+    done = hx("watch", "--json", script(THREADS))
+    [model] = done.json["models"]
+    assert model["calls"] == 3 and model["dynamic"] == {"input": {"0": "batch"}}
+    shapes = {each["input"] for each in model["inputs"]}
+    assert shapes == {"float32[2,4]", "float32[3,4]", "float32[7,4]"}
+
+
+def test_threads_of_others_and_threads_inside_of_a_module_are_not_followed():
+    class Parallel(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.part = torch.nn.Linear(4, 2)
+
+        def forward(self, x):
+            thread = threading.Thread(target=self.part, args=(x,))
+            thread.start()
+            thread.join()
+            return self.part(x)
+
+    model, other, go = Parallel(), torch.nn.Linear(4, 2), threading.Event()
+    start = threading.Thread.start.__code__
+
+    def theirs():
+        go.wait()
+        other(torch.ones(1, 4))
+
+    before = threading.Thread(target=theirs)
+    before.start()
+    with OutermostCalls() as calls:
+        model(torch.ones(2, 4))
+        go.set()
+        before.join()
+        calls.wait()
+    assert [each.module for each in calls.modules] == [model] and calls.modules[0].count == 1
+    assert threading.Thread.start.__code__ is start
+
+
+def test_a_thread_that_outlives_the_watch_is_let_go():
+    model, go = torch.nn.Linear(4, 2), threading.Event()
+
+    def work():
+        model(torch.ones(1, 4))
+        seen.set()
+        go.wait()
+        model(torch.ones(2, 4))
+
+    call, seen = torch.nn.Module._call_impl.__code__, threading.Event()
+    with OutermostCalls() as calls:
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        seen.wait()
+    assert torch.nn.Module._call_impl.__code__ is call
+    go.set()
+    thread.join()
+    assert calls.modules[0].count == 1 and "run" not in vars(thread)
 
 
 def test_the_path_of_a_script_is_completed(folder):

@@ -78,10 +78,11 @@ def watch(
 ) -> None:
     """Run a script, and see its models and which sizes change.
 
-    The script runs as with python. Its calls of modules are watched, not those that a module makes
-    inside. Axes with other sizes in other calls are dynamic, and equal sizes share a name. With -o
-    the model is exported: the file is proved on the calls of the script as well. Options of hx
-    stand before the script; all that follows belongs to it.
+    The script runs as with python. Its calls of modules are watched, in all of its threads, but not
+    in other processes, and not those that a module makes inside. Axes with other sizes in other
+    calls are dynamic, and equal sizes share a name. With -o the model is exported: the file is
+    proved on the calls of the script as well. Options of hx stand before the script; all that
+    follows belongs to it.
 
     \b
     Examples:
@@ -141,17 +142,22 @@ def _watched(module: Any, code: Any) -> tuple[list[WatchedModel], object]:
     from hx.inputs.watched_models import watched_models
 
     calls = OutermostCalls()
-    ended = run_inside(calls, lambda _: scripts.run(module, code))
+
+    def run(_: Any) -> object:
+        ended = scripts.run(module, code)
+        calls.wait()
+        return ended
+
+    ended = run_inside(calls, run)
     models = watched_models(calls.modules)
     if not models:
         script = module.__file__
         end = f", and ended with sys.exit({ended!r})" if ended else ""
-        raise UsageError(
-            f"{script} called no torch.nn.Module{end}",
-            why="calls are seen in the thread and process of the script, as model(x), and not as "
-            "model.forward(x)",
-            hint=f"let the script call the model, or name it: hx export {script}:NAME",
-        )
+        why = "calls are seen as model(x), not as model.forward(x), and not in other processes"
+        hint = f"let the script call the model, or name it: hx export {script}:NAME"
+        if ended:
+            hint = f"it has to run by itself: {scripts.in_python(module)}"
+        raise UsageError(f"{script} called no torch.nn.Module{end}", why=why, hint=hint)
     return models, ended
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import concurrent.futures.thread
 import dataclasses
+import threading
 from collections.abc import Callable, Hashable
 from typing import Any
 
 import torch
 
 from ..budget import BUDGET
-from ..cleanup import Reversible
+from ..cleanup import Reversible, run_inside
 from ..ir.call_arguments import Arguments
 from ..packs import nesting
 from ..torchworld import patching
@@ -27,10 +29,17 @@ class CalledModule:
     left_out: int = 0  # calls at further shapes, for which there was no room
 
 
+class _Here(threading.local):
+    """State of a thread: whether it is inside of a call of a module."""
+
+    inside = False
+
+
 class OutermostCalls(Reversible):
-    """`with OutermostCalls() as calls: ...` keeps the inputs of the calls in this thread.
+    """`with OutermostCalls() as calls: ...` keeps the inputs of calls, in this thread and its threads.
 
     Each input is a copy on the CPU. Compiled code runs as it was written, so that calls are seen.
+    A thread that a followed one starts is followed, unless a module starts it inside its call.
     """
 
     def __init__(self) -> None:
@@ -38,44 +47,81 @@ class OutermostCalls(Reversible):
         self.left_out = 0  # calls of further modules
         self._by_id: dict[int, CalledModule] = {}
         self._bytes = 0
-        self._inside = False
-        self._patching: Any = None
+        self._here = _Here()
+        self._patchings: list[Any] = []  # one for each thread
+        self._threads: list[threading.Thread] = []
+        self._lock = threading.RLock()  # of what is kept
         self._stance: Any = None
 
     def _set_up(self) -> OutermostCalls:
-        hooked = {torch.nn.Module._call_impl: self._called, torch.compile: self._compiled}
-        self._patching = patching.hooks(hooked, beneath=True)
-        self._patching.__enter__()
+        self._hooks().__enter__()
         return self
 
+    def _hooks(self) -> Any:
+        """Return hooks for one thread, which are undone with all others at the latest."""
+        hooked = {
+            torch.nn.Module._call_impl: self._called,
+            torch.compile: self._compiled,
+            threading.Thread.start: self._started,
+        }
+        self._patchings.append(patching.hooks(hooked, beneath=True))
+        return self._patchings[-1]
+
+    def wait(self) -> None:
+        """Wait for the threads, as Python does at its end.
+
+        Those of executors are left out: Python stops them first, and they wait for work until then.
+        """
+        pooled = concurrent.futures.thread._threads_queues
+        for thread in self._threads:  # which may grow
+            if not thread.daemon and thread not in pooled:
+                thread.join()
+
     def _undo(self) -> None:
-        if self._patching is not None:
-            self._patching.close()
+        for each in self._patchings:
+            each.close()
         stance, self._stance = self._stance, None
         if stance is not None:
             stance.__exit__(None, None, None)
 
     def _compiled(self, original: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
         """Let compiled code run as it was written, from the first `torch.compile` on."""
-        if self._stance is None:
-            self._stance = torch.compiler.set_stance("force_eager")
+        with self._lock:
+            if self._stance is None:
+                self._stance = torch.compiler.set_stance("force_eager")
+        return original(*args, **kwargs)
+
+    def _started(self, original: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """Let a thread that starts here be followed from its first line on."""
+        thread = args[0]
+        if not self._here.inside:
+            run = thread.run
+
+            def followed() -> None:
+                del thread.run
+                run_inside(self._hooks(), lambda _: run()) if self._open else run()
+
+            thread.run = followed
+            self._threads.append(thread)
         return original(*args, **kwargs)
 
     def _called(self, original: Callable, args: tuple, kwargs: dict[str, Any]) -> Any:
-        if self._inside:
+        if self._here.inside or not self._open:  # a thread may outlive this
             return original(*args, **kwargs)
-        self._inside = True
+        self._here.inside = True
         try:
-            known = self._known(args[0])
-            given = None if known is None else self._copied(known, args[1:], kwargs)
+            with self._lock:
+                known = self._known(args[0])
+                given = None if known is None else self._copied(known, args[1:], kwargs)
             result = original(*args, **kwargs)
             if known is not None:
-                known.count += 1
-                if given is not None:
-                    self._keep(known, *given)
+                with self._lock:
+                    known.count += 1
+                    if given is not None and given[0] not in known.kept:
+                        self._keep(known, *given)
             return result
         finally:
-            self._inside = False
+            self._here.inside = False
 
     def _known(self, module: torch.nn.Module) -> CalledModule | None:
         original = getattr(module, "_orig_mod", module)  # of torch.compile

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import contextlib
 import linecache
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from importlib.machinery import SourceFileLoader
@@ -12,8 +13,9 @@ from pathlib import Path
 from types import CodeType, ModuleType
 
 from hx.errors import HxError, SpecError, Where
+from hx.inputs.misread_specs import other_kind
 from hx.packs.pack_findings import brief, own_line, source_line
-from hx.weights.tensor_files import absent
+from hx.weights.tensor_files import absent, near_file
 
 
 @contextlib.contextmanager
@@ -39,7 +41,12 @@ def as_main(script: Path, words: Sequence[str]) -> Iterator[ModuleType]:
 def compiled(script: Path) -> CodeType:
     """Return the code of a script."""
     if not script.is_file():
-        raise SpecError(absent(script), hint="hx watch SCRIPT.py, with the script's own arguments")
+        name, colon, _ = str(script).rpartition(":")
+        hint = f"a script stands without a name: hx watch {name}" if colon else near_file(script)
+        hint = hint or "hx watch SCRIPT.py, with the script's own arguments"
+        raise SpecError(absent(script), hint=hint)
+    if script.suffix != ".py" and (other := other_kind(script)) is not None:
+        raise other
     linecache.checkcache(str(script))
     try:
         return compile(script.read_bytes(), str(script), "exec", dont_inherit=True)
@@ -54,8 +61,16 @@ def run(module: ModuleType, code: CodeType) -> object:
     except SystemExit as end:
         return end.code
     except (Exception, KeyboardInterrupt) as problem:
-        raise _failed(Path(str(module.__file__)), problem) from problem
+        failed = _failed(Path(str(module.__file__)), problem)
+        failed.hint = f"it has to run by itself: {in_python(module)}"
+        raise failed from problem
     return None
+
+
+def in_python(module: ModuleType) -> str:
+    """Return the command that runs a script without hx; ARGS stands for arguments it may lack."""
+    words = ["python", str(module.__file__), *sys.argv[1:]]
+    return shlex.join(words) + ("" if sys.argv[1:] else " ARGS; hx watch takes the same ARGS")
 
 
 def _failed(script: Path, problem: BaseException) -> HxError:
@@ -65,7 +80,6 @@ def _failed(script: Path, problem: BaseException) -> HxError:
         f"{script} raised {brief(problem)}",
         where=Where(file, line) if file else None,
         why=source_line(problem) or _line(file, line),
-        hint=f"it has to run by itself: python {script}",
     )
 
 

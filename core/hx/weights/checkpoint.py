@@ -17,7 +17,7 @@ import torch
 
 from ..errors import UsageError
 from .contents import Content, Held, Stored
-from .tensor_files import TORCH, absent, read, state_dict
+from .tensor_files import TORCH, absent, near_file, read, state_dict
 
 MAX_HEADER_BYTES = 100 << 20  # bytes of a header, as in the safetensors library itself
 INDEXES = ("*.safetensors.index.json", "*.bin.index.json")
@@ -107,7 +107,7 @@ def _together(shards: list[Path]) -> dict[str, Content]:
 
 def _file(path: Path) -> dict[str, Content]:
     if not path.is_file():
-        raise UsageError(absent(path))
+        raise UsageError(absent(path), hint=near_file(path))
     if path.suffix.lower() == ".safetensors":
         return safetensors(path)
     return {

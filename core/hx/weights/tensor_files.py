@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import pickle
 import re
 import zipfile
@@ -24,7 +25,7 @@ def read(path: Path, mapped: bool = False, times: int = 1) -> Any:
     Compressed data has to fit into memory `times` times.
     """
     if not path.is_file():
-        raise UsageError(absent(path))
+        raise UsageError(absent(path), hint=near_file(path))
     suffix = path.suffix.lower()
     if suffix not in (".npz", ".npy", ".safetensors", *TORCH):
         raise UsageError(
@@ -40,7 +41,7 @@ def read(path: Path, mapped: bool = False, times: int = 1) -> Any:
             found = _torch(path, mapped, times)
         _require_sound(found)
         return found
-    except UsageError:
+    except (UsageError, ModuleNotFoundError):
         raise
     except (
         Exception
@@ -57,6 +58,13 @@ def read(path: Path, mapped: bool = False, times: int = 1) -> Any:
 def absent(path: Path) -> str:
     """The message for a file that is not there, or is no file."""
     return f"{path} is a folder, not a file" if path.is_dir() else f"there is no file {path}"
+
+
+def near_file(path: Path) -> str:
+    """Return a hint: a file beside it with a similar name and the same suffix, or ""."""
+    beside = {each.name: each for each in path.parent.glob(f"*{path.suffix}")}
+    near = difflib.get_close_matches(path.name, beside, 1)
+    return f"did you mean {path.with_name(near[0])}?" if near else ""
 
 
 def _numpy(path: Path, times: int) -> Any:
