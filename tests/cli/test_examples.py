@@ -166,6 +166,13 @@ def test_what_a_document_shows_in_python_gives_what_it_says(folder, monkeypatch,
         exec(compile(given, str(folder / f"shown_{i}.py"), "exec"), vars(here))
 
 
+def test_the_first_page_shows_what_happens(hx, folder):
+    shown = [step for step in page_steps.steps(read("README.md")) if step.shown]
+    assert [step.words[:2] for step in shown] == [["hx", "export"]]
+    done = hx(*shown[0].words[1:])
+    assert done.code == 0 and not shown[0].missing(done.out + done.err), done.told
+
+
 @pytest.mark.parametrize("name", [*PAGES, "core/hx/batch/README.md"])
 def test_a_page_shows_what_happens(hx, folder, monkeypatch, name):
     """Step by step: files are written, Python is run, and commands say what is shown."""
