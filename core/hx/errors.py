@@ -17,6 +17,7 @@ HxError                   the work ended before its end                         
 │   ├── ImportFailed      the code of the model cannot be imported               HX108
 │   ├── ModelFailed       the model refused its inputs, or raised                HX109
 │   └── MissingConverters calls that no installed pack converts, all at once     HX500  (exit 5)
+├── MissingDependency     a library that hx needs is not installed               HX110  (exit 1)
 ├── VerificationError     the file does not compute what the model computes      HX400  (exit 4)
 │   └── NotCertified      the file is not the one that a certificate is for      HX401
 └── PackError             a pack is broken, missing or in a tie with another     HX300  (exit 3)
@@ -160,6 +161,10 @@ class MissingConverters(ExportError):
     def __init__(self, what: str, missing: list, **parts) -> None:
         super().__init__(what, **parts)
         self.missing = missing
+
+
+class MissingDependency(HxError):
+    code = "HX110"
 
 
 class VerificationError(HxError):

@@ -22,7 +22,7 @@ def amount(count: int, thing: str, things: str = "") -> str:
 
 def relative_paths(text: str) -> str:
     """Return the text with paths relative to the current folder, or to the library they are in."""
-    text = re.sub(r"[^\s'\"]*/(?:site|dist)-packages/", "", text)
+    text = re.sub(r"[^\s'\"]*/(?:(?:site|dist)-packages|lib/python3\.\d+)/", "", text)
     here = str(Path.cwd())
     return text if here == "/" else text.replace(f"{here}/", "")
 

@@ -43,9 +43,9 @@ def own_words(words: list[str]) -> list[str]:
 
 def _run(debug: bool) -> int:
     """Run a command, report its error if there is one, and return the exit code."""
-    from hx.cli.border import Elses, in_words
+    from hx.cli.border import Elses, code_of, in_words, missing_dependency
     from hx.cli.stopping import Stopped, stoppable
-    from hx.errors import HxError, ModelFailed
+    from hx.errors import HxError
 
     try:
         try:
@@ -75,7 +75,10 @@ def _run(debug: bool) -> int:
             return _misused(problem)
         if debug:
             raise
-        return _fail(in_words(problem), 1, problem, ModelFailed.code)
+        missing = missing_dependency(problem)
+        if missing is not None:
+            return _fail(str(missing), missing.exit_code, missing, missing.code)
+        return _fail(in_words(problem), 1, problem, code_of(problem))
 
 
 def _misused(problem: Any) -> int:
@@ -98,9 +101,10 @@ def _fail(
     """Print a message on stderr; with --json, also as data on stdout."""
     from hx.cli.border import as_options
     from hx.cli.output import complain
+    from hx.text import relative_paths
 
     message = as_options(message)
-    complain(message, code)
+    complain(relative_paths(message), code)
     _as_data(exit_code, problem, message, code)
     return exit_code
 

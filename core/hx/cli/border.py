@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import functools
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from hx.cli import streams
-from hx.errors import HxError, UsageError, Where
+from hx.errors import HxError, MissingDependency, ModelFailed, UsageError, Where
 
 
 class Elses(BaseException):
@@ -72,10 +73,35 @@ def in_words(problem: Exception) -> str:
 
     if isinstance(problem, HxError):
         return str(problem)
+    if (missing := missing_dependency(problem)) is not None:
+        return str(missing)
     file, line = origin(problem)
     where = f"\n  where: {file}:{line}" if file else ""
     whose = "this was raised outside of hx; " if file and not _is_own(file) else ""
     return f"{brief(problem)}{where}\n  hint:  {whose}--debug shows the traceback"
+
+
+def missing_dependency(problem: Exception) -> MissingDependency | None:
+    """Return the error for a library that hx needs; None if code of the user imports it."""
+    from hx.packs.pack_findings import is_of_user, origin
+
+    if not isinstance(problem, ModuleNotFoundError) or not problem.name or is_of_user(problem):
+        return None
+    library = problem.name.partition(".")[0]
+    file, line = origin(problem)
+    return MissingDependency(
+        f"hx needs {library}, which is not installed",
+        why=f"{file}:{line} imports it" if file else "",
+        hint=f"{sys.executable} -m pip install {library.replace('_', '-')}",
+    )
+
+
+def code_of(problem: Exception) -> str:
+    """Return the code of an error that nothing foresaw: of the model, or of hx itself."""
+    from hx.packs.pack_findings import origin
+
+    file, _ = origin(problem)
+    return ModelFailed.code if file and not _is_own(file) else HxError.code
 
 
 def _is_own(file: str) -> bool:
@@ -91,9 +117,32 @@ def misused(problem: Any) -> UsageError:
     what, _, options = what.partition(" (Possible options: ")
     near = near.rstrip("?") or options.rstrip(")")
     context = getattr(problem, "ctx", None)
-    command = "hx" if context is None else context.command_path
-    hint = f"did you mean {near}? See {command} --help" if near else f"{command} --help"
+    named = [word for word in sys.argv[1:2] if word.isalpha()]
+    command = " ".join(["hx", *named]) if context is None else context.command_path
+    hint = f"{command} --help"
+    if near:
+        hint = f"did you mean {near}? See {command} --help"
+    elif what.startswith("Got unexpected extra argument"):
+        words = what.rpartition("(")[2].rstrip(")")
+        what = f"unexpected argument: {words}"
+        graph = words.endswith(".onnx") and "--output" in _options_of(context)
+        hint = f"to write there: -o {words}" if graph else hint
+    elif what.startswith("Missing") and (line := _first_example(context)):
+        hint = f"as in: {line}. See {command} --help"
     return UsageError(what[:1].lower() + what[1:].rstrip("."), hint=hint)
+
+
+def _options_of(context: Any) -> set[str]:
+    """Return the options of a command."""
+    parameters = [] if context is None else context.command.params
+    return {option for each in parameters for option in each.opts}
+
+
+def _first_example(context: Any) -> str:
+    """Return the first example on the help page of a command, or ""."""
+    page = "" if context is None else context.command.help or ""
+    lines = page.partition("Examples:\n")[2].splitlines()
+    return re.split(r"\s{2,}", lines[0].strip())[0] if lines else ""
 
 
 def _ended(what: str, problem: BaseException, code: int) -> HxError:

@@ -20,5 +20,5 @@ def titles() -> dict[str, str]:
 def page(code: str) -> str:
     """Return the page of a code, as Markdown."""
     if code not in titles():
-        raise UsageError(f"there is no error {code!r}", hint=f"the codes are {', '.join(titles())}")
+        raise UsageError(f"there is no error {code!r}", hint="hx explain lists all codes")
     return (FOLDER / f"{code}.md").read_text(encoding="utf-8")

@@ -75,7 +75,7 @@ def origin(problem: BaseException) -> tuple[str, int]:
 
 def own_line(problem: BaseException) -> tuple[str, int]:
     """File and line of the deepest frame that is in no library; of the origin if there is none."""
-    libraries = (sysconfig.get_path("stdlib"), str(Path(__file__).parents[1]))
+    libraries = _libraries()
     found, frame = origin(problem), problem.__traceback__
     if _is_own(found[0], libraries):
         return found
@@ -84,6 +84,20 @@ def own_line(problem: BaseException) -> tuple[str, int]:
             found = frame.tb_frame.f_code.co_filename, frame.tb_lineno
         frame = frame.tb_next
     return found
+
+
+def is_of_user(problem: BaseException) -> bool:
+    """Return True if the code of a user is among what raised an exception."""
+    libraries, frame = _libraries(), problem.__traceback__
+    while frame is not None:
+        if _is_own(frame.tb_frame.f_code.co_filename, libraries):
+            return True
+        frame = frame.tb_next
+    return False
+
+
+def _libraries() -> tuple[str, ...]:
+    return sysconfig.get_path("stdlib"), str(Path(__file__).parents[1])
 
 
 def _is_own(file: str, libraries: tuple[str, ...]) -> bool:
