@@ -47,6 +47,7 @@ from .saving import save
 from .search.history import History
 from .search.offers import BESIDE_LOOPS, may_be_merged, offers
 from .search.strategy_names import outcome_in_words, refused_in_words, strategy_name
+from .text import amount
 from .torchworld import shallow
 
 if TYPE_CHECKING:
@@ -252,7 +253,7 @@ def _assemble(trace: Trace, output_names: Sequence[str] | None, opset: int) -> P
         if len(output_names) > len(names):
             raise UsageError(
                 f"output_names has {len(output_names)} names, and the model returns "
-                f"{len(names)}: {', '.join(names)}"
+                f"{amount(len(names), 'tensor')}: {', '.join(names)}"
             )
         taken = [n for n, _ in trace.inputs if n in output_names]
         if taken:
@@ -260,7 +261,9 @@ def _assemble(trace: Trace, output_names: Sequence[str] | None, opset: int) -> P
         named = unique([*output_names, *names[len(output_names) :]])
         trace.outputs = [(n, v) for n, (_, v) in zip(named, trace.outputs)]
     if not trace.outputs:
-        raise UsageError("the model returned no tensor", hint="return the tensors you want")
+        raise UsageError(
+            "the model returned no tensor", hint="let its forward end with `return` and tensors"
+        )
     values = [(n, output_value(trace.builder, v)) for n, v in trace.outputs]
     trace.check_constants()
     made = graph.build(

@@ -25,7 +25,7 @@ from .recording import derivatives, numpy_results
 from .recording.choices import Choices
 from .recording.install_hooks import aside
 from .recording.other_inputs import other_inputs, with_others
-from .recording.prepare import prepare, require_names
+from .recording.prepare import explained, prepare, require_names
 from .recording.recorder import Recorder
 from .registration import OPSETS
 from .report import Report
@@ -144,6 +144,8 @@ def export(
         except HxError as error:
             timeline.finish_failed(error, type(request.call.root).__name__, opset)
             raise
+        except TypeError as error:
+            raise explained(error, model, args) or error from error
         timeline.finish(program.report)
         return program
 
@@ -335,7 +337,9 @@ def _registry(packs: Any) -> Registry:
 
 
 def _check_opset(opset: int) -> None:
-    if not isinstance(opset, int) or opset not in OPSETS:
+    if not isinstance(opset, int):
+        raise UsageError(f"opset is {opset!r}, a {type(opset).__name__}", hint="write opset=20")
+    if opset not in OPSETS:
         raise UsageError(
             f"opset {opset!r} is not between {OPSETS[0]} and {OPSETS[-1]}",
             hint="20 is a good choice when the runtime does not ask for another",

@@ -87,8 +87,8 @@ def test_a_spec_that_is_nearly_one_is_told_what_to_write(hx, folder):
         ("package/m.py:build", 1, "it is part of a package: name it as package.m:build"),
         ("package/m.py", 1, "name it as package.m:NAME"),
         ("few.py", 2, "it has Net, pair: say which, as few.py:NAME"),
-        ("s.pt", 2, "name a function that returns torch.jit.load('s.pt') and its inputs"),
-        ("e.pt2", 2, "name a function that returns torch.export.load('e.pt2') and its inputs"),
+        ("s.pt", 2, "hx export FILE.py:NAME -w s.pt"),
+        ("e.pt2", 2, "def build(): return torch.export.load('e.pt2')"),
         ("few.py:pair", 2, "make one: Net()"),
     ):
         done = hx("export", spec, "-o", "m.onnx")
@@ -151,7 +151,7 @@ BAD = [
     ("models.py:with_inputs", ["--require", "hx>=99"], 3, "is installed"),
     ("models.py:line", ["-i", "x=float32[2,5]"], 1, "models.py:"),
     ("models.py:broken", [], 1, "the model is not in the mood"),
-    ("models.py:broken", [], 1, "this was raised outside of hx"),
+    ("models.py:broken", [], 1, "the model raised ValueError: the model is not in the mood"),
     ("models.py:branches", ["--strict"], 1, "models.py:"),
     ("models.py:branches", ["--strict"], 1, "--strict allows no open finding"),
     ("models.py:wrong", [], 4, "fresh inputs: wrong"),

@@ -67,7 +67,7 @@ def test_an_operator_whose_converter_declines_is_told_with_that(hx, folder):
     tried = hx("converters", "try", "mine.py", "own:make")
     assert tried.code == 5 and "hx packs new" not in tried.err
     assert "acme_four::two" in tried.err and "nearest" not in tried.err
-    assert f"its converter (mine.py, {folder / 'mine.py'}:2) declined this call" in tried.err
+    assert "its converter (mine.py, mine.py:2) declined this call" in tried.err
 
 
 def test_scan_lists_what_goes_through_numpy_and_comes_back(hx, folder):

@@ -127,7 +127,7 @@ def test_a_converter_that_says_another_size_is_named(tmp_path):
     packs.add(wrong)
     dynamic = {"x": {0: "n"}}
     message = refused(model, torch.randn(2, 3), tmp_path, packs=packs, dynamic=dynamic)
-    assert "the output has size 3 on axis 0, and declares" in message, message
+    assert "the output has size 3 on axis 0, where the file declares" in message, message
 
 
 class Baked(nn.Module):

@@ -137,7 +137,10 @@ def test_declared_shapes_hold():
     assert "declares 4" in one(wrong, X, X.relu(), checker=False).explain()
     turned = graph("g (float[a, b] x) => (float[a, b] y) { y = Transpose(x) }")
     proof = one(turned, X, X.t(), checker=False)
-    assert "the output has size 3 on axis 0, and declares 'a', which is 2" in proof.explain()
+    assert (
+        "the output has size 3 on axis 0, where the file declares 'a', which is 2"
+        in proof.explain()
+    )
     assert one(turned, torch.ones(3, 3), torch.ones(3, 3), checker=False).ok
     assert "declares 3" in one(RELU, torch.ones(2, 4), torch.ones(2, 4)).explain()
     free = graph("g (float[n, 3] x) => (float[m, k] y) { y = Relu(x) }")

@@ -18,9 +18,9 @@ from hx.errors import HxError
 class Failed(HxError):
     """Error: a worker failed at a request; `what` is one line, the text has all details."""
 
-    def __init__(self, what: str, text: str = "", exit_code: int = 1) -> None:
+    def __init__(self, what: str, text: str = "", exit_code: int = 1, code: str = "HX100") -> None:
         super().__init__(what)
-        self._text, self.exit_code = text or what, exit_code
+        self._text, self.exit_code, self.code = text or what, exit_code, code
 
     def __str__(self) -> str:
         return self._text
@@ -85,7 +85,7 @@ class Child:
             raise Failed(self._end())
         reply = json.loads(line)
         if not reply.pop("ok"):
-            raise Failed(reply["error"], reply["text"], reply["exit_code"])
+            raise Failed(reply["error"], reply["text"], reply["exit_code"], reply["code"])
         return reply
 
     def close(self) -> None:

@@ -215,7 +215,12 @@ def _told(problem: BaseException) -> dict[str, Any]:
     from hx.errors import HxError
 
     if isinstance(problem, HxError):
-        return {"error": problem.what, "text": str(problem), "exit_code": problem.exit_code}
+        return {
+            "error": problem.what,
+            "text": str(problem),
+            "exit_code": problem.exit_code,
+            "code": problem.code,
+        }
     first = problem
     while (cause := first.__cause__ or first.__context__) is not None:
         first = cause
@@ -224,7 +229,7 @@ def _told(problem: BaseException) -> dict[str, Any]:
     else:
         text = next((line.strip() for line in str(first).splitlines() if line.strip()), "")
         error = f"{type(first).__name__}: {text}" if text else type(first).__name__
-    return {"error": error, "text": error, "exit_code": 1}
+    return {"error": error, "text": error, "exit_code": 1, "code": "HX100"}
 
 
 if __name__ == "__main__":

@@ -44,8 +44,9 @@ def explain(code: Code = None, json: o.Json = False) -> None:
         else:
             table(["code", "error"], [*found.items()], shrink=[1])
         return
-    text = page(code.upper())
+    code = f"HX{code}" if code.isdecimal() else code.upper()
+    text = page(code)
     if json:
-        as_json("explain", code=code.upper(), title=titles()[code.upper()], text=text)
+        as_json("explain", code=code, title=titles()[code], text=text)
     else:
         say_prose(text.rstrip())

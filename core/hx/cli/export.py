@@ -313,14 +313,12 @@ def run(model: Any, call: Any, path: Path | None, began: float | None = None, **
     import hx
     from hx.cli.model_failures import model_failures
     from hx.errors import HxError
-    from hx.recording.prepare import parameters_of
     from hx.report.timeline import add_loading
 
     kwargs, dynamic, others = call.kwargs or None, call.dynamic or None, call.others or None
-    names = [parameter.name for parameter in parameters_of(model)]
     export = hx.export  # imports what it needs
     loading = 0.0 if began is None else time.perf_counter() - began
-    with model_failures(model, {**dict(zip(names, call.args)), **call.kwargs}):
+    with model_failures(model, call):
         try:
             program = export(
                 model, call.args, path, kwargs=kwargs, dynamic=dynamic, others=others, **rest

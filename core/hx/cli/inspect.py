@@ -62,6 +62,7 @@ def inspect(
       hx inspect torchvision:resnet50 -i "x=float32[8,3,224,224]" --depth 1
       hx inspect timm:vit_tiny_patch16_224 --watch
     """
+    from hx.cli.model_failures import model_failures
     from hx.cli.output import Progress, as_json, note
     from hx.hooks import inspection
     from hx.packs import containers
@@ -72,14 +73,15 @@ def inspect(
         progress("loading the model")
         loaded, call = o.model_and_call(spec, registry, input, inputs, weights, None, seed)
         progress("running")
-        found = inspection.inspect(
-            loaded.model,
-            call.args,
-            call.kwargs,
-            functions=functions,
-            warmup=(0 if watch else 1) if warmup is None else warmup,
-            tell=_teller(loaded.model, depth) if watch else None,
-        )
+        with model_failures(loaded.model, call):
+            found = inspection.inspect(
+                loaded.model,
+                call.args,
+                call.kwargs,
+                functions=functions,
+                warmup=(0 if watch else 1) if warmup is None else warmup,
+                tell=_teller(loaded.model, depth) if watch else None,
+            )
     if json:
         as_json("inspect", modules=[_data(layer, functions) for layer in _shown(found, depth)])
         return

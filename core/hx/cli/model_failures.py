@@ -5,17 +5,28 @@ from __future__ import annotations
 import contextlib
 import linecache
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from hx.errors import ModelFailed, Where
+from hx.errors import HxError, ModelFailed, Where
+
+if TYPE_CHECKING:
+    from hx.inputs.given import Call
+
+_OF_PYTORCH = (RuntimeError, IndexError)  # as its operators raise them for wrong inputs
 
 
 @contextlib.contextmanager
-def model_failures(model: Any, names: dict[str, Any]) -> Iterator[None]:
-    """Turn an error of PyTorch inside the model into one that names inputs and module."""
+def model_failures(model: Any, call: Call) -> Iterator[None]:
+    """Turn an error inside the model into one that names inputs, module and line."""
+    from hx.recording.prepare import parameters_of
+
+    parameters = [parameter.name for parameter in parameters_of(model)]
+    names = {**dict(zip(parameters, call.args)), **call.kwargs}
     try:
         yield
-    except (RuntimeError, IndexError) as problem:  # as PyTorch raises them
+    except HxError:
+        raise
+    except Exception as problem:  # of any kind: it is the model's
         refused = _refused(problem, model, names)
         if refused is None:
             raise
@@ -23,7 +34,7 @@ def model_failures(model: Any, names: dict[str, Any]) -> Iterator[None]:
 
 
 def _refused(problem: Exception, model: Any, inputs: dict[str, Any]) -> ModelFailed | None:
-    """Return the error for a call of PyTorch that failed; None if other code raised it."""
+    """Return the error for a call that failed inside the model; None if other code raised it."""
     from hx.packs.pack_findings import brief, own_line
 
     paths = {id(module): path for path, module in model.named_modules()}
@@ -35,12 +46,19 @@ def _refused(problem: Exception, model: Any, inputs: dict[str, Any]) -> ModelFai
         here = frame.tb_frame.f_locals.get("self")
         inner = here if id(here) in paths else inner
         frame = frame.tb_next
-    if line.startswith(("raise", "assert")) or inner is None:
+    if inner is None:
         return None
     given = ", ".join(f"{name} {_form(value)}" for name, value in inputs.items())
     path = paths[id(inner)]
     scope = f"{path} ({_described(inner)})" if path else _described(inner)
     file, number = own_line(problem)
+    if line.startswith(("raise", "assert")) or not isinstance(problem, _OF_PYTORCH):
+        return ModelFailed(
+            f"the model raised {brief(problem)}",
+            where=Where(file, number, scope) if file else None,
+            why=linecache.getline(file, number).strip(),
+            hint=f"the inputs were {given or 'none'}; --debug shows the traceback",
+        )
     return ModelFailed(
         f"the model refused {given or 'its inputs'} in {scope}",
         where=Where(file, number) if file else None,

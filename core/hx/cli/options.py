@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +11,6 @@ import typer
 from hx.cli.help_groups import INPUTS, OUTPUT, PACKS, PROOF
 
 if TYPE_CHECKING:
-    from hx.contributions import ModelSource
     from hx.inputs.given import Call
     from hx.inputs.spec import Loaded
     from hx.packs.registry import Registry
@@ -21,41 +18,19 @@ if TYPE_CHECKING:
 
 def complete_spec(incomplete: str) -> list[str]:
     """Complete a SPEC: schemes, the models of a scheme, Python files, and the names in a file."""
+    from hx.inputs.misread_specs import defined_names, source_names
     from hx.packs.registry import Registry
 
     scheme, colon, name = incomplete.partition(":")
     sources = {source.scheme: source for source in Registry.installed().sources}
     if colon and scheme in sources:
-        return [f"{scheme}:{each}" for each in _names(sources[scheme]) if each.startswith(name)]
+        return [
+            f"{scheme}:{each}" for each in source_names(sources[scheme]) if each.startswith(name)
+        ]
     if colon and scheme.endswith(".py"):
-        return [f"{scheme}:{each}" for each in _defined(Path(scheme)) if each.startswith(name)]
+        return [f"{scheme}:{each}" for each in defined_names(Path(scheme)) if each.startswith(name)]
     files = [f"{path}:" for path in Path().glob(f"{incomplete}*.py")] if not colon else []
     return [f"{each}:" for each in sources if each.startswith(incomplete)] + files
-
-
-def _names(source: ModelSource) -> list[str]:
-    """List a scheme's models; silently none if its library fails, because the user is typing."""
-    with (
-        contextlib.redirect_stdout(io.StringIO()),
-        contextlib.redirect_stderr(io.StringIO()),
-        contextlib.suppress(Exception, SystemExit),
-    ):
-        return list(source.names()) if source.names is not None else []
-    return []
-
-
-def _defined(path: Path) -> list[str]:
-    """List the public classes, functions and variables of a Python file, without running it."""
-    import ast
-
-    try:
-        body = ast.parse(path.read_text(encoding="utf-8")).body
-    except (OSError, ValueError, SyntaxError):
-        return []
-    names = [each.name for each in body if isinstance(each, (ast.ClassDef, ast.FunctionDef))]
-    targets = [target for each in body if isinstance(each, ast.Assign) for target in each.targets]
-    names += [target.id for target in targets if isinstance(target, ast.Name)]
-    return [name for name in names if not name.startswith("_")]
 
 
 def complete_use(incomplete: str) -> list[str]:

@@ -38,6 +38,7 @@ def scan(
     import hx
     from hx.attempts import left_out
     from hx.cli.export import report_data
+    from hx.cli.model_failures import model_failures
     from hx.cli.output import Progress, as_json, facts, note, paint, say, say_prose, table
     from hx.findings import OPEN, scaffold
     from hx.report.summary import proposed_sizes
@@ -60,14 +61,15 @@ def scan(
             automatic=True,
         )
         progress("recording the model")
-        report = hx.scan(
-            loaded.model,
-            call.args,
-            kwargs=call.kwargs or None,
-            dynamic=call.dynamic or "auto",
-            opset=opset,
-            packs=registry,
-        )
+        with model_failures(loaded.model, call):
+            report = hx.scan(
+                loaded.model,
+                call.args,
+                kwargs=call.kwargs or None,
+                dynamic=call.dynamic or "auto",
+                opset=opset,
+                packs=registry,
+            )
     if json:
         as_json("scan", covered=not report.missing, report=report_data(report))
     else:

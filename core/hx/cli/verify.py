@@ -88,11 +88,12 @@ def verify(
       hx verify resnet50.onnx torchvision:resnet50 -w resnet50.safetensors
       hx verify --certificate demo.certificate.json demo.onnx
     """
+    from hx.cli.model_failures import model_failures
     from hx.cli.output import Progress, as_json, note, paint, say_prose
     from hx.errors import UsageError
     from hx.findings import by_level
     from hx.text import relative_paths
-    from hx.weights.tensor_files import absent
+    from hx.weights.tensor_files import absent, near_file
 
     if certificate is not None:
         from hx.cli.certified import verify_certified
@@ -107,7 +108,8 @@ def verify(
         )
     if not file.is_file():
         swapped = f"the file comes first: hx verify {spec} {file}" if Path(spec).is_file() else ""
-        raise UsageError(absent(file), hint=swapped or "hx export SPEC -o FILE writes one")
+        hint = swapped or near_file(file) or "hx export SPEC -o FILE writes one"
+        raise UsageError(absent(file), hint=hint)
     registry = o.registry_for(no_pack=no_pack, only_packs=only_packs)
     with Progress() as progress:
         progress("loading the model")
@@ -115,7 +117,8 @@ def verify(
             spec, registry, input, inputs, weights, dynamic, seed, meta, streamed=True
         )
         progress("running the model on other inputs")
-        proof, findings = _prove(loaded, call, file, output_layer, registry, dtype, progress)
+        with model_failures(loaded.model, call):
+            proof, findings = _prove(loaded, call, file, output_layer, registry, dtype, progress)
         if proof.wrong:
             findings += _other_weights(file, loaded.model)
     if json:
@@ -172,7 +175,7 @@ def _prove(
     if set(names) != set(open_dims) and len(names) == len(open_dims):
         names = list(open_dims)
     _require_given(written, list(open_dims), names)
-    _require_ranks(written, names, list(tensors.values()))
+    _require_shapes(written, names, list(tensors.values()))
     _require_dtypes(written, names, list(tensors.values()))
     dynamic = {name: open_dims[name] for name in names if open_dims.get(name)}
     limits: dict[str, Limits] = {}
@@ -225,10 +228,11 @@ def _require_given(model: onnx.ModelProto, wanted: list[str], given: list[str]) 
     )
 
 
-def _require_ranks(model: onnx.ModelProto, names: list[str], tensors: list[Any]) -> None:
-    """Raise if an input has another rank in the file than in the model's call."""
+def _require_shapes(model: onnx.ModelProto, names: list[str], tensors: list[Any]) -> None:
+    """Raise if an input has another rank, or a fixed size, in the file than in the model's call."""
     from hx.cli.view import edge
     from hx.errors import UsageError
+    from hx.text import amount
 
     given = dict(zip(names, tensors))
     for value in model.graph.input:
@@ -236,11 +240,17 @@ def _require_ranks(model: onnx.ModelProto, names: list[str], tensors: list[Any])
         if tensor is None or not kind.HasField("shape"):
             continue
         pair = tensor.is_complex()  # in a file its two parts are one more axis
-        if len(kind.shape.dim) == tensor.dim() + pair:
-            continue
+        shape, dims = [*tensor.shape, *[2] * pair], kind.shape.dim
+        fixed = [i for i, dim in enumerate(dims) if dim.HasField("dim_value")]
+        axes = f"{amount(len(dims), 'axis', 'axes')}, and not {len(shape)}"
+        if len(dims) == len(shape):
+            wrong = [i for i in fixed if dims[i].dim_value != shape[i]]
+            if not wrong:
+                continue
+            axes = f"size {dims[wrong[0]].dim_value} on axis {wrong[0]}, and no other"
         raise UsageError(
             f"the file takes {edge(value)}; the model was given {_form(tensor)}",
-            why=f"a rank of {tensor.dim() + pair} is no rank of {len(kind.shape.dim)}",
+            why=f"in the file it has {axes}",
             hint="look whether the file is of this model, or give inputs as the file takes them: -i",
         )
 

@@ -169,7 +169,11 @@ def _no_input(name: str, plain: list[str], file: Path | None) -> InputError:
     return InputError(
         f"the model has no input {name!r}" + (f", as {file} has it" if file is not None else ""),
         why=f"its forward takes {', '.join(plain) or 'nothing'}",
-        hint=f"did you mean {near[0]}?" if near else "",
+        hint=f"did you mean {near[0]}?"
+        if near
+        else f'write --input "{plain[0]}=float32[...]"'
+        if plain
+        else "",
     )
 
 
@@ -237,7 +241,7 @@ def _dynamic(texts: Iterable[str], bound: Mapping[str, Any]) -> dict[str, dict[i
             raise InputError(
                 f"--dynamic {text!r} is not NAME:AXIS=WORD",
                 why="an axis is a number, and a word begins with a letter",
-                hint=f'write --dynamic "{names[0] if names else "x"}:0=batch,2=height"',
+                hint=f'write --dynamic "{names[0] if names else "x"}:0=batch"',
             )
         name = name.strip()
         inside = any(name.startswith(f"{known}_") for known in names)  # of a nested input

@@ -15,7 +15,7 @@ import importlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any
 
 from hx.contributions import ModelSource
 from hx.errors import HxError, PackError, SpecError, Where
-from hx.packs.guarded import guarded, importing
-from hx.text import with_article
-from hx.weights.tensor_files import absent
+from hx.inputs.misread_specs import meant_spec, misread, not_a_module
+from hx.packs.guarded import failed_to_import, guarded, importing, making
+from hx.weights.tensor_files import absent, near_file
 
 if TYPE_CHECKING:
     from torch import nn
@@ -56,9 +56,26 @@ def load(spec: str, sources: Iterable[ModelSource] = (), hollow: bool = False) -
             loaded = load(spec, sources)
         emptied(loaded.model)
         return loaded
+    if (other := misread(spec)) is not None:
+        raise other
     place, colon, name = spec.rpartition(":")
     if not colon or not place or not name:
-        raise SpecError(f"{spec!r} does not name a model", hint=_completed(spec))
+        raise SpecError(f"{spec!r} does not name a model", hint=_completed(spec, sources))
+    with _alone(place):
+        return _load(spec, place, name, sources)
+
+
+@contextlib.contextmanager
+def _alone(place: str) -> Iterator[None]:
+    """Hide the words of the command from code that reads sys.argv."""
+    before, sys.argv = sys.argv, [place]
+    try:
+        yield
+    finally:
+        sys.argv = before
+
+
+def _load(spec: str, place: str, name: str, sources: Iterable[ModelSource]) -> Loaded:
     if (source := _source(place, sources)) is not None:
         told = f"the model source {place!r} ({source.pack})"
         hint = "see whether its library works by itself, and fits your torch; --debug shows more"
@@ -71,7 +88,8 @@ def load(spec: str, sources: Iterable[ModelSource] = (), hollow: bool = False) -
                 return made
         except HxError as problem:
             if problem.__cause__ is not None:  # the source's own message needs no other hint
-                problem.hint = _misspelt(source, name) or problem.hint
+                near = "" if failed_to_import(problem.__cause__) else _misspelt(source, name)
+                problem.hint = near or problem.hint
             raise
     if place.endswith(".py") or "/" in place:
         module = _module_by_path(Path(place), name)
@@ -80,15 +98,13 @@ def load(spec: str, sources: Iterable[ModelSource] = (), hollow: bool = False) -
     return _loaded(_called(_attribute(module, name, spec), spec), spec)
 
 
-def _completed(spec: str) -> str:
-    """Return a hint: how to complete a SPEC that names only a file."""
+def _completed(spec: str, sources: Iterable[ModelSource]) -> str:
+    """Return a hint: how to complete a SPEC that names only a file, or only a name."""
     path = Path(spec)
     if path.is_file() and path.suffix == ".py":
-        return f"{_candidates(_module_by_path(path, 'NAME'))}: say which, as {spec}:NAME"
-    if path.is_file() and path.suffix in (".pt", ".pth", ".ts", ".pt2"):
-        load = "torch.export.load" if path.suffix == ".pt2" else "torch.jit.load"
-        return f"name a function that returns {load}({spec!r}) and its inputs; weights alone go with -w"
-    return HINT
+        with _alone(spec):
+            return f"{_candidates(_module_by_path(path, 'NAME'))}: say which, as {spec}:NAME"
+    return meant_spec(spec, sources, HINT)
 
 
 def _module_by_path(path: Path, name: str) -> ModuleType:
@@ -136,10 +152,7 @@ def _misspelt(source: ModelSource, name: str) -> str:
 def module_from_file(path: Path, hint: str = HINT) -> ModuleType:
     """Import the module in a loose file; its folder is on the path, as with `python file.py`."""
     if not path.is_file():
-        near = difflib.get_close_matches(path.name, [p.name for p in path.parent.glob("*.py")], 1)
-        raise SpecError(
-            absent(path), hint=f"did you mean {path.with_name(near[0])}?" if near else hint
-        )
+        raise SpecError(absent(path), hint=near_file(path) or hint)
     path = path.resolve()
     if str(path.parent) not in sys.path:
         sys.path.insert(0, str(path.parent))
@@ -232,12 +245,13 @@ def _called(thing: Any, spec: str) -> Any:
         ]
     if needed:
         kind = "class" if isinstance(thing, type) else "function"
+        call = f"{thing.__name__}({', '.join(f'{each}=...' for each in needed)})"
         raise SpecError(
             f"{spec!r}: the {kind} {thing.__name__!r} needs {', '.join(needed)}",
             where=_place(thing),
-            hint="name a function that takes nothing and returns the module, or (module, inputs)",
+            hint=f"write a function, and name that: def build(): return {call}",
         )
-    with guarded(f"{spec!r} cannot be made:"):
+    with making(spec):
         return thing()
 
 
@@ -267,11 +281,7 @@ def _loaded(result: Any, spec: str, source: str = "") -> Loaded:
             f"{' ' * 23}def forward(self, *inputs): return {called}(*inputs)",
         )
     if not _is_module(result):
-        raise SpecError(
-            f"{spec!r} is {with_article(result)}, not a torch.nn.Module",
-            why=f"{source} gives that" if source else "",
-            hint="name a module, a class of them, or a function that returns one",
-        )
+        raise not_a_module(spec, result, source)
     return _own_inputs(result)
 
 

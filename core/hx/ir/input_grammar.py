@@ -36,6 +36,7 @@ FLOATS = frozenset(d for d in DTYPES if "float" in d)
 _SHORT = {
     **{f"f{n}": f"float{n}" for n in (16, 32, 64)},
     **{f"{s}{n}": f"{'u' * (s == 'u')}int{n}" for s in "iu" for n in (8, 16, 32, 64)},
+    **{f"fp{n}": f"float{n}" for n in (16, 32, 64)},
     "bf16": "bfloat16",
     "c64": "complex64",
     "c128": "complex128",
@@ -52,6 +53,11 @@ _USUAL = {"batch": 2, "b": 2, "n": 2, "height": 64, "h": 64, "width": 80, "w": 8
 _SPARE = (3, 5, 7, 11, 13, 17, 19, 23, 29, 31)
 _LOOKS_LIKE = re.compile(r"\s*\w+\s*\[[^\[\]]*\]\s*(<\s*\S+\s*)?")
 LIMITS = r"(?:(?:>=|<=|%(?!\s*0+\b))\s*\d+\s*)"  # one of them, as it is written
+
+
+def full_name(dtype: str) -> str:
+    """Return the name of a dtype that may be written shorter: fp16, half."""
+    return _SHORT.get(dtype, dtype)
 
 
 class Limits(NamedTuple):
@@ -274,7 +280,7 @@ class _Reader:
     def _dtype(self, word: str, at: int) -> str:
         if not word:
             self.fail(at, "a dtype is missing")
-        plain = _SHORT.get(word, word)
+        plain = full_name(word)
         if plain in DTYPES:
             return plain
         if word in ("int", "uint"):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import linecache
+from pathlib import Path
 from typing import Any
 
 from hx.errors import ExportError, HxError, ImportFailed, Where
@@ -30,25 +32,68 @@ class guarded(contextlib.AbstractContextManager[None]):
         ) from problem
 
 
-class importing(guarded):
-    """`guarded` for the code of a model: the user's own line comes first, then that of a library."""
-
-    def __init__(self, what: str) -> None:
-        super().__init__(f"{what} cannot be imported:", ImportFailed)
+class of_user(guarded):
+    """`guarded` for a user's code: the user's own line comes first, then that of a library."""
 
     def __exit__(self, kind: Any, problem: BaseException | None, trace: Any) -> None:
         try:
             super().__exit__(kind, problem, trace)
-        except ImportFailed as failed:
+        except self.kind as failed:
             cause = failed.__cause__ or failed
             file, line = own_line(cause)
+            text = linecache.getline(file, line).strip()
             if failed.where is not None and (file, line) != (failed.where.file, failed.where.line):
                 failed.why = f"raised at {failed.where}"
                 failed.where = Where(file, line)
-            failed.why = source_line(cause) or failed.why
-            if isinstance(cause, ModuleNotFoundError) and cause.name:
-                failed.hint = f"install what has the module {cause.name}, or correct the name"
+            failed.why = source_line(cause) or text or failed.why
+            failed.hint = _next_step(cause, text) or failed.hint
             raise
+
+
+class importing(of_user):
+    """`with importing("model.py"): ...` is around the import of a user's code."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what} cannot be imported:", ImportFailed)
+
+
+class making(of_user):
+    """`with making(spec): ...` is around the call of a user's class or function."""
+
+    def __init__(self, spec: str) -> None:
+        super().__init__(f"{spec!r} cannot be made:")
+
+
+def _next_step(problem: BaseException, text: str) -> str:
+    """Return a hint for an error that the code of a user raised on a line."""
+    if isinstance(problem, ModuleNotFoundError) and problem.name:
+        name = problem.name.partition(".")[0]
+        if Path(name).is_dir() or Path(f"{name}.py").is_file():
+            return f"{name} is in the current folder: set PYTHONPATH=. before hx"
+        return f"install what has the module {problem.name}, or correct the name"
+    if isinstance(problem, SystemExit) or "sys.argv" in text:
+        return (
+            'put what a script does under `if __name__ == "__main__":`, or run it with its '
+            "arguments: hx watch FILE ARGS"
+        )
+    if isinstance(problem, FileNotFoundError) and not Path(problem.filename or "/").is_absolute():
+        return f"a relative path starts in the current folder: {Path.cwd()}"
+    if "CUDA" in str(problem):
+        import torch
+
+        if not torch.cuda.is_available():
+            return 'torch sees no CUDA device here: make the model on the CPU, map_location="cpu"'
+    return ""
+
+
+def failed_to_import(problem: BaseException) -> bool:
+    """Return True if an exception was raised while a module was imported."""
+    frame = problem.__traceback__
+    while frame is not None:
+        if frame.tb_frame.f_code.co_name == "<module>":
+            return True
+        frame = frame.tb_next
+    return False
 
 
 def told(problem: BaseException) -> str:

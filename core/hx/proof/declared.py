@@ -62,7 +62,9 @@ class Sizes:
             elif dim.dim_param:
                 want, why = self._expected(dim.dim_param, size, f"{what}, axis {axis}")
             if want is not None and want != size:
-                return f"{what} has size {size} on axis {axis}, and declares {why or want}"
+                return (
+                    f"{what} has size {size} on axis {axis}, where the file declares {why or want}"
+                )
         return ""
 
     def _expected(self, text: str, size: int, place: str) -> tuple[int | None, str]:

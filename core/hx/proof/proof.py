@@ -168,8 +168,8 @@ class Proof:
             return "no outputs to compare"
         if not worst.allowed:
             return "all equal"
-        error = f"largest error {_share(worst.max_rel)}" if worst.max_rel else "no error"
-        return f"{error}; {_share(worst.allowed)} of the largest value is allowed"
+        error = f"max error {_share(worst.max_rel)}" if worst.max_rel else "no error"
+        return f"{error} (limit {_share(worst.allowed)})"
 
     def _evidence(self) -> list[str]:
         """Return how outputs were compared, if not with the model's own numbers alone."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from ..errors import ConverterError, HxError, Unsupported
+from ..errors import ConverterError, Differentiates, HxError, Unsupported
 from ..graph.op import Instead, Op
 from ..ir.sizes import dims
 from ..ir.value import Constant, Value
@@ -116,7 +116,8 @@ def _error_of_target(call: Call, error: BaseException) -> Exception | None:
 
     Arguments that do not fit are the model's mistake, and the target says it best.
     """
-    if call.done or (isinstance(error, HxError) and not isinstance(error, ConverterError)):
+    theirs = isinstance(error, HxError) and not isinstance(error, (ConverterError, Unsupported))
+    if call.done or theirs or isinstance(error, Differentiates):
         return None
     try:
         call.real()

@@ -13,6 +13,7 @@ from ..errors import UsageError
 from ..ir import dynamic_axes
 from ..ir.call_arguments import Arguments
 from ..ir.request import Call, Inputs, Request
+from ..text import amount
 from ..torchworld.absent_weights import Slim
 from .prepare import flat_inputs, parameters_of
 
@@ -140,7 +141,7 @@ def _require_kind(
     if tensor.dim() != recorded.dim():
         raise UsageError(
             f"{what} has shape {list(tensor.shape)}, and {list(recorded.shape)} in the recorded inputs",
-            why=f"a rank of {tensor.dim()} is no rank of {recorded.dim()}",
+            why=f"it has {amount(tensor.dim(), 'axis', 'axes')}, and not {recorded.dim()}",
         )
     if tensor.is_meta and not recorded.is_meta:
         raise UsageError(f"{what} is on the meta device: it has a shape, and no numbers")

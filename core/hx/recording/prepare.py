@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 
-from ..errors import UsageError
+from ..errors import InputError, UsageError
 from ..ir import dynamic_axes
 from ..ir.request import Call, Destination, Options, Request, Weights
 from ..packs import nesting
+from ..packs.pack_findings import brief
+from ..text import amount, with_article
 from ..torchworld import shallow
 from ..torchworld.absent_weights import Slim, plan
 from . import callables, torchscript
@@ -63,6 +66,7 @@ def prepare(
     if slim is not None:
         args = tuple(nesting.replace(a, slim.given) for a in args)
         kwargs = {k: nesting.replace(v, slim.given) for k, v in kwargs.items()}
+    _require_fit(model, args, kwargs)
     pairs = _flat(model, args, kwargs)
     found = [(n, leaf) for n, leaf in pairs if isinstance(leaf, torch.Tensor)]
     names = nesting.unique([n for n, _ in found])
@@ -70,8 +74,8 @@ def prepare(
     if input_names is not None:
         if len(input_names) > len(names):
             raise UsageError(
-                f"input_names has {len(input_names)} names, and the call has {len(names)} "
-                f"tensors: {', '.join(names)}"
+                f"input_names has {len(input_names)} names, and the call has "
+                f"{amount(len(names), 'tensor')}: {', '.join(names)}"
             )
         require_names("input_names", input_names)
         names = nesting.unique([*input_names, *names[len(input_names) :]])
@@ -83,6 +87,50 @@ def prepare(
     call = Call(model, root, args, kwargs, tensors)
     weights_there = Weights() if slim is None else Weights(True, slim.hollow, slim.dtype)
     return Request(call, axes(dynamic, tensors), weights_there, options, destination), slim
+
+
+def _require_fit(model: Any, args: tuple, kwargs: dict[str, Any]) -> None:
+    """Raise unless the arguments fit the signature of a model that no hook gives others."""
+    if isinstance(model, torch.nn.Module) and (
+        model._forward_pre_hooks or "__call__" in vars(type(model))
+    ):
+        return
+    parameters = _own_parameters_of(model)
+    if not parameters:  # also of what has no signature
+        return
+    try:
+        inspect.Signature(parameters).bind(*args, **kwargs)
+    except TypeError as problem:
+        names = ", ".join(each.name for each in parameters)
+        needed = [each.name for each in parameters if each.default is each.empty]
+        give = f"{', '.join(needed)}{',' * (len(needed) == 1)}"
+        hint = "" if args or kwargs else f"give example inputs: hx.export(model, ({give}), path)"
+        raise InputError(
+            f"the inputs do not fit the model: {problem}",
+            why=f"it takes {names}",
+            hint=hint,
+        ) from None
+
+
+def explained(problem: TypeError, model: Any, args: Any) -> InputError | None:
+    """Return the error for a model that failed on inputs that are no tensors, or None."""
+    if isinstance(args, Mapping) and {*args} <= {each.name for each in parameters_of(model)}:
+        return InputError(
+            f"the inputs are one dict, and the model raised {brief(problem)}",
+            hint="inputs by name are keyword arguments: hx.export(model, kwargs=inputs)",
+        )
+    leaves = [leaf for _, leaf in nesting.leaves(args)]
+    if not leaves or any(isinstance(leaf, torch.Tensor) for leaf in leaves):
+        return None
+    if isinstance(args, (str, os.PathLike)):
+        return InputError(
+            f"the inputs are {args!r}, which is no tensor",
+            hint="the path comes third: hx.export(model, inputs, path)",
+        )
+    return InputError(
+        f"no input is a tensor, and the model raised {brief(problem)}",
+        hint="give the model example inputs: hx.export(model, (torch.randn(2, 3),), path)",
+    )
 
 
 def _require_outside_of_transforms() -> None:
@@ -122,7 +170,7 @@ def _require_contents(pairs: list[tuple[str, Any]], meta: str | None) -> None:
                 )
         elif alone and type(leaf).__module__ == "numpy" and hasattr(leaf, "__array_interface__"):
             raise UsageError(
-                f"the input {name} is an array of numpy, which would be a constant",
+                f"the input {name} is a NumPy array, which would be a constant",
                 hint=f"torch.from_numpy({name})",
             )
 
@@ -137,9 +185,14 @@ def _unwrapped(model: Any) -> Any:
     if isinstance(model, type):
         raise UsageError(f"{model.__name__} is a class", hint=f"make one: {model.__name__}(...)")
     if not callable(model):
+        weights = isinstance(model, Mapping) and all(
+            isinstance(each, torch.Tensor) for each in model.values()
+        )
         raise UsageError(
-            f"{type(model).__name__} cannot be called",
-            hint="pass a torch.nn.Module or a function of tensors",
+            f"{with_article(model)} cannot be called, so it is no model",
+            hint="make the model, and give it these weights with load_state_dict"
+            if weights
+            else "pass a torch.nn.Module or a function of tensors",
         )
     for path, module in shallow.walk(root_of(model)):
         if isinstance(module, torch.nn.modules.lazy.LazyModuleMixin) and (

@@ -22,6 +22,7 @@ from ..budget import BUDGET
 from ..cleanup import Reversible
 from ..errors import UsageError
 from ..findings import OPEN, Finding
+from ..ir.input_grammar import full_name
 from ..tensor_bytes import geometry, storage_key
 from ..text import first_few
 from ..weights import checkpoint
@@ -297,6 +298,7 @@ def _dtype(given: Any) -> torch.dtype | None:
     name = dtypes.name(given) if isinstance(given, torch.dtype) else given
     if name is None:
         return None
+    name = full_name(str(name))
     if name not in DTYPES:
         raise UsageError(
             f"a model cannot be exported in {name!r}", hint=f"dtype is one of {', '.join(DTYPES)}"
