@@ -45,7 +45,9 @@ class WorkLimits:
     # Runs at far sizes, one for each name, as a factor: code that nobody sees may be wrong only
     # there. Or this much in total, where it is more.
     far_size_factor: int = 2
-    far_sizes: int = 1 << 27
+    far_sizes: int = 1 << 32
+    # One run that costs so little that more values are tried than usual.
+    cheap_run: int = 1 << 21
     # Work that takes next to no time, so no factor forbids it.
     negligible: int = 1 << 28
 

@@ -2,13 +2,15 @@
 
 A bound that no recorded value reaches, as a clamp at 40, shows nowhere else. Two cases, always: the
 other sign, and the largest power of two times the values at which the model is finite and agrees with
-itself in float64. Masks stay as they are, and a model that gives NaN does not take such values.
+itself in float64. A model that runs in no time gets more of them: very large values hide a bound
+behind a softmax, and a sum of both signs may not reach one. Masks stay as they are, and a model that
+gives NaN does not take such values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -21,7 +23,7 @@ from ...recording.expected_memory import expected_memory
 from ...recording.runner import Returned
 from ...samples.boxes_and_cells import corners_are_in_order, with_corners_in_order
 from ...samples.number_properties import is_rising
-from ...samples.signs_and_scales import opposite
+from ...samples.signs_and_scales import negative, opposite, positive
 from ...samples.sizes import at, limits_of, sizes_of, told
 from ...samples.variations import fresh, jitter
 from ...torchworld.result_limit import ResultLimit
@@ -53,14 +55,33 @@ def beyond_the_range(subject: Subject, planned: Planned) -> list[Case]:
     tensors = at(subject.recipe, sizes) if sizes != words else fresh(recorded, seed=5)
     turned = {name: _opposite(t) if name in data else t for name, t in tensors.items()}
     grow = [name for name in data if not _are_boxes(recorded[name])]
-    return [
-        *unsaturated(
-            subject,
-            planned.exact,
-            _finite(subject, case_of(subject, f"opposite values{where}", turned)[0]),
-        ),
-        *_large(subject, f"large values{where}", tensors, grow, planned.exact),
-    ]
+    other_sign = _finite(subject, case_of(subject, f"opposite values{where}", turned)[0])
+    found = list(unsaturated(subject, planned.exact, other_sign))
+    trial = Trial.of(subject, planned.exact)
+    power, large = trial.largest(f"large values{where}", tensors, grow)
+    found += large
+    if large and Work(subject.trace.nodes, words).at(At(words)) <= BUDGET.work.cheap_run:
+        found += trial.case(f"large opposite values{where}", turned, grow, power)
+        found += _at_recorded_sizes(trial, recorded, grow, power)
+    return found
+
+
+def _at_recorded_sizes(
+    trial: Trial, recorded: Inputs, grow: Sequence[str], power: int
+) -> Iterator[Case]:
+    """Yield cases of large values, and of a few times the recorded ones, with either sign.
+
+    With two of each size, a maximum or a mean is one of few values, which may be within a bound.
+    """
+    some, others = (fresh(recorded, seed=seed) for seed in (6, 7))
+    turned = {name: _opposite(t) if name in grow else t for name, t in others.items()}
+    yield from trial.case("large values", some, grow, power)
+    yield from trial.case("large opposite values", turned, grow, power)
+    if any(is_rising(recorded[name]) for name in grow):
+        return  # an absolute value is not sorted
+    for name, sign, tensors in (("positive", positive, some), ("negative", negative, others)):
+        feeds = {key: sign(t) if key in grow else t for key, t in tensors.items()}
+        yield from trial.case(f"larger {name} values", feeds, grow, POWERS[0])
 
 
 def _is_data(tensor: torch.Tensor) -> bool:
@@ -105,38 +126,58 @@ def _are_boxes(tensor: torch.Tensor) -> bool:
     return not tensor.is_complex() and tensor.dim() > 1 and corners_are_in_order(tensor)
 
 
-def _large(
-    subject: Subject, name: str, tensors: Inputs, data: list[str], exact: InFloat64
-) -> list[Case]:
-    """The case of the largest power: the model takes less and less as values grow."""
-    found: list[Case] = []
-    if not data:
-        return found
-    halves, room = _computes_in_halves(subject), _room(subject)
-    low, high = 0, 1 if halves or _works_out_of_sight(subject) else len(POWERS)
-    why = ""
-    while low < high:
-        middle = (low + high) // 2
-        by = 2.0 ** POWERS[middle]
-        more = {key: t * by if key in data else t for key, t in tensors.items()}
-        fits = (
-            expected_memory(subject.trace, subject.escapes.values(), more)
-            <= BUDGET.bytes.search_results
-        )
-        cases = _finite(subject, _within(subject, room, name, more)) if fits else []
-        why = saturated(subject, exact, cases[0]) if cases else ""
-        if (
-            not cases
-            or why
-            or not _agrees(cases[0], exact, POWERS[middle])
-            or (halves and not _is_moved_little(subject, cases[0]))
-        ):
-            high = middle
-        else:
-            found, low = cases, middle + 1
-    if why and not found:
-        note_saturated(subject, name, why)
-    return found
+@dataclass(frozen=True)
+class Trial:
+    """Runs of a model with larger values, and the conditions on which one is a case."""
+
+    subject: Subject
+    exact: InFloat64
+    halves: bool  # values are halves, which may overflow without a trace in the outputs
+    room: float  # bytes of results that a run may return
+
+    @classmethod
+    def of(cls, subject: Subject, exact: InFloat64) -> Trial:
+        return cls(subject, exact, _computes_in_halves(subject), _room(subject))
+
+    def case(self, name: str, tensors: Inputs, grow: Sequence[str], power: int) -> list[Case]:
+        """Return the case of a power of two times some inputs, if the model takes these values."""
+        return self._accepted(name, tensors, grow, power)[0]
+
+    def largest(
+        self, name: str, tensors: Inputs, grow: Sequence[str]
+    ) -> tuple[int, list[Case]]:
+        """Return the largest power that gives a case: the model takes less and less of them."""
+        power, found, why = 0, list[Case](), ""
+        few = self.halves or _works_out_of_sight(self.subject)
+        low, high = 0, 1 if few else len(POWERS)
+        while grow and low < high:
+            middle = (low + high) // 2
+            cases, why = self._accepted(name, tensors, grow, POWERS[middle])
+            if cases:
+                power, found, low = POWERS[middle], cases, middle + 1
+            else:
+                high = middle
+        if why and not found:
+            note_saturated(self.subject, name, why)
+        return power, found
+
+    def _accepted(
+        self, name: str, tensors: Inputs, grow: Sequence[str], power: int
+    ) -> tuple[list[Case], str]:
+        """Return the case, if it is one, or else which kernel saturates, if one does."""
+        subject = self.subject
+        more = {key: t * 2.0**power if key in grow else t for key, t in tensors.items()}
+        needed = expected_memory(subject.trace, subject.escapes.values(), more)
+        if needed > BUDGET.bytes.search_results:
+            return [], ""
+        cases = _finite(subject, _within(subject, self.room, name, more))
+        if not cases:
+            return [], ""
+        if why := saturated(subject, self.exact, cases[0]):
+            return [], why
+        if not _agrees(cases[0], self.exact, power):
+            return [], ""
+        return [] if self.halves and not _is_moved_little(subject, cases[0]) else cases, ""
 
 
 def _room(subject: Subject) -> float:

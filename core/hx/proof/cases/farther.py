@@ -31,7 +31,7 @@ FEW_ROUNDS = (2, 3)  # rounds: of one, most things are alike
 ROUND_FACTORS = (4, 16, 64)  # as many rounds as were recorded
 # Between these a far size of each name is drawn; in the next ones, if a run is too much work.
 FAR_SIZES = ((1501, 2000), (451, 550))
-LEAST_FAR = (131, 131)  # for all names together, with an eighth of the budget of the others
+LEAST_FAR = (131, 131)  # for all names together, with half of the budget of the others
 ROUNDS = ("range", "rounds")  # escapes: it goes round as often as sizes say, as was recorded
 
 
@@ -98,7 +98,7 @@ def at_large(subject: Subject, planned: Planned) -> list[Case]:
         Across(work, words, within, times=times, little=little)
         for times, little in (
             (limits.far_size_factor * share, limits.far_sizes * share),
-            (limits.far_size_factor, limits.far_sizes / 8),
+            (limits.far_size_factor, limits.far_sizes / 2),
         )
     )
     small = smallest(subject) if len(words) > 1 else words
@@ -111,13 +111,17 @@ def at_large(subject: Subject, planned: Planned) -> list[Case]:
         # Rounds that values decide are in no estimate of the work.
         budgets = {} if by_values else dict.fromkeys(FAR_SIZES, most.anew())
         budgets[LEAST_FAR] = least
+        refused: list[Sizes] = []
         for there in _far_sizes(subject, word, rests, budgets, known):
             if by_values and not _soon(subject, there, word):
                 continue
-            made, _ = case_at(subject, there, told({word: there[word]}))
+            made, why = case_at(subject, there, told({word: there[word]}))
+            refused += [there] if why else []
             if finite := [case for case in made if stays_finite(subject, case)]:
                 found += finite
                 break
+        else:
+            found += _largest_taken(subject, word, refused[-1:])
     for each in found:
         each.far = True
     return found
@@ -144,6 +148,22 @@ def _far_sizes(
         if there not in tried and not budgets[low, high].refused(Move(there), 0):
             tried.append(there)
             yield there
+
+
+def _largest_taken(subject: Subject, word: str, refused: Sequence[Sizes]) -> list[Case]:
+    """Return the case at the largest size below a refused one: a table of positions ends there."""
+    taken: list[Case] = []
+    for there in refused:
+        step = limits_of(subject.recipe)[word].step
+        low, high = sizes_of(subject.recipe)[word] // step, there[word] // step
+        while high - low > 1:
+            n = (low + high) // 2
+            made, _ = case_at(subject, {**there, word: n * step}, told({word: n * step}))
+            if made and stays_finite(subject, made[0]):
+                taken, low = made, n
+            else:
+                high = n
+    return taken
 
 
 def _soon(subject: Subject, sizes: Sizes, word: str) -> bool:
