@@ -22,6 +22,7 @@ from ...ir.work import Work
 from ...recording.expected_memory import expected_memory
 from ...recording.runner import Returned
 from ...samples.boxes_and_cells import corners_are_in_order, with_corners_in_order
+from ...samples.masks import ends_of_mask, everywhere
 from ...samples.number_properties import is_rising
 from ...samples.signs_and_scales import negative, opposite, positive
 from ...samples.sizes import at, limits_of, sizes_of, told
@@ -47,9 +48,8 @@ def beyond_the_range(subject: Subject, planned: Planned) -> list[Case]:
     """One case of the other sign and one of large values, as far as the model takes them."""
     recorded = dict(subject.recipe.inputs)
     data = [name for name, tensor in recorded.items() if _is_data(tensor)]
-    ways = (subject, *subject.members, *subject.forced_members)
-    if not data or any(e.by_values() for each in ways for e in each.escapes.values()):
-        return []  # such values may lead the model where the file does not go, which is told
+    if not data or _values_lead(subject):
+        return []
     sizes, words = smallest(subject), sizes_of(subject.recipe)
     where = f" at {told(sizes)}" if sizes else ""
     tensors = at(subject.recipe, sizes) if sizes != words else fresh(recorded, seed=5)
@@ -84,15 +84,37 @@ def _at_recorded_sizes(
         yield from trial.case(f"larger {name} values", feeds, grow, POWERS[0])
 
 
+def equal_masks(subject: Subject, planned: Planned) -> list[Case]:
+    """Return cases with masks that hide everything, and masks that hide nothing.
+
+    Rows without an open place are where -inf and a large negative number differ. A model that gives
+    NaN there does not take such masks.
+    """
+    recorded = dict(subject.recipe.inputs)
+    masks = {name: ends for name, t in recorded.items() if (ends := ends_of_mask(t, name))}
+    if not masks or _values_lead(subject):
+        return []
+    sizes = smallest(subject)
+    where = f" at {told(sizes)}" if sizes else ""
+    tensors, trial = at(subject.recipe, sizes), Trial.of(subject, planned.exact)
+    return [
+        case
+        for value in (0, 1)
+        for case in trial.case(f"masks of {value}{where}", everywhere(tensors, masks, value))
+    ]
+
+
+def _values_lead(subject: Subject) -> bool:
+    """Return whether values decide where the model goes: the file may not go there, which is told."""
+    ways = (subject, *subject.members, *subject.forced_members)
+    return any(e.by_values() for each in ways for e in each.escapes.values())
+
+
 def _is_data(tensor: torch.Tensor) -> bool:
     """Return whether a tensor holds floats and is not a mask."""
     if not (tensor.is_floating_point() or tensor.is_complex()) or not tensor.numel():
         return False
-    if tensor.is_complex() or tensor.layout is not torch.strided:
-        return tensor.layout is torch.strided
-    first, last = (end.item() for end in tensor.detach().aminmax())
-    binary = first in (0, 1, -float("inf"), torch.finfo(tensor.dtype).min) and last in (0, 1)
-    return not (binary and bool(((tensor == first) | (tensor == last)).all()))
+    return tensor.layout is torch.strided and ends_of_mask(tensor) is None
 
 
 def smallest(subject: Subject) -> Sizes:
@@ -139,8 +161,10 @@ class Trial:
     def of(cls, subject: Subject, exact: InFloat64) -> Trial:
         return cls(subject, exact, _computes_in_halves(subject), _room(subject))
 
-    def case(self, name: str, tensors: Inputs, grow: Sequence[str], power: int) -> list[Case]:
-        """Return the case of a power of two times some inputs, if the model takes these values."""
+    def case(
+        self, name: str, tensors: Inputs, grow: Sequence[str] = (), power: int = POWERS[0]
+    ) -> list[Case]:
+        """Return the case of inputs, some times a power of two, if the model takes these values."""
         return self._accepted(name, tensors, grow, power)[0]
 
     def largest(

@@ -10,7 +10,7 @@ from ..verify import Case
 from .case_source import CaseSource, Planned
 from .counted import more_counted, oftener
 from .crossing import far_off, other_answers
-from .extremes import beyond_the_range
+from .extremes import beyond_the_range, equal_masks
 from .farther import at_large, between, farther
 from .given_inputs import at_equal_sizes, given_inputs
 from .other_ways import along_members, led_otherwise, repeated, tell_unled
@@ -38,6 +38,7 @@ SOURCES = (
     CaseSource(led_otherwise, needs_trace=True),
     CaseSource(along_members, needs_trace=True),
     CaseSource(beyond_the_range),
+    CaseSource(equal_masks),
 )
 
 
