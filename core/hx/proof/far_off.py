@@ -2,7 +2,8 @@
 
 At sizes far from the recorded ones, a size that became a number shows, or a converter that is wrong
 beyond some size. The largest right size is found by bisection: the file may be promised up to
-there.
+there. But many rows also hold values that few rows rarely hold. A file that is wrong on a few of these
+rows alone is wrong at any size.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from ..graph.model_parts import Parts
 from ..ir.escapes import Escape
 from ..ir.input_grammar import Limits
 from ..ir.size_moves import Move
-from ..samples.sizes import limits_of, sizes_of, told
+from ..samples.sizes import cut, limits_of, sizes_of, told
+from .cases.asking import case_of
 from .cases.othersizes import case_at
 from .nodes import record_again
 from .promised import Tried, may_be_ruled_out
@@ -31,6 +33,10 @@ def bound(subject: Subject, cases: list[Case], proof: Proof, tried: Tried) -> No
     left = [pair for pair in zip(cases, proof.cases) if not _is_known(subject, proof, *pair)]
     if all(case.far for case, _ in left):
         for case, check in left:
+            if alone := _wrong_rows(subject, case, tried):
+                cases.append(alone[0])
+                proof.cases.append(alone[1])
+                return
             lost = _lost(subject, case, check)
             subject.beyond[case.name] = lost, _border(subject, case, tried)
             check.far = True
@@ -40,10 +46,41 @@ def _is_known(subject: Subject, proof: Proof, case: Case, check: CaseCheck) -> b
     return check.ok or case.name in subject.beyond or may_be_ruled_out(subject, proof, case)
 
 
+def _wrong_rows(
+    subject: Subject, case: Case, tried: Tried
+) -> tuple[Case, CaseCheck] | None:
+    """Return a case of the recorded size, cut from a larger one, on which the file is wrong as well.
+
+    Of two halves, it goes on with one that is wrong.
+    """
+    recipe, feeds = subject.recipe, dict(case.feeds)
+    word, found = _far_name(subject, case), None
+    least, step = sizes_of(recipe)[word], limits_of(recipe)[word].step
+    size = sizes_of(recipe, feeds)[word]
+    while size > least:
+        half = max(size // 2 // step * step, least)
+        for start in (0, size - half):
+            part = cut(recipe, feeds, word, start, half)
+            made, _ = case_of(subject, f"{told({word: half})} of the rows at {case.name}", part)
+            check = tried(made)[0] if made else None
+            if check is not None:
+                found, feeds, size = (made[0], check), part, half
+                break
+        else:
+            return None
+    return found
+
+
+def _far_name(subject: Subject, case: Case) -> str:
+    """Return the name whose size is the largest multiple of the recorded one."""
+    words, sizes = sizes_of(subject.recipe), sizes_of(subject.recipe, case.feeds)
+    return max(words, key=lambda each: sizes[each] / (words[each] or 1))
+
+
 def _border(subject: Subject, case: Case, tried: Tried) -> Move:
     """Find the limit below the smallest wrong size between the recorded one and this one."""
     words, sizes = sizes_of(subject.recipe), sizes_of(subject.recipe, case.feeds)
-    word = max(words, key=lambda each: sizes[each] / (words[each] or 1))
+    word = _far_name(subject, case)
     step = limits_of(subject.recipe)[word].step
     right, wrong = words[word] // step, sizes[word] // step
     while wrong - right > 1:

@@ -306,7 +306,7 @@ def _compare(row: NodeCheck, got: torch.Tensor, want: torch.Tensor, computed: An
 
     tolerance = Tolerance.for_dtype(coarser(want.dtype, computed), row.depth)
     found = difference(got, want, tolerance)
-    row.own_rel = max(row.own_rel, _own_share(got, want))
+    row.own_rel = max(row.own_rel, own_share(got, want))
     if row.compared and not _worse(found, row):
         return
     row.dtype, row.shape = str(want.dtype).removeprefix("torch."), list(want.shape)
@@ -314,7 +314,8 @@ def _compare(row: NodeCheck, got: torch.Tensor, want: torch.Tensor, computed: An
     row.rms_rel, row.allowed = found.rms_rel, found.allowed
 
 
-def _own_share(got: torch.Tensor, want: torch.Tensor) -> float:
+def own_share(got: torch.Tensor, want: torch.Tensor) -> float:
+    """Return the largest error as a share of its own element, of floats."""
     if got.shape != want.shape or not want.is_floating_point() or got.equal(want):
         return 0.0
     a, b = got.double(), want.double()

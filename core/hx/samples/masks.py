@@ -23,7 +23,8 @@ def ends_of_mask(tensor: torch.Tensor, name: str = "") -> tuple[float, float] | 
         return None
     if tensor.dtype is torch.bool:
         return 0, 1
-    first, last = (end.item() for end in tensor.detach().aminmax())
+    known = tensor.detach() if tensor.is_floating_point() else tensor.long()
+    first, last = (end.item() for end in known.aminmax())
     if tensor.is_floating_point():
         lowest = first in (-float("inf"), torch.finfo(tensor.dtype).min)
         binary = (lowest or first in (0, 1)) and last in (0, 1)

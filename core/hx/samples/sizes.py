@@ -48,6 +48,18 @@ def repeated_at(recipe: Recipe, sizes: Sizes) -> dict[str, torch.Tensor]:
     return made
 
 
+def cut(
+    recipe: Recipe, tensors: Mapping[str, torch.Tensor], word: str, start: int, size: int
+) -> dict[str, torch.Tensor]:
+    """Return a part of some inputs along the axes of one name."""
+    made = dict(tensors)
+    for key, axes in recipe.request.sizes.items():
+        for axis, name in axes.items():
+            if name == word:
+                made[key] = made[key].narrow(axis, start, size)
+    return made
+
+
 def twice(recipe: Recipe, sizes: Sizes) -> dict[str, torch.Tensor]:
     """Return the recorded inputs twice, end to end, for a model that refuses drawn values.
 

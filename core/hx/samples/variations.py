@@ -225,6 +225,7 @@ def _ints(
     if _even(steps, -1) or (old.dim() == 1 and length == 2 and bool((steps > 0).all())):
         return old.clone()  # positions, or the ends of two parts
     rising = bool((steps >= 0).all()) and bool((steps > 0).any())
+    rising = rising and (steps.numel() != 2 or is_rising(old))
     distinct = length > 1 and bool((rows.sort(-1).values.diff(dim=-1) != 0).all())
     if bounds is not None:
         low, high = int(bounds[0]), int(bounds[1])

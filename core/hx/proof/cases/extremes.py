@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 Inputs = Mapping[str, torch.Tensor]
 
+SMALLEST = 3
 POWERS = (4, 8, 12, 16, 20)  # of two
 
 
@@ -75,8 +76,9 @@ def _at_recorded_sizes(
     """
     some, others = (fresh(recorded, seed=seed) for seed in (6, 7))
     turned = {name: _opposite(t) if name in grow else t for name, t in others.items()}
-    yield from trial.case("large values", some, grow, power)
-    yield from trial.case("large opposite values", turned, grow, power)
+    middle = min(power, POWERS[1])  # a square of larger ones hides all that is not squared
+    yield from trial.case("large values", some, grow, middle)
+    yield from trial.case("large opposite values", turned, grow, middle)
     if any(is_rising(recorded[name]) for name in grow):
         return  # an absolute value is not sorted
     for name, sign, tensors in (("positive", positive, some), ("negative", negative, others)):
@@ -118,13 +120,14 @@ def _is_data(tensor: torch.Tensor) -> bool:
 
 
 def smallest(subject: Subject) -> Sizes:
-    """The smallest sizes of more than one; those that were recorded, where the model refuses these."""
+    """The smallest sizes that show something; those that were recorded, where the model refuses these."""
     words, limits = sizes_of(subject.recipe), limits_of(subject.recipe)
     found: Sizes = {}
     for word, n in words.items():
         step = limits[word].step
-        # At size 1 a sum is its only element, and a softmax is 1.
-        low = max(limits[word].least, -(-2 // step) * step)
+        # At size 1 a sum is its only element, and a softmax is 1; so it is at 2, where a mask hides
+        # one of them.
+        low = max(limits[word].least, -(-SMALLEST // step) * step)
         found[word] = min(low, n) if limits[word].hold(min(low, n)) else n
     if found == words or case_of(subject, told(found), at(subject.recipe, found))[0]:
         return found

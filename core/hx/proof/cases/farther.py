@@ -30,7 +30,7 @@ BETWEEN = (18, 3, 10, 31, 8, 23, 40, 9)  # sizes, or parts of 16 of what is larg
 FEW_ROUNDS = (2, 3)  # rounds: of one, most things are alike
 ROUND_FACTORS = (4, 16, 64)  # as many rounds as were recorded
 # Between these a far size of each name is drawn; in the next ones, if a run is too much work.
-FAR_SIZES = ((1501, 2000), (451, 550))
+FAR_SIZES = ((1501, 2000), (751, 900), (251, 300))
 LEAST_FAR = (131, 131)  # for all names together, with half of the budget of the others
 ROUNDS = ("range", "rounds")  # escapes: it goes round as often as sizes say, as was recorded
 
