@@ -105,8 +105,8 @@ def test_large_values_are_compared_unless_the_model_saturates(kind):
     here, there = exported(kind), exported(kind, environment=AVX2)
     for told in (here, there):
         assert "error" not in told and {"recorded", "fresh"} <= set(told["cases"])
-        assert ("large values at n=2" in told["cases"]) is not told["saturates"]
-        noted = any("not compared on large values at n=2" in text for text in told["messages"])
+        assert ("large values at n=3" in told["cases"]) is not told["saturates"]
+        noted = any("not compared on large values at n=3" in text for text in told["messages"])
         assert noted is told["saturates"]
 
 

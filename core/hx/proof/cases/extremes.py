@@ -64,6 +64,7 @@ def beyond_the_range(subject: Subject, planned: Planned) -> list[Case]:
     if large and Work(subject.trace.nodes, words).at(At(words)) <= BUDGET.work.cheap_run:
         found += trial.case(f"large opposite values{where}", turned, grow, power)
         found += _at_recorded_sizes(trial, recorded, grow, power)
+        found += _of_few_values(trial, recorded, data)
     return found
 
 
@@ -84,6 +85,18 @@ def _at_recorded_sizes(
     for name, sign, tensors in (("positive", positive, some), ("negative", negative, others)):
         feeds = {key: sign(t) if key in grow else t for key, t in tensors.items()}
         yield from trial.case(f"larger {name} values", feeds, grow, POWERS[0])
+
+
+def _of_few_values(trial: Trial, recorded: Inputs, data: Sequence[str]) -> Iterator[Case]:
+    """Yield cases of whole numbers, of equal ones and of zeros: ties, the edges of bins, no variance."""
+    ways = {
+        "whole": lambda t: (2 * t).round(),
+        "equal": lambda t: torch.full_like(t, t.mean()),
+        "zero": torch.zeros_like,
+    }
+    for name, change in ways.items():
+        feeds = {k: change(t) if k in data and not t.is_complex() else t for k, t in recorded.items()}
+        yield from trial.case(f"{name} values", feeds)
 
 
 def equal_masks(subject: Subject, planned: Planned) -> list[Case]:

@@ -1,0 +1,152 @@
+"""Values that an export is proved with beyond those of the recording, and mistakes that only they show."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+import hx
+from hx.errors import VerificationError
+from hx.samples.masks import ends_of_mask
+from hx.samples.number_properties import is_rising
+from hx.samples.variations import fresh, resized
+
+
+def with_converter(converter):
+    packs = hx.Registry(hx.Registry.standing().packs)
+    packs.add(converter)
+    return packs
+
+
+def names_of(program):
+    return [case.name for case in program.proof.cases]
+
+
+class Hides(nn.Module):
+    def forward(self, x, keep):
+        scores = (x @ x.transpose(-1, -2)).masked_fill(~keep[:, None, :], float("-inf"))
+        return scores.softmax(-1).nan_to_num() @ x
+
+
+@hx.converter("torch.Tensor.masked_fill", cases=[])
+def hides_less(op, self, mask, value):
+    return op.Where(mask, -1e4, self)
+
+
+def test_masks_that_hide_everything_show_a_number_in_the_place_of_infinity():
+    x, keep = torch.randn(2, 4, 8), torch.tensor([[True, True, False, False], [True] * 4])
+    dynamic = {"x": {0: "b", 1: "n"}, "keep": {0: "b", 1: "n"}}
+    names = names_of(hx.export(Hides(), (x, keep), dynamic=dynamic))
+    assert {"masks of 0 at b=2, n=3", "masks of 1 at b=2, n=3"} <= set(names)
+    with pytest.raises(VerificationError, match="masks of 0"):
+        hx.export(Hides(), (x, keep), dynamic=dynamic, packs=with_converter(hides_less))
+
+
+@pytest.mark.parametrize(
+    "tensor, name, ends",
+    [
+        (torch.tensor([True, False]), "x", (0, 1)),
+        (torch.tensor([1, 1, 0]), "x", (0, 1)),
+        (torch.tensor([1, 1, 1]), "attention_mask", (0, 1)),
+        (torch.tensor([1, 1, 1]), "tokens", None),
+        (torch.tensor([1, 2, 0]), "attention_mask", None),
+        (torch.tensor([0.0, -torch.inf]), "x", (-torch.inf, 0)),
+        (torch.tensor([0.0, 1.0]), "x", (0, 1)),
+        (torch.tensor([0.0, 0.5]), "x", None),
+        (torch.tensor([0, 1], dtype=torch.uint16), "x", (0, 1)),
+        (torch.tensor(True), "x", None),
+        (torch.tensor([]), "mask", None),
+    ],
+)
+def test_which_inputs_are_masks(tensor, name, ends):
+    assert ends_of_mask(tensor, name) == ends
+
+
+@hx.converter("torch.gt", cases=[])
+def greater_than_more(op, input, other):
+    return op.Greater(input, op.constant(other + 0.025, torch.float32))
+
+
+def test_a_mistake_that_few_rows_show_is_no_limit_of_a_size():
+    def model(scores):
+        return torch.gt(scores, 0.05)
+
+    with pytest.raises(VerificationError, match=r"n=5 of the rows at n=\d+"):
+        hx.export(
+            model,
+            torch.tensor([0.9, 0.01, 0.5, 0.99, 0.3]),
+            dynamic={"scores": {0: "n"}},
+            packs=with_converter(greater_than_more),
+        )
+
+
+@hx.converter("torch.rsqrt", cases=[])
+def rsqrt_of_more(op, input):
+    return op.Div(1.0, op.Sqrt(op.Add(input, 5e-7)))
+
+
+def test_a_wrong_epsilon_is_not_taken_for_rounding():
+    def model(x):
+        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6)
+
+    x = torch.randn(3, 5, 6)
+    dynamic = {"x": {0: "b", 1: "n"}}
+    assert not hx.export(model, x, dynamic=dynamic).report.promised
+    with pytest.raises(VerificationError):
+        hx.export(model, x, dynamic=dynamic, packs=with_converter(rsqrt_of_more))
+
+
+def test_a_table_of_positions_is_tried_to_its_end():
+    class Positions(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table = nn.Embedding(50, 4)
+
+        def forward(self, x):
+            return x + self.table(torch.arange(x.shape[1]))
+
+    program = hx.export(Positions(), torch.randn(2, 5, 4), dynamic={"x": {1: "n"}})
+    assert "n=50" in names_of(program)
+
+
+@hx.converter("torch.ge", cases=[])
+def greater_alone(op, input, other):
+    return op.Greater(input, op.constant(other, torch.float32))
+
+
+@hx.converter("torch.relu", cases=[])
+def relu_to_300(op, input):
+    return op.Clip(input, op.constant(0.0), op.constant(300.0))
+
+
+@pytest.mark.parametrize(
+    "model, converter",
+    [
+        (lambda x: torch.ge(x, 1.0).float() + x, greater_alone),
+        (lambda x: torch.relu(x).abs().mean(0) + 0.5 * torch.relu(x).pow(2).mean(0), relu_to_300),
+        (lambda x: (torch.relu(x) @ x.T).softmax(-1), relu_to_300),
+    ],
+)
+def test_mistakes_at_edges_and_beyond_the_recorded_range(model, converter):
+    x = torch.randn(4, 6)
+    dynamic = {"x": {0: "n"}}
+    assert hx.export(model, x, dynamic=dynamic).proof.ok
+    with pytest.raises(VerificationError):
+        hx.export(model, x, dynamic=dynamic, packs=with_converter(converter))
+
+
+@pytest.mark.parametrize(
+    "numbers, sorted_ones",
+    [([1, 3, 3], False), ([1, 2, 4], True), ([0, 3, 3], True), ([1, 3, 3, 4], True), ([1, 3], False)],
+)
+def test_which_whole_numbers_are_sorted_on_purpose(numbers, sorted_ones):
+    assert is_rising(torch.tensor(numbers)) is sorted_ones
+
+
+def test_lengths_that_rise_by_chance_are_drawn_in_any_order():
+    lengths = torch.tensor([1, 3, 3])
+    some = resized(lengths, {0: 40})
+    assert not bool((some.diff() >= 0).all()) and int(some.min()) == 1 and int(some.max()) == 3
+    drawn = [fresh([lengths], seed=seed)[0] for seed in range(8)]
+    assert any(bool((each.diff() < 0).any()) for each in drawn)
