@@ -138,7 +138,13 @@ def test_mistakes_at_edges_and_beyond_the_recorded_range(model, converter):
 
 @pytest.mark.parametrize(
     "numbers, sorted_ones",
-    [([1, 3, 3], False), ([1, 2, 4], True), ([0, 3, 3], True), ([1, 3, 3, 4], True), ([1, 3], False)],
+    [
+        ([1, 3, 3], False),
+        ([1, 2, 4], True),
+        ([0, 3, 3], True),
+        ([1, 3, 3, 4], True),
+        ([1, 3], False),
+    ],
 )
 def test_which_whole_numbers_are_sorted_on_purpose(numbers, sorted_ones):
     assert is_rising(torch.tensor(numbers)) is sorted_ones

@@ -46,9 +46,7 @@ def _is_known(subject: Subject, proof: Proof, case: Case, check: CaseCheck) -> b
     return check.ok or case.name in subject.beyond or may_be_ruled_out(subject, proof, case)
 
 
-def _wrong_rows(
-    subject: Subject, case: Case, tried: Tried
-) -> tuple[Case, CaseCheck] | None:
+def _wrong_rows(subject: Subject, case: Case, tried: Tried) -> tuple[Case, CaseCheck] | None:
     """Return a case of the recorded size, cut from a larger one, on which the file is wrong as well.
 
     Of two halves, it goes on with one that is wrong.

@@ -95,7 +95,9 @@ def _of_few_values(trial: Trial, recorded: Inputs, data: Sequence[str]) -> Itera
         "zero": torch.zeros_like,
     }
     for name, change in ways.items():
-        feeds = {k: change(t) if k in data and not t.is_complex() else t for k, t in recorded.items()}
+        feeds = {
+            k: change(t) if k in data and not t.is_complex() else t for k, t in recorded.items()
+        }
         yield from trial.case(f"{name} values", feeds)
 
 
@@ -183,9 +185,7 @@ class Trial:
         """Return the case of inputs, some times a power of two, if the model takes these values."""
         return self._accepted(name, tensors, grow, power)[0]
 
-    def largest(
-        self, name: str, tensors: Inputs, grow: Sequence[str]
-    ) -> tuple[int, list[Case]]:
+    def largest(self, name: str, tensors: Inputs, grow: Sequence[str]) -> tuple[int, list[Case]]:
         """Return the largest power that gives a case: the model takes less and less of them."""
         power, found, why = 0, list[Case](), ""
         few = self.halves or _works_out_of_sight(self.subject)
