@@ -42,12 +42,6 @@ class WorkLimits:
     other_sizes_factor: int = 8
     # The same for combined answers: each question adds at most one run.
     combined_answers_factor: int = 4
-    # Runs at far sizes, one for each name, as a factor: code that nobody sees may be wrong only
-    # there. Or this much in total, where it is more.
-    far_size_factor: int = 2
-    far_sizes: int = 1 << 32
-    # One run that costs so little that more values are tried than usual.
-    cheap_run: int = 1 << 21
     # Work that takes next to no time, so no factor forbids it.
     negligible: int = 1 << 28
 
@@ -121,6 +115,21 @@ class SizeLimits:
     size_in_text: int = 4
     # A size that is larger than the recorded one by this factor is not recorded.
     far_factor: int = 16
+
+
+@dataclass(frozen=True, slots=True)
+class FarLimits:
+    """Cases at sizes far from the recorded ones, and with values beyond the recorded range."""
+
+    # Work of the runs at far sizes, one for each name: times the recorded work, or in total where
+    # that is more. Code that nobody sees may be wrong only there.
+    work_factor: int = 2
+    work: int = 1 << 32
+    # Work of one run, up to which more values are tried than usual.
+    cheap_run: int = 1 << 21
+    # The other sizes. Of one element a sum is the element, and a softmax is 1; of two, a mask
+    # leaves one.
+    smallest: int = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,6 +358,7 @@ class Budget:
     work: WorkLimits = WorkLimits()
     runs: RunLimits = RunLimits()
     sizes: SizeLimits = SizeLimits()
+    far: FarLimits = FarLimits()
     proposals: ProposalLimits = ProposalLimits()
     combinations: CombinationLimits = CombinationLimits()
     rounds: RoundLimits = RoundLimits()

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
 Inputs = Mapping[str, torch.Tensor]
 
-SMALLEST = 3
 POWERS = (4, 8, 12, 16, 20)  # of two
 
 
@@ -61,7 +60,7 @@ def beyond_the_range(subject: Subject, planned: Planned) -> list[Case]:
     trial = Trial.of(subject, planned.exact)
     power, large = trial.largest(f"large values{where}", tensors, grow)
     found += large
-    if large and Work(subject.trace.nodes, words).at(At(words)) <= BUDGET.work.cheap_run:
+    if large and Work(subject.trace.nodes, words).at(At(words)) <= BUDGET.far.cheap_run:
         found += trial.case(f"large opposite values{where}", turned, grow, power)
         found += _at_recorded_sizes(trial, recorded, grow, power)
         found += _of_few_values(trial, recorded, data)
@@ -140,9 +139,7 @@ def smallest(subject: Subject) -> Sizes:
     found: Sizes = {}
     for word, n in words.items():
         step = limits[word].step
-        # At size 1 a sum is its only element, and a softmax is 1; so it is at 2, where a mask hides
-        # one of them.
-        low = max(limits[word].least, -(-SMALLEST // step) * step)
+        low = max(limits[word].least, -(-BUDGET.far.smallest // step) * step)
         found[word] = min(low, n) if limits[word].hold(min(low, n)) else n
     if found == words or case_of(subject, told(found), at(subject.recipe, found))[0]:
         return found

@@ -11,7 +11,8 @@ from .case_source import CaseSource, Planned
 from .counted import more_counted, oftener
 from .crossing import far_off, other_answers
 from .extremes import beyond_the_range, equal_masks
-from .farther import at_large, between, farther
+from .far_sizes import at_large
+from .farther import between, farther
 from .given_inputs import at_equal_sizes, given_inputs
 from .other_ways import along_members, led_otherwise, repeated, tell_unled
 from .othersizes import other_sizes
