@@ -97,7 +97,7 @@ def test_one_bound_is_tried_on_both_sides_and_no_more():
         return x * 2 if x.shape[1] > 20 else x
 
     program = exported(bounded, 3, 9)
-    assert len(program.proof.cases) < 19
+    assert len([c for c in program.proof.cases if "values" not in c.name]) < 19
 
 
 def test_sizes_that_are_read_from_inputs_do_not_become_more_than_there_is_room_for():

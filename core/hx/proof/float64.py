@@ -45,7 +45,11 @@ class InFloat64:
         if self._runner.trace.effects.drew:
             return Float64Run([])  # it draws other numbers in float64
         kernels = QuantizedKernels() if self._quantized else None
-        ran = self._runner.run(dict(case.feeds), tap=RunMode(Float64Mode(kernels)))
+        mode = Float64Mode(kernels)
+        try:
+            ran = self._runner.run(dict(case.feeds), tap=RunMode(mode))
+        finally:
+            mode.forget()
         if not isinstance(ran, Returned):
             # A kernel may lack float64. Nothing is known then: results beyond tolerance remain
             # wrong.

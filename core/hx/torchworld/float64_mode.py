@@ -35,6 +35,13 @@ class Float64Mode(TorchFunctionMode):
         self._kernels = kernels
         self._wide: dict[int, tuple[weakref.ref[torch.Tensor], torch.Tensor]] = {}
 
+    def forget(self) -> None:
+        """Drop the copies. Python 3.11 crashes where a tensor dies as references to it are collected.
+
+        They would be in a cycle with the mode, which the garbage collector may free at that moment.
+        """
+        self._wide.clear()
+
     def __torch_function__(
         self,
         func: Callable[..., Any],
