@@ -295,6 +295,8 @@ class ByteLimits:
     absent_weights: int = 64 << 20
     # Inputs and outputs in a certificate, before compression, beside the recorded ones.
     certificate: int = 16 << 20
+    # Results of the model that are kept for equal inputs of further proofs.
+    known_results: int = 1 << 28
     # Inputs that are kept of the calls in a script.
     kept_inputs: int = 1 << 30
     # A piece of a large tensor or file: Ctrl-C is answered between two of them.

@@ -24,6 +24,7 @@ from .proof.subject import Subject
 from .recording import derivatives, numpy_results
 from .recording.choices import Choices
 from .recording.install_hooks import aside
+from .recording.known_results import KnownResults
 from .recording.other_inputs import other_inputs, with_others
 from .recording.prepare import explained, prepare, require_names
 from .recording.recorder import Recorder
@@ -110,11 +111,13 @@ def export(
         destinations.require_unused(each, weights)
 
     named, automatic = _named_or_automatic(dynamic)
+    known = KnownResults()  # of all exports with fewer and fewer sizes
 
     def once(request: Request, slim: Slim | None) -> Program:
         if output_names is not None and outputs is None:
             request.sizes.of_outputs(dict.fromkeys(output_names))
-        recorder = Recorder(registry, opset, list(outputs) if outputs else None, slim)
+        wanted = list(outputs) if outputs else None
+        recorder = Recorder(registry, opset, wanted, slim, known=known)
         return _export(request, recorder, timeline)
 
     def run(_: None) -> Program:

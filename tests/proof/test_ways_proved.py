@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 from torch.testing import assert_close
 
 import hx
+from hx.findings import OPEN
+from hx.ir.sizes.dims import Dim
+from hx.recording.origins import is_own_error
+from hx.recording.real_calls import run_unrecorded
 
 BATCH = {"x": {0: "b"}}
 
@@ -133,6 +139,53 @@ def test_what_pytorch_raises_behind_an_answer_that_is_not_true_is_no_check():
     (left,) = hx.export(model, torch.rand(3, 4)).report.escapes
     assert "the model raises" not in str(left)
     assert "the file always takes this branch: with the other answer it fails" in str(left)
+
+
+def failing_in_hx(x):
+    """Look something up in a table, as code of hx."""
+    source = "def look_up(x): return {}['what hx knows']"
+    file = Path(hx.__file__).parent / "look_up.py"
+    space = {}
+    exec(compile(source, str(file), "exec"), space)
+    return space["look_up"](x)
+
+
+def test_a_failure_of_hx_behind_an_answer_is_no_check():
+    def model(x):
+        return failing_in_hx(x) if x.max() > 1000 else x * 2
+
+    (left,) = hx.export(model, torch.rand(3, 4)).report.escapes
+    assert left.beyond == (
+        "the file always takes this branch: hx failed to record the other one "
+        "(KeyError: 'what hx knows')"
+    )
+    assert left.level(proved=True) == OPEN
+
+
+@pytest.mark.parametrize(
+    ("fail", "of_hx"),
+    [
+        (lambda: failing_in_hx(None), True),
+        (lambda: {}["x"], False),
+        (lambda: torch.zeros(2, 3).reshape(5), False),
+        (lambda: torch.nn.functional.linear(torch.zeros(2), torch.zeros(3, 4)), False),
+        (lambda: run_unrecorded(lambda: torch.zeros(2).reshape(5)), False),
+        (lambda: Dim.leaf("n", 0, 3) // 0, False),
+    ],
+)
+def test_the_innermost_frame_tells_whose_error_it_is(fail, of_hx):
+    with pytest.raises(Exception) as caught:
+        fail()
+    assert is_own_error(caught.value) is of_hx
+
+
+def test_an_error_of_a_call_that_hx_makes_is_not_its_own():
+    def model(x):
+        return x.reshape(5)
+
+    with pytest.raises(RuntimeError, match="invalid for input") as caught:
+        hx.export(model, torch.rand(3, 4))
+    assert not is_own_error(caught.value)
 
 
 def test_a_check_behind_another_branch_is_told_too(line_of):

@@ -166,7 +166,6 @@ EXPECTED: dict[str, list[str]] = {
         "unmerged formulas: unsupported",
         "other-sizes plain: wrong",
         "other-sizes branches-on-failed: unsupported",
-        "branches-on-failed: unsupported",
     ],
     "branch_beside_a_size": [
         "plain: offers until+branches",
@@ -220,7 +219,6 @@ EXPECTED: dict[str, list[str]] = {
         "unmerged formulas: unsupported",
         "other-sizes plain: wrong",
         "other-sizes branches-on-failed: unsupported",
-        "branches-on-failed: unsupported",
     ],
     "steps_with_a_lost_size": [
         "plain: offers loops",
@@ -269,6 +267,13 @@ EXPECTED: dict[str, list[str]] = {
     "slope_without_a_converter": ["plain: differentiates", "derivative plain: missing"],
     "no_converter": ["plain: missing"],
     "raises": ["plain: raised"],
+    "halved_or_tripled": [
+        "plain: wrong",
+        "padded plain: model raised OverflowError",
+        "padded plain: unsupported",
+        "other-sizes plain: wrong",
+        "other-sizes branches-on-failed: unsupported",
+    ],
 }
 
 

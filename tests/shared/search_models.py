@@ -540,3 +540,12 @@ def no_converter(x):
 @_listed((3, 3))
 def raises(x):
     raise ValueError("not today")
+
+
+@_listed((5, 4), ROWS)
+def halved_or_tripled(x):
+    n, steps = x.shape[0], 0
+    while n != 1:  # without end, where 0 is halved, or where every number is tripled
+        n = n // 2 if n % 2 == 0 else 3 * n + 1
+        steps += 1
+    return x * steps

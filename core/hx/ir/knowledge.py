@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType
 
-from .recipe import Line
+from .recipe import Answers, Line, Padded
 
 
 @dataclass(frozen=True)
@@ -17,4 +17,6 @@ class Knowledge:
     respelled: set[CodeType] = field(default_factory=set)  # code that a copy ran for
     unnamed: list[FunctionType] = field(default_factory=list)  # functions that no name leads to
     wrong_sizes: list[dict[str, int]] = field(default_factory=list)  # of any file
+    # Questions that lead more ways than are recorded: by answers about tracing, padding, and lines.
+    too_many_ways: set[tuple[Answers, Padded | None, frozenset[Line]]] = field(default_factory=set)
     padded_lines: list[Line] = field(default_factory=list)  # the last one of each recording

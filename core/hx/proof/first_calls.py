@@ -9,8 +9,9 @@ import torch
 
 from ..errors import Where
 from ..ir.request import Call
+from ..recording.known_results import Returned
 from ..recording.recorder import Recorder
-from ..recording.runner import ModelRunner, Returned
+from ..recording.runner import ModelRunner
 from ..recording.trace import Trace
 from ..recording.varying_reads import lines_that_name
 from ..samples.variations import fresh

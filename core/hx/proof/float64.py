@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from ..recording.runner import ModelRunner, Returned
+from ..recording.known_results import Returned
+from ..recording.runner import ModelRunner
 from ..torchworld.float64_mode import Float64Mode
 from ..torchworld.quantized_kernels import QuantizedKernels
 from ..torchworld.run_mode import RunMode

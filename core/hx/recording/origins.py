@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dis
 import sys
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType
@@ -15,14 +16,39 @@ from ..torchworld import model_packages
 _HERE = Path(__file__).parents[1]
 _TORCH = Path(torch.__file__).parent
 # Code has the name under which it was found, which may lead there through a link.
+_OWN = tuple(f"{p}/" for p in (_HERE, _HERE.resolve()))
 _TORCHS = tuple(f"{p}/" for p in (_TORCH, _TORCH.resolve()))
 _MACHINERY = (
     *_TORCHS,
-    *(f"{p}/" for p in (_HERE, _HERE.resolve())),
+    *_OWN,
     copy.__file__,  # asks tensors for their memory
 )
 _GUESTS = tuple(file for p in (_TORCH, _TORCH.resolve()) for file in model_packages.files(_HERE, p))
 _ALSO = ("<frozen", "<string>", "contextlib.py", "functools.py")
+
+
+_SIZES = tuple(f"{p}ir/sizes/" for p in _OWN)
+# Errors of the model's own arithmetic and lists, which sizes carry out.
+_OF_NUMBERS = (ArithmeticError, IndexError, TypeError, ValueError)
+
+
+def is_own_error(problem: BaseException) -> bool:
+    """Return True if hx itself failed, rather than the model or a call that hx makes for it.
+
+    The innermost frame tells. Where hx makes a call of the model, it passes the arguments on as
+    they are: `original(*args, **kwargs)`. What is raised there in C is an error of that call.
+    """
+    traceback = problem.__traceback__
+    if traceback is None:
+        return False
+    while traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    code = traceback.tb_frame.f_code
+    if not code.co_filename.startswith(_OWN):
+        return False
+    if code.co_filename.startswith(_SIZES) and isinstance(problem, _OF_NUMBERS):
+        return False
+    return dis.opname[code.co_code[traceback.tb_lasti]] != "CALL_FUNCTION_EX"
 
 
 _DOOR = 7  # frames from `Frames.user` to the door of most calls, when their converter is asked

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,6 +67,7 @@ class Questions:
         self.left_over: LeftOver | None = None
         self.padding: Padded | None = None
         self.padded_line: Line | None = None  # the last one on which sizes did not fit
+        self.counted: Callable[[], None] = lambda: None  # called with each question
         self._counted, self._work = 0, 0  # nodes, and the numbers that they make
 
     def value(
@@ -80,6 +81,7 @@ class Questions:
         kind: str = "bool",
     ) -> bool:
         """The answer that the model gets to a question about a value."""
+        self.counted()
         if nodes is self._nodes and of_values and self._until(where):
             yes = self._goes_on(yes)
             self.each.append(
@@ -105,6 +107,7 @@ class Questions:
         """The answer about sizes that is decided here, if any: about inputs it is the truth."""
         if nodes is not self._nodes or not asked.compares:
             return None
+        self.counted()
         yes = bool(asked.ask(*map(_recorded, asked.of)))
         of_values = asked.of_values()
         if (says := self._fits(asked, where)) is not None:

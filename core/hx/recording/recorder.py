@@ -32,6 +32,7 @@ from .carried_state import CarriedState
 from .choices import Choices
 from .cpu_stand_ins import StandIns
 from .install_hooks import recorded
+from .known_results import KnownResults
 from .loop_lengths import Lengths
 from .memory.constants import constant_of
 from .memory.tensor_values import value_of
@@ -53,6 +54,7 @@ class Recorder:
     stand_ins: StandIns = field(default_factory=StandIns)
     knowledge: Knowledge = field(default_factory=Knowledge)
     carried: CarriedState = field(default_factory=CarriedState)
+    known: KnownResults = field(default_factory=KnownResults)
 
     def record(
         self,
@@ -108,17 +110,25 @@ class _Nothing(contextlib.nullcontext):
 
 
 class _Room:
-    """A limit on a recording that takes many times the nodes of another."""
+    """A limit on a recording that takes many times the nodes of another.
+
+    Questions count as well: a loop over plain numbers asks, and makes no nodes.
+    """
 
     def __init__(self, nodes: int, told: Callable[[Any], None] | None) -> None:
-        self._left, self._told = nodes, told
+        self._left, self._questions_left, self._told = nodes, nodes, told
 
-    def __call__(self, node: Any) -> None:
+    def node(self, node: Any) -> None:
         if self._told is not None:
             self._told(node)
         self._left -= 1
         if self._left < 0:
             raise Unsupported("this way has many times the nodes of the one that was recorded")
+
+    def question(self) -> None:
+        self._questions_left -= 1
+        if self._questions_left < 0:
+            raise Unsupported("this way asks many times as much as the one that was recorded")
 
 
 def _run(
@@ -135,7 +145,10 @@ def _run(
     recording.memory.live.keep = keep
     forecast = None if ahead is None else Forecast(ahead, recording.folds)
     heard_of = None if forecast is None else forecast.node
-    recording.builder.added = heard_of if recipe.limit is None else _Room(recipe.limit, heard_of)
+    recording.builder.added = heard_of
+    if recipe.limit is not None:
+        room = _Room(recipe.limit, heard_of)
+        recording.builder.added, recording.questions.counted = room.node, room.question
     guard.draws.seen = False
     inputs = binding.of_inputs(recipe, recording)
     binding.name_tensors(recording)

@@ -14,6 +14,7 @@ import torch
 from ..cleanup import run_inside
 from ..errors import HxError, Unsupported
 from ..ir.recipe import Recipe
+from ..ir.request import Inputs
 from ..packs import nesting
 from ..torchworld import modes
 from ..torchworld.line_limit import LineLimit, OutOfLines, RunGivenUp
@@ -23,34 +24,15 @@ from ..torchworld.run_mode import NothingCompiled, RunMode, in_a_mode
 from . import layers, other_generators, torchscript
 from .call_model import call_model
 from .cpu_stand_ins import on_the_cpu
+from .known_results import Key, Raised, Ran, Returned, Unfinished
 from .origins import is_machinery
 from .prepare import arguments
 from .recorder import Recorder
 from .run_limits import line_limit
 from .trace import Trace
 
-Feeds: TypeAlias = dict[str, torch.Tensor]
+Feeds: TypeAlias = Inputs
 T = TypeVar("T")
-
-
-@dataclasses.dataclass(frozen=True)
-class Returned:
-    """The model's flat outputs, and the lines that it ran, where they are counted."""
-
-    results: list[Any]
-    lines: int = 0
-
-
-@dataclasses.dataclass(frozen=True)
-class Raised:
-    """The model's own error."""
-
-    error: Exception
-
-
-@dataclasses.dataclass(frozen=True)
-class Unfinished:
-    """A run that was given up: it may never end."""
 
 
 @dataclasses.dataclass
@@ -67,9 +49,26 @@ class ModelRunner:
     def of(cls, recorder: Recorder, trace: Trace) -> ModelRunner:
         return cls(recorder, trace.recipe, trace)
 
-    def run(
-        self, feeds: Feeds, seed: int | None = None, tap: RunMode | None = None
-    ) -> Returned | Raised | Unfinished:
+    def known(self, feeds: Feeds) -> Ran:
+        """Return what the model gives, from an earlier run on equal inputs where there was one.
+
+        Where the run matters, and not only its results, `run` makes a new one.
+        """
+        counted = self._limit() is not None
+        key = self._key(feeds, counted)
+        found = self.recorder.known.find(key)
+        if found is None:
+            found = self.run(feeds)
+            self.recorder.known.add(key, found)
+        self.gave_up |= isinstance(found, Unfinished)
+        return found
+
+    def known_results(self, feeds: Feeds) -> list[Any]:
+        """Return the flat outputs that are `known`, or raise the model's error."""
+        found = self.known(feeds)
+        return found.results if isinstance(found, Returned) else self.results(feeds)
+
+    def run(self, feeds: Feeds, seed: int | None = None, tap: RunMode | None = None) -> Ran:
         """Run the model; `tap` is entered around it. Errors of hx itself are raised."""
         limit = self._limit()
         try:
@@ -128,6 +127,16 @@ class ModelRunner:
         if isinstance(found, Raised):
             raise found.error
         return found.results if isinstance(found, Returned) else None
+
+    def _key(self, feeds: Feeds, counted: bool) -> Key | None:
+        """Return the key of known results; None where equal inputs may have others."""
+        merged = self.trace.merged
+        recorded = (self.trace, *merged.members, *merged.forced_members)
+        draws = not all(each.effects.still for each in recorded)
+        settled = self.recorder.carried.matters is not None
+        if draws or not settled or in_a_mode():  # a mode may see the run
+            return None
+        return self.recorder.known.key(self.recipe.call, counted, feeds)
 
     def _limit(self) -> LineLimit | None:
         return line_limit(self.trace, self.gave_up)

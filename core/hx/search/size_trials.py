@@ -18,7 +18,8 @@ from ..ir.proposed_sizes import Axis, Proposal, names_for, proposal_of
 from ..ir.recipe import Recipe
 from ..ir.sizes.comparisons import At
 from ..ir.work import Work
-from ..recording.runner import ModelRunner, Returned
+from ..recording.known_results import Returned
+from ..recording.runner import ModelRunner
 from ..samples.sizes import at, sizes_of
 
 

@@ -27,6 +27,7 @@ from ..ir.outcome import (
 )
 from ..ir.recipe import STANDARD, Branches, Folding, Forced, Leaks, Line, Padded, Recipe, Until
 from ..ir.request import Request
+from ..merging.branches import TooManyWays
 from ..recording import derivatives
 from ..recording.choices import Choices
 from ..torchworld.respelling import reaches_more
@@ -64,7 +65,7 @@ def strategies(
         yield from at_odd_sizes(recipe, history.first, history, failed)
     first = history.first
     if isinstance(first, Wrong) or (isinstance(first, Refused) and first.strict):  # [25]
-        yield from branches_on_failed(recipe, first, failed)
+        yield from branches_on_failed(recipe, first, history, failed)
 
 
 def tried(recipe: Recipe, failed: Failed) -> Steps:
@@ -122,7 +123,7 @@ def branches(plain: Recipe, offer: OffersBranches, history: History, failed: Fai
     last = yield from padded(recipe, last, history)
     last = yield from formulas(recipe, last, history, own)
     if recipe.flow.branches and own and isinstance(merged, Wrong):  # [18]
-        last = yield from branches_on_failed(plain, merged, own)
+        last = yield from branches_on_failed(plain, merged, history, own)
     return last
 
 
@@ -218,7 +219,7 @@ def padded(recipe: Recipe, last: Failure, history: History) -> Steps:
         known = len(history.knowledge.padded_lines)
         last = yield from tried(other, own)
     if isinstance(last, Wrong):
-        last = yield from branches_on_failed(other, last, own)
+        last = yield from branches_on_failed(other, last, history, own)
     return last
 
 
@@ -255,15 +256,28 @@ def at_odd_sizes(plain: Recipe, first: Wrong, history: History, failed: Failed) 
         there = replace(other, answers=answers)
         last = yield from tried(there, failed)
         if isinstance(last, Wrong):
-            last = yield from branches_on_failed(there, last, failed)
+            last = yield from branches_on_failed(there, last, history, failed)
     return last
 
 
-def branches_on_failed(recipe: Recipe, failure: Wrong | Refused, failed: Failed) -> Steps:
-    """[5, 18, 25] Merge the ways that the model goes on inputs for which its files were wrong."""
+def branches_on_failed(
+    recipe: Recipe, failure: Wrong | Refused, history: History, failed: Failed
+) -> Steps:
+    """[5, 18, 25] Merge the ways that the model goes on inputs for which its files were wrong.
+
+    Where there are more ways than are recorded, it is not tried again from other inputs.
+    """
     assert isinstance(failure.error, HxError)
     other = recipes.with_branches_on(recipe, failed, failure.error)
-    return failure if other is None else (yield from tried(other, failed))
+    if other is None or other.flow.branches is None:
+        return failure
+    asked = other.answers, other.padding, frozenset(other.flow.branches.lines)
+    if asked in history.knowledge.too_many_ways:
+        return failure
+    last = yield from tried(other, failed)
+    if isinstance(last, Refused) and isinstance(last.error, TooManyWays):
+        history.knowledge.too_many_ways.add(asked)
+    return last
 
 
 def true_line(recipe: Recipe, knowledge: Knowledge, known: int) -> Line | None:

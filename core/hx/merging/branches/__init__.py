@@ -8,5 +8,6 @@ asks keeps its recorded answer.
 """
 
 from .explore import merge
+from .node_rows import TooManyWays
 
-__all__ = ["merge"]
+__all__ = ["TooManyWays", "merge"]

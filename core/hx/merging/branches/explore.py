@@ -17,7 +17,7 @@ from ...ir.sizes.comparisons import At
 from ...ir.value import Constant
 from ...ir.work import Work
 from ...recording.expected_memory import expected_memory
-from ...recording.origins import is_machinery
+from ...recording.origins import is_machinery, is_own_error
 from ...recording.trace import Trace
 from ...samples.elsewhere import Elsewhere
 from ...samples.sizes import sizes_of
@@ -34,8 +34,9 @@ from .node_rows import (
     row_of,
     splits_of,
     stands,
+    too_many,
 )
-from .reachable_ways import Reached, leading
+from .reachable_ways import KnownSizes, Reached
 from .untested_sides import find_baked
 from .write_branches import write_graph
 
@@ -64,6 +65,7 @@ def _joined(first: Trace) -> Merge[Trace | Unmerged]:
         yield from exploration.record(tensors)
     yield from exploration.join()
     yield from exploration.hear_all()
+    exploration.require_few_ways()
     yield from exploration.join_anew()
     exploration.tell_refused()
     if branches.required or not exploration.alone:
@@ -225,7 +227,7 @@ class Exploration:
         asked = [*questions_of(other.items)][: common + 1] + [*questions_of(mine.items)][
             common + 1 :
         ]
-        sizes = leading([*zip(asked, (yes for _, yes in answers))], self._sizes)
+        sizes = self._sizes.leading([*zip(asked, (yes for _, yes in answers))])
         elsewhere, tensors = self._elsewhere, self._first.recipe.inputs
         if elsewhere is None or elsewhere.recorded in sizes:
             yield from self.record(tensors, [yes for _, yes in answers])
@@ -278,6 +280,13 @@ class Exploration:
                 return way
         return None
 
+    def require_few_ways(self) -> None:
+        """Raise if there are more ways than a graph may have, or than may be recorded."""
+        if len(self._traces) > BUDGET.runs.merged_branches:
+            raise too_many()
+        if not self._limits.allow() and not set(self._reached().ways) <= self._heard:
+            raise too_many()
+
     def _reached(self) -> Reached:
         return Reached(self._joined.row.items, self._sizes)
 
@@ -287,10 +296,10 @@ class Exploration:
         return Elsewhere(self._first.recipe) if self._branches.other_sizes else None
 
     @functools.cached_property
-    def _sizes(self) -> list[At]:
-        """Many sizes that the inputs may have, each with what is computed from it."""
+    def _sizes(self) -> KnownSizes:
+        """Many sizes that the inputs may have."""
         elsewhere = self._elsewhere
-        return [*map(At, elsewhere.sizes if elsewhere is not None else [{}])]
+        return KnownSizes([*map(At, elsewhere.sizes if elsewhere is not None else [{}])])
 
     def _fit(self, sizes: Mapping[str, int]) -> bool:
         """Return True if a run at these sizes is short enough and fits in memory."""
@@ -363,7 +372,7 @@ class Exploration:
         elsewhere = self._elsewhere
         if elsewhere is None:
             return []
-        sizes = [dict(at.sizes) for at in self._reached().led.get(answers, ())]
+        sizes = self._sizes.at(self._reached().led.get(answers, 0))
         return [] if elsewhere.recorded in sizes else [*elsewhere.at_some(sizes, self._fit)]
 
     def tell_refused(self) -> None:
@@ -376,7 +385,7 @@ class Exploration:
                     for (_, file, line), escape in trace.escapes.items():
                         if question.line == (file, line):
                             escape.beyond = _refusal(problem)
-                            escape.raises = True
+                            escape.raises = not is_own_error(problem)
 
     def write(self) -> Merge[Trace | Unmerged]:
         """Put all ways into the graph of the first recording, or return why that would be wrong."""
@@ -425,7 +434,9 @@ class Exploration:
     def _is_refused(self, answers: Answers) -> bool:
         """Return True if the model itself raises an error on this way."""
         problem = self._refused.get(tuple(yes for _, yes in answers))
-        return problem is not None and not isinstance(problem, HxError)
+        return (
+            problem is not None and not isinstance(problem, HxError) and not is_own_error(problem)
+        )
 
     def _goes_round_untruly(self) -> bool:
         """Return True if data that do not lead along a way decide its number of rounds."""
@@ -450,10 +461,13 @@ def _refusal(problem: Exception) -> str:
     """Describe an error that follows an untrue answer.
 
     The model's own `raise` says what the model does there. An error of PyTorch may come from data
-    that contradict the answer, such as the maximum of an empty mask.
+    that contradict the answer, such as the maximum of an empty mask. An error of hx says nothing
+    about the model.
     """
     told = str(problem).strip().partition("\n")[0][:100]
     told = f"{type(problem).__name__}: {told}" if told else type(problem).__name__
+    if is_own_error(problem):
+        return f"the file always takes this branch: hx failed to record the other one ({told})"
     traceback = problem.__traceback__
     while traceback is not None and traceback.tb_next is not None:
         traceback = traceback.tb_next

@@ -153,8 +153,19 @@ def made_in(items: Items) -> Iterator[Value]:
         yield from (join.value for join in split.joins)
 
 
+_APART = "the ways that the model goes do not become one graph"
+
+
+class TooManyWays(Unsupported):
+    """The ways that the model goes are more than are recorded."""
+
+
 def apart() -> Unsupported:
-    return Unsupported("the ways that the model goes do not become one graph")
+    return Unsupported(_APART)
+
+
+def too_many() -> TooManyWays:
+    return TooManyWays(_APART)
 
 
 def questions_of(items: Items) -> Iterator[Question]:

@@ -20,7 +20,7 @@ from ...ir.recipe import Sizes
 from ...ir.sizes.comparisons import At
 from ...ir.work import Work
 from ...recording.expected_memory import expected_memory
-from ...recording.runner import Returned
+from ...recording.known_results import Returned
 from ...samples.boxes_and_cells import corners_are_in_order, with_corners_in_order
 from ...samples.masks import ends_of_mask, everywhere
 from ...samples.number_properties import is_rising
@@ -260,7 +260,7 @@ def _is_moved_little(subject: Subject, case: Case) -> bool:
     Where it moves them by more, each step of a graph in halves does so, too.
     """
     feeds = dict(zip(case.feeds, jitter(list(case.feeds.values()))))
-    ran = subject.runner.run(feeds)
+    ran = subject.runner.known(feeds)
     return isinstance(ran, Returned) and _are_near(case, ran.results, 1 / NEAR)
 
 

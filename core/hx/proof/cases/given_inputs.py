@@ -21,7 +21,7 @@ def given_inputs(subject: Subject, planned: Planned) -> list[Case]:
     found = []
     for name, inputs in subject.recipe.request.others.items():
         try:
-            results = subject.runner.results(dict(inputs))
+            results = subject.runner.known_results(dict(inputs))
         except HxError:
             raise
         except Exception as problem:  # the model's own error, of any kind

@@ -24,7 +24,7 @@ def recorded(subject: Subject, planned: Planned) -> list[Case]:
 def also_proved(subject: Subject, planned: Planned) -> list[Case]:
     """Return cases of the user's own inputs, if the recording used other ones."""
     inputs = subject.recipe.also_proved
-    return [Case(name, each, subject.runner.results(each)) for name, each in inputs.items()]
+    return [Case(name, each, subject.runner.known_results(each)) for name, each in inputs.items()]
 
 
 def other_values(subject: Subject, planned: Planned) -> list[Case]:
