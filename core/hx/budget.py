@@ -143,6 +143,8 @@ class ProposalLimits:
     # Modules of a script whose calls are kept, and calls of each, all with different shapes.
     modules: int = 64
     calls: int = 8
+    # Bytes of the inputs that are kept of these calls.
+    kept_inputs: int = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,8 +299,6 @@ class ByteLimits:
     certificate: int = 16 << 20
     # Results of the model that are kept for equal inputs of further proofs.
     known_results: int = 1 << 28
-    # Inputs that are kept of the calls in a script.
-    kept_inputs: int = 1 << 30
     # A piece of a large tensor or file: Ctrl-C is answered between two of them.
     piece: int = 16 << 20
 

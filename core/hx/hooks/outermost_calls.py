@@ -142,7 +142,7 @@ class OutermostCalls(Reversible):
             return None
         size = sum(t.numel() * t.element_size() for _, t in leaves if isinstance(t, torch.Tensor))
         full = len(known.kept) >= BUDGET.proposals.calls
-        if full or self._bytes + size > BUDGET.bytes.kept_inputs:
+        if full or self._bytes + size > BUDGET.proposals.kept_inputs:
             known.left_out += 1
             return None
         with torch.inference_mode(False), torch.no_grad():
