@@ -12,10 +12,11 @@ from typing import Any, TypeAlias, TypeVar
 import torch
 
 from ..cleanup import run_inside
-from ..errors import HxError, Unsupported
+from ..errors import HxError, ModelFailed, Unsupported, Where
 from ..ir.recipe import Recipe
 from ..ir.request import Inputs
 from ..packs import nesting
+from ..packs.pack_findings import brief, origin
 from ..torchworld import modes
 from ..torchworld.line_limit import LineLimit, OutOfLines, RunGivenUp
 from ..torchworld.meta_tensors import Filled, OnTheCPU
@@ -91,6 +92,16 @@ class ModelRunner:
             raise Unsupported(
                 "the model runs on without end on inputs like recorded ones"
             ) from None
+        except HxError:
+            raise
+        except Exception as problem:
+            file, line = origin(problem)
+            raise ModelFailed(
+                f"the model ran once, and raises {brief(problem)} when it runs again",
+                where=Where(file, line) if file else None,
+                why="it keeps something from call to call that hx cannot put back, or reads a clock",
+                hint="let each call begin anew: make iterators, generators and files in forward",
+            ) from problem
 
     def twice(self, feeds: Feeds) -> tuple[list[Any], list[Any]]:
         """Return the outputs of two runs on equal inputs."""

@@ -18,6 +18,7 @@ import torch
 
 from ..budget import BUDGET
 from . import nested_state, shallow
+from .iterator_state import exchanged, is_iterator
 from .modelstate import KeptTensor
 from .reachable_functions import names, reachable
 from .remembered_items import CONTAINERS, SIMPLE
@@ -62,6 +63,23 @@ class Variable:
         else:
             self.place.cell_contents = self.was
 
+    def exchange(self, instead: dict[int, Any]) -> None:
+        self.was = instead.get(id(self.was), self.was)
+
+
+class Defaults:
+    """The defaults of a function: an iterator among them may have to be replaced."""
+
+    def __init__(self, function: types.FunctionType) -> None:
+        self._function = function
+
+    def exchange(self, instead: dict[int, Any]) -> None:
+        given, named = self._function.__defaults__, self._function.__kwdefaults__
+        if not instead.keys().isdisjoint(map(id, given or ())):
+            self._function.__defaults__ = exchanged(given, instead)
+        if named is not None:
+            named.update(exchanged(named, instead))
+
 
 class FunctionState:
     """A memory of all this for one model, to restore it."""
@@ -77,7 +95,9 @@ class FunctionState:
             known.update(map(id, shallow.buffers(module).values()))
         first = [(each.path, each.was) for each in variables.values() if each.was is not _EMPTY]
         first += [pair for f in functions for pair in _holders(f)]
-        states, tensors = nested_state.search([*first, *_own(model)], (), known)
+        states, tensors = nested_state.search(
+            [*first, *_own(model)], (), known, [*variables.values(), *map(Defaults, functions)]
+        )
         self.states: list[Variable | nested_state.State] = [*variables.values(), *states]
         self.tensors = [KeptTensor(path, "held", tensor) for path, tensor in tensors]
         if (
@@ -106,6 +126,8 @@ def _is_data(thing: Any) -> bool:
     kind = type(thing)  # an object may answer anything when asked for its class
     if thing is _EMPTY or kind in SIMPLE or issubclass(kind, (*CONTAINERS, torch.Tensor)):
         return True
+    if is_iterator(thing):
+        return True
     if issubclass(kind, _MADE_ONCE) or callable(thing):
         return False
     return nested_state.is_of_a_model(kind) or kind.__module__ == "numpy"
@@ -132,11 +154,12 @@ def _own(model: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _variables(function: types.FunctionType) -> Iterator[tuple[Any, Variable]]:
-    """Yield the variables that a function may rebind, each with what it is known by."""
+    """Yield the variables that a function may rebind, or move on, each with what it is known by."""
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
         yield id(cell), Variable(name, cell)
     space = function.__globals__
-    for name in _rebound(function.__code__):
+    kept = {name for name in names(function.__code__) if is_iterator(space.get(name))}
+    for name in sorted(kept.union(_rebound(function.__code__))):
         yield (id(space), name), Variable(name, space)
 
 

@@ -276,7 +276,9 @@ class preserved:
                 self._add(f"{path}.{name}" if path else name, kind, tensor)
         known = {id(module) for _, module in self.modules}.union(self._tensors)
         own = [(kept.name, kept.tensor) for kept in self._tensors.values()]
-        self._held, tensors = nested_state.below(self.things, own, known)
+        self._held, tensors = nested_state.below(
+            self.things, own, known, [was for _, was in self._attributes]
+        )
         self._undo += [thing.restore for thing in self._held]
         for name, tensor in tensors:
             kind = "parameter" if isinstance(tensor, torch.nn.Parameter) else "held"

@@ -18,6 +18,7 @@ import torch
 
 from ..budget import BUDGET
 from . import shallow
+from .iterator_state import Holder, Positions, exchanged, is_iterator
 from .remembered_items import (
     CONTAINERS,
     SIMPLE,
@@ -93,6 +94,10 @@ class Held:
         else:
             restore_container(self.thing, self.items)
 
+    def exchange(self, instead: dict[int, Any]) -> None:
+        self.items = exchanged(self.items, instead)
+        self.slots = [(slot, instead.get(id(x), x)) for slot, x in self.slots]
+
 
 class Array:
     """An array of NumPy, with a copy of its contents."""
@@ -132,18 +137,21 @@ def below(
     things: Iterable[shallow.Thing],
     own: Iterable[tuple[str, torch.Tensor]],
     known: set[int],
+    holders: Iterable[Holder] = (),
 ) -> tuple[list[State], list[tuple[str, torch.Tensor]]]:
     """The containers and objects below modules and their own tensors, and the tensors in them.
 
-    Objects that are known by their id are left out, with everything below them.
+    Objects that are known by their id are left out, with everything below them. `holders` hold what
+    it begins with. The last of the states is to be restored first.
     """
-    return search(_first(things), own, known)
+    return search(_first(things), own, known, holders)
 
 
 def search(
     first: Iterable[tuple[str, Any]],
     own: Iterable[tuple[str, torch.Tensor]],
     known: set[int],
+    holders: Iterable[Holder] = (),
 ) -> tuple[list[State], list[tuple[str, torch.Tensor]]]:
     """The same for what has a name: (name, thing) in `first`."""
     found: list[Held] = []
@@ -151,6 +159,7 @@ def search(
     arrays: list[Array] = []
     bare = Bare()
     on_tensors = [Held(*each) for each in own if _is_filled(each, bare)]
+    iterators: list[tuple[str, Any]] = []
     waiting = deque(first)
     for one in on_tensors:
         waiting.extend(one.inside())
@@ -173,10 +182,13 @@ def search(
         elif isinstance(thing, CONTAINERS) or is_of_a_model(kind):
             found.append(Held(path, thing))
             waiting.extend(found[-1].inside())
-    return [*found, *on_tensors, *arrays, bare], tensors
+        elif is_iterator(thing):
+            iterators.append((path, thing))
+    positions = Positions(iterators, [*holders, *found, *on_tensors])
+    return [*found, *on_tensors, *arrays, bare, positions], tensors
 
 
-State = Held | Array | Bare
+State = Held | Array | Bare | Positions
 
 
 def _is_array(thing: Any) -> bool:

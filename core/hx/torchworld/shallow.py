@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from .iterator_state import exchanged
 from .remembered_items import (
     SIMPLE,
     contents,
@@ -101,6 +102,12 @@ class Shallow:
             descriptor.__set__(self.module, value)
         if self.training is not None and self.module.training != self.training:
             self.module.training = self.training
+
+    def exchange(self, instead: dict[int, Any]) -> None:
+        """Restore other objects than those with these ids."""
+        self.items = exchanged(self.items, instead)
+        self.filled = {i: (held, exchanged(was, instead)) for i, (held, was) in self.filled.items()}
+        self.slots = [(slot, instead.get(id(x), x)) for slot, x in self.slots]
 
 
 def walk(root: torch.nn.Module) -> list[tuple[str, torch.nn.Module]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...errors import HxError, UsageError
+from ...errors import ModelFailed, UsageError
 from ...findings import CHECKED, Finding
 from ...ir.input_grammar import Limits
 from ...ir.recipe import Sizes
@@ -22,13 +22,12 @@ def given_inputs(subject: Subject, planned: Planned) -> list[Case]:
     for name, inputs in subject.recipe.request.others.items():
         try:
             results = subject.runner.known_results(dict(inputs))
-        except HxError:
-            raise
-        except Exception as problem:  # the model's own error, of any kind
+        except ModelFailed as problem:
+            error = problem.__cause__ or problem
             raise UsageError(
-                f"the model refuses {name}: {brief(problem)}",
+                f"the model refuses {name}: {brief(error)}",
                 hint="further inputs have to be valid: call the model on them",
-            ) from problem
+            ) from error
         found.append(Case(name, dict(inputs), results))
     return found
 
