@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import numpy as np
@@ -16,8 +17,8 @@ SIZES = ((1, 2), (2, 1), (3, 3), (4, 9), (7, 4), (12, 30))
 
 
 def lost(size):
-    """A size that went through a text, which forgets it as soon as it is changed."""
-    return int(str(size).strip())
+    """A size that went through a text that C code wrote and read."""
+    return json.loads(json.dumps(size))
 
 
 def counted(x):
@@ -128,7 +129,7 @@ def test_a_size_in_a_text_is_no_escape():
     def model(x):
         name = f"mask of {x.shape[0]}"
         if name not in seen:
-            seen[name] = len(name) > 0
+            seen[name] = not name
         return x.exp()
 
     program = hx.export(
@@ -174,3 +175,44 @@ def test_formulas(wanted):
 def test_numbers_without_a_formula():
     assert find(AT, [3, 1, 4, 1, 5, 9]) is None
     assert find(AT, [1.0, math.inf, 1.0, 1.0, 1.0, 1.0]) is None
+
+
+PERIODS = {
+    "a remainder of 100": lambda n: n % 100,
+    "a remainder of 300": lambda n: n % 300,
+    "a remainder of 128": lambda n: n % 128,
+    "a remainder of 48": lambda n: n % 48,
+    "a quotient": lambda n: (n + 3) // 7,
+    "a limit": lambda n: min(n, 70),
+    "a stair of limited height": lambda n: min(n, 70) // 10,
+}
+
+
+@pytest.mark.parametrize("form", PERIODS)
+def test_a_formula_is_tried_where_it_turns(form):
+    """A remainder of 64 and one of 100 are alike up to 63."""
+    wanted = PERIODS[form]
+
+    def model(x):
+        return x + wanted(lost(x.shape[0]))
+
+    try:
+        program = hx.export(model, torch.randn(5, 4), None, dynamic={"x": {0: "n"}})
+    except hx.VerificationError:
+        return
+    for n in (*range(1, 330), 1000, 1999):
+        x = torch.ones(n, 4)
+        try:
+            found = program.run(x)
+        except hx.UsageError as error:
+            assert "is right for" in str(error)
+            continue
+        torch.testing.assert_close(found, x + wanted(n))
+
+
+def test_sizes_on_both_sides_of_a_turn():
+    turns = find(AT, [n % 3 for n in (4, 5, 6, 9, 15, 2)]).turns(1, 20)
+    assert turns == {2, 3, 4, 17, 18, 19}
+    limited = find(AT, [min(n, 6) for n in (4, 5, 6, 9, 15, 2)])
+    assert limited.turns(1, 2000) == {5, 6, 7}
+    assert find(AT, [n + 1 for n in (4, 5, 6, 9, 15, 2)]).turns(1, 2000) == set()

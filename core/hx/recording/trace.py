@@ -64,6 +64,8 @@ class Merged:
     forced_members: list[Trace] = field(default_factory=list)  # and with answers that are not true
     loop_sizes: set[str] = field(default_factory=set)  # names of sizes that loops go over
     may_run_zero_times: bool = False  # a loop may, because data choose its length
+    # Sizes beside which formulas that were fitted turn, by name.
+    turns: dict[str, list[int]] = field(default_factory=dict)
 
 
 @dataclass

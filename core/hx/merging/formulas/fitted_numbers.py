@@ -14,6 +14,7 @@ from ...findings import FOLLOWED, Finding
 from ...graph.blocks import inner_nodes, rewriting
 from ...graph.op import Op
 from ...ir import dynamic_axes
+from ...ir.input_grammar import Limits
 from ...ir.recipe import Recipe, Sizes
 from ...ir.sizes import dims
 from ...ir.sizes.comparisons import At, Unforeseen
@@ -62,6 +63,7 @@ class Fitted:
         self._op = Op(self._first.builder)
         self._named = named_sizes(self._first)
         self._instead: dict[int, Value] = {}
+        self._turns: dict[str, set[int]] = {}
         self._before = self._computed_all()
         self._sized = [(value, own) for value, others in self._beside.made
                        if (own := self._size(value, others)) is not None]  # fmt: skip
@@ -90,11 +92,18 @@ class Fitted:
             f"do in recordings at {len(self._at)} sizes"
         )
         self._first.findings.append(Finding(FOLLOWED, text))
+        self._first.merged.turns = {word: sorted(sizes) for word, sizes in self._turns.items()}
 
     def _formula(self, numbers: Sequence[int | float]) -> Any:
         formula = find(self._at, numbers)
         if formula is None:
             raise Unlike
+        if formula.word:
+            limit = self._first.recipe.request.sizes.limits.get(formula.word, Limits())
+            high = BUDGET.sizes.one_by_one
+            high = high if limit.high is None else min(limit.high, high)
+            turns = formula.turns(limit.least, high)
+            self._turns.setdefault(formula.word, set()).update(turns)
         return formula(self._named)
 
     def _computed(self, each: Differing) -> Value:

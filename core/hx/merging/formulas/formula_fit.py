@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from ...ir.sizes import dims
 
 Sizes = Mapping[str, int]
-Formula = Callable[[Mapping[str, Any]], Any]
+Compute = Callable[[Mapping[str, Any]], Any]
 
 _DIVISORS = (*range(2, 17), 20, 24, 28, 32, 48, 64)
 _SHIFTS = sorted(range(-16, 65), key=abs)
@@ -19,14 +20,38 @@ _LARGEST_DENOMINATOR = 10_000  # largest denominator of a factor as written in c
 _FLOAT32_ROUNDING = 2e-6  # relative: numbers may have been rounded to float32
 
 
-def find(at: Sequence[Sizes], numbers: Sequence[int | float]) -> Formula | None:
-    """Return the plainest formula that gives each number at its sizes; None if there is none.
+@dataclass(frozen=True)
+class Formula:
+    """A formula of sizes by name, as ints or as values that compute with them in a graph.
 
-    A formula takes the sizes by name, as ints or as values that compute with them in a graph.
+    One that turns goes on otherwise from a size of this name on, and so every `period` sizes, if
+    there is one. Only there does it differ from others that are alike between turns.
     """
+
+    compute: Compute
+    word: str = ""
+    turn: int = 0
+    period: int = 0
+
+    def __call__(self, sizes: Mapping[str, Any]) -> Any:
+        return self.compute(sizes)
+
+    def turns(self, low: int, high: int) -> set[int]:
+        """Return the sizes on both sides of the first turn and the last one between two sizes."""
+        if not self.word:
+            return set()
+        first = last = self.turn
+        if self.period:
+            first = low + 1 + (self.turn - low - 1) % self.period
+            last = high - (high - self.turn) % self.period
+        return {n for turn in (first, last) for n in range(turn - 1, turn + 2) if low <= n <= high}
+
+
+def find(at: Sequence[Sizes], numbers: Sequence[int | float]) -> Formula | None:
+    """Return the plainest formula that gives each number at its sizes; None if there is none."""
     first = numbers[0]
     if all(number == first for number in numbers):
-        return lambda _: first
+        return Formula(lambda _: first)
     if not all(map(math.isfinite, numbers)):
         return None
     words = [w for w in at[0] if len({sizes[w] for sizes in at}) > 1]
@@ -74,7 +99,7 @@ def _line(word: str, factor: int, rest: int) -> Formula:
         found = sizes[word] if factor == 1 else sizes[word] * factor
         return found + rest if rest else found
 
-    return formula
+    return Formula(formula)
 
 
 def _divided(words: list[str], at: Sequence[Sizes], numbers: Sequence[int]) -> Iterator[Formula]:
@@ -91,7 +116,7 @@ def _quotient(word: str, shift: int, divisor: int, rest: int) -> Formula:
         found = (sizes[word] + shift if shift else sizes[word]) // divisor
         return found + rest if rest else found
 
-    return formula
+    return Formula(formula, word, -shift, divisor)
 
 
 def _left_over(words: list[str], at: Sequence[Sizes], numbers: Sequence[int]) -> Iterator[Formula]:
@@ -103,7 +128,9 @@ def _left_over(words: list[str], at: Sequence[Sizes], numbers: Sequence[int]) ->
 
 
 def _remainder(word: str, sign: int, shift: int, divisor: int) -> Formula:
-    return lambda sizes: (sizes[word] * sign + shift) % divisor
+    return Formula(
+        lambda sizes: (sizes[word] * sign + shift) % divisor, word, -sign * shift, divisor
+    )
 
 
 def _limited(words: list[str], at: Sequence[Sizes], numbers: Sequence[int]) -> Iterator[Formula]:
@@ -112,13 +139,17 @@ def _limited(words: list[str], at: Sequence[Sizes], numbers: Sequence[int]) -> I
         inside = [i for i, number in enumerate(numbers) if number != end]
         if len(inside) > 1:
             free = [at[i] for i in inside], [numbers[i] for i in inside]
-            for formula in _straight(words, *free):
-                if _fits(formula, *free, whole=True):
-                    yield _within(formula, end, choose)
+            for word in words:
+                for formula in _straight([word], *free):
+                    if _fits(formula, *free, whole=True):
+                        yield _within(formula, word, end, choose)
 
 
-def _within(formula: Formula, end: int, choose: Callable[[Any, Any], Any]) -> Formula:
-    return lambda sizes: choose(formula(sizes), end)
+def _within(line: Formula, word: str, end: int, choose: Callable[[Any, Any], Any]) -> Formula:
+    rest = line({word: 0})
+    slope = line({word: 1}) - rest
+    turn = -((rest - end) // slope) if slope else 0
+    return Formula(lambda sizes: choose(line(sizes), end), word, turn)
 
 
 def _together(words: list[str], at: Sequence[Sizes], numbers: Sequence[Any]) -> Iterator[Formula]:
@@ -139,7 +170,7 @@ def _product(a: str, b: str, factor: Any, rest: Any) -> Formula:
         found = sizes[a] * sizes[b] * factor
         return found + rest if rest else found
 
-    return formula
+    return Formula(formula)
 
 
 def _sum(a: str, b: str, of_a: Any, of_b: Any, rest: Any) -> Formula:
@@ -147,7 +178,7 @@ def _sum(a: str, b: str, of_a: Any, of_b: Any, rest: Any) -> Formula:
         found = sizes[a] * of_a + sizes[b] * of_b
         return found + rest if rest else found
 
-    return formula
+    return Formula(formula)
 
 
 def _solved(at: Sequence[Sizes], numbers: Sequence[Any], a: str, b: str) -> tuple | None:
@@ -208,7 +239,7 @@ def _square(word: str, factors: tuple[int, int, int], below: int) -> Formula:
         found = n * n * squares + n * single + rest
         return found if below == 1 else found // below
 
-    return formula
+    return Formula(formula)
 
 
 _CURVES: list[Callable[[Any], Any]] = [
@@ -239,7 +270,7 @@ def _along(word: str, curve: Callable[[Any], Any], slope: float, rest: float) ->
         found = curve(sizes[word]) * slope
         return found + rest if rest else found
 
-    return formula
+    return Formula(formula)
 
 
 def _powers(words: list[str], at: Sequence[Sizes], numbers: Sequence[float]) -> Iterator[Formula]:
@@ -258,4 +289,4 @@ def _power(word: str, base: float, factor: float) -> Formula:
         found = base ** (sizes[word] * 1.0)
         return found if factor == 1 else found * factor
 
-    return formula
+    return Formula(formula)

@@ -10,6 +10,7 @@ import math
 from typing import TYPE_CHECKING
 
 from ...budget import BUDGET
+from ...findings import OPEN, Finding
 from ...ir.size_moves import Move
 from ...ir.work import Work
 from ...recording.run_limits import rounds_fit
@@ -99,4 +100,32 @@ def between(subject: Subject, planned: Planned) -> list[Case]:
         held = all(limits[word].hold(n) for word, n in sizes.items())
         if held and sizes not in known and not across.refused(Move(sizes), 0):
             cases += case_at(subject, sizes, told(sizes))[0]
+    return cases
+
+
+def at_turns(subject: Subject, planned: Planned) -> list[Case]:
+    """Sizes at which formulas that were fitted to a few recordings turn, on both sides.
+
+    A remainder of 64 and one of 100 are alike up to there, and so are two quotients.
+    """
+    words, limits = sizes_of(subject.recipe), limits_of(subject.recipe)
+    known = [words, *subject.recipe.flow.formulas]
+    known += [sizes_of(subject.recipe, each.feeds) for each in planned.at_other_sizes]
+    across = Across(Work(subject.trace.nodes), words, subject.recipe.request.sizes.limits)
+    cases: list[Case] = []
+    for word, turns in subject.trace.merged.turns.items():
+        missed = []
+        for n in turns:
+            sizes = {**words, word: n}
+            if sizes in known or not limits[word].hold(n):
+                continue
+            if across.refused(Move(sizes), 0):
+                missed.append(str(n))
+                continue
+            cases += case_at(subject, sizes, told({word: n}))[0]
+        if missed:
+            text = (
+                f"a number follows from {word} by a formula that turns there: not tried at {word}="
+            )
+            subject.notes.append(Finding(OPEN, text + ", ".join(missed)))
     return cases

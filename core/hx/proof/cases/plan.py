@@ -12,7 +12,7 @@ from .counted import more_counted, oftener
 from .crossing import far_off, other_answers
 from .extremes import beyond_the_range, equal_masks
 from .far_sizes import at_large
-from .farther import between, farther
+from .farther import at_turns, between, farther
 from .given_inputs import at_equal_sizes, given_inputs
 from .other_ways import along_members, led_otherwise, repeated, tell_unled
 from .othersizes import other_sizes
@@ -34,6 +34,7 @@ SOURCES = (
     CaseSource(where_others_failed, at_other_sizes=True),
     CaseSource(at_large, needs_trace=True),
     CaseSource(between, needs_trace=True),
+    CaseSource(at_turns, needs_trace=True),
     CaseSource(farther, needs_trace=True),
     CaseSource(more_counted, needs_trace=True),
     CaseSource(led_otherwise, needs_trace=True),
