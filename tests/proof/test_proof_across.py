@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 from zlib import crc32
 
 import onnx
@@ -419,7 +420,7 @@ class ShortAndOdd(nn.Module):
 
     def forward(self, x):
         y = x * 2 if x.shape[1] <= 20 else x + x.shape[1]
-        return y + x * int(str(x.shape[0]).strip() == "1")
+        return y + x * int(json.dumps(x.shape[0]) == "1")
 
 
 def test_what_is_wrong_within_the_limits_too_is_refused():

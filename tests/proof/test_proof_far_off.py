@@ -4,6 +4,7 @@ sizes near by."""
 from __future__ import annotations
 
 import itertools
+import json
 import threading
 
 import numpy as np
@@ -23,7 +24,7 @@ def by_numpy(n):
 
 
 def by_text(n):
-    return 1 + int(f"{n // 100}".strip())
+    return 1 + json.loads(json.dumps(n // 100))
 
 
 def by_digits(n):

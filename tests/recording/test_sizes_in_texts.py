@@ -148,3 +148,65 @@ def test_a_text_keeps_what_python_says_of_it():
     hx.export(forward, torch.randn(4, 6), dynamic={"x": {0: "h", 1: "w"}})
     assert seen[0][0] == "  4|006|a4|(4, 6)|torch.Size([4, 6])|2.0"
     assert all(each[3] and each[4] == 1 for each in seen)
+
+
+ONE_SIZE = {
+    "strip": lambda x: x + (1 if int(str(x.shape[0]).strip()) == 64 else 0),
+    "zfill": lambda x: x * 2 if str(x.shape[0]).zfill(4) == "0064" else x,
+    "lower": lambda x: x * 2 if f"N{x.shape[0]}".lower() == "n64" else x,
+    "ljust": lambda x: x * 2 if str(x.shape[0]).ljust(3, "-") == "64-" else x,
+    "replace": lambda x: x * 2 if f"a{x.shape[0]}".replace("a", "b") == "b64" else x,
+    "split": lambda x: x * 2 if f"a_{x.shape[0]}".split("_")[1] == "64" else x,
+    "partition": lambda x: x * 2 if f"a_{x.shape[0]}".partition("_")[2] == "64" else x,
+    "turned around": lambda x: x * 2 if str(x.shape[0])[::-1] == "46" else x,
+    "slice": lambda x: x * 2 if f"size {x.shape[0]}"[5:] == "64" else x,
+    "format of a text": lambda x: x * 2 if f"{x.shape[0]!s:>4}" == "  64" else x,
+    "repr of a text": lambda x: x * 2 if repr(str(x.shape[0])) == "'64'" else x,
+    "several names": lambda x: x * 2 if f"{x.shape[0]}x{x.shape[1]}".replace("x", "-") == "64-6"
+    else x,
+    "start": lambda x: x * 2 if f"{x.shape[0]}".startswith("64") else x,
+    "table": lambda x: x * {"0064": 2.0}.get(str(x.shape[0]).zfill(4), 1.0),
+    "within a text": lambda x: x * 2 if f" {x.shape[0]} " in "1 64 x" else x,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ONE_SIZE)
+def test_a_text_that_is_made_of_another_still_asks_about_the_size(name):
+    others = [torch.randn(n, 6) for n in (3, 4, 5, 33, 63, 64, 65, 640)]
+    _, checked = holds_or_promises(ONE_SIZE[name], torch.randn(4, 6), others, h=0)
+    assert checked >= 4
+
+
+NUMBERS = {
+    "strip": lambda x: x * int(str(x.shape[0]).strip()),
+    "real": lambda x: x * float(str(x.shape[0])),
+    "padded": lambda x: x + int(str(x.shape[0]).zfill(4)[-2:]),
+    "last digit": lambda x: x + int(str(x.shape[0])[-1]),
+    "part": lambda x: x * int(f"{x.shape[0]}x{x.shape[1]}".split("x")[0]),
+    "hexadecimal": lambda x: x * int(f"{x.shape[0]:x}", 16),
+    "digits only": lambda x: x * 2 if str(x.shape[0]).isdigit() else x,
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_a_number_read_from_a_text_is_a_size_where_it_is_one(name):
+    model = NUMBERS[name]
+    program = hx.export(model, torch.randn(4, 6), None, dynamic={"x": {0: "h"}})
+    assert not program.report.promised
+    for n in (1, 3, 9, 10, 64, 100, 101, 1064):
+        x = torch.randn(n, 6)
+        torch.testing.assert_close(program.run(x), model(x))
+
+
+UNSEEN = {
+    "count": lambda x: x * 2 if str(x.shape[0]).count("6") == 2 else x,
+    "bytes": lambda x: x * 2 if str(x.shape[0]).encode() == b"66" else x,
+    "number in another base": lambda x: x * 2 if int(str(x.shape[0]), 12) == 78 else x,
+}
+
+
+@pytest.mark.parametrize("name", UNSEEN)
+def test_what_nobody_follows_is_an_open_finding(name):
+    program = hx.export(UNSEEN[name], torch.randn(4, 6), None, dynamic={"x": {0: "h"}})
+    (found,) = [each for each in program.report.findings if each.level == "open"]
+    assert found.where is not None and found.where.file == __file__

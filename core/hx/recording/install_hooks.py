@@ -20,7 +20,15 @@ from torch._C import _push_on_torch_dispatch_stack as push_operators
 from torch._C import _push_on_torch_function_stack as push_functions
 
 from ..cleanup import Reversible
-from ..ir.sizes import departures, dims, remainders, size_floats, size_lists, size_texts
+from ..ir.sizes import (
+    departures,
+    dims,
+    remainders,
+    size_floats,
+    size_lists,
+    size_texts,
+    text_formulas,
+)
 from ..ir.sizes.departures import Listener, listen, listening
 from ..torchworld import (
     function_caches,
@@ -64,6 +72,7 @@ _SIZE_CODE = frozenset(
         size_lists,
         size_texts,
         spellings,
+        text_formulas,
     )
 )
 _C: Any = torch._C  # its stub leaves out some of what is used here

@@ -17,12 +17,12 @@ _MAKERS = frozenset(
     (iter, reversed, enumerate, zip, map, filter)
     + tuple(kind for kind in vars(itertools).values() if isinstance(kind, type))
 )
-_NO_ITERATORS = frozenset((type(iter(int, 1)), type((_ for _ in ()))))
+_NO_ITERATORS = frozenset((type(iter(int, 1)), type(_ for _ in ())))
 Reduced = tuple[Callable[..., Any], Sequence[Any], Any]
 
 
 class Holder(Protocol):
-    """What holds iterators, and is restored by the objects that it held."""
+    """An owner of iterators, which is restored by the objects that it held."""
 
     def exchange(self, instead: dict[int, Any]) -> None: ...
 
@@ -98,7 +98,9 @@ def _detached(x: Any, known: dict[int, Any]) -> Any:
     """Return what an iterator is made of, with copies of iterators and of lists that it fills."""
     if type(x) is tuple:
         return tuple(
-            [*each] if type(each) is list and x is not each and _is_filled(x) else _copy(each, known)
+            [*each]
+            if type(each) is list and x is not each and _is_filled(x)
+            else _copy(each, known)
             for each in x
         )
     return _copy(x, known)

@@ -7,6 +7,7 @@ contain. Here, the size is compared with each of them, as `n == 4` does: a branc
 from __future__ import annotations
 
 import collections
+import operator
 import sys
 from collections.abc import Iterable
 from typing import Any
@@ -32,6 +33,8 @@ def inside(item: Any, container: Any) -> bool:
         return bool(first <= item and item < last and (item - first) % step == 0)
     if not has_size(item):
         return item in container
+    if type(item) is SizeText and type(container) is str:
+        return size_texts.followed(operator.contains, container, item)
     keys = _keys(container)
     return item in container if keys is None else _found(item, keys) is not _NONE
 
@@ -152,6 +155,8 @@ def as_repr(x: Any) -> str:
 
 def put_together(between: Any, *args: Any) -> Any:
     """between.join(texts)"""
+    if type(between) is SizeText and len(args) == 1:
+        return between.join([*args[0]])
     if type(between) is not str or len(args) != 1:
         return between.join(*args)
     texts = [*args[0]]

@@ -109,6 +109,8 @@ class Speller(ast.NodeTransformer):
         plain = (
             len(node.args) == 1 and not node.keywords and not isinstance(node.args[0], ast.Starred)
         )
+        if name == "int" and len(node.args) == 2 and not node.keywords and name not in self.local:
+            return self._called(node, "whole", *node.args)  # of a text, with a base
         if helper is None or not plain or name in self.local:
             return node
         (given,) = node.args

@@ -19,8 +19,8 @@ from . import lookups
 def whole(x: Any, *more: Any) -> Any:
     """int(x)"""
     x = x if more else _number(x)
-    if type(x) is size_texts.SizeText and not more:
-        x = int(x) if x.number() is None else x.number()
+    if type(x) is size_texts.SizeText:
+        return size_texts.followed(int, x, *more)
     if more or not dims.is_dynamic(x):
         return int(x, *more)
     return size_floats.DimFloat.whole(x, "trunc") if type(x) is size_floats.DimFloat else x
@@ -28,6 +28,8 @@ def whole(x: Any, *more: Any) -> Any:
 
 def real(x: Any) -> Any:
     """float(x)"""
+    if type(x) is size_texts.SizeText:
+        return size_texts.followed(float, x)
     x = _number(x)
     return x * 1.0 if type(x) is dims.Dim else x if type(x) is size_floats.DimFloat else float(x)
 
@@ -117,6 +119,8 @@ def at(container: Any, index: Any) -> Any:
     """container[index]"""
     if lookups.is_table(container, index):
         return lookups.entry(container, index)
+    if type(container) is size_texts.SizeText:
+        return container[index]
     picks = type(index) is not int and isinstance(container, (list, tuple))
     listener = listening() if picks else None
     if listener is not None:
@@ -139,6 +143,8 @@ def part(container: Any, start: Any, stop: Any, step: Any) -> Any:
         found = container.part(start, stop)
         if found is not None:
             return found
+    if type(container) is size_texts.SizeText:
+        return container[slice(start, stop, step)]
     if isinstance(container, (list, tuple, str, bytes, range)):
         for n in (start, stop, step):
             if type(n) is dims.Dim:

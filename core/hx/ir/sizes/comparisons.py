@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from ...budget import BUDGET
 from .size_polynomials import Atom, Poly
 
 SIGNS: dict[str, Callable] = {
@@ -94,6 +95,8 @@ class Asked:
 
     def period(self) -> int:
         """The period, in sizes, of all remainders in it; 1 where there are none."""
+        if any(atom.kind == "text" for atom in self._atoms):
+            return BUDGET.sizes.one_by_one  # digits
         divided = (atom.args[1].constant for atom in self._atoms if atom.kind == "mod")
         return max((abs(by) for by in divided if by), default=1)
 
@@ -109,6 +112,11 @@ class Asked:
                 found.add(x)
                 waiting += x.args
         return found
+
+
+def content(x: Any) -> Any:
+    """Return what the model got from a text: other content may lead it another way."""
+    return x
 
 
 def itself(number: Any) -> Any:
@@ -170,7 +178,16 @@ def _power(a: int, b: int) -> int:
     return a**b
 
 
+def _called(function: Callable, *args: Any) -> Any:
+    """Call a function of texts; the class of an error that it raises is an answer, too."""
+    try:
+        return function(*args)
+    except Exception as problem:
+        return type(problem)
+
+
 _COMPUTED: dict[str, Callable] = {
+    "text": _called,
     "part": operator.floordiv, "div": operator.floordiv, "mod": operator.mod,
     "min": min, "max": max, "pow": _power,
     "floor": math.floor, "ceil": math.ceil, "round": round, "trunc": math.trunc,

@@ -31,6 +31,7 @@ class Atom:
     "fadd" "fmul" "fdiv" "fpow" "fmin" "fmax"  of two float expressions
     "flog" "fexp" "fsin" "fcos" "ftanh"     of a float expression
     "fnum"       (float,)                   a float
+    "text"       (function, ...)            what a function of texts returns; no graph computes it
     """
 
     __slots__ = ("_equals", "_hash", "_text", "args", "facts", "hint", "kind", "limits", "unsure")
@@ -102,6 +103,9 @@ class Atom:
         if self.kind in _SIGNS:
             left, right = (f"({t})" if _is_open(t) else t for t in map(spell, a))
             return f"({left}{_SIGNS[self.kind]}{right})"
+        if self.kind == "text":
+            given = (spell(x) if isinstance(x, (Atom, Poly)) else repr(x) for x in a[1:])
+            return f"{a[0].__name__}({', '.join(given)})"
         inside = (t[1:-1] if _closed_at_end(t) else t for t in map(spell, a))
         return f"{self.kind}({', '.join(inside)})"
 

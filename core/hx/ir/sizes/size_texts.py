@@ -2,19 +2,27 @@
 
 A `SizeText` is a str that remembers these sizes. Compared with another text, it asks whether each of
 them is the number that stands there, so that `table[f"{h}x{w}"]` decides as `h == 4 and w == 6` does.
+Any other method of a text is remembered with its arguments (`text_formulas`): a text that it returns
+remembers its sizes as well, a truth value is a question about them, and a number is a size again,
+where it is one.
 """
 
 from __future__ import annotations
 
+import functools
 import re
 import string
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from . import dims
-from .departures import spelled
+from . import dims, text_formulas
+from .comparisons import Asked, content
+from .departures import decides, leaving, spelled
+from .size_polynomials import Atom
 
-Piece = str | tuple[Any, str]  # what stands there, or a size with its format
+# What stands there, or a size with its format, or a text that was made of one with a size in it.
+Piece = str | tuple[Any, str] | Atom
 # As the syntax tree names !s, !r and !a.
 _CONVERSIONS: dict[int, Callable[[Any], str]] = {115: str, 114: repr, 97: ascii}
 _PLACES = re.compile(r"%(.)")
@@ -27,14 +35,15 @@ class SizeText(str):
 
     def __new__(cls, pieces: Iterable[Piece]) -> SizeText:
         pieces = tuple(pieces)
-        plain = (p if isinstance(p, str) else format(dims.plain(p[0]), p[1]) for p in pieces)
-        self = super().__new__(cls, "".join(plain))
+        self = super().__new__(cls, "".join(map(_plain_piece, pieces)))
         self.pieces = pieces
         return self
 
     def __eq__(self, other: object) -> Any:
         if not isinstance(other, str):
             return NotImplemented
+        if any(isinstance(piece, Atom) for piece in self.pieces):
+            return followed(str.__eq__, self, other)
         numbers = self._read(other)
         if numbers is None:
             return False
@@ -52,7 +61,17 @@ class SizeText(str):
     def __radd__(self, other: str) -> str:
         return joined(other, self)
 
+    def __str__(self) -> str:
+        return self
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(followed(list, self))
+
+    def __bool__(self) -> bool:
+        return followed(bool, self)
+
     def __reduce__(self) -> Any:
+        _leaves("read", self.formula, "pickled")
         return str, (str.__str__(self),)
 
     def __copy__(self) -> SizeText:
@@ -61,19 +80,23 @@ class SizeText(str):
     def __deepcopy__(self, memo: Any) -> SizeText:
         return self
 
-    def number(self) -> Any:
-        """The size, if nothing else stands there."""
-        (only, *more) = self.pieces
-        return only[0] if not isinstance(only, str) and not more else None
+    @functools.cached_property
+    def formula(self) -> Atom:
+        """The text as a function of its sizes."""
+        each = [_formula_of(piece) for piece in self.pieces]
+        only = each[0] if len(each) == 1 else None
+        if isinstance(only, Atom):
+            return only
+        return Atom("text", (text_formulas.joined, *each), str.__str__(self))
 
     def _sizes(self) -> list[Any]:
-        return [piece[0] for piece in self.pieces if not isinstance(piece, str)]
+        return [piece[0] for piece in self.pieces if isinstance(piece, tuple)]
 
     def _read(self, other: str) -> list[Any] | None:
         """The numbers that stand in a text where this one has its sizes; None if it differs."""
         if isinstance(other, SizeText):
-            alike = [p if isinstance(p, str) else p[1:] for p in self.pieces]
-            theirs = [p if isinstance(p, str) else p[1:] for p in other.pieces]
+            alike = [p[1:] if isinstance(p, tuple) else p for p in self.pieces]
+            theirs = [p[1:] if isinstance(p, tuple) else p for p in other.pieces]
             if alike == theirs:
                 return other._sizes()
         each = (re.escape(p) if isinstance(p, str) else r"( *-?\d+)" for p in self.pieces)
@@ -81,9 +104,102 @@ class SizeText(str):
         if found is None:
             return None
         numbers = [int(text) for text in found.groups()]
-        formats = [piece[1] for piece in self.pieces if not isinstance(piece, str)]
+        formats = [piece[1] for piece in self.pieces if isinstance(piece, tuple)]
         as_written = (format(n, form) for n, form in zip(numbers, formats))
         return numbers if all(map(str.__eq__, as_written, found.groups())) else None
+
+
+def _plain_piece(piece: Piece) -> str:
+    if isinstance(piece, tuple):
+        return format(dims.plain(piece[0]), piece[1])
+    return piece.hint if isinstance(piece, Atom) else str.__str__(piece)
+
+
+def _formula_of(piece: Piece) -> str | Atom:
+    if not isinstance(piece, tuple):
+        return piece
+    number, form = piece
+    args = (number.poly, form) if form else (number.poly,)
+    return Atom("text", (text_formulas.text, *args), _plain_piece(piece))
+
+
+def followed(function: Callable, *args: Any, **named: Any) -> Any:
+    """Call a function of a text with sizes in it, and remember what its result follows from."""
+    plain = [_plain(x) for x in args], {name: _plain(x) for name, x in named.items()}
+    try:
+        made = text_formulas.called(function, args, named, None)
+    except text_formulas.NotFollowed:
+        leaving("read", f"a text with a size in it is given to {function.__name__}()")
+        return function(*plain[0], **plain[1])
+    try:
+        made.hint = result = function(*plain[0], **plain[1])
+    except Exception:
+        _leaves("read", made)
+        raise
+    texts = [x for x in args if type(x) is SizeText]
+    return _known(result, made, texts)
+
+
+def _known(result: Any, made: Atom, texts: Sequence[SizeText] = ()) -> Any:
+    """Return a result that remembers its sizes, or note that it does not."""
+    if result is NotImplemented:
+        return result
+    if not isinstance(result, list) and text_formulas.equals_everywhere(made, result):
+        return result
+    if type(result) is str:
+        alike = (x for x in texts if str.__eq__(x, result))
+        same = [x for x in alike if text_formulas.equals_everywhere(made, x.formula)]
+        return same[0] if same else SizeText([made])
+    if type(result) is bool:
+        return decides(format(made), Asked(content, (made,)), result)
+    if type(result) in (int, float):
+        whole = Atom("text", (text_formulas.whole, made), result)
+        size = text_formulas.number_of_digits(whole, int(result))
+        if size is not None:
+            return dims.dim(size) if type(result) is int else dims.dim(size) * 1.0
+    elif type(result) in (list, tuple) and all(type(x) is str for x in result):
+        many = Atom("text", (len, made), len(result))
+        if not text_formulas.equals_everywhere(many, len(result)):
+            _leaves("read", many)
+        each = (Atom("text", (text_formulas.item, made, i), x) for i, x in enumerate(result))
+        return type(result)(map(_known, result, each))
+    _leaves("int" if type(result) in (int, float) else "read", made)
+    return result
+
+
+def _leaves(kind: str, made: Atom, told: str = "") -> None:
+    """Note that something read from a text goes on unseen."""
+    detail = " ".join(filter(None, (format(made), told)))
+    asked = [Asked(content, (made,))]
+    if made.args[0] is not str.__len__:  # which is the same at most sizes: the next one is tried
+        asked.append(Asked(content, (made,), guessed=True))
+    leaving(kind, detail, *asked)
+
+
+def _plain(x: Any) -> Any:
+    if type(x) is SizeText:
+        return str.__str__(x)
+    if isinstance(x, slice):
+        return slice(*map(_plain, (x.start, x.stop, x.step)))
+    if type(x) in (list, tuple):
+        return type(x)(map(_plain, x))
+    return dims.plain(x)
+
+
+def _method(function: Callable) -> Callable:
+    @functools.wraps(function)
+    def method(self: SizeText, *args: Any, **named: Any) -> Any:
+        return followed(function, self, *args, **named)
+
+    return method
+
+
+# What Python itself calls to make, keep and compare objects.
+_OF_OBJECTS = ("__getattribute__", "__hash__", "__sizeof__", "__getnewargs__")
+for _name, _function in vars(str).items():
+    _is_method = isinstance(_function, (types.MethodDescriptorType, types.WrapperDescriptorType))
+    if _is_method and _name not in vars(SizeText) and _name not in _OF_OBJECTS:
+        setattr(SizeText, _name, _method(_function))
 
 
 def text(pieces: Iterable[Piece]) -> str:
@@ -111,8 +227,13 @@ def pieces_of(value: Any, conversion: int = -1, form: str = "") -> list[Piece]:
         if type(value) is SizeText and conversion != 114:
             return [*value.pieces]
         return _shown(value)
-    value = _CONVERSIONS[conversion](value) if conversion != -1 else value
-    return [format(value, form)]
+    if conversion != -1:
+        value = text(pieces_of(value, conversion)) if form else _CONVERSIONS[conversion](value)
+    return _pieces(format(value, form))
+
+
+def _pieces(text: str) -> list[Piece]:
+    return [*text.pieces] if type(text) is SizeText else [text]
 
 
 def _shown(value: Any) -> list[Piece]:
@@ -120,7 +241,7 @@ def _shown(value: Any) -> list[Piece]:
     if type(value) is dims.Dim:
         return [(value, "")]
     if not isinstance(value, (tuple, list)) or type(value).__name__ not in _BRACKETS:
-        return [repr(value)]
+        return _pieces(repr(value))
     first, last = _BRACKETS[type(value).__name__]
     found: list[Piece] = [first]
     for i, each in enumerate(value):
@@ -136,7 +257,7 @@ def joined(*texts: str, between: str = "") -> str:
     found: list[Piece] = []
     for i, each in enumerate(texts):
         found += [between] * (i > 0 and between != "")
-        found += each.pieces if type(each) is SizeText else [each]
+        found += _pieces(each)
     return text(found)
 
 
