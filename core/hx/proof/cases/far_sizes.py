@@ -20,7 +20,7 @@ from ...samples.sizes import Sizes, limits_of, sizes_of, told
 from .across import Across
 from .extremes import smallest, stays_finite
 from .farther import ROUND_FACTORS
-from .othersizes import case_at, other_rank
+from .othersizes import case_at, other_ranks
 
 if TYPE_CHECKING:
     from ..subject import Subject
@@ -36,8 +36,8 @@ ROUNDS = ("range", "rounds")  # escapes: it goes round as often as sizes say, as
 def at_large(subject: Subject, planned: Planned) -> list[Case]:
     """Return a case at a far size of each name, as far as the work there fits into the budget."""
     others = planned.at_other_sizes
-    if any(other_rank(subject, case) for case in others):
-        return []  # no graph is right
+    if other_ranks(subject, planned):
+        return []
     recipe, words = subject.recipe, sizes_of(subject.recipe)
     known = [words, *(sizes_of(recipe, each.feeds) for each in others)]
     asked = [a for e in subject.escapes.values() if e.kind in ROUNDS for a in e.asked]

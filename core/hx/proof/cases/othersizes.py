@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 
@@ -9,9 +10,12 @@ import torch
 
 from ...findings import CHECKED, Finding
 from ...ir.recipe import Sizes
+from ...ir.size_moves import Move
+from ...ir.work import Work
 from ...samples.sizes import at, larger, limits_of, sizes_of, told, twice
 from ..subject import Subject
 from ..verify import Case
+from .across import Across
 from .asking import case_of
 from .case_source import Planned
 
@@ -58,6 +62,34 @@ def other_sizes(subject: Subject, planned: Planned) -> list[Case]:
     cases += _each_alone(subject, planned, more, any(other_rank(subject, case) for case in cases))
     cases += _doubled(subject, cases)
     return list({case.name: case for case in cases}.values())
+
+
+def round_sizes(subject: Subject, planned: Planned) -> list[Case]:
+    """Return a case in which each size is a multiple of 8, all of them different.
+
+    A picture that is halved or resized by a whole factor takes another way there than elsewhere. Such
+    sizes are common among users, and rare among those that are one or two larger than recorded.
+    """
+    words, limits = sizes_of(subject.recipe), limits_of(subject.recipe)
+    sizes: dict[str, int] = {}
+    for word, n in words.items():
+        step = math.lcm(8, limits[word].step)
+        sizes[word] = n if n and n % step == 0 else (n // step + 1) * step
+        while sizes[word] in list(sizes.values())[:-1]:
+            sizes[word] += step
+    known = [sizes_of(subject.recipe, each.feeds) for each in planned.at_other_sizes]
+    held = all(limits[word].hold(n) for word, n in sizes.items())
+    if not held or sizes in (words, *known) or other_ranks(subject, planned):
+        return []
+    work = Work(subject.trace.nodes, words)
+    if Across(work, words, subject.recipe.request.sizes.limits).refused(Move(sizes), 0):
+        return []
+    return case_at(subject, sizes, told(sizes))[0]
+
+
+def other_ranks(subject: Subject, planned: Planned) -> bool:
+    """Return whether results have another number of axes at some sizes: then no graph is right."""
+    return any(other_rank(subject, case) for case in planned.at_other_sizes)
 
 
 def _all_larger(subject: Subject, planned: Planned, more: Sizes) -> list[Case]:

@@ -15,7 +15,7 @@ from .far_sizes import at_large
 from .farther import at_turns, between, farther
 from .given_inputs import at_equal_sizes, given_inputs
 from .other_ways import along_members, led_otherwise, repeated, tell_unled
-from .othersizes import other_sizes
+from .othersizes import other_sizes, round_sizes
 from .recorded_sizes import also_proved, other_values, recorded
 from .together import together, where_others_failed
 
@@ -32,6 +32,7 @@ SOURCES = (
     CaseSource(repeated, needs_trace=True, at_other_sizes=True),
     CaseSource(together, needs_trace=True, at_other_sizes=True),
     CaseSource(where_others_failed, at_other_sizes=True),
+    CaseSource(round_sizes),
     CaseSource(at_large, needs_trace=True),
     CaseSource(between, needs_trace=True),
     CaseSource(at_turns, needs_trace=True),
