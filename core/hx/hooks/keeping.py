@@ -44,9 +44,8 @@ class Keeper:
                 return copy
         copy = self._copy(leaf)
         if isinstance(copy, torch.Tensor) and copy is not leaf:
-            key, copies = id(leaf), self._copies
-            gone = weakref.ref(leaf, lambda _: copies.pop(key, None))
-            copies[key] = (gone, version, weakref.ref(copy))
+            gone = weakref.ref(leaf, _forget(weakref.ref(self), id(leaf)))
+            self._copies[id(leaf)] = (gone, version, weakref.ref(copy))
         return copy
 
     def _copy(self, tensor: torch.Tensor) -> Any:
@@ -62,6 +61,20 @@ class Keeper:
             return made
         untouched = self.reduce is None and self.device is None
         return made.clone() if untouched or _shares(made, tensor) else made
+
+
+def _forget(keeper: weakref.ref[Keeper], key: int) -> Callable[[Any], None]:
+    """Return a callback that forgets a tensor's copy. It is in no cycle with the copier.
+
+    Python 3.11 crashes where a tensor dies as references to it are collected with a cycle.
+    """
+
+    def gone(_: Any) -> None:
+        alive = keeper()
+        if alive is not None:
+            alive._copies.pop(key, None)
+
+    return gone
 
 
 def _shares(a: torch.Tensor, b: torch.Tensor) -> bool:
