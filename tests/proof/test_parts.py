@@ -182,3 +182,10 @@ def test_a_model_that_magnifies_every_rounding_is_proved_by_its_parts():
 
     program = hx.export(Plain(chaotic), torch.rand(400) * 0.8 + 0.1, None)
     assert program.proof.ok
+
+
+def test_the_report_tells_how_far_results_are_apart():
+    program = hx.export(Plain(at_least_one), ROWS, None, dynamic={"xs_0": {0: "n"}})
+    told = [each.text for each in program.report.findings if "part by part" in each.text]
+    shares = [check.outputs[0].max_rel for check in program.proof.cases if check.by_parts]
+    assert len(told) == 1 and told[0].endswith(f"the results differ by up to {max(shares):.0e}")
