@@ -6,6 +6,7 @@ its record.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
 from typing import Any
@@ -40,8 +41,8 @@ def _listed(shape: tuple[int, ...], dynamic: Any = None, scale: float = 1.0, **o
 
 
 def lost(size: int) -> int:
-    """A size that is lost: it goes through a text that a method of str changes."""
-    return int(str(size).strip())
+    """A size that is lost: it goes through a text that compiled code writes."""
+    return json.loads(json.dumps(size))
 
 
 # A plain recording is right.

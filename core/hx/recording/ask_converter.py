@@ -114,7 +114,8 @@ class asking:
 def _error_of_target(call: Call, error: BaseException) -> Exception | None:
     """The error of the target itself, if it raises where its converter did.
 
-    Arguments that do not fit are the model's mistake, and the target says it best.
+    Arguments that do not fit are the model's mistake, and the target says it best. A kernel that does
+    not exist is no mistake of the model: the reason why hx cannot convert the call says more.
     """
     theirs = isinstance(error, HxError) and not isinstance(error, (ConverterError, Unsupported))
     if call.done or theirs or isinstance(error, Differentiates):
@@ -123,6 +124,8 @@ def _error_of_target(call: Call, error: BaseException) -> Exception | None:
         call.real()
     except HxError:  # it cannot be run here
         return None
+    except NotImplementedError as own:
+        return None if isinstance(error, Unsupported) else own
     except Exception as own:  # of any kind: it is raised in place of the converter's
         return own
     return None

@@ -90,9 +90,16 @@ def prepare(
 
 
 def _require_fit(model: Any, args: tuple, kwargs: dict[str, Any]) -> None:
-    """Raise unless the arguments fit the signature of a model that no hook gives others."""
+    """Raise unless the arguments fit the signature of a model that no hook gives others.
+
+    The signature of a script tells no defaults.
+    """
+    if isinstance(model, torch.jit.ScriptModule | torch.jit.ScriptFunction):
+        return
     if isinstance(model, torch.nn.Module) and (
-        model._forward_pre_hooks or "__call__" in vars(type(model))
+        model._forward_pre_hooks
+        or torch.nn.modules.module._global_forward_pre_hooks
+        or type(model).__call__ is not torch.nn.Module.__call__
     ):
         return
     parameters = _own_parameters_of(model)

@@ -63,7 +63,7 @@ def beyond_the_range(subject: Subject, planned: Planned) -> list[Case]:
     if large and Work(subject.trace.nodes, words).at(At(words)) <= BUDGET.far.cheap_run:
         found += trial.case(f"large opposite values{where}", turned, grow, power)
         found += _at_recorded_sizes(trial, recorded, grow, power)
-        found += _of_few_values(trial, recorded, data)
+        found += _of_few_values(trial, recorded, grow)
     return found
 
 
@@ -89,8 +89,10 @@ def _at_recorded_sizes(
 def _of_few_values(trial: Trial, recorded: Inputs, data: Sequence[str]) -> Iterator[Case]:
     """Yield cases of whole numbers, of equal ones and of zeros: ties, the edges of bins, no variance.
 
-    Without variance, results may be nothing but rounding. In float32, float64 tells.
+    Without variance, results may be nothing but rounding. In float32, float64 tells. Sorted numbers,
+    as the knots of a curve, stay: equal ones may be no knots.
     """
+    data = [name for name in data if not is_rising(recorded[name])]
     ways = {"whole": lambda t: (2 * t).round(), "zero": torch.zeros_like}
     if not _computes_in(trial.subject, torch.float64):
         ways["equal"] = lambda t: torch.full_like(t, t.mean())

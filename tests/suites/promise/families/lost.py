@@ -13,8 +13,8 @@ from ..listing import model
 
 
 def lost(size):
-    """Return the same number, as a text gives it back."""
-    return int(str(size).strip())
+    """Return the same number, as a text that compiled code writes gives it back."""
+    return json.loads(json.dumps(size))
 
 
 def listed(**described):
