@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 import torch
 
+from ...budget import BUDGET
 from ...findings import CHECKED, Finding
 from ...ir.recipe import Sizes
 from ...ir.size_moves import Move
@@ -81,8 +82,8 @@ def round_sizes(subject: Subject, planned: Planned) -> list[Case]:
     held = all(limits[word].hold(n) for word, n in sizes.items())
     if not held or sizes in (words, *known) or other_ranks(subject, planned):
         return []
-    work = Work(subject.trace.nodes, words)
-    if Across(work, words, subject.recipe.request.sizes.limits).refused(Move(sizes), 0):
+    work, within = Work(subject.trace.nodes, words), subject.recipe.request.sizes.limits
+    if Across(work, words, within, times=BUDGET.far.work_factor).refused(Move(sizes), 0):
         return []
     return case_at(subject, sizes, told(sizes))[0]
 
