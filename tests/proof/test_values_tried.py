@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import torch
 from torch import nn
@@ -108,6 +110,15 @@ def test_a_table_of_positions_is_tried_to_its_end():
 
     program = hx.export(Positions(), torch.randn(2, 5, 4), dynamic={"x": {1: "n"}})
     assert "n=50" in names_of(program)
+
+
+def test_sizes_that_people_like_are_tried():
+    def model(x):
+        height, width = json.loads(json.dumps(x.shape))  # compiled code writes it: the sizes are lost
+        return x * 2 if height % 8 == 0 and width % 8 == 0 else x
+
+    with pytest.raises(VerificationError, match="h=8, w=16 inputs: wrong"):
+        hx.export(model, torch.randn(5, 6), dynamic={"x": {0: "h", 1: "w"}})
 
 
 @hx.converter("torch.ge", cases=[])
