@@ -228,7 +228,7 @@ def test_what_makes_each_answer_another_one_is_named_with_its_line(what):
 class Taking(nn.Module):
     def __init__(self):
         super().__init__()
-        self.numbers = itertools.count(1)
+        self.numbers = (number for number in itertools.count(1))
 
     def forward(self, x):
         return x * next(self.numbers)

@@ -1,5 +1,6 @@
 """What a file is promised for was tried at the edge of the promise, and within it."""
 
+import json
 import math
 
 import pytest
@@ -55,7 +56,7 @@ class Steps(nn.Module):
         n = x.shape[-1]
         if n < 4:
             return x * 2
-        return x + float(str(min(n, 10)))
+        return x + json.loads(json.dumps(min(n, 10)))
 
 
 def test_another_number_behind_the_edge_is_found():

@@ -141,7 +141,7 @@ def test_an_error_is_known_without_the_tensors_of_its_run():
     found = runner.known(feeds)
     assert isinstance(found, Raised) and str(found.error) == "too many rows"
     assert len(runs) == 1 and found.error.__traceback__ is None
-    with pytest.raises(ValueError, match="too many rows"):
+    with pytest.raises(hx.errors.ModelFailed, match="too many rows"):
         runner.known_results(feeds)
 
 

@@ -26,7 +26,7 @@ def kept(
     known = {case.name for case in subject.cases}
     seen = {n for n in _some(limit, given[word]) if told({word: n}) in known}
     broken: list[CaseCheck] = []
-    for _ in range(BUDGET.sizes.narrowed):
+    for turn in range(BUDGET.sizes.narrowed):
         sizes = [n for n in dict.fromkeys(_some(limit, given[word])) if n not in seen]
         cases: list[tuple[int, Case]] = []
         for n in sizes:
@@ -46,6 +46,9 @@ def kept(
                 limit = limit.and_also(Limits(0, n - 1))
         if limit == before:
             return limit, broken
+        if turn and limit.high is not None and limit.high > 4 * given[word]:
+            # Far off, one size is right by chance where the next one is not.
+            limit = limit.and_also(Limits(0, limit.high // 2))
         if not limit.hold(given[word]):
             break
     return Limits(given[word] + 1), broken  # nothing is left to promise

@@ -27,9 +27,10 @@ _GUESTS = tuple(file for p in (_TORCH, _TORCH.resolve()) for file in model_packa
 _ALSO = ("<frozen", "<string>", "contextlib.py", "functools.py")
 
 
-_SIZES = tuple(f"{p}ir/sizes/" for p in _OWN)
-# Errors of the model's own arithmetic and lists, which sizes carry out.
-_OF_NUMBERS = (ArithmeticError, IndexError, TypeError, ValueError)
+# Code that carries out the model's own arithmetic and lookups, and their errors.
+_CARRY_OUT = ("ir/sizes/", "torchworld/lookups.py", "torchworld/spellings.py")
+_FOR_THE_MODEL = tuple(f"{p}{place}" for p in _OWN for place in _CARRY_OUT)
+_OF_THE_MODEL = (ArithmeticError, LookupError, TypeError, ValueError)
 
 
 def is_own_error(problem: BaseException) -> bool:
@@ -46,7 +47,7 @@ def is_own_error(problem: BaseException) -> bool:
     code = traceback.tb_frame.f_code
     if not code.co_filename.startswith(_OWN):
         return False
-    if code.co_filename.startswith(_SIZES) and isinstance(problem, _OF_NUMBERS):
+    if code.co_filename.startswith(_FOR_THE_MODEL) and isinstance(problem, _OF_THE_MODEL):
         return False
     return dis.opname[code.co_code[traceback.tb_lasti]] != "CALL_FUNCTION_EX"
 

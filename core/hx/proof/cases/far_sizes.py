@@ -57,18 +57,19 @@ def at_large(subject: Subject, planned: Planned) -> list[Case]:
         budgets = {} if by_values else dict.fromkeys(FAR_SIZES, most.anew())
         budgets[LEAST_FAR] = least
         sizes = _far_sizes(subject, word, rests, budgets, known)
-        found += _first_taken(
-            subject, word, (each for each in sizes if not by_values or _soon(subject, each, word))
-        )
+        taken = max(each[word] for each in known)
+        sizes = (each for each in sizes if not by_values or _soon(subject, each, word))
+        found += _first_taken(subject, word, taken, sizes)
     for each in found:
         each.far = True
     return found
 
 
-def _first_taken(subject: Subject, word: str, sizes: Iterator[Sizes]) -> list[Case]:
+def _first_taken(subject: Subject, word: str, taken: int, sizes: Iterator[Sizes]) -> list[Case]:
     """Return the case at the first of these sizes that the model takes, with finite results.
 
-    If it refuses all of them, return the case at the largest size below that it takes.
+    If it refuses all of them, return the case at the largest size below that it takes, where that is
+    larger than what is known to be `taken`.
     """
     refused: list[Sizes] = []
     for there in sizes:
@@ -76,7 +77,7 @@ def _first_taken(subject: Subject, word: str, sizes: Iterator[Sizes]) -> list[Ca
         refused += [there] if why else []
         if made and stays_finite(subject, made[0]):
             return made
-    return _largest_taken(subject, word, refused[-1:])
+    return _largest_taken(subject, word, taken, refused[-1:])
 
 
 def _far_sizes(
@@ -102,20 +103,20 @@ def _far_sizes(
             yield there
 
 
-def _largest_taken(subject: Subject, word: str, refused: Sequence[Sizes]) -> list[Case]:
+def _largest_taken(subject: Subject, word: str, taken: int, refused: Sequence[Sizes]) -> list[Case]:
     """Return the case at the largest size below a refused one: a table of positions ends there."""
-    taken: list[Case] = []
+    found: list[Case] = []
     for there in refused:
         step = limits_of(subject.recipe)[word].step
-        low, high = sizes_of(subject.recipe)[word] // step, there[word] // step
+        low, high = taken // step, there[word] // step
         while high - low > 1:
             n = (low + high) // 2
             made, _ = case_at(subject, {**there, word: n * step}, told({word: n * step}))
             if made and stays_finite(subject, made[0]):
-                taken, low = made, n
+                found, low = made, n
             else:
                 high = n
-    return taken
+    return found
 
 
 def _soon(subject: Subject, sizes: Sizes, word: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 
@@ -12,6 +13,7 @@ from ...budget import BUDGET
 from ...findings import CHECKED, Finding
 from ...ir.recipe import Sizes
 from ...ir.size_moves import Move
+from ...ir.sizes.dims import Dim
 from ...ir.work import Work
 from ...samples.sizes import at, larger, limits_of, sizes_of, told, twice
 from ..subject import Subject
@@ -20,6 +22,7 @@ from .across import Across
 from .asking import case_of
 from .case_source import Planned
 
+_DIVIDED = frozenset(("div", "mod", "floor", "ceil", "round", "trunc"))
 APART = (1, 2, 5, 11)  # differences between the sizes at which a model is recorded once more
 
 
@@ -66,11 +69,14 @@ def other_sizes(subject: Subject, planned: Planned) -> list[Case]:
 
 
 def round_sizes(subject: Subject, planned: Planned) -> list[Case]:
-    """Return a case in which each size is a multiple of 8, all of them different.
+    """Return a case in which each size is a multiple of 8, all of them different, if sizes are divided.
 
     A picture that is halved or resized by a whole factor takes another way there than elsewhere. Such
     sizes are common among users, and rare among those that are one or two larger than recorded.
     """
+    values = (value for node in subject.trace.nodes for value in node.outputs)
+    if not any(_is_divided(size) for value in values for size in value.shape or ()):
+        return []
     words, limits = sizes_of(subject.recipe), limits_of(subject.recipe)
     sizes: dict[str, int] = {}
     for word, n in words.items():
@@ -86,6 +92,13 @@ def round_sizes(subject: Subject, planned: Planned) -> list[Case]:
     if Across(work, words, within, times=BUDGET.far.work_factor).refused(Move(sizes), 0):
         return []
     return case_at(subject, sizes, told(sizes))[0]
+
+
+def _is_divided(size: Any) -> bool:
+    """Return whether a size is computed with a quotient, a remainder, or a rounded number."""
+    return type(size) is Dim and any(
+        atom.kind in _DIVIDED for product in size.poly.terms for atom in product
+    )
 
 
 def other_ranks(subject: Subject, planned: Planned) -> bool:
