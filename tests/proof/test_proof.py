@@ -459,7 +459,7 @@ def test_a_model_that_refuses_a_size_is_asked_for_others():
     program = hx.export(Wide(), torch.randn(2, 4), dynamic={"x": {1: "wide"}})
     names = [case.name for case in program.proof.cases]
     assert names[:4] == ["recorded", "fresh", "wide=8", "wide=2"]
-    assert names[4:6] == ["opposite values at wide=4", "large values at wide=4"]
+    assert names[4:7] == ["wide=38", "opposite values at wide=4", "large values at wide=4"]
 
 
 def test_what_the_proof_ran_on():
