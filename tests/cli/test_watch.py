@@ -275,7 +275,7 @@ late.start()
 
 
 def test_calls_in_threads_are_seen(hx, script):
-    """Of a pool, of a thread's own thread, and of one that outlives the script's last line."""
+    """The script calls the model in a pool, in a nested thread, and in a timer that ends last."""
     done = hx("watch", "--json", script(THREADS))
     [model] = done.json["models"]
     assert model["calls"] == 3 and model["dynamic"] == {"input": {"0": "batch"}}

@@ -319,7 +319,7 @@ def test_no_more_than_a_few_sizes_are_tried():
 
     program = exported(by_steps, torch.randn(2, 5))
     assert {"s=21", "s=31", "s=41", "s=51"} < {*tried(program)} and "s=61" not in tried(program)
-    assert len(tried(program)) < 75
+    assert len([name for name in tried(program) if "values" not in name]) < 60
     program = exported(by_steps, torch.randn(2, 95))  # the other way
     assert program.proof.ok
 

@@ -78,7 +78,7 @@ def test_iterators_that_go_together_stay_together():
     torch.testing.assert_close(model(x), expected)
 
 
-def by_default(x, numbers=iter([2.0])):  # noqa: B008
+def by_default(x, numbers=iter([2.0])):  # noqa: B008  (the default is the state that is tested)
     return x * next(numbers, 7.0)
 
 

@@ -94,7 +94,7 @@ class ModelRunner:
             ) from None
         except HxError:
             raise
-        except Exception as problem:
+        except Exception as problem:  # the model's own error, of any kind
             file, line = origin(problem)
             raise ModelFailed(
                 f"the model ran once, and raises {brief(problem)} when it runs again",

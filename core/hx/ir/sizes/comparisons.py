@@ -182,7 +182,7 @@ def _called(function: Callable, *args: Any) -> Any:
     """Call a function of texts; the class of an error that it raises is an answer, too."""
     try:
         return function(*args)
-    except Exception as problem:
+    except Exception as problem:  # of any kind: functions of texts are Python's own
         return type(problem)
 
 

@@ -21,7 +21,7 @@ from .comparisons import Asked, content
 from .departures import decides, leaving, spelled
 from .size_polynomials import Atom
 
-# What stands there, or a size with its format, or a text that was made of one with a size in it.
+# Part of a text: plain letters, a size with its format, or the formula of another text with a size.
 Piece = str | tuple[Any, str] | Atom
 # As the syntax tree names !s, !r and !a.
 _CONVERSIONS: dict[int, Callable[[Any], str]] = {115: str, 114: repr, 97: ascii}
@@ -133,7 +133,7 @@ def followed(function: Callable, *args: Any, **named: Any) -> Any:
         return function(*plain[0], **plain[1])
     try:
         made.hint = result = function(*plain[0], **plain[1])
-    except Exception:
+    except Exception:  # of any kind: the function's own, raised again once the use is noted
         _leaves("read", made)
         raise
     texts = [x for x in args if type(x) is SizeText]
@@ -194,7 +194,7 @@ def _method(function: Callable) -> Callable:
     return method
 
 
-# What Python itself calls to make, keep and compare objects.
+# Methods that Python calls on every object; they say nothing about the letters.
 _OF_OBJECTS = ("__getattribute__", "__hash__", "__sizeof__", "__getnewargs__")
 for _name, _function in vars(str).items():
     _is_method = isinstance(_function, (types.MethodDescriptorType, types.WrapperDescriptorType))
