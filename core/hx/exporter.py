@@ -40,8 +40,10 @@ from .search.recipe_findings import follow_sizes, recipe_findings
 from .search.strategies import strategies
 from .torchworld.absent_weights import Slim
 from .torchworld.modes import apart
+from .unknown_options import explains_unknown_options
 
 
+@explains_unknown_options
 @with_large_frame
 @runs_inside(fewer_collections)
 @runs_inside(aside)
@@ -234,6 +236,7 @@ def _finish(program: Program, recipe: Recipe, attempts: Attempts) -> None:
         follow_sizes(report)
 
 
+@explains_unknown_options
 @with_large_frame
 @runs_inside(fewer_collections)
 @runs_inside(aside)
@@ -301,6 +304,7 @@ def scan(
     return run_inside(containers.using(registry.containers), look)
 
 
+@explains_unknown_options
 @with_large_frame
 @runs_inside(fewer_collections)
 @runs_inside(aside)
