@@ -148,3 +148,34 @@ def test_sizes_that_contents_say_where_no_axis_varies(model):
         x = torch.randn(2, 5, 4)
         for got, want in zip(program.run(x), model(x), strict=True):
             torch.testing.assert_close(got, want)
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int64, torch.float32])
+def test_what_a_mask_of_ones_answers_is_no_question(dtype):
+    class Masked(torch.nn.Module):
+        def forward(self, x):
+            mask = torch.ones_like(x[..., 0], dtype=dtype)
+            if mask.transpose(0, 1)[0].all():
+                x = x * 2
+            if (mask == 0).any() or 0 in mask:
+                x = x - 1
+            if not mask.bool().all():
+                x = x + 5
+            return x
+
+    program = hx.export(
+        Masked(), torch.randn(2, 3, 4), dynamic={"x": {0: "b", 1: "t"}}, strict=True
+    )
+    assert program.report.findings == []
+
+
+def test_a_size_that_a_mask_of_ones_counts_is_fixed_at_sizes_that_are_told():
+    class Counted(torch.nn.Module):
+        def forward(self, x):
+            ends = torch.ones_like(x[..., 0], dtype=torch.int64).sum(1) - 1
+            return x * 2 if ends[0] > 9 else x[:, : ends[0]]
+
+    program = hx.export(Counted(), torch.randn(2, 3, 4), dynamic={"x": {0: "b", 1: "t"}})
+    assert not [f for f in program.report.findings if f.level == "open"]
+    x = torch.randn(3, 5, 4)
+    torch.testing.assert_close(program.run(x), x[:, :4])

@@ -18,10 +18,18 @@ import torch
 from ..budget import BUDGET
 from ..ir.shapes import Unknown, axis_of, elements, product, same
 from ..ir.sizes import dims
-from ..ir.sizes.bounds import sure_sign
+from ..ir.sizes.bounds import settled, sure_sign
+from ..ir.sizes.comparisons import SIGNS
 from ..ir.sizes.size_polynomials import Poly
 from ..ir.value import Constant, Node, Value
 
+COMPARES = {
+    "Less": "<",
+    "LessOrEqual": "<=",
+    "Greater": ">",
+    "GreaterOrEqual": ">=",
+    "Equal": "==",
+}
 _KINDS = (torch.int64, torch.int32, torch.float32, torch.float64, torch.bool, torch.uint8)
 
 
@@ -325,6 +333,29 @@ def _is_number(node: Node, ask: _Ask) -> Positions | None:
     return None if ask(0) is None else Positions(0)
 
 
+def _compared(node: Node, ask: _Ask) -> Positions | None:
+    """The answer of a comparison that is the same for all elements and at all sizes."""
+    a, b, sign = ask(0), ask(1), COMPARES[node.op]
+    if a is None or b is None or not (a.alike and b.alike and is_settled(sign, a.first, b.first)):
+        return None
+    return Positions(int(SIGNS[sign](dims.plain(a.first), dims.plain(b.first))))
+
+
+def is_settled(sign: str, a: Any, b: Any) -> bool:
+    """Return True if the answer of a comparison is the same at all sizes."""
+    if not (dims.is_dynamic(a) or dims.is_dynamic(b)):
+        return True
+    if not {type(a), type(b)} <= {int, dims.Dim}:
+        return False
+    one, other = Poly.of(a), Poly.of(b)
+    return settled(sign, one, other) or one == other
+
+
+def _not(node: Node, ask: _Ask) -> Positions | None:
+    row = ask(0)
+    return Positions(1 - row.first) if row is not None and row.alike else None
+
+
 def _where(node: Node, ask: _Ask) -> Positions | None:
     """One side of a condition's choice, if it is the same throughout: for example where no element
     is NaN.
@@ -343,4 +374,5 @@ _RULES: dict[str, Callable[[Node, _Ask], Positions | None]] = {
     "Identity": _again, "Transpose": _transpose, "Gather": _gather, "Slice": _slice,
     "Mod": _remainder, "Add": _add, "Sub": _subtract, "Mul": _times, "CumSum": _cumsum, "ReduceMax": _largest,
     "ReduceMin": _smallest, "ReduceSum": _total, "IsNaN": _is_number, "Where": _where,
+    "Not": _not, **dict.fromkeys(COMPARES, _compared),
 }  # fmt: skip

@@ -10,19 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..ir.sizes import dims
-from ..ir.sizes.bounds import settled
 from ..ir.sizes.comparisons import SIGNS, Asked
-from ..ir.sizes.size_polynomials import Atom, Poly
+from ..ir.sizes.size_polynomials import Atom
 from ..ir.value import Body, Node, Value
-from .element_positions import extremes, number, positions_of
+from .element_positions import COMPARES, extremes, is_settled, number, positions_of
 
-_COMPARES = {
-    "Less": "<",
-    "LessOrEqual": "<=",
-    "Greater": ">",
-    "GreaterOrEqual": ">=",
-    "Equal": "==",
-}
 # Operators with unknown results, although they read no input.
 _OTHERWISE = frozenset(("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike",
                         "Bernoulli", "Multinomial"))  # fmt: skip
@@ -40,11 +32,15 @@ class Answer:
 
 def answer(value: Value | None) -> Answer | None:
     """The answer of a truth value that follows from sizes alone; None for any other."""
+    return _by_operator(value) or _compared("!=", number(value), 0)
+
+
+def _by_operator(value: Value | None) -> Answer | None:
     node = None if value is None else value.node
     if node is None or node.domain:
         return None
-    if node.op in _COMPARES:
-        return _compared(_COMPARES[node.op], *map(number, node.inputs))
+    if node.op in COMPARES:
+        return _compared(COMPARES[node.op], *map(number, node.inputs))
     if node.op == "Not" or node.op in _SAME:
         inside = answer(node.inputs[0])
         if inside is None or node.op in _SAME:
@@ -67,7 +63,7 @@ def _of_all(node: Node, any_of_them: bool) -> Answer | None:
     while inner is not None and inner.node is not None and inner.node.op == "Cast":
         inner = inner.node.inputs[0]
     compare = None if inner is None else inner.node
-    sign = "" if compare is None or compare.domain else _COMPARES.get(compare.op, "")
+    sign = "" if compare is None or compare.domain else COMPARES.get(compare.op, "")
     if compare is None or sign in ("", "==") or node.outputs[0].numel() != 1:
         return None
     one, other = compare.inputs
@@ -89,9 +85,12 @@ def counted(value: Value, result: Any) -> Any:
     return found if dims.is_dynamic(found) and dims.plain(found) == result else None
 
 
-def unforeseen(value: Value, result: Any) -> Asked:
-    """The question behind a truth value of sizes, if it is not known at which sizes it changes."""
-    return Asked(bool, (Atom("item", (value,), result),))
+def taken(value: Value, result: Any) -> Asked:
+    """The question behind a number or truth value of sizes that Python takes."""
+    known = number(value)
+    if type(result) is int and dims.is_dynamic(known) and dims.plain(known) == result:
+        return dims.asked(int, known)
+    return Asked(bool, (Atom("item", (value,), result),))  # nobody knows at which sizes it changes
 
 
 def alone(value: Value) -> bool:
@@ -117,8 +116,4 @@ def _compared(sign: str, a: Any, b: Any) -> Answer | None:
         return None
     yes = SIGNS[sign](dims.plain(a), dims.plain(b))
     told = f"{dims.spelled(a)} {sign} {dims.spelled(b)}"
-    whole = {type(a), type(b)} <= {int, dims.Dim}
-    known = not (dims.is_dynamic(a) or dims.is_dynamic(b)) or (
-        whole and (settled(sign, Poly.of(a), Poly.of(b)) or Poly.of(a) == Poly.of(b))
-    )
-    return Answer(yes, told, () if known else (dims.asked(SIGNS[sign], a, b),))
+    return Answer(yes, told, () if is_settled(sign, a, b) else (dims.asked(SIGNS[sign], a, b),))

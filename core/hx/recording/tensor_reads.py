@@ -134,7 +134,7 @@ def tell_read(recording, name, tensors, result):
     else:
         each = ", ".join(map(shaped, tensors))
         sizes = all(map(size_questions.alone, values))
-        asked = [size_questions.unforeseen(value, result) for value in values] if sizes else []
+        asked = [size_questions.taken(value, result) for value in values] if sizes else []
         where = note_escape(recording, name, f"{name} of {each}", asked=asked)
     if truth and isinstance(result, bool):
         return recording.questions.value(

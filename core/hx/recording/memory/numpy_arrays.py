@@ -208,7 +208,7 @@ def _out_of_sight(name: str, args: Sequence[Any], result: Any) -> Any:
     if recording is not None and tensors and isinstance(result, (bool, int, float, np.generic)):
         values = [tensor_values.value_of(recording, tensor) for tensor in tensors]
         of_sizes = all(map(size_questions.alone, values))
-        asked = [size_questions.unforeseen(value, result) for value in values] if of_sizes else []
+        asked = [size_questions.taken(value, result) for value in values] if of_sizes else []
         note_escape(recording, "numpy", f"numpy.{name}", asked=asked)
     return result
 
