@@ -121,7 +121,7 @@ class Parts:
         except (Refused, HxError, OSError):  # a case that cannot run again proves nothing
             return ""
         equal = [row for row in table.rows if row.name in tied]
-        picked = ", ".join(map(_place, equal))
+        picked = ", ".join(dict.fromkeys(map(_place, equal)))
         calls = [(row.target, row.where) for row in equal]
         if equal and (first is None or (first.target, first.where) in calls):
             return f"ties decide at {picked}"
@@ -135,7 +135,7 @@ class Parts:
         except (Refused, HxError, OSError):
             return ""
         nodes = {node.name: node for node in self._model.graph.node}
-        picked = [nodes[name].op_type for name in sorted(found[0])] if found else []
+        picked = dict.fromkeys(nodes[name].op_type for name in sorted(found[0])) if found else {}
         return f"ties decide at {', '.join(picked)}" if picked else ""
 
     @functools.cached_property

@@ -166,7 +166,8 @@ def _proof(report: Report) -> str:
         return proof.summary()
     worst = proof.worst
     if worst is None:
-        error = "nothing to compare"
+        by_parts = any(case.by_parts for case in proof.cases)
+        error = "right part by part" if by_parts else "nothing to compare"
     elif not worst.allowed:
         error = "all outputs equal"
     else:
