@@ -40,13 +40,14 @@ class Leaks(enum.Enum):
 
 @dataclass(frozen=True)
 class Forced:
-    """Fixed answers to the model's questions about values, true or not."""
+    """Fixed answers to the model's questions, true or not."""
 
-    first: tuple[bool, ...] = ()  # to its first questions
+    first: tuple[bool, ...] = ()  # to its first questions about values
     by_line: Mapping[Line, bool] = field(default_factory=dict)  # to those behind them
+    of_sizes: Mapping[Line, bool] = field(default_factory=dict)  # to those about sizes alone
 
     def __bool__(self) -> bool:
-        return bool(self.first or self.by_line)
+        return bool(self.first or self.by_line or self.of_sizes)
 
 
 @dataclass(frozen=True)

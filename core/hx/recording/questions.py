@@ -122,7 +122,7 @@ class Questions:
         elif self.left_over is not None:
             self.left_over.answered(asked, yes)
         self.each.append(Question(yes, where, len(nodes), asked=asked, of_values=of_values))
-        return yes if of_values else None
+        return yes if of_values else self.forced.of_sizes.get((where.file, where.line))
 
     def _fits(self, asked: Asked, where: Where) -> bool | None:
         """The answer for a model that asks whether sizes fit, and makes them fit if not."""

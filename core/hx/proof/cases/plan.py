@@ -10,6 +10,7 @@ from ..verify import Case
 from .case_source import CaseSource, Planned
 from .counted import more_counted, oftener
 from .crossing import far_off, other_answers
+from .either_way import tell_either_way
 from .extremes import beyond_the_range, equal_masks
 from .far_sizes import at_large
 from .farther import at_turns, between, farther
@@ -54,4 +55,5 @@ def planned_cases(
         if source.applies(subject):
             planned.found[source] = list(source.cases(subject, planned))
     tell_unled(subject)
+    tell_either_way(subject)
     return planned.cases
