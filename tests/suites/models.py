@@ -24,7 +24,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-SUITES = ("torchvision", "timm", "transformers")
+SUITES = ("torchvision", "timm", "transformers", "libraries")
 ORDER = ("right", "refused", "wrong", "crashed", "excluded")
 
 
