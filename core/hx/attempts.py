@@ -293,7 +293,7 @@ def report_of(trace: Trace, recorder: Recorder) -> Report:
     report.escapes = list(trace.escapes.values())
     report.calls.declined = dict(sorted(trace.calls.declined.items()))
     report.changed_buffers = trace.effects.changed_buffers
-    report.file.sizes = dict(sizes_of(trace.recipe))
+    report.file.sizes = dict(sizes_of(trace.recipe, trace.recipe.given))
     passed_over = symbolic.passed_over(trace.builder.opset)
     report.messages = [
         *trace.findings,

@@ -138,6 +138,8 @@ class ProposalLimits:
 
     # Runs of the model at other sizes; a quarter for heavy models.
     trials: int = 48
+    # Sizes that are considered in place of one that a model treats specially.
+    in_place_of_special: int = 4
     # Exports, each with fewer sizes than the one before it, whose file was wrong.
     exports: int = 3
     # Modules of a script whose calls are kept, and calls of each, all with different shapes.

@@ -58,6 +58,8 @@ EXPECTED: dict[str, list[str]] = {
         "other-sizes branches-on-failed: right",
     ],
     "other_work_for_equal_sizes": [
+        "plain: offers sizes",
+        "informative plain: wrong",
         "plain: wrong",
         "padded plain: wrong",
         "padded branches-on-failed: unsupported",
@@ -238,7 +240,7 @@ EXPECTED: dict[str, list[str]] = {
         "formulas: unsupported",
         "other-sizes plain: wrong",
     ],
-    "made_once_for_each_size": ["plain: wrong", "padded plain: right"],
+    "made_once_for_each_size": ["plain: offers sizes", "informative plain: right"],
     "made_once_and_asks_whether_traced": [
         "plain: wrong",
         "formulas: unsupported",

@@ -13,7 +13,7 @@ from typing import Any
 
 from hx import errors
 from hx.ir import outcome as outcomes
-from hx.ir.recipe import Folding, Recipe
+from hx.ir.recipe import Folding, Recipe, Sizing
 
 ANSWERS = {
     frozenset({"traced", "exported"}): "",
@@ -74,7 +74,9 @@ def recipe_name(recipe: Recipe) -> str:
         parts.append("derivative")
     parts.append("padded" if recipe.padding is not None else "")
     parts.append("unmerged" if recipe.unmerged_reason else "")
-    if recipe.also_proved and flow.loops is None:
+    if recipe.sizing is Sizing.INFORMATIVE:
+        parts.append("informative")
+    elif recipe.also_proved and flow.loops is None:
         parts.append("other-sizes")
     if recipe.forced.by_line:
         parts.append("no-breaks")
@@ -96,6 +98,8 @@ def _outcome_name(outcome: outcomes.Outcome) -> str:
     match outcome:
         case outcomes.OffersAnswers():
             return "leaves"
+        case outcomes.OffersSizes():
+            return "offers sizes"
         case outcomes.OffersLoops():
             return "offers loops"
         case outcomes.OffersBranches():

@@ -78,7 +78,14 @@ class OffersLoops(Generic[Recipe]):
     asks_in_rounds: bool  # questions about values are asked in each round
 
 
-Offers: TypeAlias = OffersAnswers | OffersBranches | OffersLoops
+@dataclass(frozen=True)
+class OffersSizes(Generic[Recipe]):
+    """No file: the model treats the recorded sizes specially, and other ones show more of it."""
+
+    recipe: Recipe  # records it at such sizes
+
+
+Offers: TypeAlias = OffersAnswers | OffersBranches | OffersLoops | OffersSizes
 Failure: TypeAlias = Wrong | Offers | Refused
 Outcome: TypeAlias = Right | Failure
 

@@ -38,6 +38,14 @@ class Leaks(enum.Enum):
     REFUSE = enum.auto()  # these are the other answers
 
 
+class Sizing(enum.Enum):
+    """Sizes at which the model is recorded."""
+
+    GIVEN = enum.auto()
+    OFFER = enum.auto()  # the given ones; say if others show more of the model
+    INFORMATIVE = enum.auto()  # these are the others: the given ones are special to the model
+
+
 @dataclass(frozen=True)
 class Forced:
     """Fixed answers to the model's questions, true or not."""
@@ -133,6 +141,18 @@ class Recipe:
     unmerged_reason: str = ""  # why several recordings do not become one
     offers: bool = False  # other recipes are returned, where some are worth trying
     leaks: Leaks = Leaks.ACCEPT
+    sizing: Sizing = Sizing.GIVEN
+
+    @property
+    def given(self) -> Inputs:
+        """The user's inputs, also where others are recorded."""
+        return self.also_proved.get("given", self.inputs)
+
+    @property
+    def at_odd_sizes(self) -> bool:
+        """Return whether other sizes are recorded because a file was wrong beyond the given ones."""
+        other = bool(self.also_proved) and self.sizing is not Sizing.INFORMATIVE
+        return other and self.flow.loops is None
 
     @property
     def call(self) -> Call:
@@ -142,7 +162,8 @@ class Recipe:
     def derived(self) -> Recipe:
         """The base of recipes that follow from an offer, or from a failure."""
         leaks = Leaks.REFUSE if self.leaks is Leaks.REFUSE else Leaks.ACCEPT
-        return replace(self, offers=False, leaks=leaks)
+        sizing = Sizing.GIVEN if self.sizing is Sizing.OFFER else self.sizing
+        return replace(self, offers=False, leaks=leaks, sizing=sizing)
 
     @property
     def truthful(self) -> Recipe:

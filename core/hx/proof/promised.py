@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ..budget import BUDGET
 from ..findings import CHECKED, Finding
 from ..ir.input_grammar import Limits
+from ..ir.recipe import Sizing
 from ..ir.size_moves import Move
 from ..ir.sizes.comparisons import At
 from ..ir.work import Work
@@ -54,8 +55,8 @@ def _within(
     There are no limits if next to nothing is left. The last result is notes on the failures.
     """
     recipe, limits = subject.recipe, dict(subject.recipe.request.sizes.limits)
-    # A model whose rounds become a loop was recorded at larger sizes than the given ones.
-    given = sizes_of(recipe, recipe.also_proved.get("given") if recipe.flow.loops else None)
+    # The recorded sizes may be others: larger ones for a loop, or less special ones.
+    given = sizes_of(recipe, None if recipe.at_odd_sizes else recipe.given)
     words: dict[str, None] = {}
     for move in moves:
         for word, limit in move.limits.items():
@@ -63,7 +64,13 @@ def _within(
             limits[word] = limits.get(word, Limits()).and_also(limit)
     failed: list[CaseCheck] = []
     notes: list[str] = []
-    if any(_next_to_nothing(limits[word], given[word]) for word in words):
+    # No limit is to be near to less special sizes, either.
+    here = sizes_of(recipe) if recipe.sizing is Sizing.INFORMATIVE else given
+
+    def little(word: str) -> bool:
+        return any(_next_to_nothing(limits[word], sizes[word]) for sizes in (given, here))
+
+    if any(map(little, words)):
         return None, failed, notes
     for word in words:
         asked = limits[word].briefly(word)
@@ -73,7 +80,7 @@ def _within(
             told = ", ".join(check.name for check in found[: BUDGET.shown.sizes])
             more = ", and more" if len(found) > BUDGET.shown.sizes else ""
             notes.append(f"within {asked} it was wrong as well, at {told}{more}")
-        if _next_to_nothing(limits[word], given[word]):
+        if little(word):
             return None, failed, notes
     return limits, failed, notes
 

@@ -242,7 +242,7 @@ def _begun(recorder: Recorder, recipe: Recipe, dry: bool, guard: preserved) -> R
     recording.code.unnamed_functions = knowledge.unnamed
     questions = recording.questions
     questions.forced, questions.until, questions.padding = recipe.forced, flow.until, recipe.padding
-    if recipe.padding is not None or (recipe.also_proved and flow.loops is None):
+    if recipe.padding is not None or recipe.at_odd_sizes:
         questions.left_over = LeftOver(lambda: recording.running.busy)
     recording.builder.sizes.once = not flow.reorders
     if flow.loops is not None:

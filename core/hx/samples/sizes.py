@@ -24,12 +24,15 @@ def sizes_of(recipe: Recipe, tensors: Mapping[str, torch.Tensor] | None = None) 
     }
 
 
+def new_sizes(recipe: Recipe) -> Sizes:
+    """Return the recorded sizes that are other ones than the user's."""
+    given = sizes_of(recipe, recipe.given)
+    return {word: n for word, n in sizes_of(recipe).items() if n != given[word]}
+
+
 def at(recipe: Recipe, sizes: Sizes, counted: bool = True) -> dict[str, torch.Tensor]:
     """Return the recorded inputs at other sizes, with other values; `counted`: positions go on."""
-    ends: dict[int, int] = {}  # recorded size -> new size, the smallest of several
-    for word, n in sizes_of(recipe).items():
-        ends[n] = min(ends.get(n, sizes[word]), sizes[word])
-    made = {}
+    ends, made = _ends(recipe, sizes), {}
     for key, tensor in recipe.inputs.items():
         axes = recipe.request.sizes.get(key, {})
         seed = zlib.crc32(key.encode())  # equal inputs would hide that two were exchanged
@@ -39,12 +42,24 @@ def at(recipe: Recipe, sizes: Sizes, counted: bool = True) -> dict[str, torch.Te
     return made
 
 
+def _ends(recipe: Recipe, sizes: Sizes) -> dict[int, int]:
+    """Return the new size for each recorded one, the smallest of several."""
+    ends: dict[int, int] = {}
+    for word, n in sizes_of(recipe).items():
+        ends[n] = min(ends.get(n, sizes[word]), sizes[word])
+    return ends
+
+
 def repeated_at(recipe: Recipe, sizes: Sizes) -> dict[str, torch.Tensor]:
-    """Return the recorded inputs at other sizes, with the same values."""
-    made = {}
+    """Return the recorded inputs at other sizes, with the same values.
+
+    Ends and lengths of parts still make up a whole.
+    """
+    ends, made = _ends(recipe, sizes), {}
     for key, tensor in recipe.inputs.items():
         axes = recipe.request.sizes.get(key, {})
-        made[key] = repeated(tensor, {a: dynamic_axes.total(w, sizes) for a, w in axes.items()})
+        new = repeated(tensor, {a: dynamic_axes.total(w, sizes) for a, w in axes.items()})
+        made[key] = making_up(ending(new, tensor, ends), tensor, ends)
     return made
 
 

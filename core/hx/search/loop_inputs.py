@@ -27,7 +27,7 @@ def with_loops(subject: Subject) -> Recipe | None:
     numbers = tuple(counting(subject))
     asked = [*rounds_of(subject.trace.escapes.values())]
     words = sizes_of(recipe)
-    if not asked or recipe.request.weights.streamed or recipe.also_proved:
+    if not asked or recipe.request.weights.streamed or recipe.at_odd_sizes:
         return None
     nodes, limits = subject.trace.nodes, recipe.request.sizes.limits
     begin = dict(words)
@@ -49,7 +49,7 @@ def with_loops(subject: Subject) -> Recipe | None:
     if Across(Work(nodes), words, limits).refused(Move(sizes), 0):
         return None  # it would take many times the work
     inputs = _taken(subject, words, sizes) if more is None else more
-    found = replace(recipe, inputs=inputs, also_proved={"given": recipe.inputs})
+    found = replace(recipe, inputs=inputs, also_proved={"given": recipe.given})
     return found.with_flow(loops=Loops(Before(nodes), counting=numbers))
 
 

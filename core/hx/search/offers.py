@@ -12,6 +12,7 @@ from ..ir.outcome import (
     OffersAnswers,
     OffersBranches,
     OffersLoops,
+    OffersSizes,
     Refused,
     Wrong,
 )
@@ -23,6 +24,7 @@ from ..recording.questions import until_asked
 from ..recording.trace import Trace
 from ..report import Report
 from . import recipes
+from .informative_sizes import at_informative_sizes
 from .loop_inputs import with_loops
 
 NO_ONE_GRAPH = (
@@ -52,6 +54,8 @@ def offers(subject: Subject, report: Report, verify: bool, each_node: bool) -> O
             other = recipes.with_branches(other, _lines_of_values(trace))
         numbered = None if each_node else recipes.with_numbered_rounds(other)
         return OffersLoops(other, numbered, asked)
+    if verify and (there := at_informative_sizes(subject)) is not None:
+        return OffersSizes(there)
     branches = may_be_merged(trace)
     ended = until_ended(trace) if verify else []
     if (branches or ended) and not each_node:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ..findings import FOLLOWED, Finding
-from ..ir.recipe import STANDARD, Recipe
+from ..ir.recipe import STANDARD, Recipe, Sizing
 from ..report import Report
+from ..samples.sizes import new_sizes, sizes_of
 from .answers import answers_note
 
 _NUMBERS = frozenset({"int", "float", "len", "index", "format", "range", "repeat"})
@@ -35,7 +36,13 @@ def _unusual(recipe: Recipe, asked: set[str]) -> list[str]:
         ]
     standard = recipe.answers == STANDARD
     notes = [] if standard else [answers_note(recipe.answers, asked)]
-    if recipe.also_proved and not recipe.flow.loops and not recipe.flow.until:
+    if recipe.sizing is Sizing.INFORMATIVE:
+        given = sizes_of(recipe, recipe.given)
+        changed = [f"{word}={n} instead of {given[word]}" for word, n in new_sizes(recipe).items()]
+        notes.append(
+            f"recorded at {' and '.join(changed)}, because the model treats the given sizes specially"
+        )
+    elif recipe.also_proved and not recipe.flow.loops and not recipe.flow.until:
         notes.append(
             "recorded at other sizes than the given ones, at which the model takes a special way, "
             "or reuses results of an earlier run that a graph has to compute"

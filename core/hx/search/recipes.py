@@ -72,7 +72,7 @@ def loops_at_odd_sizes(recipe: Recipe, failed: dict[str, Inputs]) -> Recipe | No
 
     The model computes again what it has kept for the given sizes.
     """
-    given = recipe.also_proved.get("given", recipe.inputs)
+    given = recipe.given
     words, before = sizes_of(recipe), sizes_of(recipe, given)
     kept = {word: n for word, n in words.items() if n == before[word]}
     more = _odd(recipe, kept, failed) if len(words) > 1 else None
@@ -131,9 +131,9 @@ def larger_by(recipe: Recipe, times: int) -> Recipe | None:
     words, limits = sizes_of(recipe), recipe.request.sizes.limits
     more = {word: n * times for word, n in words.items()}
     held = all(limits.get(word, Limits()).hold(n) for word, n in more.items())
-    if not words or not held or recipe.request.weights.streamed or recipe.also_proved:
+    if not words or not held or recipe.request.weights.streamed or recipe.at_odd_sizes:
         return None
-    return replace(recipe, inputs=at(recipe, more), also_proved={"given": recipe.inputs})
+    return replace(recipe, inputs=at(recipe, more), also_proved={"given": recipe.given})
 
 
 def at_odd_sizes(recipe: Recipe, failed: dict[str, Inputs], proof: Proof | None) -> Recipe | None:

@@ -19,13 +19,25 @@ from ..ir.outcome import (
     OffersAnswers,
     OffersBranches,
     OffersLoops,
+    OffersSizes,
     Outcome,
     Refused,
     Right,
     Wrong,
     is_unsupported,
 )
-from ..ir.recipe import STANDARD, Branches, Folding, Forced, Leaks, Line, Padded, Recipe, Until
+from ..ir.recipe import (
+    STANDARD,
+    Branches,
+    Folding,
+    Forced,
+    Leaks,
+    Line,
+    Padded,
+    Recipe,
+    Sizing,
+    Until,
+)
 from ..ir.request import Request
 from ..merging.branches import TooManyWays
 from ..recording import derivatives
@@ -48,12 +60,12 @@ def strategies(
     failed: Failed = {}
     recipe = Recipe(request, request.call.tensors)
     for answers in answers_to_try(history.knowledge.asked):  # [1]
-        leaks = Leaks.ACCEPT
+        leaks, sizing = Leaks.ACCEPT, Sizing.GIVEN
         if not history:
-            leaks = Leaks.OFFER
+            leaks, sizing = Leaks.OFFER, Sizing.OFFER
         elif isinstance(history.first, OffersAnswers):
             leaks = Leaks.REFUSE
-        plain = replace(recipe, answers=answers, offers=True, leaks=leaks)
+        plain = replace(recipe, answers=answers, offers=True, leaks=leaks, sizing=sizing)
         yield from with_these_answers(plain, history, failed)
     if isinstance(history.first, OffersAnswers):  # [22]
         mark = history.mark()
@@ -92,6 +104,13 @@ def with_control_flow(plain: Recipe, history: History, failed: Failed) -> Steps:
     """[1 to 21] Record the model as it runs; then merge the control flow that this finds."""
     mark = history.mark()
     first = yield from tried(plain, failed)
+    if isinstance(first, OffersSizes):  # [26]
+        yield from with_control_flow(first.recipe, history, {})
+        history.forget(mark)
+        plain = replace(plain, sizing=Sizing.GIVEN)
+        first = yield from tried(plain, failed)
+    if wrong_at_given(plain, first):
+        return first  # the given sizes lead the model another way
     while may_respell_more(history.knowledge, first):  # [2]
         history.forget(mark)
         first = yield from tried(plain, failed)
@@ -291,6 +310,13 @@ def may_respell_more(knowledge: Knowledge, outcome: Failure) -> bool:
     """Return whether the next recording will respell more code than this one."""
     may_differ = not isinstance(outcome, Refused) or outcome.unsupported or outcome.strict
     return may_differ and reaches_more(knowledge)
+
+
+def wrong_at_given(recipe: Recipe, outcome: Failure) -> bool:
+    """Return whether a file that is recorded at other sizes is wrong on the user's inputs."""
+    proof = outcome.error.proof if isinstance(outcome, Wrong) else None
+    checks = [] if proof is None or recipe.sizing is not Sizing.INFORMATIVE else proof.cases
+    return any(check.name in recipe.also_proved and not check.ok for check in checks)
 
 
 def raised_by_model(outcome: Failure) -> bool:

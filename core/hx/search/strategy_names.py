@@ -13,6 +13,7 @@ from ..ir.outcome import (
     Offers,
     OffersAnswers,
     OffersBranches,
+    OffersSizes,
     Outcome,
     Refused,
     Right,
@@ -28,9 +29,11 @@ from ..ir.recipe import (
     Folding,
     Line,
     Recipe,
+    Sizing,
     Until,
 )
 from ..proof.proof import Proof
+from ..samples.sizes import new_sizes, told
 
 PLAIN = "plain recording"
 ANSWERS: dict[Answers, str] = {
@@ -62,7 +65,9 @@ def strategy_name(recipe: Recipe) -> str:
     if flow.formulas:
         merged.append("formulas for numbers of sizes")
     exits = "without its other exits" if recipe.forced.by_line else ""
-    sizes = "at other sizes" if recipe.also_proved and flow.loops is None else ""
+    sizes = "at other sizes" if recipe.at_odd_sizes else ""
+    if recipe.sizing is Sizing.INFORMATIVE:
+        sizes = f"at {told(new_sizes(recipe))}"
     differs = [
         exits,
         sizes,
@@ -124,6 +129,8 @@ def _wrong(proof: Proof | None) -> str:
 def _offer(offer: Offers) -> str:
     if isinstance(offer, OffersAnswers):
         return "a number left the graph"
+    if isinstance(offer, OffersSizes):
+        return "the model treats these sizes specially"
     if isinstance(offer, OffersBranches):
         return "the model asks about values"
     return "sizes decide its rounds"

@@ -89,7 +89,7 @@ def far_off(subject: Subject, planned: Planned) -> list[Case]:
     A graph is recorded at other sizes than the given ones if it was wrong elsewhere: a constant
     that was recorded at larger sizes may be right for all smaller ones.
     """
-    if subject.recipe.flow.loops or not subject.recipe.also_proved:
+    if not subject.recipe.at_odd_sizes:
         return []
     return _Crossing(subject, planned.at_other_sizes).far_off()
 
