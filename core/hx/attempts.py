@@ -12,6 +12,7 @@ from .cleanup import run_inside
 from .errors import (
     HxError,
     MissingConverters,
+    Unsupported,
     UsageError,
     VerificationError,
     Where,
@@ -227,6 +228,8 @@ def merge_flow(first: Trace) -> Merge[Trace | Unmerged]:
 
 def reply(recorder: Recorder, wanted: RecordingWanted) -> Reply:
     """Make the recording that a merge asks for. An error of the environment is raised."""
+    if recorder.spending.is_over:
+        return NotRecorded(Unsupported(f"no further way is recorded: {recorder.spending}"))
     try:
         found = recorder.record(wanted.recipe)
         if not wanted.merged:

@@ -83,6 +83,22 @@ class RunLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class EffortLimits:
+    """Runs of the model, recorded or not, after which a search tries nothing new."""
+
+    # Several strategies for a model that asks little, or one merge of many ways.
+    low: int = 200
+    # Three times as much as any of 200 small models with loops and branches takes.
+    normal: int = 2000
+    # For a model that may take an hour.
+    high: int = 30_000
+
+    @property
+    def by_name(self) -> dict[str, int]:
+        return {"low": self.low, "normal": self.normal, "high": self.high}
+
+
+@dataclass(frozen=True, slots=True)
 class SizeLimits:
     """Sizes of inputs that are searched or tried."""
 
@@ -361,6 +377,7 @@ class Budget:
 
     work: WorkLimits = WorkLimits()
     runs: RunLimits = RunLimits()
+    effort: EffortLimits = EffortLimits()
     sizes: SizeLimits = SizeLimits()
     far: FarLimits = FarLimits()
     proposals: ProposalLimits = ProposalLimits()

@@ -8,15 +8,16 @@ from typing import Any
 
 from .attempts import Attempts, count_nodes, report_of
 from .cleanup import run_inside, runs_inside
-from .errors import Differentiates, HxError, UsageError, is_of_the_world
+from .errors import Differentiates, ExportError, HxError, UsageError, is_of_the_world
 from .findings import CHECKED, FOLLOWED, Finding
 from .frame_stack import with_large_frame
 from .garbage_collection import fewer_collections
 from .ir import dynamic_axes
-from .ir.outcome import Outcome, Right
+from .ir.outcome import Outcome, Refused, Right
 from .ir.proposed_sizes import Proposal
 from .ir.recipe import Recipe
 from .ir.request import Destination, Options, Request
+from .ir.spending import Effort, Spending
 from .packs import containers
 from .packs.registry import Registry
 from .program import Program
@@ -65,6 +66,7 @@ def export(
     external_data: bool | None = None,
     keep_rejected: str | os.PathLike | None = None,
     check_every_node: bool = False,
+    effort: str = "normal",
     weights: str | os.PathLike | None = None,
     dtype: Any = None,
     packs: Registry | None = None,
@@ -95,6 +97,8 @@ def export(
     external_data  weights in a file of their own; None decides by size
     keep_rejected  where to keep a file that failed its proof; without it, the file is deleted
     check_every_node  compare every node's result with the model's own: report.node_table
+    effort         "low", "normal" or "high": runs of the model after which nothing new is tried. The
+                   file is proved in full all the same
     weights        a file or folder that holds the weights: they are streamed from there, and the
                    model may be on the meta device (`with torch.device("meta"): model = ...`)
     dtype          "float16", "bfloat16", ...: floating-point weights and inputs are cast to it
@@ -102,7 +106,7 @@ def export(
     progress       called with the name of each stage as it begins, and from the second strategy
                    on with the strategy's name, too
     """
-    timeline = Timeline(progress)
+    timeline, spending = Timeline(progress), Spending(Effort(effort))
     registry = _registry(packs)
     if path is not None and not isinstance(path, (str, os.PathLike)):
         raise UsageError(f"path cannot be {path!r}", hint='a name, as "m.onnx", or None')
@@ -119,7 +123,7 @@ def export(
         if output_names is not None and outputs is None:
             request.sizes.of_outputs(dict.fromkeys(output_names))
         wanted = list(outputs) if outputs else None
-        recorder = Recorder(registry, opset, wanted, slim, known=known)
+        recorder = Recorder(registry, opset, wanted, slim, known=known, spending=spending)
         return _export(request, recorder, timeline)
 
     def run(_: None) -> Program:
@@ -148,10 +152,13 @@ def export(
                 program = once(request, slim)
         except HxError as error:
             timeline.finish_failed(error, type(request.call.root).__name__, opset)
+            assert error.report is not None
+            error.report.spent = str(spending)
             raise
         except TypeError as error:
             raise explained(error, model, args) or error from error
         timeline.finish(program.report)
+        program.report.spent = str(spending)
         return program
 
     return run_inside(containers.using(registry.containers), run)
@@ -201,14 +208,19 @@ def _export(request: Request, recorder: Recorder, timeline: Timeline) -> Program
     steps = strategies(request, history, Choices(recorder.registry, recorder.opset))
     recipe: Recipe | None = next(steps)  # the first recipe always exists
     while recipe is not None:
-        outcome = attempts.attempt(recipe)
+        spent = recorder.spending.is_over and not recipe.is_plain
+        outcome = _untried(recorder) if spent else attempts.attempt(recipe)
         if isinstance(outcome, Right):
             _finish(outcome.made, recipe, attempts)
             return outcome.made
         history.add(outcome)
         recipe = _advance(steps, outcome)
     timeline.enter("explain")
-    raise history.error_to_report()
+    error = history.error_to_report()
+    if recorder.spending.is_over and isinstance(error, HxError):
+        more = f"nothing new was tried after {recorder.spending}; a higher effort tries more"
+        error.hint = f"{error.hint}; {more}" if error.hint else more
+    raise error
 
 
 def _advance(steps: Generator[Recipe, Outcome, None], outcome: Outcome) -> Recipe | None:
@@ -217,6 +229,14 @@ def _advance(steps: Generator[Recipe, Outcome, None], outcome: Outcome) -> Recip
         return steps.send(outcome)
     except StopIteration:
         return None
+
+
+def _untried(recorder: Recorder) -> Refused:
+    """Return the outcome of a recipe for which nothing is left to spend.
+
+    Plain recordings are still made: they cost least, and say most about why an export fails.
+    """
+    return Refused(ExportError(f"not tried after {recorder.spending}"))
 
 
 def _finish(program: Program, recipe: Recipe, attempts: Attempts) -> None:

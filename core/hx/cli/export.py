@@ -57,6 +57,15 @@ EveryNode = Annotated[
         rich_help_panel=PROOF,
     ),
 ]
+EffortName = Annotated[
+    str,
+    typer.Option(
+        "--effort",
+        metavar="low|normal|high",
+        help="How many runs of the model to spend before nothing new is tried.",
+        rich_help_panel=PROOF,
+    ),
+]
 KeepRejected = Annotated[
     bool,
     typer.Option(
@@ -171,6 +180,7 @@ def export(
     external_data: External = None,
     verify: Verify = True,
     check_every_node: EveryNode = False,
+    effort: EffortName = "normal",
     keep_rejected: KeepRejected = False,
     certificate: Certificate = None,
     sign_with: SignWith = None,
@@ -283,6 +293,7 @@ def export(
                 strict=strict,
                 external_data=external_data,
                 check_every_node=check_every_node,
+                effort=effort,
                 keep_rejected=path.with_suffix(".rejected.onnx") if keep_rejected else None,
                 weights=loaded.weights,
                 dtype=dtype,

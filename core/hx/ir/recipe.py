@@ -149,6 +149,12 @@ class Recipe:
         return self.also_proved.get("given", self.inputs)
 
     @property
+    def is_plain(self) -> bool:
+        """Return whether the user's inputs are recorded as the model runs on them."""
+        merges = self.flow != Flow() or self.body is not None
+        return not (merges or self.forced or self.also_proved or self.padding is not None)
+
+    @property
     def at_odd_sizes(self) -> bool:
         """Return whether other sizes are recorded because a file was wrong beyond the given ones."""
         other = bool(self.also_proved) and self.sizing is not Sizing.INFORMATIVE

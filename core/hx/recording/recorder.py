@@ -18,6 +18,7 @@ from ..ir.escapes import Escape
 from ..ir.knowledge import Knowledge
 from ..ir.recipe import Folding, Recipe
 from ..ir.sizes.remainders import LeftOver
+from ..ir.spending import Spending
 from ..ir.value import Value
 from ..packs.registry import Registry
 from ..saving.forecast import Forecast
@@ -55,6 +56,7 @@ class Recorder:
     knowledge: Knowledge = field(default_factory=Knowledge)
     carried: CarriedState = field(default_factory=CarriedState)
     known: KnownResults = field(default_factory=KnownResults)
+    spending: Spending = field(default_factory=Spending)
 
     def record(
         self,
@@ -82,7 +84,11 @@ class Recorder:
         def guarded() -> Trace:
             return run_inside(self.without_weights(), lambda _: run_inside(preserved(root), run))
 
-        found = self.carried.run(recipe.call, guarded)
+        found = None
+        try:
+            found = self.carried.run(recipe.call, guarded)
+        finally:
+            self.spending.record(0 if found is None else len(found.nodes))
         if root is not model:
             found.classes.pop("", None)
         own = root is model

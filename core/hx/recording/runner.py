@@ -196,6 +196,7 @@ class ModelRunner:
     def _once(self, feeds: Feeds, limit: LineLimit | None, tap: RunMode | None = None) -> list[Any]:
         """Call the model once; weights stored elsewhere are read as operators need them."""
         slim = self.recorder.slim
+        self.recorder.spending.others += 1
         if slim is None or not slim.absent:
             return self._called(feeds, limit, tap)
         with Filled(slim) as filled, OnTheCPU(filled):

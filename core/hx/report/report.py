@@ -42,6 +42,7 @@ class Report:
     changed_buffers: list[str] = field(default_factory=list)
     strategies: list[Strategy] = field(default_factory=list)  # in the order of the search
     timings: dict[str, float] = field(default_factory=dict)  # seconds by stage, of all strategies
+    spent: str = ""  # runs of the model, of those that the effort allows
     failed: str = ""  # the error that ended the export without a file
     command: str = ""  # the command line that asked for it
     made: Exported | None = field(default=None, repr=False)
@@ -137,6 +138,7 @@ class Report:
             "promised": self.promised,
             "baked": self.baked,
             "why": self.why,
+            "spent": self.spent,
             "failed": self.failed,
             "command": self.command,
             "strategies": [each.to_dict() for each in self.strategies],

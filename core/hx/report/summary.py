@@ -45,7 +45,7 @@ def lines(
     if verbose:
         packs = ", ".join(f"{name} ({amount(n, 'node')})" for name, n in report.packs.items())
         cases = report.proof.summary() if report.proof is not None else ""
-        found += [("packs", packs), ("cases", cases), times]
+        found += [("packs", packs), ("cases", cases), ("effort", report.spent), times]
     elif len(report.strategies) > 1:
         found.append(times)
     return [(name, relative_paths(value)) for name, value in found]

@@ -52,7 +52,8 @@ def merge_with_branches(trace: Trace) -> Merge[Trace | Unmerged]:
     bases = yield from _bases(trace, lines)
     for _, told in sorted(bases, key=lambda each: -each[0]):
         base = yield from _recorded(trace, (), told)
-        assert base is not None  # it could be recorded before
+        if base is None:  # it could be recorded before, and nothing is left to spend
+            return Unmerged(Unsupported("the rounds were not recorded again"))
         try:
             rounds = InRounds(trace, base, told, bool(in_rounds))
             joined = write_loops((yield from rounds.joined()))
