@@ -32,6 +32,7 @@ from ..ir.sizes import (
 from ..ir.sizes.departures import Listener, listen, listening
 from ..torchworld import (
     function_caches,
+    handed_sizes,
     imports,
     lookups,
     modes,
@@ -66,8 +67,10 @@ _SIZE_CODE = frozenset(
         builtin_hooks,
         departures,
         dims,
+        handed_sizes,
         lookups,
         patching,
+        respelling,
         size_floats,
         size_lists,
         size_texts,

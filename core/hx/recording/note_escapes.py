@@ -10,7 +10,7 @@ from ..errors import Where
 from ..ir.escapes import DETOURS, Escape, noted
 from ..ir.sizes import departures
 from ..ir.sizes.comparisons import Asked
-from .origins import is_machinery
+from .origins import is_machinery, is_on_behalf
 from .recording import Recording
 
 
@@ -75,7 +75,9 @@ def size_left(
     if running.covered:
         return None  # a converter answers for the body that runs: what it asks changes no graph
     frame = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename in carriers:
+    while frame is not None and (
+        frame.f_code.co_filename in carriers or is_on_behalf(frame.f_code)
+    ):
         frame = frame.f_back  # type: ignore[assignment]
     spoken = kind in ("branch", "lookup") or running.busy
     if frame is None or (spoken and is_machinery(frame.f_code)):

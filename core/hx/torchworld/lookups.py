@@ -153,6 +153,28 @@ def as_repr(x: Any) -> str:
     return size_texts.text(size_texts.pieces_of(x, 114 if type(x) is not dims.Dim else -1))
 
 
+def as_format(x: Any, form: str = "") -> str:
+    """format(x, form)"""
+    if type(form) is str and has_size(x):
+        return size_texts.text(size_texts.pieces_of(x, form=form))
+    return format(x, form)
+
+
+def as_hex(x: Any) -> str:
+    """hex(x)"""
+    return as_format(x, "#x") if type(x) is dims.Dim else hex(x)
+
+
+def as_octal(x: Any) -> str:
+    """oct(x)"""
+    return as_format(x, "#o") if type(x) is dims.Dim else oct(x)
+
+
+def as_binary(x: Any) -> str:
+    """bin(x)"""
+    return as_format(x, "#b") if type(x) is dims.Dim else bin(x)
+
+
 def put_together(between: Any, *args: Any) -> Any:
     """between.join(texts)"""
     if type(between) is SizeText and len(args) == 1:

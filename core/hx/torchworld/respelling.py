@@ -26,11 +26,11 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ..ir.knowledge import Knowledge
-from . import patching, reachable_functions
+from . import handed_sizes, patching, reachable_functions
 from .speller import BUILTINS, METHODS, Speller, lists_made_in
 from .spellings import HELPERS, KINDS
 
-_WORDS = {"getattr", "hasattr", "str", "repr", *METHODS}
+_WORDS = {"getattr", "hasattr", "format", *BUILTINS, *METHODS, *handed_sizes.METHODS}
 _RUNS_LATER = (
     inspect.CO_GENERATOR
     | inspect.CO_COROUTINE
@@ -145,7 +145,8 @@ _known: dict[int, tuple[types.CodeType, types.CodeType | None]] = {}
 def _may_be_respelled(function: types.FunctionType) -> bool:
     code = patching.own_code(function)
     if id(code) not in _known and not _may_lose(code):
-        _known[id(code)] = code, None
+        if not handed_sizes.names(code, function.__globals__):
+            _known[id(code)] = code, None
     known = _known.get(id(code))
     return (known is None or known[1] is not None) and (
         function.__globals__.keys().isdisjoint(BUILTINS)
@@ -160,7 +161,8 @@ def respelled(function: types.FunctionType) -> Callable | None:
     if id(code) not in _known:
         path = getattr(code, "co_qualname", function.__qualname__)  # new in 3.11
         owner = path.rpartition(".")[0].rpartition(".")[2]
-        _known[id(code)] = code, _respelled(code, owner)
+        readers = handed_sizes.names(code, function.__globals__)
+        _known[id(code)] = code, _respelled(code, owner, readers)
     _, new = _known[id(code)]
     if new is None:
         return None
@@ -176,7 +178,14 @@ def respelled(function: types.FunctionType) -> Callable | None:
 
 
 _CELLS = {f"_hx_{name}": types.CellType(helper) for name, helper in HELPERS.items()}
-_LOOKS_UP = ("BINARY_SUBSCR", "BINARY_SLICE", "CONTAINS_OP", "BUILD_STRING", "FORMAT_VALUE")
+_LOOKS_UP = ("BINARY_SUBSCR", "BINARY_SLICE", "STORE_SUBSCR", "CONTAINS_OP", "BUILD_STRING",
+             "FORMAT_VALUE", "BINARY_MODULO", "COMPARE_OP")  # fmt: skip
+_BINARY_OP = dis.opmap.get("BINARY_OP")  # since 3.11, for all operators
+_REMAINDERS = {
+    (_BINARY_OP, number)
+    for number, (_, sign) in enumerate(getattr(dis, "_nb_ops", ()))
+    if sign in ("%", "%=")
+}
 _SUBSCRIPTS = {dis.opmap[name] for name in _LOOKS_UP if name in dis.opmap}
 
 
@@ -184,7 +193,7 @@ def _may_lose(code: types.CodeType) -> bool:
     """Return True for code that may make a plain number of a size.
 
     It names int, float or type, has a float in it, fills a list, takes something out of
-    one, computes beside a shape, writes a text, or looks something up.
+    one, computes beside a shape, writes a text, compares, or looks something up.
     """
     if code.co_flags & _RUNS_LATER or code.co_name.strip("<>") not in (code.co_name, "lambda"):
         return False
@@ -193,7 +202,8 @@ def _may_lose(code: types.CodeType) -> bool:
     floats = any(type(c) is float for c in code.co_consts)
     if words & (sizes | _WORDS) or "range" in words or floats or _comprehends(code):
         return True
-    return not _SUBSCRIPTS.isdisjoint(code.co_code[::2])
+    steps = {*zip(code.co_code[::2], code.co_code[1::2])}
+    return not _SUBSCRIPTS.isdisjoint(code.co_code[::2]) or not _REMAINDERS.isdisjoint(steps)
 
 
 def _comprehends(code: types.CodeType) -> bool:
@@ -202,9 +212,9 @@ def _comprehends(code: types.CodeType) -> bool:
     return "<listcomp>" in inner or dis.opmap["LIST_APPEND"] in code.co_code[::2]
 
 
-def _respelled(code: types.CodeType, owner: str) -> types.CodeType | None:
+def _respelled(code: types.CodeType, owner: str, readers: frozenset[str]) -> types.CodeType | None:
     if code.co_name == "<lambda>":
-        return _respelled_lambda(code, owner)
+        return _respelled_lambda(code, owner, readers)
     try:
         made, first = _written(code)
     except (SyntaxError, ValueError, IndexError):  # no source, or that of something else
@@ -217,13 +227,17 @@ def _respelled(code: types.CodeType, owner: str) -> types.CodeType | None:
     if plain is None or not _same(plain, code):
         return None  # the file was changed since, or something else wrote the code
     speller = Speller(
-        {*code.co_varnames, *code.co_cellvars, *code.co_freevars}, lists_made_in(made)
+        {*code.co_varnames, *code.co_cellvars, *code.co_freevars},
+        lists_made_in(made),
+        readers | handed_sizes.imported(made),
     )
     made.body = [speller.visit(statement) for statement in made.body]
     return _compiled(made, code, owner) if speller.changed else None
 
 
-def _respelled_lambda(code: types.CodeType, owner: str) -> types.CodeType | None:
+def _respelled_lambda(
+    code: types.CodeType, owner: str, readers: frozenset[str]
+) -> types.CodeType | None:
     """The copy of a lambda; None if several on its line have the same code and differ as copies."""
     fitting: dict[str, ast.Lambda] = {}
     for made in _lambdas(code.co_filename).get(code.co_firstlineno, ()):
@@ -235,7 +249,8 @@ def _respelled_lambda(code: types.CodeType, owner: str) -> types.CodeType | None
     if len(fitting) != 1:
         return None
     (made,) = fitting.values()
-    speller = Speller({*code.co_varnames, *code.co_cellvars, *code.co_freevars})
+    local = {*code.co_varnames, *code.co_cellvars, *code.co_freevars}
+    speller = Speller(local, readers=readers)
     made.body = speller.visit(made.body)
     return _compiled(made, code, owner) if speller.changed else None
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import ast
+import copy
 from collections.abc import Container
 from typing import Any, TypeGuard
 
-from .spellings import KINDS, OPERATORS
+from . import handed_sizes
+from .spellings import KINDS, OPERATORS, SIGNS
 
 # The functions called in their place.
 BUILTINS = {"int": "whole", "float": "real", "type": "kind", "list": "listed",
-            "str": "as_text", "repr": "as_repr"}  # fmt: skip
+            "str": "as_text", "repr": "as_repr", "hex": "as_hex", "oct": "as_octal",
+            "bin": "as_binary"}  # fmt: skip
 METHODS = {"get": "got", "join": "put_together", "format": "formatted"}
 _ATTRIBUTES = {"getattr": "attribute", "hasattr": "has_attribute"}
 
@@ -18,8 +21,11 @@ _ATTRIBUTES = {"getattr": "attribute", "hasattr": "has_attribute"}
 class Speller(ast.NodeTransformer):
     """A rewriter that puts calls in place of the operations that lose a size."""
 
-    def __init__(self, local: set[str], lists: Container[str] = ()) -> None:
+    def __init__(
+        self, local: set[str], lists: Container[str] = (), readers: Container[str] = ()
+    ) -> None:
         self.changed = False
+        self.readers = readers  # names of what may read a number out of a size
         self.local = local  # names that are not what they are everywhere
         self.lists = lists  # names of lists that are made here
 
@@ -86,7 +92,18 @@ class Speller(ast.NodeTransformer):
         return node  # its format stays as it is
 
     def visit_Compare(self, node: ast.Compare) -> Any:
+        if len(node.ops) > 1 and all(map(_is_simple, node.comparators[:-1])):  # a < b < c
+            pairs = zip([node.left, *node.comparators], node.ops, node.comparators)
+            each: list[ast.expr] = [
+                ast.Compare(copy.deepcopy(a), [sign], [b]) for a, sign, b in pairs
+            ]
+            both = ast.copy_location(ast.BoolOp(ast.And(), each), node)
+            return self.visit(ast.fix_missing_locations(both))
         self.generic_visit(node)
+        sign = SIGNS.get(type(node.ops[0]))
+        if sign is not None and len(node.ops) == 1 and _maybe_float(node.left):
+            (right,) = node.comparators
+            return self._called(node, sign[0], node.left, right) if _maybe_size(right) else node
         helper = {ast.In: "inside", ast.NotIn: "outside"}.get(type(node.ops[0]))
         text = isinstance(node.left, ast.Constant) and type(node.left.value) is not int
         if helper is None or len(node.ops) > 1 or text:
@@ -112,7 +129,7 @@ class Speller(ast.NodeTransformer):
         if name == "int" and len(node.args) == 2 and not node.keywords and name not in self.local:
             return self._called(node, "whole", *node.args)  # of a text, with a base
         if helper is None or not plain or name in self.local:
-            return node
+            return self._handed(node)
         (given,) = node.args
         if helper == "numbered":
             return self._called(node, helper, node.func, given)
@@ -120,12 +137,28 @@ class Speller(ast.NodeTransformer):
             return self._called(node, "backwards", *given.args)
         return self._called(node, helper, given)
 
+    def _handed(self, node: ast.Call) -> ast.expr:
+        """Rewrite json.dumps(n), where the function belongs to Python's library."""
+        root, function = node.func, node.func
+        while isinstance(root, ast.Attribute):
+            root = root.value
+        known = isinstance(root, ast.Name) and root.id in self.readers
+        known |= isinstance(function, ast.Attribute) and function.attr in handed_sizes.METHODS
+        given = [*node.args, *(each.value for each in node.keywords)]
+        if not known or all(isinstance(each, ast.Constant) for each in given):
+            return node
+        made: Any = self._called(node, "handed", node.func, *node.args)
+        made.keywords = node.keywords
+        return made
+
     def _of_texts(self, node: ast.Call, name: str) -> ast.expr | None:
         """Rewrite table.get(n), "x".join(texts), "{}".format(n), getattr(x, text), map(str, x)."""
         if isinstance(node.func, ast.Attribute) and node.func.attr in METHODS:
             made: Any = self._called(node, METHODS[node.func.attr], node.func.value, *node.args)
             made.keywords = node.keywords
             return made
+        if name == "format" and name not in self.local and not node.keywords:
+            return self._called(node, "as_format", *node.args)
         if name in _ATTRIBUTES and name not in self.local and len(node.args) > 1:
             return self._called(node, _ATTRIBUTES[name], *node.args)
         first = node.args[0].id if name == "map" and isinstance(node.args[0], ast.Name) else ""
@@ -147,9 +180,12 @@ class Speller(ast.NodeTransformer):
 
     def visit_Subscript(self, node: ast.Subscript) -> Any:
         self.generic_visit(node)
+        index = node.slice
+        if isinstance(node.ctx, ast.Store) and _is_named(node.value) and _maybe_size(index):
+            owner = copy.deepcopy(node.value)
+            node.slice = self._called(index, "place", owner, index)
         if not isinstance(node.ctx, ast.Load):
             return node
-        index = node.slice
         if isinstance(index, ast.Slice):
             bounds = [index.lower, index.upper, index.step]
             if not any(b is not None and _maybe_size(b) for b in bounds):
@@ -178,6 +214,15 @@ def lists_made_in(made: ast.AST) -> set[str]:
     return found
 
 
+def _is_named(node: ast.expr) -> bool:
+    """Return True for `rows` and `self.rows`, which may be evaluated twice."""
+    return isinstance(node, ast.Name) or (isinstance(node, ast.Attribute) and _is_named(node.value))
+
+
+def _is_simple(node: ast.expr) -> bool:
+    return isinstance(node, (ast.Name, ast.Constant))
+
+
 def _is_reversed(node: ast.expr) -> TypeGuard[ast.Call]:
     if not isinstance(node, ast.Call) or node.keywords or len(node.args) != 1:
         return False
@@ -186,7 +231,7 @@ def _is_reversed(node: ast.expr) -> TypeGuard[ast.Call]:
 
 def _may_format(node: ast.BinOp) -> bool:
     """Return True if `%` may write a text."""
-    of_text = isinstance(node.left, ast.Constant) and isinstance(node.left.value, str)
+    of_text = isinstance(node.left, ast.Constant) and isinstance(node.left.value, (str, bytes))
     may = of_text or (_maybe_float(node.left) and isinstance(node.right, ast.Tuple))
     return may and isinstance(node.op, ast.Mod)
 

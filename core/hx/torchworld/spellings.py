@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import ast
 import builtins
 import operator
@@ -13,7 +14,7 @@ import torch
 
 from ..ir.sizes import dims, size_floats, size_lists, size_texts
 from ..ir.sizes.departures import leaving, listening
-from . import lookups
+from . import handed_sizes, lookups
 
 
 def whole(x: Any, *more: Any) -> Any:
@@ -130,7 +131,21 @@ def at(container: Any, index: Any) -> Any:
     if type(index) is dims.Dim and isinstance(container, (list, tuple, str, bytes, range)):
         told = f"item {index.poly} of a {type(container).__name__}"
         leaving("index", told, dims.asked(int, index))
+    elif type(container).__module__ == "numpy" and type(container).__name__ == "ndarray":
+        for n in index if type(index) is tuple else (index,):
+            if dims.is_dynamic(n):
+                leaving("index", f"item {n.poly} of an array", dims.asked(int, n))
     return container[index]
+
+
+def place(container: Any, index: Any) -> Any:
+    """index, in container[index] = something"""
+    if type(index) is dims.Dim and isinstance(container, (list, bytearray, array.array)):
+        asked = dims.goes_on(index)
+        if asked[0].is_of_named_sizes():
+            told = f"item {index.poly} of a {type(container).__name__} is set"
+            leaving("index", told, *asked)
+    return index
 
 
 def part(container: Any, start: Any, stop: Any, step: Any) -> Any:
@@ -157,7 +172,7 @@ def _left(function: Callable, reflected: Callable) -> Callable:
     """An operator that asks the size on the right, where a float stands on the left."""
 
     def applied(x: Any, y: Any) -> Any:
-        if type(x) is str and function is operator.mod:
+        if type(x) in (str, bytes) and function is operator.mod:
             return size_texts.by_percent(x, y)
         if type(x) is float and type(y) is dims.Dim:
             return reflected(y, x)
@@ -174,6 +189,25 @@ OPERATORS: dict[type, tuple[str, Callable, str]] = {
     ast.FloorDiv: ("floored", operator.floordiv, "floordiv"),
     ast.Mod: ("left_over", operator.mod, "mod"),
     ast.Pow: ("raised", operator.pow, "pow"),
+}
+
+
+def _compared(function: Callable, reflected: Callable) -> Callable:
+    """A comparison that asks the size on the right, where a float stands on the left."""
+
+    def compared(x: Any, y: Any) -> Any:
+        return reflected(y, x) if type(x) is float and type(y) is dims.Dim else function(x, y)
+
+    return compared
+
+
+SIGNS: dict[type, tuple[str, Callable, Callable]] = {
+    ast.Lt: ("less", operator.lt, operator.gt),
+    ast.LtE: ("less_or_equal", operator.le, operator.ge),
+    ast.Gt: ("more", operator.gt, operator.lt),
+    ast.GtE: ("more_or_equal", operator.ge, operator.le),
+    ast.Eq: ("same", operator.eq, operator.eq),
+    ast.NotEq: ("other", operator.ne, operator.ne),
 }
 HELPERS: dict[str, Callable] = {
     "whole": whole,
@@ -197,6 +231,12 @@ HELPERS: dict[str, Callable] = {
     "as_repr": lookups.as_repr,
     "put_together": lookups.put_together,
     "formatted": lookups.formatted,
+    "as_format": lookups.as_format,
+    "as_hex": lookups.as_hex,
+    "as_octal": lookups.as_octal,
+    "as_binary": lookups.as_binary,
+    "handed": handed_sizes.handed,
+    "place": place,
 }
 for _name, _function, _word in OPERATORS.values():
     HELPERS[_name] = _left(_function, getattr(dims.Dim, f"__r{_word}__"))
@@ -204,3 +244,5 @@ for _name, _function, _word in OPERATORS.values():
     HELPERS[f"{_name}_there"] = _left(
         getattr(operator, f"i{_word}"), getattr(dims.Dim, f"__r{_word}__")
     )
+for _name, _function, _reflected in SIGNS.values():
+    HELPERS[_name] = _compared(_function, _reflected)

@@ -38,16 +38,23 @@ def listening() -> Listener | None:
     return getattr(_local, "listener", None)
 
 
+def count() -> int:
+    """The number of departures that this thread has reported."""
+    return getattr(_local, "count", 0)
+
+
 def leaving(kind: str, detail: str, *asked: Asked) -> None:
     """Report that a size becomes a plain number, or decides; `asked` is the question, if known."""
     listener = listening()
     if listener is not None:
+        _local.count = count() + (kind not in (ROUND, TEXT))
         listener.left(kind, detail, *asked)
 
 
 def decides(detail: str, asked: Asked, answer: bool) -> bool:
     """Report that a size decides the model's path; returns the answer that the model gets."""
     listener = listening()
+    _local.count = count() + 1
     heard = None if listener is None else listener.left("branch", detail, asked)
     return answer if heard is None else heard
 

@@ -12,6 +12,7 @@ this thread through `leaving`.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterable
 from typing import Any
 
@@ -42,6 +43,22 @@ def _plain_int(x) -> bool:
     # Neither a tensor nor an array, which have it for those of one number.
     others = hasattr(x, "__torch_function__") or hasattr(x, "__array_function__")
     return hasattr(x, "__index__") and not others
+
+
+def _compared(name: str, size: int, other: Any) -> Any:
+    """Return what Python answers, which leaves a comparison with a float to the float."""
+    if type(other) is float:
+        return getattr(operator, name)(int.__int__(size), other)
+    return getattr(int, name)(size, other)
+
+
+def _whole_beside(sign: str, number: float) -> Any:
+    """The integer that decides a comparison as a float does: n < 2.5 is n < 3; None if none does."""
+    if not math.isfinite(number):
+        return None
+    if sign in ("==", "!="):
+        return int(number) if number.is_integer() else None
+    return math.ceil(number) if sign in ("<", ">=") else math.floor(number)
 
 
 def dim(poly: Poly) -> int:
@@ -307,6 +324,10 @@ class Dim(Scalar, int):
         leaving("int", f"({self.poly}).bit_length()", asked(int.bit_length, self))
         return int.bit_length(self)
 
+    def bit_count(self):
+        leaving("int", f"({self.poly}).bit_count()", *goes_on(self))
+        return plain(self).bit_count()
+
     def to_bytes(self, *args, **kwargs):
         leaving("int", f"({self.poly}).to_bytes()", asked(int, self))
         return int.to_bytes(plain(self), *args, **kwargs)
@@ -337,6 +358,8 @@ class Dim(Scalar, int):
 
     # Departures. A comparison whose outcome is the same at every size is not a branch.
     def _compare(self, other, sign: str, outcome: bool) -> bool:
+        if type(other) is float:
+            other = _whole_beside(sign, other)
         if _plain_int(other) and self.poly != Poly.of(other):
             if not settled(sign, self.poly, Poly.of(other)):
                 told = f"{self.poly} {sign} {other.poly if isinstance(other, Dim) else other}"
@@ -348,27 +371,27 @@ class Dim(Scalar, int):
         return all(c > 0 and all(a.kind == "size" for a in m) for m, c in terms.items())
 
     def __eq__(self, other):
-        outcome = int.__eq__(self, other)
+        outcome = _compared("__eq__", self, other)
         return outcome if outcome is NotImplemented else self._compare(other, "==", outcome)
 
     def __ne__(self, other):
-        outcome = int.__ne__(self, other)
+        outcome = _compared("__ne__", self, other)
         return outcome if outcome is NotImplemented else self._compare(other, "!=", outcome)
 
     def __lt__(self, other):
-        outcome = int.__lt__(self, other)
+        outcome = _compared("__lt__", self, other)
         return outcome if outcome is NotImplemented else self._compare(other, "<", outcome)
 
     def __le__(self, other):
-        outcome = int.__le__(self, other)
+        outcome = _compared("__le__", self, other)
         return outcome if outcome is NotImplemented else self._compare(other, "<=", outcome)
 
     def __gt__(self, other):
-        outcome = int.__gt__(self, other)
+        outcome = _compared("__gt__", self, other)
         return outcome if outcome is NotImplemented else self._compare(other, ">", outcome)
 
     def __ge__(self, other):
-        outcome = int.__ge__(self, other)
+        outcome = _compared("__ge__", self, other)
         return outcome if outcome is NotImplemented else self._compare(other, ">=", outcome)
 
     def __hash__(self):

@@ -10,6 +10,7 @@ where it is one.
 from __future__ import annotations
 
 import functools
+import operator
 import re
 import string
 import types
@@ -26,6 +27,7 @@ Piece = str | tuple[Any, str] | Atom
 # As the syntax tree names !s, !r and !a.
 _CONVERSIONS: dict[int, Callable[[Any], str]] = {115: str, 114: repr, 97: ascii}
 _PLACES = re.compile(r"%(.)")
+_DECIMAL = re.compile(r"0?\d*d?")  # formats whose texts can be read as numbers
 
 
 class SizeText(str):
@@ -222,7 +224,8 @@ def has_size(x: Any) -> bool:
 def pieces_of(value: Any, conversion: int = -1, form: str = "") -> list[Piece]:
     """The pieces of `{value!r:form}`."""
     if conversion == -1 and type(value) is dims.Dim:
-        return [(value, form)]
+        piece = value, form
+        return [piece if _DECIMAL.fullmatch(form) else _formula_of(piece)]
     if not form and has_size(value):
         if type(value) is SizeText and conversion != 114:
             return [*value.pieces]
@@ -276,15 +279,14 @@ def formatted(form: str, args: Sequence[Any], named: Mapping[str, Any]) -> str:
     return text(found)
 
 
-def by_percent(form: str, values: Any) -> str:
+def by_percent(form: Any, values: Any) -> Any:
     """form % values"""
     if not has_size(values):
         return form % values
-    kinds = [kind for kind in _PLACES.findall(form) if kind != "%"]
     values = values if isinstance(values, tuple) else (values,)
+    kinds = [] if type(form) is bytes else [k for k in _PLACES.findall(form) if k != "%"]
     if len(kinds) != len(values) or not set(kinds) <= set("sdir"):
-        spelled()
-        return form % values
+        return followed(operator.mod, form, values)
     found, rest = list[Piece](), iter(values)
     for i, each in enumerate(_PLACES.split(form)):
         if not i % 2:

@@ -37,7 +37,7 @@ class _Lost(Exception):
 class Followed(np.ndarray):
     """An array over the memory of a tensor that a recording follows, or has lost."""
 
-    held: tuple[Recording, torch.Tensor] | None = None
+    held: tuple[Recording, torch.Tensor] | None = None  # None for one that is lost
     # The place where numbers were last taken out, and how many. PyTorch takes them from every index
     # on the way to its doors: these are not reported if the array turns out to be an index.
     taken: tuple[Any, int, int] | None = None
@@ -139,6 +139,23 @@ for _name, _form in METHODS.items():
     setattr(Followed, _name, _method(_name, _form))
 
 
+def _reading(name: str) -> Callable:
+    def method(self: Followed, *args: Any, **kwargs: Any) -> Any:
+        result = getattr(_plain(self), name)(*_arrays(args), **_arrays(kwargs))
+        return _out_of_sight(name, (self, *args), result)
+
+    return method
+
+
+# Methods that give numbers, or arrays, in ways that torch has not.
+for (
+    _name
+) in """__bool__ __complex__ __contains__ __float__ __index__ __int__ choose compress diagonal
+        item prod ptp searchsorted std take tobytes trace var""".split():
+    if hasattr(np.ndarray, _name):
+        setattr(Followed, _name, _reading(_name))
+
+
 def _at(tensor: torch.Tensor, index: Any) -> torch.Tensor:
     """The tensor at an index of an array; torch has no negative steps, and flips an axis instead."""
     each = [*index] if isinstance(index, tuple) else [index]
@@ -205,7 +222,11 @@ def _out_of_sight(name: str, args: Sequence[Any], result: Any) -> Any:
         return _lost(result)
     tensors = [tensor for x in _all(args) if (tensor := _behind(x)) is not None]
     recording = current()
-    if recording is not None and tensors and isinstance(result, (bool, int, float, np.generic)):
+    if recording is None or recording.running.busy:
+        return result
+    if any(isinstance(x, Followed) and x.held is None for x in _all(args)):
+        note_escape(recording, "numpy", f"numpy.{name}")
+    elif tensors and isinstance(result, (bool, int, float, bytes, np.generic)):
         values = [tensor_values.value_of(recording, tensor) for tensor in tensors]
         of_sizes = all(map(size_questions.alone, values))
         asked = [size_questions.taken(value, result) for value in values] if of_sizes else []
@@ -287,8 +308,9 @@ def _both(
     if recording is None:
         held = (x.held for x in _all(args) if _behind(x) is not None)
         recording = next((each[0] for each in held if each is not None), None)
+    name = getattr(func, "__name__", str(func))
     if recording is None:
-        return _lost(result)
+        return _out_of_sight(name, args, result)
 
     def compute() -> Any:
         given = [*map(_given, args)]
@@ -297,7 +319,8 @@ def _both(
             given = [x.to(as_result) if isinstance(x, torch.Tensor) else x for x in given]
         return form(*given, **{k: _given(v) for k, v in kwargs.items()})
 
-    return _agreed(recording, result, compute, rounded=func in ROUNDED)
+    found = _agreed(recording, result, compute, rounded=func in ROUNDED)
+    return _out_of_sight(name, args, result) if found is result else found
 
 
 def _all(args: Any) -> Any:
