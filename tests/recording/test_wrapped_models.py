@@ -269,3 +269,16 @@ def test_inputs_and_weights_are_called_as_what_is_wrapped_calls_them(wrap, weigh
     program = hx.export(wrap(Scaled().eval()), torch.randn(2, 6), dynamic={"image": {0: "n"}})
     assert [each.name for each in program.model.graph.inputs] == ["image"]
     assert weight in program.model.graph.initializers
+
+
+def test_a_decorated_function_may_take_other_inputs_than_the_function_in_it():
+    def scale(rows, columns):
+        return rows * columns
+
+    @functools.wraps(scale)
+    def model(x):
+        return x * scale(*x.shape)
+
+    program = hx.export(model, torch.randn(2, 6), dynamic=[{0: "n", 1: "m"}])
+    x = torch.randn(3, 5)
+    torch.testing.assert_close(program.run(x), x * 15)

@@ -108,6 +108,8 @@ def _require_fit(model: Any, args: tuple, kwargs: dict[str, Any]) -> None:
     try:
         inspect.Signature(parameters).bind(*args, **kwargs)
     except TypeError as problem:
+        if _fits_a_wrapper(model, args, kwargs):
+            return
         names = ", ".join(each.name for each in parameters)
         needed = [each.name for each in parameters if each.default is each.empty]
         give = f"{', '.join(needed)}{',' * (len(needed) == 1)}"
@@ -117,6 +119,18 @@ def _require_fit(model: Any, args: tuple, kwargs: dict[str, Any]) -> None:
             why=f"it takes {names}",
             hint=hint,
         ) from None
+
+
+def _fits_a_wrapper(model: Any, args: tuple, kwargs: dict[str, Any]) -> bool:
+    """Return True for a decorated function that takes what the function in it does not take."""
+    function = model.forward if isinstance(model, torch.nn.Module) else model
+    if not hasattr(function, "__wrapped__"):
+        return False
+    try:
+        inspect.signature(function, follow_wrapped=False).bind(*args, **kwargs)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def explained(problem: TypeError, model: Any, args: Any) -> InputError | None:
