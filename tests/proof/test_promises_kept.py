@@ -1,6 +1,6 @@
 """What a file is promised for was tried at the edge of the promise, and within it."""
 
-import json
+import array
 import math
 
 import pytest
@@ -56,7 +56,9 @@ class Steps(nn.Module):
         n = x.shape[-1]
         if n < 4:
             return x * 2
-        return x + json.loads(json.dumps(min(n, 10)))
+        counted = array.array("i")
+        counted.append(min(n, 10))
+        return x + counted[0]
 
 
 def test_another_number_behind_the_edge_is_found():

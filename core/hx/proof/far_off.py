@@ -31,19 +31,41 @@ def bound(subject: Subject, cases: list[Case], proof: Proof, tried: Tried) -> No
     if len(proof.cases) != len(cases):
         return
     left = [pair for pair in zip(cases, proof.cases) if not _is_known(subject, proof, *pair)]
-    if all(case.far for case, _ in left):
-        for case, check in left:
+    # Once a number has left, nobody knows up to which size it stays the same.
+    plain = not subject.recipe.flow.formulas  # else other sizes may show another formula
+    lost = plain and any(_is_unlimited(subject, case) for case, _ in left)
+    if not all(case.far or (lost and _times(subject, case) > 1) for case, _ in left):
+        return
+    found: list[tuple[Escape, Move]] = []
+    for case, check in sorted(left, key=lambda pair: _times(subject, pair[0])):
+        sizes = sizes_of(subject.recipe, case.feeds)
+        shared = next((each for each in found if not each[1].holds(sizes)), None)
+        if shared is None:
             if alone := _wrong_rows(subject, case, tried):
                 cases.append(alone[0])
                 proof.cases.append(alone[1])
                 return
-            lost = _lost(subject, case, check)
-            subject.beyond[case.name] = lost, _border(subject, case, tried)
-            check.far = True
+            shared = _lost(subject, case, check), _border(subject, case, tried)
+            found.append(shared)
+        subject.beyond[case.name] = shared
+        check.far = True
 
 
 def _is_known(subject: Subject, proof: Proof, case: Case, check: CaseCheck) -> bool:
-    return check.ok or case.name in subject.beyond or may_be_ruled_out(subject, proof, case)
+    known = case.name in subject.beyond and not _is_unlimited(subject, case)
+    return check.ok or known or may_be_ruled_out(subject, proof, case)
+
+
+def _is_unlimited(subject: Subject, case: Case) -> bool:
+    """Return True for larger sizes that were tried because a number left, with no limit known."""
+    known = subject.beyond.get(case.name)
+    return known is not None and not known[1].limits and _times(subject, case) > 1
+
+
+def _times(subject: Subject, case: Case) -> float:
+    """Return how many times a size of a case is as large as the recorded one, at most."""
+    words, sizes = sizes_of(subject.recipe), sizes_of(subject.recipe, case.feeds)
+    return max((sizes[word] / (words[word] or 1) for word in words), default=1)
 
 
 def _wrong_rows(subject: Subject, case: Case, tried: Tried) -> tuple[Case, CaseCheck] | None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from ..budget import BUDGET
+from ..errors import Where
 from ..findings import CHECKED, Finding
+from ..ir.escapes import Escape
 from ..ir.input_grammar import Limits
 from ..ir.recipe import Sizing
 from ..ir.size_moves import Move
@@ -20,24 +21,23 @@ from .proof import CaseCheck, Proof
 from .subject import Subject
 from .verify import Case
 
-if TYPE_CHECKING:
-    from ..ir.escapes import Escape
-
 
 def narrow(subject: Subject, proof: Proof, tried: Tried) -> None:
     """Promise a file up to the model's questions about sizes, if it is wrong only beyond them.
 
-    It has to be right from half to twice the given sizes, or the export has failed. Further cases
-    within the limits are checked with `tried`.
+    It has to be right from half (or 2) to twice the given sizes, or the export has failed. Further
+    cases within the limits are checked with `tried`.
     """
     failed = [check for check in proof.cases if not check.ok]
+    _leave_out_tiny(subject, failed)
     wrong = [check for check in failed if check.name in subject.beyond]
     users = subject.recipe.also_proved.keys() | subject.recipe.request.others.keys()
     given = any(check.name in users for check in failed)
     if proof.checker or proof.problem or given or not wrong:
         return
+    wrong = [check for check in wrong if subject.beyond[check.name][1].limits]
     moves = [subject.beyond[check.name][1] for check in wrong]
-    if not all(move.limits for move in moves):
+    if not moves or not all(_excludes(moves, subject, check) for check in failed):
         return
     limits, found, notes = _within(subject, moves, tried)
     proof.cases += found
@@ -45,6 +45,35 @@ def narrow(subject: Subject, proof: Proof, tried: Tried) -> None:
     if limits is not None and _mark_outside(subject, failed, limits):
         _promise(subject, wrong, limits)
         subject.notes += [Finding(CHECKED, text) for text in notes]
+
+
+def _excludes(moves: Sequence[Move], subject: Subject, check: CaseCheck) -> bool:
+    """Return True unless a case that was tried beyond a question is within all limits."""
+    known = subject.beyond.get(check.name)
+    sizes = {} if known is None else {**sizes_of(subject.recipe), **known[1].sizes}
+    return known is None or not all(move.holds(sizes) for move in moves)
+
+
+def _leave_out_tiny(subject: Subject, failed: Sequence[CaseCheck]) -> None:
+    """Note the limits that exclude sizes of 0 and 1, if a file is wrong at such sizes alone.
+
+    They broadcast, and PyTorch has ways of its own for them, about which nobody asks.
+    """
+    recorded, limits = sizes_of(subject.recipe), subject.recipe.request.sizes.limits
+    may_leave = {w for w, n in recorded.items() if n > 1 >= limits.get(w, Limits()).low}
+    at = {case.name: sizes_of(subject.recipe, case.feeds) for case in subject.cases}
+    tiny: dict[str, set[str]] = {}
+    for check in failed:
+        if check.name not in subject.beyond:
+            sizes = at.get(check.name, {})
+            tiny[check.name] = {word for word in may_leave & sizes.keys() if sizes[word] <= 1}
+    excluded = {word for words in tiny.values() if len(words) == 1 for word in words}
+    if not all(words & excluded for words in tiny.values()):
+        return
+    for name, words in tiny.items():
+        out = {word: Limits(2) for word in sorted(words & excluded)}
+        lost = Escape("lost", Where("", 0), "as sizes of 0 and 1 are no sizes like others")
+        subject.beyond[name] = lost, Move(dict(at[name]), out)
 
 
 def _within(
@@ -167,7 +196,7 @@ def may_be_ruled_out(subject: Subject, proof: Proof, case: Case) -> bool:
 
 
 def _next_to_nothing(limit: Limits, n: int) -> bool:
-    return limit.low > max(n // 2, 1) or (limit.high is not None and limit.high < 2 * n)
+    return limit.low > max(n // 2, 2) or (limit.high is not None and limit.high < 2 * n)
 
 
 def may_matter(subject: Subject, escape: Escape, broken: Iterable[Sizes]) -> bool:

@@ -140,7 +140,8 @@ def at_odd_sizes(recipe: Recipe, failed: dict[str, Inputs], proof: Proof | None)
     """Record the model at other sizes, where it was right at the recorded ones alone.
 
     A model that has run before may have kept what it computed then for these sizes: a grid, a mask.
-    At sizes that are new to it, it computes that again, where the graph sees it. And what is right
+    At sizes that are new to it, it computes that again, where the graph sees it. Beyond a question
+    about small sizes, all larger ones may be promised. And what is right
     for even sizes alone (nothing has to be padded) may be right for all where they are odd, as they
     are behind several strides, too.
     """
@@ -149,7 +150,7 @@ def at_odd_sizes(recipe: Recipe, failed: dict[str, Inputs], proof: Proof | None)
         not words
         or recipe.request.weights.streamed
         or recipe.also_proved
-        or not _wrong_elsewhere(proof)
+        or not _right_here_alone(proof)
     ):
         return None
     more = _odd(recipe, words, failed)
@@ -160,11 +161,16 @@ def at_odd_sizes(recipe: Recipe, failed: dict[str, Inputs], proof: Proof | None)
     return replace(recipe, inputs=at(recipe, more), also_proved=given)
 
 
+def _right_here_alone(proof: Proof | None) -> bool:
+    """Return whether the recorded case is right and another is wrong."""
+    return proof is not None and bool(proof.cases) and proof.cases[0].ok and not proof.ok
+
+
 def _wrong_elsewhere(proof: Proof | None) -> bool:
     """Return whether the recorded case is right and another is wrong, with as many axes."""
-    if proof is None or not proof.cases or not proof.cases[0].ok or proof.ok:
+    if proof is None or not _right_here_alone(proof):
         return False
-    # A graph has only one rank, wherever it is recorded.
+    # A graph has only one rank: no formula changes it.
     return not any(output.other_rank for case in proof.cases for output in case.outputs)
 
 
