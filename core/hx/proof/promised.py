@@ -48,10 +48,15 @@ def narrow(subject: Subject, proof: Proof, tried: Tried) -> None:
 
 
 def _excludes(moves: Sequence[Move], subject: Subject, check: CaseCheck) -> bool:
-    """Return True unless a case that was tried beyond a question is within all limits."""
+    """Return True unless a case is within all limits that was tried because a number left.
+
+    A question about several sizes may become a branch: it is not left out with others.
+    """
     known = subject.beyond.get(check.name)
-    sizes = {} if known is None else {**sizes_of(subject.recipe), **known[1].sizes}
-    return known is None or not all(move.holds(sizes) for move in moves)
+    if known is None or known[1].limits:
+        return True
+    sizes = {**sizes_of(subject.recipe), **known[1].sizes}
+    return known[0].kind != "branch" and not all(move.holds(sizes) for move in moves)
 
 
 def _leave_out_tiny(subject: Subject, failed: Sequence[CaseCheck]) -> None:
