@@ -169,7 +169,6 @@ def test_whatever_was_asked(model, wrong, limit):
     ("model", "wrong", "rule"),
     [
         (of_a_root, "s=16", "s>=9<=15"),
-        (in_plain_code, "s=40", ""),
         (squeezed, "s=4", "s>=8"),
     ],
 )
@@ -177,6 +176,11 @@ def test_where_next_to_nothing_would_be_left(model, wrong, rule):
     message = refused(model, torch.randn(2, 9))
     assert f"{wrong} inputs: wrong" in message
     assert (f"ruled out: {rule} in place of" in message) if rule else "<=" not in message
+
+
+def test_the_largest_right_size_is_found_where_a_number_left():
+    program = exported(in_plain_code, torch.randn(2, 9))
+    assert program.report.promised == {"s": "s<=29"}
 
 
 def test_both_ways_are_in_a_file_of_which_next_to_nothing_would_be_left():
