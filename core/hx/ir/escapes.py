@@ -58,8 +58,7 @@ class Escape:
             return FOLLOWED
         if self.kind in ("format", "repr"):  # no text gets into a graph
             return CHECKED
-        of_sizes = bool(self.asked) and all(each.is_of_named_sizes() for each in self.asked)
-        tried = of_sizes and "not tried" not in self.beyond
+        tried = self.by_sizes() and "not tried" not in self.beyond
         return CHECKED if tried or self.raises else OPEN
 
     def finding(self, proved: bool) -> Finding:
@@ -158,6 +157,10 @@ class Escape:
         if self.kind == "branch":
             asks = self._of_values() or any(asked.of_values() for asked in self.asked)
         return asks and not self.carried
+
+    def by_sizes(self) -> bool:
+        """Return True if named sizes decide it, and nothing else does."""
+        return bool(self.asked) and all(each.is_of_named_sizes() for each in self.asked)
 
     def _of_values(self) -> bool:
         """Return True if its detail, or the first question asked there, reads values."""

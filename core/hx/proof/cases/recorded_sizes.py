@@ -34,7 +34,9 @@ def other_values(subject: Subject, planned: Planned) -> list[Case]:
 
 
 def _other_values(subject: Subject, planned: Planned) -> list[Case]:
-    recorded, escapes = dict(subject.recipe.inputs), subject.escapes.values()
+    recorded = dict(subject.recipe.inputs)
+    # What sizes decide is the same for all values.
+    escapes = [each for each in subject.escapes.values() if not each.by_sizes()]
     usual = {"fresh": fresh(recorded, seed=1)}
     extra: dict[str, Inputs] = {}  # inputs that a model may refuse
     if escapes or subject.trace.effects.compiled:
