@@ -90,7 +90,10 @@ def between(subject: Subject, planned: Planned) -> list[Case]:
         *recipe.flow.formulas,
         *(sizes_of(recipe, each.feeds) for each in planned.at_other_sizes),
     ]
-    across = Across(Work(subject.trace.nodes), words, recipe.request.sizes.limits)
+    work, within = Work(subject.trace.nodes), recipe.request.sizes.limits
+    # Most texts with a size are for an error that is never raised.
+    times = BUDGET.work.other_sizes_factor if recipe.flow.formulas else BUDGET.far.work_factor
+    across = Across(work, words, within, times=times)
     cases: list[Case] = []
     for turn in range(turns):
         sizes = {}
