@@ -11,6 +11,7 @@ Imports nothing heavy when it is imported; onnx is needed when it is used.
 
 from __future__ import annotations
 
+import math
 import mmap
 import os
 import zlib
@@ -163,6 +164,47 @@ def skeleton(source: Path | bytes) -> onnx.ModelProto:
         _read_into(model, memoryview(source))
         return model
     _read_into(model, _mapped(source))
+    return model
+
+
+def outline(path: Path) -> onnx.ModelProto | None:
+    """Read a model whose large weights become inputs of their dtypes and shapes.
+
+    There is none for a file with nothing to gain, with weights beside it, or with contents of
+    weights that are not plain bytes, as many as the shape says.
+    """
+    import onnx
+
+    view = _mapped(path)
+    if len(view) < BRIEF:
+        return None
+    model = onnx.ModelProto()
+    _read_into(model, view)
+    for tag, _, content, end in _fields(view):
+        graph = view[content:end] if tag == GRAPH else memoryview(b"")
+        for inner, _, begin, stop in _fields(graph):
+            if inner != INITIALIZER:
+                continue
+            if stop - begin < PAGE:
+                small = model.graph.initializer.add()
+                small.ParseFromString(bytes(graph[begin:stop]))
+                if small.external_data:
+                    return None
+                continue
+            large, size = onnx.TensorProto(), 0
+            for field, start, inside, after in _fields(graph[begin:stop]):
+                if after - inside < PAGE:
+                    large.MergeFromString(bytes(graph[begin + start : begin + after]))
+                elif field == RAW_DATA:
+                    size += after - inside
+                else:
+                    return None
+            dtype = onnx.helper.tensor_dtype_to_np_dtype(large.data_type)
+            if size != math.prod(large.dims) * dtype.itemsize:
+                return None
+            model.graph.input.append(
+                onnx.helper.make_tensor_value_info(large.name, large.data_type, large.dims)
+            )
     return model
 
 
