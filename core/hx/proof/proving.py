@@ -13,6 +13,7 @@ import torch
 
 from .. import dtypes
 from ..budget import BUDGET
+from ..cleanup import run_inside
 from ..errors import HxError
 from ..findings import OPEN, Finding
 from ..ir.recipe import Sizes
@@ -32,6 +33,7 @@ from .cases.farther import is_far
 from .cases.plan import planned_cases
 from .cases.saturation import saturated
 from .compare import Tolerance, difference
+from .comparing import Comparison, may_run_beside
 from .drawn_cases import compare_draws
 from .evaluator import agrees
 from .far_off import bound
@@ -60,16 +62,11 @@ def prove_program(
     recipe = subject.recipe
     recorded = dict(recipe.inputs)
     subject.results = _results(subject)
-    # Only where needed: PyTorch's compiler notes when it was not called because of a mode.
-    seen = Watch()
     exact = InFloat64(subject.runner)
     quantized = InFloat64(subject.runner, quantized=True)
-    cases = planned_cases(subject, quantized, seen if passed(model_file.skeleton(path)) else None)
-    for case in cases:
-        case.computed = recipe.request.weights.dtype or seen.dtype
-    subject.cases = cases
-    proof = prove(path, cases, custom_ops=custom_ops, progress=progress)
-
+    proof = _compared(subject, path, quantized, custom_ops, progress)
+    _confirm(subject, path, proof, custom_ops)
+    cases = subject.cases
     _compare_in_one_thread(subject, path, cases, proof, custom_ops)
     _accept_rounding(subject, path, cases, proof, exact, custom_ops)
     for case, check in zip(cases, proof.cases):
@@ -95,6 +92,48 @@ def prove_program(
         subject.otherwise = _otherwise(subject, proof.depth)
         subject.code_run = subject.runner.code_run() if recipe.request.sizes else set()
     return proof
+
+
+def _compared(
+    subject: Subject,
+    path: Path,
+    quantized: InFloat64,
+    custom_ops: Any,
+    progress: Callable[[str], None],
+) -> Proof:
+    """Plan the cases, and compare the file with the model on each: on another core, where it can."""
+    dtype = subject.recipe.request.weights.dtype
+    # Only where needed: PyTorch's compiler notes when it was not called because of a mode.
+    seen = Watch() if passed(model_file.skeleton(path)) else None
+    if seen is not None or not may_run_beside(path, custom_ops):
+        subject.cases = planned_cases(subject, quantized, seen)
+        for case in subject.cases:
+            case.computed = dtype or (seen.dtype if seen is not None else None)
+        return prove(path, subject.cases, custom_ops=custom_ops, progress=progress)
+
+    def compare(comparison: Comparison) -> Proof:
+        def found(case: Case) -> None:
+            case.computed = dtype
+            comparison.add(case)
+
+        subject.cases = planned_cases(subject, quantized, found=found)
+        return comparison.finish(progress)
+
+    return run_inside(Comparison(path, custom_ops), compare)
+
+
+def _confirm(subject: Subject, path: Path, proof: Proof, custom_ops: Any) -> None:
+    """Leave out cases that the file fails and that float64 does not confirm; others take their place."""
+    for case, check in [*zip(subject.cases, proof.cases)]:
+        if check.ok or case.confirmed is None:
+            continue
+        counted = case.confirmed()
+        if case in counted:
+            continue
+        at = subject.cases.index(case)
+        again = prove(path, counted, custom_ops=custom_ops, checker=False)
+        subject.cases[at : at + 1], proof.cases[at : at + 1] = counted, again.cases
+        proof.seconds += again.seconds
 
 
 def _results(subject: Subject) -> list[Any]:

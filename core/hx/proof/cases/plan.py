@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 from ..float64 import InFloat64
@@ -47,13 +48,18 @@ SOURCES = (
 
 
 def planned_cases(
-    subject: Subject, exact: InFloat64, watch: AbstractContextManager | None = None
+    subject: Subject,
+    exact: InFloat64,
+    watch: AbstractContextManager | None = None,
+    found: Callable[[Case], None] = lambda case: None,
 ) -> list[Case]:
-    """Return the cases of all sources with the model's own outputs."""
+    """Return the cases of all sources with the model's own outputs; `found` gets each at once."""
     planned = Planned(exact) if watch is None else Planned(exact, watch)
     for source in SOURCES:
         if source.applies(subject):
             planned.found[source] = list(source.cases(subject, planned))
+            for case in planned.found[source]:
+                found(case)
     tell_unled(subject)
     tell_either_way(subject)
     return planned.cases

@@ -1,0 +1,91 @@
+"""Comparison of a file with the model on one core, while the model runs on further cases on another.
+
+A case is compared as soon as it is known, in the order in which cases come. The results are those of
+`prove` on all cases at once.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..cleanup import Reversible
+from ..own_threads import OwnThread
+from ..saving import model_file
+from .session_mode import is_optimised
+from .verify import Case, Proof, prove, uses_kernel
+
+
+def may_run_beside(path: Path, custom_ops: Sequence[Any]) -> bool:
+    """Return whether a file may run while the model does: its weights are few enough for both.
+
+    Kernels in Python belong to somebody else, who may expect the main thread.
+    """
+    kernels = [op for op in custom_ops if isinstance(op, type)]
+    skeleton = model_file.skeleton(path)
+    return not any(uses_kernel(each, skeleton) for each in kernels) and is_optimised(path)
+
+
+class Comparison(Reversible):
+    """Context manager of a thread in which a file is compared with the model on each case."""
+
+    def __init__(self, path: Path, custom_ops: Sequence[Any]) -> None:
+        self._path, self._custom_ops = path, custom_ops
+        self._cases: queue.SimpleQueue[Case | None] = queue.SimpleQueue()
+        self._stages: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._count = 0
+        self._stopped = False
+        self._proof: Proof | None = None
+        self._error: BaseException | None = None
+        self._thread: OwnThread | None = None
+
+    def add(self, case: Case) -> None:
+        self._count += 1
+        self._cases.put(case)
+
+    def finish(self, progress: Callable[[str], None]) -> Proof:
+        """Wait for the results of all cases; an error of the thread is raised here."""
+        self._cases.put(None)
+        while (stage := self._stages.get()) is not None:
+            progress(f"{stage} of {self._count}" if stage[-1].isdigit() else stage)
+        if self._error is not None:
+            raise self._error
+        assert self._proof is not None
+        return self._proof
+
+    def _set_up(self) -> Comparison:
+        ready = threading.Event()
+        threads = torch.get_num_threads()
+        self._thread = OwnThread(target=self._compare, args=(ready,), daemon=True)
+        self._thread.start()
+        ready.wait()
+        torch.set_num_threads(threads)  # the thread set what further threads begin with
+        return self
+
+    def _undo(self) -> None:
+        self._stopped = True
+        self._cases.put(None)
+        if self._thread is not None and self._thread.ident is not None:
+            self._thread.join()
+
+    def _compare(self, ready: threading.Event) -> None:
+        try:
+            torch.set_num_threads(1)
+            ready.set()
+            self._proof = prove(
+                self._path, self._given(), custom_ops=self._custom_ops, progress=self._stages.put
+            )
+        except BaseException as error:  # it belongs to whoever waits for the result
+            self._error = error
+        finally:
+            ready.set()
+            self._stages.put(None)
+
+    def _given(self) -> Iterator[Case]:
+        while (case := self._cases.get()) is not None and not self._stopped:
+            yield case
