@@ -170,3 +170,66 @@ def test_lengths_that_rise_by_chance_are_drawn_in_any_order():
     assert not bool((some.diff() >= 0).all()) and int(some.min()) == 1 and int(some.max()) == 3
     drawn = [fresh([lengths], seed=seed)[0] for seed in range(8)]
     assert any(bool((each.diff() < 0).any()) for each in drawn)
+
+
+# Heavy models run as little as shows as much.
+
+HEAVY = torch.randn(24, 4096)
+
+
+class Wide(nn.Module):
+    def __init__(self, after):
+        super().__init__()
+        self.layer, self.after = nn.Linear(4096, 4096), after
+
+    def forward(self, x):
+        return self.after(self.layer(x))
+
+
+def rows_of(model):
+    """Return a list of the rows in each run of a model, which grows with them."""
+    found = []
+    model.layer.register_forward_pre_hook(lambda _, args: found.append(len(args[0])))
+    return found
+
+
+def test_a_heavy_model_is_tried_on_one_row_of_each_kind():
+    model = Wide(torch.relu)
+    rows = rows_of(model)
+    program = hx.export(model, HEAVY, dynamic={"x": {0: "batch"}})
+    assert names_of(program)[-2:] == ["opposite values at batch=1", "large values at batch=1"]
+    assert rows.count(24) == 2  # recorded, and with other values
+    assert not program.report.baked
+
+
+@hx.converter("torch.relu", cases=[])
+def clips(op, input):
+    return op.Clip(input, 0.0, 100.0)
+
+
+def test_a_bound_in_the_file_of_a_heavy_model_shows_at_large_values():
+    with pytest.raises(VerificationError, match="large values at batch=1"):
+        packs = with_converter(clips)
+        hx.export(Wide(torch.relu), HEAVY, dynamic={"x": {0: "batch"}}, packs=packs)
+
+
+def test_large_values_that_float64_does_not_confirm_are_no_case():
+    """Of large values, the fraction is nothing but rounding."""
+    model = Wide(lambda x: (x * 64).frac())
+    names = names_of(hx.export(model, HEAVY / 64, dynamic={"x": {0: "batch"}}))
+    assert "opposite values at batch=1" in names and "large values at batch=1" not in names
+
+
+def test_sizes_that_decide_lead_to_no_other_values():
+    class Asks(nn.Module):
+        def forward(self, x):
+            return x + 1 if x.shape[0] > 64 else x * 2
+
+    class AsksValues(nn.Module):
+        def forward(self, x):
+            return x + 1 if x.sum() > 1e6 else x * 2
+
+    dynamic = {"x": {0: "batch"}}
+    assert "fresh 2" not in names_of(hx.export(Asks(), torch.randn(2, 4), dynamic=dynamic))
+    given = torch.randn(2, 4)
+    assert hx.export(AsksValues(), given, dynamic=dynamic).proof.ok

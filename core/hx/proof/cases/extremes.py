@@ -9,6 +9,7 @@ gives NaN does not take such values.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -44,6 +45,7 @@ Inputs = Mapping[str, torch.Tensor]
 # Operators whose results have an order that equal elements leave open.
 _ORDERS = frozenset(("NonMaxSuppression", "TopK", "Unique"))
 POWERS = (4, 8, 12, 16, 20)  # of two
+MIDDLE = POWERS[2]
 
 
 def beyond_the_range(subject: Subject, planned: Planned) -> list[Case]:
@@ -52,15 +54,27 @@ def beyond_the_range(subject: Subject, planned: Planned) -> list[Case]:
     data = [name for name, tensor in recorded.items() if _is_data(tensor)]
     if not data or _values_lead(subject):
         return []
-    sizes, words = smallest(subject), sizes_of(subject.recipe)
-    where = f" at {told(sizes)}" if sizes else ""
-    tensors = at(subject.recipe, sizes) if sizes != words else fresh(recorded, seed=5)
-    turned = {name: _opposite(t) if name in data else t for name, t in tensors.items()}
+    words = sizes_of(subject.recipe)
     grow = [name for name in data if not _are_boxes(recorded[name])]
-    other_sign = _finite(subject, case_of(subject, f"opposite values{where}", turned)[0])
+    small, heavy = small_sizes(subject), is_heavy(subject)
+    fewest = one_row(subject, planned.cases, small) if heavy else small
+    for sizes in (
+        fewest,
+        *([small] if small != fewest else []),
+        *([words] if words != small else []),
+    ):
+        where = f" at {told(sizes)}" if sizes else ""
+        tensors = at(subject.recipe, sizes) if sizes != words else fresh(recorded, seed=5)
+        turned = {name: _opposite(t) if name in data else t for name, t in tensors.items()}
+        other_sign = _finite(subject, case_of(subject, f"opposite values{where}", turned)[0])
+        if other_sign:
+            break
     found = list(unsaturated(subject, planned.exact, other_sign))
     trial = Trial.of(subject, planned.exact)
-    power, large = trial.largest(f"large values{where}", tensors, grow)
+    name = f"large values{where}"
+    if heavy and (large := trial.unconfirmed(name, tensors, grow)):
+        return [*found, *large]
+    power, large = trial.largest(name, tensors, grow)
     found += large
     cheap = Work(subject.trace.nodes, words).at(At(words)) <= BUDGET.far.cheap_run
     if large and cheap and not trial.halves:
@@ -142,17 +156,45 @@ def _is_data(tensor: torch.Tensor) -> bool:
     return tensor.layout is torch.strided and ends_of_mask(tensor) is None
 
 
+def is_heavy(subject: Subject) -> bool:
+    """Return whether a run of the model takes noticeable time."""
+    words = sizes_of(subject.recipe)
+    return Work(subject.trace.nodes, words).at(At(words)) > BUDGET.work.negligible
+
+
+def one_row(subject: Subject, cases: Sequence[Case], sizes: Sizes) -> Sizes:
+    """Return sizes with one row of a batch, where nothing is asked about it and the model takes it.
+
+    The rows of a batch meet in the cases at other sizes.
+    """
+    recipe = subject.recipe
+    taken = [sizes_of(recipe, case.feeds) for case in cases]
+    asked = {word for e in subject.escapes.values() for each in e.asked for word in each.names()}
+    places = [(w, axis) for axes in recipe.request.sizes.values() for axis, w in axes.items()]
+    rows = {w for w, _ in places} - {w for w, axis in places if axis} - asked
+    return {
+        word: 1 if word in rows and any(each[word] == 1 for each in taken) else n
+        for word, n in sizes.items()
+    }
+
+
 def smallest(subject: Subject) -> Sizes:
-    """The smallest sizes that show something; those that were recorded, where the model refuses these."""
+    """Return small sizes that the model takes, or else the recorded ones."""
+    words, found = sizes_of(subject.recipe), small_sizes(subject)
+    if found == words or case_of(subject, told(found), at(subject.recipe, found))[0]:
+        return found
+    return words
+
+
+def small_sizes(subject: Subject) -> Sizes:
+    """Return the smallest sizes that show something; the model may refuse them."""
     words, limits = sizes_of(subject.recipe), limits_of(subject.recipe)
     found: Sizes = {}
     for word, n in words.items():
         step = limits[word].step
         low = max(limits[word].least, -(-BUDGET.far.smallest // step) * step)
         found[word] = min(low, n) if limits[word].hold(min(low, n)) else n
-    if found == words or case_of(subject, told(found), at(subject.recipe, found))[0]:
-        return found
-    return words
+    return found
 
 
 def _opposite(tensor: torch.Tensor) -> torch.Tensor:
@@ -191,11 +233,36 @@ class Trial:
         """Return the case of inputs, some times a power of two, if the model takes these values."""
         return self._accepted(name, tensors, grow, power)[0]
 
-    def largest(self, name: str, tensors: Inputs, grow: Sequence[str]) -> tuple[int, list[Case]]:
+    def unconfirmed(self, name: str, tensors: Inputs, grow: Sequence[str]) -> list[Case]:
+        """Return a case of middling power, before the model has run in float64 on it.
+
+        A file that gives the model's results there is right. If it gives others, `confirmed` tells
+        whether they are an error: float64 takes several times as long.
+        """
+        if not grow or self._takes_the_least():
+            return []
+        found = self._run(name, tensors, grow, MIDDLE)
+        for case in found:
+            case.confirmed = functools.partial(self._confirmed, case, tensors, grow)
+        return found
+
+    def _confirmed(self, case: Case, tensors: Inputs, grow: Sequence[str]) -> list[Case]:
+        """Return a case, or else one of a lower power, on which the model and float64 agree."""
+        if not saturated(self.subject, self.exact, case) and self._agrees(case, MIDDLE):
+            return [case]
+        return self.largest(case.name, tensors, grow, POWERS.index(MIDDLE))[1]
+
+    def _takes_the_least(self) -> bool:
+        """Return whether float64 tells nothing about a larger power than the least."""
+        subject = self.subject
+        return self.halves or subject.trace.effects.drew or _works_out_of_sight(subject)
+
+    def largest(
+        self, name: str, tensors: Inputs, grow: Sequence[str], below: int = len(POWERS)
+    ) -> tuple[int, list[Case]]:
         """Return the largest power that gives a case: the model takes less and less of them."""
         power, found, why = 0, list[Case](), ""
-        few = self.halves or _works_out_of_sight(self.subject)
-        low, high = 0, 1 if few else len(POWERS)
+        low, high = 0, 1 if self._takes_the_least() else below
         while grow and low < high:
             middle = (low + high) // 2
             cases, why = self._accepted(name, tensors, grow, POWERS[middle])
@@ -212,11 +279,7 @@ class Trial:
     ) -> tuple[list[Case], str]:
         """Return the case, if it is one, or else which kernel saturates, if one does."""
         subject = self.subject
-        more = {key: t * 2.0**power if key in grow else t for key, t in tensors.items()}
-        needed = expected_memory(subject.trace, subject.escapes.values(), more)
-        if needed > BUDGET.bytes.search_results:
-            return [], ""
-        cases = _finite(subject, _within(subject, self.room, name, more))
+        cases = self._run(name, tensors, grow, power)
         if not cases:
             return [], ""
         if why := saturated(subject, self.exact, cases[0]):
@@ -224,6 +287,14 @@ class Trial:
         if not self._agrees(cases[0], power):
             return [], ""
         return [] if self.halves and not _is_moved_little(subject, cases[0]) else cases, ""
+
+    def _run(self, name: str, tensors: Inputs, grow: Sequence[str], power: int) -> list[Case]:
+        """Return the case of inputs, some times a power of two, if its results are finite."""
+        more = {key: t * 2.0**power if key in grow else t for key, t in tensors.items()}
+        needed = expected_memory(self.subject.trace, self.subject.escapes.values(), more)
+        if needed > BUDGET.bytes.search_results:
+            return []
+        return _finite(self.subject, _within(self.subject, self.room, name, more))
 
     def _agrees(self, case: Case, power: int) -> bool:
         """Return whether the model and its float64 version agree on a case.

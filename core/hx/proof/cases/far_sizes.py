@@ -18,7 +18,7 @@ from ...ir.work import Work
 from ...recording.run_limits import is_long
 from ...samples.sizes import Sizes, limits_of, sizes_of, told
 from .across import Across
-from .extremes import smallest, stays_finite
+from .extremes import is_heavy, small_sizes, smallest, stays_finite
 from .farther import ROUND_FACTORS
 from .othersizes import case_at, other_ranks
 
@@ -48,7 +48,10 @@ def at_large(subject: Subject, planned: Planned) -> list[Case]:
         Across(work, words, within, times=limits.work_factor * part, little=limits.work * little)
         for part, little in ((share, share), (1, 1 / 2))
     )
-    small = smallest(subject) if len(words) > 1 else words
+    # A heavy model does not run only to tell that it takes them.
+    small = words
+    if len(words) > 1:
+        small = small_sizes(subject) if is_heavy(subject) else smallest(subject)
     rests = [small] if small == words else [small, words]
     in_rounds = subject.trace.merged.loop_sizes.union(*(each.names() for each in asked))
     found: list[Case] = []

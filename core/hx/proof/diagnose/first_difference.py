@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,6 +20,8 @@ from ...budget import BUDGET
 from ...errors import ConverterError, HxError
 from ...ir.recipe import Sizing
 from ...runtime import Refused
+from ...samples.sizes import at, sizes_of, told
+from ..cases.extremes import is_heavy, one_row, small_sizes
 from ..nodes import NodeTable, check_nodes, record_again
 
 if TYPE_CHECKING:
@@ -81,12 +84,29 @@ def baked_sizes(subject: Subject, parts: Parts) -> list[str]:
         if case.name not in special and any(
             tensor.shape != recorded[name] for name, tensor in case.feeds.items()
         ):
-            try:
-                other = record_again(subject, case)[0]
-            except (HxError, Exception):  # only the first recording has to work
-                return []
-            return _first(apart(parts, other, case.name))
+            found: list[str] = []
+            for each in (*_at_less_work(subject, case), case):
+                # Only the first recording has to work.
+                with contextlib.suppress(HxError, Exception):
+                    found = _first(apart(parts, record_again(subject, each)[0], each.name))
+                    if not found:
+                        break
+            return found
     return []
+
+
+def _at_less_work(subject: Subject, case: Case) -> list[Case]:
+    """Return the case at smaller sizes, for a heavy model; all that are not the recorded ones there.
+
+    If something differs, it may be for a size of one.
+    """
+    if not is_heavy(subject):
+        return []
+    words, small = sizes_of(subject.recipe), small_sizes(subject)
+    sizes = sizes_of(subject.recipe, case.feeds)
+    sizes = {word: small[word] if small[word] != words[word] else n for word, n in sizes.items()}
+    sizes = one_row(subject, subject.cases, sizes)
+    return [replace(case, name=told(sizes), feeds=at(subject.recipe, sizes))]
 
 
 def _first(told: Iterator[str]) -> list[str]:
