@@ -25,7 +25,8 @@ LARGE = 100_000_000  # bytes of weights from which the floor is a target
 
 HEADS = (
     f"{'model':<14}{'floor':>9}{'hx':>9}{'/floor':>8}{'dynamo':>9}{'/hx':>7}{'script':>9}{'/hx':>7}"
-    f"{'memory':>8}{'nodes':>7}{'dynamo':>7}{'latency':>10}{'of dyn.':>8}{'of scr.':>8}{'error':>9}"
+    f"{'proved':>9}{'/least':>7}{'memory':>8}{'nodes':>7}{'dynamo':>7}"
+    f"{'latency':>10}{'of dyn.':>8}{'of scr.':>8}{'error':>9}"
 )
 
 
@@ -61,6 +62,8 @@ def ratios(found: Result) -> dict[str, float | None]:
         "floor": over(ours.times.seconds, floor.times.seconds),
         "dynamo": over(at_least(dynamo), ours.times.seconds),
         "torchscript": over(at_least(script), ours.times.seconds),
+        "proved": over(ours.times.proved, found.least),
+        "dynamo_proved": over(at_least(dynamo), ours.times.proved),
         "memory": over(memory, floor.file.size),
         "latency": over(1.0, dynamo.latency_of_hx if dynamo else None),
         "latency_torchscript": over(1.0, script.latency_of_hx if script else None),
@@ -84,7 +87,8 @@ def line(name: str, found: Result) -> str:
         (value("floor", "seconds", ".3f"), 9), (value("hx", "seconds", ".3f"), 9),
         (times("floor"), 8), (value("dynamo", "seconds", ".2f"), 9),
         (times("dynamo", ".1f"), 7), (value("torchscript", "seconds", ".2f"), 9),
-        (times("torchscript", ".1f"), 7), (times("memory", ".1%", ""), 8),
+        (times("torchscript", ".1f"), 7), (value("hx", "proved", ".3f"), 9),
+        (times("proved", ".2f"), 7), (times("memory", ".1%", ""), 8),
         (value("hx", "nodes", ",d", 1), 7), (value("dynamo", "nodes", ",d", 1), 7),
         (value("hx", "latency", ".2f", 1e3) + "ms", 10), (times("latency"), 8),
         (times("latency_torchscript"), 8), (value("hx", "share", ".1e"), 9),
@@ -102,6 +106,12 @@ def targets(results: dict[str, Result]) -> list[str]:
     lines = [
         _mean(found, "dynamo", 20, True, "faster than dynamo"),
         _mean(found, "torchscript", 3, True, "faster than TorchScript"),
+        _mean(found, "proved", 2.5, False, "the least of an export with its proof"),
+        _worst(found, "proved", 4, "the least of an export with its proof", list(found)),
+        _mean(found, "dynamo_proved", 5, True, "faster with proof than dynamo without"),
+        _worst(
+            found, "dynamo_proved", 1, "faster with proof than dynamo without", list(found), True
+        ),
         _mean(found, "latency", 1.0, False, "dynamo's latency"),
         _worst(found, "floor", 1.3, "the floor", large),
         _worst(found, "memory", 0.05, "of the weights, above the forward's own peak", large),
@@ -120,14 +130,18 @@ def _mean(found: dict, key: str, target: float, at_least: bool, what: str) -> st
     return f"{_mark(met)} {mean:.2f}x {what}, geometric mean of {len(values)} ({sign} {target})"
 
 
-def _worst(found: dict, key: str, target: float, what: str, names: list[str]) -> str:
+def _worst(
+    found: dict, key: str, target: float, what: str, names: list[str], at_least: bool = False
+) -> str:
     over = {n: found[n][key] for n in names if found[n][key] is not None}
     if not over:
         return ""
-    missed = {n: v for n, v in over.items() if v > target}
-    told = ", ".join(f"{n} {v:.2f}" for n, v in sorted(missed.items(), key=lambda i: -i[1]))
+    missed = {n: v for n, v in over.items() if (v < target if at_least else v > target)}
+    ordered = sorted(missed.items(), key=lambda i: i[1], reverse=not at_least)
+    told = ", ".join(f"{n} {v:.2f}" for n, v in ordered)
+    sign = "at least" if at_least else "at most"
     return (
-        f"{_mark(not missed)} at most {target}x {what}: {len(over) - len(missed)} of {len(over)}"
+        f"{_mark(not missed)} {sign} {target}x {what}: {len(over) - len(missed)} of {len(over)}"
         + (f"; missed by {told}" if missed else "")
     )
 

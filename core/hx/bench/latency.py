@@ -11,14 +11,24 @@ import math
 import statistics
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from hx.runtime import Refused, from_ort, options, to_ort
+
+T = TypeVar("T")
 
 TOTAL_SECONDS = 12.0  # of turns, for all files together
 MIN_TURNS, MAX_TURNS = 7, 200  # turns
 SECONDS_PER_TURN = 0.005  # seconds, at least
+
+
+def timed(action: Callable[[], T]) -> tuple[T, float]:
+    """Return what a function returns, and the seconds that it took."""
+    start = time.perf_counter()
+    result = action()
+    return result, time.perf_counter() - start
 
 
 def operators(path: Path) -> dict[str, int]:
@@ -47,8 +57,8 @@ def judge(folders: dict[str, Path], threads: int) -> dict[str, Any]:
     ready: dict[str, Any] = {}
     for side, folder in folders.items():
         try:
-            run, outputs, expected = _session(folder, threads)
-            found[side].update(difference(outputs, expected))
+            run, outputs, expected, load = _session(folder, threads)
+            found[side].update(difference(outputs, expected), load=load)
             ready[side] = run
         except Refused as problem:
             found[side]["refused"] = f"onnxruntime: {str(problem).splitlines()[0]}"
@@ -57,15 +67,16 @@ def judge(folders: dict[str, Path], threads: int) -> dict[str, Any]:
     return found
 
 
-def _session(folder: Path, threads: int) -> tuple[Any, list[Any], list[Any]]:
-    """Return a call that runs the file once, the file's outputs, and the model's outputs."""
+def _session(folder: Path, threads: int) -> tuple[Any, list[Any], list[Any], float]:
+    """Return a call that runs the file once, its outputs, the model's, and the seconds of loading."""
     import onnxruntime as ort
     import torch
 
     stored = torch.load(folder / "run.pt", weights_only=True)
     try:
-        session = ort.InferenceSession(
-            str(folder / "model.onnx"), options(threads), providers=["CPUExecutionProvider"]
+        file, provider = str(folder / "model.onnx"), "CPUExecutionProvider"
+        session, load = timed(
+            lambda: ort.InferenceSession(file, options(threads), providers=[provider])
         )
         names = [each.name for each in session.get_inputs()]
         kept = [to_ort(tensor) for tensor in _matching(names, stored["inputs"])]
@@ -75,7 +86,7 @@ def _session(folder: Path, threads: int) -> tuple[Any, list[Any], list[Any]]:
             assert kept  # the memory that the values point to
             return session.run_with_ort_values(None, values)
 
-        return run, [from_ort(value) for value in run()], stored["outputs"]
+        return run, [from_ort(value) for value in run()], stored["outputs"], load
     except Refused:
         raise
     except Exception as problem:  # its exceptions share no base

@@ -30,6 +30,7 @@ class ExportTimes:
     first: float | None = None  # the first export in its process, not counted
     parts: dict[str, float] = field(default_factory=dict)  # medians, proof apart
     proof: float | None = None
+    proved: float | None = None  # one export with its proof
     process: float | None = None  # from the start of a process to its file, proof included
     forward: float | None = None  # one eager forward, for the floor only
 
@@ -55,7 +56,8 @@ class Row:
     proof_failed: str = ""
     memory: int | None = None  # bytes, above the loaded model
     file: WrittenFile = field(default_factory=WrittenFile)
-    latency: float | None = None  # the median run in onnxruntime
+    load: float | None = None  # loading the file in onnxruntime
+    latency: float | None = None  # the median run there
     latency_of_hx: float | None = None  # the median, over turns, of its time divided by hx's
     error: float | None = None  # the largest, against the model
     share: float | None = None  # the same divided by the largest value of its output
@@ -74,6 +76,16 @@ class Result:
 
     def __getitem__(self, side: str) -> Row:
         return next(row for row in self.rows if row.side == side)
+
+    @property
+    def least(self) -> float | None:
+        """Seconds of what an export with a proof has to do: write, and run both sides three times."""
+        floor, ours = self["floor"].times, self["hx"]
+        parts = (floor.seconds, floor.forward, ours.load, ours.latency)
+        if None in parts:
+            return None
+        write, forward, load, run = (part or 0.0 for part in parts)
+        return write + 3 * forward + load + 3 * run
 
     def to_dict(self) -> dict[str, Any]:
         return {"job": self.job.to_dict(), "sides": [row.to_dict() for row in self.rows]}
@@ -193,7 +205,8 @@ class _Run:
         for row in rows:
             each = found[row.side]
             row.wrong = each.get("refused") or each.get("mismatch") or ""
-            row.latency, row.error, row.share = map(each.get, ("latency", "error", "share"))
+            row.load, row.latency = each.get("load"), each.get("latency")
+            row.error, row.share = each.get("error"), each.get("share")
             if ours and each.get("turns"):
                 row.latency_of_hx = statistics.median(a / b for a, b in zip(each["turns"], ours))
 
@@ -202,7 +215,8 @@ class _Run:
         if not row.failed:
             self.tell("hx: proof")
             try:
-                row.times.proof = self.children["hx"].ask("proof")["seconds"]
+                reply = self.children["hx"].ask("proof")
+                row.times.proof, row.times.proved = reply["seconds"], reply["proved"]
             except Failed as problem:
                 row.proof_failed, row.exit_code = problem.what, problem.exit_code
 
