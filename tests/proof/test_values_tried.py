@@ -220,6 +220,14 @@ def test_large_values_that_float64_does_not_confirm_are_no_case():
     assert "opposite values at batch=1" in names and "large values at batch=1" not in names
 
 
+def test_values_that_float64_confirms_take_the_place_of_larger_ones():
+    """The sine of large values is nothing but rounding, and that of fewer is not."""
+    program = hx.export(Wide(lambda x: (x / 4).sin()), HEAVY, dynamic={"x": {0: "batch"}})
+    case = program._made.subject.cases[-1]
+    assert case.name == names_of(program)[-1] == "large values at batch=1"
+    assert 16 < case.feeds["x"].abs().max() < 2048
+
+
 def test_sizes_that_decide_lead_to_no_other_values():
     class Asks(nn.Module):
         def forward(self, x):

@@ -124,16 +124,13 @@ def _compared(
 
 def _confirm(subject: Subject, path: Path, proof: Proof, custom_ops: Any) -> None:
     """Leave out cases that the file fails and that float64 does not confirm; others take their place."""
-    for case, check in [*zip(subject.cases, proof.cases)]:
-        if check.ok or case.confirmed is None:
-            continue
-        counted = case.confirmed()
-        if case in counted:
-            continue
-        at = subject.cases.index(case)
-        again = prove(path, counted, custom_ops=custom_ops, checker=False)
-        subject.cases[at : at + 1], proof.cases[at : at + 1] = counted, again.cases
-        proof.seconds += again.seconds
+    for at, check in reversed([*enumerate(proof.cases)]):
+        case = subject.cases[at]
+        counted = [case] if check.ok or case.confirmed is None else case.confirmed()
+        if not any(each is case for each in counted):
+            again = prove(path, counted, custom_ops=custom_ops, checker=False)
+            subject.cases[at : at + 1], proof.cases[at : at + 1] = counted, again.cases
+            proof.seconds += again.seconds
 
 
 def _results(subject: Subject) -> list[Any]:

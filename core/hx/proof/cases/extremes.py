@@ -58,12 +58,8 @@ def beyond_the_range(subject: Subject, planned: Planned) -> list[Case]:
     words = sizes_of(subject.recipe)
     grow = [name for name in data if not _are_boxes(recorded[name])]
     small, heavy = small_sizes(subject), is_heavy(subject)
-    fewest = one_row(subject, planned.cases, small) if heavy else small
-    for sizes in (
-        fewest,
-        *([small] if small != fewest else []),
-        *([words] if words != small else []),
-    ):
+    tried = [*([one_row(subject, planned.cases, small)] if heavy else []), small, words]
+    for sizes in [each for i, each in enumerate(tried) if each not in tried[:i]]:
         where = f" at {told(sizes)}" if sizes else ""
         tensors = at(subject.recipe, sizes) if sizes != words else fresh(recorded, seed=5)
         turned = {name: _opposite(t) if name in data else t for name, t in tensors.items()}
@@ -75,7 +71,9 @@ def beyond_the_range(subject: Subject, planned: Planned) -> list[Case]:
     name = f"large values{where}"
     if heavy and (large := trial.unconfirmed(name, tensors, grow)):
         return [*found, *large]
-    power, large = trial.largest(name, tensors, grow)
+    power, large = trial.largest(
+        name, tensors, grow, POWERS.index(MIDDLE) if heavy else len(POWERS)
+    )
     found += large
     cheap = Work(subject.trace.nodes, words).at(At(words)) <= BUDGET.far.cheap_run
     if large and cheap and not trial.halves:
