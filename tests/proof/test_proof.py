@@ -10,6 +10,7 @@ from zlib import crc32
 import numpy as np
 import pytest
 import torch
+from tests.shared.lost_sizes import lost
 from torch import nn
 from torch.nn import functional as F
 
@@ -132,8 +133,10 @@ def test_a_converter_that_says_another_size_is_named(tmp_path):
 
 class Baked(nn.Module):
     def forward(self, x):
-        text = hex(x.shape[0])[2:]  # remembers nothing, and no formula gives the sum of its digits
-        return x.reshape(int(text, 16), -1).sum(1) * sum(int(digit, 16) for digit in text)
+        n = lost(x.shape[0])
+        return x.reshape(n, -1).sum(1) * sum(
+            int(digit) for digit in str(n)
+        )  # no formula gives that
 
 
 def test_a_baked_batch_size(tmp_path):
@@ -234,7 +237,7 @@ def test_a_model_that_counts_its_calls_out_of_reach(tmp_path):
 def test_a_size_that_the_proof_cannot_see_is_told_all_the_same():
     class Clamped(nn.Module):
         def forward(self, x):
-            return x.clamp(max=1000 + int(hex(x.shape[0]), 16))  # here
+            return x.clamp(max=1000 + lost(x.shape[0]))  # here
 
     program = hx.export(Clamped(), torch.randn(2, 3), dynamic={"x": {0: "n"}})
     (told,) = program.report.baked

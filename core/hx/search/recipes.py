@@ -141,9 +141,9 @@ def at_odd_sizes(recipe: Recipe, failed: dict[str, Inputs], proof: Proof | None)
 
     A model that has run before may have kept what it computed then for these sizes: a grid, a mask.
     At sizes that are new to it, it computes that again, where the graph sees it. Beyond a question
-    about small sizes, all larger ones may be promised. And what is right
-    for even sizes alone (nothing has to be padded) may be right for all where they are odd, as they
-    are behind several strides, too.
+    about small sizes, all larger ones may be promised. And what is right for even sizes alone
+    (nothing has to be padded) may be right for all where they are odd, as they are behind several
+    strides, too.
     """
     words = sizes_of(recipe)
     if (
@@ -151,6 +151,7 @@ def at_odd_sizes(recipe: Recipe, failed: dict[str, Inputs], proof: Proof | None)
         or recipe.request.weights.streamed
         or recipe.also_proved
         or not _right_here_alone(proof)
+        or _has_other_ranks_beyond(recipe, words, failed, proof)
     ):
         return None
     more = _odd(recipe, words, failed)
@@ -164,6 +165,20 @@ def at_odd_sizes(recipe: Recipe, failed: dict[str, Inputs], proof: Proof | None)
 def _right_here_alone(proof: Proof | None) -> bool:
     """Return whether the recorded case is right and another is wrong."""
     return proof is not None and bool(proof.cases) and proof.cases[0].ok and not proof.ok
+
+
+def _has_other_ranks_beyond(
+    recipe: Recipe, words: Sizes, failed: dict[str, Inputs], proof: Proof | None
+) -> bool:
+    """Return True if a size decides how many axes a result has, so that each size is another case."""
+    checks = [] if proof is None else proof.cases
+    unlike = [case.name for case in checks if any(output.other_rank for output in case.outputs)]
+    return any(
+        sizes_of(recipe, failed[name])[word] > n
+        for name in map("given {}".format, unlike)
+        if name in failed
+        for word, n in words.items()
+    )
 
 
 def _wrong_elsewhere(proof: Proof | None) -> bool:

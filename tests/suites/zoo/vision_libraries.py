@@ -438,7 +438,11 @@ def kornia_warp() -> Built:
         def forward(self, x, a):
             return kornia.geometry.transform.rotate(x, a)
 
-    return Wrapped(), (torch.rand(2, 3, 16, 16), torch.tensor([30.0, 60.0])), {"x": BATCH, "angle": BATCH}
+    return (
+        Wrapped(),
+        (torch.rand(2, 3, 16, 16), torch.tensor([30.0, 60.0])),
+        {"x": BATCH, "angle": BATCH},
+    )
 
 
 @model

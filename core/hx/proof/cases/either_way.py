@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 def tell_either_way(subject: Subject) -> None:
     """Note the questions whose other side was not tried, and whose answers give the same graph."""
-    if subject.trace.merged.members:
-        return
+    if subject.members or subject.forced_members:
+        return  # one recording does not show all ways
     untried = [
         e for e in subject.escapes.values() if e.kind == "branch" and "not tried" in e.beyond
     ]
@@ -36,7 +36,8 @@ def tell_either_way(subject: Subject) -> None:
         answer = _answer(subject, escape)
         line = (escape.where.file, escape.where.line)
         other = None if answer is None else _recorded(subject, Forced(of_sizes={line: not answer}))
-        if other is not None and _are_alike(usual, other):
+        asked = any(each.where == escape.where for each in usual.escapes.values())
+        if other is not None and asked and _are_alike(usual, other):
             escape.beyond = "the graph is the same with the other answer"
 
 
