@@ -29,7 +29,7 @@ def narrow(subject: Subject, proof: Proof, tried: Tried) -> None:
     cases within the limits are checked with `tried`.
     """
     failed = [check for check in proof.cases if not check.ok]
-    _leave_out_tiny(subject, failed)
+    _leave_out_tiny(subject, proof, failed)
     wrong = [check for check in failed if check.name in subject.beyond]
     users = subject.recipe.also_proved.keys() | subject.recipe.request.others.keys()
     given = any(check.name in users for check in failed)
@@ -59,14 +59,18 @@ def _excludes(moves: Sequence[Move], subject: Subject, check: CaseCheck) -> bool
     return known[0].kind != "branch" and not all(move.holds(sizes) for move in moves)
 
 
-def _leave_out_tiny(subject: Subject, failed: Sequence[CaseCheck]) -> None:
+def _leave_out_tiny(subject: Subject, proof: Proof, failed: Sequence[CaseCheck]) -> None:
     """Note the limits that exclude sizes of 0 and 1, if a file is wrong at such sizes alone.
 
-    They broadcast, and PyTorch has ways of its own for them, about which nobody asks.
+    They broadcast, and PyTorch has ways of its own for them, about which nobody asks. Sizes at which
+    the file is right for other values are not the cause.
     """
     recorded, limits = sizes_of(subject.recipe), subject.recipe.request.sizes.limits
     may_leave = {w for w, n in recorded.items() if n > 1 >= limits.get(w, Limits()).low}
     at = {case.name: sizes_of(subject.recipe, case.feeds) for case in subject.cases}
+    right = [at[check.name] for check in proof.cases if check.ok and check.name in at]
+    if any(at.get(check.name) in right for check in failed):
+        return
     tiny: dict[str, set[str]] = {}
     for check in failed:
         if check.name not in subject.beyond:
