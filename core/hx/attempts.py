@@ -36,7 +36,7 @@ from .proof.cases import counted
 from .proof.first_calls import settle_state
 from .proof.proving import failing
 from .proof.subject import Subject
-from .recording.memory.tensor_values import output_value
+from .recording.memory.tensor_values import output_values
 from .recording.recorder import Recorder
 from .recording.trace import Trace
 from .report import Report
@@ -267,14 +267,14 @@ def _assemble(trace: Trace, output_names: Sequence[str] | None, opset: int) -> P
         raise UsageError(
             "the model returned no tensor", hint="let its forward end with `return` and tensors"
         )
-    values = [(n, output_value(trace.builder, v)) for n, v in trace.outputs]
+    values = output_values(trace.graph, trace.outputs)
     trace.check_constants()
     made = graph.build(
         trace.nodes,
         [v for _, v in trace.inputs],
         values,
         opset=opset,
-        domains=trace.builder.domains,
+        domains=trace.graph.dialect.domains,
         classes=trace.classes,
         name=trace.name,
         folds=trace.graph.folds,
@@ -297,7 +297,7 @@ def report_of(trace: Trace, recorder: Recorder) -> Report:
     report.calls.declined = dict(sorted(trace.calls.declined.items()))
     report.changed_buffers = trace.effects.changed_buffers
     report.file.sizes = dict(sizes_of(trace.recipe, trace.recipe.given))
-    passed_over = symbolic.passed_over(trace.builder.opset)
+    passed_over = symbolic.passed_over(opset)
     report.messages = [
         *trace.findings,
         *randomness.findings(trace.nodes),

@@ -9,13 +9,14 @@ from hx.errors import BuilderError
 from hx.graph import blocks
 from hx.graph.builder import Builder
 from hx.graph.op import Op
+from hx.ir.dialect import Dialect
 
 FLOAT, INT, BOOL = torch.float32, torch.int64, torch.bool
 
 
 @pytest.fixture
 def builder():
-    return Builder(20)
+    return Builder(Dialect(20))
 
 
 def constant(builder, value):

@@ -11,11 +11,12 @@ from hx.graph import graph
 from hx.graph.batchnorm import Folds
 from hx.graph.builder import Builder
 from hx.graph.op import Op
+from hx.ir.dialect import Dialect
 
 
 def draft():
     """One sum that is written twice, and a product that nothing reads."""
-    builder = Builder(20)
+    builder = Builder(Dialect(20))
     op = Op(builder)
     x = builder.value(torch.float32, [2])
     first, second = op.Add(x, 1.0), op.Add(x, 1.0)

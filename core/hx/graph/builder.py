@@ -13,6 +13,7 @@ import torch
 from .. import dtypes
 from ..errors import BuilderError, Unaccounted, Unsupported
 from ..ir import shape_rules, shapes
+from ..ir.dialect import Dialect
 from ..ir.sizes import dims, size_floats
 from ..ir.value import Absent, Constant, Node, Origin, Value
 from . import complex_pairs, forms, schemas, sparse_values
@@ -21,6 +22,7 @@ from .casting import fit
 from .lowering import LOWERINGS
 from .op import Op
 from .size_nodes import Sizes
+from .writers import HasNodes
 
 _ATTRIBUTE_IS_LIST = {6, 7, 8}  # FLOATS, INTS, STRINGS
 
@@ -28,34 +30,36 @@ _ATTRIBUTE_IS_LIST = {6, 7, 8}  # FLOATS, INTS, STRINGS
 class Builder:
     """The nodes of one graph, in the order in which they run."""
 
-    def __init__(self, opset: int) -> None:
-        self.opset = opset
+    def __init__(self, dialect: Dialect) -> None:
+        self.dialect = dialect
+        self.opset = dialect.opset
         self.nodes: list[Node] = []
         self.origin: Origin | None = None
         self.sizes = Sizes(self)
         self.value_of: Any = None  # torch.Tensor -> Value, set by the recording
-        self.kept: Any = self.constant  # a constant over memory that may be written to, likewise
+        self.keep: Any = None  # makes a constant over memory that may be written to, likewise
         self.entry_of: Any = None  # torch.Tensor -> its entry if it is recorded, likewise
         self.note_escape: Any = None  # notes that a size decided which way a converter goes
         self.added: Any = None  # told of each node
-        self.unfolded = False  # results of zeros that a model makes are computed, too
-        self.lengths: Any = None  # knows what is as long as a loop: see `rolled`
-        self.domains: dict[str, int] = {}
+        self.lengths: Any = None  # knows what is as long as a loop, likewise
         self._constants: dict[Any, Constant] = {}
         self._forms: dict[tuple, forms.Form] = {}
         self._serial = 0
 
-    def end_recording(self) -> None:
-        """Forget the model's tensors: later nodes are made of values alone."""
-        self.value_of = self.entry_of = self.note_escape = self.added = None
-        self.kept = self.constant
+    @classmethod
+    def over(cls, graph: HasNodes) -> Builder:
+        """Return a writer that adds nodes, made of values alone, to a graph that was recorded.
 
-    def let_go(self) -> None:
-        """Break the reference cycles that it is part of: nothing more is written."""
-        self.end_recording()
-        self.kept = self.lengths = None
-        self._forms, self._constants = {}, {}
-        del self.sizes.builder
+        Each reader of a size gets nodes of its own, because a merge moves nodes to other places.
+        """
+        builder = cls(graph.dialect)
+        builder.nodes, builder.sizes.once = graph.nodes, False
+        return builder
+
+    def end_recording(self) -> None:
+        """Forget what leads to the model and its recording."""
+        self.value_of = self.keep = self.entry_of = self.note_escape = None
+        self.added = self.lengths = None
 
     # Values.
 
@@ -66,6 +70,10 @@ class Builder:
     def constant(self, tensor: torch.Tensor, name: str = "") -> Constant:
         self._serial += 1
         return Constant(tensor, serial=self._serial, name=name)
+
+    def kept(self, tensor: torch.Tensor, name: str) -> Constant:
+        """Return a constant over memory that may be written to."""
+        return (self.keep or self.constant)(tensor, name)
 
     def absent(self, tensor: torch.Tensor, content: Any, name: str) -> Constant:
         self._serial += 1
@@ -249,7 +257,9 @@ class Builder:
             outputs.append(made)
         if op in _FORMS and all(v is None or v.fixed for v in values):
             for o in outputs:
-                o.fixed = not (self.unfolded and o.dtype is not None and o.dtype.is_floating_point)
+                o.fixed = not (
+                    self.dialect.unfolded and o.dtype is not None and o.dtype.is_floating_point
+                )
         unknown = [o for o in outputs if o.shape is None]
         if unknown:
             varies = (
@@ -286,7 +296,7 @@ class Builder:
             self.added(node)
 
     def _custom(self, op, domain, inputs, attributes, count, results) -> list[Value]:
-        self.domains.setdefault(domain, 1)
+        self.dialect.domains.setdefault(domain, 1)
         values = [self._loose(x) for x in inputs]
         if results is not None:
             outputs = self._described(results)
@@ -313,7 +323,7 @@ class Builder:
         return outputs
 
     def custom_domain(self, domain: str, version: int) -> None:
-        self.domains[domain] = version
+        self.dialect.domains[domain] = version
 
     # Checks.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -57,8 +58,8 @@ class Sizes:
     """Writes the nodes that compute sizes, mostly each once. A size is a one-element int64 vector."""
 
     def __init__(self, builder: GraphWriter) -> None:
-        self.builder = builder
-        self.named: dict[str, tuple[Value, int]] = {}  # "batch" -> (input, axis)
+        self.builder = weakref.proxy(builder)  # which holds this: no cycle keeps a graph alive
+        self.named = builder.dialect.named_sizes
         self._known: dict[Any, Value] = {}
         self._log: list[Any] = []
         # Else anew for whoever reads it: what is written twice is merged in the end.

@@ -11,9 +11,17 @@ from typing import Any, Protocol
 
 import torch
 
+from ..ir.dialect import Dialect
 from ..ir.node_writer import NodeWriter
 from ..ir.value import Constant, Node, Origin, Value
 from .schemas import Schema
+
+
+class HasNodes(Protocol):
+    """A graph that a builder can write over."""
+
+    nodes: list[Node]
+    dialect: Dialect
 
 
 class SizeWriter(Protocol):
@@ -50,12 +58,14 @@ class GraphWriter(BlockWriter, Protocol):
     """Writes values and nodes; `append` and `enter` write a node whose inputs already fit."""
 
     opset: int
+    dialect: Dialect
     lengths: object  # None unless rounds of a loop are recorded
     value_of: Callable[[torch.Tensor], Value]
-    kept: Callable[[torch.Tensor, str], Constant]  # a constant over memory that may be written to
     note_escape: Callable[..., None]
 
     def value(self, dtype: Any, shape: Any) -> Value: ...
+
+    def kept(self, tensor: torch.Tensor, name: str) -> Constant: ...
 
     def constant(self, tensor: torch.Tensor, name: str = "") -> Constant: ...
 

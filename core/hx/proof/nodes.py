@@ -22,7 +22,7 @@ from hx.graph.model_parts import Parts
 from hx.recording import compiled_calls
 from hx.saving import model_file
 
-from ..recording.memory.tensor_values import output_value
+from ..recording.memory.tensor_values import output_values
 from .tapped import Tapped
 
 if TYPE_CHECKING:
@@ -267,12 +267,12 @@ def again(
     made = graph.build(
         found.nodes,
         [v for _, v in found.inputs],
-        [
-            (name, output_value(found.builder, value))
-            for (name, _), (_, value) in zip(subject.trace.outputs, found.outputs)
-        ],
+        output_values(
+            found.graph,
+            [(n, x) for (n, _), (_, x) in zip(subject.trace.outputs, found.outputs)],
+        ),
         opset=subject.recorder.opset,
-        domains=found.builder.domains,
+        domains=found.graph.dialect.domains,
         classes=found.classes,
         name=found.name,
         names=names,

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 from ..budget import BUDGET
 from ..ir import shapes
 from ..ir.sizes import dims, size_lists
-from ..ir.sizes.comparisons import Asked, At, Unforeseen
-from ..ir.sizes.size_polynomials import Poly
+from ..ir.sizes.comparisons import Asked, Unforeseen
 from ..ir.value import Absent, Constant, Node, Value
 from ..tensor_bytes import same_bits
-from .counted_whiles import counted
-from .round_counts import Asking, Known
+from .round_counts import Known
+from .round_marks import RoundMarks, count_of, length_of, most_of
 
 if TYPE_CHECKING:
     from ..graph.builder import Builder
@@ -29,52 +28,19 @@ class Lengths:
 
     def __init__(self, builder: Builder, escapes: Mapping[tuple, Escape]) -> None:
         self._builder, self._escapes = builder, escapes
+        self.marks = RoundMarks()
         self._places: dict[int, int] = {}  # place of a node, by its id
         self._seen = 0
         self._lists: dict[tuple[int, ...], list[Any]] = {}  # joined lists, by their items' ids
-        self.begins: set[int] = set()  # where rounds begin, as far as known
-        self._asked: dict[Asked, list[int]] = {}  # where in the nodes
-        self._known: tuple[Any, Known] | None = None  # as much as was asked then
-        self._lengths: dict[int, tuple[Asked, Any]] = {}  # by the id of what was asked
 
     def begin(self) -> None:
-        self.begins.add(len(self._builder.nodes))
+        self.marks.begins.add(len(self._builder.nodes))
 
     def ask(self, asked: Iterable[Asked]) -> None:
-        for each in asked:
-            self._asked.setdefault(each, []).append(len(self._builder.nodes))
-
-    def rearranged(self, before: list[Node]) -> None:
-        """Follow recorded nodes to other places, or into a branch of an If."""
-        begun = {id(before[at].outputs[0]) for at in self.begins if at < len(before)}
-        nodes = self._builder.nodes
-        self.begins = {at for at, node in enumerate(nodes) if id(node.outputs[0]) in begun}
-        now = {id(node.outputs[0]): at for at, node in enumerate(nodes)}
-        places = [len(nodes)]
-        for node in reversed(before):
-            places.append(now.get(id(node.outputs[0]), places[-1]))
-        places.reverse()
-        self._known = None
-        self._asked = {asked: [places[at] for at in each] for asked, each in self._asked.items()}
+        self.marks.ask(asked, len(self._builder.nodes))
 
     def known(self) -> Known:
-        escapes = self._escapes.values()
-        asked = (sum(len(escape.asked) for escape in escapes), sum(map(len, self._asked.values())))
-        if self._known is None or self._known[0] != asked:
-            self._known = asked, self._known_now()
-        return self._known[1]
-
-    def _known_now(self) -> Known:
-        found: list[Asking] = []
-        for escape in self._escapes.values():
-            for asked in rounds_of([escape]):
-                if id(asked) not in self._lengths:
-                    self._lengths[id(asked)] = asked, _enough(asked)
-                length = self._lengths[id(asked)][1]
-                if length is not None:
-                    at = self._asked.get(asked) or self._asked.get(next(iter(escape.asked)), [0])
-                    found += [(place, dims.plain(length), length) for place in at]
-        return Known(found)
+        return self.marks.known(self._escapes)
 
     def written(self, node: Node) -> None:
         """Set the size of an axis on which a node joins results of rounds, or cuts for them."""
@@ -199,24 +165,6 @@ def _is_moved(node: Node | None) -> TypeGuard[Node]:
     return node is not None and node.op == "Unsqueeze"
 
 
-def _enough(asked: Asked) -> Any:
-    """Return the number of rounds, if there were enough of them to recognize; else None."""
-    length = length_of(asked)
-    # Counts from data, such as the experts of a token, may never be larger.
-    far = BUDGET.rounds.recorded_far
-    least = min(far, _most_of(asked)) if asked.names() else BUDGET.rounds.alike
-    return length if dims.is_dynamic(length) and dims.plain(length) >= least else None
-
-
-def _most_of(asked: Asked) -> int:
-    """Return the number of rounds at the largest sizes, if those may be enough to recognize."""
-    try:
-        most = _count(asked, asked.as_large_as(BUDGET.sizes.larger_inputs))
-    except (Unforeseen, ArithmeticError, ValueError):  # 2**n of them, or those of a square root
-        return BUDGET.rounds.recorded
-    return most if most >= BUDGET.rounds.alike_far else BUDGET.rounds.recorded
-
-
 def _as_many(known: Mapping[int, int], count: int) -> Any:
     """Return the size that explains a count: of rounds, or of rounds within rounds."""
     unlike = BUDGET.rounds.unlike
@@ -243,22 +191,6 @@ def _own(value: Value, axis: int) -> Any:
     return dims.Dim.leaf(value, axis, dims.plain(value.shape[axis]))
 
 
-def rounds_of(escapes: Iterable[Escape]) -> Iterator[Asked]:
-    for escape in escapes:
-        if escape.kind in ("range", "rounds"):
-            yield from escape.asked
-        elif escape.kind == "branch" and (found := counted(escape.asked)) is not None:
-            yield found
-
-
-def length_of(asked: Asked) -> Any:
-    """Return the number of rounds that a question asks for; None where it is not known."""
-    args = [dims.dim(x) if isinstance(x, Poly) else x for x in asked.of]
-    if asked.ask is range:
-        return size_lists.length_of(*args)
-    return args[0] if asked.ask is int else None
-
-
 def at_enough_rounds(
     asked: list[Asked],
     sizes: Mapping[str, int],
@@ -279,7 +211,9 @@ def at_enough_rounds(
         except Unforeseen:
             return None
     named = (each for each in asked if each.names() & set(words))
-    if any(_count(each, found) < min(BUDGET.rounds.recorded_far, _most_of(each)) for each in named):
+    if any(
+        count_of(each, found) < min(BUDGET.rounds.recorded_far, most_of(each)) for each in named
+    ):
         return None
     unnamed = [n for each in asked if (n := _without_a_name(each)) and n not in used]
     times = _factor_for_rounds(min(unnamed)) if unnamed else 0
@@ -298,12 +232,12 @@ def _size_with_rounds(
     Return the size as it is if no larger one has more: of range(t, u) there are fewer where t is
     larger. Raises `Unforeseen`.
     """
-    size, most = sizes[word], [_most_of(each) for each in asked]
+    size, most = sizes[word], [most_of(each) for each in asked]
     for n in (*range(size, 4 * size), *range(4 * size, BUDGET.sizes.larger_inputs, size)):
         if limit is not None and not limit.hold(n):
             continue
         there = {**sizes, word: n}
-        counts = [_count(each, there) for each in asked]
+        counts = [count_of(each, there) for each in asked]
         least = BUDGET.rounds.recorded if n < 4 * size else BUDGET.rounds.recorded_far
         enough = all(count >= min(least, end) for count, end in zip(counts, most))
         if enough and _told_apart(asked, there, word, used):
@@ -329,17 +263,12 @@ def _without_a_name(asked: Asked) -> int:
 def _told_apart(asked: list[Asked], sizes: Mapping[str, int], word: str, used: set[int]) -> bool:
     """Return True if no two counts are close, unless their difference is always the same."""
     several = [{**sizes, word: sizes[word] * times} for times in (1, 2, 5)]
-    counts = [[_count(each, at) for at in several] for each in asked]
+    counts = [[count_of(each, at) for at in several] for each in asked]
     unlike = BUDGET.rounds.unlike
     if any(abs(first - m) <= unlike for first, *_ in counts for m in used):
         return False
     gaps = ([n - m for n, m in zip(*pair)] for pair in itertools.combinations(counts, 2))
     return all(abs(first) > unlike or {*others} == {first} for first, *others in gaps)
-
-
-def _count(asked: Asked, sizes: Mapping[str, int]) -> int:
-    found = asked.answer(At(sizes))
-    return len(found) if isinstance(found, range) else int(found)
 
 
 def nodes_key(node: Node) -> Any:

@@ -14,6 +14,7 @@ from ..cleanup import run_inside
 from ..errors import Unsupported, Where
 from ..findings import CHECKED, OPEN, Finding
 from ..graph.builder import Builder
+from ..ir.dialect import Dialect
 from ..ir.escapes import Escape
 from ..ir.knowledge import Knowledge
 from ..ir.recipe import Folding, Recipe
@@ -102,7 +103,7 @@ class Recorder:
         """
         escapes = {("unknown", "", 0): Escape("unknown", Where("", 0), "")}
         values = [(name, None) for name in outputs]
-        graph = RecordedGraph(Builder(self.opset))
+        graph = RecordedGraph([], Dialect(self.opset))
         return Trace(recipe, graph, [], values, escapes, is_recorded=False)
 
     def without_weights(self) -> Any:
@@ -205,10 +206,16 @@ def _run(
 
 def _trace_of(recording: Recording, recipe: Recipe, inputs: list[tuple[str, Value]]) -> Trace:
     """A trace that shares its data with a recording, and outlives it."""
-    findings, tallies = recording.findings, recording.tallies
+    builder, findings, tallies = recording.builder, recording.findings, recording.tallies
     return Trace(
         recipe,
-        RecordedGraph(recording.builder, recording.folds, recording.memory.constants),
+        RecordedGraph(
+            builder.nodes,
+            builder.dialect,
+            recording.folds,
+            recording.memory.constants,
+            None if builder.lengths is None else builder.lengths.marks,
+        ),
         inputs,
         outputs=[],
         escapes=findings.escapes,
@@ -222,12 +229,12 @@ def _trace_of(recording: Recording, recipe: Recipe, inputs: list[tuple[str, Valu
 def _begun(recorder: Recorder, recipe: Recipe, dry: bool, guard: preserved) -> Recording:
     """A recording that has not run the model yet."""
     flow, slim, knowledge = recipe.flow, recorder.slim, recorder.knowledge
-    builder = Builder(recorder.opset)
-    builder.unfolded = recipe.folding is not Folding.FOLDED
+    unfolded = recipe.folding is not Folding.FOLDED
+    builder = Builder(Dialect(recorder.opset, unfolded=unfolded))
     switches = Switches(
         recipe.answers,
         dry,
-        builder.unfolded,
+        unfolded,
         recipe.folding is Folding.COUNTING,
         flow.loops is not None and flow.loops.numbered,
     )
@@ -241,7 +248,7 @@ def _begun(recorder: Recorder, recipe: Recipe, dry: bool, guard: preserved) -> R
     )
     recording = Recording(Choices(recorder.registry, recorder.opset), builder, switches, model)
     builder.value_of = functools.partial(value_of, recording)
-    builder.kept = functools.partial(constant_of, recording)
+    builder.keep = functools.partial(constant_of, recording)
     builder.entry_of = recording.memory.live.find
     builder.note_escape = functools.partial(note_escape, recording)
     recording.findings.tracing_questions = knowledge.asked

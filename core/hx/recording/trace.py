@@ -11,12 +11,13 @@ import torch
 from ..errors import Unsupported, Where
 from ..findings import Finding, Missing
 from ..graph.batchnorm import Folds
-from ..graph.builder import Builder
+from ..ir.dialect import Dialect
 from ..ir.escapes import Escape
 from ..ir.recipe import Recipe
 from ..ir.value import Constant, Node, Value
 from . import compiled_calls
 from .questions import Question
+from .round_marks import RoundMarks
 
 
 @dataclass
@@ -70,12 +71,14 @@ class Merged:
 
 @dataclass
 class RecordedGraph:
-    """The nodes, and what a merge and the file need to write more."""
+    """The nodes, and what a merge and the file need to write more: see `Builder.over`."""
 
-    builder: Builder
+    nodes: list[Node]
+    dialect: Dialect
     folds: Folds = field(default_factory=Folds)
     # Constants over memory that may be written to, by the storage of their tensor.
     constants: dict[int, list[weakref.ref[Constant]]] = field(default_factory=dict)
+    round_marks: RoundMarks | None = None  # of a recording whose rounds may become loops
 
 
 @dataclass
@@ -111,19 +114,10 @@ class Trace:
 
     @property
     def nodes(self) -> list[Node]:
-        return self.graph.builder.nodes
-
-    @property
-    def builder(self) -> Builder:
-        return self.graph.builder
+        return self.graph.nodes
 
     def let_go(self) -> None:
-        """Break the reference cycles when everything is written.
-
-        Their memory, weights included, is then freed with the last reference, without a garbage
-        collection.
-        """
-        self.builder.let_go()
+        """Forget tensors of the model when everything is written: a proof keeps the trace."""
         self.graph.folds, self.graph.constants = Folds(), {}
 
     def check_constants(self) -> None:

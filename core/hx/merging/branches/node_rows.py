@@ -12,7 +12,7 @@ from ...errors import Unsupported
 from ...graph.blocks import block
 from ...ir.recipe import Line
 from ...ir.value import Body, Node, Value
-from ...recording.memory.tensor_values import output_value
+from ...recording.memory.tensor_values import output_values
 from ...recording.questions import Question
 from ...recording.trace import Trace
 
@@ -60,14 +60,14 @@ class Row:
 
 
 def row_of(trace: Trace) -> Row:
-    outputs = [output_value(trace.builder, value) for _, value in trace.outputs]
+    outputs = [value for _, value in output_values(trace.graph, trace.outputs)]
     nodes, items, at = trace.nodes, list[Any](), 0
     for question in trace.questions:
         items += nodes[at : question.at]
         at = question.at
         items.append(question)
     items += nodes[at:]
-    return Row(items, outputs, dict(trace.inputs), answers_of(trace), trace.builder.opset)
+    return Row(items, outputs, dict(trace.inputs), answers_of(trace), trace.graph.dialect.opset)
 
 
 def _like(node: Node) -> Node:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from ...graph import blocks
+from ...graph.builder import Builder
 from ...graph.op import Op
 from ...ir.value import Node, Origin
 from ...recording.trace import Trace
@@ -14,18 +14,17 @@ from .node_rows import Items, Row, Split
 
 def write_graph(trace: Trace, row: Row, others: Iterable[Trace]) -> None:
     """Put the row that is joined from a recording and others into its graph."""
-    builder = trace.builder
-    recorded = builder.nodes
-    builder.nodes = _written(builder, row.items)
-    if builder.lengths is not None:
-        builder.lengths.rearranged(recorded)
+    graph, recorded = trace.graph, trace.nodes
+    graph.nodes = _written(Builder.over(graph), row.items)
+    if graph.round_marks is not None:
+        graph.round_marks.rearranged(recorded, graph.nodes)
     for other in others:
-        for domain, version in other.builder.domains.items():
-            builder.domains.setdefault(domain, version)
+        for domain, version in other.graph.dialect.domains.items():
+            graph.dialect.domains.setdefault(domain, version)
     trace.outputs = [(name, value) for (name, _), value in zip(trace.outputs, row.outputs)]
 
 
-def _written(builder: Any, items: Items) -> list[Node]:
+def _written(builder: Builder, items: Items) -> list[Node]:
     nodes: list[Node] = []
     for item in items:
         if isinstance(item, Node):

@@ -12,6 +12,7 @@ from ...budget import BUDGET
 from ...errors import Unsupported
 from ...findings import FOLLOWED, Finding
 from ...graph.blocks import inner_nodes, rewriting
+from ...graph.builder import Builder
 from ...graph.op import Op
 from ...ir import dynamic_axes
 from ...ir.input_grammar import Limits
@@ -60,7 +61,8 @@ class Fitted:
     def __init__(self, all_of: Sequence[Trace], at: Sequence[Sizes]) -> None:
         self._first, self._at = all_of[0], at[: len(all_of)]
         self._beside = Beside(all_of)
-        self._op = Op(self._first.builder)
+        self._builder = Builder.over(self._first.graph)
+        self._op = Op(self._builder)
         self._named = named_sizes(self._first)
         self._instead: dict[int, Value] = {}
         self._turns: dict[str, set[int]] = {}
@@ -69,7 +71,7 @@ class Fitted:
                        if (own := self._size(value, others)) is not None]  # fmt: skip
 
     def _computed_all(self) -> list[Node]:
-        builder = self._first.builder
+        builder = self._builder
         with inner_nodes(builder, own_sizes=False) as nodes, rewriting(builder):
             for each in self._beside.differing.values():
                 builder.origin = each.origin
@@ -79,9 +81,9 @@ class Fitted:
     def write(self) -> None:
         for value, own in self._sized:
             value.sized(own)
-        builder = self._first.builder
-        self._replace(builder.nodes)
-        builder.nodes = [*self._before, *builder.nodes]
+        graph = self._first.graph
+        self._replace(graph.nodes)
+        graph.nodes = [*self._before, *graph.nodes]
         outputs = self._first.outputs
         differing = self._beside.differing.values()
         self._first.outputs = [(name, self._instead.get(id(v), v)) for name, v in outputs]

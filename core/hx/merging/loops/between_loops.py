@@ -16,6 +16,7 @@ import torch
 from ...budget import BUDGET
 from ...errors import Where
 from ...graph.blocks import inner_nodes
+from ...graph.builder import Builder
 from ...graph.op import Op
 from ...ir import shape_rules, shapes
 from ...ir.escapes import Escape, noted
@@ -34,7 +35,7 @@ from .stacked_sources import STACK, Pieces, Source, Stacked, Unlike
 class Passing:
     def __init__(self, trace: Trace, known: Known) -> None:
         self._trace, self._known = trace, known
-        self._builder = trace.builder
+        self._builder = Builder.over(trace.graph)
         self._op = Op(self._builder)
         self._elements: dict[int, tuple[Source, int]] = {}
         self._instead: dict[int, Value] = {}
@@ -235,5 +236,3 @@ class Passing:
         where = origin.where if origin is not None and origin.file else Where("", 0)
         told = f"{dims.spelled(length)} >= {least}"
         noted(self._trace.escapes, Escape("branch", where, told)).asked[asked] = None
-        if self._builder.lengths is not None:
-            self._builder.lengths.ask([asked])

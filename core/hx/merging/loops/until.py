@@ -244,6 +244,7 @@ class Going(Rolling):
                 if node in self._needed:
                     self._pass_behind(node)
             self._trace.outputs = [(name, self._read(value)) for name, value in self._trace.outputs]
+        self._trace.graph.nodes = builder.nodes
         self._tell()
 
     def _behind(self, rounds: Rounds, nodes: list[Node]) -> tuple[list[Made], list[Made]]:

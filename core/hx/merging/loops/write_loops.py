@@ -14,6 +14,7 @@ from ...budget import BUDGET
 from ...errors import Unsupported
 from ...findings import FOLLOWED, Finding
 from ...graph import blocks
+from ...graph.builder import Builder
 from ...graph.op import Op
 from ...ir import shapes
 from ...ir.recipe import EndNumbers
@@ -21,9 +22,10 @@ from ...ir.sizes import dims
 from ...ir.sizes.comparisons import Asked
 from ...ir.value import Node, Origin, Value
 from ...recording.counted_whiles import counted
-from ...recording.loop_lengths import length_of, nodes_key
+from ...recording.loop_lengths import nodes_key
 from ...recording.memory.tensor_values import output_value
 from ...recording.round_counts import Known
+from ...recording.round_marks import length_of
 from ...recording.trace import Trace
 from ..branches.node_rows import reads
 from ..protocol import Unmerged
@@ -41,15 +43,14 @@ from .stacked_sources import Mapped, Stacked, Unlike, maps
 
 def write_loops(trace: Trace) -> Trace | Unmerged:
     """Write the rounds of a recording, whose number follows from sizes, as Loops."""
-    lengths = trace.builder.lengths
     # As values of the graph: a complex one is made of what the rounds give.
+    writer = Builder.over(trace.graph)
     trace.outputs = [
-        (name, output_value(trace.builder, x) if isinstance(x, Value) else x)
-        for name, x in trace.outputs
+        (name, output_value(writer, x) if isinstance(x, Value) else x) for name, x in trace.outputs
     ]
-    loops = trace.recipe.flow.loops
-    assert loops is not None
-    rolling = Rolling(trace, lengths.known(), lengths.begins, loops.before)
+    loops, marks = trace.recipe.flow.loops, trace.graph.round_marks
+    assert loops is not None and marks is not None
+    rolling = Rolling(trace, marks.known(trace.escapes), marks.begins, loops.before)
     try:
         if not rolling.roll():
             raise Unlike
@@ -134,7 +135,7 @@ class Rolling(Passing):
             outputs = [(name, self._read(value)) for name, value in self._trace.outputs]
         if repeated.postponed and not self._sizes:
             raise Unlike  # it is no loop after all
-        self._trace.outputs = outputs
+        self._trace.graph.nodes, self._trace.outputs = self._builder.nodes, outputs
         self._tell()
         return bool(self._sizes)
 

@@ -18,7 +18,7 @@ from ...ir.same_values import alike
 from ...ir.sizes import dims
 from ...ir.sizes.comparisons import Asked
 from ...ir.value import Value
-from ...recording.loop_lengths import length_of, rounds_of
+from ...recording.round_marks import length_of, rounds_of
 from ...recording.run_limits import is_long
 from ...recording.trace import Trace
 from ...samples.sizes import at, limits_of, sizes_of, told
