@@ -279,7 +279,6 @@ def _assemble(trace: Trace, output_names: Sequence[str] | None, opset: int) -> P
         name=trace.name,
         folds=trace.graph.folds,
     )
-    trace.let_go()
     return made
 
 

@@ -318,7 +318,6 @@ def scan(
         report.calls.missing += numpy_results.missing(trace, recorder)
         if automatic and slim is None:
             report.file.proposed = automatic_sizes.sizes_of_trace(trace, recorder)
-        trace.let_go()
         return report
 
     return run_inside(containers.using(registry.containers), look)

@@ -277,7 +277,6 @@ def again(
         name=found.name,
         names=names,
     )
-    found.let_go()
     return found, made, names
 
 

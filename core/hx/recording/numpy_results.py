@@ -47,7 +47,6 @@ def missing(trace: Trace, recorder: Recorder) -> list[Missing]:
         where for (where, x), (_, y) in zip(brought, again, strict=False) if not same_numbers(x, y)
     ]
     same = _all_alike(list(_constants(trace)), list(_constants(other)))
-    other.let_go()
     if same or not (apart or len(brought) != len(again)):
         return []
     places = apart or [where for where, _ in brought]

@@ -116,10 +116,6 @@ class Trace:
     def nodes(self) -> list[Node]:
         return self.graph.nodes
 
-    def let_go(self) -> None:
-        """Forget tensors of the model when everything is written: a proof keeps the trace."""
-        self.graph.folds, self.graph.constants = Folds(), {}
-
     def check_constants(self) -> None:
         """Check for constants that were written to after they were read, and would be stored
         wrong.

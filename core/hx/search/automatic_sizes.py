@@ -45,9 +45,7 @@ def seen_sizes(request: Request, others: Mapping[str, Inputs]) -> Proposal:
 def found_by_trial(request: Request, recorder: Recorder) -> Proposal:
     """Record the model, and return the sizes that it accepts otherwise."""
     trace = recorder.record(Recipe(request, request.call.tensors), dry=True)
-    found = sizes_of_trace(trace, recorder)
-    trace.let_go()
-    return found
+    return sizes_of_trace(trace, recorder)
 
 
 def sizes_of_trace(trace: Trace, recorder: Recorder) -> Proposal:

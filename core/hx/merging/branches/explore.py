@@ -400,8 +400,6 @@ class Exploration:
             return baked
         write_graph(first, self._joined.row, others)
         self._tell_written(both)
-        for other in others:
-            other.let_go()
         first.merged.members = [each for each in others if not each.recipe.forced]
         first.merged.forced_members = [each for each in others if each.recipe.forced]
         return first

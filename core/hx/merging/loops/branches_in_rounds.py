@@ -230,9 +230,4 @@ class InRounds:
             base.merged.forced_members = [each for each in others if each.recipe.forced]
 
     def find_baked(self) -> Merge[Unmerged | None]:
-        baked = yield from find_baked(zip(self._traces, self._rows), self._variations)
-        if baked is not None:
-            return baked
-        for other in (*self._traces[1:], *self._led):
-            other.let_go()
-        return None
+        return (yield from find_baked(zip(self._traces, self._rows), self._variations))

@@ -65,7 +65,6 @@ class Listening:
             # that side needs: the results are compared there, and nothing more.
             return str(problem).strip().partition("\n")[0] or type(problem).__name__
         self._by_values |= _leads(heard)
-        heard.let_go()
         return heard.escapes
 
     def asks(self, escape: Escape, case: Case) -> bool:
