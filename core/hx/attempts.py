@@ -36,7 +36,6 @@ from .proof.cases import counted
 from .proof.first_calls import settle_state
 from .proof.proving import failing
 from .proof.subject import Subject
-from .recording.memory.tensor_values import output_values
 from .recording.recorder import Recorder
 from .recording.trace import Trace
 from .report import Report
@@ -195,20 +194,22 @@ def merge_flow(first: Trace) -> Merge[Trace | Unmerged]:
     """Merge a recording with others, or write its loops, as its recipe says."""
     recipe, flow = first.recipe, first.recipe.flow
     found: Trace | Unmerged = first
+    trace = first
     joins = may_be_merged(first) or not flow.loops
     if flow.branches and joins:
         found = yield from branches.merge(first)
-        if isinstance(found, Unmerged):
-            if not flow.loops:
-                return found
-            joins, found = False, first  # other data may lead to other numbers of rounds
+        if not isinstance(found, Unmerged):
+            trace = found
+        elif flow.loops:
+            joins = False  # other data may lead to other numbers of rounds
+        else:
+            return found
     if flow.until:
-        found = yield from until.merge(first)
-    if flow.loops and not isinstance(found, Unmerged):
-        in_rounds = flow.branches and not joins
-        found = (
-            (yield from loops.merge_with_branches(first)) if in_rounds else loops.write_loops(first)
-        )
+        found = yield from until.merge(trace)
+    elif flow.loops and flow.branches and not joins:
+        found = yield from loops.merge_with_branches(trace)
+    elif flow.loops:
+        found = loops.write_loops(trace)
     if isinstance(found, Unmerged):
         return found
     if flow.loops and flow.branches and not joins:
@@ -267,12 +268,11 @@ def _assemble(trace: Trace, output_names: Sequence[str] | None, opset: int) -> P
         raise UsageError(
             "the model returned no tensor", hint="let its forward end with `return` and tensors"
         )
-    values = output_values(trace.graph, trace.outputs)
     trace.check_constants()
     made = graph.build(
         trace.nodes,
         [v for _, v in trace.inputs],
-        values,
+        trace.outputs,
         opset=opset,
         domains=trace.graph.dialect.domains,
         classes=trace.classes,

@@ -57,36 +57,35 @@ def with_formulas(model):
     sizes = [{"n": 4}, {"n": 5}, {"n": 12}, {"n": 9}, {"n": 15}, {"n": 2}]
     others = [replace(traces.recipe, inputs={"x": torch.randn(each["n"], 2)}) for each in sizes[1:]]
     first = traces.record(traces.recipe)
-    return traces, first, formulas.merge(first, sizes, others)
+    return traces, formulas.merge(first, sizes, others)
 
 
 def test_formulas_ask_for_each_size_and_put_it_into_the_graph():
-    traces, first, merge = with_formulas(scaled)
-    assert "Shape" not in operators(first)
-    carry_out(merge, traces.reply)
+    traces, merge = with_formulas(scaled)
+    merged = carry_out(merge, traces.reply)
     assert [wanted.recipe.inputs["x"].shape[0] for wanted in traces.wanted] == [5, 12, 9, 15, 2]
     assert all(wanted.merged for wanted in traces.wanted)
-    assert "Shape" in operators(first)
+    assert "Shape" in operators(merged)
 
 
 def test_formulas_are_refused_where_other_operators_run():
-    traces, _, merge = with_formulas(unlike)
+    traces, merge = with_formulas(unlike)
     assert "more of a difference than to numbers" in why_not(carry_out(merge, traces.reply))
     assert len(traces.wanted) == 4
 
 
 def test_formulas_do_without_the_smallest_size():
-    traces, first, merge = with_formulas(scaled)
+    traces, merge = with_formulas(scaled)
     wanted = next(merge)
     while wanted.recipe.inputs["x"].shape[0] > 2:
         wanted = merge.send(traces.reply(wanted))
-    with pytest.raises(StopIteration):
+    with pytest.raises(StopIteration) as ended:
         merge.send(NotRecorded(ValueError("not so few")))
-    assert "Shape" in operators(first)
+    assert "Shape" in operators(ended.value.value)
 
 
 def test_an_error_at_a_larger_size_ends_formulas():
-    _, _, merge = with_formulas(scaled)
+    _, merge = with_formulas(scaled)
     next(merge)
     with pytest.raises(StopIteration) as ended:
         merge.send(NotRecorded(ValueError("not so many")))
@@ -104,25 +103,25 @@ def until_small(model):
     line = traces.record(traces.recipe).questions[0].line
     recipe = traces.recipe.with_flow(until=Until(line, on=True))
     first = traces.record(recipe)
-    return traces, first, until.merge(first)
+    return traces, until.merge(first)
 
 
 def test_until_asks_for_few_rounds_and_writes_a_loop():
-    traces, first, merge = until_small(halved)
-    carry_out(merge, traces.reply)
+    traces, merge = until_small(halved)
+    merged = carry_out(merge, traces.reply)
     assert [wanted.recipe.flow.until.times for wanted in traces.wanted] == [5, 1, 0]
-    assert operators(first).count("Loop") == 1
+    assert operators(merged).count("Loop") == 1
 
 
 def test_until_may_do_without_no_round_but_not_without_one():
-    traces, first, merge = until_small(halved)
+    traces, merge = until_small(halved)
     refuse = NotRecorded(ValueError("a stack of nothing"))
     assert "does not become one loop" in why_not(carry_out(merge, lambda wanted: refuse))
-    traces, first, merge = until_small(halved)
-    carry_out(
+    traces, merge = until_small(halved)
+    merged = carry_out(
         merge, lambda wanted: traces.reply(wanted) if wanted.recipe.flow.until.times else refuse
     )
-    assert "Loop" in operators(first)
+    assert "Loop" in operators(merged)
 
 
 def growing(x):
@@ -134,7 +133,7 @@ def growing(x):
 
 
 def test_until_is_refused_where_rounds_differ():
-    traces, _, merge = until_small(growing)
+    traces, merge = until_small(growing)
     assert "does not become one loop" in why_not(carry_out(merge, traces.reply))
 
 
@@ -150,17 +149,15 @@ def both_ways(model, x, *variations):
 
 
 def test_branches_ask_for_the_variations_and_write_an_if():
-    traces, first, merge = both_ways(doubled, torch.ones(3), torch.full((3,), 5.0))
-    assert carry_out(merge, traces.reply) is first
-    assert "If" in operators(first)
+    traces, _, merge = both_ways(doubled, torch.ones(3), torch.full((3,), 5.0))
+    assert "If" in operators(carry_out(merge, traces.reply))
     assert torch.equal(traces.wanted[0].recipe.inputs["x"], torch.full((3,), 5.0))
 
 
 def test_a_way_that_no_variation_leads_is_heard():
-    traces, first, merge = both_ways(doubled, torch.ones(3), torch.zeros(3))
-    assert carry_out(merge, traces.reply) is first
+    traces, _, merge = both_ways(doubled, torch.ones(3), torch.zeros(3))
+    assert "If" in operators(carry_out(merge, traces.reply))
     assert [wanted.recipe.forced.first for wanted in traces.wanted] == [(), (True,)]
-    assert "If" in operators(first)
 
 
 def test_a_way_on_which_the_model_raises_is_none():
@@ -190,6 +187,36 @@ def test_where_no_input_asks_anything_nothing_is_wanted():
     traces, first, merge = both_ways(lambda x: x + 1, torch.ones(3), torch.zeros(3))
     assert carry_out(merge, traces.reply) is first
     assert not traces.wanted and first.recipe.flow.branches is None
+
+
+@pytest.mark.parametrize(
+    "merge_of",
+    [
+        lambda: with_formulas(scaled),
+        lambda: until_small(halved),
+        lambda: both_ways(doubled, torch.ones(3), torch.full((3,), 5.0))[::2],
+    ],
+    ids=["formulas", "until", "branches"],
+)
+def test_a_merge_leaves_the_recordings_as_they_are(merge_of, monkeypatch):
+    given = []
+
+    def recorded(self, recipe, record=Recorder.record):
+        trace = record(self, recipe)
+        given.append((trace, state(trace)))
+        return trace
+
+    monkeypatch.setattr(Recorder, "record", recorded)
+    traces, merge = merge_of()
+    assert not isinstance(carry_out(merge, traces.reply), Unmerged)
+    assert len(given) > 1 and all(state(trace) == before for trace, before in given)
+
+
+def state(trace):
+    nodes = [(id(node), node.op, [*map(id, node.inputs)]) for node in trace.nodes]
+    values = [(name, id(value), value.shape) for name, value in trace.outputs]
+    asked = [(id(question.value), question.asked) for question in trace.questions]
+    return nodes, values, asked, len(trace.findings), dict(trace.graph.dialect.domains)
 
 
 def test_a_wanted_recording_is_a_value():

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from ..contributions import GraphPass
-from ..ir.value import Absent, Body, Constant, Node, Value
+from ..ir.value import Absent, Constant, Node, Value
 from ..tensor_bytes import bits, same_bits
 from . import batchnorm, runtime_rules, transposed
 from .assembly import Assembly
@@ -35,7 +35,7 @@ def _live(nodes: list[Node], outputs: list[Value]) -> tuple[list[Node], set[int]
         if not wanted.isdisjoint(map(id, node.outputs)):
             kept.append(node)
             wanted.update(map(id, node.inputs))
-            for body in _bodies(node) if node.attributes else ():
+            for body in node.bodies:
                 body.nodes, read = _live(body.nodes, body.outputs)
                 wanted |= read
     kept.reverse()
@@ -45,15 +45,11 @@ def _live(nodes: list[Node], outputs: list[Value]) -> tuple[list[Node], set[int]
 def _reads(node: Node) -> list[Any]:
     """The values that a node and its bodies read; None for an input that was left out."""
     reads = list(node.inputs)
-    for body in _bodies(node) if node.attributes else ():
+    for body in node.bodies:
         reads += body.outputs
         for inner in body.nodes:
             reads += _reads(inner)
     return reads
-
-
-def _bodies(node: Node) -> list[Body]:
-    return [v for v in node.attributes.values() if type(v) is Body]
 
 
 class _Merger:
@@ -89,7 +85,7 @@ class _Merger:
             if same is not None:
                 self.instead[id(node.outputs[0])] = same
                 continue
-            bodies = _bodies(node) if node.attributes else []
+            bodies = node.bodies
             for body in bodies:
                 body.nodes = self.merge(body.nodes, dict(seen))
                 body.outputs = [self.now(v) for v in body.outputs]

@@ -12,7 +12,8 @@ from collections.abc import Container
 
 import torch
 
-from ..ir.value import Absent, Body, Constant, Node, Value
+from ..ir.node_reads import read_instead
+from ..ir.value import Absent, Constant, Node, Value
 from ..weights import contents
 from ..weights.contents import Cast, Content, Held, Permuted
 
@@ -25,9 +26,8 @@ def fold(nodes: list[Node], uses: Counter[int], finals: Container[int]) -> list[
     instead: dict[int, Value] = {}
     kept = []
     for node in nodes:
-        for body in node.attributes.values():
-            if isinstance(body, Body):
-                body.nodes = fold(body.nodes, uses, set(map(id, body.outputs)))
+        for body in node.bodies:
+            body.nodes = fold(body.nodes, uses, set(map(id, body.outputs)))
         made = None
         if is_one(node) and uses[id(node.inputs[0])] == 1 and id(node.outputs[0]) not in finals:
             made = content(node)
@@ -38,7 +38,7 @@ def fold(nodes: list[Node], uses: Counter[int], finals: Container[int]) -> list[
             assert isinstance(weight, Constant)
             instead[id(node.outputs[0])] = _stored(weight, made)
     if instead:
-        _reread(kept, instead)
+        read_instead(kept, instead)
     return kept
 
 
@@ -76,12 +76,3 @@ def _permuted(content: Content, order: tuple[int, ...]) -> Content | None:
     if isinstance(content, Held) and content.tensor.layout is torch.strided:
         return Permuted(content, order)
     return None
-
-
-def _reread(nodes: list[Node], instead: dict[int, Value]) -> None:
-    for node in nodes:
-        node.inputs = [instead.get(id(value), value) for value in node.inputs]
-        for body in node.attributes.values():
-            if isinstance(body, Body):
-                _reread(body.nodes, instead)
-                body.outputs = [instead.get(id(value), value) for value in body.outputs]

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..budget import BUDGET
-from .value import Body, Constant, Node, Value
+from .value import Constant, Node, Value
 
 _DRAW = frozenset(("Bernoulli", "Multinomial"))
 
@@ -30,7 +30,7 @@ def alike(nodes: Iterable[Node]) -> dict[int, int]:
     for node in nodes:
         key: tuple[Any, ...] = (node.op, node.domain, str(node.attributes))
         own = node.op in _DRAW or node.op.startswith("Random")
-        if own or any(isinstance(each, Body) for each in node.attributes.values()):
+        if own or node.bodies:
             key = (*key, id(node))
         key = (*key, *map(number, node.inputs))
         for place, value in enumerate(node.outputs):

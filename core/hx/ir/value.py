@@ -223,6 +223,11 @@ class Node:
         self.origin = origin
         self.notes: dict[str, str] = {}  # more of its metadata in the file
 
+    @property
+    def bodies(self) -> list[Body]:
+        """Return its subgraphs: the sides of an If, the round of a Loop or Scan."""
+        return [x for x in self.attributes.values() if type(x) is Body] if self.attributes else []
+
 
 @dataclass(slots=True, eq=False)
 class Body:

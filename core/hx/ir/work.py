@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from .sizes import dims
 from .sizes.comparisons import Asked, At, Unforeseen
 from .sizes.size_polynomials import Poly
-from .value import Body
 
 if TYPE_CHECKING:
     from .value import Node, Value
@@ -50,10 +49,9 @@ class Work:
 def _products(nodes: Iterable[Node]) -> Iterator[Product]:
     for node in nodes:
         inputs = [value for value in node.inputs if value is not None]
-        inside = [body for body in node.attributes.values() if isinstance(body, Body)]
-        if inside:
+        if bodies := node.bodies:
             rounds = _rounds(node, inputs)
-            for body in inside:
+            for body in bodies:
                 for product in _products(body.nodes):
                     yield _times(product, *rounds)
             continue

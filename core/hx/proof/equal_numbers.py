@@ -171,7 +171,7 @@ def _first(node: onnx.NodeProto) -> float:
 
 def leading_to(value: Any, known: Container[int], but: Container[int] = ()) -> list[Any]:
     """Return the nodes of a recording between the known values and this one, in their order."""
-    from ..merging.branches.node_rows import reads
+    from ..ir.node_reads import reads
 
     found: list[Any] = []
     seen: set[int] = set()
@@ -240,7 +240,7 @@ class Drawn(Kept):
         import onnx
 
         from ..graph.assembly import Assembly
-        from ..merging.branches.node_rows import reads
+        from ..ir.node_reads import reads
         from ..saving import model_file
 
         made = {id(v) for node in nodes for v in node.outputs}

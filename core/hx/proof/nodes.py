@@ -22,7 +22,6 @@ from hx.graph.model_parts import Parts
 from hx.recording import compiled_calls
 from hx.saving import model_file
 
-from ..recording.memory.tensor_values import output_values
 from .tapped import Tapped
 
 if TYPE_CHECKING:
@@ -267,10 +266,7 @@ def again(
     made = graph.build(
         found.nodes,
         [v for _, v in found.inputs],
-        output_values(
-            found.graph,
-            [(n, x) for (n, _), (_, x) in zip(subject.trace.outputs, found.outputs)],
-        ),
+        [(n, value) for (n, _), (_, value) in zip(subject.trace.outputs, found.outputs)],
         opset=subject.recorder.opset,
         domains=found.graph.dialect.domains,
         classes=found.classes,

@@ -24,7 +24,7 @@ from ..text import with_article
 from ..torchworld import shallow
 from . import layers, size_questions
 from .memory import quantized, sparse_tensors, unrecorded_tensors, wrapper_tensors
-from .memory.tensor_values import value_of
+from .memory.tensor_values import output_value, value_of
 from .recording import Recording
 
 if TYPE_CHECKING:
@@ -257,7 +257,8 @@ def of_outputs(recording: Recording, found: Trace, result: Any) -> None:
             found.findings.append(Finding(CHECKED, left_out))
             continue
         names.append(name or "output")
-    found.outputs = list(zip(nesting.unique(names), values))
+    outputs = [output_value(recording.builder, x) for x in values]
+    found.outputs = list(zip(nesting.unique(names), outputs))
     for (name, _), real in zip(found.outputs, found.results):
         if isinstance(real, torch.Tensor) and real.is_complex():
             found.findings.append(_told_as_pair("output", name, real))

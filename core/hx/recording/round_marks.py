@@ -26,6 +26,11 @@ class RoundMarks:
         for each in asked:
             self._asked.setdefault(each, []).append(at)
 
+    def copy(self) -> RoundMarks:
+        made = RoundMarks()
+        made.begins, made._asked = set(self.begins), {k: list(v) for k, v in self._asked.items()}
+        return made
+
     def rearranged(self, before: list[Node], nodes: list[Node]) -> None:
         """Follow recorded nodes to other places, or into a branch of an If."""
         begun = {id(before[at].outputs[0]) for at in self.begins if at < len(before)}

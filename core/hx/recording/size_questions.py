@@ -12,7 +12,7 @@ from typing import Any
 from ..ir.sizes import dims
 from ..ir.sizes.comparisons import SIGNS, Asked
 from ..ir.sizes.size_polynomials import Atom
-from ..ir.value import Body, Node, Value
+from ..ir.value import Node, Value
 from .element_positions import COMPARES, extremes, is_settled, number, positions_of
 
 # Operators with unknown results, although they read no input.
@@ -102,9 +102,7 @@ def alone(value: Value) -> bool:
             continue
         seen.add(value)
         node = value.node
-        if node is None or node.domain or node.op in _OTHERWISE:
-            return False
-        if any(isinstance(held, Body) for held in node.attributes.values()):
+        if node is None or node.domain or node.op in _OTHERWISE or node.bodies:
             return False
         if node.op not in ("Shape", "Size"):
             waiting += [each for each in node.inputs if each is not None]

@@ -99,7 +99,7 @@ class Trace:
     recipe: Recipe
     graph: RecordedGraph
     inputs: list[tuple[str, Value]]
-    outputs: list[tuple[str, Any]]  # flat name -> Value, number or size
+    outputs: list[tuple[str, Any]]  # flat name -> Value; None where nodes are not known
     escapes: dict[tuple, Escape] = field(default_factory=dict)  # by kind and line
     questions: list[Question] = field(default_factory=list)  # that Python answered, in their order
     calls: CallCounts = field(default_factory=CallCounts)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from ...ir.value import Body, Node, Value
+from ...ir.value import Node, Value
 
 Fact = TypeVar("Fact")
 
@@ -97,9 +97,8 @@ def _rewritten(nodes: list[Node], by_op: dict[str, list[Rule]], outer: Scope | N
     scope = Scope(nodes, outer)
     kept: list[Node] = []
     for node in nodes:
-        for body in node.attributes.values():
-            if type(body) is Body:
-                body.nodes = _rewritten(body.nodes, by_op, scope)
+        for body in node.bodies:
+            body.nodes = _rewritten(body.nodes, by_op, scope)
         instead = None
         if not node.domain and node.op in by_op:
             found = (rule.rewrite(node, scope) for rule in by_op[node.op])

@@ -8,6 +8,7 @@ from typing import Any
 
 from ...budget import BUDGET
 from ...ir import shapes
+from ...ir.node_reads import reads
 from ...ir.sizes import dims
 from ...ir.value import Body, Constant, Node, Value
 from ...recording.loop_lengths import same_constant
@@ -25,7 +26,6 @@ from .node_rows import (
     made_in,
     nodes_of,
     questions_of,
-    reads,
     sides_along,
 )
 from .size_agreement import OfAValue, of_either, same_asked, values_asked

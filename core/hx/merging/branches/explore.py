@@ -21,6 +21,7 @@ from ...recording.origins import is_machinery, is_own_error
 from ...recording.trace import Trace
 from ...samples.elsewhere import Elsewhere
 from ...samples.sizes import sizes_of
+from ..copied_trace import copied
 from ..protocol import Merge, NotRecorded, RecordingWanted, Unmerged
 from .align import Joining, NotAlike
 from .joined_findings import tell
@@ -142,7 +143,6 @@ class Exploration:
         self._tried: set[Answers] = set()
         self._between: set[Answers] = set()  # tried as a way between two recordings
         self._joined = Joined(row_of(first))
-        self._as_recorded = [self._joined.row.as_recorded()]
         self._postponing = False  # rows whose new `If`s have no results
         self._refused: dict[tuple[bool, ...], Exception] = {}  # by the answers that led there
         self._of_values = _of_values(first)
@@ -192,9 +192,7 @@ class Exploration:
         more = self._of_values | _of_values(found)
         if len(more) <= BUDGET.runs.lines_of_values:
             self._of_values = more
-        row = row_of(found)
-        self._as_recorded.append(row.as_recorded())
-        self._joined.wait(row)
+        self._joined.wait(row_of(found))
 
     def join(self) -> Merge[None]:
         """Join the waiting rows, first those that part late: what they share is then in one piece.
@@ -223,10 +221,8 @@ class Exploration:
         """Record `way` with only the first differing answer of the other row; record nothing if no
         sizes lead there.
         """
-        mine = next(row for row in self._as_recorded if row.answers == way)
-        asked = [*questions_of(other.items)][: common + 1] + [*questions_of(mine.items)][
-            common + 1 :
-        ]
+        mine = next(trace for trace in self._traces if answers_of(trace) == way)
+        asked = [*questions_of(other.items)][: common + 1] + mine.questions[common + 1 :]
         sizes = self._sizes.leading([*zip(asked, (yes for _, yes in answers))])
         elsewhere, tensors = self._elsewhere, self._first.recipe.inputs
         if elsewhere is None or elsewhere.recorded in sizes:
@@ -248,7 +244,7 @@ class Exploration:
             if before.is_complete:
                 return
             self._postponing = postponing
-            row, *others = [row.as_recorded() for row in self._as_recorded]
+            row, *others = map(row_of, self._traces)
             self._joined = Joined(row)
             for row in others:
                 self._joined.wait(row)
@@ -389,17 +385,15 @@ class Exploration:
 
     def write(self) -> Merge[Trace | Unmerged]:
         """Put all ways into the graph of the first recording, or return why that would be wrong."""
-        first, (_, *others) = self._first, self._traces
+        first, others = copied(self._first), self._traces[1:]
         both = self._both()
         self._require_all_ways(both)
         tell(first, others, both)
-        baked = yield from find_baked(
-            zip(self._traces, self._as_recorded), self._branches.variations
-        )
+        baked = yield from find_baked((first, *others), self._branches.variations)
         if baked is not None:
             return baked
         write_graph(first, self._joined.row, others)
-        self._tell_written(both)
+        self._tell_written(first, both)
         first.merged.members = [each for each in others if not each.recipe.forced]
         first.merged.forced_members = [each for each in others if each.recipe.forced]
         return first
@@ -414,11 +408,11 @@ class Exploration:
                 raise apart()
         if not stands(row) or self._goes_round_untruly():
             raise apart()
-        if not all(Joining(row, each).agrees() for each in self._as_recorded):
+        if not all(Joining(row, row_of(each)).agrees() for each in self._traces):
             raise apart()
 
-    def _tell_written(self, both: set[Line]) -> None:
-        for escape in self._first.escapes.values():
+    def _tell_written(self, merged: Trace, both: set[Line]) -> None:
+        for escape in merged.escapes.values():
             if escape.kind == "bool" and not escape.carried and not escape.beyond:
                 escape.beyond = "the file always takes this branch"
         lines = [f"{file}:{line}" for file, line in sorted(both)]
@@ -427,7 +421,7 @@ class Exploration:
             f"recorded {len(self._traces)} times: both ways of the branch at "
             f"{', '.join(lines[:3])}{more} are in the graph"
         )
-        self._first.findings.append(Finding(FOLLOWED, text))
+        merged.findings.append(Finding(FOLLOWED, text))
 
     def _is_refused(self, answers: Answers) -> bool:
         """Return True if the model itself raises an error on this way."""

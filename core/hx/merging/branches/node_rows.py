@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...errors import Unsupported
-from ...graph.blocks import block
+from ...ir.node_reads import reads
 from ...ir.recipe import Line
-from ...ir.value import Body, Node, Value
-from ...recording.memory.tensor_values import output_values
+from ...ir.value import Node, Value
 from ...recording.questions import Question
 from ...recording.trace import Trace
+from ..copied_trace import copied_node
 
 
 @dataclass(eq=False)
@@ -50,35 +50,17 @@ class Row:
     answers: Answers
     opset: int = 0
 
-    def as_recorded(self) -> Row:
-        """Return a copy of one recording's row, because joining changes rows."""
-        items = [
-            _like(item) if isinstance(item, Node) else dataclasses.replace(item)
-            for item in self.items
-        ]
-        return dataclasses.replace(self, items=items, outputs=list(self.outputs))
-
 
 def row_of(trace: Trace) -> Row:
-    outputs = [value for _, value in output_values(trace.graph, trace.outputs)]
-    nodes, items, at = trace.nodes, list[Any](), 0
+    """Return the row of a recording, made of copies: to join rows changes them."""
+    nodes, items, at = [*map(copied_node, trace.nodes)], list[Any](), 0
     for question in trace.questions:
         items += nodes[at : question.at]
         at = question.at
-        items.append(question)
+        items.append(dataclasses.replace(question))
     items += nodes[at:]
+    outputs = [value for _, value in trace.outputs]
     return Row(items, outputs, dict(trace.inputs), answers_of(trace), trace.graph.dialect.opset)
-
-
-def _like(node: Node) -> Node:
-    """Copy a node with its bodies, so that what they read can be changed."""
-    attributes = {
-        name: block(held.inputs, held.outputs, [*map(_like, held.nodes)])
-        if isinstance(held, Body)
-        else held
-        for name, held in node.attributes.items()
-    }
-    return Node(node.op, node.domain, list(node.inputs), node.outputs, attributes, node.origin)
 
 
 def answers_of(trace: Trace) -> Answers:
@@ -188,22 +170,3 @@ def _all_of(items: Items) -> Iterator[Any]:
         if isinstance(item, Split):
             for side in item.sides.values():
                 yield from _all_of(side)
-
-
-def reads(node: Node) -> Iterator[tuple[Place, Value]]:
-    """Yield the values that a node and its bodies read from outside, each with its place."""
-    for i, read in enumerate(node.inputs):
-        if read is not None:
-            yield (node.inputs, i), read
-    for body in node.attributes.values():
-        if isinstance(body, Body):
-            yield from reads_of(body)
-
-
-def reads_of(body: Body) -> Iterator[tuple[Place, Value]]:
-    """Yield the values from outside a body that are read in it, each with its place."""
-    inside = {id(v) for n in body.nodes for v in n.outputs} | set(map(id, body.inputs))
-    results = (((body.outputs, i), value) for i, value in enumerate(body.outputs))
-    for place, value in (*itertools.chain(*map(reads, body.nodes)), *results):
-        if id(value) not in inside:
-            yield place, value

@@ -20,17 +20,17 @@ from ...recording.trace import Trace
 from ..protocol import Merge, NotRecorded, RecordingWanted, Unmerged
 from ..same_nodes import paired_bodies
 from .joined_findings import is_lost
-from .node_rows import Row, answers_of, nodes_of, row_of
+from .node_rows import answers_of
 
 FAR_VALUES_FACTOR = 1000
 
 
 def find_baked(
-    recordings: Iterable[tuple[Trace, Row]], others: Sequence[dict[str, torch.Tensor]]
+    recordings: Iterable[Trace], others: Sequence[dict[str, torch.Tensor]]
 ) -> Merge[Unmerged | None]:
     """Return why not to merge, if a constant on an untested side depends on the inputs."""
-    for trace, row in recordings:
-        found = yield from _baked(trace, row, others)
+    for trace in recordings:
+        found = yield from _baked(trace, others)
         if found is not None:
             error = Unsupported(
                 "one side of the branch would hold a number from inputs that never lead there",
@@ -41,9 +41,7 @@ def find_baked(
     return None
 
 
-def _baked(
-    trace: Trace, row: Row, others: Sequence[dict[str, torch.Tensor]]
-) -> Merge[Escape | None]:
+def _baked(trace: Trace, others: Sequence[dict[str, torch.Tensor]]) -> Merge[Escape | None]:
     """Return an escape of a forced recording if its constants differ on other data."""
     if not trace.recipe.forced:
         return None
@@ -53,10 +51,7 @@ def _baked(
         again = yield RecordingWanted(recipe)
         if isinstance(again, NotRecorded):
             continue  # the model may refuse these inputs
-        alike = answers_of(again) != answers_of(trace) or _alike(
-            [*nodes_of(row.items)], [*nodes_of(row_of(again).items)]
-        )
-        if not alike:
+        if answers_of(again) == answers_of(trace) and not _alike(trace.nodes, again.nodes):
             return lost[0]
     return None
 

@@ -9,6 +9,7 @@ from ...graph.builder import Builder
 from ...graph.op import Op
 from ...ir.value import Node, Origin
 from ...recording.trace import Trace
+from ..copied_trace import own_outputs
 from .node_rows import Items, Row, Split
 
 
@@ -29,8 +30,7 @@ def _written(builder: Builder, items: Items) -> list[Node]:
     for item in items:
         if isinstance(item, Node):
             nodes.append(item)
-            for value in item.outputs:
-                value.node = item  # the row may hold a copy of the original node
+            own_outputs([item])
         elif isinstance(item, Split) and item.joins:
             sides = {
                 yes: blocks.block(

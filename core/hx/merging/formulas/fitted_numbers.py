@@ -16,11 +16,13 @@ from ...graph.builder import Builder
 from ...graph.op import Op
 from ...ir import dynamic_axes
 from ...ir.input_grammar import Limits
+from ...ir.node_reads import read_instead
 from ...ir.recipe import Recipe, Sizes
 from ...ir.sizes import dims
 from ...ir.sizes.comparisons import At, Unforeseen
-from ...ir.value import Body, Node, Value
+from ...ir.value import Node, Value
 from ...recording.trace import Trace
+from ..copied_trace import copied
 from ..protocol import Merge, NotRecorded, RecordingWanted, Unmerged
 from .compare_recordings import Beside, Differing, Unlike, sizes_of
 from .formula_fit import find, plainest
@@ -51,8 +53,7 @@ def merge(first: Trace, at: Sequence[Sizes], others: Sequence[Recipe]) -> Merge[
     if not isinstance(smallest, NotRecorded):
         with contextlib.suppress(Unlike):
             fitted = Fitted([*all_of, smallest], at)
-    fitted.write()
-    return first
+    return fitted.written()
 
 
 class Fitted:
@@ -78,23 +79,23 @@ class Fitted:
                 self._instead[id(each.value)] = self._computed(each)
         return nodes
 
-    def write(self) -> None:
+    def written(self) -> Trace:
         for value, own in self._sized:
             value.sized(own)
-        graph = self._first.graph
-        self._replace(graph.nodes)
-        graph.nodes = [*self._before, *graph.nodes]
-        outputs = self._first.outputs
+        made = copied(self._first)
+        read_instead(made.nodes, self._instead)
+        made.graph.nodes = [*self._before, *made.nodes]
         differing = self._beside.differing.values()
-        self._first.outputs = [(name, self._instead.get(id(v), v)) for name, v in outputs]
+        made.outputs = [(name, self._instead.get(id(v), v)) for name, v in made.outputs]
         lines = sorted({each.where for each in differing if each.where})
         at = f" at {', '.join(lines)}" if lines else ""
         text = (
             f"numbers{at} that Python came to out of sight follow from sizes in the graph, as they "
             f"do in recordings at {len(self._at)} sizes"
         )
-        self._first.findings.append(Finding(FOLLOWED, text))
-        self._first.merged.turns = {word: sorted(sizes) for word, sizes in self._turns.items()}
+        made.findings.append(Finding(FOLLOWED, text))
+        made.merged.turns = {word: sorted(sizes) for word, sizes in self._turns.items()}
+        return made
 
     def _formula(self, numbers: Sequence[int | float]) -> Any:
         formula = find(self._at, numbers)
@@ -176,14 +177,6 @@ class Fitted:
             return tuple(At(sizes)(size.poly) for sizes in self._at)
         except Unforeseen:
             return None
-
-    def _replace(self, nodes: Sequence[Node]) -> None:
-        for node in nodes:
-            node.inputs = [self._instead.get(id(x), x) for x in node.inputs]
-            for body in node.attributes.values():
-                if isinstance(body, Body):
-                    self._replace(body.nodes)
-                    body.outputs[:] = [self._instead.get(id(x), x) for x in body.outputs]
 
 
 def named_sizes(trace: Trace) -> dict[str, Any]:

@@ -20,12 +20,12 @@ from ...graph.builder import Builder
 from ...graph.op import Op
 from ...ir import shape_rules, shapes
 from ...ir.escapes import Escape, noted
+from ...ir.node_reads import reads, reads_of
 from ...ir.sizes import dims
 from ...ir.sizes.comparisons import At
-from ...ir.value import Body, Node, Value
+from ...ir.value import Node, Value
 from ...recording.round_counts import Known
 from ...recording.trace import Trace
-from ..branches.node_rows import reads, reads_of
 from .collected_lists import Part, Run, axis_of, grouped, is_list, joined, together
 from .outer_values import middle
 from .ragged_rounds import laid
@@ -78,9 +78,7 @@ class Passing:
         """Take the elements that one side of an If reads inside that side: on the other side, there
         may be none.
         """
-        for body in node.attributes.values():
-            if not isinstance(body, Body):
-                continue
+        for body in node.bodies:
             with inner_nodes(self._builder) as first:
                 for (held, place), value in list(reads_of(body)):
                     if id(value) in self._elements:

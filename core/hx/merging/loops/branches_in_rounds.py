@@ -25,6 +25,7 @@ from ..branches.joined_findings import tell
 from ..branches.node_rows import Answers, Row, row_of, splits_of, stands
 from ..branches.untested_sides import find_baked
 from ..branches.write_branches import write_graph
+from ..copied_trace import copied
 from ..protocol import Merge, NotRecorded, RecordingWanted, Unmerged
 from .write_loops import write_loops
 
@@ -122,14 +123,12 @@ class InRounds:
         assert flow.branches is not None and flow.loops is not None
         self._variations, self._numbered = flow.branches.variations, flow.loops.numbered
         self._led: list[Trace] = []  # recordings with other numbers of rounds
-        self._base, self._row = base, row_of(base)
+        self._row = row_of(base)
         self._traces = [base]
-        self._rows: list[Row] = []  # as they were recorded
         self._ways: list[Answers] = [self._row.answers]
 
     def joined(self) -> Merge[Trace]:
-        base, asked = self._base, self._row.answers
-        self._rows.append(self._row.as_recorded())
+        base, asked = self._traces[0], self._row.answers
         places = [at for at, (line, _) in enumerate(asked) if line in self._told]
         most = BUDGET.runs.numbered_rounds if self._numbered else BUDGET.runs.branches_in_rounds
         if len(places) > most or len(places) * work_of(base) > BUDGET.work.branches_in_rounds:
@@ -145,18 +144,15 @@ class InRounds:
                     if self._has_room():
                         place = other + len(turned[at]) - len(asked)
                         yield from self._turn(turned[at], place)
-        for row in others:
-            if not self._agrees(row):
-                self._join(row)
-        if not stands(self._row):
+        for trace in others:
+            if not self._agrees(trace):
+                self._join(row_of(trace))
+        if not stands(self._row) or not all(map(self._agrees, self._traces)):
             raise NotAlike
-        if not all(map(self._agrees, self._rows)):
-            raise NotAlike
-        self._write()
-        return base
+        return self._written()
 
     def _has_room(self) -> bool:
-        nodes = sum(len(row.items) for row in self._rows)
+        nodes = sum(len(trace.nodes) + len(trace.questions) for trace in self._traces)
         work = sum(map(work_of, self._traces))
         return (
             len(self._traces) < BUDGET.runs.branches_in_rounds
@@ -164,8 +160,8 @@ class InRounds:
             and work < BUDGET.work.branches_in_rounds
         )
 
-    def _agrees(self, row: Row) -> bool:
-        return Joining(self._row, row.as_recorded()).agrees()
+    def _agrees(self, trace: Trace) -> bool:
+        return Joining(self._row, row_of(trace)).agrees()
 
     def _turn(self, asked: Answers, at: int) -> Merge[Answers]:
         """Record one other answer, and other answers to the questions that only follow it."""
@@ -177,7 +173,6 @@ class InRounds:
             raise NotAlike
         self._traces.append(found)
         row = row_of(found)
-        self._rows.append(row.as_recorded())
         self._join(row)
         now, rest = row.answers[at + 1 :], asked[at + 1 :]
         more = len(now) - len(rest)
@@ -192,7 +187,7 @@ class InRounds:
         self._row = Joining(self._row, row, self._ways).row()
         self._ways.append(row.answers)
 
-    def _on_other_data(self) -> Merge[list[Row]]:
+    def _on_other_data(self) -> Merge[list[Trace]]:
         """Record the model with other answers in all rounds, with true ones, and on other data."""
         others = {line: not yes for line, yes in self._told.items()}
         some = []
@@ -205,16 +200,12 @@ class InRounds:
             some += elsewhere
         else:
             self._led = [found for found in elsewhere if found is not None]
-        rows = []
-        for found in some:
-            if found is not None:
-                self._traces.append(found)
-                rows.append(row_of(found))
-                self._rows.append(rows[-1].as_recorded())
-        return rows
+        made = [found for found in some if found is not None]
+        self._traces += made
+        return made
 
-    def _write(self) -> None:
-        base, others = self._base, self._traces[1:]
+    def _written(self) -> Trace:
+        base, others = copied(self._traces[0]), self._traces[1:]
         both = {split.question.line for split in splits_of(self._row.items)}
         tell(base, others, both)
         write_graph(base, self._row, others)
@@ -228,6 +219,7 @@ class InRounds:
         # Not if a recording has too few rounds to ask anything, as for an empty list.
         if not any(both.isdisjoint(_often(each)) for each in self._led):
             base.merged.forced_members = [each for each in others if each.recipe.forced]
+        return base
 
     def find_baked(self) -> Merge[Unmerged | None]:
-        return (yield from find_baked(zip(self._traces, self._rows), self._variations))
+        return (yield from find_baked(self._traces, self._variations))

@@ -21,9 +21,9 @@ from typing import Any, cast
 from ...budget import BUDGET
 from ...graph.axes import moved
 from ...graph.op import Op
+from ...ir.node_reads import reads
 from ...ir.value import Body, Constant, Node, Value
 from ...recording.loop_lengths import same_constant
-from ..branches.node_rows import reads
 from .stacked_sources import STACK, Source, Unlike, maps, moved_axes
 
 DOMAIN = "hx.rolled"  # of nodes that are never in a file
@@ -142,9 +142,8 @@ def with_lists_out(nodes: list[Node]) -> tuple[list[Node], list[int]]:
     places = []
     for node in nodes:
         places.append(len(now))
-        bodies = [each for each in node.attributes.values() if isinstance(each, Body)]
         if node.op == "If":
-            for body in bodies:
+            for body in node.bodies:
                 out = _joining(body)
                 now += [each for each in body.nodes if each in out]
                 body.nodes[:] = [each for each in body.nodes if each not in out]

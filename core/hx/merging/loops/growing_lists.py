@@ -13,8 +13,8 @@ from collections import Counter
 from typing import Any, cast
 
 from ...budget import BUDGET
+from ...ir.node_reads import reads
 from ...ir.value import Node, Value
-from ..branches.node_rows import reads
 from .collected_lists import axis_of
 from .stacked_sources import maps, moved_axes
 

@@ -20,9 +20,9 @@ from ...budget import BUDGET
 from ...graph.blocks import inner_nodes
 from ...graph.op import Op
 from ...ir import shapes
+from ...ir.node_reads import reads
 from ...ir.value import Node, Value
 from ...recording.loop_lengths import nodes_key
-from ..branches.node_rows import reads
 from .collected_lists import axis_of
 from .stacked_sources import maps
 

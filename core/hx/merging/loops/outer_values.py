@@ -13,8 +13,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from ...budget import BUDGET
+from ...ir.node_reads import reads
 from ...ir.value import Node, Value
-from ..branches.node_rows import reads
 from .collected_lists import is_list
 from .find_repeats import Repeat
 

@@ -10,11 +10,11 @@ import torch
 
 from ...budget import BUDGET
 from ...ir import shapes
+from ...ir.node_reads import reads
 from ...ir.recipe import EndNumbers
 from ...ir.sizes import dims
 from ...ir.value import Absent, Body, Constant, Node, Value
 from ...tensor_bytes import same_bits
-from ..branches.node_rows import reads
 from ..same_nodes import paired_bodies
 from .constants_across_lengths import same
 from .find_repeats import Repeat

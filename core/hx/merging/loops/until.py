@@ -19,6 +19,7 @@ from ...findings import FOLLOWED, Finding
 from ...graph import blocks
 from ...graph.axes import moved
 from ...ir import shape_rules, shapes
+from ...ir.node_reads import reads
 from ...ir.recipe import Until
 from ...ir.sizes import dims
 from ...ir.sizes.size_polynomials import Atom, Poly
@@ -27,7 +28,7 @@ from ...recording.loop_lengths import same_constant
 from ...recording.round_counts import Known
 from ...recording.trace import Trace
 from ..branches.joined_findings import asked_there
-from ..branches.node_rows import reads
+from ..copied_trace import copied
 from ..protocol import Merge, NotRecorded, RecordingWanted, Unmerged
 from .collected_lists import Part
 from .find_repeats import Repeat
@@ -61,7 +62,7 @@ def untils(trace: Trace) -> list[Until]:
 
 def merge(trace: Trace) -> Merge[Trace | Unmerged]:
     """Write the rounds of a recording, which went on for a few of them, as a Loop of any length."""
-    until = trace.recipe.flow.until
+    until, trace = trace.recipe.flow.until, copied(trace)
     assert until is not None
     try:
         yield from _written(trace, until)

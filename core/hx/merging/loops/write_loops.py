@@ -14,20 +14,19 @@ from ...budget import BUDGET
 from ...errors import Unsupported
 from ...findings import FOLLOWED, Finding
 from ...graph import blocks
-from ...graph.builder import Builder
 from ...graph.op import Op
 from ...ir import shapes
+from ...ir.node_reads import reads
 from ...ir.recipe import EndNumbers
 from ...ir.sizes import dims
 from ...ir.sizes.comparisons import Asked
 from ...ir.value import Node, Origin, Value
 from ...recording.counted_whiles import counted
 from ...recording.loop_lengths import nodes_key
-from ...recording.memory.tensor_values import output_value
 from ...recording.round_counts import Known
 from ...recording.round_marks import length_of
 from ...recording.trace import Trace
-from ..branches.node_rows import reads
+from ..copied_trace import copied
 from ..protocol import Unmerged
 from .between_loops import Passing
 from .collected_lists import with_lists_out, with_stacks
@@ -43,11 +42,7 @@ from .stacked_sources import Mapped, Stacked, Unlike, maps
 
 def write_loops(trace: Trace) -> Trace | Unmerged:
     """Write the rounds of a recording, whose number follows from sizes, as Loops."""
-    # As values of the graph: a complex one is made of what the rounds give.
-    writer = Builder.over(trace.graph)
-    trace.outputs = [
-        (name, output_value(writer, x) if isinstance(x, Value) else x) for name, x in trace.outputs
-    ]
+    trace = copied(trace)
     loops, marks = trace.recipe.flow.loops, trace.graph.round_marks
     assert loops is not None and marks is not None
     rolling = Rolling(trace, marks.known(trace.escapes), marks.begins, loops.before)

@@ -8,7 +8,7 @@ from torch.utils import _pytree as pytree
 
 from ...errors import Differentiates
 from ...graph.graph import RANDOM
-from ...ir.value import Body, Node
+from ...ir.value import Node
 from ..recording import Recording
 from .part import Higher, named
 from .scans import each
@@ -51,11 +51,7 @@ def vmap(recording: Recording, original, args, kwargs):
 
 def draws(nodes: Iterable[Node]) -> bool:
     """Return True if some nodes, or nodes inside them, draw random numbers."""
-    return any(
-        node.op in RANDOM
-        or any(draws(x.nodes) for x in node.attributes.values() if isinstance(x, Body))
-        for node in nodes
-    )
+    return any(node.op in RANDOM or any(draws(x.nodes) for x in node.bodies) for node in nodes)
 
 
 def functional_call(recording: Recording, original, args, kwargs):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -13,7 +12,6 @@ from ...errors import Unaccounted
 from ...graph import complex_pairs
 from ...graph.builder import Builder
 from ...graph.op import Op
-from ...graph.writers import HasNodes
 from ...ir.sizes import size_lists
 from ...ir.value import Constant, Value
 from ...tensor_bytes import storage_key
@@ -147,12 +145,6 @@ def list_value(recording: Recording, items: size_lists.Whole, whole: bool) -> Va
         kind, detail, asked = items.left
         note_escape(recording, kind, detail, asked=asked)
     return value
-
-
-def output_values(graph: HasNodes, outputs: Iterable[tuple[str, Any]]) -> list[tuple[str, Value]]:
-    """The named results of a model as values of its graph."""
-    writer = Builder.over(graph)
-    return [(name, output_value(writer, x)) for name, x in outputs]
 
 
 def output_value(builder: Builder, x: Any) -> Value:
