@@ -10,7 +10,7 @@ HxError                   the work ended before its end                         
 ├── ExportError           the model cannot be turned into a right graph          HX101  (exit 1)
 │   ├── ConverterError    a converter raised, or returned the wrong thing        HX102
 │   │   └── BuilderError  a converter emitted a node that ONNX does not have     HX103
-│   ├── Unsupported       a call that is understood, and that ONNX cannot say    HX104
+│   ├── Unsupported       a call that ONNX cannot express                        HX104
 │   │   └── Differentiates  the model asks for derivatives as it runs            HX105
 │   ├── Unaccounted       a tensor whose origin the recording did not see        HX106
 │   ├── EscapeError       a traced value left the graph, under strict=True       HX107

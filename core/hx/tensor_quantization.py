@@ -12,7 +12,7 @@ def quantization(tensor: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, int 
     if kind is None or tensor.qscheme() not in (torch.per_tensor_affine, torch.per_channel_affine):
         raise Unsupported(
             f"a tensor is quantized to {str(tensor.dtype).removeprefix('torch.')} "
-            f"({str(tensor.qscheme()).removeprefix('torch.')}), which ONNX cannot say",
+            f"({str(tensor.qscheme()).removeprefix('torch.')}), which ONNX cannot express",
             hint="quantize to 8 bits, with zero points that are integers",
         )
     if tensor.qscheme() == torch.per_tensor_affine:

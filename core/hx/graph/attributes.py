@@ -20,8 +20,8 @@ def no_dims(op: str, name: str, v) -> None:
     for n in v if isinstance(v, (list, tuple)) else (v,):
         if isinstance(n, Value):
             raise Unsupported(
-                f"{op} needs {name} as a fixed number, and here it is a tensor that only the graph "
-                "knows",
+                f"{op} needs a fixed number for {name}, and got a tensor whose contents are only known "
+                "when the file runs",
                 why=f"ONNX takes {name} of {op} as an attribute, written into the file",
                 hint="pass a number, or one that follows from weights alone",
             )

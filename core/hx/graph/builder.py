@@ -283,8 +283,8 @@ class Builder:
                     value.used = True
         if numbers:
             raise Unsupported(
-                f"{node.op} was to be written with complex numbers, and no edge of a graph has any",
-                hint="view_as_real before, and view_as_complex behind",
+                f"{node.op} would read or return complex numbers, which no edge of a graph can hold",
+                hint="call torch.view_as_real before it, and torch.view_as_complex after it",
             )
         self.enter(node)
 
@@ -350,7 +350,7 @@ class Builder:
             if first <= self.opset:
                 raise BuilderError(f"ONNX has deprecated {op}: opset {self.opset} lacks it")
             raise Unsupported(
-                f"opset {self.opset} cannot say {op}: it came with opset {first}",
+                f"opset {self.opset} has no {op}: it came with opset {first}",
                 hint=f"export with opset={first} or newer",
             )
         newest = schemas.schema(op) or schema

@@ -221,7 +221,7 @@ def _require_said(opset: int, schema: Schema, values: list, attributes: dict) ->
             spelled = dtypes.name(dtype)
             first = schemas.first_with("Cast", parameter, dtype)
             raise Unsupported(
-                f"opset {opset} cannot say {spelled}"
+                f"opset {opset} has no {spelled}"
                 + (f": it came with opset {first}" if first else ""),
                 hint=f"export with opset={first} or newer" if first else "cast to float32 first",
             )

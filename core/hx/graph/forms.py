@@ -8,7 +8,7 @@ key of a `Form`, from which the next such node is written as it is.
 
 from __future__ import annotations
 
-from math import prod  # its own: `world` hooks that of the model
+from math import prod  # a name of its own: `builtin_hooks` replaces math.prod for the model
 from typing import TYPE_CHECKING, Any
 
 import torch

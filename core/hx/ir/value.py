@@ -53,10 +53,10 @@ class Value:
         # Known contents: the sizes in an int64 vector or scalar, else None.
         self.elements: tuple | None = None
         self.fixed = self.is_constant  # made from constants alone: a weight in another form
-        # The parts of a complex value in the graph: see `pairs`.
+        # The parts of a complex value in the graph: see `complex_pairs`.
         self.parts: tuple[Value, Value | None] | None = None
         self.pair: Value | None = None
-        self.sparse: Elements | None = None  # the parts of a sparse value: see `sparse`
+        self.sparse: Elements | None = None  # the parts of a sparse value: see `sparse_values`
 
     is_constant = False
 

@@ -28,8 +28,8 @@ def call_model(model: Any, args: tuple, kwargs: dict) -> Any:
         raise Unsupported(
             f"{found[1]} takes functions, and hx does not know what it does with them",
             where=Where(file, line) if file else None,
-            hint="give what calls it a converter, whose `op.instead(...)` says the same in plain "
-            "functions: hx packs new",
+            hint="write a converter for the function that calls it, and return `op.instead(...)` "
+            "with a function that does without: hx packs new",
         ) from problem
     except HxError:
         raise

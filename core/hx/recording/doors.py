@@ -110,7 +110,7 @@ def _has_its_own(kind: type) -> bool:
     """Return True if a class has its own `__torch_function__` to be asked first.
 
     A tensor subclass counts only if the call comes from outside the class, and if it does not hold
-    other tensors, which `wrappers` follows.
+    other tensors, which `wrapper_tensors` follows.
     """
     if not issubclass(kind, torch.Tensor):
         return True

@@ -104,7 +104,7 @@ class Questions:
         return yes
 
     def sizes(self, nodes: list[Node], where: Where, asked: Asked) -> bool | None:
-        """The answer about sizes that is decided here, if any: about inputs it is the truth."""
+        """Return the answer to a question about sizes that a recipe decides; None for the true one."""
         if nodes is not self._nodes or not asked.compares:
             return None
         self.counted()

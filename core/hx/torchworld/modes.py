@@ -38,7 +38,7 @@ def set_functions(wanted: list[Any]) -> None:
 
 
 def default_device() -> tuple[Any, Any]:
-    """The part of `torch.set_default_device` that is remembered beside the mode."""
+    """Return what `torch.set_default_device` sets beside its mode, to be restored."""
     return getattr(_known(), "device_context", None), _device.CURRENT_DEVICE
 
 

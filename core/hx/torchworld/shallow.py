@@ -1,4 +1,4 @@
-"""A memory of a module's attributes, and of one level of the containers in them, to restore them.
+"""Copies of a module's attributes, and of the containers that these are, to restore them.
 
 It goes by identity only: nothing is copied, compared or asked of the module itself, whose
 `__setattr__`, `__getattr__` and `modules()` may be anything.

@@ -1,12 +1,11 @@
 """Sizes that remember where they came from.
 
 A `Dim` is an int: the size that was recorded, to Python and to torch. It also carries a
-polynomial (see `polynomials`), so that the graph can compute it again at another size.
+polynomial (see `size_polynomials`), so that the graph can compute it again at another size. Floats
+derived from sizes (`x.shape[-1] ** -0.5`) are in `size_floats`.
 
-`floats` has the same for floats derived from sizes (`x.shape[-1] ** -0.5`).
-
-What Python cannot carry (`int(dim)`, `bool(dim)`, a comparison) is reported to the recording of
-this thread through `leaving`.
+When Python makes a plain number or an answer of a Dim (`int(dim)`, `bool(dim)`, a comparison), the
+recording of this thread is told through `departures`.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class Family:
         self.root = root
         self.geometry = shape
         self.generation = 0
-        self.unfilled = False  # by any recorded call: see `accounts`
+        self.unfilled = False  # memory that no recorded call has written to
         self.members: list[Entry] = []
 
     def alive(self) -> list[Entry]:

@@ -2,7 +2,7 @@
 
     torch.from_numpy(np.triu(np.ones((n, n)), k=1).astype("uint8"))     counts.numpy().cumsum(0)
 
-An operation that is known here (see `numpy_forms`) is done by NumPy and, visibly to the recording,
+An operation that is known here (see `numpy_in_torch`) is done by NumPy and, visibly to the recording,
 by torch. If both agree in every number and in the dtype, the array stands for torch's result from
 then on. Any other result is NumPy's alone, as computed in the recording. For functions that no two
 libraries round alike (a sine), agreement to the last digits is enough.

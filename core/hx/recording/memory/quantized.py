@@ -24,7 +24,7 @@ def require_plain(what: str, x: Any) -> None:
     """Raise for quantized inputs and outputs: a file stores no steps with them."""
     if isinstance(x, torch.Tensor) and x.is_quantized:
         raise Unsupported(
-            f"{what} is a quantized tensor, and a graph takes and gives plain ones",
+            f"{what} is a quantized tensor, and a graph takes and returns plain tensors only",
             hint="quantize within the model, and return y.dequantize()",
         )
 

@@ -95,7 +95,7 @@ def _require_one_dtype(family: Family, entry: Entry) -> None:
     one, other = family.root.dtype, entry.value.dtype
     if one != other and not (one.is_complex or other.is_complex):
         raise Unsupported(
-            "memory that is read as two dtypes is written to",
+            "the model writes to memory that is read as two dtypes",
             why=f"what is written as {other} would have to be read as {one}",
             hint="write to a copy: x.view(dtype).clone()",
         )

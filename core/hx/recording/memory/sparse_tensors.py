@@ -71,7 +71,7 @@ def require_plain(what: str, x: Any) -> None:
     if x.is_nested:
         raise _nested(f"{what} is a nested tensor", None)
     raise Unsupported(
-        f"{what} is {_kind(x)}, and a graph takes and gives dense ones",
+        f"{what} is {_kind(x)}, and a graph takes and returns dense tensors only",
         hint="give the model its dense form, or its indices and values as inputs of their own and "
         "make it inside with torch.sparse_coo_tensor; return y.to_dense()",
     )
