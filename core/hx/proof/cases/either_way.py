@@ -51,13 +51,11 @@ def _answer(subject: Subject, escape: Escape) -> bool | None:
 def _recorded(subject: Subject, forced: Forced) -> Trace | None:
     recipe = dataclasses.replace(subject.recipe, also_proved={}, forced=forced)
     try:
-        found = subject.recorder.record(recipe, one_thread=True)
+        return subject.recorder.record(recipe, one_thread=True)
     except Exception as problem:  # the model's own error, of any kind: the answer matters
         if is_of_the_world(problem):
             raise
         return None
-    found.let_go()
-    return found
 
 
 def _are_alike(one: Trace, other: Trace) -> bool:
