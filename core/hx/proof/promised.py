@@ -76,12 +76,18 @@ def _leave_out_tiny(subject: Subject, proof: Proof, failed: Sequence[CaseCheck])
         if check.name not in subject.beyond:
             sizes = at.get(check.name, {})
             tiny[check.name] = {word for word in may_leave & sizes.keys() if sizes[word] <= 1}
-    excluded = {word for words in tiny.values() if len(words) == 1 for word in words}
+    alone = (at[name] for name in tiny if name in at)
+    excluded = {
+        word
+        for sizes in alone
+        for word in may_leave
+        if sizes[word] <= 1 and sizes == {**recorded, word: sizes[word]}
+    }
     if not all(words & excluded for words in tiny.values()):
         return
     for name, words in tiny.items():
         out = {word: Limits(2) for word in sorted(words & excluded)}
-        lost = Escape("lost", Where("", 0), "as sizes of 0 and 1 are no sizes like others")
+        lost = Escape("lost", Where("", 0), "as sizes of 0 and 1 may be broadcast or squeezed")
         subject.beyond[name] = lost, Move(dict(at[name]), out)
 
 

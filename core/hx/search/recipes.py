@@ -151,7 +151,7 @@ def at_odd_sizes(recipe: Recipe, failed: dict[str, Inputs], proof: Proof | None)
         or recipe.request.weights.streamed
         or recipe.also_proved
         or not _right_here_alone(proof)
-        or _has_other_ranks_beyond(recipe, words, failed, proof)
+        or _has_other_ranks_here(recipe, words, failed, proof)
     ):
         return None
     more = _odd(recipe, words, failed)
@@ -167,18 +167,18 @@ def _right_here_alone(proof: Proof | None) -> bool:
     return proof is not None and bool(proof.cases) and proof.cases[0].ok and not proof.ok
 
 
-def _has_other_ranks_beyond(
+def _has_other_ranks_here(
     recipe: Recipe, words: Sizes, failed: dict[str, Inputs], proof: Proof | None
 ) -> bool:
-    """Return True if a size decides how many axes a result has, so that each size is another case."""
+    """Return True if results have another number of axes, and not at smaller sizes alone."""
     checks = [] if proof is None else proof.cases
-    unlike = [case.name for case in checks if any(output.other_rank for output in case.outputs)]
-    return any(
-        sizes_of(recipe, failed[name])[word] > n
-        for name in map("given {}".format, unlike)
-        if name in failed
-        for word, n in words.items()
-    )
+    unlike = [check.name for check in checks if any(output.other_rank for output in check.outputs)]
+    for name in unlike:
+        inputs = failed.get(f"given {name}")
+        sizes = words if inputs is None else sizes_of(recipe, inputs)
+        if sizes == words or any(sizes[word] > n for word, n in words.items()):
+            return True
+    return False
 
 
 def _wrong_elsewhere(proof: Proof | None) -> bool:
