@@ -83,7 +83,7 @@ def test_a_number_that_the_graph_computes(function):
     ],
 )
 def test_what_onnx_cannot_compute_with_is_refused_at_the_users_line(function):
-    with pytest.raises(hx.Unsupported, match="only the graph knows") as problem:
+    with pytest.raises(hx.Unsupported, match="only known when the file runs") as problem:
         hx.export(lambda x, v: function(x, v.sum()), (torch.randn(3, 4), torch.rand(2)))
     assert problem.value.where.file == __file__
 
