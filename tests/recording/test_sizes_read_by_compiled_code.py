@@ -7,6 +7,7 @@ import ctypes
 import dataclasses
 import datetime
 import decimal
+import functools
 import hashlib
 import itertools
 import json
@@ -103,6 +104,8 @@ CARRIED = {
     "deep copy": lambda x: x * __import__("copy").deepcopy([x.shape[0]])[0],
     "dict": lambda x: x.new_zeros(collections.OrderedDict(n=x.shape[0])["n"], 4) + x,
     "accumulate": lambda x: x * [*itertools.accumulate([x.shape[0], 1])][-1],
+    "slice": lambda x: torch.cat([x, x])[slice(None, x.shape[0])],
+    "product": lambda x: x.reshape(functools.reduce(operator.mul, x.shape)),
     "named tuple": lambda x: x * collections.namedtuple("Pair", "n m")(x.shape[0], 4).n,
     "texts": lambda x: x * {"n5": 2}.get(f"n{x.shape[1]}", 3),
     "comparison with a float": lambda x: x if x.shape[0] > -0.5 else -x,

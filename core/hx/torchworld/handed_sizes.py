@@ -81,8 +81,9 @@ def _of_library(module: str) -> bool:
     root = module.partition(".")[0]
     if module.startswith("numpy.random"):
         return True
-    of_python = root in sys.stdlib_module_names or root.lstrip("_") in sys.stdlib_module_names
-    return of_python and (root not in _PASSES_ON or root == "operator")
+    public = root.lstrip("_")  # `_functools` is what `functools` is made of
+    of_python = not sys.stdlib_module_names.isdisjoint({root, public})
+    return of_python and (_PASSES_ON.isdisjoint({root, public}) or public == "operator")
 
 
 def _reads(function: Any) -> bool:
@@ -145,6 +146,8 @@ def _sizes_in(items: Iterable[Any], depth: int = 3) -> Iterable[Any]:
                 yield x.length
         elif not depth:
             continue
+        elif type(x) is slice:
+            yield from _sizes_in([x.start, x.stop, x.step], 0)
         elif isinstance(x, dict):
             yield from _sizes_in([*x.keys(), *x.values()], depth - 1)
         elif isinstance(x, (list, tuple, set, frozenset, collections.deque)):

@@ -441,7 +441,7 @@ def kornia_warp() -> Built:
     return (
         Wrapped(),
         (torch.rand(2, 3, 16, 16), torch.tensor([30.0, 60.0])),
-        {"x": BATCH, "angle": BATCH},
+        {"x": BATCH, "a": BATCH},
     )
 
 
