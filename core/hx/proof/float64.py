@@ -43,7 +43,7 @@ class InFloat64:
         return self.run(case).outputs
 
     def run(self, case: Case) -> Float64Run:
-        if self._runner.trace.effects.drew:
+        if self._runner.trace.effects.draws:
             return Float64Run([])  # it draws other numbers in float64
         kernels = QuantizedKernels() if self._quantized else None
         mode = Float64Mode(kernels)

@@ -45,11 +45,17 @@ class Effects:
     # In a dry run: copies of tensors over memory that PyTorch does not own, and where they came in.
     outside_tensors: list[tuple[Where, torch.Tensor]] = field(default_factory=list)
 
+    @property
+    def draws(self) -> bool:
+        """Random numbers of torch may be in the results. Dropout in eval mode draws none."""
+        return self.drew and not self.still
+
     def add(self, other: Effects) -> None:
         """Add the effects of a recording that is merged."""
         self.compiled += [each for each in other.compiled if each not in self.compiled]
         self.script_attributes |= other.script_attributes
         self.drew |= other.drew
+        self.still &= other.still
         self.drew_outside |= other.drew_outside
         self.changed_buffers = sorted({*self.changed_buffers, *other.changed_buffers})
         self.changed_parameters = sorted({*self.changed_parameters, *other.changed_parameters})

@@ -254,7 +254,7 @@ class Trial:
     def _takes_the_least(self) -> bool:
         """Return whether float64 tells nothing about a larger power than the least."""
         subject = self.subject
-        return self.halves or subject.trace.effects.drew or _works_out_of_sight(subject)
+        return self.halves or subject.trace.effects.draws or _works_out_of_sight(subject)
 
     def largest(
         self, name: str, tensors: Inputs, grow: Sequence[str], below: int = len(POWERS)
@@ -303,7 +303,7 @@ class Trial:
         """
         if answers := self.exact(case):
             return _are_near(case, answers, NEAR)
-        drew = self.subject.trace.effects.drew
+        drew = self.subject.trace.effects.draws
         return power == POWERS[0] and (drew or _works_out_of_sight(self.subject))
 
 
