@@ -6,6 +6,8 @@ A case is compared as soon as it is known, in the order in which cases come. The
 
 from __future__ import annotations
 
+import _thread
+import os
 import queue
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +17,6 @@ from typing import Any
 import torch
 
 from ..cleanup import Reversible
-from ..own_threads import OwnThread
 from ..saving import model_file
 from .session_mode import is_optimised
 from .verify import Case, Proof, prove, uses_kernel
@@ -32,7 +33,10 @@ def may_run_beside(path: Path, custom_ops: Sequence[Any]) -> bool:
 
 
 class Comparison(Reversible):
-    """Context manager of a thread in which a file is compared with the model on each case."""
+    """Context manager of a thread in which a file is compared with the model on each case.
+
+    The thread is one of `_thread`, which a model's own code does not count.
+    """
 
     def __init__(self, path: Path, custom_ops: Sequence[Any]) -> None:
         self._path, self._custom_ops = path, custom_ops
@@ -42,7 +46,9 @@ class Comparison(Reversible):
         self._stopped = False
         self._proof: Proof | None = None
         self._error: BaseException | None = None
-        self._thread: OwnThread | None = None
+        self._process = os.getpid()
+        self._started = False
+        self._ended = threading.Event()
 
     def add(self, case: Case) -> None:
         self._count += 1
@@ -61,8 +67,8 @@ class Comparison(Reversible):
     def _set_up(self) -> Comparison:
         ready = threading.Event()
         threads = torch.get_num_threads()
-        self._thread = OwnThread(target=self._compare, args=(ready,), daemon=True)
-        self._thread.start()
+        _thread.start_new_thread(self._compare, (ready,))
+        self._started = True
         ready.wait()
         torch.set_num_threads(threads)  # the thread set what further threads begin with
         return self
@@ -70,8 +76,8 @@ class Comparison(Reversible):
     def _undo(self) -> None:
         self._stopped = True
         self._cases.put(None)
-        if self._thread is not None and self._thread.ident is not None:
-            self._thread.join()
+        if self._started and os.getpid() == self._process:  # a fork of the model has no such thread
+            self._ended.wait()
 
     def _compare(self, ready: threading.Event) -> None:
         try:
@@ -85,6 +91,7 @@ class Comparison(Reversible):
         finally:
             ready.set()
             self._stages.put(None)
+            self._ended.set()
 
     def _given(self) -> Iterator[Case]:
         while (case := self._cases.get()) is not None and not self._stopped:

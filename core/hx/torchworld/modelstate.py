@@ -11,6 +11,7 @@ import functools
 import operator
 import random
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Collection
 from typing import Any
@@ -19,7 +20,6 @@ import torch
 
 from ..budget import BUDGET
 from ..errors import ExportError
-from ..own_threads import foreign_threads
 from ..tensor_bytes import is_freed, same_numbers, sparse_parts, storage_key
 from . import model_locks, modes, nested_state, shallow
 
@@ -111,7 +111,7 @@ class Draws:
 
 def _rewind(draws: Draws, state: torch.Tensor) -> None:
     """Restore the generator if the model drew, or no other thread can have drawn from it."""
-    if draws.seen or not foreign_threads():
+    if draws.seen or threading.active_count() == 1:
         torch.set_rng_state(state)
 
 
