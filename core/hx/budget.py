@@ -88,10 +88,10 @@ class EffortLimits:
 
     # Several strategies for a model that asks little, or one merge of many ways.
     low: int = 200
-    # Three times as much as any of 200 small models with loops and branches takes.
-    normal: int = 2000
+    # A loop that values end is recorded with a thousand rounds, and some models have several.
+    normal: int = 10_000
     # For a model that may take an hour.
-    high: int = 30_000
+    high: int = 100_000
 
     @property
     def by_name(self) -> dict[str, int]:
