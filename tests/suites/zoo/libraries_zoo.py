@@ -37,7 +37,7 @@ def build(name: str) -> Sample:
         sys.path.append(folder)
     try:
         model, args, dynamic = MODELS[name]()
-    except Exception as error:
+    except Exception as error:  # the library is missing, or raises an error of its own
         raise Unbuildable(f"{type(error).__name__}: {error}") from error
     if why := runs(uneven(model), *args):
         raise Unbuildable(why)

@@ -2,10 +2,10 @@
 
 A bound that no recorded value reaches, as a clamp at 40, shows nowhere else. Two cases, always: the
 other sign, and the largest power of two times the values at which the model is finite and agrees with
-itself in float64. A heavy model gets a middling power on one row of a batch, and float64 is asked
-only if the file gives other results. A model that runs in no time gets more of them: very large values hide a bound
-behind a softmax, and a sum of both signs may not reach one. Masks stay as they are, and a model that
-gives NaN does not take such values.
+itself in float64. A heavy model gets a middling power on one row of a batch, and runs in float64 only
+if the file gives other results. A model that runs in no time gets more cases: very large values hide
+a bound behind a softmax, and a sum of both signs may not reach one. Masks stay as they are, and a
+model that gives NaN does not take such values.
 """
 
 from __future__ import annotations

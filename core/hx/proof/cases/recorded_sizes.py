@@ -35,7 +35,7 @@ def other_values(subject: Subject, planned: Planned) -> list[Case]:
 
 def _other_values(subject: Subject, planned: Planned) -> list[Case]:
     recorded = dict(subject.recipe.inputs)
-    # What sizes decide is the same for all values.
+    # Questions about sizes have the same answers for all values: they need no further inputs.
     escapes = [each for each in subject.escapes.values() if not each.by_sizes()]
     usual = {"fresh": fresh(recorded, seed=1)}
     extra: dict[str, Inputs] = {}  # inputs that a model may refuse
