@@ -216,7 +216,7 @@ is_any_true = converter("torch._is_any_true", cases=[case("bool[n,3]")])(_logica
 def vector_norm(op, x, ord=2, dim=None, keepdim=False, *, dtype=None):
     x = op.cast(x, op.result.dtype)
     if is_value(ord):
-        op.refuse("which norm is asked for is a tensor that only the graph knows",
+        op.refuse("the order of the norm is only known when the file runs",
                   "pass a number, or one that follows from weights alone")  # fmt: skip
     if ord in (1, 2):
         return reduced(op, f"ReduceL{int(ord)}", x, dim, keepdim)

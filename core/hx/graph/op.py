@@ -165,7 +165,7 @@ class Op:
         given = getattr(self._call, "given", None) or getattr(self._call, "numbers", None)
         found = given.size(n) if given is not None else None
         if found is None:
-            raise Unsupported("a size is a tensor of which only the graph knows the contents")
+            raise Unsupported("a size is a tensor whose value is only known when the file runs")
         return found
 
     @staticmethod
