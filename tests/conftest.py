@@ -74,7 +74,7 @@ def proved(tmp_path):
     """
 
     import hx
-    from hx.proof import proving, verify
+    from hx.proof import file_proof, proving
     from hx.samples import variations
 
     def export(model, args=(), dynamic=None, sizes=(), **options):
@@ -97,12 +97,12 @@ def proved(tmp_path):
                 )
                 for name, tensor in subject.recipe.inputs.items()
             }
-            cases.append(verify.Case(str(wanted), tensors, subject.runner.results(tensors)))
+            cases.append(file_proof.Case(str(wanted), tensors, subject.runner.results(tensors)))
         if cases:
             # A unit in the last place of the inputs may matter more at another size.
             for case in cases:
                 case.noise = proving._noise(subject, case)
-            verify.prove(path, cases).require()
+            file_proof.prove(path, cases).require()
         return program
 
     return export

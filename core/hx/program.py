@@ -18,9 +18,9 @@ from .packs import containers
 from .packs.kernels import op_runs
 from .proof.diagnose import Rejected, diagnose
 from .proof.diagnose.first_difference import baked_sizes
+from .proof.file_proof import Case
 from .proof.nodes import NodeTable, check_nodes
 from .proof.proving import prove_program
-from .proof.verify import Case
 from .recording.prepare import arguments
 from .report import Report
 from .report.strict import require_none_open

@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import hx
-from hx.proof import proving, verify
+from hx.proof import file_proof, proving
 from hx.samples import variations
 
 MODELS = {}
@@ -204,6 +204,6 @@ def test_at_other_sizes(name, tmp_path):
     for wanted in sizes:
         axes = {axis: wanted[word] for axis, word in dynamic["x"].items() if word in wanted}
         tensors = {"x": variations.resized(x, axes, seed=3)}
-        cases.append(verify.Case(str(wanted), tensors, subject.runner.results(tensors)))
+        cases.append(file_proof.Case(str(wanted), tensors, subject.runner.results(tensors)))
         cases[-1].noise = proving._noise(subject, cases[-1])
-    verify.prove(tmp_path / "m.onnx", cases).require()
+    file_proof.prove(tmp_path / "m.onnx", cases).require()

@@ -12,7 +12,7 @@ from torch import nn
 
 import hx
 from hx.proof.comparing import Comparison
-from hx.proof.verify import Case, prove
+from hx.proof.file_proof import Case, prove
 
 X = torch.randn(2, 8)
 DYNAMIC = {"x": {0: "batch"}}

@@ -12,7 +12,7 @@ from torch import nn
 
 import hx
 from hx.contributions import ReferenceKernel
-from hx.proof import nodes, verify
+from hx.proof import file_proof, nodes
 from hx.saving import save
 
 
@@ -49,7 +49,7 @@ def test_what_does_not_fit_into_memory_is_done_in_turns(monkeypatch):
     monkeypatch.setattr(nodes.Kept, "__init__", noted)
     program = hx.export(model, torch.randn(4, 4))
     subject = program._subject
-    case = verify.Case("recorded", subject.recipe.inputs, subject.results)
+    case = file_proof.Case("recorded", subject.recipe.inputs, subject.results)
     with save.staged(program.model, None) as staged:
         found = nodes.check_nodes(subject, staged.path, case, budget=64)
     assert len(found.rows) == len(found.compared) == 6

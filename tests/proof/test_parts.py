@@ -15,7 +15,7 @@ from hx import converter
 from hx.errors import VerificationError
 from hx.graph import runtime_rules
 from hx.proof import parts, proving
-from hx.proof.verify import Case, prove
+from hx.proof.file_proof import Case, prove
 
 ROWS = torch.randn(500, 40)  # softmax of a row sums to 1, but for a unit in the last place
 

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from ..contributions import GraphPass
+from ..ir.random_draws import RANDOM
 from ..ir.value import Absent, Constant, Node, Value
 from ..tensor_bytes import bits, same_bits
 from . import batchnorm, runtime_rules, transposed
@@ -17,9 +18,6 @@ from .assembly import Assembly
 from .batchnorm import Folds
 from .model_parts import Parts
 from .simplify import simpler
-
-RANDOM = {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli",
-           "Multinomial", "Dropout"}  # fmt: skip
 
 
 def live(nodes: list[Node], outputs: list[Value]) -> list[Node]:
@@ -89,7 +87,7 @@ class _Merger:
             for body in bodies:
                 body.nodes = self.merge(body.nodes, dict(seen))
                 body.outputs = [self.now(v) for v in body.outputs]
-            if bodies or (node.op in RANDOM and not node.domain):
+            if bodies or (not node.domain and (node.op in RANDOM or node.op == "Dropout")):
                 kept.append(node)
                 continue
             key = (node.op, node.domain, tuple(map(id, node.inputs)),

@@ -10,9 +10,10 @@ import math
 from collections import Counter
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ..budget import BUDGET
+from .file_nodes import all_nodes
 
 if TYPE_CHECKING:
     import onnx
@@ -104,12 +105,3 @@ def weight(name: str, content: Content, early: bool = False) -> Weight:
 def is_early(name: str, tensor: torch.Tensor) -> bool:
     """Return True if a constant of this name (empty unless the model's) precedes the graph."""
     return bool(name) and tensor.numel() * tensor.element_size() >= EARLY_WEIGHT_BYTES
-
-
-def all_nodes(graph: Any) -> Iterator[onnx.NodeProto]:
-    """Yield the nodes of a graph or a function, each followed by those of its bodies."""
-    for node in graph.node:
-        yield node
-        for attribute in node.attribute:
-            if attribute.HasField("g"):
-                yield from all_nodes(attribute.g)

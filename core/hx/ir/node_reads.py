@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from .value import Body, Node, Value
 
@@ -17,6 +17,14 @@ def read_instead(nodes: Sequence[Node], instead: Mapping[int, Value]) -> None:
         for body in node.bodies:
             read_instead(body.nodes, instead)
             body.outputs = [instead.get(id(value), value) for value in body.outputs]
+
+
+def with_inner(nodes: Iterable[Node]) -> Iterator[Node]:
+    """Yield nodes, each followed by those of its bodies."""
+    for node in nodes:
+        yield node
+        for body in node.bodies:
+            yield from with_inner(body.nodes)
 
 
 def reads(node: Node) -> Iterator[tuple[Place, Value]]:

@@ -6,9 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..budget import BUDGET
+from .random_draws import RANDOM
 from .value import Constant, Node, Value
-
-_DRAW = frozenset(("Bernoulli", "Multinomial"))
 
 
 def alike(nodes: Iterable[Node]) -> dict[int, int]:
@@ -29,8 +28,7 @@ def alike(nodes: Iterable[Node]) -> dict[int, int]:
 
     for node in nodes:
         key: tuple[Any, ...] = (node.op, node.domain, str(node.attributes))
-        own = node.op in _DRAW or node.op.startswith("Random")
-        if own or node.bodies:
+        if node.op in RANDOM or node.bodies:
             key = (*key, id(node))
         key = (*key, *map(number, node.inputs))
         for place, value in enumerate(node.outputs):

@@ -26,7 +26,7 @@ _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONL
 
 
 def op_runs(kernels: Iterable[ReferenceKernel]) -> list[type]:
-    """One class for each kernel, for `prove(custom_ops=...)` of `hx.proof.verify`."""
+    """One class for each kernel, for `prove(custom_ops=...)` of `hx.proof.file_proof`."""
     return [_op_run(kernel) for kernel in kernels]
 
 

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..graph.file_nodes import bodies_of
 from .declared import Unknown, evaluate
 
 if TYPE_CHECKING:
@@ -34,9 +35,8 @@ def _longest(graph: Any, sizes: dict[str, int], outer: dict[str, _Shape], known:
     shapes |= {weight.name: list(weight.dims) for weight in graph.initializer}
     longest = 1.0
     for node in graph.node:
-        for attribute in node.attribute:
-            if attribute.HasField("g"):
-                longest = max(longest, _longest(attribute.g, sizes, shapes, known))
+        for body in bodies_of(node):
+            longest = max(longest, _longest(body, sizes, shapes, known))
         found = _LENGTHS.get(node.op_type)
         if found is None and node.op_type.startswith("Reduce") and node.op_type not in _EXACT:
             found = _of_reduction

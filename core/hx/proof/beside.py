@@ -20,7 +20,7 @@ from onnx.reference import ReferenceEvaluator
 
 from .. import dtypes, tensor_bytes
 from ..errors import PackError
-from ..graph.model_parts import all_nodes
+from ..graph.file_nodes import all_nodes, bodies_of
 from ..runtime import Refused, Session, as_pairs
 
 Run = Callable[[Mapping[str, Any]], list]
@@ -165,18 +165,16 @@ def _evaluated(model: onnx.ModelProto, kernels: Sequence[type]) -> Run:
 def read(node: onnx.NodeProto) -> Iterator[str]:
     """List the names that a node reads, and those that its bodies read from outside of them."""
     yield from filter(None, node.input)
-    for attribute in node.attribute:
-        if attribute.HasField("g"):
-            body = attribute.g
-            made = {each.name for each in (*body.input, *body.initializer)}
-            made.update(name for inner in body.node for name in inner.output)
-            inside = (name for inner in body.node for name in read(inner))
-            returned = (value.name for value in body.output)
-            yield from (name for name in (*inside, *returned) if name not in made)
+    for body in bodies_of(node):
+        made = {each.name for each in (*body.input, *body.initializer)}
+        made.update(name for inner in body.node for name in inner.output)
+        inside = (name for inner in body.node for name in read(inner))
+        returned = (value.name for value in body.output)
+        yield from (name for name in (*inside, *returned) if name not in made)
 
 
 def _below(model: onnx.ModelProto, wanted: Container[tuple[str, str]]) -> bool:
     """Return True if a kernel is needed in the body of another node, or in a function."""
-    bodies = [a.g for node in model.graph.node for a in node.attribute if a.HasField("g")]
+    bodies = [body for node in model.graph.node for body in bodies_of(node)]
     holders: list[Any] = [*bodies, *model.functions]
     return any((n.domain, n.op_type) in wanted for each in holders for n in all_nodes(each))

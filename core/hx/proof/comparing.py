@@ -18,8 +18,8 @@ import torch
 
 from ..cleanup import Reversible
 from ..saving import model_file
+from .file_proof import Case, Proof, prove, uses_kernel
 from .session_mode import is_optimised
-from .verify import Case, Proof, prove, uses_kernel
 
 
 def may_run_beside(path: Path, custom_ops: Sequence[Any]) -> bool:

@@ -16,11 +16,11 @@ from ..ir.work import Work
 from ..samples.sizes import sizes_of
 from ..saving import model_file
 from .draws import ALONE, checked
+from .file_proof import Case
 from .promised import may_be_ruled_out
 from .proof import CaseCheck, Proof, inputs_of
 from .randomness import drawing, within
 from .subject import Subject
-from .verify import Case
 
 
 def compare_draws(

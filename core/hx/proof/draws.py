@@ -25,11 +25,11 @@ from ..saving import model_file
 from ..saving.claims import Hidden
 from ..tensor_bytes import same_numbers
 from .equal_numbers import Drawn, OfDraws, replaced
+from .file_proof import Case, prove
 from .nodes import Recorded, again
 from .parts import Parts
 from .proof import CaseCheck
 from .randomness import drawing, given, within
-from .verify import Case, prove
 
 if TYPE_CHECKING:
     from .subject import Subject

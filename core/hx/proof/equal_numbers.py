@@ -14,9 +14,12 @@ from collections.abc import Container
 from typing import TYPE_CHECKING, Any
 
 from ..errors import HxError
+from ..graph.file_nodes import bodies_of
+from ..ir.node_reads import reads
+from ..ir.random_draws import draws
 from ..runtime import Refused, Session
 from .nodes import Kept
-from .randomness import OPERATORS
+from .randomness import is_draw
 
 if TYPE_CHECKING:
     import onnx
@@ -94,19 +97,17 @@ def _note_types(graph: onnx.GraphProto, types: dict[str, int]) -> None:
         types[value.name] = value.type.tensor_type.elem_type
     types.update((tensor.name, tensor.data_type) for tensor in graph.initializer)
     for node in graph.node:
-        for attribute in node.attribute:
-            if attribute.HasField("g"):
-                _note_types(attribute.g, types)
+        for body in bodies_of(node):
+            _note_types(body, types)
 
 
 def _replaced(holder: Any, types: dict[str, int]) -> bool:
     """Replace the draws in a graph or a function, and in the bodies of its nodes."""
     nodes: list[onnx.NodeProto] = []
     for node in holder.node:
-        for attribute in node.attribute:
-            if attribute.HasField("g") and not _replaced(attribute.g, types):
-                return False
-        if node.op_type not in OPERATORS or node.domain not in ("", "ai.onnx"):
+        if not all(_replaced(body, types) for body in bodies_of(node)):
+            return False
+        if not is_draw(node):
             nodes.append(node)
             continue
         instead = _instead(node, types)
@@ -171,8 +172,6 @@ def _first(node: onnx.NodeProto) -> float:
 
 def leading_to(value: Any, known: Container[int], but: Container[int] = ()) -> list[Any]:
     """Return the nodes of a recording between the known values and this one, in their order."""
-    from ..ir.node_reads import reads
-
     found: list[Any] = []
     seen: set[int] = set()
     waiting: list[tuple[Any, bool]] = [(value.node, False)]
@@ -199,7 +198,7 @@ class OfDraws(Kept):
 
     def room_for(self, value: Any, tensor: torch.Tensor) -> bool:
         kept = super().room_for(value, tensor)
-        if not kept and any(map(_draws, leading_to(value, self._bound))):
+        if not kept and any(map(draws, leading_to(value, self._bound))):
             self._of_draws += tensor.numel() * tensor.element_size()
             kept = self._of_draws <= self._budget
             self.full |= not kept
@@ -230,7 +229,7 @@ class Drawn(Kept):
     def _follows(self, value: Any) -> bool:
         """Return True if a value follows from draws that are not known yet."""
         nodes = leading_to(value, self._of, self._without)
-        if any(map(_draws, nodes)):
+        if any(map(draws, nodes)):
             return True
         self._without.update((id(node), node) for node in nodes)
         return False
@@ -240,7 +239,6 @@ class Drawn(Kept):
         import onnx
 
         from ..graph.assembly import Assembly
-        from ..ir.node_reads import reads
         from ..saving import model_file
 
         made = {id(v) for node in nodes for v in node.outputs}
@@ -255,16 +253,6 @@ class Drawn(Kept):
         model_file.write_inline(parts, lambda piece: pieces.append(bytes(piece)))
         model = onnx.ModelProto.FromString(b"".join(pieces))
         if not replaced(model):
-            raise Refused(RuntimeError("numbers of a kind that is not known"))
+            raise Refused(RuntimeError("a draw of a kind that hx has no equal numbers for"))
         feeds = {assembly.names[key]: self._of[key] for key in given}
         return Session(model.SerializeToString(), optimized=False).run(feeds)[0]
-
-
-def _draws(node: Any) -> bool:
-    """Return True if a node of a recording draws, or one in its bodies."""
-    from ..ir.value import Body
-
-    if node.op in OPERATORS and not node.domain:
-        return True
-    bodies = (v for v in node.attributes.values() if isinstance(v, Body))
-    return any(_draws(inner) for body in bodies for inner in body.nodes)

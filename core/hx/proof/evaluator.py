@@ -10,7 +10,7 @@ from ..budget import BUDGET
 from ..saving import model_file
 
 if TYPE_CHECKING:
-    from .verify import Case
+    from .file_proof import Case
 
 
 def agrees(path: Path, case: Case, custom_ops: Sequence[Any] = ()) -> bool:
@@ -22,7 +22,7 @@ def agrees(path: Path, case: Case, custom_ops: Sequence[Any] = ()) -> bool:
 
     from .allowance import longest_reduction
     from .declared import Sizes
-    from .verify import compared, depth
+    from .file_proof import compared, depth
 
     tensors = [t for t in (*case.feeds.values(), *case.expected) if isinstance(t, torch.Tensor)]
     weights = sum(map(sum, model_file.weight_sizes(path)))

@@ -19,11 +19,11 @@ from ..ir.size_moves import Move
 from ..samples.sizes import cut, limits_of, sizes_of, told
 from .cases.asking import case_of
 from .cases.othersizes import case_at
+from .file_proof import Case
 from .nodes import record_again
 from .promised import Tried, may_be_ruled_out
 from .proof import CaseCheck, Proof
 from .subject import Subject
-from .verify import Case
 
 
 def bound(subject: Subject, cases: list[Case], proof: Proof, tried: Tried) -> None:

@@ -14,7 +14,7 @@ from ..torchworld.quantized_kernels import QuantizedKernels
 from ..torchworld.run_mode import RunMode
 
 if TYPE_CHECKING:
-    from .verify import Case
+    from .file_proof import Case
 
 
 @dataclass(frozen=True)

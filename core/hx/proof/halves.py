@@ -9,11 +9,15 @@ model does not is still wrong.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ..graph.file_nodes import all_nodes, bodies_of, following
 from ..torchworld.operator_modes import Seeing
+
+if TYPE_CHECKING:
+    import onnx
 
 HALVES = (torch.float16, torch.bfloat16)
 _NUMBERS = (10, 16)  # numbers of the two types in an ONNX file
@@ -34,27 +38,15 @@ def _step(dtype: torch.dtype) -> float:
     return torch.finfo(dtype).eps
 
 
-def passed(model: Any) -> set[str]:
+def passed(model: onnx.ModelProto) -> set[str]:
     """Return the names of a file's values that are a half, or follow from one."""
-    functions = {(f.domain, f.name) for f in model.functions if any(map(_rounds, f.node))}
-    return _follow(model.graph, functions, set())
-
-
-def _follow(graph: Any, functions: set, known: set[str]) -> set[str]:
-    typed = (*graph.input, *graph.value_info)
-    known |= {v.name for v in typed if v.type.tensor_type.elem_type in _NUMBERS}
-    known |= {v.name for v in graph.initializer if v.data_type in _NUMBERS}
-    for node in graph.node:
-        bodies = [a.g for a in node.attribute if a.HasField("g")]
-        inside = set().union(*(_follow(body, functions, set(known)) for body in bodies))
-        if (
-            _rounds(node)
-            or (node.domain, node.op_type) in functions
-            or inside - known
-            or not known.isdisjoint(node.input)
-        ):
-            known.update(name for name in node.output if name)
-    return known
+    halves: set[str] = set()
+    bodies = (body for node in all_nodes(model.graph) for body in bodies_of(node))
+    for graph in (model.graph, *bodies):
+        typed = (*graph.input, *graph.value_info)
+        halves |= {v.name for v in typed if v.type.tensor_type.elem_type in _NUMBERS}
+        halves |= {v.name for v in graph.initializer if v.data_type in _NUMBERS}
+    return following(model, _rounds, halves)
 
 
 def _rounds(node: Any) -> bool:

@@ -12,9 +12,9 @@ from ..budget import BUDGET
 from ..ir.input_grammar import Limits
 from ..samples.sizes import Sizes, told
 from .cases.othersizes import case_at
+from .file_proof import Case
 from .proof import CaseCheck
 from .subject import Subject
-from .verify import Case
 
 Tried = Callable[[list[Case]], list[CaseCheck | None]]  # the failure of each case, or None
 

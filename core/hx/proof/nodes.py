@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     import torch
 
     from ..recording.trace import Trace
+    from .file_proof import Case
     from .subject import Subject
-    from .verify import Case
 
 _OF_A_CALL = "hx.target", "hx.source", "hx.module"
 

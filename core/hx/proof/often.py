@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..graph.model_parts import all_nodes
+from ..graph.file_nodes import all_nodes
 from ..ir.sizes import dims
 from ..torchworld.operator_modes import Seeing
 
 if TYPE_CHECKING:
     from ..ir.value import Node
+    from .file_proof import Case
     from .subject import Subject
-    from .verify import Case
 
 LARGEST_FACTOR = (
     64  # limit: a larger factor would prove nothing, and smaller sizes run the same body

@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     import onnx
     import torch
 
+    from .file_proof import Case, Run
     from .subject import Subject
-    from .verify import Case, Run
 
 
 LAST_DIGITS = 1e-5  # rest of an element's own digits after a few dozen roundings of float32
@@ -206,7 +206,7 @@ class Parts:
         self, name: str, got: torch.Tensor, want: Any
     ) -> tuple[str, float, float] | None:
         """Return whose converter loses so much by choice, its loss, and the declared limit."""
-        from .verify import compared
+        from .file_proof import compared
 
         limit, whose = self._losses.get(name, (0.0, ""))
         off = compared(got, want, 1).max_rel if limit else 0.0
@@ -226,7 +226,7 @@ class _Expected:
 
     def is_consistent(self) -> bool:
         """Return True if the recorded outputs are those of the case."""
-        from .verify import compared
+        from .file_proof import compared
 
         both = self.outputs.keys() & self.values.keys()
         return not any(compared(self.values[x], self.outputs[x], 1).problem for x in both)
@@ -236,7 +236,7 @@ class _Expected:
 
         Each element of an `exact` part is right but for its last bits.
         """
-        from .verify import compared
+        from .file_proof import compared
 
         want, computed = self.of(name), self.computed.get(name)
         if steps is not None:
@@ -260,7 +260,7 @@ def _by_optimizer(
 
     `written` holds its results for the first case as written, if they are known.
     """
-    from .verify import compared, depth, loader
+    from .file_proof import compared, depth, loader
 
     model = model_file.skeleton(path)
     if any(node.op_type == "QuantizeLinear" for node in model.graph.node):
@@ -375,7 +375,7 @@ class _Apart:
         kinds = {name: tensor.dtype for name, tensor in values.items()}
 
         def load(hidden: Hidden) -> Run:
-            from .verify import loader
+            from .file_proof import loader
 
             model = self._taken_apart(kinds, picks)
             copy = hidden.create(self._target).path

@@ -16,10 +16,10 @@ from ..ir.work import Work
 from ..samples.sizes import Sizes, sizes_of
 from .cases.across import Across
 from .cases.asking import case_of
+from .file_proof import Case
 from .kept import Tried, kept
 from .proof import CaseCheck, Proof
 from .subject import Subject
-from .verify import Case
 
 
 def narrow(subject: Subject, proof: Proof, tried: Tried) -> None:

@@ -37,6 +37,7 @@ from .comparing import Comparison, may_run_beside
 from .drawn_cases import compare_draws
 from .evaluator import agrees
 from .far_off import bound
+from .file_proof import Case, CaseCheck, Proof, prove
 from .first_calls import carried_at
 from .float64 import InFloat64
 from .halves import Watch, passed
@@ -44,7 +45,6 @@ from .parts import Parts
 from .promised import keep_to_what_ran, may_be_ruled_out, narrow
 from .sizes_compared import sizes_compared
 from .subject import Subject
-from .verify import Case, CaseCheck, Proof, prove
 
 COARSE = "compared with the model on the CPU: on a GPU its products may be rounded to TF32"
 OTHERWISE = "onnxruntime computes otherwise than the file says: onnx's reference evaluator does not"

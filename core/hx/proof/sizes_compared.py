@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..samples.sizes import sizes_of
+from .file_proof import Case
 from .proof import Proof
 from .subject import Subject
-from .verify import Case
 
 
 def sizes_compared(

@@ -20,7 +20,7 @@ from ..recording.trace import Trace
 
 if TYPE_CHECKING:
     from ..ir.size_moves import Move
-    from .verify import Case
+    from .file_proof import Case
 
 
 @dataclasses.dataclass

@@ -9,15 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ..ir.random_draws import RANDOM
 from ..ir.sizes import dims
 from ..ir.sizes.comparisons import SIGNS, Asked
 from ..ir.sizes.size_polynomials import Atom
 from ..ir.value import Node, Value
 from .element_positions import COMPARES, extremes, is_settled, number, positions_of
 
-# Operators with unknown results, although they read no input.
-_OTHERWISE = frozenset(("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike",
-                        "Bernoulli", "Multinomial"))  # fmt: skip
 _SAME = frozenset(("Cast", "Squeeze", "Unsqueeze", "Reshape"))  # of one element
 
 
@@ -102,7 +100,7 @@ def alone(value: Value) -> bool:
             continue
         seen.add(value)
         node = value.node
-        if node is None or node.domain or node.op in _OTHERWISE or node.bodies:
+        if node is None or node.domain or node.op in RANDOM or node.bodies:
             return False
         if node.op not in ("Shape", "Size"):
             waiting += [each for each in node.inputs if each is not None]

@@ -3,7 +3,7 @@
     with save.Staged("m.onnx") as staged:   # a hidden file beside the target
         staged.ahead.put(weight)            # of what is going to be in the model, or nothing
         staged.write(model)
-        proof = verify.prove(staged.path, cases)
+        proof = file_proof.prove(staged.path, cases)
         staged.commit()                     # now, and at once, it is the target
 
 Without `commit` everything written is removed, whatever the way out. A model's weights are in the

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from hx.proof import compare, verify
+from hx.proof import compare, file_proof
 from hx.saving import model_file
 
 from ..attempt import _registry, copied, first_line
@@ -195,15 +195,15 @@ def _problem(
         return f"{len(results)} outputs for {len(expected)}"
     sizes = Sizes()
     for value in skeleton.graph.input:
-        sizes.check("", value, verify.graph_tensor(feeds[value.name]).shape)
-    depth, longest = verify.depth(skeleton), longest_reduction(skeleton, sizes.values)
+        sizes.check("", value, file_proof.graph_tensor(feeds[value.name]).shape)
+    depth, longest = file_proof.depth(skeleton), longest_reduction(skeleton, sizes.values)
     for place, (got, want) in enumerate(zip(results, expected)):
-        mine, real = verify.graph_tensor(got), verify.graph_tensor(want)
+        mine, real = file_proof.graph_tensor(got), file_proof.graph_tensor(want)
         if place in chance:
             if (mine.shape, mine.dtype) != (real.shape, real.dtype):
                 return f"output {place}: {list(mine.shape)} for {list(real.shape)}"
             continue
-        found = verify.compared(mine, want, depth, longest=longest)
+        found = file_proof.compared(mine, want, depth, longest=longest)
         if found.problem and real.is_floating_point() and mine.dtype == real.dtype:
             allowed = compare.Tolerance.for_dtype(real.dtype, depth, longest=longest)
             share = max(allowed.share, LOOSE.get(real.dtype, CLOSE))
@@ -221,7 +221,7 @@ def _is_rounding(listed: Listed, trial: Trial, results: list[Any], chance: set[i
     Or, where no value meets a question exactly, if the model's results move as much when its
     inputs move by a rounding.
     """
-    mine, real = (list(map(verify.graph_tensor, each)) for each in (results, trial.expected))
+    mine, real = (list(map(file_proof.graph_tensor, each)) for each in (results, trial.expected))
     if chance or [t.shape for t in mine] != [t.shape for t in real]:
         return False
     if _is_as_near(listed, trial, mine, real):
@@ -248,7 +248,7 @@ def _is_as_near(listed: Listed, trial: Trial, mine: list, real: list) -> bool:
         return False
     return all(
         torch.equal(a, b)
-        or (b.is_floating_point() and compare.as_near(a, b, verify.graph_tensor(c)))
+        or (b.is_floating_point() and compare.as_near(a, b, file_proof.graph_tensor(c)))
         for a, b, c in zip(mine, real, exact)
     )
 
@@ -257,9 +257,9 @@ def _is_runtime(path: Path, feeds: dict[str, torch.Tensor], trial: Trial) -> boo
     """Return True if onnx's reference evaluator gives the model's results for the file."""
     from hx.proof.evaluator import agrees
 
-    graph = {name: verify.graph_tensor(tensor) for name, tensor in feeds.items()}
-    expected = [verify.graph_tensor(each) for each in trial.expected]
-    return agrees(path, verify.Case(trial.at, graph, expected))
+    graph = {name: file_proof.graph_tensor(tensor) for name, tensor in feeds.items()}
+    expected = [file_proof.graph_tensor(each) for each in trial.expected]
+    return agrees(path, file_proof.Case(trial.at, graph, expected))
 
 
 def _level(program: Any) -> str:

@@ -12,8 +12,8 @@ from ...findings import CHECKED, Finding
 from ...recording.expected_memory import expected_memory
 from ...recording.known_results import Raised, Unfinished
 from ...samples.sequence_lengths import as_were_recorded
+from ..file_proof import Case
 from ..subject import Subject
-from ..verify import Case
 
 
 def case_of(

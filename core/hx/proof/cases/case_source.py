@@ -12,9 +12,9 @@ from ...ir.recipe import Sizes
 from ...ir.sizes.comparisons import Asked
 
 if TYPE_CHECKING:
+    from ..file_proof import Case
     from ..float64 import InFloat64
     from ..subject import Subject
-    from ..verify import Case
 
 Cases: TypeAlias = Callable[["Subject", "Planned"], Iterable["Case"]]
 

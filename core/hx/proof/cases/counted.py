@@ -26,8 +26,8 @@ from .asking import case_of
 from .farther import farther
 
 if TYPE_CHECKING:
+    from ..file_proof import Case
     from ..subject import Subject
-    from ..verify import Case
     from .case_source import Planned
 
 Inputs = dict[str, torch.Tensor]

@@ -21,8 +21,8 @@ from ...ir.size_moves import Move
 from ...ir.sizes.comparisons import Asked, At, itself
 from ...ir.work import Work
 from ...samples.sizes import Sizes, at, limits_of, sizes_of, told
+from ..file_proof import Case
 from ..subject import Subject
-from ..verify import Case
 from .across import Across, tell
 from .case_source import Planned
 from .listening import Listening

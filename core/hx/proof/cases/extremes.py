@@ -32,7 +32,7 @@ from ...samples.variations import fresh, jitter
 from ...torchworld.result_limit import ResultLimit
 from ...torchworld.run_mode import RunMode
 from ..compare import NEAR, Tolerance, difference
-from ..verify import Case
+from ..file_proof import Case
 from .asking import case_of
 from .saturation import note_saturated, saturated, unsaturated
 

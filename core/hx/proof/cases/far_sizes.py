@@ -23,8 +23,8 @@ from .farther import ROUND_FACTORS
 from .othersizes import case_at, other_ranks
 
 if TYPE_CHECKING:
+    from ..file_proof import Case
     from ..subject import Subject
-    from ..verify import Case
     from .case_source import Planned
 
 # Between these a far size of each name is drawn; in the next ones, if a run is too much work.

@@ -19,8 +19,8 @@ from .across import Across
 from .othersizes import case_at
 
 if TYPE_CHECKING:
+    from ..file_proof import Case
     from ..subject import Subject
-    from ..verify import Case
     from .case_source import Planned
 
 BETWEEN = (18, 3, 10, 31, 8, 23, 40, 9)  # sizes, or parts of 16 of what is larger than 64

@@ -10,8 +10,8 @@ from ...ir.input_grammar import Limits
 from ...ir.recipe import Sizes
 from ...packs.pack_findings import brief
 from ...samples.sizes import equal_sizes, limits_of, sizes_of, told
+from ..file_proof import Case
 from ..subject import Subject
-from ..verify import Case
 from .case_source import Planned
 from .othersizes import case_at
 

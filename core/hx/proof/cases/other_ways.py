@@ -12,8 +12,8 @@ from ...merging.branches.joined_findings import is_lost
 from ...samples.signs_and_scales import large, opposite
 from ...samples.sizes import Sizes, at, repeated_at, sizes_of, told
 from ...samples.variations import fresh
+from ..file_proof import Case
 from ..subject import Subject
-from ..verify import Case
 from .across import tell
 from .asking import case_of
 from .case_source import Planned

@@ -16,8 +16,8 @@ from ...ir.size_moves import Move
 from ...ir.sizes.dims import Dim
 from ...ir.work import Work
 from ...samples.sizes import at, larger, limits_of, sizes_of, told, twice
+from ..file_proof import Case
 from ..subject import Subject
-from ..verify import Case
 from .across import Across
 from .asking import case_of
 from .case_source import Planned

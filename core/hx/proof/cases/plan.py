@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
+from ..file_proof import Case
 from ..float64 import InFloat64
 from ..subject import Subject
-from ..verify import Case
 from .case_source import CaseSource, Planned
 from .counted import more_counted, oftener
 from .crossing import far_off, other_answers

@@ -7,8 +7,8 @@ import torch
 from ...findings import CHECKED, OPEN, Finding
 from ...samples.signs_and_scales import large, opposite, small, zeroed
 from ...samples.variations import fresh, renumbered
+from ..file_proof import Case
 from ..subject import Subject
-from ..verify import Case
 from .asking import case_of
 from .case_source import Planned
 from .saturation import unsaturated

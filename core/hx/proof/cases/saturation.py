@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from ...findings import CHECKED, Finding
 
 if TYPE_CHECKING:
+    from ..file_proof import Case
     from ..float64 import InFloat64
     from ..subject import Subject
-    from ..verify import Case
 
 
 def unsaturated(subject: Subject, exact: InFloat64, cases: Iterable[Case]) -> list[Case]:

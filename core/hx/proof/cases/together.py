@@ -22,8 +22,8 @@ from ...ir.sizes.comparisons import Asked, At
 from ...ir.sizes.remainders import fits
 from ...ir.work import Work
 from ...samples.sizes import Sizes, limits_of, sizes_of, told
+from ..file_proof import Case
 from ..subject import Subject
-from ..verify import Case
 from .across import Across
 from .case_source import Planned
 from .othersizes import case_at

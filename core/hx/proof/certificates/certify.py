@@ -24,9 +24,9 @@ from hx.proof.certificates.packed_arrays import packed
 from hx.proof.certificates.sealing import Document
 from hx.proof.compare import NEAR, Tolerance, rounding
 from hx.proof.declared import Sizes
+from hx.proof.file_proof import Case, graph_tensor, uses_kernel
 from hx.proof.proof import CaseCheck, OutputCheck, Proof
 from hx.proof.randomness import drawn
-from hx.proof.verify import Case, graph_tensor, uses_kernel
 from hx.saving import model_file
 
 BY_MODEL, BY_FLOAT64, RANK = "model", "model in float64", "dtype and rank"

@@ -16,8 +16,8 @@ from ...ir.recipe import Sizes
 from ...samples.sizes import at, limits_of, sizes_of, told
 from ...torchworld import shallow
 from ..cases.asking import case_of
+from ..file_proof import prove
 from ..subject import Subject
-from ..verify import prove
 
 
 def names_of_one_size(

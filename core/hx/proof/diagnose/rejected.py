@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from ...contributions import GraphPass
     from ...graph.model_parts import Parts
     from ...ir.escapes import Escape
+    from ..file_proof import Case
     from ..proof import Proof
     from ..subject import Subject
-    from ..verify import Case
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from torch.utils import _pytree as pytree
 
 from ...errors import Differentiates
-from ...graph.graph import RANDOM
-from ...ir.value import Node
+from ...ir.random_draws import draws
 from ..recording import Recording
 from .part import Higher, named
 from .scans import each
@@ -31,7 +30,7 @@ def vmap(recording: Recording, original, args, kwargs):
         before = len(recording.builder.nodes)
         drawn = func(*pytree.tree_unflatten(own, form), **kwargs)
         # Scan draws anew for every slice, and what is drawn behind a seed is there once.
-        if randomness == "same" and draws(recording.builder.nodes[before:]):
+        if randomness == "same" and any(map(draws, recording.builder.nodes[before:])):
             call.refuse("the same random numbers for every slice")
         if randomness == "different" and recording.draws.seeded:
             call.refuse("random numbers of its own for every slice, behind a seed")
@@ -47,11 +46,6 @@ def vmap(recording: Recording, original, args, kwargs):
         call.refuse("out_dims has to name an axis for every output")
     moved = [t if axis == 0 else t.movedim(0, axis) for t, axis in zip(leaves, axes)]
     return pytree.tree_unflatten(moved, spec)
-
-
-def draws(nodes: Iterable[Node]) -> bool:
-    """Return True if some nodes, or nodes inside them, draw random numbers."""
-    return any(node.op in RANDOM or any(draws(x.nodes) for x in node.bodies) for node in nodes)
 
 
 def functional_call(recording: Recording, original, args, kwargs):

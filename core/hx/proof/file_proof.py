@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hx.free_memory import no_memory
-from hx.graph.model_parts import all_nodes
+from hx.graph.file_nodes import all_nodes
 from hx.proof.declared import Sizes
 from hx.proof.proof import CaseCheck, Difference, OutputCheck, Proof
 from hx.proof.randomness import drawn
