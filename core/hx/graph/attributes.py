@@ -9,7 +9,7 @@ import torch
 
 from .. import dtypes
 from ..errors import BuilderError, Unsupported
-from ..ir.sizes import dims, size_floats
+from ..ir.sizes import dims
 from ..ir.value import Body, Value
 from ..text import with_article
 
@@ -25,7 +25,7 @@ def no_dims(op: str, name: str, v) -> None:
                 why=f"ONNX takes {name} of {op} as an attribute, written into the file",
                 hint="pass a number, or one that follows from weights alone",
             )
-        if isinstance(n, (dims.Dim, size_floats.DimFloat)):
+        if isinstance(n, (dims.Dim, dims.DimFloat)):
             text = n.poly if isinstance(n, dims.Dim) else n.expr
             values = dims.asked(int, n).of_values()
             what = "values" if values else "a size"
@@ -64,7 +64,7 @@ def plain_attribute(op: str, name: str, v: Any) -> Any:
         return v.value
     if not isinstance(v, (int, float, str, bytes, torch.Tensor, Body)):
         raise BuilderError(
-            f"{op}: the attribute {name} is {with_article(v)}, which ONNX has no attributes of",
+            f"{op}: the attribute {name} is {with_article(v)}, and ONNX has no such attributes",
             hint="an attribute is a number, a string, a list of these, a tensor or a body",
         )
     return v

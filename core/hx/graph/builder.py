@@ -14,7 +14,7 @@ from .. import dtypes
 from ..errors import BuilderError, Unaccounted, Unsupported
 from ..ir import shape_rules, shapes
 from ..ir.dialect import Dialect
-from ..ir.sizes import dims, size_floats
+from ..ir.sizes import dims
 from ..ir.value import Absent, Constant, Node, Origin, Value
 from . import complex_pairs, forms, schemas, sparse_values
 from .attributes import coerced, no_dims, plain_attribute
@@ -81,7 +81,7 @@ class Builder:
 
     def number(self, x: Any, dtype: torch.dtype) -> Value:
         """A Python number, or a (nested) list of them, as a constant; a Dim as its computation."""
-        if isinstance(x, (dims.Dim, size_floats.DimFloat)):
+        if isinstance(x, (dims.Dim, dims.DimFloat)):
             return self.sizes.scalar(x, dtype)
         if type(x).__name__ == "ndarray":
             try:

@@ -10,8 +10,7 @@ from typing import Any
 import torch
 
 from ..ir.sizes.bounds import never_negative
-from ..ir.sizes.dims import Dim
-from ..ir.sizes.size_floats import DimFloat
+from ..ir.sizes.dims import Dim, DimFloat
 from ..ir.sizes.size_polynomials import Atom, Poly, factors_of, text_of
 from ..ir.value import Value
 from .writers import GraphWriter

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .sizes import dims, size_floats
+from .sizes import dims, integer_functions
 from .sizes.bounds import never_negative, sure_sign
 from .sizes.size_operations import from_something
 from .sizes.size_polynomials import Poly
@@ -108,7 +108,7 @@ def _whole_of(number: Value, place: int) -> Value | None:
 
 def same(a: int, b: int) -> bool:
     """Return True if two sizes are known to be equal in every run."""
-    if type(a) is size_floats.DimFloat or type(b) is size_floats.DimFloat:
+    if type(a) is dims.DimFloat or type(b) is dims.DimFloat:
         return type(a) is type(b) and dims.spelled(a) == dims.spelled(b)
     if type(a) is dims.Dim or type(b) is dims.Dim:
         return Poly.of(a) == Poly.of(b)
@@ -173,6 +173,7 @@ def product(sizes) -> int:
 
 
 _TO_THE_END = 2**31  # from here on a bound of a slice means "to the end"
+PAST_EVERY_END = 2**62  # the bound that hx writes for it
 
 
 def slice_size(n: int, start: int, end: int, step: int) -> int | None:
@@ -185,7 +186,9 @@ def slice_size(n: int, start: int, end: int, step: int) -> int | None:
         return None
     fixed = type(start) is int and type(end) is int
     if step < 0 and fixed and start < 0 and end <= -_TO_THE_END:
-        return dims.ceil_div(n if start == -1 else dims.larger(n + (start + 1), 0), -step)
+        return integer_functions.ceil_div(
+            n if start == -1 else dims.larger(n + (start + 1), 0), -step
+        )
     if step < 1:
         return None
     if fixed:
@@ -198,10 +201,12 @@ def slice_size(n: int, start: int, end: int, step: int) -> int | None:
 
 def _between_numbers(n: int, start: int, end: int, step: int) -> int:
     if start < 0 and end >= _TO_THE_END:  # the last few, when there are as many
-        return dims.ceil_div(dims.smaller(n, -start), step)
+        return integer_functions.ceil_div(dims.smaller(n, -start), step)
     first = start if start >= 0 else dims.larger(n + start, 0)
     last = n if end >= _TO_THE_END else n + end if end < 0 else dims.smaller(end, n)
-    return dims.ceil_div(dims.larger(last - first, 0) if first or end < 0 else last, step)
+    return integer_functions.ceil_div(
+        dims.larger(last - first, 0) if first or end < 0 else last, step
+    )
 
 
 def _between_sizes(n: int, first: int, end: int, step: int) -> int:
@@ -210,10 +215,12 @@ def _between_sizes(n: int, first: int, end: int, step: int) -> int:
     else:
         last = end if same(end, n) else dims.smaller(end, n)
     if type(first) is int and first == 0:
-        return dims.ceil_div(last, step)
+        return integer_functions.ceil_div(last, step)
     first = dims.smaller(first, n) if not at_most(first, n) else first
     span = last - first
-    return dims.ceil_div(span if type(span) is int and span >= 0 else dims.larger(span, 0), step)
+    return integer_functions.ceil_div(
+        span if type(span) is int and span >= 0 else dims.larger(span, 0), step
+    )
 
 
 def _from_end(place: int, n: int) -> int:

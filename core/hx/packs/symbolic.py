@@ -25,7 +25,7 @@ from typing import Any
 import torch
 
 from ..errors import BuilderError
-from ..ir.sizes import dims, size_floats
+from ..ir.sizes import dims
 from ..ir.value import Value
 from ..registration import Registration, place
 from .symbols import Lacks, Listed, Node, Symbol
@@ -230,7 +230,7 @@ def _typed(value: Any, kind: str, name: str) -> Any:
         return value if kind in "tz" else _typed(value.tolist(), kind, name)
     if isinstance(value, (list, tuple)):
         return [_typed(v, kind, name) for v in value]
-    if isinstance(value, torch.dtype) or type(value) in (dims.Dim, size_floats.DimFloat):
+    if isinstance(value, torch.dtype) or type(value) in (dims.Dim, dims.DimFloat):
         return value  # a number, and a size that may vary: the builder knows what to say
     if kind == "s" and isinstance(value, (str, bytes)):
         return value

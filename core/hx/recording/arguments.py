@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from ..errors import ConverterError
-from ..ir.sizes import dims, size_floats
+from ..ir.sizes import dims
 from ..ir.sizes.comparisons import Asked
 from ..ir.sizes.size_polynomials import Atom, Poly
 from ..ir.value import Value
@@ -50,7 +50,7 @@ class Arguments:
         waiting: list[Any] = [self.args, self.kwargs]
         while waiting:
             x = waiting.pop()
-            if isinstance(x, (dims.Dim, size_floats.DimFloat)):
+            if isinstance(x, (dims.Dim, dims.DimFloat)):
                 sizes.append(x)
             elif isinstance(x, slice):
                 waiting += x.start, x.stop, x.step

@@ -20,7 +20,7 @@ import torch
 
 from ..graph.op import Op
 from ..ir import shapes
-from ..ir.sizes import dims, size_floats, size_lists
+from ..ir.sizes import dims, integer_functions, size_lists
 from ..ir.sizes.departures import leaving
 from ..torchworld import patching, stored_callables
 from ..torchworld.model_packages import is_guest
@@ -213,14 +213,14 @@ def _of_power(original: Callable) -> Callable:
 
     def power(base, exp, mod=None):
         if mod is not None and _any_size((base, exp, mod)):
-            return dims.power_modulo(base, exp, mod)
+            return integer_functions.power_modulo(base, exp, mod)
         return original(base, exp, mod)
 
     return power
 
 
 def _of_whole(recording: Recording, reduce: str, original: Callable, args: tuple) -> Any:
-    """The result for all numbers of a list that is as long as a size; None for anything else."""
+    """Reduce a list that is as long as a size (`sum(range(n))`) to one number; None for anything else."""
     if len(args) != 1 or type(args[0]) is not size_lists.Whole or not list.__len__(args[0]):
         return None
     return args[0].reduced(Op(recording.builder), reduce, original)
@@ -343,7 +343,7 @@ def _carried(form: Callable[..., Any]) -> Wrap:
 
 
 def _log(original, x, base=None):
-    natural = size_floats.function("flog", x, math_log(float(dims.plain(x))))
+    natural = dims.function("flog", x, math_log(float(dims.plain(x))))
     if base is None:
         return natural
     return natural / (_log(original, base) if dims.is_dynamic(base) else math_log(base))
@@ -391,13 +391,15 @@ def _of_broadcast(original: Callable) -> Callable:
 
 
 def _function(kind: str) -> Wrap:
-    return _carried(lambda original, x: size_floats.function(kind, x, original(dims.plain(x))))
+    return _carried(lambda original, x: dims.function(kind, x, original(dims.plain(x))))
 
 
 math_log = math.log  # the original, outside of a recording
 _MATH: dict[str, Wrap] = {
-    "gcd": _carried(lambda original, *args: dims.common_divisor(*args)),
-    "lcm": _carried(lambda original, *args: functools.reduce(dims.common_multiple, args)),
+    "gcd": _carried(lambda original, *args: integer_functions.common_divisor(*args)),
+    "lcm": _carried(
+        lambda original, *args: functools.reduce(integer_functions.common_multiple, args)
+    ),
     "sqrt": _carried(lambda original, x: x**0.5),
     "pow": _carried(lambda original, x, y: (x * 1.0) ** y),
     "fmod": _carried(lambda original, x, y: x * 1.0 - math.trunc(x / y) * y),
@@ -419,6 +421,6 @@ _MATH: dict[str, Wrap] = {
     # Exact at powers of ten; dividing by math.log(10) gives 2.9999999999999996 for 1000.
     "log10": _carried(lambda original, x: _log(original, x) * math.log10(math.e)),
     "log1p": _carried(lambda original, x: _log(original, x + 1)),
-    "isqrt": _carried(lambda original, x: size_floats.DimFloat.whole(x**0.5, "floor")),
+    "isqrt": _carried(lambda original, x: dims.DimFloat.whole(x**0.5, "floor")),
     "prod": of_all(operator.mul),
 }

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from ..ir.sizes import dims, size_floats, size_lists
+from ..ir.sizes import dims, size_lists
 from ..ir.value import Value
 from ..packs import containers
 from .arguments import Arguments
@@ -62,7 +62,7 @@ class _Lifting:
         if kind in _LEAF_TYPES:
             self.found.complex |= kind is complex
             return x
-        if kind is dims.Dim or kind is size_floats.DimFloat:
+        if kind is dims.Dim or kind is dims.DimFloat:
             self.found.traced = self.found.has_sizes = True
             return x
         if isinstance(x, torch.Tensor):

@@ -14,7 +14,7 @@ from ..budget import BUDGET
 from ..errors import Unsupported, Where
 from ..graph.op import Op
 from ..ir.recipe import Forced, Line, Padded, Until
-from ..ir.sizes import dims, size_floats
+from ..ir.sizes import dims
 from ..ir.sizes.comparisons import Asked
 from ..ir.sizes.remainders import LeftOver, fits
 from ..ir.sizes.size_polynomials import Atom, Poly
@@ -160,7 +160,9 @@ class Questions:
         if (self.forced and others > BUDGET.rounds.endless) or (
             self.until is not None and others > BUDGET.rounds.other_questions
         ):
-            raise Unsupported("a loop that does not end where what it hears is not true")
+            raise Unsupported(
+                "a loop does not end when the model gets other answers than the true ones"
+            )
         return self.forced.by_line.get((where.file, where.line), yes)
 
 
@@ -179,4 +181,4 @@ def _compared(op: Op, asked: Asked) -> Value:
 def _number(x: Any) -> Any:
     if isinstance(x, Poly):
         return dims.dim(x)
-    return size_floats.DimFloat(x) if isinstance(x, Atom) else x
+    return dims.DimFloat(x) if isinstance(x, Atom) else x

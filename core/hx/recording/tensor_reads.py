@@ -8,7 +8,7 @@ import torch
 
 from .. import torch_facts
 from ..budget import BUDGET
-from ..ir.sizes import departures, dims, size_floats, size_lists
+from ..ir.sizes import departures, dims, size_lists
 from ..ir.sizes.size_polynomials import Atom, Poly
 from . import size_questions
 from .arguments import tensors_in
@@ -37,7 +37,7 @@ def item(recording, key, func, args, kwargs, door):
     if isinstance(result, complex):
         return result
     atom = Atom("item", (value,), result)
-    return dims.Dim(Poly.of(atom)) if isinstance(result, int) else size_floats.DimFloat(atom)
+    return dims.Dim(Poly.of(atom)) if isinstance(result, int) else dims.DimFloat(atom)
 
 
 def listed(recording, key, func, args, kwargs, door):
@@ -65,7 +65,7 @@ def _numbers(builder, value, result, told, few):
     """List the elements along the first axis: numbers, or lists of them."""
     if value.rank == 0:
         atom = Atom("item", (value,), result)
-        return size_floats.DimFloat(atom) if isinstance(result, float) else dims.Dim(Poly.of(atom))
+        return dims.DimFloat(atom) if isinstance(result, float) else dims.Dim(Poly.of(atom))
 
     def part(i: int) -> Any:
         inner = builder.emit("Gather", [value, i], {"axis": 0})[0]

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from ..ir.sizes import dims, size_floats, size_lists, size_texts
+from ..ir.sizes import dims, size_lists, size_texts
 from ..ir.sizes.departures import leaving, listening
 from . import handed_sizes, lookups
 
@@ -24,7 +24,7 @@ def whole(x: Any, *more: Any) -> Any:
         return size_texts.followed(int, x, *more)
     if more or not dims.is_dynamic(x):
         return int(x, *more)
-    return size_floats.DimFloat.whole(x, "trunc") if type(x) is size_floats.DimFloat else x
+    return dims.DimFloat.whole(x, "trunc") if type(x) is dims.DimFloat else x
 
 
 def real(x: Any) -> Any:
@@ -32,7 +32,7 @@ def real(x: Any) -> Any:
     if type(x) is size_texts.SizeText:
         return size_texts.followed(float, x)
     x = _number(x)
-    return x * 1.0 if type(x) is dims.Dim else x if type(x) is size_floats.DimFloat else float(x)
+    return x * 1.0 if type(x) is dims.Dim else x if type(x) is dims.DimFloat else float(x)
 
 
 def _number(x: Any) -> Any:
@@ -51,7 +51,7 @@ def numbered(maker: Any, x: Any) -> Any:
 
 def kind(x: Any) -> type:
     """type(x), by which libraries look numbers up: that of a size is int"""
-    plain = {dims.Dim: int, size_floats.DimFloat: float, size_lists.Whole: list}
+    plain = {dims.Dim: int, dims.DimFloat: float, size_lists.Whole: list}
     return plain.get(type(x), type(x))
 
 

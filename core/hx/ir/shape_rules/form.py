@@ -17,7 +17,7 @@ from ..shapes import (
     same,
     shape_of,
 )
-from ..sizes import dims
+from ..sizes import dims, integer_functions
 from ._rule import rule
 
 
@@ -142,7 +142,7 @@ def _split(inputs, attributes, count):
     if len(inputs) > 1 and inputs[1] is not None:
         sizes = numbers(inputs[1])
     else:
-        chunk = dims.ceil_div(x[axis], count)
+        chunk = integer_functions.ceil_div(x[axis], count)
         sizes = (*[chunk] * (count - 1), x[axis] - chunk * (count - 1))
     return [(*x[:axis], n, *x[axis + 1 :]) for n in sizes]
 
@@ -164,9 +164,9 @@ def _range(inputs, attributes, count):
     except Unknown:
         return [(RUN_TIME,)] if by_contents("Range", inputs) else None
     if type(delta) is int and delta > 0:
-        return [(dims.larger(dims.ceil_div(limit - start, delta), 0)
+        return [(dims.larger(integer_functions.ceil_div(limit - start, delta), 0)
                  if not (type(start) is int and start == 0)
-                 else dims.ceil_div(limit, delta),)]  # fmt: skip
+                 else integer_functions.ceil_div(limit, delta),)]  # fmt: skip
     if type(delta) is int and delta < 0:
-        return [(dims.larger(dims.ceil_div(start - limit, -delta), 0),)]
+        return [(dims.larger(integer_functions.ceil_div(start - limit, -delta), 0),)]
     return [(RUN_TIME,)]

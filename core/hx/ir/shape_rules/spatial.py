@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..shapes import Unknown, numbers, shape_of
-from ..sizes import dims
+from ..sizes import dims, integer_functions
 from ._rule import rule
 
 
@@ -12,7 +12,7 @@ def _window(n: int, kernel: int, stride: int, dilation: int, pad: int, ceil: boo
     free = n + pad - wide
     if not ceil:
         return free // stride + 1
-    last = dims.ceil_div(free, stride)
+    last = integer_functions.ceil_div(free, stride)
     if wide < stride + pad // 2:  # it may start in the right padding, and does not count then
         last = dims.smaller(last, (n + pad // 2 - 1) // stride)
     return last + 1
@@ -29,7 +29,7 @@ def _spatial(inputs, attributes, kernel, x):
     for i in range(k):
         n = x[2 + i]
         if auto in ("SAME_UPPER", "SAME_LOWER"):
-            out.append(dims.ceil_div(n, strides[i]))
+            out.append(integer_functions.ceil_div(n, strides[i]))
         else:
             pad = 0 if auto == "VALID" else pads[i] + pads[k + i]
             if ceil and pads[i] != pads[k + i]:

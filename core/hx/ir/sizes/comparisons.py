@@ -74,7 +74,7 @@ class Asked:
     def is_of_named_sizes(self) -> bool:
         """Return True if the answer follows from named sizes of inputs alone."""
         atoms = self._atoms
-        known = all(atom.kind in ("size", "fnum", *_COMPUTED) for atom in atoms)
+        known = all(atom.kind in ("size", "fnum", *COMPUTED) for atom in atoms)
         return known and not self.guessed and not self.of_values()
 
     def numbers(self) -> set[Atom]:
@@ -160,11 +160,11 @@ class At:
             return self.sizes[source]
         if atom.kind == "fnum":
             return atom.args[0]
-        if atom.kind not in _COMPUTED:
+        if atom.kind not in COMPUTED:
             raise Unforeseen
         numbers = [self(x) for x in atom.args]
         try:
-            found = _COMPUTED[atom.kind](*numbers)
+            found = COMPUTED[atom.kind](*numbers)
         except (ArithmeticError, ValueError) as e:
             raise Unforeseen from e
         if isinstance(found, complex):
@@ -186,7 +186,7 @@ def _called(function: Callable, *args: Any) -> Any:
         return type(problem)
 
 
-_COMPUTED: dict[str, Callable] = {
+COMPUTED: dict[str, Callable] = {
     "text": _called,
     "part": operator.floordiv, "div": operator.floordiv, "mod": operator.mod,
     "min": min, "max": max, "pow": _power,

@@ -1,8 +1,9 @@
-"""Sizes that remember where they came from.
+"""Sizes that remember where they came from, and floats that were computed from them.
 
 A `Dim` is an int: the size that was recorded, to Python and to torch. It also carries a
-polynomial (see `size_polynomials`), so that the graph can compute it again at another size. Floats
-derived from sizes (`x.shape[-1] ** -0.5`) are in `size_floats`.
+polynomial (see `size_polynomials`), so that the graph can compute it again at another size. A
+`DimFloat` is a float that was computed from sizes (`x.shape[-1] ** -0.5`), and carries an
+expression. Dividing the one makes the other, and rounding that makes a size again.
 
 When Python makes a plain number or an answer of a Dim (`int(dim)`, `bool(dim)`, a comparison), the
 recording of this thread is told through `departures`.
@@ -11,53 +12,22 @@ recording of this thread is told through `departures`.
 from __future__ import annotations
 
 import math
-import operator
-from collections.abc import Iterable
 from typing import Any
 
-from ...budget import BUDGET
-from . import size_floats
 from .bounds import settled
-from .comparisons import SIGNS, Asked, itself
+from .comparisons import COMPUTED, SIGNS, Asked
 from .departures import decides, leaving, repeated
-from .numpy_scalars import Scalar, goes_on, is_dynamic, plain, spelled
+from .float_expressions import expression, whole_beside, whole_number
+from .integer_functions import are_integers, bits_in, is_integer, power_modulo
+from .numpy_scalars import Scalar, asked, goes_on, is_dynamic, larger, plain
+from .numpy_scalars import baked as baked
+from .numpy_scalars import smaller as smaller
+from .numpy_scalars import spelled as spelled
 from .remainders import rounded
 from .size_operations import binary
 from .size_polynomials import Atom, Poly, part
 
-
-def asked(ask: Any, *of: Any) -> Asked:
-    """Make the question `ask(*of)`, where sizes are among `of`."""
-    return Asked(ask, tuple(map(spelled, of)))
-
-
-def baked(numbers: Iterable[Any]) -> dict[Asked, None]:
-    """Return questions for the numbers that follow from sizes and are about to become plain."""
-    return {asked(itself, n): None for n in numbers if is_dynamic(n)}
-
-
-def _plain_int(x) -> bool:
-    if isinstance(x, int):
-        return True
-    # Neither a tensor nor an array, which have it for those of one number.
-    others = hasattr(x, "__torch_function__") or hasattr(x, "__array_function__")
-    return hasattr(x, "__index__") and not others
-
-
-def _compared(name: str, size: int, other: Any) -> Any:
-    """Return what Python answers, which leaves a comparison with a float to the float."""
-    if type(other) is float:
-        return getattr(operator, name)(int.__int__(size), other)
-    return getattr(int, name)(size, other)
-
-
-def _whole_beside(sign: str, number: float) -> Any:
-    """The integer that decides a comparison as a float does: n < 2.5 is n < 3; None if none does."""
-    if not math.isfinite(number):
-        return None
-    if sign in ("==", "!="):
-        return int(number) if number.is_integer() else None
-    return math.ceil(number) if sign in ("<", ">=") else math.floor(number)
+_DIGITS = 8  # decimals that a number is rounded to
 
 
 def dim(poly: Poly) -> int:
@@ -66,89 +36,102 @@ def dim(poly: Poly) -> int:
     return Dim(rounded(poly)) if constant is None else constant
 
 
-def ceil_div(a: int, b: int) -> int:
-    # Written so that no negative number is divided: ONNX divides towards zero.
-    return (a + (b - 1)) // b
+class _Number(Scalar):
+    """Methods that sizes and floats computed from them share."""
+
+    __slots__ = ()
+
+    def _compare(self, other: Any, sign: str, name: str) -> Any:
+        """Return Python's answer (of the method `name`), and report the question if it is open."""
+        raise NotImplementedError
+
+    def _picked(self, kind: str, other: Any) -> Any:
+        if isinstance(self, float) or isinstance(other, float):
+            value = (min if kind == "min" else max)(float(plain(self)), float(plain(other)))
+            return DimFloat(Atom(f"f{kind}", (expression(self), expression(other)), value))
+        return dim(binary(kind, Poly.of(self), Poly.of(other)))
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+    # A plain number has these, too; without them they would be of the recorded one.
+    real = property(lambda self: self)
+
+    def conjugate(self):
+        return self
+
+    def __pos__(self):
+        return self
+
+    def __abs__(self):
+        return larger(self, -self)  # type: ignore[operator]  # Dim and DimFloat can
+
+    # Arithmetic: whole numbers stay whole, floats become a `DimFloat`, tensors take over.
+    def __add__(self, other):
+        if are_integers(self, other):
+            return dim(Poly.of(self) + Poly.of(other))
+        return compute("fadd", self, other)
+
+    __radd__ = __add__
+
+    def __sub__(self, other):
+        if are_integers(self, other):
+            return dim(Poly.of(self) + Poly.of(other) * Poly.of(-1))
+        return compute("fadd", self, other, sign=-1)
+
+    def __rsub__(self, other):
+        if are_integers(self, other):
+            return dim(Poly.of(other) + Poly.of(self) * Poly.of(-1))
+        return compute("fadd", -self, other)  # type: ignore[operator]  # Dim and DimFloat can
+
+    def __floordiv__(self, other):
+        return floor_division(self, other)
+
+    def __rfloordiv__(self, other):
+        return floor_division(other, self)
+
+    def __mod__(self, other):
+        return remainder(self, other)
+
+    def __rmod__(self, other):
+        return remainder(other, self)
+
+    def __divmod__(self, other):
+        return self // other, self % other
+
+    def __rdivmod__(self, other):
+        return other // self, other % self
+
+    def __truediv__(self, other):
+        return compute("fdiv", self, other)
+
+    def __rtruediv__(self, other):
+        return compute("fdiv", other, self)
+
+    # A comparison whose outcome is the same at every size is not a branch.
+    def __eq__(self, other):
+        return self._compare(other, "==", "__eq__")
+
+    def __ne__(self, other):
+        return self._compare(other, "!=", "__ne__")
+
+    def __lt__(self, other):
+        return self._compare(other, "<", "__lt__")
+
+    def __le__(self, other):
+        return self._compare(other, "<=", "__le__")
+
+    def __gt__(self, other):
+        return self._compare(other, ">", "__gt__")
+
+    def __ge__(self, other):
+        return self._compare(other, ">=", "__ge__")
 
 
-def power_modulo(base, exponent, modulus):
-    """`pow(base, exponent, modulus)`: by squares, each reduced, so that no step outgrows an int64."""
-    whole = all(map(_plain_int, (base, exponent, modulus)))
-    if not whole or is_dynamic(exponent) or exponent < 0:
-        numbers = (base, exponent, modulus)
-        if whole:
-            leaving("int", "pow({}, {}, {})".format(*numbers), asked(int.__pow__, *numbers))
-        return int.__pow__(*map(plain, numbers))
-    result, square = 1 % modulus, base % modulus
-    while exponent:
-        if exponent & 1:
-            result = result * square % modulus
-        exponent >>= 1
-        square = square * square % modulus if exponent else square
-    return result
-
-
-def bits_in(n, mask: int):
-    """`n & mask`: each row of ones in the mask is a quotient's remainder."""
-    if mask < 0:
-        return n - bits_in(n, ~mask)
-    found, low = 0, 0
-    while mask >> low:
-        if not mask >> low & 1:
-            low += 1
-            continue
-        rest = mask >> low
-        row = rest & ~(rest + 1)  # the lowest row of ones
-        found = found + n // 2**low % (row + 1) * 2**low
-        low += row.bit_length()
-    return found
-
-
-def common_divisor(*numbers):
-    """math.gcd() that carries a size, if it is that of a size and a number."""
-    plain_one = abs(math.gcd(*(n for n in numbers if not is_dynamic(n))))
-    sizes = [n for n in numbers if is_dynamic(n)]
-    if not 0 < plain_one <= BUDGET.elements.divisor or not all(type(n) is Dim for n in sizes):
-        told = ", ".join(str(spelled(n)) for n in numbers)
-        leaving("int", f"gcd({told})", asked(math.gcd, *numbers))
-        return math.gcd(*map(plain, numbers))
-    # Each divisor of all counts as often as smaller numbers have no divisor in common with it.
-    found = 0
-    for d in (d for d in range(1, plain_one + 1) if plain_one % d == 0):
-        counts = sum(math.gcd(d, k) == 1 for k in range(1, d + 1))
-        rests = [smaller(n % d, 1) for n in sizes]
-        both = 1 - rests[0]
-        for rest in rests[1:]:
-            both = both * (1 - rest)
-        found = found + both * counts
-    return found
-
-
-def common_multiple(a, b):
-    """math.lcm() of two numbers that carries sizes."""
-    return a * b // common_divisor(a, b)
-
-
-def smaller(a, b):
-    """min() that carries sizes."""
-    return _pick("min", a, b)
-
-
-def larger(a, b):
-    """max() that carries sizes."""
-    return _pick("max", a, b)
-
-
-def _pick(kind, a, b):
-    if isinstance(a, (size_floats.DimFloat, float)) or isinstance(b, (size_floats.DimFloat, float)):
-        value = (min if kind == "min" else max)(*(float(plain(x)) for x in (a, b)))
-        return size_floats.DimFloat(
-            Atom(f"f{kind}", (size_floats.expression(a), size_floats.expression(b)), value)
-        )
-    return dim(binary(kind, Poly.of(a), Poly.of(b)))
-
-
-class Dim(Scalar, int):
+class Dim(_Number, int):
     """An int that came from a tensor's shape, and remembers how."""
 
     poly: Poly
@@ -164,9 +147,6 @@ class Dim(Scalar, int):
     def _formula(self) -> Poly:
         return self.poly
 
-    def _picked(self, kind: str, other: Any) -> Any:
-        return _pick(kind, self, other)
-
     @staticmethod
     def leaf(
         source, axis: int, hint: int, step: int = 1, low: float = 0, high: float = math.inf
@@ -181,102 +161,40 @@ class Dim(Scalar, int):
         """Make a size that is known only after the call; until then 1 stands for it."""
         return Dim(Poly.of(Atom("size", (source, axis), 1, unsure=True)))
 
-    def __deepcopy__(self, memo):
-        return self
-
-    def __copy__(self):
-        return self
-
     def __reduce__(self):
         leaving("int", f"{self.poly} is pickled", asked(int, self))
         return int, (int.__int__(self),)
 
-    # Arithmetic: integers stay integers, floats become `floats.DimFloat`, tensors take over.
-    def __add__(self, other):
-        if _plain_int(other):
-            return dim(self.poly + Poly.of(other))
-        return size_floats.compute("fadd", self, other)
-
-    __radd__ = __add__
-
     def __neg__(self):
         return dim(self.poly * Poly.of(-1))
 
-    def __pos__(self):
-        return self
-
-    def __abs__(self):
-        return larger(self, -self)
-
-    def __sub__(self, other):
-        if _plain_int(other):
-            return dim(self.poly + Poly.of(other) * Poly.of(-1))
-        return size_floats.compute("fadd", self, other, sign=-1)
-
-    def __rsub__(self, other):
-        if _plain_int(other):
-            return dim(Poly.of(other) + self.poly * Poly.of(-1))
-        return size_floats.compute("fadd", -self, other)
-
     def __mul__(self, other):
-        if _plain_int(other):
+        if is_integer(other):
             return dim(self.poly * Poly.of(other))
         if isinstance(other, list):
             return repeated(other, self, self.poly.hint)
         if isinstance(other, (tuple, str, bytes)):
             leaving("repeat", "a sequence was repeated by a size", asked(int, self))
             return other * int.__int__(self)
-        return size_floats.compute("fmul", self, other)
+        return compute("fmul", self, other)
 
     __rmul__ = __mul__
-
-    def __floordiv__(self, other):
-        if _plain_int(other):
-            return dim(binary("div", self.poly, Poly.of(other)))
-        return size_floats.floor_division(self, other)
-
-    def __rfloordiv__(self, other):
-        if _plain_int(other):
-            return dim(binary("div", Poly.of(other), self.poly))
-        return size_floats.floor_division(other, self)
-
-    def __mod__(self, other):
-        if _plain_int(other):
-            return dim(binary("mod", self.poly, Poly.of(other)))
-        return size_floats.remainder(self, other)
-
-    def __rmod__(self, other):
-        if _plain_int(other):
-            return dim(binary("mod", Poly.of(other), self.poly))
-        return size_floats.remainder(other, self)
-
-    def __divmod__(self, other):
-        return self // other, self % other
-
-    def __rdivmod__(self, other):
-        return other // self, other % self
-
-    def __truediv__(self, other):
-        return size_floats.compute("fdiv", self, other)
-
-    def __rtruediv__(self, other):
-        return size_floats.compute("fdiv", other, self)
 
     def __pow__(self, other, modulo=None):
         if modulo is not None:
             return power_modulo(self, other, modulo)
-        if _plain_int(other) and not isinstance(other, Dim) and other >= 0:
+        if is_integer(other) and not isinstance(other, Dim) and other >= 0:
             result = Poly.of(1)
             for _ in range(other):
                 result = result * self.poly
             return dim(result)
-        return size_floats.compute("fpow", self, other)
+        return compute("fpow", self, other)
 
     def __rpow__(self, other, modulo=None):
-        if _plain_int(other):
+        if is_integer(other):
             base = Poly.of(other)
             return dim(Poly.of(Atom("pow", (base, self.poly), base.hint**self.poly.hint)))
-        return size_floats.compute("fpow", other, self)
+        return compute("fpow", other, self)
 
     def __lshift__(self, other):
         return self * 2**other
@@ -294,28 +212,28 @@ class Dim(Scalar, int):
         return -self - 1
 
     def __and__(self, other):
-        if _plain_int(other) and not is_dynamic(other):
+        if is_integer(other) and not is_dynamic(other):
             return bits_in(self, other)
         return self._bits("&", other, int.__and__)
 
     __rand__ = __and__
 
     def __or__(self, other):
-        if _plain_int(other) and not is_dynamic(other):
+        if is_integer(other) and not is_dynamic(other):
             return self + other - bits_in(self, other)
         return self._bits("|", other, int.__or__)
 
     __ror__ = __or__
 
     def __xor__(self, other):
-        if _plain_int(other) and not is_dynamic(other):
+        if is_integer(other) and not is_dynamic(other):
             return self + other - 2 * bits_in(self, other)
         return self._bits("^", other, int.__xor__)
 
     __rxor__ = __xor__
 
     def _bits(self, sign: str, other, function):
-        if _plain_int(other):
+        if is_integer(other):
             leaving("int", f"{self.poly} {sign} {other}", asked(function, self, other))
         return function(plain(self), plain(other))
 
@@ -331,11 +249,7 @@ class Dim(Scalar, int):
         leaving("int", f"({self.poly}).to_bytes()", asked(int, self))
         return int.to_bytes(plain(self), *args, **kwargs)
 
-    # A plain number has these, too; without them they would be of the recorded one.
-    real = numerator = property(lambda self: self)
-
-    def conjugate(self):
-        return self
+    numerator = property(lambda self: self)
 
     def as_integer_ratio(self):
         return self, 1
@@ -355,43 +269,17 @@ class Dim(Scalar, int):
     def __trunc__(self):
         return self
 
-    # Departures. A comparison whose outcome is the same at every size is not a branch.
-    def _compare(self, other, sign: str, outcome: bool) -> bool:
+    def _compare(self, other, sign: str, name: str) -> Any:
         if type(other) is float:
-            other = _whole_beside(sign, other)
-        if _plain_int(other) and self.poly != Poly.of(other):
+            outcome = SIGNS[sign](int.__int__(self), other)
+            other = whole_beside(sign, other)
+        else:
+            outcome = getattr(int, name)(self, other)
+        if is_integer(other) and self.poly != Poly.of(other):
             if not settled(sign, self.poly, Poly.of(other)):
                 told = f"{self.poly} {sign} {other.poly if isinstance(other, Dim) else other}"
                 return decides(told, asked(SIGNS[sign], self, other), outcome)
         return outcome
-
-    def _is_size(self) -> bool:
-        terms = self.poly.terms
-        return all(c > 0 and all(a.kind == "size" for a in m) for m, c in terms.items())
-
-    def __eq__(self, other):
-        outcome = _compared("__eq__", self, other)
-        return outcome if outcome is NotImplemented else self._compare(other, "==", outcome)
-
-    def __ne__(self, other):
-        outcome = _compared("__ne__", self, other)
-        return outcome if outcome is NotImplemented else self._compare(other, "!=", outcome)
-
-    def __lt__(self, other):
-        outcome = _compared("__lt__", self, other)
-        return outcome if outcome is NotImplemented else self._compare(other, "<", outcome)
-
-    def __le__(self, other):
-        outcome = _compared("__le__", self, other)
-        return outcome if outcome is NotImplemented else self._compare(other, "<=", outcome)
-
-    def __gt__(self, other):
-        outcome = _compared("__gt__", self, other)
-        return outcome if outcome is NotImplemented else self._compare(other, ">", outcome)
-
-    def __ge__(self, other):
-        outcome = _compared("__ge__", self, other)
-        return outcome if outcome is NotImplemented else self._compare(other, ">=", outcome)
 
     def __hash__(self):
         # A lookup does not say what it is compared with: only keys of the same hash are.
@@ -412,6 +300,146 @@ class Dim(Scalar, int):
     def __sym_float__(self):
         """Return a float for torch.sym_float that, unlike float(), remembers its size."""
         return self * 1.0
+
+
+class DimFloat(_Number, float):
+    """A float that was computed from sizes, and remembers how."""
+
+    expr: Atom
+
+    def __new__(cls, expr: Atom):
+        self = float.__new__(cls, expr.hint)
+        self.expr = expr
+        return self
+
+    @property
+    def _formula(self) -> Atom:
+        return self.expr
+
+    def __reduce__(self):
+        leaving("float", f"{self.expr} is pickled", asked(float, self))
+        return float, (float.__float__(self),)
+
+    @staticmethod
+    def whole(x: float, kind: str):
+        """floor, ceil, round or trunc of a float, as an integer that still remembers."""
+        number = COMPUTED[kind](float.__float__(x))
+        if not isinstance(x, DimFloat):
+            return number
+        poly = whole_number(x.expr)
+        if poly is not None and poly.hint == number:
+            return dim(poly)  # there is nothing to be rounded
+        return Dim(Poly.of(Atom(kind, (x.expr,), number)))
+
+    def __neg__(self):
+        return compute("fmul", self, -1.0)
+
+    def is_integer(self):
+        if self.expr.kind == "fdiv":
+            a, b = map(whole_number, self.expr.args)
+            if a is not None and b is not None:
+                return dim(a) % dim(b) == 0
+        if whole_number(self.expr) is None:
+            leaving("branch", f"({self.expr}).is_integer()", asked(float.is_integer, self))
+        return float.is_integer(self)
+
+    def __mul__(self, other):
+        return compute("fmul", self, other)
+
+    __rmul__ = __mul__
+
+    def __pow__(self, other, modulo=None):
+        return compute("fpow", self, other)
+
+    def __rpow__(self, other, modulo=None):
+        return compute("fpow", other, self)
+
+    def __floor__(self):
+        return DimFloat.whole(self, "floor")
+
+    def __ceil__(self):
+        return DimFloat.whole(self, "ceil")
+
+    def __trunc__(self):
+        return DimFloat.whole(self, "trunc")
+
+    def __round__(self, ndigits=None):
+        if ndigits is None:
+            return DimFloat.whole(self, "round")
+        number = float.__round__(self, ndigits)
+        if type(ndigits) is int and 0 <= ndigits <= _DIGITS:
+            # The product of a former float32 is exact: ties round as in Python.
+            nearest = DimFloat.whole(self * 10.0**ndigits, "round") / 10.0**ndigits
+            if float.__eq__(number, plain(nearest)):
+                return nearest
+        leaving("float", f"round({self.expr}, {ndigits})", asked(round, self, ndigits))
+        return number
+
+    def __int__(self):
+        leaving("int", f"int({self.expr})", asked(int, self))
+        return float.__int__(self)
+
+    def __float__(self):
+        leaving("float", f"float({self.expr})", *goes_on(self))
+        return float.__float__(self)
+
+    def __sym_float__(self):
+        return self
+
+    def __bool__(self):
+        return decides(f"bool({self.expr})", asked(SIGNS["!="], self, 0), float.__bool__(self))
+
+    def _compare(self, other, sign: str, name: str) -> Any:
+        outcome = getattr(float, name)(self, other)
+        if outcome is not NotImplemented:
+            a, b = whole_number(self.expr), whole_number(expression(other))
+            if a is None or b is None or not (a == b or settled(sign, a, b)):
+                told = f"{self.expr} {sign} {other}"
+                return decides(told, asked(SIGNS[sign], self, other), outcome)
+        return outcome
+
+    def __hash__(self):
+        leaving("lookup", "a number computed from sizes is looked up in a set or a dict")
+        return float.__hash__(self)
+
+
+def compute(kind: str, a, b, sign: int = 1):
+    """The kind's operation on two numbers; that on the second, negated, where the sign is."""
+    for x in (a, b):
+        if not isinstance(x, (int, float)):
+            return NotImplemented
+    left, right = expression(a), expression(b)
+    if sign < 0:
+        minus = Atom("fnum", (-1.0,), -1.0)
+        right = Atom("fmul", (right, minus), -right.hint)
+    hint = COMPUTED[kind](left.hint, right.hint)
+    if isinstance(hint, complex):
+        leaving("float", f"{left} {kind} {right}", Asked(COMPUTED[kind], (left, right)))
+        return hint
+    return DimFloat(Atom(kind, (left, right), hint))
+
+
+def floor_division(a, b):
+    """Return the quotient of two numbers, rounded down: a float if one of them is a float."""
+    if are_integers(a, b):
+        return dim(binary("div", Poly.of(a), Poly.of(b)))
+    quotient = compute("fdiv", a, b)
+    if quotient is NotImplemented:
+        return quotient
+    return DimFloat(expression(DimFloat.whole(quotient, "floor")))
+
+
+def remainder(a, b):
+    """Return the remainder of the floor division of `a` by `b`."""
+    if are_integers(a, b):
+        return dim(binary("mod", Poly.of(a), Poly.of(b)))
+    times = floor_division(a, b)
+    return times if times is NotImplemented else a - times * b
+
+
+def function(kind: str, x, value: float) -> DimFloat:
+    """Apply a function such as "flog" or "fsin" to a size; `value` is the recorded result."""
+    return DimFloat(Atom(kind, (expression(x),), value))
 
 
 def smallest_of(x) -> tuple[Poly, ...]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from ...budget import BUDGET
 from . import departures
-from .comparisons import SIGNS, Asked
+from .comparisons import SIGNS, Asked, itself
 from .departures import leaving
 
 OTHER_CASE_FACTOR = 4  # times a size: the next one that may be another case
@@ -93,6 +93,32 @@ def spelled(x: Any) -> Any:
     return x._formula if type(x) in _KINDS else x
 
 
+def asked(ask: Any, *of: Any) -> Asked:
+    """Make the question `ask(*of)`, where sizes are among `of`."""
+    return Asked(ask, tuple(map(spelled, of)))
+
+
+def baked(numbers: Iterable[Any]) -> dict[Asked, None]:
+    """Return questions for the numbers that follow from sizes and are about to become plain."""
+    return {asked(itself, n): None for n in numbers if is_dynamic(n)}
+
+
+def larger(a: Any, b: Any) -> Any:
+    """max() that carries sizes."""
+    return _picked("max", max, a, b)
+
+
+def smaller(a: Any, b: Any) -> Any:
+    """min() that carries sizes."""
+    return _picked("min", min, a, b)
+
+
+def _picked(kind: str, plainly: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
+    if isinstance(a, Scalar):
+        return a._picked(kind, b)
+    return b._picked(kind, a) if isinstance(b, Scalar) else plainly(a, b)
+
+
 def goes_on(x: Any) -> tuple[Asked, ...]:
     """Questions about a number that is used unseen from here on: about itself, and one far off."""
     far = Asked(SIGNS[">="], (spelled(x), OTHER_CASE_FACTOR * plain(x) + 3), guessed=True)
@@ -121,18 +147,6 @@ def _plain(x: Any) -> Any:
     return {k: _plain(v) for k, v in x.items()} if isinstance(x, dict) else plain(x)
 
 
-def _larger(a: Any, b: Any) -> Any:
-    if isinstance(b, Scalar):
-        return b._picked("max", a)
-    return a._picked("max", b) if isinstance(a, Scalar) else max(a, b)
-
-
-def _smaller(a: Any, b: Any) -> Any:
-    if isinstance(b, Scalar):
-        return b._picked("min", a)
-    return a._picked("min", b) if isinstance(a, Scalar) else min(a, b)
-
-
 _FORMS: dict[str, Callable[..., Any]] = {
     "ceil": math.ceil,
     "floor": math.floor,
@@ -154,8 +168,8 @@ _FORMS: dict[str, Callable[..., Any]] = {
     "bitwise_xor": operator.xor,
     "gcd": lambda x, y: math.gcd(x, y),
     "lcm": lambda x, y: math.lcm(x, y),
-    "maximum": _larger,
-    "minimum": _smaller,
+    "maximum": larger,
+    "minimum": smaller,
     # Looked up by name: a recording replaces them by functions that keep a size.
     "log": lambda x: math.log(x),
     "log2": lambda x: math.log2(x),
@@ -182,7 +196,7 @@ def _rounded(x: Any, decimals: Any = 0) -> Any:
 
 def _clipped(x: Any, low: Any, high: Any) -> Any:
     numbers = [_number(each) for each in (x, low, high)]
-    return NotImplemented if None in numbers else _smaller(_larger(*numbers[:2]), numbers[2])
+    return NotImplemented if None in numbers else smaller(larger(*numbers[:2]), numbers[2])
 
 
 _FUNCTIONS: dict[str, Callable[..., Any]] = {

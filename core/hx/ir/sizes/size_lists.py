@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from . import dims
+from . import dims, integer_functions
 from .bounds import never_negative
 from .comparisons import Asked
 from .departures import begins, leaving
-from .size_floats import DimFloat
+from .dims import DimFloat
 from .size_polynomials import Atom, Poly
 
 if TYPE_CHECKING:
@@ -245,7 +245,7 @@ def length_of(*args: Any) -> Any:
     """Return the length of range(*args)."""
     start, stop, step = _ends(args)
     ends = (stop - start, step) if step > 0 else (start - stop, -step)
-    return _no_less(dims.ceil_div(*ends))
+    return _no_less(integer_functions.ceil_div(*ends))
 
 
 def _ends(args: tuple) -> tuple:

@@ -19,6 +19,7 @@ from ... import registration
 from ...budget import BUDGET
 from ...errors import ConverterError, HxError
 from ...ir.recipe import Sizing
+from ...ir.shapes import PAST_EVERY_END
 from ...runtime import Refused
 from ...samples.sizes import at, sizes_of, told
 from ..cases.extremes import is_heavy, one_row, small_sizes
@@ -29,10 +30,8 @@ if TYPE_CHECKING:
 
     from ...contributions import ReferenceKernel
     from ...graph.model_parts import Parts, Weight
+    from ..file_proof import Case
     from ..subject import Subject
-    from ..verify import Case
-
-ENDLESS = 2**62  # the end of a Slice that has none
 
 
 class Difference(NamedTuple):
@@ -233,7 +232,7 @@ def _brief(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         more = ", ..." if len(value) > BUDGET.shown.entries else ""
         return f"[{', '.join(map(_brief, value[: BUDGET.shown.entries]))}{more}]"
-    if type(value) is int and abs(value) >= ENDLESS:
+    if type(value) is int and abs(value) >= PAST_EVERY_END:
         return "the end" if value > 0 else "the start"
     return str(value)
 

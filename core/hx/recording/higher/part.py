@@ -15,7 +15,7 @@ from ...errors import Unaccounted, Unsupported
 from ...graph import complex_pairs
 from ...graph.blocks import block, inner_nodes
 from ...graph.op import Op
-from ...ir.sizes import dims, size_floats
+from ...ir.sizes import dims
 from ...ir.sizes.size_polynomials import Atom, Poly
 from ...ir.value import Body, Node, Value
 from ...text import with_article
@@ -196,7 +196,7 @@ def result_of(call: Higher, leaf: Any, value: Value, shape: Sequence[int | None]
     if isinstance(leaf, int) and not isinstance(leaf, bool):
         return dims.dim(Poly.of(Atom("item", (value,), int(leaf))))
     if isinstance(leaf, float):
-        return size_floats.DimFloat(Atom("item", (value,), float.__float__(leaf)))
+        return dims.DimFloat(Atom("item", (value,), float.__float__(leaf)))
     return call.refuse(f"a function returns {with_article(leaf)}, and not a tensor")
 
 

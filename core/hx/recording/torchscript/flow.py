@@ -6,6 +6,7 @@ Loop can hold: the choice of the block, or the number of rounds, is then fixed, 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -14,7 +15,7 @@ from torch.utils import _pytree as pytree
 
 from ...errors import Unsupported
 from ...findings import OPEN, Finding
-from ...ir.sizes import dims, size_floats, size_lists
+from ...ir.sizes import dims, size_lists
 from ...ir.sizes.size_polynomials import Atom, Poly
 from ..memory.tensor_values import value_of
 from ..recording import Recording
@@ -27,7 +28,7 @@ TESTS: dict[str, Callable] = {
 }  # fmt: skip
 
 UNSET = object()  # the result where a script has returned before
-_ENDLESS = 2**63 - 1  # rounds of a loop that a condition ends
+_ENDLESS = sys.maxsize  # rounds of a loop that a condition ends
 # Nodes that change what they are given: a list, or an attribute; of a fork, nobody looks.
 _CHANGES = {"aten::append", "aten::extend", "aten::insert", "aten::pop", "aten::reverse",
             "aten::clear", "aten::_set_item", "aten::Delete", "aten::sort", "aten::remove",
@@ -211,7 +212,7 @@ def _number(run: ScriptRun, x: torch.Tensor, kind: type) -> Any:
     if value is None or value.fixed:
         return now
     atom = Atom("item", (value,), now)
-    return size_floats.DimFloat(atom) if issubclass(kind, float) else dims.dim(Poly.of(atom))
+    return dims.DimFloat(atom) if issubclass(kind, float) else dims.dim(Poly.of(atom))
 
 
 def _alone(run: ScriptRun, node: Any) -> bool:

@@ -1,0 +1,84 @@
+"""Functions of whole numbers that carry sizes: powers, bits, common divisors."""
+
+from __future__ import annotations
+
+import math
+
+from ...budget import BUDGET
+from .departures import leaving
+from .numpy_scalars import asked, is_dynamic, plain, smaller, spelled
+
+
+def is_integer(x) -> bool:
+    if isinstance(x, int):
+        return True
+    # Neither a tensor nor an array, which have it for those of one number.
+    others = hasattr(x, "__torch_function__") or hasattr(x, "__array_function__")
+    return hasattr(x, "__index__") and not others
+
+
+def are_integers(a, b) -> bool:
+    return is_integer(a) and is_integer(b)
+
+
+def ceil_div(a: int, b: int) -> int:
+    # Written so that no negative number is divided: ONNX divides towards zero.
+    return (a + (b - 1)) // b
+
+
+def power_modulo(base, exponent, modulus):
+    """`pow(base, exponent, modulus)`: by squares, each reduced, so that no step outgrows an int64."""
+    whole = are_integers(base, exponent) and is_integer(modulus)
+    if not whole or is_dynamic(exponent) or exponent < 0:
+        numbers = (base, exponent, modulus)
+        if whole:
+            leaving("int", "pow({}, {}, {})".format(*numbers), asked(int.__pow__, *numbers))
+        return int.__pow__(*map(plain, numbers))
+    result, square = 1 % modulus, base % modulus
+    while exponent:
+        if exponent & 1:
+            result = result * square % modulus
+        exponent >>= 1
+        square = square * square % modulus if exponent else square
+    return result
+
+
+def bits_in(n, mask: int):
+    """`n & mask`: each row of ones in the mask is a quotient's remainder."""
+    if mask < 0:
+        return n - bits_in(n, ~mask)
+    found, low = 0, 0
+    while mask >> low:
+        if not mask >> low & 1:
+            low += 1
+            continue
+        rest = mask >> low
+        row = rest & ~(rest + 1)  # the lowest row of ones
+        found = found + n // 2**low % (row + 1) * 2**low
+        low += row.bit_length()
+    return found
+
+
+def common_divisor(*numbers):
+    """math.gcd() that carries a size, if it is that of a size and a number."""
+    plain_one = abs(math.gcd(*(n for n in numbers if not is_dynamic(n))))
+    sizes = [n for n in numbers if is_dynamic(n)]
+    if not 0 < plain_one <= BUDGET.elements.divisor or not all(isinstance(n, int) for n in sizes):
+        told = ", ".join(str(spelled(n)) for n in numbers)
+        leaving("int", f"gcd({told})", asked(math.gcd, *numbers))
+        return math.gcd(*map(plain, numbers))
+    # Each divisor of all counts as often as smaller numbers have no divisor in common with it.
+    found = 0
+    for d in (d for d in range(1, plain_one + 1) if plain_one % d == 0):
+        counts = sum(math.gcd(d, k) == 1 for k in range(1, d + 1))
+        rests = [smaller(n % d, 1) for n in sizes]
+        both = 1 - rests[0]
+        for rest in rests[1:]:
+            both = both * (1 - rest)
+        found = found + both * counts
+    return found
+
+
+def common_multiple(a, b):
+    """math.lcm() of two numbers that carries sizes."""
+    return a * b // common_divisor(a, b)
