@@ -11,16 +11,15 @@ from typing import Any
 from ..budget import BUDGET
 from ..findings import CHECKED, FOLLOWED, OPEN
 from ..ir.proposed_sizes import Proposal, as_options
-from ..page import strategy_table
 from ..proof.proof import Proof
 from ..text import aligned, amount, bytes_text, relative_paths
-from .report import Report
+from .report_data import ReportData
 
 Line = tuple[str, str]
 
 
 def lines(
-    report: Report,
+    report: ReportData,
     path: str | os.PathLike | None,
     reports: Sequence[Path] = (),
     verbose: bool = False,
@@ -51,12 +50,12 @@ def lines(
     return [(name, relative_paths(value)) for name, value in found]
 
 
-def open_lines(report: Report, verbose: bool = False) -> list[Line]:
+def open_lines(report: ReportData, verbose: bool = False) -> list[Line]:
     """List the open findings, which come first."""
     return [(name, relative_paths(value)) for name, value in _of_level(report, OPEN, verbose)]
 
 
-def outcome(report: Report) -> tuple[str, bool]:
+def outcome(report: ReportData) -> tuple[str, bool]:
     """Return `ok`, and whether findings are open; nothing if the file is not proved right."""
     if report.proof is None or not report.proof.ok:
         return "", False
@@ -65,7 +64,7 @@ def outcome(report: Report) -> tuple[str, bool]:
     return text + (f", with {amount(count, 'open finding')}" if count else ""), bool(count)
 
 
-def text(report: Report) -> str:
+def text(report: ReportData) -> str:
     """Return the whole summary, with all findings."""
     said, _ = outcome(report)
     found = [*open_lines(report, True), *lines(report, report.path, verbose=True)]
@@ -73,15 +72,17 @@ def text(report: Report) -> str:
     return "\n".join(filter(None, [*shown, strategies(report), said]))
 
 
-def strategies(report: Report, width: int = 80) -> str:
+def strategies(report: ReportData, width: int = 80) -> str:
     """Return a table of all strategies, with the rest of the time; "" if there was only one."""
     if len(report.strategies) < 2:
         return ""
+    from ..page import strategy_table
+
     found = [each.to_dict() for each in report.strategies]
     return strategy_table.text(found, report.timings, width)
 
 
-def html(report: Report) -> str:
+def html(report: ReportData) -> str:
     """Return the summary as a table for a notebook, which brings its own colours."""
     said, is_open = outcome(report)
     colour = "#b8860b" if is_open else "#2e8b57"
@@ -103,7 +104,7 @@ def proposed_sizes(proposal: Proposal | None) -> str:
     return as_options(proposal) or "none: every size is fixed"
 
 
-def free_sizes(report: Report) -> str:
+def free_sizes(report: ReportData) -> str:
     """Return a hint for a user who named no size, or not all that belong together."""
     if not report.nodes or report.file.proposed is not None:
         return ""
@@ -129,7 +130,7 @@ def free_sizes(report: Report) -> str:
     )
 
 
-def _of_level(report: Report, level: str, verbose: bool) -> list[Line]:
+def _of_level(report: ReportData, level: str, verbose: bool) -> list[Line]:
     found = [each for each in report.findings if each.level == level]
     shown = found if verbose else found[: BUDGET.shown.summary]
     if not found:
@@ -143,21 +144,21 @@ def _of_level(report: Report, level: str, verbose: bool) -> list[Line]:
     return [(level, "\n".join([*map(str, shown), *rest * (len(shown) < len(found))]))]
 
 
-def _file(report: Report, path: str | os.PathLike | None) -> str:
+def _file(report: ReportData, path: str | os.PathLike | None) -> str:
     if path is None:
         return ""
     beside = f", weights in {Path(report.data_path).name}" if report.data_path else ""
     return f"{os.fspath(path)} ({bytes_text(report.size)}{beside})"
 
 
-def _graph(report: Report) -> str:
+def _graph(report: ReportData) -> str:
     if not report.nodes:  # only scanned
         return ""
     nodes, weights = amount(report.nodes, "node"), amount(report.initializers, "initializer")
     return f"{nodes}, {weights}, opset {report.opset}"
 
 
-def _proof(report: Report) -> str:
+def _proof(report: ReportData) -> str:
     """Summarize the proof: `max error 4e-07 (limit 6e-06), 14 input sets, batch 1 to 131`."""
     proof: Proof | None = report.proof
     if proof is None:
@@ -196,7 +197,7 @@ def _few(texts: list[str], count: int, between: str = "\n") -> str:
     return between.join([*texts[:count], *rest])
 
 
-def _times(report: Report) -> str:
+def _times(report: ReportData) -> str:
     """Return the total and its parts; small ones are in `other`, so that they add up."""
     timings = report.timings
     total = round(timings.get("total", sum(timings.values())), 2)
