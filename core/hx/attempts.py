@@ -137,17 +137,21 @@ class Attempts:
         ):
             ahead = staged.ahead_of(shallow.weight_bytes(recipe.call.root))
         first = self.recorder.record(recipe, ahead=ahead)
+        one_way = False
         try:
             settle_state(self.recorder, first)
-            answer = functools.partial(reply, self.recorder)
-            trace = carry_out(merge_flow(first), answer)
-            if isinstance(trace, Unmerged):
-                return self._refused(trace.error, found_one_way(recipe, first), trace.baked_at)
-            counted.tell_often(trace)
-            report = report_of(trace, self.recorder)
-            return self._assembled(trace, report)
+            record = functools.partial(reply, self.recorder)
+            found = carry_out(merge_branches(first), record)
+            if not isinstance(found, Unmerged):
+                one_way = found_one_way(recipe, found)
+                found = carry_out(merge_loops(first, found), record)
+            if isinstance(found, Unmerged):
+                return self._refused(found.error, one_way, found.baked_at)
+            counted.tell_often(found)
+            report = report_of(found, self.recorder)
+            return self._assembled(found, report)
         except Exception as problem:
-            return self._refused(problem, found_one_way(recipe, first))
+            return self._refused(problem, one_way)
 
     def _assembled(self, trace: Trace, report: Report) -> Program | Offers:
         options, recorder = self.request.options, self.recorder
@@ -191,28 +195,38 @@ def found_one_way(recipe: Recipe, trace: Trace) -> bool:
 
 
 def merge_flow(first: Trace) -> Merge[Trace | Unmerged]:
-    """Merge a recording with others, or write its loops, as its recipe says."""
-    recipe, flow = first.recipe, first.recipe.flow
-    found: Trace | Unmerged = first
-    trace = first
-    joins = may_be_merged(first) or not flow.loops
-    if flow.branches and joins:
-        found = yield from branches.merge(first)
-        if not isinstance(found, Unmerged):
-            trace = found
-        elif flow.loops:
-            joins = False  # other data may lead to other numbers of rounds
-        else:
-            return found
+    """Merge a recording with others, as its recipe says."""
+    found = yield from merge_branches(first)
+    return found if isinstance(found, Unmerged) else (yield from merge_loops(first, found))
+
+
+def merge_branches(first: Trace) -> Merge[Trace | Unmerged]:
+    """Merge a recording with those of other ways, if its recipe says so.
+
+    Rounds may hinder that: other data may lead to other numbers of rounds. Then the recording
+    itself is returned, and the branches are left to `merge_loops`.
+    """
+    flow = first.recipe.flow
+    if not flow.branches or (flow.loops and not may_be_merged(first)):
+        return first
+    found = yield from branches.merge(first)
+    return first if flow.loops and isinstance(found, Unmerged) else found
+
+
+def merge_loops(first: Trace, joined: Trace) -> Merge[Trace | Unmerged]:
+    """Write the loops and formulas of a recording whose branches are merged, if that was possible."""
+    recipe, flow = joined.recipe, first.recipe.flow
+    in_rounds = flow.loops and flow.branches and joined is first
+    found: Trace | Unmerged = joined
     if flow.until:
-        found = yield from until.merge(trace)
-    elif flow.loops and flow.branches and not joins:
-        found = yield from loops.merge_with_branches(trace)
+        found = yield from until.merge(joined)
+    elif in_rounds:
+        found = yield from loops.merge_with_branches(joined)
     elif flow.loops:
-        found = loops.write_loops(trace)
+        found = loops.write_loops(joined)
     if isinstance(found, Unmerged):
         return found
-    if flow.loops and flow.branches and not joins:
+    if in_rounds:
         # Its rounds are unfolded already: another unfolded recording would change nothing.
         found.merged.may_run_zero_times = False
     if flow.loops:
@@ -220,7 +234,7 @@ def merge_flow(first: Trace) -> Merge[Trace | Unmerged]:
     elif recipe.unmerged_reason:
         _tell_unmerged(found, recipe.unmerged_reason)
     if flow.formulas:
-        plain = first.recipe.with_flow(formulas=())
+        plain = recipe.with_flow(formulas=())
         others = [replace(plain, inputs=at(recipe, sizes)) for sizes in flow.formulas]
         sizes_of_all = [sizes_of(recipe), *flow.formulas]
         return (yield from formulas.merge(found, sizes_of_all, others))

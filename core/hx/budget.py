@@ -322,6 +322,19 @@ class ByteLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class FormulaLimits:
+    """Numbers that the formula of a number may have: those that people write in code."""
+
+    # Digits of a factor, and of a power.
+    factor_digits: int = 6
+    power_digits: int = 3
+    # The largest denominator of a factor that is a fraction.
+    denominator: int = 10_000
+    # The largest denominator of an angle, as a fraction of a half turn.
+    angle_denominator: int = 48
+
+
+@dataclass(frozen=True, slots=True)
 class ObjectLimits:
     """Python objects that are searched or cached."""
 
@@ -386,6 +399,7 @@ class Budget:
     nodes: NodeLimits = NodeLimits()
     elements: ElementLimits = ElementLimits()
     bytes: ByteLimits = ByteLimits()
+    formulas: FormulaLimits = FormulaLimits()
     objects: ObjectLimits = ObjectLimits()
     shown: ShownLimits = ShownLimits()
 

@@ -6,12 +6,13 @@ It decides nothing but whether to stop with an error: a file and a verdict never
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from .errors import ExportError
 
-UNLIMITED = 1 << 62
+UNLIMITED = sys.maxsize
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,14 @@ Keys name functions: `aten::add` for an operator, `Tensor.__getitem__` for anoth
 from __future__ import annotations
 
 import functools
+import sys
 import types
 from typing import Any
 
 import torch
 
+# Packages whose objects belong to the process, not to a model: other threads may use them.
+LIBRARIES = frozenset((*sys.stdlib_module_names, "torch", "numpy", "hx", "hx_converters"))
 # Functions that hand a tensor's contents to Python, with the name that messages use.
 READS = {
     "aten::item": "item", "aten::tolist": "tolist", "aten::numpy": "numpy",

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from ..graph.blocks import block
+from ..ir.escapes import Escape
 from ..ir.value import Body, Node
 from ..recording.trace import Trace
 
@@ -21,7 +22,7 @@ def copied(trace: Trace) -> Trace:
         trace,
         graph=replace(graph, nodes=nodes, dialect=dialect, round_marks=marks),
         outputs=list(trace.outputs),
-        escapes={key: replace(each, asked=dict(each.asked)) for key, each in trace.escapes.items()},
+        escapes=copied_escapes(trace),
         findings=list(trace.findings),
         effects=replace(
             effects,
@@ -30,6 +31,11 @@ def copied(trace: Trace) -> Trace:
         ),
         merged=replace(merged, loop_sizes=set(merged.loop_sizes)),
     )
+
+
+def copied_escapes(trace: Trace) -> dict[tuple, Escape]:
+    """Return copies of the escapes of a trace, so that more can be told about them."""
+    return {key: replace(each, asked=dict(each.asked)) for key, each in trace.escapes.items()}
 
 
 def copied_node(node: Node) -> Node:

@@ -24,13 +24,13 @@ import torch
 
 from ..budget import BUDGET
 from ..errors import Where
+from ..torch_facts import LIBRARIES
 
 if TYPE_CHECKING:
     from .records import Findings, ModelParts, Position, Tallies
 
 _C_FUNCTION = type(ctypes.pythonapi.Py_IncRef).__mro__[1]  # of every library's functions
-LAST_LINE = 1 << 30
-_SEEN = {"torch", "numpy", "hx", "hx_converters"} | set(sys.stdlib_module_names)
+LAST_LINE = sys.maxsize
 _COMPILERS = {"triton", "numba", "cupy", "taichi", "warp", "pycuda"}
 _KINDS = ("cython_function_or_method", "nb_func", "nb_method", "fortran", "PyCFunction")
 
@@ -187,7 +187,7 @@ def _calls(
             own = _target(thing)
             called = ast.unparse(node.func)
             yield Compiled(called, file, node.lineno, own or _outer(names, path), bool(own))
-        elif isinstance(thing, types.FunctionType) and _root(thing) not in _SEEN:
+        elif isinstance(thing, types.FunctionType) and _root(thing) not in LIBRARIES:
             code = thing.__code__
             inner = {**thing.__globals__, **_closed(thing)}
             yield from _calls(code.co_filename, code.co_firstlineno, inner, LAST_LINE, seen)
@@ -255,7 +255,7 @@ def _is_compiled(thing: Any) -> bool:
     if kind.__name__ in _KINDS or kind.__module__.partition(".")[0] in _COMPILERS:
         return True
     compiled = isinstance(thing, (types.BuiltinFunctionType, types.MethodDescriptorType))
-    return compiled and _root(thing) not in _SEEN
+    return compiled and _root(thing) not in LIBRARIES
 
 
 def is_function(thing: Any) -> bool:

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from ..budget import BUDGET
+from ..torch_facts import LIBRARIES
 from . import shallow
 from .iterator_state import Holder, Positions, exchanged, is_iterator
 from .remembered_items import (
@@ -29,9 +30,6 @@ from .remembered_items import (
     restore_container,
     restore_dict,
 )
-
-# Their objects belong to the process, not to a model, and other threads may use them.
-_OTHERS = sys.stdlib_module_names | {"torch", "numpy", "hx"}
 
 
 class Held:
@@ -141,8 +139,7 @@ def below(
 ) -> tuple[list[State], list[tuple[str, torch.Tensor]]]:
     """The containers and objects below modules and their own tensors, and the tensors in them.
 
-    Objects that are known by their id are left out, with everything below them. `holders` hold what
-    it begins with. The last of the states is to be restored first.
+    See `search`, which begins with these modules.
     """
     return search(_first(things), own, known, holders)
 
@@ -153,7 +150,11 @@ def search(
     known: set[int],
     holders: Iterable[Holder] = (),
 ) -> tuple[list[State], list[tuple[str, torch.Tensor]]]:
-    """The same for what has a name: (name, thing) in `first`."""
+    """The containers and objects below named things and tensors, and the tensors in them.
+
+    Objects that are known by their id are left out, with everything below them. `holders` hold what
+    it begins with. The last of the states is to be restored first.
+    """
     found: list[Held] = []
     tensors: list[tuple[str, torch.Tensor]] = []
     arrays: list[Array] = []
@@ -235,7 +236,7 @@ def _is_of_a_model(kind: type) -> bool:
     if kind is types.SimpleNamespace:
         return True
     plain = in_python(kind) and not issubclass(kind, (type, BaseException))
-    return plain and kind.__module__.partition(".")[0] not in _OTHERS
+    return plain and kind.__module__.partition(".")[0] not in LIBRARIES
 
 
 def _state(thing: Any) -> dict[str, Any]:

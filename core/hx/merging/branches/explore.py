@@ -21,7 +21,7 @@ from ...recording.origins import is_machinery, is_own_error
 from ...recording.trace import Trace
 from ...samples.elsewhere import Elsewhere
 from ...samples.sizes import sizes_of
-from ..copied_trace import copied
+from ..copied_trace import copied, copied_escapes
 from ..protocol import Merge, NotRecorded, RecordingWanted, Unmerged
 from .align import Joining, NotAlike
 from .joined_findings import tell
@@ -57,6 +57,7 @@ def merge(first: Trace) -> Merge[Trace | Unmerged]:
 def _joined(first: Trace) -> Merge[Trace | Unmerged]:
     branches = first.recipe.flow.branches
     assert branches is not None
+    first = dataclasses.replace(first, escapes=copied_escapes(first))
     exploration = Exploration(first, branches)
     for tensors in branches.required:
         yield from exploration.record(tensors)
@@ -71,8 +72,7 @@ def _joined(first: Trace) -> Merge[Trace | Unmerged]:
     exploration.tell_refused()
     if branches.required or not exploration.alone:
         return (yield from exploration.write())
-    first.recipe = first.recipe.without_branches()
-    return first
+    return dataclasses.replace(first, recipe=first.recipe.without_branches())
 
 
 class Limits:

@@ -16,7 +16,7 @@ from ..loops.write_loops import needed_of
 from ..same_nodes import paired_bodies
 
 
-class Unlike(Exception):
+class RecordingsDiffer(Exception):
     """Raised if the recordings differ in more than numbers."""
 
 
@@ -54,7 +54,7 @@ class Beside:
             first = nodes[0]
             bodies = [pairs for node in nodes if (pairs := paired_bodies(first, node)) is not None]
             if len(bodies) < len(nodes):
-                raise Unlike
+                raise RecordingsDiffer
             self._origin = first.origin
             for values in _together(node.inputs for node in nodes):
                 self._same(values)
@@ -84,7 +84,7 @@ class Beside:
             else stands.get(id(value)) is not first
             for stands, value in zip(self._stands, values)
         ):  # fmt: skip
-            raise Unlike
+            raise RecordingsDiffer
 
     def _constant(self, first: Constant, values: Sequence[Value | None]) -> None:
         tensors = []
@@ -92,19 +92,19 @@ class Beside:
             if not isinstance(value, Constant) or isinstance(value, Absent):
                 if value is first:  # a weight stored elsewhere
                     continue
-                raise Unlike
+                raise RecordingsDiffer
             tensors.append(value.tensor)
         if tensors and not all(same_bits(tensors[0], other) for other in tensors[1:]):
             if first.name or first.sparse is not None or first.parts is not None:
-                raise Unlike
+                raise RecordingsDiffer
             self.differing.setdefault(id(first), Differing(first, tensors, self._origin))
 
 
 def _together(all_of: Iterable[Iterable[Any]]) -> Iterator[tuple[Any, ...]]:
-    """Yield the items at each place of all sequences; raise Unlike if the lengths differ."""
+    """Yield the items at each place of all sequences; raise RecordingsDiffer if the lengths differ."""
     listed = [list(each) for each in all_of]
     if len({len(each) for each in listed}) > 1:
-        raise Unlike
+        raise RecordingsDiffer
     return zip(*listed)
 
 

@@ -24,7 +24,7 @@ from ...ir.value import Node, Value
 from ...recording.trace import Trace
 from ..copied_trace import copied
 from ..protocol import Merge, NotRecorded, RecordingWanted, Unmerged
-from .compare_recordings import Beside, Differing, Unlike, sizes_of
+from .compare_recordings import Beside, Differing, RecordingsDiffer, sizes_of
 from .formula_fit import find, plainest
 
 
@@ -45,19 +45,19 @@ def merge(first: Trace, at: Sequence[Sizes], others: Sequence[Recipe]) -> Merge[
                 return Unmerged(found.error)
             all_of.append(found)
             if recipe is second and not Beside(all_of).differing:
-                raise Unlike
+                raise RecordingsDiffer
         fitted = Fitted(all_of, at)
-    except Unlike:
+    except RecordingsDiffer:
         return Unmerged(Unsupported("other sizes make more of a difference than to numbers"))
     smallest = yield RecordingWanted(small, merged=True)
     if not isinstance(smallest, NotRecorded):
-        with contextlib.suppress(Unlike):
+        with contextlib.suppress(RecordingsDiffer):
             fitted = Fitted([*all_of, smallest], at)
     return fitted.written()
 
 
 class Fitted:
-    """Formulas in the first recording for what differs in the others; may raise Unlike."""
+    """Formulas in the first recording for what differs in the others; may raise RecordingsDiffer."""
 
     def __init__(self, all_of: Sequence[Trace], at: Sequence[Sizes]) -> None:
         self._first, self._at = all_of[0], at[: len(all_of)]
@@ -100,7 +100,7 @@ class Fitted:
     def _formula(self, numbers: Sequence[int | float]) -> Any:
         formula = find(self._at, numbers)
         if formula is None:
-            raise Unlike
+            raise RecordingsDiffer
         if formula.word:
             limit = self._first.recipe.request.sizes.limits.get(formula.word, Limits())
             high = BUDGET.sizes.one_by_one
@@ -114,7 +114,7 @@ class Fitted:
         shapes = [list(tensor.shape) for tensor in tensors]
         rank = len(shapes[0])
         if any(len(shape) != rank for shape in shapes) or not all(t.numel() for t in tensors):
-            raise Unlike
+            raise RecordingsDiffer
         if all(shape == shapes[0] for shape in shapes):
             return self._op.cast(self._listed(tensors, shapes[0]), dtype)
         if all(bool((tensor == tensor.reshape(-1)[0]).all()) for tensor in tensors):
@@ -127,10 +127,10 @@ class Fitted:
         """Compute tensors of one shape, each number by a formula."""
         op, numbers = self._op, [tensor.reshape(-1).tolist() for tensor in tensors]
         if len(numbers[0]) > BUDGET.elements.sizes:
-            raise Unlike
+            raise RecordingsDiffer
         columns = list(zip(*numbers))
         if not _are_real(tensors) and any(len(set(column)) > 1 for column in columns):
-            raise Unlike  # truth values have no formula here
+            raise RecordingsDiffer  # truth values have no formula here
         found = [self._formula(column) for column in columns]
         if all(isinstance(each, int) for each in found):
             return op.Reshape(op.sizes(found), op.sizes(shape))
@@ -140,14 +140,14 @@ class Fitted:
     def _counted(self, tensors: Sequence[torch.Tensor], dtype: torch.dtype) -> Value:
         """Compute an arithmetic sequence whose length, begin and step follow from the sizes."""
         if any(each.dim() != 1 or len(each) < 2 for each in tensors) or not _are_real(tensors):
-            raise Unlike
+            raise RecordingsDiffer
         op, wide = self._op, torch.float64 if dtype.is_floating_point else torch.int64
         begins, steps = [], []
         for each in tensors:
             numbers = each.to(wide)
             begin, step = numbers[0].item(), plainest((numbers[1] - numbers[0]).item())
             if not torch.allclose(torch.arange(len(each)).to(wide) * step + begin, numbers):
-                raise Unlike
+                raise RecordingsDiffer
             begins.append(begin)
             steps.append(step)
         count = self._formula([len(each) for each in tensors])
@@ -162,7 +162,7 @@ class Fitted:
             return None
         known = [each for each in sizes if each is not None]
         if any(len(each) != len(known[0]) for each in known):
-            raise Unlike
+            raise RecordingsDiffer
         own = list(value.shape)
         for axis, numbers in enumerate(zip(*known)):
             if self._follows(own[axis]) not in (None, numbers):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from ...budget import BUDGET
 from ...ir.sizes import dims
 
 Sizes = Mapping[str, int]
@@ -16,7 +17,6 @@ Compute = Callable[[Mapping[str, Any]], Any]
 
 _DIVISORS = (*range(2, 17), 20, 24, 28, 32, 48, 64)
 _SHIFTS = sorted(range(-16, 65), key=abs)
-_LARGEST_DENOMINATOR = 10_000  # largest denominator of a factor as written in code
 _FLOAT32_ROUNDING = 2e-6  # relative: numbers may have been rounded to float32
 
 
@@ -207,7 +207,7 @@ def plainest(number: Any) -> Any:
     """Return the plain number that was probably written, if this is its rounded value."""
     if type(number) is int:
         return number
-    plain = float(Fraction(number).limit_denominator(_LARGEST_DENOMINATOR))
+    plain = float(Fraction(number).limit_denominator(BUDGET.formulas.denominator))
     return plain if math.isclose(plain, number, rel_tol=_FLOAT32_ROUNDING) else number
 
 
@@ -260,7 +260,9 @@ def _real(words: list[str], at: Sequence[Sizes], numbers: Sequence[float]) -> It
         if ends[0] != ends[1]:
             slope = plainest((numbers[1] - numbers[0]) / (ends[1] - ends[0]))
             rest = float(
-                Fraction(numbers[0] - slope * ends[0]).limit_denominator(_LARGEST_DENOMINATOR)
+                Fraction(numbers[0] - slope * ends[0]).limit_denominator(
+                    BUDGET.formulas.denominator
+                )
             )
             yield _along(word, curve, slope, rest)
 

@@ -29,10 +29,12 @@ from ...recording.trace import Trace
 from .collected_lists import Part, Run, axis_of, grouped, is_list, joined, together
 from .outer_values import middle
 from .ragged_rounds import laid
-from .stacked_sources import STACK, Pieces, Source, Stacked, Unlike
+from .stacked_sources import STACK, Pieces, RoundsDiffer, Source, Stacked
 
 
-class Passing:
+class NodesBetween:
+    """Writes the nodes between loops into a graph in which loops replace rounds."""
+
     def __init__(self, trace: Trace, known: Known) -> None:
         self._trace, self._known = trace, known
         self._builder = Builder.over(trace.graph)
@@ -45,32 +47,32 @@ class Passing:
         self._places: list[int] = []  # of each node, its place now, or that of its replacement
         self._needed: set[Node] = set()  # nodes that the results follow from
         self._made: dict[int, int] = {}  # id of a value -> place of the node that makes it
-        self._gone: set[int] = set()  # ids of values that were dropped
+        self._dropped: set[int] = set()  # ids of values that were dropped
         self._own: set[int] = set()  # ids of values whose sizes were inferred again
 
-    def _pass(self, nodes: Iterable[Node]) -> None:
+    def _keep(self, nodes: Iterable[Node]) -> None:
         """Keep nodes, but replace what they read; leave out those that loops made superfluous."""
         for node in nodes:
             self._places.append(len(self._builder.nodes))
             self._builder.origin = node.origin
             try:
-                if self._cuts(node) or (is_list(node) and self._joins(node)):
+                if self._replace_cut(node) or (is_list(node) and self._replace_join(node)):
                     continue
                 read = [value for _, value in reads(node)]
                 if node.op == "If":
                     self._read_in_sides(node)
                 for (held, place), value in list(reads(node)):
                     held[place] = self._read(value)
-            except Unlike:
+            except RoundsDiffer:
                 if node in self._needed:
                     raise
-                self._gone.update(map(id, node.outputs))
+                self._dropped.update(map(id, node.outputs))
             else:
                 self._builder.nodes.append(node)
-                if any(map(self._is_sized_anew, read)):
-                    self._size_anew(node)
+                if any(map(self._may_change_sizes, read)):
+                    self._infer_sizes_again(node)
 
-    def _is_sized_anew(self, value: Value) -> bool:
+    def _may_change_sizes(self, value: Value) -> bool:
         """Return True if a value may have other sizes than in the recording."""
         return any(id(value) in held for held in (self._elements, self._own, self._instead))
 
@@ -85,7 +87,7 @@ class Passing:
                         held[place] = self._read(value, known=True)
             body.nodes[:0] = first
 
-    def _size_anew(self, node: Node) -> None:
+    def _infer_sizes_again(self, node: Node) -> None:
         """Infer the output sizes of a node again: the recorded ones are those of one round."""
         known = shape_rules.infer(node.op, node.inputs, node.attributes, len(node.outputs))
         for value, now in zip(node.outputs, known):
@@ -111,7 +113,7 @@ class Passing:
             return False
         return dims.is_dynamic(whole.size(node.attributes.get("axis", 0)))
 
-    def _cuts(self, node: Node) -> bool:
+    def _replace_cut(self, node: Node) -> bool:
         """Replace a Split that gives a piece for each round; return True if this was done."""
         if node in self._later or not self._is_cut(node):
             return False
@@ -134,15 +136,15 @@ class Passing:
             shape = (*shape[:axis], each, *shape[axis + 1 :])
             shorter = each != 1 and not shapes.same(others[-1], each)
             pieces = Pieces(many, shape, self._read(whole), axis, shorter)
-        self._stacks(pieces, node.outputs)
+        self._note_elements(pieces, node.outputs)
         self._sizes.append(length)
         return True
 
-    def _stacks(self, source: Source, values: list[Value]) -> None:
+    def _note_elements(self, source: Source, values: list[Value]) -> None:
         self._held += values
         self._elements.update((id(value), (source, k)) for k, value in enumerate(values))
 
-    def _joins(self, node: Node) -> bool:
+    def _replace_join(self, node: Node) -> bool:
         """Replace a node that joins one value of each round, or a stack; return True if done."""
         parts = grouped(cast(list[Value], node.inputs), self._elements)
         if node.op != STACK and not any(isinstance(part, Part) for part in parts):
@@ -152,8 +154,8 @@ class Passing:
         alone: list[Value] = []
         for before, part, behind in zip([None, *parts], parts, [*parts[1:], None]):
             if isinstance(part, Part):
-                often = None if part.runs else self._so_often(before, part, behind)
-                values.append(self._part(part, axis, node.op == STACK, often))
+                often = None if part.runs else self._times_in_list(before, part, behind)
+                values.append(self._join_part(part, axis, node.op == STACK, often))
                 continue
             alone.append(self._read(part))
             if behind is None or isinstance(behind, Part):  # together: they may be joined later
@@ -170,10 +172,10 @@ class Passing:
             return [joined(self._op, node, [entry]) for entry in entries]
         return [joined(self._op, node, entries)] if node.op == STACK else entries
 
-    def _part(self, part: Part, axis: int, stacks: bool, often: Any = None) -> Value:
+    def _join_part(self, part: Part, axis: int, stacks: bool, often: Any = None) -> Value:
         return together(self._op, part, axis, stacks, often, self._read)
 
-    def _so_often(
+    def _times_in_list(
         self, before: Part | Value | None, part: Part, behind: Part | Value | None
     ) -> Any:
         """Return how often one value is repeated in a list, as a size in the graph.
@@ -193,7 +195,7 @@ class Passing:
             if length is not None:
                 self._sizes.append(length)
                 return length * each + off
-        raise Unlike
+        raise RoundsDiffer
 
     def _made_at(self, entry: Part | Value | None, place: int) -> int | None:
         """Return the place of the node that makes an entry; for a part, its first or last value."""
@@ -208,8 +210,8 @@ class Passing:
         """Return what to read for a value whose node is gone; `known` if the value surely exists
         there.
         """
-        if id(value) in self._gone:
-            raise Unlike
+        if id(value) in self._dropped:
+            raise RoundsDiffer
         if id(value) in self._instead:
             return self._instead[id(value)]
         found = self._elements.get(id(value))
@@ -217,7 +219,7 @@ class Passing:
             return value
         source, k = found
         if k in middle(source.many):
-            raise Unlike
+            raise RoundsDiffer
         index = k if k < BUDGET.rounds.unlike else k - source.many
         if isinstance(source, Stacked) and not known:
             self._require_some(source.length, 1 if k in (0, source.many - 1) else 2)

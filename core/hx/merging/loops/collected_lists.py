@@ -22,9 +22,10 @@ from ...budget import BUDGET
 from ...graph.axes import moved
 from ...graph.op import Op
 from ...ir.node_reads import reads
+from ...ir.shapes import PAST_EVERY_END
 from ...ir.value import Body, Constant, Node, Value
 from ...recording.loop_lengths import same_constant
-from .stacked_sources import STACK, Source, Unlike, maps, moved_axes
+from .stacked_sources import STACK, RoundsDiffer, Source, maps, moved_axes
 
 DOMAIN = "hx.rolled"  # of nodes that are never in a file
 
@@ -224,7 +225,7 @@ def joined(op: Op, node: Node, entries: Sequence[Value]) -> Value:
 def together(
     op: Op, part: Part, axis: int, stacks: bool, often: Any, read: Callable[[Value], Value]
 ) -> Value:
-    """Join a part along an axis that its entries have or, in a stack, get.
+    """Join what the rounds made for one part of a list, along an axis of it or, in a stack, a new axis.
 
     `often` is the number of rounds if the part has no runs; `read` returns what to read for a value
     that is the same in each round.
@@ -232,7 +233,7 @@ def together(
     if not stacks and any(run.source.along == axis for run in part.runs):
         run = part.runs[0]
         if len(part.each) > 1 or run.step < 0:
-            raise Unlike
+            raise RoundsDiffer
         return run.source.joined(op, run.first, part.count)
     rows = {run: _rows(op, run, part.count) for run in part.runs}  # along a new first axis
     often = next(iter(rows.values())).size(0) if rows else often
@@ -260,10 +261,10 @@ def _rows(op: Op, run: Run, count: int) -> Value:
     source, first, step = run.source, run.first, run.step
     stacked, last = source.stacked(op), first + step * (count - 1)
     if step < 0:
-        begin, end = first - source.many, last - source.many - 1 if last else -(2**62)
+        begin, end = first - source.many, last - source.many - 1 if last else -PAST_EVERY_END
         end = last - 1 if 0 < last <= BUDGET.rounds.unlike else end
         return op.Slice(stacked, [begin], [end], [0], [-1])
     if count < source.many:
         end = last + 1 - source.many
-        return op.Slice(stacked, [first], [end or 2**62], [0])
+        return op.Slice(stacked, [first], [end or PAST_EVERY_END], [0])
     return stacked

@@ -12,7 +12,7 @@ from ...recording.loop_lengths import same_constant
 from ...recording.questions import until_asked
 from ...recording.trace import Trace
 from .round_inputs import Made, require_same, slots
-from .stacked_sources import Unlike, maps, moved_axes
+from .stacked_sources import RoundsDiffer, maps, moved_axes
 
 
 @dataclass(frozen=True)
@@ -41,13 +41,13 @@ class Tail:
         asked = until_asked(trace.questions, until)
         places = [question.at for question in asked]
         if not asked or any(question.value is None for question in asked):
-            raise Unlike
+            raise RoundsDiffer
         self.asked = asked
         self.stopped = asked[-1].yes is not until.on
         self.rounds, self.start, self.end = len(asked) - 1, places[0], places[-1]
         self.period = places[1] - places[0] if self.rounds else 0
         if any(b - a != self.period for a, b in zip(places, places[1:])):
-            raise Unlike
+            raise RoundsDiffer
         self.inputs = {id(value): name for name, value in trace.inputs}
         self.outer: dict[int, tuple[int, int]] = {}
         self.made: dict[int, tuple[int, Made]] = {}
@@ -95,11 +95,11 @@ class Beside:
         self._seen: dict[int, Value | None] = {}
         pairs = zip(long.trace.outputs, other.trace.outputs)
         if len(long.trace.outputs) != len(other.trace.outputs):
-            raise Unlike
+            raise RoundsDiffer
         waiting = []
         for (name, value), (named, there) in pairs:
             if name != named:
-                raise Unlike
+                raise RoundsDiffer
             waiting.append((value, there))
         while waiting:
             waiting += self._pair(*waiting.pop())
@@ -108,7 +108,7 @@ class Beside:
         """Note the counterpart at one place, or return the places that it follows from."""
         if value is None or there is None:
             if value is not there:
-                raise Unlike
+                raise RoundsDiffer
             return []
         if not self._other.rounds and self._is_none_of(value, there):
             self.empty = True
@@ -116,7 +116,7 @@ class Beside:
         if id(value) in self._seen:
             known = self._seen[id(value)]
             if known is not there and not same_constant(known, there):
-                raise Unlike
+                raise RoundsDiffer
             return []
         self._seen[id(value)] = there
         behind, other = self._long.behind.get(id(value)), self._other.behind.get(id(there))
@@ -133,7 +133,7 @@ class Beside:
         """
         if made is None:
             if other is not None:
-                raise Unlike
+                raise RoundsDiffer
             return None
         node, place = made
         like, place_there = other or (None, place)
@@ -144,11 +144,11 @@ class Beside:
                 return found
         if like is None:
             if self._long.stopped:
-                raise Unlike
+                raise RoundsDiffer
             return None
         require_same(node, like)
         if place != place_there:
-            raise Unlike
+            raise RoundsDiffer
         return list(zip(slots(node), slots(like)))
 
     def _is_none_of(self, value: Value, there: Value) -> bool:
@@ -171,7 +171,7 @@ class Beside:
             return next(v for n, v in self._long.trace.inputs if n == name)
         if isinstance(there, Constant):
             return there
-        raise Unlike
+        raise RoundsDiffer
 
     def _listed(self, node: Node, joined: Node | None, there: Value) -> list[tuple] | None:
         """Match a list of what rounds made with the other one; None if it is no such list."""
@@ -186,14 +186,14 @@ class Beside:
         around = (node.inputs[:begin], node.inputs[end:])
         others = [there] if joined is None else joined.inputs
         if joined is not None and repr(joined.attributes) != repr(node.attributes):
-            raise Unlike
+            raise RoundsDiffer
         many = len(others) - len(around[0]) - len(around[1])
         if many < 0:
-            raise Unlike
+            raise RoundsDiffer
         middle = others[len(around[0]) : len(around[0]) + many]
         found = [self._other.element(value) for value in middle]
         if found != [(what, turn) for turn in range(first, first + many)]:
-            raise Unlike
+            raise RoundsDiffer
         self.lists[id(node)] = Listed(first, self._other.rounds - first - many, many)
         after = others[len(around[0]) + many :]
         return [*zip(around[0], others), *zip(around[1], after)]

@@ -19,13 +19,11 @@ import torch
 from ...budget import BUDGET
 from ...graph.op import Op
 from ...ir.value import Value
-from .number_powers import FACTOR_DIGITS
+from .number_powers import as_written
 
 SHIFTS = [k / 6 for k in range(6 * 8 + 1)]  # of the counter, for curves that do not begin at 0
 POWERS = (-1.0, 0.5, -0.5, -2.0, 1.5)
 WHOLE_POWERS = (2.0, 3.0)  # defined for negative numbers, too
-POWER_DIGITS = 3  # digits of a power, as usually written in code
-ANGLE_PARTS = 48  # of a half turn, at most
 
 
 @dataclass(frozen=True)
@@ -82,7 +80,7 @@ def bent(rounds: list[torch.Tensor], near: float) -> Curve | None:
         off = (scale[:, None] * family.numbers + offset[:, None] - each).abs().amax(1)
         for place in (off <= far).nonzero().reshape(-1).tolist():
             found = float(scale[place]), float(offset[place])
-            written = [float(f"{x:.{FACTOR_DIGITS}g}") if abs(x) > far else 0.0 for x in found]
+            written = [as_written(x) if abs(x) > far else 0.0 for x in found]
             for a, b in (written, found):
                 if float((a * family.numbers[place] + b - each).abs().max()) <= far:
                     inside = family.factor[place], family.shift[place], a, b, family.power[place]
@@ -118,14 +116,14 @@ def _families(each: torch.Tensor, turns: torch.Tensor) -> Iterator[_Family]:
     if bool((each > 0).all()) or bool((each < 0).all()):
         counted = (turns + shifts[1:, None]).log()
         slopes, _ = _line(counted, each.abs().log())
-        found = [float(f"{x:.{POWER_DIGITS}g}") for x in slopes.tolist()]
+        found = [as_written(x, BUDGET.formulas.power_digits) for x in slopes.tolist()]
         powers = torch.tensor(found, dtype=torch.float64)
         yield _shifted("Pow", shifts[1:], turns, powers[:, None])
     rises = each.diff()
     if bool(rises.all()):
         base = float((rises[-1] / rises[0]).abs() ** (1 / (len(rises) - 1)))
         base = math.copysign(base, float(rises[1] / rises[0]))
-        bases = [float(f"{base:.{FACTOR_DIGITS}g}"), base]
+        bases = [as_written(base), base]
         powers = torch.tensor(bases, dtype=torch.float64)[:, None] ** turns
         yield _Family("Exp", powers, bases, [0.0, 0.0], [1.0, 1.0])
     yield from _waves(each, turns)
@@ -148,8 +146,8 @@ def _waves(each: torch.Tensor, turns: torch.Tensor) -> Iterator[_Family]:
     if not -1 < cosine < 1:
         return
     angle = math.acos(cosine)
-    part = Fraction(angle / math.pi).limit_denominator(ANGLE_PARTS)
-    for each_angle in (float(f"{angle:.{FACTOR_DIGITS}g}"), float(part) * math.pi, angle):
+    part = Fraction(angle / math.pi).limit_denominator(BUDGET.formulas.angle_denominator)
+    for each_angle in (as_written(angle), float(part) * math.pi, angle):
         sine = math.sin(each_angle)
         if sine:  # scale * sin(angle * turn + shift): from the first two numbers
             along = (float(each[1]) - float(each[0]) * math.cos(each_angle)) / sine

@@ -6,11 +6,14 @@ from dataclasses import dataclass
 
 import torch
 
+from ...budget import BUDGET
 from ...graph.op import Op
 from ...ir.value import Value
 
-# Digits of a factor, as usually written in code: rounded so, it is more exact.
-FACTOR_DIGITS = 6
+
+def as_written(number: float, digits: int = BUDGET.formulas.factor_digits) -> float:
+    """Round a number as people write it in code: if it was written so, it becomes more exact."""
+    return float(f"{number:.{digits}g}")
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ def multiplied(rounds: list[torch.Tensor], near: float) -> Powers | None:
         return None
     size = (last / first).abs() ** (1 / turns)
     sign = (each[1] / first).sign()
-    written = [float(f"{x:.{FACTOR_DIGITS}g}") for x in size.reshape(-1).tolist()]
+    written = [*map(as_written, size.reshape(-1).tolist())]
     for factor in (torch.tensor(written, dtype=torch.float64).reshape(size.shape), size):
         found = Powers(first, sign * factor)
         counted = torch.arange(turns + 1).reshape(-1, *[1] * first.dim())

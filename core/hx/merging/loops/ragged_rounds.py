@@ -9,9 +9,10 @@ from typing import Any
 from ...graph.axes import moved
 from ...graph.op import Op
 from ...ir import shapes
+from ...ir.shapes import PAST_EVERY_END
 from ...ir.sizes import dims
 from ...ir.value import Node, Value
-from .stacked_sources import PAST_EVERY_END, STACK, Unlike
+from .stacked_sources import STACK, RoundsDiffer
 
 
 @dataclass(eq=False)
@@ -104,7 +105,7 @@ def along(given: list[Value], behind: Iterable[Node]) -> int | None:
         # Sizes that follow from the inputs are mostly equal: x[i:i + 1] is one element.
         varying = {axis: sizes for axis, sizes in varying.items() if _differ(sizes)}
     if len(varying) != 1:
-        raise Unlike
+        raise RoundsDiffer
     return next(iter(varying))
 
 

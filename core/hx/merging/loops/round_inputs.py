@@ -22,7 +22,7 @@ from .number_curves import Curve, bent
 from .number_cycles import Turns, turned
 from .number_powers import Powers, multiplied
 from .number_steps import Stairs, climbed
-from .stacked_sources import Source, Unlike
+from .stacked_sources import RoundsDiffer, Source
 
 # These broadcast: a scalar in the first round is like a tensor filled with it.
 _BROADCAST = {"Add", "Sub", "Mul", "Div", "Max", "Min", "Where", "Pow", "Or", "And"}
@@ -130,7 +130,7 @@ class Rounds:
             each for held in self.reads for each in held if not isinstance(each, Local | Same)
         )
         if not any(each is not None for each in varying):
-            raise Unlike  # mere repetition is no loop
+            raise RoundsDiffer  # mere repetition is no loop
 
     @property
     def body(self) -> list[Node]:
@@ -170,7 +170,7 @@ class Rounds:
         read = [value for value in values if value is not None]
         if len(read) < len(values):
             if read:
-                raise Unlike
+                raise RoundsDiffer
             return None
         made = [self.made.get(id(value)) for value in read]
         if any(where is not None for where in made):
@@ -184,20 +184,20 @@ class Rounds:
         constants = [value for value in read if isinstance(value, Constant)]
         if len(constants) == len(read) and not any(isinstance(c, Absent) for c in constants):
             return _counting(constants, self._to_last(constants, at, slot))
-        raise Unlike
+        raise RoundsDiffer
 
     def _read_of_rounds(
         self, read: list[Value], made: list[tuple[int, int, int] | None], broadcasts: bool
     ) -> Local | Carried:
         """Return what is read of the same round, or of an equal number of rounds before."""
         if made[-1] is None:
-            raise Unlike
+            raise RoundsDiffer
         turn, *place = made[-1]
         output, back = (place[0], place[1]), len(made) - 1 - turn
         alike = all(each == (n, *output) for n, each in enumerate(made[back:]))
         outside = all(each is None for each in made[:back])
         if not alike or not outside or back > BUDGET.rounds.back:
-            raise Unlike
+            raise RoundsDiffer
         if not back:
             return Local(output)
         found = None
@@ -223,9 +223,9 @@ class Rounds:
         self, first: Value, later: Value, place: Made, broadcast: bool, behind: Carried | None
     ) -> Carried:
         if first.dtype != later.dtype or first.shape is None or later.shape is None:
-            raise Unlike
+            raise RoundsDiffer
         if len(first.shape) != len(later.shape) and not (broadcast and first.shape == ()):
-            raise Unlike
+            raise RoundsDiffer
         found = Carried(place, id(first), behind)
         self.begins[found] = first
         return found
@@ -235,18 +235,18 @@ def _element(known: Sequence[tuple[Source, int]]) -> Element:
     (source, first), (_, second) = known[:2]
     step = second - first
     if any(k != (source, first + turn * step) for turn, k in enumerate(known)) or abs(step) != 1:
-        raise Unlike
+        raise RoundsDiffer
     return Element(source, first, step)
 
 
 def _counting(read: list[Constant], to_last: bool | None) -> Same | Counting:
     first, tensors = read[0], [value.tensor for value in read]
     if any(t.dtype != first.dtype or t.shape != tensors[0].shape for t in tensors):
-        raise Unlike
+        raise RoundsDiffer
     if all(same_bits(t, tensors[0]) for t in tensors):
         return Same(first)
     if first.dtype not in (torch.int64, torch.int32, torch.float32, torch.float64):
-        raise Unlike
+        raise RoundsDiffer
     wide = torch.int64 if not first.dtype.is_floating_point else torch.float64
     begin, *others = (t.detach().to(wide) for t in tensors)
     step = (others[-1] - begin) / len(others) if wide.is_floating_point else others[0] - begin
@@ -260,7 +260,7 @@ def _counting(read: list[Constant], to_last: bool | None) -> Same | Counting:
         if not bool((off <= far).all() if wide.is_floating_point else (off == 0).all()):
             rule = None if to_last else _rule([begin, *others], first.dtype)
             if rule is None:
-                raise Unlike
+                raise RoundsDiffer
             return Counting(first, rule.step, False, rule)
     if to_last is None:  # falling numbers mostly count what is left
         to_last = bool((step <= 0).all())
@@ -289,18 +289,18 @@ def slots(node: Node) -> list[Value | None]:
 def require_same(first: Node, other: Node) -> None:
     bodies = paired_bodies(first, other)
     if bodies is None or len(slots(first)) != len(slots(other)):
-        raise Unlike
+        raise RoundsDiffer
     for body, other_body in bodies:
         _require_same_body(body, other_body)
     for x, y in zip(first.outputs, other.outputs):
         if x.dtype != y.dtype or x.shape is None or y.shape is None:
-            raise Unlike
+            raise RoundsDiffer
         if len(x.shape) != len(y.shape):
-            raise Unlike
+            raise RoundsDiffer
 
 
 def _require_same_body(a: Body, b: Body) -> None:
-    """Raise Unlike if two bodies differ in more than what they read from outside."""
+    """Raise RoundsDiffer if two bodies differ in more than what they read from outside."""
     there = {id(x): y for x, y in zip(a.inputs, b.inputs)}
     for one, other in zip(a.nodes, b.nodes):
         require_same(one, other)
@@ -309,9 +309,9 @@ def _require_same_body(a: Body, b: Body) -> None:
     pairs = [pair for n, m in zip(a.nodes, b.nodes) for pair in zip(n.inputs, m.inputs)]
     for x, y in (*pairs, *zip(a.outputs, b.outputs)):
         if (x is None) != (y is None) or there.get(id(x), y) is not y:
-            raise Unlike
+            raise RoundsDiffer
         if id(x) not in there and id(y) in own:
-            raise Unlike
+            raise RoundsDiffer
 
 
 def shared(made: Value, values: Sequence[Value]) -> None:

@@ -7,16 +7,20 @@ from typing import Any, Protocol
 
 import torch
 
+from ...errors import Unsupported
 from ...graph.axes import moved
 from ...graph.op import Op
+from ...ir.shapes import PAST_EVERY_END
 from ...ir.value import Constant, Node, Value
 
-PAST_EVERY_END = 2**62  # past every end
 STACK = "Stack"  # see `collected_lists`
 
 
-class Unlike(Exception):
+class RoundsDiffer(Unsupported):
     """Raised if the rounds are not alike."""
+
+    def __init__(self) -> None:
+        super().__init__("what the model does in each round does not become one loop")
 
 
 class Source(Protocol):
@@ -57,7 +61,7 @@ class Stacked:
         return self.value
 
     def joined(self, op: Op, first: int, count: int) -> Value:
-        raise Unlike
+        raise RoundsDiffer
 
 
 @dataclass(eq=False)
@@ -92,7 +96,7 @@ class Pieces:
 
     def joined(self, op: Op, first: int, count: int) -> Value:
         if first + count < self.many:
-            raise Unlike
+            raise RoundsDiffer
         each = self.shape[self.axis]
         return (
             op.Slice(self.whole, [first * each], [PAST_EVERY_END], [self.axis])
@@ -102,7 +106,7 @@ class Pieces:
 
     def stacked(self, op: Op) -> Value:
         if self.shorter:
-            raise Unlike
+            raise RoundsDiffer
         shape, axis = self.shape, self.axis
         cut = op.Reshape(self.whole, op.sizes([*shape[:axis], -1, *shape[axis:]]))
         return moved(op, cut, len(shape) + 1, axis, 0)

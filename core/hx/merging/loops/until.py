@@ -34,8 +34,8 @@ from .collected_lists import Part
 from .find_repeats import Repeat
 from .loop_tails import Beside, Listed, Round, Tail
 from .round_inputs import Carried, Made, Rounds
-from .stacked_sources import Mapped, Source, Unlike, maps, moved_axes
-from .write_loops import Rolling, needed_of
+from .stacked_sources import Mapped, RoundsDiffer, Source, maps, moved_axes
+from .write_loops import LoopWriter, needed_of
 
 
 def untils(trace: Trace) -> list[Until]:
@@ -65,29 +65,26 @@ def merge(trace: Trace) -> Merge[Trace | Unmerged]:
     until, trace = trace.recipe.flow.until, copied(trace)
     assert until is not None
     try:
-        yield from _written(trace, until)
-    except Unlike:
-        unlike = Unsupported("what the model does in each round does not become one loop")
-        return Unmerged(unlike)
+        yield from _record_and_write(trace, until)
     except Unsupported as problem:
         return Unmerged(problem)
     return trace
 
 
-def _written(trace: Trace, until: Until) -> Merge[None]:
+def _record_and_write(trace: Trace, until: Until) -> Merge[None]:
     long = Tail(trace, until)
     if long.rounds < BUDGET.rounds.short:
-        raise Unlike
+        raise RoundsDiffer
     others = {}
     for times in (BUDGET.rounds.short, 1, 0):
         other = yield from _again(trace, dataclasses.replace(until, times=times))
         if other is not None and (not other.stopped or other.rounds != times):
-            raise Unlike
+            raise RoundsDiffer
         if other is not None:
             others[times] = other
         elif times:
-            raise Unlike
-    Going(long, others, until).write()
+            raise RoundsDiffer
+    UntilWriter(long, others, until).write()
 
 
 def _again(trace: Trace, until: Until) -> Merge[Tail | None]:
@@ -108,14 +105,14 @@ class _FromFirst:
         return (first.tensor, None) if isinstance(first, Constant) else None
 
 
-class Going(Rolling):
+class UntilWriter(LoopWriter):
     """The longest recording, with a Loop in place of its rounds."""
 
     def __init__(self, long: Tail, others: dict[int, Tail], until: Until) -> None:
         super().__init__(long.trace, Known(), set())
         self._long, self._until = long, until
         if any(other.start != long.start for other in others.values()):
-            raise Unlike
+            raise RoundsDiffer
         repeat = Repeat(long.start, long.period, long.rounds, None)
         self._rounds = Rounds(long.nodes, repeat, {}, _FromFirst())
         self._asked = [self._place_asked()]
@@ -140,9 +137,9 @@ class Going(Rolling):
         places = [self._long.made.get(id(question.value)) for question in self._long.asked[1:]]
         found = {place and place[1] for place in places}
         if any(place is None or place[0] != turn for turn, place in enumerate(places)):
-            raise Unlike
+            raise RoundsDiffer
         if len(found) > 1:
-            raise Unlike
+            raise RoundsDiffer
         return found.pop()  # type: ignore[return-value]
 
     def _require_lists(self) -> dict[int, Listed]:
@@ -154,7 +151,7 @@ class Going(Rolling):
                     continue
                 many = max(times - known.first - known.left_out, 0)
                 if found is None or found.first != known.first or found.many != many:
-                    raise Unlike
+                    raise RoundsDiffer
         return stop
 
     def _reading(self, times: int, value: Value) -> Value | Round | None:
@@ -164,21 +161,21 @@ class Going(Rolling):
         if id(value) not in beside.read:
             if beside.empty:
                 return None
-            raise Unlike
+            raise RoundsDiffer
         return beside.read[id(value)][1]
 
     def _stopped_at(self, value: Value, there: Round) -> None:
         """Carry an output of a round; it begins with what recordings of fewer rounds read there."""
         if there.back > 2:
-            raise Unlike
+            raise RoundsDiffer
         begins: list[Value] = []
         for times in range(there.back):
             begin = self._reading(times, value)
             if isinstance(begin, Round):
-                raise Unlike
+                raise RoundsDiffer
             begins.append(self._any_begin(there.made) if begin is None else begin)
         if there.back == 1 and self._reading(1, value) != there:
-            raise Unlike
+            raise RoundsDiffer
         later = self._rounds.last(there.made)
         found: Carried | None = None
         for begin in reversed(begins):
@@ -189,7 +186,7 @@ class Going(Rolling):
         if own is not None and own != there:
             self._ended[id(value)] = self._ended_at(own, begins[0])
         if own != there and self._long.stopped:
-            raise Unlike
+            raise RoundsDiffer
 
     def _ended_at(self, own: Round, begin: Value) -> Carried:
         """Return what is carried if the rounds end by themselves; its first value is never read."""
@@ -197,14 +194,14 @@ class Going(Rolling):
             if (each.made, each.back) == (own.made, own.back):
                 return each
         if own.back > 1:
-            raise Unlike
+            raise RoundsDiffer
         return self._rounds.carry(begin, self._rounds.last(own.made), own.made, False, None)
 
     def _any_begin(self, made: Made) -> Value:
         for each, begin in self._rounds.begins.items():
             if each.made == made:
                 return begin
-        raise Unlike
+        raise RoundsDiffer
 
     def _same_or_counted(self, value: Value) -> None:
         read = {times: self._reading(times, value) for times in self._beside}
@@ -215,10 +212,10 @@ class Going(Rolling):
             return
         numbers = {n: each.tensor for n, each in found.items() if isinstance(each, Constant)}
         if len(numbers) < len(found) or not isinstance(value, Constant) or value.name:
-            raise Unlike
+            raise RoundsDiffer
         few, one = numbers[BUDGET.rounds.short], numbers[1]
         if few.dtype == torch.bool or any(t.shape != few.shape for t in (one, value.tensor)):
-            raise Unlike
+            raise RoundsDiffer
         whole = None if few.is_floating_point() else "floor"
         step = torch.div(few - one, BUDGET.rounds.short - 1, rounding_mode=whole)
         begin = one - step
@@ -226,7 +223,7 @@ class Going(Rolling):
         more = [0] if self._long.stopped else [0, 1]
         fits = [n for n in more if torch.equal(begin + step * (rounds + n), value.tensor)]
         if not fits or not all(torch.equal(begin + step * n, t) for n, t in numbers.items()):
-            raise Unlike
+            raise RoundsDiffer
         self._counts[id(value)] = begin, step, fits[0]
 
     # The graph.
@@ -238,17 +235,17 @@ class Going(Rolling):
         self._needed = needed_of(nodes, outputs)
         builder.nodes = []
         with blocks.rewriting(builder):
-            self._pass(nodes[: long.start])
-            self._looped(self._rounds, nodes)
+            self._keep(nodes[: long.start])
+            self._write_loop(self._rounds, nodes)
             self._merge()
             for node in nodes[long.end :]:
                 if node in self._needed:
-                    self._pass_behind(node)
+                    self._keep_behind(node)
             self._trace.outputs = [(name, self._read(value)) for name, value in self._trace.outputs]
         self._trace.graph.nodes = builder.nodes
         self._tell()
 
-    def _behind(self, rounds: Rounds, nodes: list[Node]) -> tuple[list[Made], list[Made]]:
+    def _read_behind(self, rounds: Rounds, nodes: list[Node]) -> tuple[list[Made], list[Made]]:
         ends = [each.made for each in (*self._stopped.values(), *self._ended.values())]
         stacked: dict[Made, None] = {}
         for node in nodes[rounds.repeat.end :]:
@@ -257,14 +254,14 @@ class Going(Rolling):
                 stacked.update({each[0][0]: None for each in found if each is not None})
         return list(dict.fromkeys(ends)), list(stacked)
 
-    def _begun(self, repeat: Repeat) -> tuple[Value | None, list[Value]]:
+    def _number_of_rounds(self, repeat: Repeat) -> tuple[Value | None, list[Value]]:
         op, long = self._op, self._long
         first = long.asked[0].value
         assert first is not None
         most = None if long.stopped else op.constant(long.rounds, torch.int64)
         return most, [self._goes_on(self._read(first)), op.constant(0, torch.int64)]
 
-    def _gone_round(self, on: Value, counted: list[Value], made: dict[Made, Value]) -> list[Value]:
+    def _after_round(self, on: Value, counted: list[Value], made: dict[Made, Value]) -> list[Value]:
         op = self._op
         going = self._goes_on(made[self._asked[0]])
         turns = op.Add(counted[1], op.constant(1, torch.int64))
@@ -305,44 +302,44 @@ class Going(Rolling):
         made = op.If(self._on, then_branch=yes, else_branch=no)
         a, b = ended.shape, stopped.shape
         if a is None or b is None or len(a) != len(b):
-            raise Unlike
+            raise RoundsDiffer
         made.sized(
             n if shapes.same(n, m) else dims.Dim.leaf(made, axis, dims.plain(n))
             for axis, (n, m) in enumerate(zip(a, b))
         )
         return made
 
-    def _pass_behind(self, node: Node) -> None:
+    def _keep_behind(self, node: Node) -> None:
         found = self._elements.get(id(node.inputs[0])) if maps(node) else None
         if found is not None:
             source, k = found
             key = id(source), node.op, *(moved_axes(node) if node.op != "Cast" else ())
             shape = node.outputs[0].shape or ()
             mapped = self._mapped.setdefault(key, Mapped(source.many, shape, source, node))
-            self._stacks_one(mapped, k, node.outputs[0])
+            self._note_element(mapped, k, node.outputs[0])
             return
-        self._pass([node])
+        self._keep([node])
         self._size_behind(node)
         for value in node.outputs:
             if id(value) in self._stopped:
                 self._instead[id(value)] = self._either(value, self._ends[self._stopped[id(value)]])
 
-    def _stacks_one(self, source: Source, k: int, value: Value) -> None:
+    def _note_element(self, source: Source, k: int, value: Value) -> None:
         self._held.append(value)
         self._elements[id(value)] = source, k
 
-    def _joins(self, node: Node) -> bool:
+    def _replace_join(self, node: Node) -> bool:
         self._list = self._lists.get(id(node))
-        return super()._joins(node)
+        return super()._replace_join(node)
 
-    def _part(self, part: Part, axis: int, stacks: bool, often: Any = None) -> Value:
+    def _join_part(self, part: Part, axis: int, stacks: bool, often: Any = None) -> Value:
         """Join values of all rounds but the last few; how many depends on how the loop ended."""
         if stacks or len(part.each) > 1 or not part.runs:
-            raise Unlike
+            raise RoundsDiffer
         op, (run,), count = self._op, part.runs, part.count
         source, first, step = run.source, run.first, run.step
         if self._list is None or step != 1 or source.along is not None or first != self._list.first:
-            raise Unlike
+            raise RoundsDiffer
         stacked, left = source.stacked(op), source.many - first - count
         left_out: Any = left
         if left != self._list.left_out:
@@ -359,10 +356,10 @@ class Going(Rolling):
 
     def _read(self, value: Value, known: bool = False) -> Value:
         if id(value) in self._long.made and id(value) not in self._instead:
-            raise Unlike  # one round among many made it
+            raise RoundsDiffer  # one round among many made it
         return super()._read(value, known)
 
-    def _size_anew(self, node: Node) -> None:
+    def _infer_sizes_again(self, node: Node) -> None:
         """Do nothing: `_size_behind` sizes all that follows from the rounds."""
 
     def _size_behind(self, node: Node) -> None:

@@ -28,7 +28,7 @@ from ...recording.round_marks import length_of
 from ...recording.trace import Trace
 from ..copied_trace import copied
 from ..protocol import Unmerged
-from .between_loops import Passing
+from .between_loops import NodesBetween
 from .collected_lists import with_lists_out, with_stacks
 from .find_repeats import Repeat, repeats, sizes_first
 from .growing_lists import with_growing
@@ -37,7 +37,7 @@ from .loop_body import body_of, counting
 from .outer_values import Later
 from .ragged_rounds import Growing, along
 from .round_inputs import Carried, Counting, Element, Made, Rounds, Same, shared, sizes_of
-from .stacked_sources import Mapped, Stacked, Unlike, maps
+from .stacked_sources import Mapped, RoundsDiffer, Stacked, maps
 
 
 def write_loops(trace: Trace) -> Trace | Unmerged:
@@ -45,15 +45,12 @@ def write_loops(trace: Trace) -> Trace | Unmerged:
     trace = copied(trace)
     loops, marks = trace.recipe.flow.loops, trace.graph.round_marks
     assert loops is not None and marks is not None
-    rolling = Rolling(trace, marks.known(trace.escapes), marks.begins, loops.before)
+    writer = LoopWriter(trace, marks.known(trace.escapes), marks.begins, loops.before)
     try:
-        if not rolling.roll():
-            raise Unlike
-        while (rolling := Rolling(trace, rolling.known_now(), set())).roll():
+        if not writer.write_pass():
+            raise RoundsDiffer
+        while (writer := LoopWriter(trace, writer.known_now(), set())).write_pass():
             pass  # loops around these
-    except Unlike:
-        unlike = Unsupported("what the model does in each round does not become one loop")
-        return Unmerged(unlike)
     except Unsupported as problem:
         return Unmerged(problem)
     return trace
@@ -90,7 +87,9 @@ class States:
         ]
 
 
-class Rolling(Passing):
+class LoopWriter(NodesBetween):
+    """Writes the loops of one pass over a recording, and the nodes between them."""
+
     def __init__(
         self,
         trace: Trace,
@@ -106,7 +105,7 @@ class Rolling(Passing):
         self._asked: list[Made] = []  # outputs that tell if it goes on
         self._ends: dict[Carried, Value] = {}  # carried values behind the last round
 
-    def roll(self) -> bool:
+    def write_pass(self) -> bool:
         """Write the loops of one pass; return True if there are any."""
         if not self._known:
             return False
@@ -124,12 +123,12 @@ class Rolling(Passing):
             repeated = self._repeats(nodes)
             at = 0
             for repeat in repeated.now:
-                self._pass(nodes[at : repeat.start])
-                at = self._rolled(repeat, nodes)
-            self._pass(nodes[at:])
+                self._keep(nodes[at : repeat.start])
+                at = self._write_repeat(repeat, nodes)
+            self._keep(nodes[at:])
             outputs = [(name, self._read(value)) for name, value in self._trace.outputs]
         if repeated.postponed and not self._sizes:
-            raise Unlike  # it is no loop after all
+            raise RoundsDiffer  # it is no loop after all
         self._trace.graph.nodes, self._trace.outputs = self._builder.nodes, outputs
         self._tell()
         return bool(self._sizes)
@@ -140,7 +139,7 @@ class Rolling(Passing):
         def fits(repeat: Repeat) -> bool:
             try:
                 return bool(Rounds(nodes, repeat, self._elements).each)
-            except Unlike:
+            except RoundsDiffer:
                 return False
 
         found = repeats(nodes, self._known, self._begins, fits)
@@ -149,18 +148,18 @@ class Rolling(Passing):
         self._later = later.splits
         return later
 
-    def _rolled(self, repeat: Repeat, nodes: list[Node]) -> int:
+    def _write_repeat(self, repeat: Repeat, nodes: list[Node]) -> int:
         """Write a loop for a repeat; return the place where it ends, or its start if its rounds
         are unlike.
         """
         for some in itertools.islice(repeat.others(self._begins), BUDGET.rounds.starts):
             try:
                 rounds = Rounds(nodes, some, self._elements, self._before)
-            except Unlike:
+            except RoundsDiffer:
                 continue
-            self._pass(nodes[repeat.start : some.start])
+            self._keep(nodes[repeat.start : some.start])
             self._places += [len(self._builder.nodes)] * (some.end - some.start)
-            self._written(rounds, nodes)
+            self._write_rounds(rounds, nodes)
             return some.end
         return repeat.start
 
@@ -180,15 +179,15 @@ class Rolling(Passing):
         for escape in self._trace.escapes.values():
             if escape.kind in ("range", "rounds"):
                 for asked in list(escape.asked):
-                    if self._goes_round(asked):
+                    if self._is_a_loop_of(asked):
                         del escape.asked[asked]  # any number of these rounds is right
                 escape.carried = not escape.asked
             elif escape.kind == "branch" and (asked_all := counted(escape.asked)) is not None:
-                if self._goes_round(asked_all):
+                if self._is_a_loop_of(asked_all):
                     escape.asked.clear()
                     escape.carried = True
 
-    def _goes_round(self, asked: Asked) -> bool:
+    def _is_a_loop_of(self, asked: Asked) -> bool:
         size = length_of(asked)
         if not any(shapes.same(size, other) for other in self._sizes):
             return False
@@ -200,7 +199,7 @@ class Rolling(Passing):
         self._trace.merged.loop_sizes |= asked.names() or every
         return True
 
-    def _written(self, rounds: Rounds, nodes: list[Node]) -> None:
+    def _write_rounds(self, rounds: Rounds, nodes: list[Node]) -> None:
         """Write a Loop in place of the rounds; or none, if each only moves axes of an element."""
         first = rounds.reads[0][0] if rounds.reads[0] else None
         if len(rounds.body) == 1 and maps(rounds.body[0]) and isinstance(first, Element):
@@ -210,7 +209,7 @@ class Rolling(Passing):
             for turn, value in enumerate(made):
                 self._elements[id(value)] = source, first.first + turn * first.step
         else:
-            self._looped(rounds, nodes)
+            self._write_loop(rounds, nodes)
 
     def _as_many_as_it_reads(self, rounds: Rounds) -> Repeat:
         """Return the repeat, as long as a list that it reads, if no number was asked since the list
@@ -232,12 +231,12 @@ class Rolling(Passing):
                 return dataclasses.replace(repeat, size=source.length, fewer=fewer)
         return repeat
 
-    def _looped(self, rounds: Rounds, nodes: list[Node]) -> None:
+    def _write_loop(self, rounds: Rounds, nodes: list[Node]) -> None:
         builder = self._builder
         repeat = rounds.repeat = self._as_many_as_it_reads(rounds)
         self._looped_to = repeat.end
         origin = builder.origin = self._origin_of(rounds)
-        last, listed = self._behind(rounds, nodes)
+        last, listed = self._read_behind(rounds, nodes)
         needed = rounds.needed((*last, *listed, *self._asked))
         states = States(*self._carried(rounds, needed, last))
         self._collect(rounds, listed, nodes[repeat.end :], states)
@@ -245,18 +244,18 @@ class Rolling(Passing):
         for at in sorted(needed):
             held = rounds.reads[at]
             held[:] = [Same(self._read(x.value)) if isinstance(x, Same) else x for x in held]
-        times, counted = self._begun(repeat)
+        times, counted = self._number_of_rounds(repeat)
         inner = [builder.value(value.dtype, []) for value in counted]
         going = counted[0] if counted else self._op.constant(True, torch.bool)
         with blocks.inner_nodes(builder, own_sizes=False) as inner_nodes:
             made = body_of(self._op, rounds, needed, turn, states.carried, times)
-            ends = [*self._gone_round(on, inner, made), *states.after(self._op, made)]
+            ends = [*self._after_round(on, inner, made), *states.after(self._op, made)]
         body = blocks.block([turn, on, *inner, *states.inside], ends, inner_nodes)
         builder.origin = origin
         results = blocks.write_loop(builder, times, going, [*counted, *states.first], body)
         length = self._length(repeat, results[: len(counted)])
-        self._take(results[len(counted) :], rounds, states, length)
-        self._count_on(rounds, nodes, length)
+        self._replace_results(results[len(counted) :], rounds, states, length)
+        self._continue_counters(rounds, nodes, length)
 
     def _origin_of(self, rounds: Rounds) -> Origin:
         """Return the origin of a loop, at the line of the first node that has one."""
@@ -297,7 +296,9 @@ class Rolling(Passing):
             else:
                 states.growing[place] = Growing(self._op, values, axis)
 
-    def _take(self, results: list[Value], rounds: Rounds, states: States, length: Any) -> None:
+    def _replace_results(
+        self, results: list[Value], rounds: Rounds, states: States, length: Any
+    ) -> None:
         """Set what nodes behind the loop read in place of values of its rounds."""
         for each, value in zip(states.carried, results):
             shared(value, [states.carried[each], rounds.last(each.made)])
@@ -311,12 +312,12 @@ class Rolling(Passing):
             made = rounds.all_of(place)
             shape = tuple(sizes_of(value, made, 1))
             value.sized((length, *shape))
-            self._stacks(Stacked(len(made), shape, value, length), made)
+            self._note_elements(Stacked(len(made), shape, value, length), made)
         pieces = zip(states.growing.values(), wholes, results[len(states.stacked) :])
         for growing, whole, lengths in pieces:
-            self._stacks(growing.source(whole, length, lengths), growing.given)
+            self._note_elements(growing.source(whole, length, lengths), growing.given)
 
-    def _count_on(self, rounds: Rounds, nodes: list[Node], length: Any) -> None:
+    def _continue_counters(self, rounds: Rounds, nodes: list[Node], length: Any) -> None:
         """Continue the counters in nodes behind the last round that differ from the rounds."""
         period, end = rounds.repeat.period, rounds.repeat.end
         for at in range(min(BUDGET.rounds.unlike * period, len(nodes) - end)):
@@ -329,23 +330,23 @@ class Rolling(Passing):
                     behind = self._op.cast(length + turn, torch.int64)
                     node.inputs[slot] = counting(self._op, read, behind, None)
 
-    # The number of rounds; a loop that data end overrides these.
+    # The number of rounds; `UntilWriter` overrides these for a loop that data end.
 
-    def _begun(self, repeat: Repeat) -> tuple[Value | None, list[Value]]:
+    def _number_of_rounds(self, repeat: Repeat) -> tuple[Value | None, list[Value]]:
         """Return the largest number of rounds, and first values of what is counted beside them."""
         self._sizes.append(repeat.size)
         if repeat.fewer:
             self._require_some(repeat.length, 0)
         return self._op.cast(repeat.length, torch.int64), []
 
-    def _gone_round(self, on: Value, counted: list[Value], made: dict[Made, Value]) -> list[Value]:
+    def _after_round(self, on: Value, counted: list[Value], made: dict[Made, Value]) -> list[Value]:
         """Return the condition to go on, and what was counted, after a round."""
         return [self._op.Identity(on)]
 
     def _length(self, repeat: Repeat, counted: list[Value]) -> Any:
         return repeat.length
 
-    def _behind(self, rounds: Rounds, nodes: list[Node]) -> tuple[list[Made], list[Made]]:
+    def _read_behind(self, rounds: Rounds, nodes: list[Node]) -> tuple[list[Made], list[Made]]:
         """Return what is read behind the loop: outputs that are carried, and those of any round."""
         carried = Counter((each.made, each.back) for each in rounds.begins)
         found: tuple[dict[Made, None], dict[Made, None]] = ({}, {})

@@ -13,7 +13,7 @@ from ...budget import BUDGET
 from ...errors import is_of_the_world
 from ...ir.recipe import Forced
 from ...ir.sizes.comparisons import At
-from ...merging.formulas.compare_recordings import Beside, Unlike
+from ...merging.formulas.compare_recordings import Beside, RecordingsDiffer
 from ...samples.sizes import sizes_of
 from ..subject import Subject
 
@@ -65,5 +65,5 @@ def _are_alike(one: Trace, other: Trace) -> bool:
     )
     try:
         return asked == others and not Beside([one, other]).differing
-    except Unlike:
+    except RecordingsDiffer:
         return False
