@@ -10,16 +10,16 @@ import pytest
 
 # The places that break a rule today. Lower a number as soon as it can be lower; never raise one.
 LIMITS = {
-    "files in circles of more than two": 0,
+    "files in circles": 0,
     "files of more than 500 lines": 0,
     "classes of more than 15 fields": 0,
     "functions of more than 20 branches": 0,
     "docstrings that open with What, Whether, Of, By, Where or That": 0,
-    "numeric constants": 88,
+    "numeric constants": 78,
     "lines that read a clock": 28,
     "lines that read free memory": 2,
     "files that import from builtins": 0,
-    "base names used twice": 2,
+    "base names used twice": 1,
 }
 
 

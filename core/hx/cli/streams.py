@@ -96,7 +96,7 @@ def others_print() -> None:
 
 
 def joined() -> None:
-    """Restore the streams as they were before, for a process that goes on."""
+    """Restore the streams as they were: the process goes on after the command."""
     global _parted
     if _parted is not None:
         sys.stdout.flush()

@@ -72,7 +72,7 @@ def write_if(builder: BlockWriter, test: Any, yes: Body, no: Body) -> list[Value
 def write_loop(
     builder: BlockWriter, rounds: Any, going: Any, states: Sequence[Any], body: Body
 ) -> list[Value]:
-    """The last states of a Loop, followed by its stacked outputs.
+    """Write a Loop; return its last states, followed by its stacked outputs.
 
     The block takes the number of the round, whether the loop goes on, and the states; it returns
     whether to go on, the next states, and the outputs to stack.
@@ -90,7 +90,7 @@ def write_scan(
     body: Body,
     **axes_and_directions: list[int],
 ) -> list[Value]:
-    """The last states of a Scan, followed by its stacked outputs."""
+    """Write a Scan; return its last states, followed by its stacked outputs."""
     attributes = {"body": body, "num_scan_inputs": len(slices), **axes_and_directions}
     if len(body.inputs) != len(states) + len(slices):
         raise BuilderError(f"the block of a Scan takes {len(body.inputs)} inputs")

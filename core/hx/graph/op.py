@@ -170,7 +170,7 @@ class Op:
 
     @staticmethod
     def listed(numbers) -> Value | None:
-        """The vector that has these numbers: as many as there are at run time."""
+        """Return the vector that a list of numbers was read from, if its length is known only at run time."""
         return shapes.listed(numbers)
 
     def times(self, items):

@@ -93,7 +93,7 @@ def _filled(op: OpWriter, x: Value) -> Value:
 def edge(name: str) -> Unsupported:
     return Unsupported(
         f"{name} was to be written with a sparse tensor, and no edge of a graph is one",
-        why="products of sparse tensors with dense ones can be said, and their dense form",
+        why="a graph can hold the dense form of a sparse tensor, and its products with dense ones",
         hint=DENSE_HINT,
     )
 

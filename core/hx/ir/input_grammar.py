@@ -106,7 +106,7 @@ class Limits(NamedTuple):
         return f"{word}{step}{low}{'' if self.high is None else high}"
 
     def briefly(self, word: str) -> str:
-        """The limits for people; a single size is s=4."""
+        """Return the limits as people write them, and a single size as s=4."""
         return self.written(word) if self.single is None else f"{word}={self.single}"
 
     def in_words(self, word: str) -> str:

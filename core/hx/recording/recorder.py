@@ -1,4 +1,4 @@
-"""One run of the model under the recording: inputs in, named outputs out, all state restored."""
+"""Recordings: the model runs once, its calls become nodes, and its state is restored."""
 
 from __future__ import annotations
 
@@ -67,12 +67,13 @@ class Recorder:
         ahead: WriteAhead | None = None,
         dry: bool = False,
         one_thread: bool = False,
-        heard: dict[tuple, Escape] | None = None,
+        escapes: dict[tuple, Escape] | None = None,
     ) -> Trace:
-        """Run the model once; `keep` gets every value and its contents on the way.
+        """Run the model once, and return what it did.
 
-        `ahead` gets the weights that nodes read. A `dry` run writes nothing. A proof uses
-        `one_thread`. `heard` gets the escapes, also those before an error.
+        `keep` gets every value and its contents on the way, and `ahead` the weights that nodes
+        read. A `dry` run is for a report without a file. A proof runs the model in `one_thread`.
+        `escapes` gets those of this recording, also if it ends with an error.
         """
         model, root = recipe.call.model, recipe.call.root
         self.stand_ins.survives(recipe)
@@ -80,7 +81,7 @@ class Recorder:
         def run(guard: preserved) -> Trace:
             if one_thread:
                 torch.set_num_threads(1)  # the guard restores this
-            return _run(self, recipe, keep, ahead, dry, guard, heard)
+            return _run(self, recipe, keep, ahead, dry, guard, escapes)
 
         def guarded() -> Trace:
             return run_inside(self.without_weights(), lambda _: run_inside(preserved(root), run))
@@ -116,18 +117,18 @@ class _Nothing(contextlib.nullcontext):
         pass
 
 
-class _Room:
-    """A limit on a recording that takes many times the nodes of another.
+class _RecordingLimit:
+    """Ends a recording that takes many times the nodes of another, or asks as many questions.
 
-    Questions count as well: a loop over plain numbers asks, and makes no nodes.
+    A loop over plain numbers asks, and makes no nodes.
     """
 
-    def __init__(self, nodes: int, told: Callable[[Any], None] | None) -> None:
-        self._left, self._questions_left, self._told = nodes, nodes, told
+    def __init__(self, nodes: int, note_node: Callable[[Any], None] | None) -> None:
+        self._left, self._questions_left, self._note_node = nodes, nodes, note_node
 
     def node(self, node: Any) -> None:
-        if self._told is not None:
-            self._told(node)
+        if self._note_node is not None:
+            self._note_node(node)
         self._left -= 1
         if self._left < 0:
             raise Unsupported("this way has many times the nodes of the one that was recorded")
@@ -145,22 +146,22 @@ def _run(
     ahead: WriteAhead | None,
     dry: bool,
     guard: preserved,
-    heard: dict[tuple, Escape] | None,
+    escapes: dict[tuple, Escape] | None,
 ) -> Trace:
-    recording = _begun(recorder, recipe, dry, guard)
+    recording = _not_yet_run(recorder, recipe, dry, guard)
     outputs, knowledge = recorder.outputs, recorder.knowledge
     recording.memory.live.keep = keep
     forecast = None if ahead is None else Forecast(ahead, recording.folds)
-    heard_of = None if forecast is None else forecast.node
-    recording.builder.added = heard_of
+    note_node = None if forecast is None else forecast.node
+    recording.builder.added = note_node
     if recipe.limit is not None:
-        room = _Room(recipe.limit, heard_of)
-        recording.builder.added, recording.questions.counted = room.node, room.question
+        limit = _RecordingLimit(recipe.limit, note_node)
+        recording.builder.added, recording.questions.counted = limit.node, limit.question
     guard.draws.seen = False
     inputs = binding.of_inputs(recipe, recording)
     binding.name_tensors(recording)
-    asked: dict[str, Any] = {}
-    watch = binding.watcher(outputs, asked, recording)
+    module_outputs: dict[str, Any] = {}  # of the modules that the user named
+    watch = binding.watcher(outputs, module_outputs, recording)
     args, kwargs = arguments(recipe.call, recording.model.inputs)
     recording.position.frames.begin()
     found = _trace_of(recording, recipe, inputs)
@@ -172,8 +173,8 @@ def _run(
         if guard.draws.seen:
             binding.require_built(recipe.call.root, recording)
         if outputs is not None:
-            result = {path: asked[path] for path in outputs if path in asked}
-            layers.require_run(outputs, asked)
+            result = {path: module_outputs[path] for path in outputs if path in module_outputs}
+            layers.require_run(outputs, module_outputs)
         # In here: a converter may be asked once more, for a view that was written to.
         recording.running.busy = True
         with torch._C.DisableTorchFunction():
@@ -186,8 +187,8 @@ def _run(
         for told, where, decided in recording.findings.raised.caught(recording.position.frames):
             note_escape(recording, "caught", told, where, decided)
     finally:
-        if heard is not None:
-            heard.update(recording.findings.escapes)
+        if escapes is not None:
+            escapes.update(recording.findings.escapes)
         recording.findings.raised.forget()
         if recording.questions.padded_line is not None:
             knowledge.padded_lines.append(recording.questions.padded_line)
@@ -226,7 +227,7 @@ def _trace_of(recording: Recording, recipe: Recipe, inputs: list[tuple[str, Valu
     )
 
 
-def _begun(recorder: Recorder, recipe: Recipe, dry: bool, guard: preserved) -> Recording:
+def _not_yet_run(recorder: Recorder, recipe: Recipe, dry: bool, guard: preserved) -> Recording:
     """A recording that has not run the model yet."""
     flow, slim, knowledge = recipe.flow, recorder.slim, recorder.knowledge
     unfolded = recipe.folding is not Folding.FOLDED

@@ -48,7 +48,8 @@ from .answers import answers_to_try
 from .history import History, needs_derivatives
 from .offers import branches_on_values, why_unmerged
 
-# Inputs on which files of one family of recipes were wrong, by name.
+# Inputs on which files were wrong, by name. A strategy notes them in the `failed` of its caller, or
+# in a dict of its `own`, where they say nothing about the caller's other recipes.
 Failed: TypeAlias = dict[str, Inputs]
 Steps: TypeAlias = Generator[Recipe, Outcome, Failure]
 

@@ -18,8 +18,8 @@ from ...ir.escapes import Escape
 from ...recording.trace import Trace
 from ...samples.signs_and_scales import opposite, zeroed
 from ...samples.variations import fresh
+from ..file_proof import Case
 from ..subject import Subject
-from ..verify import Case
 from .asking import case_of
 
 Escapes = dict[tuple, Escape]  # by kind and line
@@ -57,7 +57,7 @@ class Listening:
             subject.recipe, inputs=dict(case.feeds), also_proved={}, padding=None
         )
         try:
-            heard = subject.recorder.record(there, dry=True, one_thread=True, heard=before)
+            heard = subject.recorder.record(there, dry=True, one_thread=True, escapes=before)
         except Exception as problem:
             if is_of_the_world(problem):
                 raise

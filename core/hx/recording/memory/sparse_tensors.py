@@ -85,8 +85,8 @@ def require_known(what: str, x: torch.Tensor, where: Where) -> None:
         raise Unsupported(
             f"{what} {_kind(x)} that depends on the inputs",
             where=where,
-            why="a graph has dense tensors only: products of sparse ones with dense ones can be "
-            "said, and their dense form",
+            why="a graph has dense tensors only: it can hold the dense form of a sparse tensor, and "
+            "its products with dense ones",
             hint=DENSE_HINT,
         )
 
