@@ -296,5 +296,5 @@ def test_a_record_is_a_mapping_that_can_be_read_and_cleared(net, x):
     with rec:  # once more
         net(x)
     assert rec["conv"].count == 1
-    with rec, pytest.raises(RuntimeError, match="entered already"), rec:
+    with rec, pytest.raises(RuntimeError, match="already in use"), rec:
         pass

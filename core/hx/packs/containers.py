@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from ..cleanup import Reversible
 from ..contributions import Container
 from ..errors import ConverterError
 from ..registration import place
@@ -21,20 +22,17 @@ from .guarded import guarded
 _local = threading.local()
 
 
-class using:
+class using(Reversible):
     """Make these classes known to this thread, for the time of the block."""
 
     def __init__(self, containers: Iterable[Container]) -> None:
         self._mine = {c.type: _guarded(c) for c in containers}
         self._before = getattr(_local, "known", None)
 
-    def __enter__(self) -> None:
+    def _set_up(self) -> None:
         _local.known, _local.found, _local.forgotten = self._mine, {}, ""
 
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
-    def close(self) -> None:
+    def _undo(self) -> None:
         _local.known, _local.found = self._before, {}
 
 

@@ -181,21 +181,18 @@ def _modes_as_now() -> Callable[[], None]:
     return back
 
 
-class aside:
+class aside(Reversible):
     """`with aside():` an export inside of a recorded forward is no part of that recording."""
 
     def __init__(self) -> None:
         self._outer = current()
         self._was = self._outer is not None and self._outer.running.busy
 
-    def __enter__(self) -> None:
+    def _set_up(self) -> None:
         if self._outer is not None:
             self._outer.running.busy = True
 
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
-    def close(self) -> None:
+    def _undo(self) -> None:
         if self._outer is not None:
             self._outer.running.busy = self._was
 

@@ -227,10 +227,24 @@ def _mapped(path: Path) -> memoryview:
 
 def weight_sizes(path: Path) -> tuple[list[int], list[int]]:
     """The bytes of each weight in a file, and of each beside it; no weight is read."""
-    import onnx
-
     inside: list[int] = []
     outside: list[int] = []
+    for size, about in _initializers(path):
+        length = about.get("length", "")
+        external = int(length) if length.isdigit() else 0
+        (outside if external else inside).append(external or size)
+    return inside, outside
+
+
+def external_files(path: Path) -> list[str]:
+    """Return the places of files beside a model that hold its weights, as the model names them."""
+    return sorted({about["location"] for _, about in _initializers(path) if "location" in about})
+
+
+def _initializers(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield the bytes of each weight in a file, and what it says about values that are elsewhere."""
+    import onnx
+
     view = _mapped(path)
     for tag, _, content, end in _fields(view):
         if tag != GRAPH:
@@ -238,29 +252,11 @@ def weight_sizes(path: Path) -> tuple[list[int], list[int]]:
         for inner, _, begin, stop in _fields(view[content:end]):
             if inner != INITIALIZER:
                 continue
-            length = 0
-            if stop - begin < PAGE:  # it may say that its values are elsewhere
+            about = {}
+            if stop - begin < PAGE:  # else its values are in it
                 tensor = onnx.TensorProto.FromString(bytes(view[content + begin : content + stop]))
-                said = {entry.key: entry.value for entry in tensor.external_data}
-                length = int(said["length"]) if said.get("length", "").isdigit() else 0
-            (outside if length else inside).append(length or stop - begin)
-    return inside, outside
-
-
-def external_files(path: Path) -> list[str]:
-    """Return the places of files beside a model that hold its weights, as the model names them."""
-    import onnx
-
-    found: set[str] = set()
-    view = _mapped(path)
-    for tag, _, content, end in _fields(view):
-        if tag != GRAPH:
-            continue
-        for inner, _, begin, stop in _fields(view[content:end]):
-            if inner == INITIALIZER and stop - begin < PAGE:
-                tensor = onnx.TensorProto.FromString(bytes(view[content + begin : content + stop]))
-                found.update(each.value for each in tensor.external_data if each.key == "location")
-    return sorted(found)
+                about = {entry.key: entry.value for entry in tensor.external_data}
+            yield stop - begin, about
 
 
 def varint(number: int, width: int = 1) -> bytes:

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hx.cleanup import run_inside
+from hx.cleanup import Reversible, run_inside
 from hx.errors import ExportError, HxError, UsageError
 from hx.graph.model_parts import Parts
 from hx.saving import claims, destinations, model_file
@@ -81,7 +81,7 @@ def parts_of(model: Writable) -> Parts:
     return ir.take_apart(model)
 
 
-class Staged:
+class Staged(Reversible):
     """A file that is not yet in its place; read it at `path` meanwhile.
 
     If it is not to have a place, it is in a folder of its own. A `model` that is given is written.
@@ -109,31 +109,20 @@ class Staged:
         self._data: Claim | None = None
         self._loose: list[Path] = []  # data files that may be nobody's when we are through
 
-    def __enter__(self) -> Staged:
-        try:
-            with _explained(Path(self._where or tempfile.gettempdir())):
-                if self._where is None:
-                    self.target = self._hidden.create_folder() / "model.onnx"
-                else:
-                    self.target = _target(Path(self._where))
-            with _explained(self.target):
-                claims.sweep(self.target)
-                self._model = self._create()
-            self.path = self._model.path
-            self.ahead = WriteAhead(self.path)
-            if self._what is not None:
-                self.write(self._what)
-            return self
-        except BaseException:
-            self.close()
-            raise
-
-    def __exit__(self, *exc: object) -> None:
-        try:
-            self.close()
-        except BaseException:
-            self.close()  # finish what an interrupt cut short
-            raise
+    def _set_up(self) -> Staged:
+        with _explained(Path(self._where or tempfile.gettempdir())):
+            if self._where is None:
+                self.target = self._hidden.create_folder() / "model.onnx"
+            else:
+                self.target = _target(Path(self._where))
+        with _explained(self.target):
+            claims.sweep(self.target)
+            self._model = self._create()
+        self.path = self._model.path
+        self.ahead = WriteAhead(self.path)
+        if self._what is not None:
+            self.write(self._what)
+        return self
 
     def ahead_of(self, size: int) -> WriteAhead | None:
         """The writer for weights of a model that is yet to come, of about this size, if it helps."""
@@ -218,7 +207,7 @@ class Staged:
                 self._kept.unlink(missing_ok=True)
                 claims.discard_data(self._kept, data)
 
-    def close(self) -> None:
+    def _undo(self) -> None:
         """Remove all files that are in no model. It reads the folder, so it survives interrupts."""
         if self.ahead is not None:
             self.ahead.close()
@@ -228,7 +217,7 @@ class Staged:
             claims.discard_data(self.target, self._loose, ignoring=self._hidden.paths)
         self._hidden.close()
 
-    __del__ = close
+    __del__ = Reversible.close
 
     def _create(self) -> Claim:
         return _create(self._hidden, self.target)

@@ -20,6 +20,8 @@ from torch._C import (
 from torch.utils import _device
 from torch.utils._device import DeviceContext
 
+from ..cleanup import Reversible
+
 T = TypeVar("T")
 _local = threading.local()
 
@@ -50,22 +52,19 @@ def _known() -> Any:
     return torch._GLOBAL_DEVICE_CONTEXT  # type: ignore[attr-defined]  # PyTorch's own, no stub
 
 
-class apart:
+class apart(Reversible):
     """`with apart():` sets the caller's default device aside."""
 
     def __init__(self) -> None:
         self._before: list[Any] | None = None
         self._outer = getattr(_local, "devices", [])
 
-    def __enter__(self) -> None:
+    def _set_up(self) -> None:
         self._before = functions()
         _local.devices = [m for m in self._before if isinstance(m, DeviceContext)]
         set_functions([m for m in self._before if not isinstance(m, DeviceContext)])
 
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
-    def close(self) -> None:
+    def _undo(self) -> None:
         if self._before is not None:
             set_functions(self._before)
             _local.devices = self._outer

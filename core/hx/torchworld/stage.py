@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
+from ..cleanup import Reversible
 from ..packs import targets
 from . import gradient_hooks, patching, torch_bodies
 from .watched_places import Places
@@ -251,7 +252,7 @@ class Hold:
             self.drop()
 
 
-class Session:
+class Session(Reversible):
     """A context manager around a watcher."""
 
     _hold: Hold | None = None
@@ -259,27 +260,14 @@ class Session:
     def __init__(self, watcher: Watcher) -> None:
         self._watcher = watcher
 
-    def __enter__(self) -> Any:
-        if self._hold is not None:
-            raise RuntimeError("this block is entered already")
-        self._hold = hold = Hold(self._watcher)
-        try:
-            hold.take()
-        except BaseException:
-            self.__exit__()
-            raise
+    def _set_up(self) -> Any:
+        self._hold = Hold(self._watcher)
+        self._hold.take()
         return self
 
-    def __exit__(self, *exc: object) -> None:
-        hold = self._hold
-        if hold is None:
-            return
-        try:
-            hold.drop()
-        except BaseException:
-            hold.drop()  # finish what an interrupt cut short
-            raise
-        finally:
+    def _undo(self) -> None:
+        if self._hold is not None:
+            self._hold.drop()
             self._hold = None
 
 
