@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from ..contributions import GraphPass
+from ..ir.node_reads import with_inner
 from ..ir.random_draws import RANDOM
 from ..ir.value import Absent, Constant, Node, Value
 from ..tensor_bytes import bits, same_bits
@@ -38,16 +39,6 @@ def _live(nodes: list[Node], outputs: list[Value]) -> tuple[list[Node], set[int]
                 wanted |= read
     kept.reverse()
     return kept, wanted
-
-
-def _reads(node: Node) -> list[Any]:
-    """The values that a node and its bodies read; None for an input that was left out."""
-    reads = list(node.inputs)
-    for body in node.bodies:
-        reads += body.outputs
-        for inner in body.nodes:
-            reads += _reads(inner)
-    return reads
 
 
 class _Merger:
@@ -152,9 +143,11 @@ class Draft:
     @functools.cached_property
     def uses(self) -> Counter[int]:
         """The number of readers of each value, by its id, before any weight is folded."""
-        read = self.results
-        for node in self.nodes:
-            read += _reads(node)
+        read: list[Any] = self.results
+        for node in with_inner(self.nodes):
+            read += node.inputs
+            for body in node.bodies:
+                read += body.outputs
         return Counter(map(id, read))
 
 
