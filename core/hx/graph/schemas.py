@@ -113,12 +113,12 @@ def nearest(op: str, domain: str = "") -> list[str]:
 
 
 @functools.cache
-def first_opset(op: str, domain: str = "") -> int | None:
+def first_opset(op: str) -> int | None:
     """The opset that introduced an operator."""
     since = [
         s.since_version
         for s in onnx.defs.get_all_schemas_with_history()
-        if s.name == op and s.domain == domain
+        if s.name == op and not s.domain
     ]
     return min(since) if since else None
 

@@ -33,7 +33,7 @@ class Features(torch.nn.Module):
         with Session(watcher):
             self.model(*args, **kwargs)
         found = {}
-        for name in watcher.wanted():
+        for name in watcher.places.called:
             if name not in watcher.taken:
                 raise UsageError(f"{name or 'the model'} did not run: there is no output to take")
             found[self.names.get(name, name)] = watcher.taken[name]
@@ -64,9 +64,6 @@ class _Taker(Watcher):
         # A copy, since the model may go on to write in place: ReLU(inplace=True).
         self.keeper = Keeper(detach=False)
         self.taken: dict[str, Any] = {}
-
-    def wanted(self) -> list[str]:
-        return [*self.places.modules, *(each.name for each in self.places.functions)]
 
     def leave(self, name: str, token: Any, output: Any, visit: object) -> None:
         self.taken[name] = self.keeper.keep(output)

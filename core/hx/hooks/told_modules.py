@@ -27,10 +27,7 @@ class _Teller(Watcher):
     def __init__(self, places: Places, tell: Callable[[str], Any]) -> None:
         super().__init__(places)
         self.tell = tell
-        self.width = max((len(name) for name in self._names()), default=0)
-
-    def _names(self) -> list[str]:
-        return [*self.places.modules, *(each.name for each in self.places.functions)]
+        self.width = max(map(len, places.called), default=0)
 
     def leave(self, name: str, token: Any, output: Any, visit: object) -> None:
         self.tell(f"{(name or 'model').ljust(self.width)}  {described(output)}")

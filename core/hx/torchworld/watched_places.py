@@ -38,6 +38,11 @@ class Places:
     parameters: dict[str, torch.Tensor] = field(default_factory=dict)
     tensors: dict[str, torch.Tensor] = field(default_factory=dict)
 
+    @property
+    def called(self) -> list[str]:
+        """Names of the modules and functions."""
+        return [*self.modules, *(each.name for each in self.functions)]
+
     def name_of(self, what: Any) -> str | None:
         """The name of a place, however it is spelled: `"layer4"`, `model.layer4`, `F.relu`."""
         if isinstance(what, str):

@@ -60,7 +60,6 @@ class Rule:
     ops: tuple[str, ...]  # operators of ONNX's own domain that it may rewrite
     reason: str  # the fault of onnxruntime
     rewrite: Callable[[Node, Scope], list[Node] | None]
-    fixed_in: str = ""  # the first version of onnxruntime without the fault; empty: none yet
 
 
 def changed(
@@ -84,13 +83,13 @@ def like(value: Value) -> Value:
     return Value(value.dtype, value.shape)
 
 
-def rewritten(nodes: list[Node], rules: tuple[Rule, ...], outer: Scope | None = None) -> list[Node]:
+def rewritten(nodes: list[Node], rules: tuple[Rule, ...]) -> list[Node]:
     """The nodes after the first rule for each that applies; bodies in them are rewritten in place."""
     by_op: dict[str, list[Rule]] = defaultdict(list)
     for rule in rules:
         for op in rule.ops:
             by_op[op].append(rule)
-    return _rewritten(nodes, by_op, outer)
+    return _rewritten(nodes, by_op, None)
 
 
 def _rewritten(nodes: list[Node], by_op: dict[str, list[Rule]], outer: Scope | None) -> list[Node]:
