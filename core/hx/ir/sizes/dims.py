@@ -45,11 +45,12 @@ class _Number(Scalar):
         """Return Python's answer (of the method `name`), and report the question if it is open."""
         raise NotImplementedError
 
-    def _picked(self, kind: str, other: Any) -> Any:
-        if isinstance(self, float) or isinstance(other, float):
-            value = (min if kind == "min" else max)(float(plain(self)), float(plain(other)))
-            return DimFloat(Atom(f"f{kind}", (expression(self), expression(other)), value))
-        return dim(binary(kind, Poly.of(self), Poly.of(other)))
+    @staticmethod
+    def _picked(kind: str, a: Any, b: Any) -> Any:
+        if isinstance(a, float) or isinstance(b, float):
+            value = (min if kind == "min" else max)(float(plain(a)), float(plain(b)))
+            return DimFloat(Atom(f"f{kind}", (expression(a), expression(b)), value))
+        return dim(binary(kind, Poly.of(a), Poly.of(b)))
 
     def __copy__(self):
         return self

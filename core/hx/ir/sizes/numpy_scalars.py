@@ -28,7 +28,8 @@ class Scalar:
     def __init_subclass__(cls) -> None:
         _KINDS.add(cls)
 
-    def _picked(self, kind: str, other: Any) -> Any:
+    @staticmethod
+    def _picked(kind: str, a: Any, b: Any) -> Any:
         """The smaller ("min") or the larger ("max") of two numbers."""
         raise NotImplementedError
 
@@ -114,9 +115,8 @@ def smaller(a: Any, b: Any) -> Any:
 
 
 def _picked(kind: str, plainly: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
-    if isinstance(a, Scalar):
-        return a._picked(kind, b)
-    return b._picked(kind, a) if isinstance(b, Scalar) else plainly(a, b)
+    size = a if isinstance(a, Scalar) else b
+    return size._picked(kind, a, b) if isinstance(size, Scalar) else plainly(a, b)
 
 
 def goes_on(x: Any) -> tuple[Asked, ...]:
