@@ -210,7 +210,9 @@ def test_a_pack_for_autograd_functions_has_their_parameters(shell, folder):
 def test_a_pattern_that_nothing_is_like_comes_with_a_hint(hx):
     none = hx("converters", "list", "qqq")
     assert none.code == 0 and "hint:  hx converters list has all names" in none.err
-    assert "hint:  names like it: torch.relu" in hx("converters", "list", "reluu").err
+    for misspelt, name in (("reluu", "relu"), ("Cnov2d", "conv2d"), ("torch.nn.Lineer", "linear")):
+        done = hx("converters", "list", misspelt)
+        assert f"hint:  names like it: torch.nn.functional.{name}" in done.err
     assert "hint:" not in hx("converters", "list", "conv2d").err
 
 

@@ -10,7 +10,7 @@ import typer
 from hx.cli import options as o
 from hx.cli.converter_table import print_table, require_columns
 from hx.cli.help_groups import OUTPUT, PACKS
-from hx.cli.meant_targets import called_inside, matching, meant
+from hx.cli.meant_targets import called_inside, matching, meant, near_names
 from hx.cli.usual_names import PREFIXES, full_name
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hx.packs.registry import Choice, Refusal, Registry
     from hx.registration import Registration
 
-app = typer.Typer(help="What can be converted, and by which pack.", no_args_is_help=True)
+app = typer.Typer(help="List and show converters, or try new ones.", no_args_is_help=True)
 
 Pattern = Annotated[
     str | None,
@@ -40,7 +40,7 @@ Pack = Annotated[
     typer.Option(
         "--pack",
         metavar="PACK",
-        help="Only of this pack.",
+        help="Only those of this pack.",
         autocompletion=o.complete_pack,
         show_default=False,
         rich_help_panel=PACKS,
@@ -52,7 +52,7 @@ AtOpset = Annotated[
         "--opset",
         min=13,
         max=26,
-        help="Only for this opset.",
+        help="Only those for this opset.",
         show_default=False,
         rich_help_panel=OUTPUT,
     ),
@@ -101,10 +101,13 @@ def list_(
         as_json("converters list", converters=[as_data(each) for each in found])
     else:
         print_table(found, columns, sort, registry)
-        packs = len({each.pack for each in found})
-        note(f"{amount(len(found), 'converter')} in {amount(packs, 'pack')}")
+        packs = amount(len({each.pack for each in found}), "pack")
+        targets = amount(len({each.target for each in found}), "target")
+        note(
+            f"{targets}, {amount(len(found), 'converter')} in {packs}" if found else "0 converters"
+        )
         if pattern and not named:
-            near = ", ".join(registry.nearest(pattern))
+            near = ", ".join(near_names(pattern, registry))
             instead = f"names like it: {near}" if near else "hx converters list has all names"
             note(f"  hint:  {instead}; hx scan SPEC lists the calls that a model makes")
     o.tell_broken_packs(registry)
@@ -239,7 +242,7 @@ def try_(
             "--output",
             "-o",
             metavar="FILE",
-            help="Keep the graph.",
+            help="Write the graph to this file.",
             show_default=False,
             rich_help_panel=OUTPUT,
         ),

@@ -54,7 +54,7 @@ def meant(text: str, registry: Registry) -> list[list[str]]:
     if exact or ends:
         groups = [_names(each, registry) for each in exact or ends]
         return [names for i, names in enumerate(groups) if names not in groups[:i]]
-    return _resolved(text, registry, known)
+    return _resolved(text, registry)
 
 
 def called_inside(text: str, registry: Registry) -> list[list[str]]:
@@ -68,6 +68,23 @@ def called_inside(text: str, registry: Registry) -> list[list[str]]:
     except TargetError:
         return []
     return converted_inside(found, registry) if found is not None else []
+
+
+def near_names(text: str, registry: Registry) -> list[str]:
+    """Return converted targets with a name like the text: `conv2d` for `Cnov2d`, `torch.nn.Cnov2d`."""
+    import difflib
+
+    known = {each.target for each in registry.registrations}
+    own = text.rpartition(".")[2].rpartition(":")[2]
+    asked = f"torch.nn.functional.{own.lower()}"
+    if asked in known:
+        return [asked]
+    bare_or_class = own == text or own != own.lower()
+    names = [asked, text] if bare_or_class else [text, asked]
+    near = next(filter(None, map(registry.nearest, names)), [])
+    if not near and own != text:
+        near = difflib.get_close_matches(text, sorted(known), 3, 0.5)
+    return near
 
 
 def _names(target: str, registry: Registry) -> list[str]:
@@ -84,7 +101,7 @@ def _names(target: str, registry: Registry) -> list[str]:
         return [target]
 
 
-def _resolved(text: str, registry: Registry, known: list[str]) -> list[list[str]]:
+def _resolved(text: str, registry: Registry) -> list[list[str]]:
     from hx.errors import TargetError, UsageError
 
     why, other, new = "", "", f"`hx packs new my-pack --target {text}` writes a pack for it"
@@ -109,15 +126,9 @@ def _resolved(text: str, registry: Registry, known: list[str]) -> list[list[str]
             why, other, new = problem.what, problem.hint, ""
     else:
         new = "a target is a dotted name: `hx scan SPEC` lists those that a model calls"
-    import difflib
-
-    if "." in text or "::" in text:
-        near = registry.nearest(text) or difflib.get_close_matches(text, known, 3, 0.5)
-    else:
-        asked = f"torch.nn.functional.{text.lower()}"
-        near = [asked] if asked in known else registry.nearest(asked)
-    raise UsageError(
-        f"no installed pack converts {text}",
-        why=why,
-        hint=" ".join(filter(None, [f"did you mean {' or '.join(near)}?" if near else other, new])),
-    )
+    near = near_names(text, registry)
+    if near:
+        dotted = "." in text or "::" in text
+        other, new = f"did you mean {' or '.join(near)}?", new if dotted else ""
+    hint = " ".join(filter(None, [other, new]))
+    raise UsageError(f"no installed pack converts {text}", why=why, hint=hint)
