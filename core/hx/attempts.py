@@ -47,7 +47,7 @@ from .saving import save
 from .search.history import History
 from .search.offers import BESIDE_LOOPS, may_be_merged, offers
 from .search.strategy_names import outcome_in_words, refused_in_words, strategy_name
-from .text import amount
+from .text import amount, with_article
 from .torchworld import shallow
 
 if TYPE_CHECKING:
@@ -178,6 +178,7 @@ class Attempts:
     def _made(self, trace: Trace, report: Report) -> tuple[Parts, list[GraphPass]]:
         """Assemble the graph; also return the passes of packs that changed it."""
         self.timeline.enter("assemble")
+        _require_outputs(trace, self.request.call.model)
         made = _assemble(trace, self.request.options.output_names, self.recorder.opset)
         self.timeline.enter("passes")
         made, rewrote = passes.run(made, self.recorder.registry)
@@ -265,6 +266,19 @@ def _tell_unmerged(trace: Trace, why: str) -> None:
             escape.beyond = f"the file always takes this branch: {why}"
 
 
+def _require_outputs(trace: Trace, model: Any) -> None:
+    """Raise if the model returned no tensor."""
+    if trace.outputs:
+        return
+    function = getattr(type(model), "forward", model)
+    code = getattr(function, "__code__", None)
+    raise UsageError(
+        f"the model returned {with_article(trace.structure)}, and no tensor",
+        where=Where(code.co_filename, code.co_firstlineno) if code is not None else None,
+        hint="let its forward end with `return` and tensors",
+    )
+
+
 def _assemble(trace: Trace, output_names: Sequence[str] | None, opset: int) -> Parts:
     names = [name for name, _ in trace.outputs]
     if output_names is not None:
@@ -278,10 +292,6 @@ def _assemble(trace: Trace, output_names: Sequence[str] | None, opset: int) -> P
             raise UsageError(f"output_names: {taken[0]!r} is the name of an input")
         named = unique([*output_names, *names[len(output_names) :]])
         trace.outputs = [(n, v) for n, (_, v) in zip(named, trace.outputs)]
-    if not trace.outputs:
-        raise UsageError(
-            "the model returned no tensor", hint="let its forward end with `return` and tensors"
-        )
     trace.check_constants()
     made = graph.build(
         trace.nodes,

@@ -38,6 +38,36 @@ class Lacks(nn.Module):
         return self.head(x)
 
 
+class Silent(nn.Module):
+    def forward(self, x):
+        print(x.shape)
+
+
+class Misspelt(nn.Module):
+    def forwrad(self, x):
+        return x
+
+
+class Early(nn.Module):
+    def __init__(self):
+        self.fc = nn.Linear(3, 4)
+
+
+class Normed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm2d(3)
+
+    def forward(self, image):
+        return self.norm(image)
+
+
+class Away(nn.Module):
+    def forward(self, x):
+        return x.cuda()
+
+
+half = lambda x: x / 2
 def build_nothing(): nn.Linear(3, 4)
 def build_dict(): return {"model": nn.Linear(3, 4)}
 def build_swapped(): return (torch.ones(2, 3),), nn.Linear(3, 4)
@@ -45,6 +75,7 @@ def build_list(): return [nn.Linear(3, 4), torch.ones(2, 3)]
 def build_inputs(): return (torch.ones(2, 3),)
 def build_file(): return torch.load("checkpoints/best.pt")
 def build_away(): raise RuntimeError("No CUDA GPUs are available")
+def build_many(): return nn.Linear(3, 4), (torch.ones(2, 3), torch.ones(1))
 def three(): return Sized(3, 4)
 
 weights = nn.Linear(3, 4).state_dict()
@@ -66,6 +97,7 @@ def mine(folder):
     (folder / "made.onnx").write_bytes(b"")
     weights = torch.nn.Linear(3, 4).state_dict()
     torch.save(weights, folder / "weights.pt")
+    torch.save({"optimizer": {}}, folder / "state.pt")
     save_file(weights, folder / "weights.safetensors")
     torch.jit.script(torch.nn.Linear(3, 4)).save(folder / "scripted.pt")
     return folder
@@ -81,6 +113,8 @@ SPECS = [
     ("mine.py:build_inputs", "return (module, inputs)"),
     ("Words", "did you mean mine.py:Words?"),
     ("resnet18", "did you mean torchvision:resnet18"),
+    ("mine.py:half", "def build(): return half(x=...); if it is the model itself, wrap it"),
+    ("models/mine.py:three", "did you mean mine.py?"),
     ("hx.demo", "it has Demo, model: say which, as hx.demo:NAME"),
     ("weights.pt", "hx export FILE.py:NAME -w weights.pt"),
     ("weights.pt:Sized", "weights.pt holds weights, not the code of a model"),
@@ -150,6 +184,32 @@ def test_a_dtype_that_a_module_refuses_is_not_told_as_one_of_onnx(hx, mine):
     assert "Gather" not in done.err
 
 
+def test_a_layer_of_torch_that_raises_refuses_its_inputs(hx, mine):
+    flat = hx("export", "mine.py:Normed", "-i", "image=float32[3,4,4]", "-o", "m.onnx")
+    assert flat.code == 1 and "refused image float32[3,4,4] in norm (BatchNorm2d)" in flat.err
+    assert "mine.py:51" in flat.err and "why:   ValueError: expected 4D input" in flat.err
+    double = hx("scan", "mine.py:three", "-i", "x=float64[2,3]")
+    assert "hint:  the weights are float32: give x in float32, too" in double.err
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "told"),
+    [
+        ("Silent", 31, "the model returned None, and no tensor"),
+        ("Misspelt", 35, "Misspelt has no forward"),
+        ("Away", 56, "torch sees no CUDA device here: write x.to(other.device)"),
+        ("Early", 42, "call super().__init__() first"),
+    ],
+)
+def test_a_class_that_is_not_finished_is_told_with_its_line(
+    hx, mine, monkeypatch, name, line, told
+):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    done = hx("export", f"mine.py:{name}", "-i", "x=float32[2,3]", "-o", "m.onnx")
+    assert done.code in (1, 2) and told in done.err, done.told
+    assert f"where: mine.py:{line}" in done.err
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -158,6 +218,22 @@ def test_a_dtype_that_a_module_refuses_is_not_told_as_one_of_onnx(hx, mine):
         (["diff", "a.onnx"], "as in: hx diff before.onnx after.onnx"),
         (["packs", "new", "hx-acme"], "as in: hx packs new hx-mylib --target"),
         (["explain", "HX999"], "hx explain lists all codes"),
+        (["export", "mine.py:three", "--others", "x.npz"], "did you mean --inputs?"),
+        (["export", "mine.py:three", "--opset_version", "17"], "did you mean --opset?"),
+        (["export", "mine.py:three", "--fp16"], "did you mean --dtype float16?"),
+        (["export", "mine.py:three", "-i", "x=f32[2,3]", "-d", "y:0=n"], "inputs are x"),
+        (
+            ["export", "mine.py:Normed", "-i", "image=f32[2,3,4,4]", "-d", "imgae:0=n"],
+            "did you mean image?",
+        ),
+        (["export", "mine.py:build_many"], "why:   its forward takes input"),
+        (
+            ["export", "mine.py:three", "-i", "x=f32[2,3]", "-w", "state.pt"],
+            "torch.save(model.state_dict(), PATH)",
+        ),
+        (["view", "maed.onnx"], "did you mean made.onnx?"),
+        (["converters", "show", "Cnov2d"], "did you mean torch.nn.functional.conv2d?"),
+        (["converters", "show", "nn.Sotfmax"], "did you mean torch.nn.functional.softmax"),
         (["watch", "mine.py:three"], "hx watch mine.py"),
         (["watch", "mine.px"], "hx watch SCRIPT.py"),
         (["watch", "notes.ipynb"], "notes.ipynb is a notebook"),

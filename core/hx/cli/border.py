@@ -110,6 +110,18 @@ def _is_own(file: str) -> bool:
     return Path(file).is_relative_to(Path(hx.__file__).parent)
 
 
+# Options of other exporters, and of `hx.export` in Python, and what the commands call them.
+_ELSEWHERE = {
+    "--others": "--inputs",
+    "--kwargs": "--inputs",
+    "--dynamic-axes": "--dynamic",
+    "--dynamic-shapes": "--dynamic",
+    "--opset-version": "--opset",
+    "--fp16": "--dtype float16",
+    "--half": "--dtype float16",
+}
+
+
 def misused(problem: Any) -> UsageError:
     """Turn typer's error about the command line into one in the usual form."""
     text = problem.format_message().strip()
@@ -117,6 +129,8 @@ def misused(problem: Any) -> UsageError:
     what, _, options = what.partition(" (Possible options: ")
     near = near.rstrip("?") or options.rstrip(")")
     context = getattr(problem, "ctx", None)
+    instead = _ELSEWHERE.get(what.rpartition(" ")[2].replace("_", "-"), "")
+    near = instead if instead.partition(" ")[0] in _options_of(context) else near
     named = [word for word in sys.argv[1:2] if word.isalpha()]
     command = " ".join(["hx", *named]) if context is None else context.command_path
     hint = f"{command} --help"

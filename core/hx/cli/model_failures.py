@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import linecache
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,8 @@ from hx.errors import HxError, ModelFailed, Where
 if TYPE_CHECKING:
     from hx.inputs.given import Call
 
-_OF_PYTORCH = (RuntimeError, IndexError)  # as its operators raise them for wrong inputs
+_OF_OPERATORS = (RuntimeError, IndexError)  # as PyTorch's operators raise them for wrong inputs
+_OF_LAYERS = (*_OF_OPERATORS, ValueError, AssertionError)  # as its layers, written in Python, do
 
 
 @contextlib.contextmanager
@@ -35,14 +37,16 @@ def model_failures(model: Any, call: Call) -> Iterator[None]:
 
 def _refused(problem: Exception, model: Any, inputs: dict[str, Any]) -> ModelFailed | None:
     """Return the error for a call that failed inside the model; None if other code raised it."""
+    from hx.packs.guarded import no_cuda
     from hx.packs.pack_findings import brief, own_line
 
     paths = {id(module): path for path, module in model.named_modules()}
-    inner, frame, line = None, problem.__traceback__, ""
+    inner, frame, line, package = None, problem.__traceback__, "", ""
     while frame is not None:
         code = frame.tb_frame.f_code
-        if not frame.tb_frame.f_globals.get("__name__", "").startswith("hx."):
-            line = linecache.getline(code.co_filename, frame.tb_lineno).strip()
+        name = frame.tb_frame.f_globals.get("__name__", "")
+        if not name.startswith("hx."):
+            package, line = name, linecache.getline(code.co_filename, frame.tb_lineno).strip()
         here = frame.tb_frame.f_locals.get("self")
         inner = here if id(here) in paths else inner
         frame = frame.tb_next
@@ -52,19 +56,55 @@ def _refused(problem: Exception, model: Any, inputs: dict[str, Any]) -> ModelFai
     path = paths[id(inner)]
     scope = f"{path} ({_described(inner)})" if path else _described(inner)
     file, number = own_line(problem)
-    if line.startswith(("raise", "assert")) or not isinstance(problem, _OF_PYTORCH):
+    if not path and isinstance(problem, NotImplementedError) and package.startswith("torch.nn."):
+        return _without_forward(inner)
+    if package.startswith("torch.nn."):
+        refused = isinstance(problem, _OF_LAYERS)
+    else:
+        refused = isinstance(problem, _OF_OPERATORS) and not line.startswith(("raise", "assert"))
+    if not refused or "CUDA" in str(problem):
+        hint = f"the inputs were {given or 'none'}; --debug shows the traceback"
+        if "CUDA" in str(problem) and no_cuda():
+            hint = "torch sees no CUDA device here: write x.to(other.device) in place of x.cuda()"
         return ModelFailed(
             f"the model raised {brief(problem)}",
             where=Where(file, number, scope) if file else None,
             why=linecache.getline(file, number).strip(),
-            hint=f"the inputs were {given or 'none'}; --debug shows the traceback",
+            hint=hint,
         )
     return ModelFailed(
         f"the model refused {given or 'its inputs'} in {scope}",
         where=Where(file, number) if file else None,
         why=brief(problem),
-        hint="compare the shapes and dtypes of the inputs with what the module takes",
+        hint=_other_dtype(model, inputs)
+        or "compare the shapes and dtypes of the inputs with what the module takes",
     )
+
+
+def _without_forward(model: Any) -> ModelFailed:
+    kind = type(model)
+    where = None
+    with contextlib.suppress(OSError, TypeError):
+        where = Where(inspect.getsourcefile(kind) or "", inspect.getsourcelines(kind)[1])
+    return ModelFailed(
+        f"{kind.__name__} has no forward",
+        where=where,
+        hint="define `forward(self, ...)` in the class, indented as its other methods are",
+    )
+
+
+def _other_dtype(model: Any, inputs: dict[str, Any]) -> str:
+    """Return a hint if floating-point inputs have another dtype than all weights, or ""."""
+    held = {each.dtype for each in model.parameters() if each.is_floating_point()}
+    given = {
+        name: value.dtype
+        for name, value in inputs.items()
+        if hasattr(value, "is_floating_point") and value.is_floating_point()
+    }
+    if len(held) != 1 or not given or held & {*given.values()}:
+        return ""
+    dtype = str(held.pop()).removeprefix("torch.")
+    return f"the weights are {dtype}: give {' and '.join(given)} in {dtype}, too"
 
 
 def _form(value: Any) -> str:

@@ -19,7 +19,7 @@ def view(
         bool | None,
         typer.Option(
             "--browser/--no-browser",
-            help="Open it in netron, when installed.",
+            help="Open it in netron, if installed.",
             show_default=False,
         ),
     ] = None,
@@ -40,10 +40,10 @@ def view(
     from hx.cli.output import as_json, note
     from hx.cli.streams import data
     from hx.errors import UsageError
-    from hx.weights.tensor_files import absent
+    from hx.weights.tensor_files import absent, near_file
 
     if not file.is_file():
-        raise UsageError(absent(file), hint="hx export SPEC -o FILE writes one")
+        raise UsageError(absent(file), hint=near_file(file) or "hx export SPEC -o FILE writes one")
     netron = importlib.util.find_spec("netron") is not None
     if browser and not netron:
         raise UsageError(

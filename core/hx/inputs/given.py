@@ -185,7 +185,9 @@ def _own_inputs(
         own = signature.bind_partial(*loaded.args, **loaded.kwargs).arguments
     except TypeError as problem:
         raise InputError(
-            f"the model's own example inputs do not fit its forward: {problem}"
+            f"the model's own example inputs do not fit its forward: {problem}",
+            why=f"its forward takes {', '.join(signature.parameters) or 'nothing'}",
+            hint="let SPEC return (module, inputs), with one of the inputs for each of these",
         ) from None
     bound: dict[str, Any] = {}
     for name, value in own.items():
@@ -246,7 +248,11 @@ def _dynamic(texts: Iterable[str], bound: Mapping[str, Any]) -> dict[str, dict[i
         name = name.strip()
         inside = any(name.startswith(f"{known}_") for known in names)  # of a nested input
         if name not in names and not inside:
-            raise InputError(f"--dynamic: no input {name!r}", hint=f"inputs are {', '.join(names)}")
+            near = difflib.get_close_matches(name, names, 1)
+            raise InputError(
+                f"--dynamic: no input {name!r}",
+                hint=f"did you mean {near[0]}?" if near else f"inputs are {', '.join(names)}",
+            )
         rank = getattr(bound.get(name), "ndim", 0)
         for written, word in good:
             axis = int(written)

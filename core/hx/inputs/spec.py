@@ -245,11 +245,15 @@ def _called(thing: Any, spec: str) -> Any:
         ]
     if needed:
         kind = "class" if isinstance(thing, type) else "function"
-        call = f"{thing.__name__}({', '.join(f'{each}=...' for each in needed)})"
+        name = thing.__name__ if thing.__name__.isidentifier() else spec.rpartition(":")[2]
+        call = f"{name}({', '.join(f'{each}=...' for each in needed)})"
+        hint = f"write a function, and name that: def build(): return {call}"
+        if kind == "function":
+            hint += "; if it is the model itself, wrap it in a module: hx explain HX202"
         raise SpecError(
-            f"{spec!r}: the {kind} {thing.__name__!r} needs {', '.join(needed)}",
+            f"{spec!r}: the {kind} {name!r} needs {', '.join(needed)}",
             where=_place(thing),
-            hint=f"write a function, and name that: def build(): return {call}",
+            hint=hint,
         )
     with making(spec):
         return thing()

@@ -78,12 +78,17 @@ def _next_step(problem: BaseException, text: str) -> str:
         )
     if isinstance(problem, FileNotFoundError) and not Path(problem.filename or "/").is_absolute():
         return f"a relative path starts in the current folder: {Path.cwd()}"
-    if "CUDA" in str(problem):
-        import torch
-
-        if not torch.cuda.is_available():
-            return 'torch sees no CUDA device here: make the model on the CPU, map_location="cpu"'
+    if "CUDA" in str(problem) and no_cuda():
+        return 'torch sees no CUDA device here: make the model on the CPU, map_location="cpu"'
+    if isinstance(problem, AttributeError) and "before Module.__init__() call" in str(problem):
+        return "call super().__init__() first, in the __init__ of the module"
     return ""
+
+
+def no_cuda() -> bool:
+    import torch
+
+    return not torch.cuda.is_available()
 
 
 def failed_to_import(problem: BaseException) -> bool:

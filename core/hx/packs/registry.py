@@ -408,7 +408,9 @@ class Registry:
             ) from None
         found = [pack for pack in self.packs if pack.answers_to(asked.name)]
         if not found:
-            raise finder.unknown_pack(asked.name, self.packs, f'--require "{requirement}"')
+            unknown = finder.unknown_pack(asked.name, self.packs, f'--require "{requirement}"')
+            unknown.hint += f'; pip install "{requirement}" installs it'
+            raise unknown
         for pack in found:
             if not asked.specifier.contains(pack.version, prereleases=True):
                 raise PackError(

@@ -61,10 +61,17 @@ def absent(path: Path) -> str:
 
 
 def near_file(path: Path) -> str:
-    """Return a hint: a file beside it with a similar name and the same suffix, or ""."""
+    """Return a hint: a file of the same suffix beside it with a similar name, or of its name here.
+
+    Nothing is suggested for a path that leads to a folder.
+    """
+    if path.is_dir():
+        return ""
     beside = {each.name: each for each in path.parent.glob(f"*{path.suffix}")}
-    near = difflib.get_close_matches(path.name, beside, 1)
-    return f"did you mean {path.with_name(near[0])}?" if near else ""
+    near = [path.with_name(name) for name in difflib.get_close_matches(path.name, beside, 1)]
+    here = [Path(path.name), *sorted(Path().glob(f"*/{path.name}"))]
+    found = next((each for each in [*near, *here] if each.is_file()), None)
+    return f"did you mean {found}?" if found else ""
 
 
 def _numpy(path: Path, times: int) -> Any:
@@ -218,12 +225,16 @@ def state_dict(found: Any, path: Path) -> Mapping[str, Any]:
     for key in ("state_dict", "model_state_dict", "model"):
         if isinstance(found, Mapping) and isinstance(found.get(key), Mapping):
             found = found[key]
+    why = ""
     if not isinstance(found, Mapping):
-        raise UsageError(f"{path} holds no state dict, but {with_article(found)}")
-    unnamed = [key for key in found if not isinstance(key, str)]
-    if unnamed:
-        raise UsageError(f"{path} holds no state dict: {unnamed[0]!r} is no name")
-    odd = [key for key, value in found.items() if not isinstance(value, torch.Tensor)]
-    if odd:
-        raise UsageError(f"{path} holds no state dict: {odd[0]!r} is {with_article(found[odd[0]])}")
+        why = f", but {with_article(found)}"
+    elif unnamed := [key for key in found if not isinstance(key, str)]:
+        why = f": {unnamed[0]!r} is no name"
+    elif odd := [key for key, value in found.items() if not isinstance(value, torch.Tensor)]:
+        why = f": {odd[0]!r} is {with_article(found[odd[0]])}"
+    if why:
+        raise UsageError(
+            f"{path} holds no state dict{why}",
+            hint="save one: torch.save(model.state_dict(), PATH)",
+        )
     return found
