@@ -30,10 +30,12 @@ app = typer.Typer(
 def root(
     context: typer.Context,
     show_version: Annotated[
-        bool, typer.Option("--version", "-V", help="Versions of all that matters for a bug report.")
+        bool, typer.Option("--version", "-V", help="Show the versions that a bug report needs.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="With --version: JSON.")] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Tracebacks instead of messages.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="With --version: print JSON.")] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show tracebacks instead of messages.")
+    ] = False,
 ) -> None:
     """Turn PyTorch models into ONNX by watching them run once.
 
@@ -50,7 +52,7 @@ def root(
     Exit codes:
       0  all is well                3  a pack is broken or missing
       1  the export failed          4  the graph and the model differ
-      2  the command line is off    5  converters are missing
+      2  the command line is wrong  5  converters are missing
     """
     if show_version:
         from hx.cli.version import show

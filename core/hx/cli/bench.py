@@ -15,16 +15,18 @@ if TYPE_CHECKING:
 Against = Annotated[
     str,
     typer.Option(
-        "--against", metavar="RIVALS", help="dynamo, torchscript, both by a comma, or none."
+        "--against",
+        metavar="RIVALS",
+        help="dynamo, torchscript, both with a comma between them, or none.",
     ),
 ]
-Rounds = Annotated[int, typer.Option("--rounds", min=1, help="Exports of each side that count.")]
+Rounds = Annotated[int, typer.Option("--rounds", min=1, help="Exports to measure on each side.")]
 Patience = Annotated[
     float,
     typer.Option(
         "--patience",
         metavar="SECONDS",
-        help="A side that has exported for so long sits out the rounds that are left.",
+        help="Skip the remaining rounds of a side that has exported for this long.",
     ),
 ]
 Limit = Annotated[
@@ -33,12 +35,14 @@ Limit = Annotated[
         "--limit",
         metavar="SECONDS",
         min=0,
-        help="A rival that takes longer for one export is ended; 0 waits for it.",
+        help="Stop a rival that takes longer for one export; 0 waits for it.",
     ),
 ]
 Threads = Annotated[
     int,
-    typer.Option("--threads", min=0, help="Threads of torch and onnxruntime; 0 is one a core."),
+    typer.Option(
+        "--threads", min=0, help="Threads of torch and onnxruntime; 0 is one for each core."
+    ),
 ]
 
 
@@ -62,12 +66,12 @@ def bench(
 ) -> None:
     """Measure an export: time, memory, and the graph that comes out.
 
-    Beside the floor (one eager forward, and a raw write of the weights) and beside the exporters
-    of torch.onnx with their defaults. Each side has its own process; they take turns, and medians
-    count. Memory is the peak above the loaded model, in a process that does nothing else and gives
-    back what is large at once. The files then take turns in onnxruntime. At last, each side exports
-    once in a new process, which is timed from its start: imports, the model, the export, and with hx
-    the proof.
+    hx is compared with the floor (one eager forward, and a raw write of the weights) and with the
+    exporters of torch.onnx, with their defaults. Each side runs in its own process; they take turns,
+    and the median counts. Memory is the peak above the loaded model, in a process that does nothing
+    else and frees large blocks at once. The files then take turns in onnxruntime. Finally, each side
+    exports once in a new process, which is timed from its start: imports, the model, the export, and
+    for hx the proof.
 
     \b
     Examples:

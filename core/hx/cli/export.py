@@ -29,7 +29,7 @@ Layers = Annotated[
     typer.Option(
         "--output-layer",
         metavar="PATH",
-        help="Output what the module at PATH returns (layer4) instead; may be repeated.",
+        help="Return what the module at PATH returns, such as layer4; may be repeated.",
         show_default=False,
         rich_help_panel=OUTPUT,
     ),
@@ -38,7 +38,7 @@ External = Annotated[
     bool | None,
     typer.Option(
         "--external-data/--inline",
-        help="Weights in a file of their own, or all in one file; else their size decides.",
+        help="Write the weights to a file of their own, or into FILE; by default their size decides.",
         show_default=False,
         rich_help_panel=OUTPUT,
     ),
@@ -46,14 +46,14 @@ External = Annotated[
 Verify = Annotated[
     bool,
     typer.Option(
-        "--verify/--no-verify", help="Run the graph against the model.", rich_help_panel=PROOF
+        "--verify/--no-verify", help="Compare the file with the model.", rich_help_panel=PROOF
     ),
 ]
 EveryNode = Annotated[
     bool,
     typer.Option(
         "--check-every-node",
-        help="A table of every node's error, also when all is well.",
+        help="Show the error of every node, also if the file is right.",
         rich_help_panel=PROOF,
     ),
 ]
@@ -79,7 +79,7 @@ Batch = Annotated[
     typer.Option(
         "--batch",
         metavar="LIST",
-        help="Export the models of a list in TOML instead; what is done already stays.",
+        help="Export the models of a list in TOML; those already done are skipped.",
         show_default=False,
         rich_help_panel=MANY,
     ),
@@ -96,17 +96,19 @@ On = Annotated[
 ]
 Jobs = Annotated[
     int,
-    typer.Option("--jobs", metavar="N", min=1, help="How many at a time.", rich_help_panel=MANY),
+    typer.Option(
+        "--jobs", metavar="N", min=1, help="How many to export at a time.", rich_help_panel=MANY
+    ),
 ]
 Again = Annotated[
-    bool, typer.Option("--again", help="Make what is done already, too.", rich_help_panel=MANY)
+    bool, typer.Option("--again", help="Export those already done, too.", rich_help_panel=MANY)
 ]
 Sort = Annotated[
     str | None,
     typer.Option(
         "--sort",
         metavar="FIELD",
-        help="Order of the results; -FIELD is largest first.",
+        help="Sort the results by this field; -FIELD puts the largest first.",
         show_default=False,
         rich_help_panel=MANY,
     ),
@@ -116,7 +118,7 @@ Fields = Annotated[
     typer.Option(
         "--fields",
         metavar="A,B",
-        help="The columns of the table.",
+        help="Columns of the table.",
         show_default=False,
         rich_help_panel=MANY,
     ),
@@ -126,8 +128,8 @@ Reports = Annotated[
     typer.Option(
         "--report",
         metavar="FILE",
-        help="A report as .html, .md or .json; also of an export that failed. With --batch, of all "
-        "models, as .html, .json or .parquet.",
+        help="Write a report as .html, .md or .json, also if the export fails. With --batch: one of "
+        "all models, as .html, .json or .parquet.",
         show_default=False,
         rich_help_panel=OUTPUT,
     ),
@@ -137,8 +139,8 @@ Certificate = Annotated[
     typer.Option(
         "--certificate",
         metavar="[FILE]",
-        help="A record of the proof in FILE.json, for hx verify --certificate; beside the output "
-        "if no FILE is given.",
+        help="Write a record of the proof, for hx verify --certificate; beside the output if no FILE "
+        "is given.",
         show_default=False,
         rich_help_panel=PROOF,
     ),
@@ -158,11 +160,13 @@ Verbose = Annotated[
     typer.Option(
         "--verbose",
         "-v",
-        help="A longer summary: all findings, cases and strategies.",
+        help="Print a longer summary: all findings, cases and strategies.",
         rich_help_panel=OUTPUT,
     ),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No summary.", rich_help_panel=OUTPUT)]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Print no summary.", rich_help_panel=OUTPUT)
+]
 
 
 def export(
@@ -208,11 +212,11 @@ def export(
     of the model about a size (`if n > 64`) has another answer. FILE is written when all is well;
     otherwise it stays as it was.
 
-    With --batch LIST every model of a list is exported, each in a process of its own. The list has
-    a [[model]] for each, with spec, output, a limit in seconds, and the options below by their
-    names. What stands above the first holds for all. Paths are relative to the folder of the list.
-    A model that fails does not stop the rest; one whose worker is lost is tried again. Called again,
-    it makes what failed or has changed since. The exit code is the largest.
+    With --batch LIST, every model of a list is exported in a process of its own. The list has a
+    [[model]] for each, with spec, output, a limit in seconds, and the options below by their names.
+    Settings above the first apply to all. Paths are relative to the folder of the list.
+    A model that fails does not stop the rest; one whose worker is lost is tried again. A second call
+    exports only what failed or has changed. The exit code is the largest of all.
 
     \b
     A list:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from hx.hooks.inspection import Cost, Inspection, Layer
 
 Functions = Annotated[
-    bool, typer.Option("--functions", "-f", help="PyTorch's functions under each module.")
+    bool, typer.Option("--functions", "-f", help="Show PyTorch's functions under each module.")
 ]
 Depth = Annotated[
     int | None,
@@ -29,7 +29,7 @@ Warmup = Annotated[
         "--warmup",
         metavar="N",
         min=0,
-        help="Runs before the one that counts; 1, or 0 with --watch.",
+        help="Runs before the measured one; 1, or 0 with --watch.",
         show_default=False,
     ),
 ]
@@ -49,11 +49,11 @@ def inspect(
     seed: o.Seed = 0,
     json: o.Json = False,
 ) -> None:
-    """See the model as it runs.
+    """Show the modules of a model as they run.
 
     A tree of its modules, in the order in which they ran: what each returned, its parameters,
-    calls, time, and the memory of the activations that were made inside. With --functions, what
-    functions made on the way counts, too.
+    calls, time, and the memory of the activations that were made inside. --functions adds
+    what functions made on the way.
 
     \b
     Examples:

@@ -68,7 +68,7 @@ Input = Annotated[
         "--input",
         "-i",
         metavar="NAME=DTYPE[DIMS]",
-        help='An input: "x=float32[batch,3,224,224]". A word is a dim that may change; '
+        help='An input: "x=float32[batch,3,224,224]". A word is a size that may change; '
         'within limits: "h>=32<=512"; in multiples of 8: "h%8".',
         show_default=False,
         rich_help_panel=INPUTS,
@@ -90,7 +90,7 @@ ManyInputs = Annotated[
         "--inputs",
         metavar="FILE",
         help="Inputs from a .npz, .safetensors or .pt file; may be repeated: all further files are "
-        "valid inputs at other sizes, on which the graph is proved as well.",
+        "valid inputs at other sizes, on which the file is proved as well.",
         show_default=False,
         rich_help_panel=INPUTS,
     ),
@@ -110,7 +110,7 @@ Meta = Annotated[
     bool,
     typer.Option(
         "--meta",
-        help="Make the model without its weights: --weights are streamed.",
+        help="Build the model without memory for its weights; they are streamed from --weights.",
         rich_help_panel=INPUTS,
     ),
 ]
@@ -151,7 +151,7 @@ Use = Annotated[
     typer.Option(
         "--use",
         metavar="TARGET=PACK",
-        help="Take PACK's converter for TARGET, which may hold a *.",
+        help="Use PACK's converter for TARGET, which may contain a *.",
         autocompletion=complete_use,
         show_default=False,
         rich_help_panel=PACKS,
@@ -162,7 +162,7 @@ NoPack = Annotated[
     typer.Option(
         "--no-pack",
         metavar="PACK",
-        help="Leave a pack out.",
+        help="Do not use this pack.",
         autocompletion=complete_pack,
         show_default=False,
         rich_help_panel=PACKS,
@@ -173,7 +173,7 @@ OnlyPacks = Annotated[
     typer.Option(
         "--only-packs",
         metavar="PACK",
-        help="Leave all other packs out.",
+        help="Use no other packs than this one.",
         autocompletion=complete_pack,
         show_default=False,
         rich_help_panel=PACKS,
@@ -184,19 +184,19 @@ Require = Annotated[
     typer.Option(
         "--require",
         metavar="PACK>=1.2",
-        help="Stop unless this pack is there and sound.",
+        help="Fail unless this pack is installed and works.",
         autocompletion=complete_pack,
         show_default=False,
         rich_help_panel=PACKS,
     ),
 ]
 Json = Annotated[
-    bool, typer.Option("--json", help="JSON for programs, on stdout.", rich_help_panel=OUTPUT)
+    bool, typer.Option("--json", help="Print JSON on stdout, for programs.", rich_help_panel=OUTPUT)
 ]
 Strict = Annotated[
     bool,
     typer.Option(
-        "--strict", help="Broken packs and open findings are errors.", rich_help_panel=PROOF
+        "--strict", help="Treat broken packs and open findings as errors.", rich_help_panel=PROOF
     ),
 ]
 

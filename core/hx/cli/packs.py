@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hx.packs.pack_findings import Finding
     from hx.packs.registry import Registry
 
-app = typer.Typer(help="Installed packs: see, check, and write them.", no_args_is_help=True)
+app = typer.Typer(help="List and check installed packs, or write a new one.", no_args_is_help=True)
 
 
 @app.command("list")
@@ -177,7 +177,7 @@ def new(
     ],
     folder: Annotated[
         Path | None,
-        typer.Option("--in", metavar="FOLDER", help="Where to write it; here if not said.",
+        typer.Option("--in", metavar="FOLDER", help="Where to write it; the current folder by default.",
                      show_default=False),
     ] = None,
     json: o.Json = False,

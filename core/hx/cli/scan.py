@@ -26,7 +26,7 @@ def scan(
     """See what an export would do, without writing anything.
 
     Lists the calls that are covered, missing or declined, and the values that leave the graph. If
-    no size is named, the last lines are the options for those at which the model runs as well;
+    you name no size, the last lines are options for the sizes at which the model also runs, and
     hx export --dynamic auto proves them. Exit code 5 says that converters are missing.
 
     \b

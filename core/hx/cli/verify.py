@@ -28,7 +28,7 @@ Layers = Annotated[
     typer.Option(
         "--output-layer",
         metavar="PATH",
-        help="The module whose output the file gives, as at its export.",
+        help="The module whose output the file returns, as given at its export.",
         show_default=False,
         rich_help_panel=OUTPUT,
     ),
@@ -38,7 +38,7 @@ Certificate = Annotated[
     typer.Option(
         "--certificate",
         metavar="CERTIFICATE",
-        help="Compare the file with its certificate; no model and no torch is needed.",
+        help="Compare the file with its certificate, without the model and without torch.",
         show_default=False,
         rich_help_panel=PROOF,
     ),

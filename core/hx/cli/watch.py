@@ -78,11 +78,11 @@ def watch(
 ) -> None:
     """Run a script, and see its models and which sizes change.
 
-    The script runs as with python. Its calls of modules are watched, in all of its threads, but not
-    in other processes, and not those that a module makes inside. Axes with other sizes in other
-    calls are dynamic, and equal sizes share a name. With -o the model is exported: the file is
-    proved on the calls of the script as well. Options of hx stand before the script; all that
-    follows belongs to it.
+    The script runs as with python. hx watches its calls of modules in all threads, but not in other
+    processes, and not the calls that a module makes inside. An axis whose size differs between calls
+    is dynamic, and equal sizes share a name. With -o the model is exported, and the file is proved on
+    the calls of the script as well. Options of hx go before the script; everything after it belongs
+    to the script.
 
     \b
     Examples:
