@@ -390,6 +390,7 @@ def test_what_failed_is_grouped_most_frequent_first(hx, folder):
     page = (folder / "all.html").read_text()
     assert page.index("torch.linalg.eig") < page.index("no such weights") < page.index("4.onnx")
     assert page.count("<tr>") == 2 + 1 + 2 + 1 + len(names)
+    assert page.count('<div class="scroll"><table') == 3  # no table widens the page of a phone
     written = json.loads((folder / "all.json").read_text())
     assert written["schema"] == 1 and len(written["models"]) == len(names)
 

@@ -7,7 +7,9 @@ import json
 import re
 import shutil
 import subprocess
+from pathlib import Path
 
+import numpy
 import pytest
 import torch
 from steps import steps
@@ -124,6 +126,24 @@ def test_open_findings_come_first_and_identical_failures_once(tmp_path, lacking)
     caught.value.report.to_html(tmp_path / "r.html")
     assert len(caught.value.proof.cases) > 5
     assert (tmp_path / "r.html").read_text().count('<article class="failure">') == 1
+
+
+def test_failures_that_differ_in_sizes_alone_are_shown_once(tmp_path, monkeypatch):
+    class Window(nn.Module):
+        def forward(self, x):
+            return x * torch.from_numpy(numpy.hanning(x.shape[1])).float()
+
+    monkeypatch.chdir(Path(__file__).parent)
+    with pytest.raises(hx.VerificationError) as caught:
+        hx.export(Window(), torch.ones(2, 6), dynamic={"x": {1: "n"}})
+    problems = {case.problem for case in caught.value.proof.cases if case.problem}
+    assert len(problems) > 5
+    caught.value.report.to_html(tmp_path / "r.html")
+    caught.value.report.write(tmp_path / "r.md")
+    page = (tmp_path / "r.html").read_text()
+    assert 0 < page.count('<article class="failure">') <= 2
+    for text in (page, (tmp_path / "r.md").read_text()):
+        assert " test_page.py:" in text and __file__ not in text
 
 
 def test_modules_add_up_what_is_in_them():

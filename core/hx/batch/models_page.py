@@ -11,13 +11,14 @@ from typing import Any
 
 from hx import page as page_of_one
 from hx.batch.results import Group, Result
-from hx.text import bytes_text
+from hx.text import amount, bytes_text
 
 COLUMNS = ("model", "state", "nodes", "size", "seconds", "max error", "tries", "why")
 STYLE = """
 th { cursor: pointer; }
 td.ok { color: var(--good); } td.failed, td.stopped { color: var(--bad); }
-table { width: 100%; }
+#models td { white-space: nowrap; }
+#models td:last-child { white-space: normal; min-width: 240px; }
 """
 SCRIPT = """
 document.querySelectorAll("#models th").forEach((head, column) => {
@@ -49,9 +50,9 @@ def page(title: str, results: Sequence[Result], groups: Sequence[Group], folder:
     verdict = "failed" if failed else "verified"
     body = [
         f"<header><h1>{escape(title)}</h1></header>",
-        f'<p class="verdict {verdict}"><b>{len(results)} models:</b> {escape(counts)}</p>',
+        f'<p class="verdict {verdict}"><b>{amount(len(results), "model")}:</b> {escape(counts)}</p>',
         _groups("Missing converters", [each for each in groups if each.converter]),
-        _groups("Other causes", [each for each in groups if not each.converter]),
+        _groups("Other failures", [each for each in groups if not each.converter]),
         _models(results, folder),
     ]
     return (
@@ -73,8 +74,9 @@ def _groups(title: str, groups: Sequence[Group]) -> str:
         for each in groups
     )
     return (
-        f"<h2>{title}</h2>\n<table><thead><tr><th>models</th><th>cause</th><th>which</th></tr>"
-        f"</thead>\n<tbody>\n{rows}\n</tbody></table>"
+        f'<h2>{title}</h2>\n<div class="scroll"><table>'
+        "<thead><tr><th>models</th><th>cause</th><th>which</th></tr>"
+        f"</thead>\n<tbody>\n{rows}\n</tbody></table></div>"
     )
 
 
@@ -87,8 +89,9 @@ def _models(results: Sequence[Result], folder: Path) -> str:
     heads = "".join(f"<th>{name}</th>" for name in COLUMNS)
     rows = "\n".join(f"<tr>{_row(result, folder)}</tr>" for result in results)
     return (
-        '<h2>Models</h2>\n<p class="lead">A click on a head sorts.</p>\n<table id="models">'
-        f"<thead><tr>{heads}</tr></thead>\n<tbody>\n{rows}\n</tbody></table>"
+        '<h2>Models</h2>\n<p class="lead">Click a heading to sort.</p>\n'
+        '<div class="scroll"><table id="models">'
+        f"<thead><tr>{heads}</tr></thead>\n<tbody>\n{rows}\n</tbody></table></div>"
     )
 
 

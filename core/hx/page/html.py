@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -124,7 +125,7 @@ def _slowest(timings: dict[str, float]) -> str:
 
 
 def _proof(proof: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Show the proof: failures first, identical ones once; then the comparisons that are right."""
+    """Show the proof: failures first, alike ones once; then the comparisons that are right."""
     if proof is None:
         return None
     failures: dict[tuple[str, str], dict[str, Any]] = {}
@@ -135,8 +136,9 @@ def _proof(proof: dict[str, Any] | None) -> dict[str, Any] | None:
         if case["outside"] or case["by_parts"] or case["by_runtime"]:
             continue  # a finding reports it
         if case["problem"]:
-            key = "", case["problem"]
-            failures.setdefault(key, {"problem": case["problem"], "output": "", "error": ""})
+            key = "", _without_numbers(case["problem"])
+            problem = relative_paths(case["problem"])
+            failures.setdefault(key, {"problem": problem, "output": "", "error": ""})
             inputs.setdefault(key, []).append(case["name"])
         for output in case["outputs"]:
             result = f"{output['name']} {output['dtype']}"
@@ -146,7 +148,7 @@ def _proof(proof: dict[str, Any] | None) -> dict[str, Any] | None:
                 shape = f"{result}{output['shape']}"
                 right.append([case["name"], shape, error, limit, time_text(case["seconds"])])
                 continue
-            key = result, output["problem"]
+            key = result, _without_numbers(output["problem"])
             inputs.setdefault(key, []).append(case["name"])
             known = failures.setdefault(
                 key,
@@ -157,11 +159,16 @@ def _proof(proof: dict[str, Any] | None) -> dict[str, Any] | None:
                 known["limit"] = share(output["allowed"])
     return {
         "runtime": proof["runtime"] or "no runtime",
-        "problems": [proof[key] for key in ("checker", "problem") if proof[key]],
+        "problems": [relative_paths(proof[key]) for key in ("checker", "problem") if proof[key]],
         "failures": [{**each, "inputs": inputs_of(inputs[key])} for key, each in failures.items()],
         "right": right,
         "outside": inputs_of(outside),
     }
+
+
+def _without_numbers(text: str) -> str:
+    """Return the part of a message that is the same at all sizes: `broadcast 6 by 7` and `6 by 28`."""
+    return re.sub(r"\d+", "", text)
 
 
 def _chart(found: dict[str, Any]) -> str:

@@ -68,13 +68,13 @@ def _proof(found: dict[str, Any]) -> list[str]:
             output["name"],
             share(output["max_rel"]) if output["allowed"] else "",
             share(output["allowed"]) if output["allowed"] else "",
-            output["problem"] or "right",
+            relative_paths(output["problem"]) or "right",
         ]
         for case in cases
         for output in case["outputs"]
     ]
     lines = _section("Proof", ["inputs", "output", "max error", "limit", ""], rows)
-    rows = [[case["name"], case["problem"]] for case in cases if case["problem"]]
+    rows = [[case["name"], relative_paths(case["problem"])] for case in cases if case["problem"]]
     return lines + _section("What could not be compared", ["inputs", "why"], rows)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from hx.proof.nodes import relative
 from hx.proof.proof import inputs_of
+from hx.text import relative_paths
 
 
 def share(number: float | None) -> str:
@@ -37,7 +38,7 @@ def verdict(found: dict[str, Any]) -> tuple[str, str]:
         count = len(found["missing"])
         return "Not exported.", f"{count} target{'s have' if count > 1 else ' has'} no converter."
     if state == "failed":
-        return "Not exported:", found["failed"].partition("\n")[0]
+        return "Not exported:", relative_paths(found["failed"].partition("\n")[0])
     if state == "unverified":
         return "Not verified:", "it was not asked for."
     right = [case for case in found["proof"]["cases"] if not case["outside"]]
@@ -56,4 +57,4 @@ def verdict(found: dict[str, Any]) -> tuple[str, str]:
 def why(found: dict[str, Any]) -> list[str]:
     """List the known reasons why an export failed."""
     rest = found["failed"].splitlines()[1:] if found["state"] == "failed" else []
-    return [*found["why"], *(line.strip() for line in rest)]
+    return [relative_paths(line.strip()) for line in [*found["why"], *rest]]
