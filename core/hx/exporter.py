@@ -309,8 +309,8 @@ def scan(
             trace.findings.append(Finding(FOLLOWED, text))
         elif offers.may_be_merged(trace):
             text = (
-                "which way the model goes is asked of values: export records the other ways, too, "
-                "and writes them as an If where they become one graph"
+                "the model branches on values: export records the other ways, too, and writes an If "
+                "where they fit into one graph"
             )
             trace.findings.append(Finding(FOLLOWED, text))
         report = report_of(trace, recorder)
@@ -356,7 +356,7 @@ def _registry(packs: Any) -> Registry:
         return Registry.standing()
     if not isinstance(packs, Registry):
         raise UsageError(
-            f"packs= is to be an hx.Registry, and is {packs!r}",
+            f"packs= has to be an hx.Registry, and is {packs!r}",
             hint="those that are installed are used without it; hx.Registry() has none",
         )
     return packs

@@ -127,7 +127,7 @@ WRONG = {
     "a name": ([{"z": X}], "others[0] names 'z', which is no input"),
     "one too many": ([(X, X)], "others[0] has"),
     "too few": ([()], "others[0] lacks x"),
-    "no list": (X, "others= is to be a list of inputs, and is Tensor"),
+    "no list": (X, "others= has to be a list of inputs, and is Tensor"),
 }
 
 

@@ -20,8 +20,8 @@ def masked():
     ("call", "told"),
     [
         (lambda: hx.export(nn.ReLU, X), "ReLU is a class\n  hint:  make one"),
-        (lambda: hx.export(nn.ReLU(), X, packs=["standard"]), "is to be an hx.Registry"),
-        (lambda: hx.scan(nn.ReLU(), X, packs="standard"), "is to be an hx.Registry"),
+        (lambda: hx.export(nn.ReLU(), X, packs=["standard"]), "has to be an hx.Registry"),
+        (lambda: hx.scan(nn.ReLU(), X, packs="standard"), "has to be an hx.Registry"),
         (lambda: hx.export(nn.ReLU(), X, 5), "path cannot be 5"),
         (lambda: hx.export(nn.ReLU(), X.to("meta")), "input is on the meta device"),
         (lambda: hx.export(lambda x: x + 1, np.ones(3)), "torch.from_numpy(x)"),

@@ -89,7 +89,7 @@ def test_features_inside_of_recordings_and_rewrites(net, x):
 def test_what_is_not_there_is_said_at_once_and_what_does_not_run_when_it_runs(net, x):
     with pytest.raises(UsageError, match="did you mean relu"):
         hx.features(net, ["rellu"])
-    with pytest.raises(UsageError, match="features of nothing"):
+    with pytest.raises(UsageError, match="hx.features needs a place"):
         hx.features(net, [])
     net.spare = nn.ReLU()
     with pytest.raises(UsageError, match="spare did not run"):

@@ -344,5 +344,5 @@ def test_many_cases_are_told_by_their_kinds():
     assert inputs_of(few) == "recorded, fresh, fresh 2, b=2 h=18 inputs"
     many = [*few, "way 2", "n=7, way 2", "n=7", "fresh at n=7", "opposite way 3"]
     assert inputs_of(many) == (
-        "9 sets of inputs (recorded, fresh, b=2 h=18, n=7, opposite; along 3 ways through the model)"
+        "9 input sets (recorded, fresh, b=2 h=18, n=7, opposite; along 3 ways through the model)"
     )

@@ -201,7 +201,7 @@ def test_a_detour_through_numpy(tmp_path):
     message = refused(Numpy(), torch.randn(2, 3), tmp_path)
     assert f"left the graph: numpy of [2, 3] at {line_of(Numpy, 'numpy')}" in message
     target = f"{Numpy.__module__}.Numpy.forward"
-    assert f"give what does it a converter: hx packs new my-pack --target {target}" in message
+    assert f"write a converter for what does it: hx packs new my-pack --target {target}" in message
 
 
 class View(nn.Module):

@@ -280,4 +280,4 @@ def test_what_no_size_mends_is_refused_as_before():
 
     with pytest.raises(hx.VerificationError) as caught:
         hx.export(Wrong(), torch.randn(3, 4), dynamic={"x": {0: "n"}})
-    assert "sets of inputs (recorded, fresh, " in str(caught.value)
+    assert "input sets (recorded, fresh, " in str(caught.value)

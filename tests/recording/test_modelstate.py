@@ -540,7 +540,7 @@ class Alike(torch.nn.Module):
     ],
 )
 def test_a_model_that_trains_is_said_to_be_exported_as_in_eval_mode(model, differs):
-    told = ["the model was in training mode; it is exported as it is in eval mode"]
+    told = ["the model was in training mode, and is exported in eval mode"]
     assert hx.export(model, torch.randn(4, 3)).report.notes == (told if differs else [])
     assert model.training
     assert not hx.export(model.eval(), torch.randn(4, 3)).report.notes

@@ -53,7 +53,9 @@ def features(model: torch.nn.Module, places: Iterable[Any] | Mapping[str, str]) 
     names = dict(places) if isinstance(places, Mapping) else {}
     listed = [places] if isinstance(places, str) else list(places)
     if not listed:
-        raise UsageError("features of nothing", hint='name places: hx.features(model, ["layer4"])')
+        raise UsageError(
+            "hx.features needs a place", hint='name places: hx.features(model, ["layer4"])'
+        )
     find(model, listed)  # misspelt names raise now
     return Features(model, names, listed)
 

@@ -55,7 +55,7 @@ def rewrite(
         raise UsageError("nothing to rewrite", hint="give input=, output= or gradient=")
     if not wanted:
         raise UsageError(
-            "rewrite what?", hint='name places: hx.rewrite(model, "layer4", output=...)'
+            "hx.rewrite needs a place", hint='name places: hx.rewrite(model, "layer4", output=...)'
         )
     places = find(model, wanted, but)
     leaves = [*places.parameters, *places.tensors]

@@ -50,7 +50,7 @@ def misread(spec: str) -> SpecError | None:
         _, _, rest = spec.partition("huggingface.co/")
         near = f"did you mean hf:{rest.partition('/tree')[0]}?" if rest else ""
         return SpecError(
-            f"{spec!r} is an address, and hx loads none",
+            f"{spec!r} is an address, and hx downloads nothing",
             hint=near or "download it, and name the code of the model: file.py:NAME",
         )
     paths = (Path(spec), Path(spec.rpartition(":")[0]))

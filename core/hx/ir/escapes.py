@@ -69,7 +69,7 @@ class Escape:
             detail = f"{self.kind}: {detail}"
         beyond = f"; {self.beyond}" if self.beyond else ""
         if level == FOLLOWED:
-            return Finding(level, f"the graph computes it: {detail}{times}{beyond}", self.where)
+            return Finding(level, f"computed in the graph: {detail}{times}{beyond}", self.where)
         if level == CHECKED:
             return Finding(level, f"fixed as recorded: {detail}{times}{beyond}", self.where)
         what, hint = self._effect()

@@ -258,8 +258,8 @@ def _told(output: OutputCheck) -> list[str]:
     lines = [f"{head}: {output.problem}"]
     if output.allowed:
         lines.append(
-            f"  error {_share(output.max_rel)} of the largest value, {_share(output.allowed)} "
-            f"allowed; {_share(output.rms_rel)} in the mean"
+            f"  error {_share(output.max_rel)} (limit {_share(output.allowed)}) of the largest value; "
+            f"{_share(output.rms_rel)} in the mean"
         )
     if output.worst is not None:
         lines.append(f"  at {list(output.worst)}: {output.got}, expected {output.want}")
@@ -281,7 +281,7 @@ def inputs_of(names: Sequence[str]) -> str:
         return f"{shown} inputs"
     more = f" and {len(kinds) - most} more kinds" if len(kinds) > most else ""
     along = f"; along {len(ways) + 1} ways through the model" if ways else ""
-    return f"{len(names)} sets of inputs ({shown}{more}{along})"
+    return f"{len(names)} input sets ({shown}{more}{along})"
 
 
 def _share(number: float) -> str:

@@ -43,7 +43,7 @@ def other_inputs(call: Call, others: Any, slim: Slim | None = None) -> dict[str,
         named = {f"others[{i}]": each for i, each in enumerate(others)}
     else:
         raise UsageError(
-            f"others= is to be a list of inputs, and is {type(others).__name__}",
+            f"others= has to be a list of inputs, and is {type(others).__name__}",
             hint="others=[(x, mask), (longer_x, longer_mask)], each as `args`",
         )
     recorded = flat_inputs(call.model, call.args, call.kwargs)

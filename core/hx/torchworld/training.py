@@ -19,7 +19,7 @@ from torch.nn.utils.spectral_norm import SpectralNorm
 from ..findings import CHECKED, Finding
 from .reachable_functions import say
 
-TOLD = "the model was in training mode; it is exported as it is in eval mode"
+TOLD = "the model was in training mode, and is exported in eval mode"
 
 
 def findings(modules: Iterable[nn.Module]) -> list[Finding]:

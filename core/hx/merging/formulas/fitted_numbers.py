@@ -48,7 +48,7 @@ def merge(first: Trace, at: Sequence[Sizes], others: Sequence[Recipe]) -> Merge[
                 raise RecordingsDiffer
         fitted = Fitted(all_of, at)
     except RecordingsDiffer:
-        return Unmerged(Unsupported("other sizes make more of a difference than to numbers"))
+        return Unmerged(Unsupported("other sizes change more than numbers"))
     smallest = yield RecordingWanted(small, merged=True)
     if not isinstance(smallest, NotRecorded):
         with contextlib.suppress(RecordingsDiffer):

@@ -24,7 +24,7 @@ def target_to_convert(rejected: Rejected) -> list[str]:
     if not target:
         return []
     return [
-        "compute that with tensors, or give what does it a converter: "
+        "compute that with tensors, or write a converter for what does it: "
         f"hx packs new my-pack --target {target}"
     ]
 

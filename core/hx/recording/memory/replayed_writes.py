@@ -124,7 +124,7 @@ def _number_by_number(op: Op, family: Family, entry: Entry, value: Value, replay
     assert root.shape is not None
     if entry.path is None:
         raise Unaccounted(
-            "a part of complex numbers was written to, and nobody saw how it was taken",
+            "a part of complex numbers was written to, and hx did not see how it was taken",
             hint="make the view with torch functions inside forward, or .clone() it",
         )
     base = op.pair(root) if whole else root

@@ -182,7 +182,7 @@ def _rounds(
         again, *new = run.block(body, [_number(run, i, int), *as_state(now)])
         more, also = pytree.tree_flatten(new)
         if also != form:
-            raise Unsupported("what goes round changes its form")
+            raise Unsupported("a value of the loop has another form in the next round")
         return tuple(map(as_tensor, (again, i + 1, *more)))
 
     try:
@@ -235,7 +235,7 @@ def _in_place(kind: str) -> bool:
 def _note(run: ScriptRun, what: str, why: Any) -> None:
     """Note why a decision is fixed; an incomplete recording of it left no trace in the graph."""
     found, messages = (
-        Finding(OPEN, f"{what} of a script is taken for good: {why}"),
+        Finding(OPEN, f"{what} of a script is fixed as recorded: {why}"),
         run.recording.findings.messages,
     )
     messages += [] if found in messages else [found]
