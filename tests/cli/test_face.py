@@ -96,7 +96,7 @@ def test_the_version_says_what_a_bug_report_needs(hx):
 def test_converters_are_listed_as_a_table_and_as_data(hx):
     table = hx("converters", "list", "conv2d")
     head, *rows = table.out.splitlines()
-    assert head.split() == ["TARGET", "CONVERTER", "PACK", "OPSETS"] and rows
+    assert head.split() == ["TARGET", "CONVERTER", "PACK"] and rows  # none has conditions
     assert all("conv2d" in row.lower() for row in rows)
     found = hx("converters", "list", "*conv2d*", "--json").json
     assert found["schema"] == 1 and found["converters"][0]["file"].endswith(".py")
@@ -125,6 +125,8 @@ def test_the_list_answers_to_the_names_that_users_know(hx, said):
 def test_show_gives_the_source_and_the_reason(hx):
     done = hx("converters", "show", "gelu")
     assert done.code == 0 and "def gelu(op, input" in done.out and "used, the only one" in done.out
+    added = hx("converters", "show", "+").out
+    assert added.count("def add(") == 1 and "complex numbers is converted by the same" in added
     near = hx("converters", "show", "torch.nn.functional.gleu")
     assert near.code == 2 and "did you mean torch.nn.functional." in near.err
     assert "hx packs new" not in near.err  # which would refuse the name

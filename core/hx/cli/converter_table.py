@@ -63,12 +63,12 @@ def print_table(
     from hx.cli.output import table
 
     labels = {key: registry.label(key) for key in {each.pack for each in found}}
-    rows = rows_of(found, labels, {*columns, sort, "needs"})
+    rows = rows_of(found, labels, {*columns, sort})
     if not rows:
         return
     rows.sort(key=lambda row: row[sort].rjust(6) if row[sort].isdecimal() else row[sort])
-    if not any(row["needs"] for row in rows):
-        columns = [name for name in columns if name != "needs"]
+    conditions = ("opsets", "needs")  # which few converters have
+    columns = [c for c in columns if c not in conditions or any(row[c] for row in rows)] or columns
     colours = {"converter": "dim", "pack": "cyan", "opsets": "dim", "needs": "yellow"}
     shrink = [
         i for name in ("file", "converter", "target") for i, c in enumerate(columns) if c == name

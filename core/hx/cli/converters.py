@@ -156,13 +156,20 @@ def show(
             )
             say()
     shown: list[dict[str, Any]] = []
+    printed: set[str] = set()
     for names in groups:
         for complex in (False, True):
             choice, refused = registry.choose(names, opset, complex)
             for each, state in _states(choice, refused):
                 shown.append({**as_data(each), "state": state})
-                if not json:
+                if json:
+                    continue
+                if each.complex and _source(each) in printed:
+                    say_prose(f"{told(each)} is converted by the same function")
+                    say()
+                else:
                     _print_converter(each, state)
+                    printed.add(_source(each))
             if choice is not None and choice.problem is not None and not json:
                 say_prose(str(choice.problem))
     if not groups and not json:

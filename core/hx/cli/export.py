@@ -29,7 +29,7 @@ Layers = Annotated[
     typer.Option(
         "--output-layer",
         metavar="PATH",
-        help="Return what the module at PATH returns, such as layer4; may be repeated.",
+        help="Output the result of the module at PATH, such as layer4; may be repeated.",
         show_default=False,
         rich_help_panel=OUTPUT,
     ),
@@ -248,7 +248,7 @@ def export(
     """
     from hx.cli.certified import certificate_plan
     from hx.cli.destination_options import check_apart, check_graph, check_report, default_output
-    from hx.cli.output import Progress, as_json, facts
+    from hx.cli.output import Progress, as_json
     from hx.errors import HxError, UsageError
 
     if batch is not None:
@@ -319,8 +319,7 @@ def export(
     elif check_every_node:
         node_table(program.report)
     if not quiet:
-        facts([("certificate", written)], aside=True)
-        summary(program.report, path, reports, verbose)
+        summary(program.report, path, reports, verbose, written)
 
 
 def run(model: Any, call: Any, path: Path | None, began: float | None = None, **rest: Any) -> Any:
@@ -431,7 +430,11 @@ def strategies(report: Any) -> None:
 
 
 def summary(
-    report: Any, path: Path | None, reports: list[Path] | tuple = (), verbose: bool = False
+    report: Any,
+    path: Path | None,
+    reports: list[Path] | tuple = (),
+    verbose: bool = False,
+    certificate: str = "",
 ) -> None:
     """Print at most ten lines to stderr, open findings first; all lines with `verbose`."""
     import sys
@@ -440,7 +443,7 @@ def summary(
     from hx.report.summary import lines, open_lines, outcome
 
     facts(open_lines(report, verbose), aside=True, colour="yellow")
-    facts(lines(report, path, reports, verbose), aside=True)
+    facts([*lines(report, path, reports, verbose), ("certificate", certificate)], aside=True)
     if verbose:
         strategies(report)
     said, but = outcome(report)

@@ -75,12 +75,14 @@ def near_names(text: str, registry: Registry) -> list[str]:
     import difflib
 
     known = {each.target for each in registry.registrations}
+    text = full_name(text)
     own = text.rpartition(".")[2].rpartition(":")[2]
     asked = f"torch.nn.functional.{own.lower()}"
-    if asked in known:
-        return [asked]
-    bare_or_class = own == text or own != own.lower()
-    names = [asked, text] if bare_or_class else [text, asked]
+    names = [text]
+    if own == text or text.startswith("torch."):
+        if asked in known:
+            return [asked]
+        names = [text, asked] if own == own.lower() != text else [asked, text]
     near = next(filter(None, map(registry.nearest, names)), [])
     if not near and own != text:
         near = difflib.get_close_matches(text, sorted(known), 3, 0.5)

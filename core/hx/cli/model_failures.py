@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 import linecache
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -56,13 +55,8 @@ def _refused(problem: Exception, model: Any, inputs: dict[str, Any]) -> ModelFai
     path = paths[id(inner)]
     scope = f"{path} ({_described(inner)})" if path else _described(inner)
     file, number = own_line(problem)
-    if not path and isinstance(problem, NotImplementedError) and package.startswith("torch.nn."):
-        return _without_forward(inner)
-    if package.startswith("torch.nn."):
-        refused = isinstance(problem, _OF_LAYERS)
-    else:
-        refused = isinstance(problem, _OF_OPERATORS) and not line.startswith(("raise", "assert"))
-    if not refused or "CUDA" in str(problem):
+    of_inputs = _is_of_inputs(problem, package, line)
+    if not of_inputs or "CUDA" in str(problem):
         hint = f"the inputs were {given or 'none'}; --debug shows the traceback"
         if "CUDA" in str(problem) and no_cuda():
             hint = "torch sees no CUDA device here: write x.to(other.device) in place of x.cuda()"
@@ -81,16 +75,11 @@ def _refused(problem: Exception, model: Any, inputs: dict[str, Any]) -> ModelFai
     )
 
 
-def _without_forward(model: Any) -> ModelFailed:
-    kind = type(model)
-    where = None
-    with contextlib.suppress(OSError, TypeError):
-        where = Where(inspect.getsourcefile(kind) or "", inspect.getsourcelines(kind)[1])
-    return ModelFailed(
-        f"{kind.__name__} has no forward",
-        where=where,
-        hint="define `forward(self, ...)` in the class, indented as its other methods are",
-    )
+def _is_of_inputs(problem: Exception, package: str, line: str) -> bool:
+    """Return True if PyTorch itself raised an error, as it does for wrong inputs."""
+    if package.startswith("torch.nn."):
+        return isinstance(problem, _OF_LAYERS)
+    return isinstance(problem, _OF_OPERATORS) and not line.startswith(("raise", "assert"))
 
 
 def _other_dtype(model: Any, inputs: dict[str, Any]) -> str:

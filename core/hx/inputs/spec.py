@@ -95,7 +95,9 @@ def _load(spec: str, place: str, name: str, sources: Iterable[ModelSource]) -> L
         module = _module_by_path(Path(place), name)
     else:
         module = _module_by_name(place, spec, [source.scheme for source in sources])
-    return _loaded(_called(_attribute(module, name, spec), spec), spec)
+    loaded = _loaded(_called(_attribute(module, name, spec), spec), spec)
+    _require_forward(loaded.model, spec)
+    return loaded
 
 
 def _completed(spec: str, sources: Iterable[ModelSource]) -> str:
@@ -287,6 +289,19 @@ def _loaded(result: Any, spec: str, source: str = "") -> Loaded:
     if not _is_module(result):
         raise not_a_module(spec, result, source)
     return _own_inputs(result)
+
+
+def _require_forward(model: Any, spec: str) -> None:
+    """Raise if the class of a model defines no forward, or misspells it."""
+    from torch import nn
+
+    kind = type(model)
+    if kind.forward is nn.Module.forward and "forward" not in vars(model):
+        raise SpecError(
+            f"{spec!r}: {kind.__name__} has no forward",
+            where=_place(kind),
+            hint="define `forward(self, ...)` in the class, indented as its other methods",
+        )
 
 
 def _own_inputs(model: Any) -> Loaded:

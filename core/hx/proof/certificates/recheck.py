@@ -140,11 +140,9 @@ def _floats(found: OutputAgain, said: Document, ours: np.ndarray, want: np.ndarr
     found.error, found.limit = float(off.max()), float(said["limit"])
     found.size = float(np.abs(want).max())
     if not found.error <= found.limit:
-        found.problem = f"it differs by {found.error:.1e}; {found.limit:.1e} is allowed"
+        found.problem = f"error {found.error:.1e} (limit {found.limit:.1e})"
     elif "mean_limit" in said:
         mean = math.sqrt(float(np.square(off).mean()))
         if not mean <= float(said["mean_limit"]):
-            found.problem = (
-                f"it differs by {mean:.1e} in the mean; {said['mean_limit']:.1e} is allowed"
-            )
+            found.problem = f"mean error {mean:.1e} (limit {said['mean_limit']:.1e})"
     return found

@@ -138,7 +138,7 @@ def first_off(table: NodeTable, whose: str) -> str:
     row = table.first_off
     if row is None:
         return ""
-    error = f", error {row.max_rel:.1e} where {row.allowed:.1e} is allowed" if row.allowed else ""
+    error = f", error {row.max_rel:.1e} (limit {row.allowed:.1e})" if row.allowed else ""
     return (
         f"first off: {row.op} of {row.target or '?'} at {row.where}: {row.problem}; "
         f"shape {row.shape}{error}; {whose}"
