@@ -296,7 +296,8 @@ def _require_forward(model: Any, spec: str) -> None:
     from torch import nn
 
     kind = type(model)
-    if kind.forward is nn.Module.forward and "forward" not in vars(model):
+    defined = inspect.getattr_static(kind, "forward", None)  # a property, in TorchScript
+    if defined is nn.Module.forward and "forward" not in vars(model):
         raise SpecError(
             f"{spec!r}: {kind.__name__} has no forward",
             where=_place(kind),
