@@ -361,6 +361,8 @@ class ShownLimits:
 
     # Inputs, outputs, and findings of one level, in a summary.
     summary: int = 3
+    # Letters of the value of one line in a summary: 80 columns less the widest name.
+    line: int = 66
     # Wrong cases in full, and all cases by name.
     wrong_cases: int = 1
     cases: int = 8

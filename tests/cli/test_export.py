@@ -11,6 +11,8 @@ import torch
 import vision
 from safetensors.torch import save_file
 
+from hx.cli.folding import fold
+
 
 def dims(path, name="x"):
     [value] = [v for v in onnx.load(path).graph.input if v.name == name]
@@ -266,8 +268,9 @@ def test_the_time_of_several_strategies_is_explained(hx, folder):
     words = ("export", "models.py:odd", "-o", "m.onnx", "-d", "x:1=n")
     done = hx(*words)
     assert done.code == 0 and "STRATEGY" not in done.err
-    assert re.search(r"^time +[\d.]+ s \(load .*verify .*\), 5 strategies$", done.err, re.M)
+    assert re.search(r"^time +[\d.]+ s, 5 strategies$", done.err, re.M)
     done = hx(*words, "--verbose")
+    assert re.search(r"^time +[\d.]+ s \(load .*verify .*\), 5 strategies$", done.err, re.M)
     lines = done.err.splitlines()
     start = next(i for i, line in enumerate(lines) if line.startswith("STRATEGY"))
     table = lines[start : lines.index("ok")]
@@ -293,3 +296,37 @@ def test_the_strategies_of_a_failure_are_shown_on_request(hx, folder):
     assert "needs another recording" in (folder / "r.md").read_text()
     done = hx("export", "models.py:line", "-o", "m.onnx", "-i", "x=float32[2,4]", "--verbose")
     assert "STRATEGY" not in done.err and re.search(r"^time +\d+\.\d\d s", done.err, re.M)
+
+
+MANY = """
+import torch
+from torch import nn
+
+class Many(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.drop = nn.Dropout()
+
+    def forward(self, queries_of_the_first_encoder, keys_of_the_second_encoder, mask):
+        x = self.drop(queries_of_the_first_encoder) @ keys_of_the_second_encoder.mT
+        if queries_of_the_first_encoder.shape[1] > 64: x = x.cumsum(1)[:, :64].sum(1)
+        if mask.sum() > 3: x = x * 2
+        named = {"first_long_name_of_output": x.mean(1), "second_long_name": x.amax(1)}
+        return x, named, x.sum()
+
+def build(): return Many(), (torch.randn(2, 5, 4), torch.randn(2, 7, 4), torch.ones(2))
+"""
+
+
+def test_a_summary_is_at_most_ten_lines_of_80_columns(hx, folder):
+    (folder / "many.py").write_text(MANY)
+    done = hx("export", "many.py:build", "-o", "m.onnx", "-d", "queries_of_the_first_encoder:1=n")
+    names = ("inputs", "right for", "checked", "followed", "time")  # as much as there may be
+    assert done.code == 0 and all(f"\n{name}" in done.err for name in names), done.err
+    lines = fold(done.err.rstrip(), 80).splitlines()
+    assert len(lines) <= 10 and max(map(len, lines)) <= 80, done.err
+    assert ", and 2 more\n" in done.err and "load" not in done.err
+    full = hx(
+        "export", "many.py:build", "-o", "m.onnx", "-v", "-d", "queries_of_the_first_encoder:1=n"
+    )
+    assert "second_long_name" in full.err and "load" in full.err

@@ -92,7 +92,7 @@ def _filled(op: OpWriter, x: Value) -> Value:
 
 def edge(name: str) -> Unsupported:
     return Unsupported(
-        f"{name} was to be written with a sparse tensor, and no edge of a graph is one",
+        f"{name} would read a sparse tensor, which no edge of a graph can hold",
         why="a graph can hold the dense form of a sparse tensor, and its products with dense ones",
         hint=DENSE_HINT,
     )

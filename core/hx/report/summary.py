@@ -25,11 +25,10 @@ def lines(
     verbose: bool = False,
 ) -> list[Line]:
     """List names and values of the facts below the open findings; empty values are not shown."""
-    edges = len(report.inputs) + len(report.outputs) if verbose else BUDGET.shown.summary
     found = [
         ("file", _file(report, path)),
-        ("inputs", _edges(report.inputs, edges)),
-        ("outputs", _edges(report.outputs, edges)),
+        ("inputs", _edges(report.inputs, verbose)),
+        ("outputs", _edges(report.outputs, verbose)),
         ("graph", _graph(report)),
         ("missing", _few([each.target for each in report.missing], BUDGET.shown.summary)),
         ("right for", f"{', '.join(report.promised.values())} only" if report.promised else ""),
@@ -40,7 +39,7 @@ def lines(
         ("report", ", ".join(map(str, reports))),
         ("proof", _proof(report)),
     ]
-    times = ("time", _times(report))
+    times = ("time", _times(report, verbose))
     if verbose:
         packs = ", ".join(f"{name} ({amount(n, 'node')})" for name, n in report.packs.items())
         cases = report.proof.summary() if report.proof is not None else ""
@@ -182,8 +181,13 @@ def _proof(report: ReportData) -> str:
     return ", ".join([error, amount(count, "input set"), *sizes])
 
 
-def _edges(edges: list[dict[str, Any]], count: int) -> str:
-    return _few([_edge(edge) for edge in edges], count, ", ")
+def _edges(edges: list[dict[str, Any]], verbose: bool) -> str:
+    """Name inputs or outputs: all, or as many as fit on one line."""
+    texts = [_edge(edge) for edge in edges]
+    count = len(texts) if verbose else BUDGET.shown.summary
+    while count > 1 and len(_few(texts, count, ", ")) > BUDGET.shown.line and not verbose:
+        count -= 1
+    return _few(texts, count, ", ")
 
 
 def _edge(edge: dict[str, Any]) -> str:
@@ -197,15 +201,15 @@ def _few(texts: list[str], count: int, between: str = "\n") -> str:
     return between.join([*texts[:count], *rest])
 
 
-def _times(report: ReportData) -> str:
-    """Return the total and its parts; small ones are in `other`, so that they add up."""
+def _times(report: ReportData, verbose: bool) -> str:
+    """Return the total, and with `verbose` its parts; small ones are in `other`: they add up."""
     timings = report.timings
     total = round(timings.get("total", sum(timings.values())), 2)
     parts = {k: round(t, 2) for k, t in timings.items() if k != "total" and t >= 0.005}
     other = round(total - sum(parts.values()), 2)
     if parts and other > 0:
         parts["other"] = other
-    listed = ", ".join(f"{name} {took:.2f}" for name, took in parts.items())
+    listed = ", ".join(f"{name} {took:.2f}" for name, took in parts.items()) if verbose else ""
     count = len(report.strategies)
     several = f", {amount(count, 'strategy', 'strategies')}" if count > 1 else ""
     return f"{total:.2f} s" + (f" ({listed})" if listed else "") + several
