@@ -297,7 +297,8 @@ def _require_forward(model: Any, spec: str) -> None:
 
     kind = type(model)
     defined = inspect.getattr_static(kind, "forward", None)  # a property, in TorchScript
-    if defined is nn.Module.forward and "forward" not in vars(model):
+    own_call = kind.__call__ is not nn.Module.__call__
+    if defined is nn.Module.forward and "forward" not in vars(model) and not own_call:
         raise SpecError(
             f"{spec!r}: {kind.__name__} has no forward",
             where=_place(kind),
