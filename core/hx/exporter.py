@@ -254,6 +254,7 @@ def _finish(program: Program, recipe: Recipe, attempts: Attempts) -> None:
         report.messages.append(Finding(CHECKED, text))
     if recipe.flow.formulas:
         follow_sizes(report)
+    attempts.recorder.guards.clear()
 
 
 @explains_unknown_options

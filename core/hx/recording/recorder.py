@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -58,6 +58,7 @@ class Recorder:
     carried: CarriedState = field(default_factory=CarriedState)
     known: KnownResults = field(default_factory=KnownResults)
     spending: Spending = field(default_factory=Spending)
+    guards: dict[int, preserved] = field(default_factory=dict)  # by the id of the model
 
     def record(
         self,
@@ -84,7 +85,8 @@ class Recorder:
             return _run(self, recipe, keep, ahead, dry, guard, escapes)
 
         def guarded() -> Trace:
-            return run_inside(self.without_weights(), lambda _: run_inside(preserved(root), run))
+            guard = self.guard_of(root)
+            return run_inside(self.without_weights(), lambda _: run_inside(guard, run))
 
         found = None
         try:
@@ -106,6 +108,15 @@ class Recorder:
         values = [(name, None) for name in outputs]
         graph = RecordedGraph([], Dialect(self.opset))
         return Trace(recipe, graph, [], values, escapes, is_recorded=False)
+
+    def guard_of(self, root: torch.nn.Module, writes: Collection[str] = ()) -> preserved:
+        """Return a guard for a run: that of an earlier one, which remembers the model already."""
+        guard = self.guards.get(id(root))
+        if guard is None or not guard.may_guard(root, writes):
+            guard = preserved(root, writes)
+            if self.slim is None:  # else stand-ins for weights are others each time
+                self.guards[id(root)] = guard
+        return guard
 
     def without_weights(self) -> Any:
         """Put the stand-ins for weights that are elsewhere into the model, if there are any."""

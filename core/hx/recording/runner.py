@@ -20,7 +20,6 @@ from ..packs.pack_findings import brief, origin
 from ..torchworld import modes
 from ..torchworld.line_limit import LineLimit, OutOfLines, RunGivenUp
 from ..torchworld.meta_tensors import Filled, OnTheCPU
-from ..torchworld.modelstate import preserved
 from ..torchworld.run_mode import NothingCompiled, RunMode, in_a_mode
 from . import layers, other_generators, torchscript
 from .call_model import call_model
@@ -182,7 +181,7 @@ class ModelRunner:
 
         effects = self.trace.effects
         # Nothing sees the writes of this run, so the guard copies what the recording saw written.
-        guard = preserved(self.recipe.call.root, effects.touched)
+        guard = self.recorder.guard_of(self.recipe.call.root, effects.touched)
         guard.draws.seen = effects.drew
         scripts = torchscript.as_it_was(effects.script_attributes)
         return self.recorder.carried.run(

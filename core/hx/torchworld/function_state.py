@@ -19,7 +19,7 @@ import torch
 from ..budget import BUDGET
 from . import nested_state, shallow
 from .iterator_state import exchanged, is_iterator
-from .modelstate import KeptTensor
+from .kept_tensor import KeptTensor
 from .reachable_functions import names, reachable
 from .remembered_items import CONTAINERS, SIMPLE
 

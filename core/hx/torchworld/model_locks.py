@@ -14,19 +14,21 @@ from typing import Any
 # taking the lock and saying so. For the same reason `with` and its body stand on one line.
 _lock = threading.RLock()
 _free = threading.Condition(_lock)
-_taken: dict[int, tuple[int, set[object]]] = {}  # id of a module -> its thread, and on what grounds
+# By token: the thread that has modules, and their ids.
+_taken: dict[object, tuple[int, frozenset[int]]] = {}
 
 
 def take(token: object, modules: Iterable[Any]) -> None:
     """Wait until no other thread has one of the modules, and take them all."""
-    with _lock: _take(token, [id(m) for m in modules])  # noqa: E701  # fmt: skip
+    with _lock: _take(token, frozenset(map(id, modules)))  # noqa: E701  # fmt: skip
 
 
-def _take(token: object, wanted: list[int]) -> None:
+def _take(token: object, wanted: frozenset[int]) -> None:
     me = threading.get_ident()
-    _free.wait_for(lambda: all(_taken.get(key, (me,))[0] == me for key in wanted))
-    for key in wanted:
-        _taken.setdefault(key, (me, set()))[1].add(token)
+    _free.wait_for(
+        lambda: all(who == me or held.isdisjoint(wanted) for who, held in _taken.values())
+    )
+    _taken[token] = me, wanted
 
 
 def leave(token: object) -> None:
@@ -35,8 +37,5 @@ def leave(token: object) -> None:
 
 
 def _leave(token: object) -> None:
-    for key in [k for k, (_, tokens) in _taken.items() if token in tokens]:
-        _taken[key][1].discard(token)
-        if not _taken[key][1]:
-            del _taken[key]
+    _taken.pop(token, None)
     _free.notify_all()

@@ -13,94 +13,17 @@ import random
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 import torch
 
 from ..budget import BUDGET
 from ..errors import ExportError
-from ..tensor_bytes import is_freed, same_numbers, sparse_parts, storage_key
+from ..tensor_bytes import storage_key
 from . import model_locks, modes, nested_state, shallow
-
-
-class KeptTensor:
-    """One tensor of the model, as it was."""
-
-    def __init__(self, name: str, kind: str, tensor: torch.Tensor) -> None:
-        self.name, self.kind, self.tensor = name, kind, tensor
-        self.alias = tensor.detach()  # keeps the storage, if `.data` is given another one
-        self.version = _version(tensor)
-        self.requires_grad = tensor.requires_grad
-        self.grad = tensor.grad if tensor.is_leaf else None
-        self.copy: torch.Tensor | None = None
-
-    def keep(self) -> None:
-        if self.copy is None and not is_freed(self.alias):
-            self.copy = self.alias.clone()  # detached, and so is its copy
-
-    @property
-    def untouched(self) -> bool:
-        """Return True if nothing can have happened to a tensor: for most, a look at a few numbers."""
-        t, a = self.tensor, self.alias
-        if t.is_nested:
-            return True  # nobody reads or writes one
-        return (
-            self.copy is None
-            and self.version is not None
-            and t._version == self.version
-            and t.layout is torch.strided
-            and not _moved(t, a)
-            and t.shape == a.shape
-            and t.stride() == a.stride()
-            and t.dtype is a.dtype
-            and t.requires_grad is self.requires_grad
-            and (not t.is_leaf or t.grad is self.grad)
-        )
-
-    @property
-    def rebound(self) -> bool:
-        """Return True if `tensor.data = other` gave it another storage, or a resize another shape."""
-        t, a = self.tensor, self.alias
-        if t.shape != a.shape or t.dtype != a.dtype or t.device != a.device:
-            return True
-        if t.layout != torch.strided or a.layout != torch.strided:
-            return False
-        return _moved(t, a) or t.stride() != a.stride()
-
-    @property
-    def written(self) -> bool:
-        """Return True if the contents of its storage changed, as far as can be told.
-
-        Batch norm writes its statistics, and `.data` any tensor, without raising the version: with
-        a copy at hand the contents are compared.
-        """
-        if is_freed(self.alias):
-            return False  # there is nothing in it
-        if self.copy is not None:
-            return not _equal(self.alias, self.copy)
-        return self.version is not None and _version(self.alias) != self.version
-
-    @property
-    def changed(self) -> bool:
-        if not self.rebound:
-            return self.written
-        return self.copy is None or not _same(self.tensor, self.copy)
-
-    def put_back(self) -> str:
-        """Restore the tensor; returns its name if that is not possible."""
-        written = self.written
-        if self.rebound:
-            self.tensor.data = self.alias
-        if written and self.copy is not None:
-            # On the data: autograd does not allow it on a leaf, nor an expanded tensor at all.
-            with torch.inference_mode() if self.version is None else torch.no_grad():
-                _once(self.alias.data, self.alias).copy_(_once(self.copy, self.alias))
-        if self.tensor.requires_grad != self.requires_grad and self.tensor.is_leaf:
-            self.tensor.requires_grad_(self.requires_grad)
-        if self.tensor.is_leaf and self.tensor.grad is not self.grad:
-            self.tensor.grad = self.grad
-        return self.name if written and self.copy is None else ""
+from .kept_tensor import KeptTensor, same_contents, version_of
+from .whole_state import Attributes, Untouched
 
 
 class Draws:
@@ -124,10 +47,14 @@ class preserved:
     def __init__(self, model: torch.nn.Module, writes: Collection[str] = ()) -> None:
         """`writes` names parameters that the model is known to write to."""
         self.model = model
-        self._writes = set(writes)
+        self.writes = set(writes)
         self._token = object()
         self._undo = []
         self.draws = Draws()
+        self._forget()
+
+    def _forget(self) -> None:
+        self._together: tuple[Attributes, Untouched] | None = None
         self._tensors: dict[int, KeptTensor] = {}
         self._attributes: list[tuple[str, shallow.Shallow]] = []
         self._held: list[nested_state.State] = []  # below these
@@ -147,7 +74,7 @@ class preserved:
     def before_write(self, tensor: torch.Tensor) -> None:
         """Keep the contents of all that shares memory with `tensor`, which is about to change."""
         for kept in self._over(tensor):
-            if kept.copy is None and _version(kept.alias) == kept.version:
+            if kept.copy is None and version_of(kept.alias) == kept.version:
                 kept.keep()
 
     def has_changed(self, tensor: torch.Tensor) -> bool:
@@ -195,16 +122,18 @@ class preserved:
     def changed(self) -> tuple[list[str], list[str]]:
         """The names of changed buffers and parameters, looked at once when the model has run."""
         if self._changed is None:
-            self._changed = self._differences()
+            self._changed = self._differences(self._tensors.values())
         return self._changed
 
     def __enter__(self) -> preserved:
         try:
             self._open = True
-            model_locks.take(self._token, [module for _, module in shallow.walk(self.model)])
-            self._globals()
-            self._snapshot()
-            for _, module in self.modules:
+            if not self._is_as_remembered():
+                self._forget()
+                model_locks.take(self._token, [module for _, module in shallow.walk(self.model)])
+                self._globals()
+                self._snapshot()
+            for module in self._to_set:
                 _set_training(module)
             return self
         except BaseException:
@@ -229,6 +158,10 @@ class preserved:
             hint="load the model again before using it, and export it from a copy",
         )
 
+    def may_guard(self, model: torch.nn.Module, writes: Collection[str]) -> bool:
+        """Return whether this guard may be entered for a run of a model with these writes."""
+        return not self._open and self.model is model and self.writes == set(writes)
+
     def close(self) -> None:
         """Restore the rest, if an interrupt came before the first line of `__exit__`."""
         if self._open:
@@ -239,6 +172,38 @@ class preserved:
             self.close()
 
     # Remembering.
+
+    def _is_as_remembered(self) -> bool:
+        """Return whether a guard that is entered again need not remember anything anew."""
+        if not self.modules:
+            return False
+        model_locks.take(self._token, [module for _, module in self.modules])
+        if self._together is None:
+            modules = [was for _, was in self._attributes]
+            self._together = Attributes(modules), Untouched(self._tensors.values())
+        attributes, tensors = self._together
+        self._changed = None
+        same = (
+            attributes.are_same()
+            and tensors.are_same()
+            and all(was.is_same() for was in attributes.alone)
+            and not any(
+                kept.changed if kept.copy is not None else not kept.untouched
+                for kept in tensors.alone
+            )
+            and not any(held.changed() for held in self._held)
+        )
+        if same:
+            self._globals()
+        return same
+
+    @property
+    def _to_set(self) -> Iterable[torch.nn.Module]:
+        """The modules that may be in training mode."""
+        if self._together is None:
+            return (module for _, module in self.modules)
+        attributes = self._together[0]
+        return (*attributes.trained, *(was.module for was in attributes.alone))
 
     def _globals(self) -> None:
         """Random numbers, and the modes of torch that a forward may set."""
@@ -269,7 +234,6 @@ class preserved:
         self.modules = shallow.walk(self.model)
         for path, module in self.modules:
             was = shallow.Shallow(module)
-            self._undo.append(was.restore)
             self._attributes.append((path, was))
             self.things += [(path, module, name, thing) for name, thing in was.own]
             for name, kind, tensor in was.tensors():
@@ -279,14 +243,13 @@ class preserved:
         self._held, tensors = nested_state.below(
             self.things, own, known, [was for _, was in self._attributes]
         )
-        self._undo += [thing.restore for thing in self._held]
         for name, tensor in tensors:
             kind = "parameter" if isinstance(tensor, torch.nn.Parameter) else "held"
             self._add(name, kind, tensor)
         for kept in (*self._small("buffer", "attribute"), *self._small("held")):
             kept.keep()
         for kept in self._tensors.values():
-            if kept.version is None or kept.name in self._writes:
+            if kept.version is None or kept.name in self.writes:
                 kept.keep()
 
     def _small(self, *kinds: str) -> list[KeptTensor]:
@@ -313,17 +276,20 @@ class preserved:
     # Restoring.
 
     def _restore(self) -> list[str]:
+        modules, tensors = self._may_have_changed()
         with contextlib.suppress(Exception):  # nobody needs to know it to put it back
-            self.changed()  # before it is put back, for those who ask afterwards
+            if self._changed is None:  # before it is put back, for those who ask afterwards
+                self._changed = self._differences(tensors, bool(modules))
         lost, failed = [], None
-        for kept in self._tensors.values():
+        for kept in tensors:
             try:
                 name = "" if kept.untouched else kept.put_back()
             except Exception as e:
                 name = f"{kept.name} ({e})"
             if name:
                 lost.append(name)
-        for undo in reversed(self._undo):
+        remembered = (*modules, *self._held)
+        for undo in reversed([*self._undo, *(each.restore for each in remembered)]):
             try:
                 undo()
             except Exception as e:  # a module's own: the others still have to be restored
@@ -335,19 +301,36 @@ class preserved:
             raise failed
         return lost
 
-    def _differences(self) -> tuple[list[str], list[str]]:
-        """Names of changed buffers and parameters."""
-        now: dict[str, torch.Tensor] = {}
-        for path, module in self.modules:
+    def _may_have_changed(self) -> tuple[list[shallow.Shallow], list[KeptTensor]]:
+        """The modules and tensors to look at one by one."""
+        modules = [was for _, was in self._attributes]
+        if self._together is None:
+            return modules, [*self._tensors.values()]
+        attributes, tensors = self._together
+        for module in attributes.trained:
+            vars(module)["training"] = True
+        return (
+            attributes.alone if attributes.are_same() else modules,
+            tensors.alone if tensors.are_same() else [*self._tensors.values()],
+        )
+
+    def _differences(
+        self, tensors: Iterable[KeptTensor], rebound: bool = True
+    ) -> tuple[list[str], list[str]]:
+        """Names of changed buffers and parameters; modules may have other ones if `rebound`."""
+        now: dict[str, torch.Tensor] = {} if rebound else self._buffers
+        for path, module in self.modules if rebound else ():
             for name, tensor in shallow.buffers(module).items():
                 now[f"{path}.{name}" if path else name] = tensor
-        changed = [k for k in self._tensors.values() if not k.untouched and k.changed]
+        changed = [k for k in tensors if not k.untouched and k.changed]
         names = {k.name for k in changed if k.kind == "parameter"}
         written = {id(k.tensor) for k in changed}
         buffers = set(self._buffers.keys() ^ now.keys())  # gone, or new
         for name in self._buffers.keys() & now.keys():
             before, after = self._buffers[name], now[name]
-            other = after is not before and not _same(after, self._tensors[id(before)].alias)
+            other = after is not before and not same_contents(
+                after, self._tensors[id(before)].alias
+            )
             if other or id(before) in written:
                 buffers.add(name)
         return sorted(buffers), sorted(names)
@@ -360,39 +343,6 @@ def _set_training(module: torch.nn.Module) -> None:
             module.training = False
     else:
         vars(module)["training"] = False
-
-
-def _version(tensor: torch.Tensor) -> int | None:
-    return None if tensor.is_inference() else tensor._version
-
-
-def _moved(tensor: torch.Tensor, alias: torch.Tensor) -> bool:
-    """Return True if a tensor has other memory; a wrapper of another tensor cannot be asked."""
-    try:
-        return tensor.data_ptr() != alias.data_ptr()
-    except (NotImplementedError, RuntimeError):
-        return False
-
-
-def _same(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Compare contents, where NaN equals NaN."""
-    if a is b:
-        return True
-    if a.is_nested or b.is_nested:
-        return False
-    if a.shape != b.shape or a.dtype != b.dtype or a.device != b.device or a.layout != b.layout:
-        return False
-    return is_freed(a) or is_freed(b) or _equal(a, b)
-
-
-def _equal(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Return True if two tensors that agree in all else have the same contents."""
-    if a.is_meta:
-        return True
-    if a.layout is not torch.strided:
-        # Compared by what they hold: PyTorch has no `equal` for them.
-        return all(_same(x, y) for x, y in zip(sparse_parts(a), sparse_parts(b), strict=True))
-    return same_numbers(a, b)
 
 
 def _deterministic() -> dict[str, bool]:
@@ -413,11 +363,3 @@ def _set_autocast(was: tuple[str, bool, torch.dtype]) -> None:
 
 def _same_numpy(a: Any, b: Any) -> bool:
     return type(a) is type(b) is tuple and a[2:] == b[2:] and a[1].tobytes() == b[1].tobytes()
-
-
-def _once(tensor: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """Drop the dimensions that an expand() repeats: their memory cannot be written twice."""
-    for dim, stride in enumerate(like.stride() if like.layout == torch.strided else ()):
-        if stride == 0 and tensor.shape[dim] > 1:
-            tensor = tensor.narrow(dim, 0, 1)
-    return tensor

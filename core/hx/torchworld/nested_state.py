@@ -7,6 +7,7 @@ method of the objects, which may answer anything when asked for a name.
 
 from __future__ import annotations
 
+import itertools
 import sys
 import types
 import weakref
@@ -123,12 +124,21 @@ class Bare:
         self.tensors: list[tuple[str, torch.Tensor]] = []
 
     def changed(self) -> list[str]:
-        return [f"{path}.{name}" for path, tensor in self.tensors for name in _state(tensor)]
+        return [f"{path}.{name}" for path, tensor in self._filled() for name in _state(tensor)]
 
     def restore(self) -> None:
-        for _, tensor in self.tensors:
+        for _, tensor in self._filled():
             if state := _state(tensor):
                 dict.clear(state)
+
+    def _filled(self) -> list[tuple[str, torch.Tensor]]:
+        """The tensors to look at: usually none of them has attributes now."""
+        tensors = (tensor for _, tensor in self.tensors)
+        try:
+            filled = any(map(object.__getattribute__, tensors, itertools.repeat("__dict__")))
+        except AttributeError:
+            return self.tensors
+        return self.tensors if filled else []
 
 
 def below(

@@ -86,6 +86,18 @@ class Shallow:
             found += [k for k, v in _besides(now) if v is not self.items.get(k, self)]
         return found
 
+    def is_same(self) -> bool:
+        """Return True if there is nothing to restore."""
+        return (
+            type(self.module) is self.cls
+            and list(self.state) == list(self.items)
+            and identical(self.state.values(), self.items.values())
+            and not any(map(len, self.empty))
+            and not any(self._is_other(held) for held, _ in self.filled.values())
+            and all(a[1] is b[1] for a, b in zip(filled_slots(self.module), self.slots))
+            and (self.training is None or self.module.training == self.training)
+        )
+
     def _is_other(self, container: Any) -> bool:
         was, now = self.filled.get(id(container), (None, ()))[1], contents(container)
         return len(was) != len(now) or not identical(was, now)
