@@ -13,6 +13,7 @@ from torch import nn
 import hx
 from hx.proof.comparing import Comparison
 from hx.proof.file_proof import Case, prove
+from hx.proof.open_file import OpenFile
 
 X = torch.randn(2, 8)
 DYNAMIC = {"x": {0: "batch"}}
@@ -58,7 +59,7 @@ def exported(tmp_path):
 def test_results_are_those_of_all_cases_at_once(exported):
     path, cases = exported
     threads, stages, known = torch.get_num_threads(), [], threading.active_count()
-    with Comparison(path, ()) as comparison:
+    with Comparison(OpenFile(path)) as comparison:
         for case in cases:
             comparison.add(case)
         proof = comparison.finish(stages.append)
@@ -75,7 +76,7 @@ def test_further_threads_begin_with_the_threads_that_the_user_set(exported):
     before, seen = torch.get_num_threads(), []
     torch.set_num_threads(2)
     try:
-        with Comparison(exported[0], ()):
+        with Comparison(OpenFile(exported[0])):
             other = threading.Thread(target=lambda: seen.append(torch.get_num_threads()))
             other.start()
             other.join()
@@ -86,7 +87,7 @@ def test_further_threads_begin_with_the_threads_that_the_user_set(exported):
 
 def test_an_error_in_the_thread_is_raised_where_its_results_are_awaited(exported):
     path, _ = exported
-    with Comparison(path, ()) as comparison:
+    with Comparison(OpenFile(path)) as comparison:
         comparison.add("no case")
         with pytest.raises(AttributeError):
             comparison.finish(lambda stage: None)

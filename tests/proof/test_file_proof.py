@@ -19,7 +19,8 @@ from hx.errors import VerificationError
 from hx.proof import compare
 from hx.proof.compare import Tolerance, difference
 from hx.proof.declared import Unknown, evaluate
-from hx.proof.file_proof import Case, depth, prove
+from hx.proof.file_proof import Case, prove
+from hx.proof.open_file import depth
 from hx.proof.proof import inputs_of
 
 

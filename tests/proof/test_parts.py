@@ -16,6 +16,7 @@ from hx.errors import VerificationError
 from hx.graph import runtime_rules
 from hx.proof import parts, proving
 from hx.proof.file_proof import Case, prove
+from hx.proof.open_file import OpenFile
 
 ROWS = torch.randn(500, 40)  # softmax of a row sums to 1, but for a unit in the last place
 
@@ -67,7 +68,8 @@ def test_what_a_promise_rules_out_hides_nothing_that_rounding_decides(tmp_path):
     assert [*subject.promised] == ["n"]
     cases = sorted(subject.cases, key=lambda case: case.name != "n=1")
     proof = prove(path, cases)
-    proving._by_parts(subject, path, path, cases, proof, ())
+    looked_at = parts.Parts(subject, OpenFile(path), path)
+    proving._by_parts(subject, looked_at, cases, proof)
     assert [check.name for check in proof.cases if not check.ok] == ["n=1"]
     assert any(check.by_parts for check in proof.cases)
 
@@ -148,10 +150,10 @@ def test_a_mistake_of_the_optimizer_is_told_from_rounding(monkeypatch, tmp_path)
     path, numbers = tmp_path / "m.onnx", [torch.tensor([2, 3, n]) for n in (4, 5, 6)]
     cases = [Case("drawn", {"x": x}, [counted(x)]) for x in numbers]
     hx.export(counted, numbers[0], path)
-    assert not parts._by_optimizer(path, cases, ())
+    assert not parts._by_optimizer(OpenFile(path), cases)
     _wrongly_optimized(monkeypatch)
     hx.export(counted, numbers[0], path, verify=False)
-    assert parts._by_optimizer(path, cases, ())
+    assert parts._by_optimizer(OpenFile(path), cases)
 
 
 def test_a_number_that_was_baked_in_beside_such_a_decision_is_found():

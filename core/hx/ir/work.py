@@ -6,6 +6,7 @@ sizes as often as needed.
 
 from __future__ import annotations
 
+import copy
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -29,12 +30,15 @@ class Work:
     """
 
     def __init__(self, nodes: Sequence[Node], recorded: Mapping[str, int] | None = None) -> None:
-        self._recorded = recorded or {}
+        self._nodes, self._recorded = nodes, recorded or {}
         self._products = _added(_products(nodes))
-        outputs = (value for node in nodes for value in node.outputs)
-        self._bytes = _added(
-            _times(_product(v.shape or ()), v.dtype.itemsize if v.dtype else 1) for v in outputs
-        )
+        self._bytes: dict[tuple[Poly, ...], float] | None = None
+
+    def beside(self, recorded: Mapping[str, int]) -> Work:
+        """Return the same work, where sizes that only a run tells grow."""
+        other = copy.copy(self)
+        other._recorded = recorded
+        return other
 
     def at(self, at: At) -> float:
         """Count products, and elements written."""
@@ -43,6 +47,11 @@ class Work:
 
     def memory(self, at: At, times: float = 1) -> float:
         """Bytes of results, where numbers read from tensors are larger by the given factor."""
+        if self._bytes is None:
+            outputs = (value for node in self._nodes for value in node.outputs)
+            self._bytes = _added(
+                _times(_product(v.shape or ()), v.dtype.itemsize if v.dtype else 1) for v in outputs
+            )
         return _total(self._bytes, at, times)
 
 

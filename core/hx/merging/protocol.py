@@ -37,6 +37,7 @@ class Unmerged:
     error: Exception
     # The line of a constant on one side of a branch, recorded from inputs that never reach that side.
     baked_at: Where | None = None
+    unfolded: bool = False  # its recordings were unfolded, whatever the recipe said
 
 
 Reply: TypeAlias = Trace | NotRecorded

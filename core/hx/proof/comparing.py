@@ -10,26 +10,22 @@ import _thread
 import os
 import queue
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Iterator
 
 import torch
 
 from ..cleanup import Reversible
-from ..saving import model_file
-from .file_proof import Case, Proof, prove, uses_kernel
-from .session_mode import is_optimised
+from .file_proof import Case, Proof, prove
+from .open_file import OpenFile, uses_kernel
 
 
-def may_run_beside(path: Path, custom_ops: Sequence[Any]) -> bool:
+def may_run_beside(file: OpenFile) -> bool:
     """Return whether a file may run while the model does: its weights are few enough for both.
 
     Kernels in Python belong to somebody else, who may expect the main thread.
     """
-    kernels = [op for op in custom_ops if isinstance(op, type)]
-    skeleton = model_file.skeleton(path)
-    return not any(uses_kernel(each, skeleton) for each in kernels) and is_optimised(path)
+    kernels = [op for op in file.custom_ops if isinstance(op, type)]
+    return not any(uses_kernel(each, file.model) for each in kernels) and file.optimised
 
 
 class Comparison(Reversible):
@@ -38,8 +34,8 @@ class Comparison(Reversible):
     The thread is one of `_thread`, which a model's own code does not count.
     """
 
-    def __init__(self, path: Path, custom_ops: Sequence[Any]) -> None:
-        self._path, self._custom_ops = path, custom_ops
+    def __init__(self, file: OpenFile) -> None:
+        self._file = file
         self._cases: queue.SimpleQueue[Case | None] = queue.SimpleQueue()
         self._stages: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._count = 0
@@ -83,9 +79,7 @@ class Comparison(Reversible):
         try:
             torch.set_num_threads(1)
             ready.set()
-            self._proof = prove(
-                self._path, self._given(), custom_ops=self._custom_ops, progress=self._stages.put
-            )
+            self._proof = prove(self._file, self._given(), progress=self._stages.put)
         except BaseException as error:  # it belongs to whoever waits for the result
             self._error = error
         finally:

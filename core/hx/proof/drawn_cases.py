@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -12,11 +11,10 @@ from .. import dtypes
 from ..budget import BUDGET
 from ..findings import CHECKED, Finding
 from ..ir.sizes.comparisons import At
-from ..ir.work import Work
 from ..samples.sizes import sizes_of
-from ..saving import model_file
 from .draws import ALONE, checked
 from .file_proof import Case
+from .open_file import OpenFile
 from .promised import may_be_ruled_out
 from .proof import CaseCheck, Proof, inputs_of
 from .randomness import drawing, within
@@ -24,7 +22,7 @@ from .subject import Subject
 
 
 def compare_draws(
-    subject: Subject, path: Path, target: Path, cases: list[Case], proof: Proof, custom_ops: Any
+    subject: Subject, file: OpenFile, target: Path, cases: list[Case], proof: Proof
 ) -> None:
     """Compare results with random numbers in them, where model and file can get the same ones.
 
@@ -34,7 +32,7 @@ def compare_draws(
     One wrong case is enough, unless a promise may exclude it. A small difference counts as not
     compared: the model draws anew in each run, so nobody can measure how far rounding moves it.
     """
-    work = Work(subject.trace.nodes)  # none for a file that was made elsewhere
+    work = subject.trace.graph.work  # none for a file that was made elsewhere
     late: list[int] = []
     spent = 0.0
     for i in _in_order(subject, cases[: len(proof.cases)]):
@@ -44,7 +42,7 @@ def compare_draws(
         if i and spent > BUDGET.work.drawn_sizes and _by_chance(case, check):
             late.append(i)
         elif any(output.random for output in check.outputs):
-            _compare(subject, path, target, case, i, proof, custom_ops)
+            _compare(subject, file, target, case, i, proof)
             spent += work.at(At(sizes_of(subject.recipe, case.feeds)))
     if late:
         told = inputs_of([cases[i].name for i in sorted(late)])
@@ -69,18 +67,12 @@ def _may_be_right(subject: Subject, cases: Sequence[Case], proof: Proof) -> bool
 
 
 def _compare(
-    subject: Subject,
-    path: Path,
-    target: Path,
-    case: Case,
-    place: int,
-    proof: Proof,
-    custom_ops: Any,
+    subject: Subject, file: OpenFile, target: Path, case: Case, place: int, proof: Proof
 ) -> None:
     """Replace the check of a case by one on equal draws, if that is possible."""
-    found = checked(subject, path, target, case, custom_ops)
+    found = checked(subject, file, target, case)
     if found is None:
-        if subject.recipe.flow.reorders and within(model_file.skeleton(path)):
+        if subject.recipe.flow.reorders and within(file.model):
             problem = "what it draws in a loop or a branch could not be compared"
             proof.cases[place].problem = problem
         return
@@ -90,7 +82,7 @@ def _compare(
             output.problem = ""
     proof.cases[place] = found
     if found.note == ALONE:
-        proof.node = next(iter(drawing(model_file.skeleton(path).graph)), "")
+        proof.node = next(iter(drawing(file.model.graph)), "")
 
 
 def _by_chance(case: Case, check: CaseCheck) -> bool:

@@ -21,12 +21,12 @@ from ..budget import BUDGET
 from ..cleanup import run_inside
 from ..errors import HxError
 from ..runtime import Refused
-from ..saving import model_file
 from ..saving.claims import Hidden
 from ..tensor_bytes import same_numbers
 from .equal_numbers import Drawn, OfDraws, replaced
 from .file_proof import Case, prove
 from .nodes import Recorded, again
+from .open_file import OpenFile
 from .parts import Parts
 from .proof import CaseCheck
 from .randomness import drawing, given, within
@@ -38,30 +38,32 @@ DRAWN = "::drawn"  # suffix for the file's own draws, which it returns unchanged
 ALONE = "the graph draws random numbers, and the model draws none"
 
 
-def checked(
-    subject: Subject, path: Path, target: Path, case: Case, custom_ops: Sequence[Any]
-) -> CaseCheck | None:
+def checked(subject: Subject, file: OpenFile, target: Path, case: Case) -> CaseCheck | None:
     """Check a case with the same random numbers in both; return None if that is not possible."""
 
-    def proved(
-        source: Path | bytes, theirs: Case, recorded: Recorded | None = None
-    ) -> CaseCheck | None:
+    assert isinstance(file.source, Path)
+    path = file.source
+
+    def steadily() -> CaseCheck | None:
+        steady = dataclasses.replace(case, steady=True)
+        return next(iter(prove(file, [steady], checker=False).cases), None)
+
+    def proved(changed: bytes, theirs: Case, recorded: Recorded | None) -> CaseCheck | None:
         def run(hidden: Hidden) -> list[CaseCheck]:
-            if isinstance(source, Path):
-                return prove(source, [theirs], checker=False, custom_ops=custom_ops).cases
-            copy = hidden.create(target).path
-            copy.write_bytes(source)
-            found = prove(copy, [theirs], checker=False, custom_ops=custom_ops).cases
+            path = hidden.create(target).path
+            path.write_bytes(changed)
+            copy = OpenFile(path, file.custom_ops)
+            found = prove(copy, [theirs], checker=False).cases
             for check in found:
                 if recorded is not None and not check.ok and not check.problem:
-                    parts = Parts(subject, copy, target, custom_ops)
+                    parts = Parts(subject, copy, target)
                     check.by_parts = parts.tied(theirs, recorded)
             return found
 
         return next(iter(run_inside(Hidden(), run)), None)
 
     if subject.trace.effects.still and _steady(subject, case, BUDGET.runs.hidden_randomness):
-        found = proved(path, dataclasses.replace(case, steady=True))
+        found = steadily()
         if found is not None and not found.ok:
             found.note = ALONE
             return found
@@ -72,7 +74,7 @@ def checked(
         and not subject.recipe.request.weights.streamed
     ):
         ways = [_on_its_draws, _on_equal_numbers]
-        for way in reversed(ways) if within(model_file.skeleton(path)) else ways:
+        for way in reversed(ways) if within(file.model) else ways:
             made = way(subject, path, case)
             found = None if made is None else proved(*made)
             if found is not None:
@@ -84,7 +86,7 @@ def checked(
                     output.name = output.name.removesuffix(DRAWN)
                 return found
     if _steady(subject, case):
-        return proved(path, dataclasses.replace(case, steady=True))
+        return steadily()
     return None
 
 

@@ -22,7 +22,8 @@ def agrees(path: Path, case: Case, custom_ops: Sequence[Any] = ()) -> bool:
 
     from .allowance import longest_reduction
     from .declared import Sizes
-    from .file_proof import compared, depth
+    from .file_proof import compared
+    from .open_file import depth
 
     tensors = [t for t in (*case.feeds.values(), *case.expected) if isinstance(t, torch.Tensor)]
     weights = sum(map(sum, model_file.weight_sizes(path)))

@@ -23,12 +23,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hx.free_memory import no_memory
-from hx.graph.file_nodes import all_nodes
 from hx.proof.declared import Sizes
+from hx.proof.open_file import OpenFile, Run
 from hx.proof.proof import CaseCheck, Difference, OutputCheck, Proof
 from hx.proof.randomness import drawn
-from hx.proof.session_mode import is_optimised
-from hx.runtime import Refused, Session, as_pairs
+from hx.runtime import Refused, as_pairs
 from hx.saving import model_file
 
 if TYPE_CHECKING:
@@ -65,36 +64,37 @@ class Case:
 
 
 def prove(
-    source: str | os.PathLike | bytes,
+    source: str | os.PathLike | bytes | OpenFile,
     cases: Iterable[Case],
     *,
     checker: bool = True,
     custom_ops: Sequence[Any] = (),
     progress: Callable[[str], None] | None = None,
 ) -> Proof:
-    """Check a file, or a serialised model, on each case, as the cases come.
+    """Check a file, a serialised model or an open file on each case, as the cases come.
 
     `custom_ops` are libraries of onnxruntime kernels (paths), or classes of onnx's reference
     evaluator (`onnx.reference.op_run.OpRun`), which runs the nodes that need them.
     """
     start = time.perf_counter()
     tell = progress or (lambda stage: None)
-    source = source if isinstance(source, bytes) else Path(source)
+    if not isinstance(source, (bytes, OpenFile)):
+        source = Path(source)
+    file = source if isinstance(source, OpenFile) else OpenFile(source, custom_ops)
     proof = Proof(checked=checker)
     try:
         if checker:
             tell("checking the file")
-            proof.checker = _checked(source)
+            proof.checker = _checked(file.source)
             # The innermost comes last: a node in a body is quoted after the node that has the body.
             proof.node = (re.findall(r"node name: ([^)]*)\)", proof.checker) or [""])[-1]
         if not proof.checker:
-            model = model_file.skeleton(source)
-            proof.depth = depth(model)
-            proof.plain = not is_optimised(source)
+            model, proof.depth = file.model, file.depth
+            proof.plain = not file.optimised
             tell("loading the file")
-            proof.runtime, opened = loader(source, model, custom_ops)
+            proof.runtime = file.runtime
             try:
-                run = opened(not proof.plain)
+                run = file.load(not proof.plain)
             except Refused as refused:
                 proof.problem = _quoted(refused, model)
                 proof.node = refused.node([node.name for node in model.graph.node]) or ""
@@ -103,26 +103,13 @@ def prove(
                 total = f" of {len(cases)}" if isinstance(cases, Sequence) else ""
                 for place, case in enumerate(cases, 1):
                     tell(f"comparing the file with the model, {place}{total}")
-                    proof.cases.append(_case(case, model, run, opened, proof.depth))
+                    proof.cases.append(_case(case, model, run, file.load, proof.depth))
                     proof.seconds += proof.cases[-1].seconds
     except MemoryError as error:
         raise no_memory("the proof of the file") from error
     except OSError as error:
         proof.problem = str(error)
     return proof
-
-
-def depth(model: onnx.ModelProto) -> int:
-    """Return the longest path through the graph, in nodes; a function counts all its nodes."""
-    functions = {(f.domain, f.name): len(f.node) for f in model.functions}
-    reached: dict[str, int] = {}
-    for node in model.graph.node:
-        own = functions.get((node.domain, node.op_type), 1)
-        own += sum(len(attribute.g.node) for attribute in node.attribute)
-        at = own + max((reached.get(name, 0) for name in node.input), default=0)
-        for name in node.output:
-            reached[name] = at
-    return max(reached.values(), default=0)
 
 
 def _checked(source: Path | bytes) -> str:
@@ -142,37 +129,6 @@ def _checked(source: Path | bytes) -> str:
     except Exception as error:  # protobuf's error for a file that is no model has no name
         return f"{type(error).__name__}: {error}".strip()
     return ""
-
-
-Run = Callable[[Mapping[str, Any]], list]
-
-
-def loader(
-    source: Path | bytes, model: onnx.ModelProto, custom_ops: Sequence = ()
-) -> tuple[str, Callable[[bool], Run]]:
-    """Return the name of the runtime, and a function to load the file: `load(optimized)(feeds)`.
-
-    The runtime is onnxruntime; onnx's evaluator runs the nodes that have kernels in Python.
-    """
-    import onnxruntime
-
-    name = f"onnxruntime {onnxruntime.__version__}"
-    kernels = [op for op in custom_ops if isinstance(op, type) and uses_kernel(op, model)]
-    names = ", ".join(sorted(f"{k.op_domain}::{k.__name__}" for k in kernels))  # type: ignore[attr-defined]
-    libraries = [op for op in custom_ops if not isinstance(op, type)]
-    if kernels:
-        from hx.proof import beside
-
-        name += f", and reference kernels ({names})"
-        return name, lambda optimized: beside.loaded(source, kernels, libraries, optimized)
-    return name, lambda optimized: Session(source, optimized=optimized, libraries=libraries).run
-
-
-def uses_kernel(kernel: Any, model: onnx.ModelProto) -> bool:
-    """Return True if a node of the file, at any depth, has the kernel's operator."""
-    wanted = (kernel.op_domain, kernel.__name__)
-    holders: list[Any] = [model.graph, *model.functions]
-    return any((n.domain, n.op_type) == wanted for each in holders for n in all_nodes(each))
 
 
 def _case(

@@ -35,7 +35,6 @@ from ..cleanup import run_inside
 from ..errors import HxError, is_of_the_world
 from ..registration import OPSETS
 from ..runtime import Refused
-from ..saving import model_file
 from ..saving.claims import Hidden
 from . import ties
 from .nodes import Kept, NodeCheck, NodeTable, Recorded, check_nodes, own_share, recorded_of
@@ -45,7 +44,8 @@ if TYPE_CHECKING:
     import onnx
     import torch
 
-    from .file_proof import Case, Run
+    from .file_proof import Case
+    from .open_file import OpenFile, Run
     from .subject import Subject
 
 
@@ -64,15 +64,10 @@ _JUMP = frozenset(
 class Parts:
     """Parts of a file, compared with the model's; the session that runs them is loaded once."""
 
-    def __init__(
-        self, subject: Subject, path: Path, target: Path, custom_ops: Sequence[Any] = ()
-    ) -> None:
-        self._subject, self._path, self._target = subject, path, target
-        self._custom_ops = custom_ops
-
-    @functools.cached_property
-    def _model(self) -> onnx.ModelProto:
-        return model_file.skeleton(self._path)
+    def __init__(self, subject: Subject, file: OpenFile, target: Path) -> None:
+        self._subject, self._file, self._target = subject, file, target
+        assert isinstance(file.source, Path)
+        self._path, self._custom_ops, self._model = file.source, file.custom_ops, file.model
 
     @functools.cached_property
     def _tapped(self) -> Tapped:
@@ -116,7 +111,7 @@ class Parts:
                 return ""
             drawn = itertools.chain.from_iterable(map(another, range(2)))
             cases = itertools.chain([case], drawn)
-            if _by_optimizer(self._path, cases, self._custom_ops, table.outputs):
+            if _by_optimizer(self._file, cases, table.outputs):
                 return ""
         except (Refused, HxError, OSError):  # a case that cannot run again proves nothing
             return ""
@@ -251,34 +246,29 @@ class _Expected:
 
 
 def _by_optimizer(
-    path: Path,
-    cases: Iterable[Case],
-    custom_ops: Sequence[Any],
-    written: Sequence[torch.Tensor] = (),
+    file: OpenFile, cases: Iterable[Case], written: Sequence[torch.Tensor] = ()
 ) -> bool:
     """Return True if the file is right as written, and wrong when optimized, in each case.
 
     `written` holds its results for the first case as written, if they are known.
     """
-    from .file_proof import compared, depth, loader
+    from .file_proof import compared
 
-    model = model_file.skeleton(path)
-    if any(node.op_type == "QuantizeLinear" for node in model.graph.node):
+    if any(node.op_type == "QuantizeLinear" for node in file.model.graph.node):
         return False  # optimized nodes compute in whole numbers, which round differently
-    steps = depth(model)
 
     def right(results: Iterable[torch.Tensor], case: Case) -> bool:
         pairs = zip(results, case.expected, strict=True)
         return all(
-            not compared(got, want, steps, computed=case.computed).problem for got, want in pairs
+            not compared(got, want, file.depth, computed=case.computed).problem
+            for got, want in pairs
         )
 
     cases = iter(cases)
     first = next(cases)
     if written and not right(written, first):
         return False
-    load = loader(path, model, custom_ops)[1]
-    plain, optimized = load(False), load(True)
+    plain, optimized = file.load(False), file.load(True)
     return all(
         right(plain(case.feeds), case) and not right(optimized(case.feeds), case)
         for case in itertools.chain([first], cases)
@@ -375,7 +365,7 @@ class _Apart:
         kinds = {name: tensor.dtype for name, tensor in values.items()}
 
         def load(hidden: Hidden) -> Run:
-            from .file_proof import loader
+            from .open_file import loader
 
             model = self._taken_apart(kinds, picks)
             copy = hidden.create(self._target).path

@@ -12,7 +12,6 @@ from ..ir.input_grammar import Limits
 from ..ir.recipe import Sizing
 from ..ir.size_moves import Move
 from ..ir.sizes.comparisons import At
-from ..ir.work import Work
 from ..samples.sizes import Sizes, sizes_of
 from .cases.across import Across
 from .cases.asking import case_of
@@ -238,7 +237,7 @@ def ruled_out(subject: Subject, case: Case) -> Move | None:
     sizes = sizes_of(subject.recipe, case.feeds)
     limits = {word: subject.recipe.request.sizes.limits.get(word, Limits()) for word in words}
     escapes = [each for each in subject.escapes.values() if each.asked]
-    for side in Across(Work(subject.trace.nodes), words, limits).sides(escapes, []):
+    for side in Across(subject.trace.graph.work, words, limits).sides(escapes, []):
         for move in side.moves:
             if not move.holds(sizes):
                 return move

@@ -25,7 +25,6 @@ from ..recording.varying_reads import varying_reads
 from ..runtime import as_pairs
 from ..samples.sizes import sizes_of
 from ..samples.variations import fresh, jitter
-from ..saving import model_file
 from ..torchworld import shallow
 from . import often
 from .cases.asking import case_of
@@ -41,6 +40,7 @@ from .file_proof import Case, CaseCheck, Proof, prove
 from .first_calls import carried_at
 from .float64 import InFloat64
 from .halves import Watch, passed
+from .open_file import OpenFile
 from .parts import Parts
 from .promised import keep_to_what_ran, may_be_ruled_out, narrow
 from .sizes_compared import sizes_compared
@@ -59,25 +59,26 @@ def prove_program(
     progress: Callable[[str], None] = lambda stage: None,
 ) -> Proof:
     """Compare the file with the model on all planned cases, and limit the promise to what holds."""
-    recipe = subject.recipe
+    recipe, file = subject.recipe, OpenFile(path, custom_ops)
     recorded = dict(recipe.inputs)
     subject.results = _results(subject)
     exact = InFloat64(subject.runner)
     quantized = InFloat64(subject.runner, quantized=True)
-    proof = _compared(subject, path, quantized, custom_ops, progress)
-    _confirm(subject, path, proof, custom_ops)
+    proof = _compared(subject, file, quantized, progress)
+    _confirm(subject, file, proof)
     cases = subject.cases
-    _compare_in_one_thread(subject, path, cases, proof, custom_ops)
-    _accept_rounding(subject, path, cases, proof, exact, custom_ops)
+    _compare_in_one_thread(subject, file, cases, proof)
+    _accept_rounding(subject, file, cases, proof, exact)
     for case, check in zip(cases, proof.cases):
         if case.beyond and not check.ok and agrees(path, case, custom_ops):
             check.by_runtime = OTHERWISE
-    _beside_the_copy(subject, path, cases, proof, custom_ops)
-    compare_draws(subject, path, target, cases, proof, custom_ops)
+    _beside_the_copy(subject, file, cases, proof)
+    compare_draws(subject, file, target, cases, proof)
+    parts = Parts(subject, file, target)
     if not recipe.request.weights.hollow:
-        _by_parts(subject, path, target, cases, proof, custom_ops)
+        _by_parts(subject, parts, cases, proof)
 
-    tried = functools.partial(_wrong, subject, path, target, exact, custom_ops)
+    tried = functools.partial(_wrong, subject, file, target, exact, parts)
     bound(subject, cases, proof, tried)
     narrow(subject, proof, tried)
     keep_to_what_ran(subject, proof)
@@ -96,20 +97,19 @@ def prove_program(
 
 def _compared(
     subject: Subject,
-    path: Path,
+    file: OpenFile,
     quantized: InFloat64,
-    custom_ops: Any,
     progress: Callable[[str], None],
 ) -> Proof:
     """Plan the cases, and compare the file with the model on each: on another core, where it can."""
     dtype = subject.recipe.request.weights.dtype
     # Only where needed: PyTorch's compiler notes when it was not called because of a mode.
-    seen = Watch() if passed(model_file.skeleton(path)) else None
-    if seen is not None or not may_run_beside(path, custom_ops):
+    seen = Watch() if passed(file.model) else None
+    if seen is not None or not may_run_beside(file):
         subject.cases = planned_cases(subject, quantized, seen)
         for case in subject.cases:
             case.computed = dtype or (seen.dtype if seen is not None else None)
-        return prove(path, subject.cases, custom_ops=custom_ops, progress=progress)
+        return prove(file, subject.cases, progress=progress)
 
     def compare(comparison: Comparison) -> Proof:
         def found(case: Case) -> None:
@@ -119,16 +119,16 @@ def _compared(
         subject.cases = planned_cases(subject, quantized, found=found)
         return comparison.finish(progress)
 
-    return run_inside(Comparison(path, custom_ops), compare)
+    return run_inside(Comparison(file), compare)
 
 
-def _confirm(subject: Subject, path: Path, proof: Proof, custom_ops: Any) -> None:
+def _confirm(subject: Subject, file: OpenFile, proof: Proof) -> None:
     """Leave out cases that the file fails and that float64 does not confirm; others take their place."""
     for at, check in reversed([*enumerate(proof.cases)]):
         case = subject.cases[at]
         counted = [case] if check.ok or case.confirmed is None else case.confirmed()
         if not any(each is case for each in counted):
-            again = prove(path, counted, custom_ops=custom_ops, checker=False)
+            again = prove(file, counted, checker=False)
             subject.cases[at : at + 1], proof.cases[at : at + 1] = counted, again.cases
             proof.seconds += again.seconds
 
@@ -143,7 +143,7 @@ def _results(subject: Subject) -> list[Any]:
 
 
 def _compare_in_one_thread(
-    subject: Subject, path: Path, cases: list[Case], proof: Proof, custom_ops: Any
+    subject: Subject, file: OpenFile, cases: list[Case], proof: Proof
 ) -> None:
     """Compare the recorded inputs again, with a run in one thread as in all other cases.
 
@@ -156,7 +156,7 @@ def _compare_in_one_thread(
     cases[0] = dataclasses.replace(
         cases[0], expected=subject.runner.known_results(dict(cases[0].feeds))
     )
-    proof.cases[0] = prove(path, cases[:1], custom_ops=custom_ops, checker=False).cases[0]
+    proof.cases[0] = prove(file, cases[:1], checker=False).cases[0]
 
 
 def failing(subject: Subject, proof: Proof | None) -> tuple[dict[str, Inputs], list[Sizes]]:
@@ -171,11 +171,10 @@ def failing(subject: Subject, proof: Proof | None) -> tuple[dict[str, Inputs], l
 
 def _accept_rounding(
     subject: Subject,
-    path: Path,
+    file: OpenFile,
     cases: list[Case],
     proof: Proof,
     exact: InFloat64,
-    custom_ops: Any,
 ) -> None:
     """Prove again the cases that differ by little, with the measured rounding of the model.
 
@@ -184,7 +183,7 @@ def _accept_rounding(
     A model whose results change on equal inputs, by a clock or its state, tells nothing about
     rounding.
     """
-    steps = functools.partial(_oftener, model_file.skeleton(path).graph)
+    steps = functools.partial(_oftener, file.model.graph)
 
     def nearer(subject: Subject, case: Case) -> bool:
         case.exact = exact(case)
@@ -198,7 +197,7 @@ def _accept_rounding(
             asked = {i: case for i, case in asked.items() if ask(subject, case)}
             if not asked:
                 continue
-            again = prove(path, list(asked.values()), custom_ops=custom_ops, checker=False)
+            again = prove(file, list(asked.values()), checker=False)
             proof.seconds += again.seconds
             for i, check in zip(asked, again.cases):
                 proof.cases[i] = check
@@ -206,10 +205,9 @@ def _accept_rounding(
 
 def _beside_the_copy(
     subject: Subject,
-    path: Path,
+    file: OpenFile,
     cases: list[Case],
     proof: Proof,
-    custom_ops: Any,
 ) -> None:
     """Accept a file that gives the results of a copy of the model on the CPU.
 
@@ -227,7 +225,7 @@ def _beside_the_copy(
         if expected is None:
             return
         other = dataclasses.replace(case, expected=expected, noise=(), exact=())
-        found = prove(path, [other], custom_ops=custom_ops, checker=False).cases[0]
+        found = prove(file, [other], checker=False).cases[0]
         if not found.ok:
             return
         found.note = COARSE
@@ -236,32 +234,30 @@ def _beside_the_copy(
 
 def _wrong(
     subject: Subject,
-    path: Path,
+    file: OpenFile,
     target: Path,
     exact: InFloat64,
-    custom_ops: Any,
+    parts: Parts,
     more: list[Case],
 ) -> list[CaseCheck | None]:
     """Return, for each of further cases, the failed check, or None if it is right or explained."""
-    proof = prove(path, more, custom_ops=custom_ops, checker=False)
-    _accept_rounding(subject, path, more, proof, exact, custom_ops)
+    proof = prove(file, more, checker=False)
+    _accept_rounding(subject, file, more, proof, exact)
     for i, case in enumerate(more):
         alone = dataclasses.replace(proof, cases=[proof.cases[i]])
-        compare_draws(subject, path, target, [case], alone, custom_ops)
+        compare_draws(subject, file, target, [case], alone)
         proof.cases[i] = alone.cases[0]
     if not subject.recipe.request.weights.hollow:
-        _by_parts(subject, path, target, more, proof, custom_ops)
+        _by_parts(subject, parts, more, proof)
     return [None if check.ok else check for check in proof.cases]
 
 
-def _by_parts(
-    subject: Subject, path: Path, target: Path, cases: list[Case], proof: Proof, custom_ops: Any
-) -> None:
+def _by_parts(subject: Subject, parts: Parts, cases: list[Case], proof: Proof) -> None:
     """Compare the parts of the graph where the results differ; one wrong case is enough.
 
     A case that a promise may exclude is not, and the cases that would go with it are skipped.
     """
-    parts, beyond = Parts(subject, path, target, custom_ops), subject.beyond
+    beyond = subject.beyond
     pairs = list(zip(cases, proof.cases))
     for case, check in sorted(pairs, key=lambda pair: pair[1].name not in beyond):
         if check.ok or (check.name not in beyond and may_be_ruled_out(subject, proof, case)):

@@ -25,7 +25,7 @@ from ..runtime import Refused, as_pairs
 from ..samples.sizes import sizes_of
 from ..saving import model_file, save
 from .declared import Sizes
-from .file_proof import loader
+from .open_file import loader
 
 if TYPE_CHECKING:
     from .subject import Subject

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import onnx
     import torch
 
-    from .file_proof import Run
+    from .open_file import Run
 
 
 class Loaded:
@@ -51,7 +51,7 @@ class Tapped:
         more = [name for name in names if name not in listed]
 
         def load(hidden: Hidden) -> Run:
-            from .file_proof import loader
+            from .open_file import loader
 
             source = self._with(more, hidden.create(self._target).path)
             return loader(source, self._model, self._custom_ops)[1](False)

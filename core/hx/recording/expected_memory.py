@@ -8,7 +8,6 @@ import torch
 
 from ..ir.escapes import Escape
 from ..ir.sizes.comparisons import At
-from ..ir.work import Work
 from .trace import Trace
 
 GROWTH_OF_VALUES = 4  # times as large are numbers that are not as the recorded ones
@@ -24,7 +23,7 @@ def expected_memory(
                  for k, t in tensors.items() if k in trace.recipe.inputs), default=1)  # fmt: skip
     if times <= GROWTH_OF_VALUES:
         return 0
-    return Work(trace.nodes).memory(At({}), times)
+    return trace.graph.work.memory(At({}), times)
 
 
 def _largest(tensor: torch.Tensor) -> float:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 from ..budget import BUDGET
+from ..ir.request import Inputs
 from ..ir.sizes.comparisons import At
-from ..ir.work import Work
+from ..samples.sizes import sizes_of
 from ..torchworld.line_limit import LineLimit
 from .origins import is_machinery
 from .trace import Trace
@@ -29,8 +30,19 @@ def line_limit(trace: Trace, gave_up: bool) -> LineLimit | None:
 
 def work_of_line(trace: Trace) -> float:
     """Return the work of a line of the model: the average of a node in its recording."""
-    nodes = trace.nodes
-    return max(Work(nodes).at(At({})) / len(nodes), 1 << 14) if nodes else 1 << 14
+    nodes = len(trace.nodes)
+    return max(trace.graph.work.at(At({})) / nodes, 1 << 14) if nodes else 1 << 14
+
+
+def times_as_much(trace: Trace, tensors: Inputs) -> float:
+    """Return the work of a run in runs on the recorded inputs, or in runs that take no time."""
+    if not trace.recipe.request.sizes.keys() <= tensors.keys():
+        return 1
+    recorded, sizes = sizes_of(trace.recipe), sizes_of(trace.recipe, tensors)
+    if all(sizes[word] <= n for word, n in recorded.items()):
+        return 1
+    work = trace.graph.work.beside(recorded)
+    return work.at(At(sizes)) / max(work.at(At(recorded)), BUDGET.work.negligible)
 
 
 def is_long(trace: Trace, lines: int) -> bool:
@@ -40,5 +52,5 @@ def is_long(trace: Trace, lines: int) -> bool:
 
 def rounds_fit(trace: Trace, more: float) -> bool:
     """Return True if `more` times as many rounds fit into one run of the model."""
-    nodes = trace.nodes
-    return math.isfinite(more) and Work(nodes).at(At({})) * more <= BUDGET.work.rounds_together
+    work = trace.graph.work.at(At({}))
+    return math.isfinite(more) and work * more <= BUDGET.work.rounds_together

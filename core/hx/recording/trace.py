@@ -15,6 +15,7 @@ from ..ir.dialect import Dialect
 from ..ir.escapes import Escape
 from ..ir.recipe import Recipe
 from ..ir.value import Constant, Node, Value
+from ..ir.work import Work
 from . import compiled_calls
 from .questions import Question
 from .round_marks import RoundMarks
@@ -85,6 +86,14 @@ class RecordedGraph:
     # Constants over memory that may be written to, by the storage of their tensor.
     constants: dict[int, list[weakref.ref[Constant]]] = field(default_factory=dict)
     round_marks: RoundMarks | None = None  # of a recording whose rounds may become loops
+    _counted: tuple[int, Work] | None = field(default=None, init=False)  # work of so many nodes
+
+    @property
+    def work(self) -> Work:
+        """The work of the nodes, which is counted once."""
+        if self._counted is None or self._counted[0] != len(self.nodes):
+            self._counted = len(self.nodes), Work(self.nodes)
+        return self._counted[1]
 
 
 @dataclass

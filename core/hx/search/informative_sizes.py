@@ -18,7 +18,6 @@ from ..ir.input_grammar import Limits
 from ..ir.recipe import Recipe, Sizes, Sizing
 from ..ir.size_moves import Move
 from ..ir.sizes.comparisons import Asked, At
-from ..ir.work import Work
 from ..proof.cases.across import Across
 from ..proof.subject import Subject
 from ..samples.sizes import limits_of, repeated_at, sizes_of
@@ -42,7 +41,7 @@ def at_informative_sizes(subject: Subject) -> Recipe | None:
     sizes = _changed(words, limits, questions)
     if sizes == words:
         return None
-    if Across(Work(subject.trace.nodes), words, limits).refused(Move(sizes), 0):
+    if Across(subject.trace.graph.work, words, limits).refused(Move(sizes), 0):
         return None  # it would take many times the work
     inputs = repeated_at(recipe, sizes)
     there = replace(recipe, sizing=Sizing.INFORMATIVE, inputs=inputs)

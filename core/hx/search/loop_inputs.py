@@ -10,7 +10,6 @@ from ..budget import BUDGET
 from ..ir.input_grammar import Limits
 from ..ir.recipe import Loops, Recipe, Sizes
 from ..ir.size_moves import Move
-from ..ir.work import Work
 from ..merging.loops import Before, asked_in_rounds, counts
 from ..proof.cases.across import Across
 from ..proof.cases.asking import case_of
@@ -47,7 +46,7 @@ def with_loops(subject: Subject) -> Recipe | None:
     more = with_more_rounds(subject, recipe.inputs if sizes == words else at(recipe, sizes))
     if sizes == words and more is None:
         return recipe.with_flow(loops=Loops(Before([]), counting=numbers))
-    if Across(Work(nodes), words, limits).refused(Move(sizes), 0):
+    if Across(subject.trace.graph.work, words, limits).refused(Move(sizes), 0):
         return None  # it would take many times the work
     inputs = _taken(subject, words, sizes) if more is None else more
     found = replace(recipe, inputs=inputs, also_proved={"given": recipe.given})

@@ -17,7 +17,6 @@ from ..ir.dynamic_axes import Axes
 from ..ir.proposed_sizes import Axis, Proposal, names_for, proposal_of
 from ..ir.recipe import Recipe
 from ..ir.sizes.comparisons import At
-from ..ir.work import Work
 from ..recording.known_results import Returned
 from ..recording.runner import ModelRunner
 from ..samples.sizes import at, sizes_of
@@ -128,7 +127,7 @@ class _Trials:
 
     def __init__(self, runner: ModelRunner) -> None:
         self.runner = runner
-        work = Work(runner.trace.nodes).at(At(sizes_of(runner.recipe)))
+        work = runner.trace.graph.work.at(At(sizes_of(runner.recipe)))
         heavy = work > BUDGET.work.longer_run
         self.left = BUDGET.proposals.trials // 4 if heavy else BUDGET.proposals.trials
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from hx.proof import compare, file_proof
+from hx.proof import compare, file_proof, open_file
 from hx.saving import model_file
 
 from ..attempt import _registry, copied, first_line
@@ -196,7 +196,7 @@ def _problem(
     sizes = Sizes()
     for value in skeleton.graph.input:
         sizes.check("", value, file_proof.graph_tensor(feeds[value.name]).shape)
-    depth, longest = file_proof.depth(skeleton), longest_reduction(skeleton, sizes.values)
+    depth, longest = open_file.depth(skeleton), longest_reduction(skeleton, sizes.values)
     for place, (got, want) in enumerate(zip(results, expected)):
         mine, real = file_proof.graph_tensor(got), file_proof.graph_tensor(want)
         if place in chance:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from hx import HxError, runtime
-from hx.proof import compare, file_proof, halves
+from hx.proof import compare, halves, open_file
 from hx.samples import variations
 from hx.saving import model_file
 
@@ -89,7 +89,7 @@ def _check(model: Model, prove: bool, only: str) -> Outcome:
     except runtime.Refused as error:
         return Outcome("crashed", f"does not load: {error}", "load")
     depth, coarse = (
-        file_proof.depth(model_file.skeleton(data)),
+        open_file.depth(model_file.skeleton(data)),
         halves.passed(model_file.skeleton(data)),
     )
     in_halves = [value.name in coarse for value in program.model.graph.outputs]

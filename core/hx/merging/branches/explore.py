@@ -306,7 +306,7 @@ class Exploration:
     @functools.cached_property
     def _work(self) -> tuple[Work, float]:
         """Work of the first recording, and its amount at the recorded sizes."""
-        work = Work(self._first.nodes)
+        work = self._first.graph.work
         return work, work.at(At(sizes_of(self._first.recipe)))
 
     def hear_all(self) -> Merge[None]:

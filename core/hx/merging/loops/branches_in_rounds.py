@@ -18,7 +18,6 @@ from ...errors import Unsupported
 from ...findings import FOLLOWED, Finding
 from ...ir.recipe import Folding, Forced, Line
 from ...ir.sizes.comparisons import At
-from ...ir.work import Work
 from ...recording.trace import Trace
 from ..branches.align import Joining, NotAlike
 from ..branches.joined_findings import tell
@@ -54,7 +53,7 @@ def merge_with_branches(trace: Trace) -> Merge[Trace | Unmerged]:
     for _, told in sorted(bases, key=lambda each: -each[0]):
         base = yield from _recorded(trace, (), told)
         if base is None:  # it could be recorded before, and nothing is left to spend
-            return Unmerged(Unsupported("the rounds were not recorded again"))
+            return Unmerged(Unsupported("the rounds were not recorded again"), unfolded=True)
         try:
             rounds = InRounds(trace, base, told, bool(in_rounds))
             joined = write_loops((yield from rounds.joined()))
@@ -70,10 +69,10 @@ def merge_with_branches(trace: Trace) -> Merge[Trace | Unmerged]:
             return joined
         baked = found
     if unmerged := baked or refused:
-        return unmerged
+        return dataclasses.replace(unmerged, unfolded=True)
     where = ", ".join(f"{file}:{line}" for file, line in sorted(lines))
     no_if = f"what the model asks in each round at {where} becomes no If in a loop"
-    return Unmerged(Unsupported(no_if))
+    return Unmerged(Unsupported(no_if), unfolded=True)
 
 
 def _bases(trace: Trace, lines: set[Line]) -> Merge[list[tuple[int, dict[Line, bool]]]]:
@@ -112,8 +111,7 @@ def _recorded(
 
 def work_of(trace: Trace) -> float:
     """Return the work that a recording took."""
-    nodes = trace.nodes
-    return Work(nodes).at(At({})) + BUDGET.work.recorded_node * len(nodes)
+    return trace.graph.work.at(At({})) + BUDGET.work.recorded_node * len(trace.nodes)
 
 
 class InRounds:
@@ -124,7 +122,9 @@ class InRounds:
         self._variations, self._numbered = flow.branches.variations, flow.loops.numbered
         self._led: list[Trace] = []  # recordings with other numbers of rounds
         self._row = row_of(base)
-        self._traces = [base]
+        self._traces: list[Trace] = []
+        self._nodes, self._work = 0, 0.0  # of these
+        self._add(base)
         self._ways: list[Answers] = [self._row.answers]
 
     def joined(self) -> Merge[Trace]:
@@ -151,13 +151,16 @@ class InRounds:
             raise NotAlike
         return self._written()
 
+    def _add(self, trace: Trace) -> None:
+        self._traces.append(trace)
+        self._nodes += len(trace.nodes) + len(trace.questions)
+        self._work += work_of(trace)
+
     def _has_room(self) -> bool:
-        nodes = sum(len(trace.nodes) + len(trace.questions) for trace in self._traces)
-        work = sum(map(work_of, self._traces))
         return (
             len(self._traces) < BUDGET.runs.branches_in_rounds
-            and nodes < BUDGET.nodes.branches_in_rounds
-            and work < BUDGET.work.branches_in_rounds
+            and self._nodes < BUDGET.nodes.branches_in_rounds
+            and self._work < BUDGET.work.branches_in_rounds
         )
 
     def _agrees(self, trace: Trace) -> bool:
@@ -171,7 +174,7 @@ class InRounds:
         found = yield from _recorded(self._trace, answers, self._told)
         if found is None:
             raise NotAlike
-        self._traces.append(found)
+        self._add(found)
         row = row_of(found)
         self._join(row)
         now, rest = row.answers[at + 1 :], asked[at + 1 :]
@@ -201,7 +204,8 @@ class InRounds:
         else:
             self._led = [found for found in elsewhere if found is not None]
         made = [found for found in some if found is not None]
-        self._traces += made
+        for trace in made:
+            self._add(trace)
         return made
 
     def _written(self) -> Trace:

@@ -19,7 +19,6 @@ from ...findings import OPEN, Finding
 from ...ir.input_grammar import Limits
 from ...ir.size_moves import Move
 from ...ir.sizes.comparisons import Asked, At, itself
-from ...ir.work import Work
 from ...samples.sizes import Sizes, at, limits_of, sizes_of, told
 from ..file_proof import Case
 from ..subject import Subject
@@ -114,7 +113,7 @@ class _Crossing:
         self._subject, self._recipe = subject, subject.recipe
         self._words, self._limits = sizes_of(subject.recipe), limits_of(subject.recipe)
         self._listening = Listening(subject)
-        self._work = Work(subject.trace.nodes)
+        self._work = subject.trace.graph.work
         self._waiting = list(cases)  # cases at which the model has not been recorded
         self._sizes = [sizes_of(self._recipe, case.feeds) for case in cases]
         self._cases = list(zip(self._sizes, cases))

@@ -2,10 +2,10 @@
 
 A bound that no recorded value reaches, as a clamp at 40, shows nowhere else. Two cases, always: the
 other sign, and the largest power of two times the values at which the model is finite and agrees with
-itself in float64. A heavy model gets a middling power on one row of a batch, and runs in float64 only
-if the file gives other results. A model that runs in no time gets more cases: very large values hide
-a bound behind a softmax, and a sum of both signs may not reach one. Masks stay as they are, and a
-model that gives NaN does not take such values.
+itself in float64. A heavy model gets a middling power on one row of a batch. Where a run takes time, the
+model runs in float64 only if the file gives other results. A model that runs in no time gets more
+cases: very large values hide a bound behind a softmax, and a sum of both signs may not reach one. Masks
+stay as they are, and a model that gives NaN does not take such values.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ import torch
 from ...budget import BUDGET
 from ...ir.recipe import Sizes
 from ...ir.sizes.comparisons import At
-from ...ir.work import Work
 from ...recording.expected_memory import expected_memory
 from ...recording.known_results import Returned
 from ...samples.boxes_and_cells import corners_are_in_order, with_corners_in_order
@@ -69,13 +68,14 @@ def beyond_the_range(subject: Subject, planned: Planned) -> list[Case]:
     found = list(unsaturated(subject, planned.exact, other_sign))
     trial = Trial.of(subject, planned.exact)
     name = f"large values{where}"
-    if heavy and (large := trial.unconfirmed(name, tensors, grow)):
+    cheap = subject.trace.graph.work.beside(words).at(At(words)) <= BUDGET.far.cheap_run
+    powers = [] if cheap else [MIDDLE] if heavy else POWERS[::-1]
+    if large := trial.unconfirmed(name, tensors, grow, powers):
         return [*found, *large]
     power, large = trial.largest(
         name, tensors, grow, POWERS.index(MIDDLE) if heavy else len(POWERS)
     )
     found += large
-    cheap = Work(subject.trace.nodes, words).at(At(words)) <= BUDGET.far.cheap_run
     if large and cheap and not trial.halves:
         found += trial.case(f"large opposite values{where}", turned, grow, power)
         found += _at_recorded_sizes(trial, recorded, grow, power)
@@ -158,7 +158,7 @@ def _is_data(tensor: torch.Tensor) -> bool:
 def is_heavy(subject: Subject) -> bool:
     """Return whether a run of the model takes noticeable time."""
     words = sizes_of(subject.recipe)
-    return Work(subject.trace.nodes, words).at(At(words)) > BUDGET.work.negligible
+    return subject.trace.graph.work.beside(words).at(At(words)) > BUDGET.work.negligible
 
 
 def one_row(subject: Subject, cases: Sequence[Case], sizes: Sizes) -> Sizes:
@@ -232,24 +232,31 @@ class Trial:
         """Return the case of inputs, some times a power of two, if the model takes these values."""
         return self._accepted(name, tensors, grow, power)[0]
 
-    def unconfirmed(self, name: str, tensors: Inputs, grow: Sequence[str]) -> list[Case]:
-        """Return a case of middling power, before the model has run in float64 on it.
+    def unconfirmed(
+        self, name: str, tensors: Inputs, grow: Sequence[str], powers: Sequence[int]
+    ) -> list[Case]:
+        """Return a case of the first power with finite results, before the model runs in float64.
 
         A file that gives the model's results there is right. If it gives others, `confirmed` tells
         whether they are an error: float64 takes several times as long.
         """
-        if not grow or self._takes_the_least():
+        if not grow or (powers and self._takes_the_least()):
             return []
-        found = self._run(name, tensors, grow, MIDDLE)
-        for case in found:
-            case.confirmed = functools.partial(self._confirmed, case, tensors, grow)
-        return found
+        for power in powers:
+            found = self._run(name, tensors, grow, power)
+            for case in found:
+                case.confirmed = functools.partial(self._confirmed, case, tensors, grow, power)
+            if found:
+                return found
+        return []
 
-    def _confirmed(self, case: Case, tensors: Inputs, grow: Sequence[str]) -> list[Case]:
+    def _confirmed(
+        self, case: Case, tensors: Inputs, grow: Sequence[str], power: int
+    ) -> list[Case]:
         """Return a case, or else one of a lower power, on which the model and float64 agree."""
-        if not saturated(self.subject, self.exact, case) and self._agrees(case, MIDDLE):
+        if not saturated(self.subject, self.exact, case) and self._agrees(case, power):
             return [case]
-        return self.largest(case.name, tensors, grow, POWERS.index(MIDDLE))[1]
+        return self.largest(case.name, tensors, grow, POWERS.index(power))[1]
 
     def _takes_the_least(self) -> bool:
         """Return whether float64 tells nothing about a larger power than the least."""
@@ -309,7 +316,7 @@ class Trial:
 
 def _room(subject: Subject) -> float:
     """Return the bytes of results that a run with large values may return."""
-    recorded = Work(subject.trace.nodes).memory(At({}))
+    recorded = subject.trace.graph.work.memory(At({}))
     return BUDGET.bytes.search_results + BUDGET.elements.outputs_factor * recorded
 
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from ...budget import BUDGET
 from ...ir.size_moves import Move
-from ...ir.work import Work
 from ...recording.run_limits import is_long
 from ...samples.sizes import Sizes, limits_of, sizes_of, told
 from .across import Across
@@ -42,7 +41,7 @@ def at_large(subject: Subject, planned: Planned) -> list[Case]:
     known = [words, *(sizes_of(recipe, each.feeds) for each in others)]
     asked = [a for e in subject.escapes.values() if e.kind in ROUNDS for a in e.asked]
     by_values = any(each.of_values() for each in asked)
-    work, within = Work(subject.trace.nodes, words), recipe.request.sizes.limits
+    work, within = subject.trace.graph.work.beside(words), recipe.request.sizes.limits
     share, limits = 1 / max(len(words), 1), BUDGET.far
     most, least = (
         Across(work, words, within, times=limits.work_factor * part, little=limits.work * little)

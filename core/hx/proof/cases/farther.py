@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from ...budget import BUDGET
 from ...findings import OPEN, Finding
 from ...ir.size_moves import Move
-from ...ir.work import Work
 from ...recording.run_limits import rounds_fit
 from ...samples.sizes import limits_of, sizes_of, told
 from .across import Across
@@ -34,7 +33,7 @@ def farther(subject: Subject, planned: Planned) -> list[Case]:
     rounds = sorted(subject.trace.merged.loop_sizes & words.keys())
     if not rounds:
         return []
-    across = Across(Work(subject.trace.nodes), words, subject.recipe.request.sizes.limits)
+    across = Across(subject.trace.graph.work, words, subject.recipe.request.sizes.limits)
     few: list[Case] = []
     for n in FEW_ROUNDS:
         sizes = {**words, **{word: n for word in rounds if limits[word].hold(n)}}
@@ -90,7 +89,7 @@ def between(subject: Subject, planned: Planned) -> list[Case]:
         *recipe.flow.formulas,
         *(sizes_of(recipe, each.feeds) for each in planned.at_other_sizes),
     ]
-    work, within = Work(subject.trace.nodes), recipe.request.sizes.limits
+    work, within = subject.trace.graph.work, recipe.request.sizes.limits
     # Most texts with a size are for an error that is never raised.
     times = BUDGET.work.other_sizes_factor if recipe.flow.formulas else BUDGET.far.work_factor
     across = Across(work, words, within, times=times)
@@ -114,7 +113,7 @@ def at_turns(subject: Subject, planned: Planned) -> list[Case]:
     words, limits = sizes_of(subject.recipe), limits_of(subject.recipe)
     known = [words, *subject.recipe.flow.formulas]
     known += [sizes_of(subject.recipe, each.feeds) for each in planned.at_other_sizes]
-    across = Across(Work(subject.trace.nodes), words, subject.recipe.request.sizes.limits)
+    across = Across(subject.trace.graph.work, words, subject.recipe.request.sizes.limits)
     cases: list[Case] = []
     for word, turns in subject.trace.merged.turns.items():
         missed = []

@@ -14,7 +14,6 @@ from ...findings import CHECKED, Finding
 from ...ir.recipe import Sizes
 from ...ir.size_moves import Move
 from ...ir.sizes.dims import Dim
-from ...ir.work import Work
 from ...samples.sizes import at, larger, limits_of, sizes_of, told, twice
 from ..file_proof import Case
 from ..subject import Subject
@@ -88,7 +87,7 @@ def round_sizes(subject: Subject, planned: Planned) -> list[Case]:
     held = all(limits[word].hold(n) for word, n in sizes.items())
     if not held or sizes in (words, *known) or other_ranks(subject, planned):
         return []
-    work, within = Work(subject.trace.nodes, words), subject.recipe.request.sizes.limits
+    work, within = subject.trace.graph.work.beside(words), subject.recipe.request.sizes.limits
     if Across(work, words, within, times=BUDGET.far.work_factor).refused(Move(sizes), 0):
         return []
     return case_at(subject, sizes, told(sizes))[0]

@@ -20,7 +20,6 @@ from ...ir.input_grammar import Limits
 from ...ir.size_moves import Move
 from ...ir.sizes.comparisons import Asked, At
 from ...ir.sizes.remainders import fits
-from ...ir.work import Work
 from ...samples.sizes import Sizes, limits_of, sizes_of, told
 from ..file_proof import Case
 from ..subject import Subject
@@ -58,7 +57,7 @@ def together(subject: Subject, planned: Planned) -> list[Case]:
     met[known] = True
     usual = max(1, math.prod(recorded.values()))
     work = numpy.array([math.prod(sizes.values()) / usual for sizes in drawn])
-    work_of = Work(subject.trace.nodes)
+    work_of = subject.trace.graph.work
     limits_of_cases, times = BUDGET.combinations, BUDGET.work.combined_answers_factor
     most = limits_of_cases.cases_of_one
     if several:

@@ -24,7 +24,8 @@ from hx.proof.certificates.packed_arrays import packed
 from hx.proof.certificates.sealing import Document
 from hx.proof.compare import NEAR, Tolerance, rounding
 from hx.proof.declared import Sizes
-from hx.proof.file_proof import Case, graph_tensor, uses_kernel
+from hx.proof.file_proof import Case, graph_tensor
+from hx.proof.open_file import uses_kernel
 from hx.proof.proof import CaseCheck, OutputCheck, Proof
 from hx.proof.randomness import drawn
 from hx.saving import model_file
