@@ -35,6 +35,7 @@ from .proof import randomness
 from .proof.cases import counted
 from .proof.first_calls import settle_state
 from .proof.proving import failing
+from .proof.right_sizes import is_right_as_given
 from .proof.subject import Subject
 from .recording.recorder import Recorder
 from .recording.trace import Trace
@@ -114,17 +115,28 @@ class Attempts:
             self.history.knowledge.met.update(program._subject.code_run)
             target = None if destination.path is None else staged.target
             explain = functools.partial(program.explain, error, target)
-            return Wrong(error, failed, one_way, program._trace.merged.may_run_zero_times, explain)
+            return Wrong(
+                error,
+                failed,
+                one_way,
+                program._trace.merged.may_run_zero_times,
+                program.proof is not None and is_right_as_given(program._subject, program.proof),
+                explain,
+            )
         except Exception as problem:
             return self._refused(problem, one_way)
         return Right(program)
 
     def _refused(
-        self, problem: Exception, one_way: bool = False, baked_at: Where | None = None
+        self,
+        problem: Exception,
+        one_way: bool = False,
+        baked_at: Where | None = None,
+        unfolded: bool = False,
     ) -> Refused:
         if self.history.ends_with(problem):
             raise problem
-        return Refused(problem, one_way, baked_at)
+        return Refused(problem, one_way, baked_at, unfolded)
 
     def _recorded(
         self, recipe: Recipe, staged: save.Staged | None = None
@@ -146,7 +158,7 @@ class Attempts:
                 one_way = found_one_way(recipe, found)
                 found = carry_out(merge_loops(first, found), record)
             if isinstance(found, Unmerged):
-                return self._refused(found.error, one_way, found.baked_at)
+                return self._refused(found.error, one_way, found.baked_at, found.unfolded)
             counted.tell_often(found)
             report = report_of(found, self.recorder)
             return self._assembled(found, report)
@@ -244,7 +256,7 @@ def merge_loops(first: Trace, joined: Trace) -> Merge[Trace | Unmerged]:
 
 def reply(recorder: Recorder, wanted: RecordingWanted) -> Reply:
     """Make the recording that a merge asks for. An error of the environment is raised."""
-    if recorder.spending.is_over:
+    if recorder.spending.is_over and not wanted.recipe.narrow:
         return NotRecorded(Unsupported(f"no further way is recorded: {recorder.spending}"))
     try:
         found = recorder.record(wanted.recipe)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from .attempts import Attempts, count_nodes, report_of
@@ -13,7 +14,7 @@ from .findings import CHECKED, FOLLOWED, Finding
 from .frame_stack import with_large_frame
 from .garbage_collection import fewer_collections
 from .ir import dynamic_axes
-from .ir.outcome import Outcome, Refused, Right
+from .ir.outcome import Outcome, Refused, Right, Wrong
 from .ir.proposed_sizes import Proposal
 from .ir.recipe import Recipe
 from .ir.request import Destination, Options, Request
@@ -207,6 +208,7 @@ def _export(request: Request, recorder: Recorder, timeline: Timeline) -> Program
     attempts = Attempts(request, recorder, history, timeline)
     steps = strategies(request, history, Choices(recorder.registry, recorder.opset))
     recipe: Recipe | None = next(steps)  # the first recipe always exists
+    as_given: Recipe | None = None  # the first one whose file is right at the given sizes
     while recipe is not None:
         spent = recorder.spending.is_over and not recipe.is_plain
         outcome = _untried(recorder) if spent else attempts.attempt(recipe)
@@ -214,7 +216,15 @@ def _export(request: Request, recorder: Recorder, timeline: Timeline) -> Program
             _finish(outcome.made, recipe, attempts)
             return outcome.made
         history.add(outcome)
+        if isinstance(outcome, Wrong) and outcome.as_given:
+            as_given = as_given or recipe
         recipe = _advance(steps, outcome)
+    if recorder.spending.is_over and as_given is not None:
+        recipe = replace(as_given.derived, narrow=True)
+        outcome = attempts.attempt(recipe)
+        if isinstance(outcome, Right):
+            _finish(outcome.made, recipe, attempts)
+            return outcome.made
     timeline.enter("explain")
     error = history.error_to_report()
     if recorder.spending.is_over and isinstance(error, HxError):
@@ -244,6 +254,7 @@ def _finish(program: Program, recipe: Recipe, attempts: Attempts) -> None:
     for staged in attempts.staged:
         staged.forget()
     attempts.recorder.stand_ins.forget()
+    attempts.recorder.guards.clear()
     report, destination = program.report, attempts.request.destination
     asked = attempts.recorder.knowledge.asked
     report.messages += recipe_findings(recipe, asked) if attempts.history else []
@@ -254,7 +265,6 @@ def _finish(program: Program, recipe: Recipe, attempts: Attempts) -> None:
         report.messages.append(Finding(CHECKED, text))
     if recipe.flow.formulas:
         follow_sizes(report)
-    attempts.recorder.guards.clear()
 
 
 @explains_unknown_options

@@ -212,10 +212,8 @@ EXPECTED: dict[str, list[str]] = {
     "counted_on_one_side": [
         "plain: offers loops",
         "loops+branches: unsupported",
-        "loops+branches+unfolded: unsupported",
         "loops+branches+counting: unsupported",
         "numbered-loops+branches: unsupported",
-        "numbered-loops+branches+unfolded: unsupported",
         "loops+counting: unsupported",
         "unmerged plain: wrong",
         "unmerged formulas: unsupported",

@@ -29,6 +29,7 @@ class Wrong:
     failed: dict[str, Inputs] = field(default_factory=dict)  # inputs on which it is wrong, by name
     one_way: bool = False  # no inputs led along another branch: there was nothing to merge
     may_run_zero_times: bool = False  # a loop of it may, because data choose its length
+    as_given: bool = False  # it is right at the sizes of the user's inputs
     explain: Callable[[], None] = lambda: None  # adds the reason to the error, if it is reported
 
 
@@ -39,6 +40,7 @@ class Refused:
     error: Exception
     one_way: bool = False
     baked_at: Where | None = None  # a constant of inputs that never reach its side of a branch
+    unfolded: bool = False  # the recordings that were merged were unfolded already
 
     @property
     def unsupported(self) -> bool:

@@ -142,6 +142,7 @@ class Recipe:
     offers: bool = False  # other recipes are returned, where some are worth trying
     leaks: Leaks = Leaks.ACCEPT
     sizing: Sizing = Sizing.GIVEN
+    narrow: bool = False  # its file is promised for the sizes at which it is right
 
     @property
     def given(self) -> Inputs:

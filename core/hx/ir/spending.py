@@ -32,20 +32,25 @@ class Spending:
     """Recordings and other runs of the model so far. A proof that has begun is not cut short.
 
     A recording with many times the nodes of the first one counts as so many: it goes round a loop
-    more often than the model itself.
+    more often than the model itself. A run at larger sizes counts by its work.
     """
 
     effort: Effort | None = None
     recordings: int = 0
     others: int = 0
     nodes: int = 0  # of the first recording
-    further: float = 0.0  # work of long recordings beyond one each, in first recordings
+    further: float = 0.0  # work of long recordings and runs beyond one each, in first ones
 
     def record(self, nodes: int) -> None:
         """Count a recording that made so many nodes."""
         self.recordings += 1
         self.nodes = self.nodes or max(nodes, 1)
         self.further += max(nodes / self.nodes - 1, 0)
+
+    def run(self, times: float) -> None:
+        """Count a run with so many times the work of a run on the recorded inputs."""
+        self.others += 1
+        self.further += max(times - 1, 0)
 
     @property
     def is_over(self) -> bool:
@@ -56,10 +61,7 @@ class Spending:
         if self.effort is None:
             return ""
         recorded = f"{amount(self.recordings, 'recording')}"
-        more = (
-            f" (as long as {self.recordings + self.further:,.0f} of the first)"
-            if self.further >= 1
-            else ""
-        )
         runs = f"{amount(self.others, 'other run')} of the model"
-        return f"{recorded}{more} and {runs}, of {self.effort.runs:,} ({self.effort.name} effort)"
+        spent = self.recordings + self.others + self.further
+        more = f" (as long as {spent:,.0f} of the first)" if self.further >= 1 else ""
+        return f"{recorded} and {runs}{more}, of {self.effort.runs:,} ({self.effort.name} effort)"

@@ -41,7 +41,7 @@ def narrow(subject: Subject, proof: Proof, tried: Tried) -> None:
     limits, found, notes = _within(subject, moves, tried)
     proof.cases += found
     failed += found
-    if limits is not None and _mark_outside(subject, failed, limits):
+    if limits is not None and mark_outside(subject, failed, limits):
         _promise(subject, wrong, limits)
         subject.notes += [Finding(CHECKED, text) for text in notes]
 
@@ -130,7 +130,7 @@ def _within(
     return limits, failed, notes
 
 
-def _mark_outside(
+def mark_outside(
     subject: Subject, failed: Sequence[CaseCheck], limits: Mapping[str, Limits]
 ) -> bool:
     """Write into failed cases which limits exclude them, if that is so for all; else return False.

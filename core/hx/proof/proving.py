@@ -43,6 +43,7 @@ from .halves import Watch, passed
 from .open_file import OpenFile
 from .parts import Parts
 from .promised import keep_to_what_ran, may_be_ruled_out, narrow
+from .right_sizes import keep_right_sizes
 from .sizes_compared import sizes_compared
 from .subject import Subject
 
@@ -81,6 +82,8 @@ def prove_program(
     tried = functools.partial(_wrong, subject, file, target, exact, parts)
     bound(subject, cases, proof, tried)
     narrow(subject, proof, tried)
+    if recipe.narrow:
+        keep_right_sizes(subject, proof, tried)
     keep_to_what_ran(subject, proof)
     if subject.trace.effects.keeps and not subject.trace.effects.drew_outside:
         kept = _called_again(subject, recorded, proof)

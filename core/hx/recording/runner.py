@@ -28,7 +28,7 @@ from .known_results import Key, Raised, Ran, Returned, Unfinished
 from .origins import is_machinery
 from .prepare import arguments
 from .recorder import Recorder
-from .run_limits import line_limit
+from .run_limits import line_limit, times_as_much
 from .trace import Trace
 
 Feeds: TypeAlias = Inputs
@@ -195,7 +195,7 @@ class ModelRunner:
     def _once(self, feeds: Feeds, limit: LineLimit | None, tap: RunMode | None = None) -> list[Any]:
         """Call the model once; weights stored elsewhere are read as operators need them."""
         slim = self.recorder.slim
-        self.recorder.spending.others += 1
+        self.recorder.spending.run(times_as_much(self.trace, feeds))
         if slim is None or not slim.absent:
             return self._called(feeds, limit, tap)
         with Filled(slim) as filled, OnTheCPU(filled):

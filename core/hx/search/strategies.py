@@ -185,6 +185,8 @@ def loops(offer: OffersLoops, history: History, failed: Failed) -> Steps:
     if is_unsupported(last) or (isinstance(last, Wrong) and last.may_run_zero_times):  # [12]
         # Rounds in which the state is still a constant differ from the others.
         for folding in (Folding.UNFOLDED, Folding.COUNTING):
+            if folding is Folding.UNFOLDED and was_unfolded(last):
+                continue
             if is_unsupported(last) or isinstance(last, Wrong):
                 recipe = replace(recipe, folding=folding)
                 last = yield from tried(recipe, own)
@@ -212,6 +214,8 @@ def numbered_rounds(recipe: Recipe, last: Failure, history: History) -> Steps:
     """[14] Merge rounds that differ by their number. Failures speak for rounds without numbers."""
     mark = history.mark()
     for folding in (Folding.FOLDED, Folding.UNFOLDED):
+        if folding is Folding.UNFOLDED and was_unfolded(last):
+            continue
         if is_unsupported(last) or isinstance(last, Wrong):
             last = yield from tried(replace(recipe, folding=folding), {})
     history.forget(mark)
@@ -322,6 +326,11 @@ def wrong_at_given(recipe: Recipe, outcome: Failure) -> bool:
 
 def raised_by_model(outcome: Failure) -> bool:
     return isinstance(outcome, Refused) and outcome.raised_by_model
+
+
+def was_unfolded(outcome: Failure) -> bool:
+    """Return whether an unfolded recording would be merged as this one was."""
+    return isinstance(outcome, Refused) and outcome.unfolded
 
 
 def as_carried_out(recipe: Recipe, outcome: Failure) -> Recipe:

@@ -75,6 +75,7 @@ def strategy_name(recipe: Recipe) -> str:
         "" if recipe.answers == STANDARD else ANSWERS[recipe.answers],
         FOLDINGS[recipe.folding],
         "nothing merged" if recipe.unmerged_reason else "",
+        "promised for sizes at which it is right" if recipe.narrow else "",
     ]
     return ", ".join(filter(None, [" and ".join(merged) or PLAIN, *differs]))
 
