@@ -154,3 +154,29 @@ ARRAYS = {
 def test_numbers_and_arrays_of_numpy_are_taken_as_torch_takes_them(form):
     program = same(Plain(ARRAYS[form]), torch.randn(2, 3), torch.randn(5, 3))
     assert not program.report.escapes
+
+
+class Returns(nn.Module):
+    def __init__(self, number):
+        super().__init__()
+        self.number = number
+
+    def forward(self, x):
+        return x, self.number(x.shape[0]) if callable(self.number) else self.number
+
+
+@pytest.mark.parametrize("number", [2**63, -(2**63) - 1, lambda n: n * 2**70])
+def test_a_whole_number_beyond_int64_is_no_output(number):
+    with pytest.raises(hx.HxError, match=r"output_1 is a whole number beyond int64, of \d+ bits"):
+        hx.export(Returns(number), torch.randn(3, 4), None, dynamic=[{0: "n"}])
+
+
+def test_the_ends_of_int64_are_outputs():
+    program = hx.export(Returns(2**63 - 1), torch.randn(3, 4), None)
+    assert program.run(torch.randn(3, 4))[1] == 2**63 - 1
+
+
+def test_a_number_that_grows_beyond_int64_is_told_once():
+    program = hx.export(Returns(lambda n: n**30), torch.randn(3, 4), None, dynamic=[{0: "n"}])
+    [told] = [each.text for each in program.report.findings if "beyond int64" in each.text]
+    assert told.startswith("at n=") and program.proof.sizes["n"] == (1, 4)

@@ -221,6 +221,17 @@ def structure(result: Any) -> Any:
         return None
 
 
+def _require_int64(name: str, number: Any) -> None:
+    """Refuse a whole number that no tensor of a graph can hold."""
+    plain = dims.plain(number)
+    if isinstance(plain, int) and not -(2**63) <= plain < 2**63:
+        raise Unsupported(
+            f"the output {name or 'of the model'} is a whole number beyond int64, of "
+            f"{plain.bit_length()} bits, and a graph has no larger ones",
+            hint="return a float, or several smaller numbers",
+        )
+
+
 def of_outputs(recording: Recording, found: Trace, result: Any) -> None:
     single = isinstance(result, (torch.Tensor, _Kept, int, float))
     flat: list[tuple[str, Any]] = []
@@ -246,6 +257,7 @@ def of_outputs(recording: Recording, found: Trace, result: Any) -> None:
             # The model may write to its results when it runs again.
             found.results.append(leaf.detach().clone())
         elif isinstance(leaf, (bool, int, float)):
+            _require_int64(name, leaf)
             values.append(leaf)
             found.results.append(dims.plain(leaf))
         elif leaf is None:

@@ -15,6 +15,8 @@ from ...samples.sequence_lengths import as_were_recorded
 from ..file_proof import Case
 from ..subject import Subject
 
+BEYOND_INT64 = "the model returns a whole number beyond int64"
+
 
 def case_of(
     subject: Subject, name: str, tensors: dict[str, torch.Tensor], again: bool = True
@@ -38,6 +40,12 @@ def case_of(
         others = as_were_recorded(subject.recipe.inputs, tensors) if again else None
         found = case_of(subject, name, others, again=False)[0] if others else []
         return (found, []) if found else ([], [_refusal(name, ran.error)])
+    if any(type(x) is int and not -(2**63) <= x < 2**63 for x in ran.results):
+        if not any(BEYOND_INT64 in each.text for each in subject.notes):
+            subject.notes.append(
+                Finding(CHECKED, f"at {name}, {BEYOND_INT64}, and the file does not")
+            )
+        return [], [f"at {name}, {BEYOND_INT64}"]
     count = _numbers(ran.results)
     limits = BUDGET.elements
     if count > max(limits.outputs_factor * _numbers(subject.results), limits.outputs):
