@@ -141,6 +141,8 @@ class FarLimits:
     # that is more. Code that nobody sees may be wrong only there.
     work_factor: int = 2
     work: int = 1 << 32
+    # The same for the least far sizes, of all names: a row may be a picture, which takes long.
+    least_work: int = 1 << 33
     # Work of one run, up to which more values are tried than usual.
     cheap_run: int = 1 << 21
     # The other sizes. Of one element a sum is the element, and a softmax is 1; of two, a mask

@@ -222,3 +222,29 @@ def test_rows_that_are_lost_at_large_sizes_are_found_in_larger_layers(layer):
         model, torch.randn(16, 8, 20), dynamic=axes, packs=with_converter(first_rows)
     )
     assert program.report.promised == {"n": "n<=100"}
+
+
+class Pictures(nn.Module):
+    """Convolutions that refuse a picture below 15 by 15."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Conv2d(3, 64, 3, 2)
+        self.rest = nn.Sequential(nn.Conv2d(64, 128, 3, 2), nn.Conv2d(128, 64, 3, 2))
+
+    def forward(self, x):
+        return self.rest(torch.relu(self.first(x))).mean((2, 3))
+
+
+def test_columns_that_are_lost_in_wide_pictures_are_found():
+    @hx.converter("torch.relu", cases=[])
+    def first_columns(op, input):
+        column = op.CumSum(op.Add(op.Mul(input, 0.0), 1.0), op.constant(3, torch.int64))
+        return op.Mul(op.Relu(input), op.cast(op.Less(column, 300.5), torch.float32))
+
+    axes = {"x": {0: "batch", 2: "h", 3: "w"}}
+    model, pictures = Pictures(), torch.randn(2, 3, 192, 192)
+    program = hx.export(model, pictures, dynamic=axes, packs=with_converter(first_columns))
+    assert program.report.promised == {"w": "w<=606"}  # the last columns reach no result
+    proof = hx.export(model, pictures, dynamic=axes).proof
+    assert proof.ok and min(high for _, high in proof.sizes.values()) > 130

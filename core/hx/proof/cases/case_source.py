@@ -45,6 +45,7 @@ class Planned:
     questions: dict[Asked, None] = dataclasses.field(default_factory=dict)
     refused: list[Sizes] = dataclasses.field(default_factory=list)  # sizes that the model refuses
     found: dict[CaseSource, list[Case]] = dataclasses.field(default_factory=dict)
+    small: Sizes | None = None  # the smallest sizes that the model takes, once they are known
 
     @property
     def cases(self) -> list[Case]:

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ...budget import BUDGET
-from ...ir.recipe import Sizes
 from ...ir.sizes.comparisons import At
 from ...recording.expected_memory import expected_memory
 from ...recording.known_results import Returned
@@ -26,7 +25,7 @@ from ...samples.boxes_and_cells import corners_are_in_order, with_corners_in_ord
 from ...samples.masks import ends_of_mask, everywhere
 from ...samples.number_properties import is_rising
 from ...samples.signs_and_scales import negative, opposite, positive
-from ...samples.sizes import at, limits_of, sizes_of, told
+from ...samples.sizes import at, sizes_of, told
 from ...samples.variations import fresh, jitter
 from ...torchworld.result_limit import ResultLimit
 from ...torchworld.run_mode import RunMode
@@ -34,6 +33,7 @@ from ..compare import NEAR, Tolerance, difference
 from ..file_proof import Case
 from .asking import case_of
 from .saturation import note_saturated, saturated, unsaturated
+from .small_sizes import is_heavy, least_taken, one_row
 
 if TYPE_CHECKING:
     from ..float64 import InFloat64
@@ -51,13 +51,13 @@ MIDDLE = POWERS[2]
 def beyond_the_range(subject: Subject, planned: Planned) -> list[Case]:
     """One case of the other sign and one of large values, as far as the model takes them."""
     recorded = dict(subject.recipe.inputs)
-    data = [name for name, tensor in recorded.items() if _is_data(tensor)]
-    if not data or _values_lead(subject):
+    data = [name for name, tensor in recorded.items() if is_data(tensor)]
+    if not data or values_lead(subject):
         return []
     words = sizes_of(subject.recipe)
-    grow = [name for name in data if not _are_boxes(recorded[name])]
-    small, heavy = small_sizes(subject), is_heavy(subject)
-    tried = [*([one_row(subject, planned.cases, small)] if heavy else []), small, words]
+    grow = [name for name in data if not may_be_boxes(recorded[name])]
+    least, heavy = least_taken(subject, planned), is_heavy(subject)
+    tried = [*([one_row(subject, planned.cases, least)] if heavy else []), least, words]
     for sizes in [each for i, each in enumerate(tried) if each not in tried[:i]]:
         where = f" at {told(sizes)}" if sizes else ""
         tensors = at(subject.recipe, sizes) if sizes != words else fresh(recorded, seed=5)
@@ -130,9 +130,11 @@ def equal_masks(subject: Subject, planned: Planned) -> list[Case]:
     """
     recorded = dict(subject.recipe.inputs)
     masks = {name: ends for name, t in recorded.items() if (ends := ends_of_mask(t, name))}
-    if not masks or _values_lead(subject):
+    if not masks or values_lead(subject):
         return []
-    sizes = smallest(subject)
+    sizes = least_taken(subject, planned)
+    if is_heavy(subject) and not case_of(subject, told(sizes), at(subject.recipe, sizes))[0]:
+        sizes = sizes_of(subject.recipe)
     where = f" at {told(sizes)}" if sizes else ""
     tensors, trial = at(subject.recipe, sizes), Trial.of(subject, planned.exact)
     return [
@@ -142,58 +144,17 @@ def equal_masks(subject: Subject, planned: Planned) -> list[Case]:
     ]
 
 
-def _values_lead(subject: Subject) -> bool:
+def values_lead(subject: Subject) -> bool:
     """Return whether values decide where the model goes: the file may not go there, which is told."""
     ways = (subject, *subject.members, *subject.forced_members)
     return any(e.by_values() for each in ways for e in each.escapes.values())
 
 
-def _is_data(tensor: torch.Tensor) -> bool:
+def is_data(tensor: torch.Tensor) -> bool:
     """Return whether a tensor holds floats and is not a mask."""
     if not (tensor.is_floating_point() or tensor.is_complex()) or not tensor.numel():
         return False
     return tensor.layout is torch.strided and ends_of_mask(tensor) is None
-
-
-def is_heavy(subject: Subject) -> bool:
-    """Return whether a run of the model takes noticeable time."""
-    words = sizes_of(subject.recipe)
-    return subject.trace.graph.work.beside(words).at(At(words)) > BUDGET.work.negligible
-
-
-def one_row(subject: Subject, cases: Sequence[Case], sizes: Sizes) -> Sizes:
-    """Return sizes with one row of a batch, where nothing is asked about it and the model takes it.
-
-    The rows of a batch meet in the cases at other sizes.
-    """
-    recipe = subject.recipe
-    taken = [sizes_of(recipe, case.feeds) for case in cases]
-    asked = {word for e in subject.escapes.values() for each in e.asked for word in each.names()}
-    places = [(w, axis) for axes in recipe.request.sizes.values() for axis, w in axes.items()]
-    rows = {w for w, _ in places} - {w for w, axis in places if axis} - asked
-    return {
-        word: 1 if word in rows and any(each[word] == 1 for each in taken) else n
-        for word, n in sizes.items()
-    }
-
-
-def smallest(subject: Subject) -> Sizes:
-    """Return small sizes that the model takes, or else the recorded ones."""
-    words, found = sizes_of(subject.recipe), small_sizes(subject)
-    if found == words or case_of(subject, told(found), at(subject.recipe, found))[0]:
-        return found
-    return words
-
-
-def small_sizes(subject: Subject) -> Sizes:
-    """Return the smallest sizes that show something; the model may refuse them."""
-    words, limits = sizes_of(subject.recipe), limits_of(subject.recipe)
-    found: Sizes = {}
-    for word, n in words.items():
-        step = limits[word].step
-        low = max(limits[word].least, -(-BUDGET.far.smallest // step) * step)
-        found[word] = min(low, n) if limits[word].hold(min(low, n)) else n
-    return found
 
 
 def _opposite(tensor: torch.Tensor) -> torch.Tensor:
@@ -203,12 +164,12 @@ def _opposite(tensor: torch.Tensor) -> torch.Tensor:
     if is_rising(tensor):
         return opposite(tensor.flip(-1))
     turned = with_corners_in_order(tensor, opposite(tensor))
-    if _are_boxes(tensor) and bool((tensor[..., :-4] == tensor[..., :-4].round()).all()):
+    if may_be_boxes(tensor) and bool((tensor[..., :-4] == tensor[..., :-4].round()).all()):
         turned[..., :-4] = tensor[..., :-4]  # the index of a box's picture
     return turned
 
 
-def _are_boxes(tensor: torch.Tensor) -> bool:
+def may_be_boxes(tensor: torch.Tensor) -> bool:
     """Return whether a tensor may hold boxes: the work that they lead to grows with them."""
     return not tensor.is_complex() and tensor.dim() > 1 and corners_are_in_order(tensor)
 
@@ -224,7 +185,7 @@ class Trial:
 
     @classmethod
     def of(cls, subject: Subject, exact: InFloat64) -> Trial:
-        return cls(subject, exact, _computes_in(subject, torch.float16), _room(subject))
+        return cls(subject, exact, _computes_in(subject, torch.float16), room_for_results(subject))
 
     def case(
         self, name: str, tensors: Inputs, grow: Sequence[str] = (), power: int = POWERS[0]
@@ -300,7 +261,7 @@ class Trial:
         needed = expected_memory(self.subject.trace, self.subject.escapes.values(), more)
         if needed > BUDGET.bytes.search_results:
             return []
-        return _finite(self.subject, _within(self.subject, self.room, name, more))
+        return _finite(self.subject, run_within(self.subject, self.room, name, more))
 
     def _agrees(self, case: Case, power: int) -> bool:
         """Return whether the model and its float64 version agree on a case.
@@ -314,7 +275,7 @@ class Trial:
         return power == POWERS[0] and (drew or _works_out_of_sight(self.subject))
 
 
-def _room(subject: Subject) -> float:
+def room_for_results(subject: Subject) -> float:
     """Return the bytes of results that a run with large values may return."""
     recorded = subject.trace.graph.work.memory(At({}))
     return BUDGET.bytes.search_results + BUDGET.elements.outputs_factor * recorded
@@ -328,7 +289,7 @@ def _works_out_of_sight(subject: Subject) -> bool:
     )
 
 
-def _within(subject: Subject, room: float, name: str, feeds: Inputs) -> list[Case]:
+def run_within(subject: Subject, room: float, name: str, feeds: Inputs) -> list[Case]:
     """Return the case of some inputs, unless the model refuses them or works far more on them."""
     runner = replace(subject.runner)  # a run that is given up here says nothing of other runs
     ran = runner.run(dict(feeds), tap=RunMode(ResultLimit(room)))

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import itertools
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...budget import BUDGET
 from ...ir.size_moves import Move
 from ...recording.run_limits import is_long
 from ...samples.sizes import Sizes, limits_of, sizes_of, told
 from .across import Across
-from .extremes import is_heavy, small_sizes, smallest, stays_finite
+from .extremes import stays_finite
 from .farther import ROUND_FACTORS
 from .othersizes import case_at, other_ranks
+from .small_sizes import is_heavy, least_taken, one_row
 
 if TYPE_CHECKING:
     from ..file_proof import Case
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 # Between these a far size of each name is drawn; in the next ones, if a run is too much work.
 FAR_SIZES = ((1501, 2000), (751, 900), (251, 300))
-LEAST_FAR = (131, 131)  # for all names together, with half of the budget of the others
+LEAST_FAR = ((251, 300), (131, 131))  # for all names together, with a budget of their own
 ROUNDS = ("range", "rounds")  # escapes: it goes round as often as sizes say, as was recorded
 
 
@@ -44,21 +45,23 @@ def at_large(subject: Subject, planned: Planned) -> list[Case]:
     work, within = subject.trace.graph.work.beside(words), recipe.request.sizes.limits
     share, limits = 1 / max(len(words), 1), BUDGET.far
     most, least = (
-        Across(work, words, within, times=limits.work_factor * part, little=limits.work * little)
-        for part, little in ((share, share), (1, 1 / 2))
+        Across(work, words, within, times=limits.work_factor * part, little=little)
+        for part, little in ((share, limits.work * share), (1, limits.least_work))
     )
-    # A heavy model does not run only to tell that it takes them.
-    small = words
-    if len(words) > 1:
-        small = small_sizes(subject) if is_heavy(subject) else smallest(subject)
-    rests = [small] if small == words else [small, words]
+    small = least_taken(subject, planned) if len(words) > 1 else words
+    rests, last, least_far = [small, words], [small, words], LEAST_FAR
+    if is_heavy(subject):
+        # Every name gets a far size if each of them leaves room for the others.
+        rests[0] = one_row(subject, planned.cases, small)
+        last = [{word: min(each[word] for each in known) for word in words}]
+        least_far = LEAST_FAR[::-1]
     in_rounds = subject.trace.merged.loop_sizes.union(*(each.names() for each in asked))
     found: list[Case] = []
     for word in (each for each in words if each not in in_rounds):
-        # Rounds that values decide are in no estimate of the work.
-        budgets = {} if by_values else dict.fromkeys(FAR_SIZES, most.anew())
-        budgets[LEAST_FAR] = least
-        sizes = _far_sizes(subject, word, rests, budgets, known)
+        plans = _Plan.each(LEAST_FAR[-1:] if by_values else least_far, last, least)
+        if not by_values:  # rounds that values decide are in no estimate of the work
+            plans = [*_Plan.each(FAR_SIZES, rests, most.anew()), *plans]
+        sizes = _far_sizes(subject, word, plans, known)
         taken = max(each[word] for each in known)
         sizes = (each for each in sizes if not by_values or _soon(subject, each, word))
         found += _first_taken(subject, word, taken, sizes)
@@ -82,25 +85,33 @@ def _first_taken(subject: Subject, word: str, taken: int, sizes: Iterator[Sizes]
     return _largest_taken(subject, word, taken, refused[-1:])
 
 
+class _Plan(NamedTuple):
+    """Ends between which a far size is drawn, the sizes beside it, and the budget for the run."""
+
+    ends: tuple[int, int]
+    rest: Sizes
+    budget: Across
+
+    @classmethod
+    def each(
+        cls, several: Sequence[tuple[int, int]], rests: Sequence[Sizes], budget: Across
+    ) -> list[_Plan]:
+        return [cls(ends, rest, budget) for ends, rest in itertools.product(several, rests)]
+
+
 def _far_sizes(
-    subject: Subject,
-    word: str,
-    rests: Sequence[Sizes],
-    budgets: Mapping[tuple[int, int], Across],
-    known: Sequence[Sizes],
+    subject: Subject, word: str, plans: Sequence[_Plan], known: Sequence[Sizes]
 ) -> Iterator[Sizes]:
     """Yield sizes with a far larger one of this name that fit into the budget."""
     limit, n = limits_of(subject.recipe)[word], sizes_of(subject.recipe)[word]
     tried: list[Sizes] = []
-    for (low, high), rest in itertools.product(budgets, rests):
+    for (low, high), rest, budget in plans:
         large = low + zlib.crc32(word.encode()) % (high - low + 1)
         size = (large if limit.high is None else min(large, limit.high)) // limit.step * limit.step
-        if size < 2 * n:
+        if size < 2 * n or any(sizes[word] >= size for sizes in known):
             continue
-        if any(sizes[word] >= size for sizes in known):
-            return
         there = {**rest, word: size}
-        if there not in tried and not budgets[low, high].refused(Move(there), 0):
+        if there not in tried and not budget.refused(Move(there), 0):
             tried.append(there)
             yield there
 

@@ -22,7 +22,7 @@ from ...ir.recipe import Sizing
 from ...ir.shapes import PAST_EVERY_END
 from ...runtime import Refused
 from ...samples.sizes import at, sizes_of, told
-from ..cases.extremes import is_heavy, one_row, small_sizes
+from ..cases.small_sizes import is_heavy, one_row, small_sizes
 from ..nodes import NodeTable, check_nodes, record_again
 
 if TYPE_CHECKING:
