@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,9 @@ from ..budget import BUDGET
 from ..saving import model_file
 
 if TYPE_CHECKING:
+    import onnx
+    import torch
+
     from .file_proof import Case
 
 
@@ -51,6 +54,82 @@ def agrees(path: Path, case: Case, custom_ops: Sequence[Any] = ()) -> bool:
     return len(made) == len(case.expected) and not any(
         compared(got, want, steps, computed=case.computed, longest=longest).problem
         for got, want in zip(made, case.expected)
+    )
+
+
+def fault_of_runtime(
+    path: Path, given: Mapping[str, torch.Tensor], name: str, want: Any, kernels: Sequence[type]
+) -> str:
+    """Return the operator that onnxruntime computes otherwise than ONNX defines it.
+
+    This looks at the nodes that make a value of given ones. The result is "" if the reference
+    evaluator does not make what is wanted of them, or cannot run them.
+    """
+    import numpy as np
+    import onnx
+    from onnx.reference import ReferenceEvaluator
+
+    from .. import tensor_bytes
+    from ..runtime import Session
+    from .file_proof import compared
+
+    if sum(map(sum, model_file.weight_sizes(path))) > BUDGET.bytes.reference_weights:
+        return ""
+    try:
+        part = _part(onnx.load(path), given, name)
+        feeds = {value.name: given[value.name] for value in part.graph.input}
+        if sum(t.numel() for t in feeds.values()) > BUDGET.elements.reference:
+            return ""
+        with np.errstate(all="ignore"):
+            made = ReferenceEvaluator(part, new_ops=[*kernels]).run(
+                None, {key: t.numpy() for key, t in feeds.items()}
+            )
+        wants = [tensor_bytes.of_numpy(each) for each in made]
+        results = Session(part.SerializeToString(), optimized=False).run(feeds)
+    except Exception:  # the evaluator lacks operators and dtypes, and raises any kind of error
+        return ""
+    names = [output.name for output in part.graph.output]
+    if compared(wants[names.index(name)], want, 1).problem:
+        return ""
+    makers = {output: node.op_type for node in part.graph.node for output in node.output}
+    pairs = zip(names, results, wants)
+    return next((makers[key] for key, got, each in pairs if compared(got, each, 1).problem), "")
+
+
+def _part(model: onnx.ModelProto, given: Mapping[str, torch.Tensor], name: str) -> onnx.ModelProto:
+    """Return the nodes of a file that make a value of given ones, with all their results."""
+    import onnx
+
+    from .. import dtypes
+    from .beside import read
+
+    needed = {name}
+    nodes: list[onnx.NodeProto] = []
+    for node in reversed(model.graph.node):
+        made = needed.intersection(node.output)
+        if made and (name in made or not made <= given.keys()):
+            nodes.append(node)
+            needed.update(each for each in read(node))
+    used = {each for node in nodes for each in read(node)}
+    weights = [each for each in model.graph.initializer if each.name in used]
+    own = {each for node in nodes for each in node.output} - given.keys() | {name}
+    for node in nodes:
+        node.output[:] = [
+            each if each in own else each and f"{each}::unused" for each in node.output
+        ]
+    inputs = [
+        onnx.helper.make_tensor_value_info(each, dtypes.number(given[each].dtype), None)
+        for each in sorted(used & given.keys() - {name})
+    ]
+    outputs = [
+        onnx.ValueInfoProto(name=each) for node in nodes[::-1] for each in node.output if each
+    ]
+    graph = onnx.helper.make_graph(nodes[::-1], "part", inputs, outputs, weights)
+    return onnx.helper.make_model(
+        graph,
+        opset_imports=model.opset_import,
+        functions=model.functions,
+        ir_version=model.ir_version,
     )
 
 

@@ -57,6 +57,7 @@ class Case:
     steps: float = 0.0  # steps in addition to the nodes
     far: bool = False  # one of its sizes is far larger than recorded
     beyond: bool = False  # its values go beyond the recorded range
+    special: str = ""  # what they are, if kernels differ there by right or by fault: NaN
     lines: int = 0  # lines of the model's code that ran for it, if counted
     steady: bool = False  # the model's results do not depend on its draws
     # The cases that count if the file fails this one: itself, if float64 confirms its results.
@@ -139,7 +140,7 @@ def _case(
     depth: int,
 ) -> CaseCheck:
     start = time.perf_counter()
-    check = CaseCheck(case.name)
+    check = CaseCheck(case.name, special=bool(case.special))
     declared = {value.name: value for value in model.graph.input}
     feeds = {name: graph_tensor(value) for name, value in case.feeds.items()}
     sizes = Sizes()

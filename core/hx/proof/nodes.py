@@ -108,7 +108,7 @@ def check_nodes(
     from .randomness import drawn
 
     model = model_file.skeleton(path)
-    listed = list(_rows(model))
+    listed = list(rows_of(model))
     rows = {name: row for row, outputs in listed for name in outputs if name}
     coarse = passed(model) if case.computed is not None else ()
     chance = drawn(model)  # random values differ in every run
@@ -276,7 +276,7 @@ def again(
     return found, made, names
 
 
-def _rows(model: onnx.ModelProto) -> Iterator[tuple[NodeCheck, list[str]]]:
+def rows_of(model: onnx.ModelProto) -> Iterator[tuple[NodeCheck, list[str]]]:
     """Return a row for each node of the main graph, with the names of its outputs."""
     reached: dict[str, int] = {}
     for node in model.graph.node:

@@ -25,19 +25,28 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..budget import BUDGET
 from ..cleanup import run_inside
-from ..errors import HxError, is_of_the_world
+from ..errors import HxError, Where, is_of_the_world
 from ..registration import OPSETS
 from ..runtime import Refused
 from ..saving.claims import Hidden
 from . import ties
-from .nodes import Kept, NodeCheck, NodeTable, Recorded, check_nodes, own_share, recorded_of
+from .nodes import (
+    Kept,
+    NodeCheck,
+    NodeTable,
+    Recorded,
+    check_nodes,
+    own_share,
+    recorded_of,
+    rows_of,
+)
 from .tapped import Loaded, Tapped
 
 if TYPE_CHECKING:
@@ -61,6 +70,25 @@ _JUMP = frozenset(
 )  # fmt: skip
 
 
+class Decision(NamedTuple):
+    """Why and where the results of file and model part, though no part is wrong."""
+
+    why: str = ""
+    where: Where | None = None
+
+
+NOTHING = Decision()
+
+
+class Outcome(NamedTuple):
+    """Comparison of the parts of a file with the model's own values."""
+
+    values: dict[str, torch.Tensor]  # the model's own
+    wrong: dict[str, Any]  # those that the file does not make of the others
+    tied: set[str]  # nodes that pick other equal elements
+    losses: list[str]  # that packs declare
+
+
 class Parts:
     """Parts of a file, compared with the model's; the session that runs them is loaded once."""
 
@@ -79,26 +107,19 @@ class Parts:
 
     def what_decides(
         self, case: Case, magnifies: Callable[[], bool], another: Callable[[int], list[Case]]
-    ) -> str:
-        """Return why and where the results part, if all parts are right on these inputs; else "".
+    ) -> Decision:
+        """Return why and where the results part, if all parts are right on these inputs.
 
         `magnifies` tells if rounding of the inputs moves the model as far as the results are apart;
         `another` draws inputs of the same sizes, and runs the model.
         """
-        if self._subject.recorder.opset not in OPSETS:  # hx did not write this file
-            return ""
-        try:
-            recorded = recorded_of(
-                self._subject, case, Kept(BUDGET.bytes.kept_tensors, 0), self._model.graph
-            )
-        except Exception as problem:  # the model's own error, of any kind: it refuses to run again
-            if is_of_the_world(problem):
-                raise
-            return ""  # then there are no parts to compare
+        recorded = self._recorded(case)
+        if recorded is None:
+            return NOTHING
         try:
             found = self._right(case, recorded)
             if found is None:
-                return ""
+                return NOTHING
             tied, lossy = found
             table = check_nodes(
                 self._subject, self._path, case, target=self._target, until_off=True,
@@ -106,22 +127,48 @@ class Parts:
             )  # fmt: skip
             first = table.first_off
             if lossy:
-                return f"{', '.join(lossy)} by choice"
+                return Decision(f"{', '.join(lossy)} by choice")
             if not tied and not _jumps(self._model.graph, table, first) and not magnifies():
-                return ""
+                return NOTHING
             drawn = itertools.chain.from_iterable(map(another, range(2)))
             cases = itertools.chain([case], drawn)
             if _by_optimizer(self._file, cases, table.outputs):
-                return ""
+                return NOTHING
         except (Refused, HxError, OSError):  # a case that cannot run again proves nothing
-            return ""
+            return NOTHING
         equal = [row for row in table.rows if row.name in tied]
         picked = ", ".join(dict.fromkeys(map(_place, equal)))
         calls = [(row.target, row.where) for row in equal]
         if equal and (first is None or (first.target, first.where) in calls):
-            return f"ties decide at {picked}"
+            return Decision(f"ties decide at {picked}", line_of(equal[0]))
         rounded = f"rounding decides at {_place(first) if first else 'the end of the graph'}"
-        return f"{rounded}, and ties at {picked}" if equal else rounded
+        why = f"{rounded}, and ties at {picked}" if equal else rounded
+        return Decision(why, line_of(first or next(iter(equal), None)))
+
+    def _recorded(self, case: Case) -> Recorded | None:
+        """Return a recording of the case; None if there are no parts to compare."""
+        if self._subject.recorder.opset not in OPSETS:  # hx did not write this file
+            return None
+        kept = Kept(BUDGET.bytes.kept_tensors, 0)
+        try:
+            return recorded_of(self._subject, case, kept, self._model.graph)
+        except Exception as problem:  # the model's own error, of any kind: it refuses to run again
+            if is_of_the_world(problem):
+                raise
+            return None
+
+    def outcome(self, case: Case) -> Outcome | None:
+        """Return how the parts compare with the model's; None if there are none to compare."""
+        recorded = self._recorded(case)
+        try:
+            return None if recorded is None else self._outcome(case, recorded)
+        except (Refused, HxError, OSError):
+            return None
+
+    def rows_of(self, names: Collection[str]) -> Iterator[tuple[str, NodeCheck]]:
+        """Yield values in the order of the file, with what makes them."""
+        for row, outputs in rows_of(self._model):
+            yield from ((name, row) for name in outputs if name in names)
 
     def tied(self, case: Case, recorded: Recorded) -> str:
         """Return where ties decide, if only ties set the file's parts apart from the recording."""
@@ -149,12 +196,17 @@ class Parts:
 
         None if a part is wrong for another reason.
         """
+        found = self._outcome(case, recorded)
+        return None if found is None or found.wrong else (found.tied, found.losses)
+
+    def _outcome(self, case: Case, recorded: Recorded) -> Outcome | None:
         expected = self._expected(case, recorded)
         if expected is None or not expected.is_consistent():
             return None
         results, steps, picked = self._apart(case.feeds, expected.values)
         single = self._single(expected.values.keys())
         tied: set[str] = set()
+        wrong: dict[str, Any] = {}
         lost: dict[str, tuple[float, float]] = {}  # target and pack -> the most lost, and the limit
         for name, got in results.items():
             if expected.agrees(name, got, steps.get(name), name in single):
@@ -165,13 +217,15 @@ class Parts:
                 lost[whose] = max(off, lost.get(whose, (0.0,))[0]), limit
                 continue
             pick, x = picked.get(name, (None, None))
-            if pick is None or not ties.same(pick, x, got, want.cpu()):
-                return None
-            tied.add(pick.node)
-        return tied, [
+            if pick is not None and ties.same(pick, x, got, want.cpu()):
+                tied.add(pick.node)
+            else:
+                wrong[name] = want
+        losses = [
             f"{whose} loses {most:.1e} of the largest value, and may lose {limit:.1e}"
             for whose, (most, limit) in lost.items()
         ]
+        return Outcome(expected.values, wrong, tied, losses)
 
     def _single(self, known: Set[str]) -> set[str]:
         """Return the values that one exact operator gives from values of the model."""
@@ -273,6 +327,12 @@ def _by_optimizer(
         right(plain(case.feeds), case) and not right(optimized(case.feeds), case)
         for case in itertools.chain([first], cases)
     )
+
+
+def line_of(row: NodeCheck | None) -> Where | None:
+    """Return the line of a node's call."""
+    file, _, line = ("" if row is None else row.source).rpartition(":")
+    return Where(file, int(line), row.module) if row and file and line.isdigit() else None
 
 
 def _place(row: NodeCheck) -> str:

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from hx.budget import BUDGET
-from hx.errors import VerificationError
+from hx.errors import VerificationError, Where
 
 
 @dataclass
@@ -62,10 +62,12 @@ class CaseCheck:
     far: bool = (
         False  # wrong only at sizes far larger than recorded, which the model never asked for
     )
+    special: bool = False  # NaN, infinities or equal elements are in its inputs
     same_draws: bool = False  # the file ran with the random numbers that the model drew
     equal_draws: bool = False  # both ran with equal numbers in place of random ones
     by_runtime: str = ""  # the file is right, and the runtime computes something else
     by_parts: str = ""  # right part by part: where and why results differ; see `parts`
+    parted: Where | None = None  # the line where they do
     seconds: float = 0.0
 
     @property
@@ -128,7 +130,7 @@ class Proof:
     def untold(self) -> dict[str, str]:
         """Outputs that were one number everywhere in all cases, with this number."""
         seen: dict[str, list[OutputCheck]] = {}
-        for case in self.cases:
+        for case in (each for each in self.cases if not each.special):
             for output in case.outputs:
                 seen.setdefault(output.name, []).append(output)
         return {

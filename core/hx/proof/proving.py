@@ -45,6 +45,7 @@ from .parts import Parts
 from .promised import keep_to_what_ran, may_be_ruled_out, narrow
 from .right_sizes import keep_right_sizes
 from .sizes_compared import sizes_compared
+from .special_faults import settle_special
 from .subject import Subject
 
 COARSE = "compared with the model on the CPU: on a GPU its products may be rounded to TF32"
@@ -70,12 +71,13 @@ def prove_program(
     cases = subject.cases
     _compare_in_one_thread(subject, file, cases, proof)
     _accept_rounding(subject, file, cases, proof, exact)
+    parts = Parts(subject, file, target)
+    settle_special(subject, parts, file, proof)
     for case, check in zip(cases, proof.cases):
         if case.beyond and not check.ok and agrees(path, case, custom_ops):
             check.by_runtime = OTHERWISE
     _beside_the_copy(subject, file, cases, proof)
     compare_draws(subject, file, target, cases, proof)
-    parts = Parts(subject, file, target)
     if not recipe.request.weights.hollow:
         _by_parts(subject, parts, cases, proof)
 
@@ -197,6 +199,7 @@ def _accept_rounding(
             continue
         for ask in (steps, nearer, _between_places, _noisier):
             asked = {i: cases[i] for i in group if not proof.cases[i].ok}
+            asked = {i: case for i, case in asked.items() if ask is nearer or not case.special}
             asked = {i: case for i, case in asked.items() if ask(subject, case)}
             if not asked:
                 continue
@@ -266,7 +269,7 @@ def _by_parts(subject: Subject, parts: Parts, cases: list[Case], proof: Proof) -
         if check.ok or (check.name not in beyond and may_be_ruled_out(subject, proof, case)):
             continue
         if not check.problem and not _misshapen(subject, case, check):
-            check.by_parts = parts.what_decides(
+            check.by_parts, check.parted = parts.what_decides(
                 case,
                 functools.partial(_magnifies, subject, case, check),
                 functools.partial(_another, subject, case),

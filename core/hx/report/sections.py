@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from ..errors import Where
 from ..findings import CHECKED, Finding, Missing
 from ..proof.nodes import NodeTable
 from ..proof.proof import Proof, inputs_of
@@ -77,11 +79,20 @@ def remarks(proof: Proof) -> list[Finding]:
     if any(case.equal_draws for case in proof.cases):
         texts.append("compared on equal numbers in place of random ones")
     near: dict[str, float] = {}
-    for output in (each for case in proof.cases for each in case.outputs if each.as_near):
-        near[output.name] = max(output.max_rel, near.get(output.name, 0.0))
+    infinite: dict[str, list[str]] = {}
+    outputs = [(case.name, output) for case in proof.cases for output in case.outputs]
+    for name, output in ((name, each) for name, each in outputs if each.as_near):
+        if math.isinf(output.max_rel):
+            infinite.setdefault(output.name, []).append(name.removesuffix(" values"))
+        else:
+            near[output.name] = max(output.max_rel, near.get(output.name, 0.0))
     texts += [
         f"{name} differs by {error:.0e}: it is as near to the model in float64 as the model itself"
         for name, error in near.items()
+    ]
+    texts += [
+        f"on {inputs_of(names)}, {name} is NaN or infinite where the model is in float64"
+        for name, names in infinite.items()
     ]
     texts += [
         f"{name} is {only} in all cases, which shows little: other inputs may show more"
@@ -89,15 +100,35 @@ def remarks(proof: Proof) -> list[Finding]:
     ]
     if proof.plain:
         texts.append("run without onnxruntime's optimisations, which need more memory")
-    parts: dict[str, float] = {}
+    return [Finding(CHECKED, text) for text in texts] + _by_parts(proof) + _by_runtime(proof)
+
+
+def _by_runtime(proof: Proof) -> list[Finding]:
+    """List where the runtime computes something else than the file says."""
+    found = {case.by_runtime: case.parted for case in reversed(proof.cases) if case.by_runtime}
+    told = {
+        why: inputs_of(
+            [case.name.removesuffix(" values") for case in proof.cases if case.by_runtime == why]
+        )
+        for why in sorted(found)
+    }
+    return [Finding(CHECKED, f"on {names} {why}", found[why]) for why, names in told.items()]
+
+
+def _by_parts(proof: Proof) -> list[Finding]:
+    """List why and where results of the file and the model part, and by how much."""
+    parts: dict[tuple[str, Where | None], float] = {}
+    unordered = ": PyTorch leaves open which of equal elements it takes"
     for case in (each for each in proof.cases if each.by_parts):
         apart = max((output.max_rel for output in case.outputs if output.problem), default=0.0)
-        parts[case.by_parts] = max(apart, parts.get(case.by_parts, 0.0))
-    texts += [
-        f"compared part by part where {why}; the results differ by up to {apart:.0e}"
-        for why, apart in sorted(parts.items())
+        key = case.by_parts, case.parted
+        parts[key] = max(apart, parts.get(key, 0.0))
+    return [
+        Finding(
+            CHECKED,
+            f"compared part by part where {why}{unordered if why.startswith('ties') else ''}; "
+            f"the results differ by up to {apart:.0e}",
+            where,
+        )
+        for (why, where), apart in sorted(parts.items(), key=lambda item: item[0][0])
     ]
-    for why in sorted({case.by_runtime for case in proof.cases if case.by_runtime}):
-        names = inputs_of([case.name for case in proof.cases if case.by_runtime == why])
-        texts.append(f"on {names} {why}")
-    return [Finding(CHECKED, text) for text in texts]

@@ -19,6 +19,7 @@ from .given_inputs import at_equal_sizes, given_inputs
 from .other_ways import along_members, led_otherwise, repeated, tell_unled
 from .othersizes import other_sizes, round_sizes
 from .recorded_sizes import also_proved, other_values, recorded
+from .special_values import equal_elements, special_values
 from .together import together, where_others_failed
 
 SOURCES = (
@@ -44,6 +45,8 @@ SOURCES = (
     CaseSource(along_members, needs_trace=True),
     CaseSource(beyond_the_range),
     CaseSource(equal_masks),
+    CaseSource(special_values, needs_trace=True),
+    CaseSource(equal_elements, needs_trace=True),
 )
 
 
