@@ -41,8 +41,12 @@ def place(op, name, x, axis, keepdim):
     if not x.dtype.is_floating_point:
         return y
     none = op.IsNaN(x)
-    first = op.ArgMax(op.cast(none, torch.uint8), axis=axis, keepdims=int(keepdim))
-    return op.Where(reduced(op, "ReduceMax", none, axis, keepdim), first, y)
+    marks = op.cast(none, torch.uint8)
+    first = op.ArgMax(marks, axis=axis, keepdims=int(keepdim))
+    if not op.some(count_of(x, axis)):
+        none = marks  # as in `extreme`: a branch that is not taken may have no elements
+    none = op.cast(reduced(op, "ReduceMax", none, axis, keepdim), torch.bool)
+    return op.Where(none, first, y)
 
 
 def count_of(x, dim):
