@@ -375,6 +375,8 @@ class ShownLimits:
     entries: int = 4
     # Letters of the formula of a size: nobody reads a longer one.
     formula: int = 400
+    # Letters of a size in the summary: a longer formula says less than a question mark.
+    size: int = 40
     # Letters of the error with which a strategy ended: two lines of a table.
     outcome: int = 64
     # Operators of a converter in the list of them.

@@ -194,8 +194,6 @@ def slice_size(n: int, start: int, end: int, step: int) -> int | None:
     if fixed:
         return _between_numbers(n, start, end, step)
     # Sizes that the model computed itself: clamped as torch does, negative ones from the end.
-    if not sure_sign(Poly.of(start)) or not sure_sign(Poly.of(end)):
-        return None  # from the front at some sizes, from the end at others
     return _between_sizes(n, _from_end(start, n), _from_end(end, n), step)
 
 
@@ -225,8 +223,12 @@ def _between_sizes(n: int, first: int, end: int, step: int) -> int:
 
 def _from_end(place: int, n: int) -> int:
     """A bound of a slice, counted from the start."""
-    if dims.plain(place) >= 0:
+    sign = sure_sign(Poly.of(place))
+    if sign > 0:
         return place
+    if not sign:  # from the front at some sizes, from the end at others
+        negative = dims.smaller(dims.larger(-place, 0), 1)
+        return dims.larger(place + n * negative, 0)
     moved = n + place
     return moved if type(moved) is dims.Dim and at_most(-place, n) else dims.larger(moved, 0)
 

@@ -191,7 +191,8 @@ def _edges(edges: list[dict[str, Any]], verbose: bool) -> str:
 
 
 def _edge(edge: dict[str, Any]) -> str:
-    dims = ",".join("?" if dim is None else str(dim) for dim in edge.get("shape") or ())
+    texts = ["?" if dim is None else str(dim) for dim in edge.get("shape") or ()]
+    dims = ",".join("?" if len(text) > BUDGET.shown.size else text for text in texts)
     dtype = {"float": "float32", "double": "float64"}.get(edge["dtype"], edge["dtype"])
     return f"{edge['name']} {dtype}[{dims}]"
 
