@@ -25,6 +25,13 @@ def chunks(tensor: torch.Tensor) -> Iterator[memoryview]:
     return _pieces(_dense(tensor.detach()))
 
 
+def as_tensor(x: Any) -> Any:
+    """Return a copy of an array of numbers as a tensor; anything else as it is."""
+    if isinstance(x, np.ndarray) and x.dtype.kind in "biufc":
+        return torch.from_numpy(np.array(x))
+    return x
+
+
 def as_numpy(tensor: torch.Tensor) -> np.ndarray:
     """Return the values as a numpy array: a view of the same memory where that is possible.
 

@@ -12,6 +12,7 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy
 import torch
 from torch.utils import _pytree as pytree
 
@@ -88,7 +89,9 @@ def _dataclass(x: Any) -> tuple[Children, Remake]:
     return [(name, getattr(x, name)) for name in fields], remake
 
 
-_NOT_HOLDERS = (torch.nn.Module, type, types.ModuleType, types.FunctionType, types.MethodType)
+_NOT_HOLDERS = (
+    torch.nn.Module, numpy.ndarray, type, types.ModuleType, types.FunctionType, types.MethodType,
+)  # fmt: skip
 
 
 def _object(x: Any) -> tuple[Children, Remake] | None:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy
 import torch
 
 from .. import dtypes
@@ -19,12 +20,12 @@ from ..ir.recipe import Recipe
 from ..ir.sizes import dims
 from ..ir.value import Constant, Value
 from ..packs import nesting
-from ..tensor_bytes import is_wrapper, storage_key
+from ..tensor_bytes import as_tensor, is_wrapper, storage_key
 from ..text import with_article
 from ..torchworld import shallow
 from . import layers, size_questions
 from .memory import quantized, sparse_tensors, unrecorded_tensors, wrapper_tensors
-from .memory.tensor_values import output_value, value_of
+from .memory.tensor_values import array_value, output_value, value_of
 from .recording import Recording
 
 if TYPE_CHECKING:
@@ -204,12 +205,19 @@ class _Kept:
             return _Kept(value_of(recording, leaf), leaf.detach().clone())
         return leaf
 
+    @staticmethod
+    def of_array(recording: Recording, array: numpy.ndarray) -> Any:
+        real = as_tensor(array)
+        if real is array:  # of texts or objects
+            return array
+        return _Kept(array_value(recording, array)[1], real)
+
 
 def structure(result: Any) -> Any:
     """The structure of a result; None for one that cannot be built again."""
 
     def put(name: str, leaf: Any) -> Any:
-        if isinstance(leaf, (torch.Tensor, _Kept)):
+        if isinstance(as_tensor(leaf), (torch.Tensor, _Kept)):
             return torch.empty(0, device="meta")
         return dims.plain(leaf) if isinstance(leaf, (int, float)) else leaf
 
@@ -232,17 +240,25 @@ def _require_int64(name: str, number: Any) -> None:
         )
 
 
-def of_outputs(recording: Recording, found: Trace, result: Any) -> None:
-    single = isinstance(result, (torch.Tensor, _Kept, int, float))
-    flat: list[tuple[str, Any]] = []
+def _named(result: Any) -> list[tuple[str, Any]]:
+    """List the leaves of a model's result, with the names of the outputs."""
     if isinstance(result, (tuple, list)) and not hasattr(result, "_fields"):
-        for i, part in enumerate(result):
-            flat.extend(nesting.leaves(part, f"output_{i}" if len(result) > 1 else "output"))
-    else:
-        flat = list(nesting.leaves(result, "output" if single else ""))
+        several = len(result) > 1
+        return [
+            leaf
+            for i, part in enumerate(result)
+            for leaf in nesting.leaves(part, f"output_{i}" if several else "output")
+        ]
+    single = isinstance(as_tensor(result), (torch.Tensor, _Kept, int, float))
+    return list(nesting.leaves(result, "output" if single else ""))
+
+
+def of_outputs(recording: Recording, found: Trace, result: Any) -> None:
     names: list[str] = []
     values: list[Any] = []
-    for name, leaf in flat:
+    for name, leaf in _named(result):
+        if isinstance(leaf, numpy.ndarray):
+            leaf = _Kept.of_array(recording, leaf)
         real = leaf.real if isinstance(leaf, _Kept) else leaf
         quantized.require_plain(f"the output {name or 'of the model'}", real)
         sparse_tensors.require_plain(f"the output {name or 'of the model'}", real)

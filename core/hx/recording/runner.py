@@ -17,6 +17,7 @@ from ..ir.recipe import Recipe
 from ..ir.request import Inputs
 from ..packs import nesting
 from ..packs.pack_findings import brief, origin
+from ..tensor_bytes import as_tensor
 from ..torchworld import modes
 from ..torchworld.line_limit import LineLimit, OutOfLines, RunGivenUp
 from ..torchworld.meta_tensors import Filled, OnTheCPU
@@ -227,9 +228,10 @@ class ModelRunner:
         if outputs:
             layers.require_run(outputs, asked)
             result = {path: asked[path] for path in outputs}
+        found = [as_tensor(leaf) for _, leaf in nesting.leaves(result)]
         return [
             leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf
-            for _, leaf in nesting.leaves(result)
+            for leaf in found
             if isinstance(leaf, (torch.Tensor, bool, int, float))
         ]
 
