@@ -17,7 +17,6 @@ import torch
 
 from ...budget import BUDGET
 from ...ir.sizes.comparisons import At
-from ...ir.work import Work
 from ...samples.number_properties import is_rising
 from ...samples.sizes import at, sizes_of
 from ...samples.variations import fresh
@@ -36,7 +35,7 @@ def special_values(subject: Subject, planned: Planned) -> Iterator[Case]:
     if not names:
         return
     words, sizes = sizes_of(subject.recipe), least_taken(subject, planned)
-    work = Work(subject.trace.nodes, words).at(At(sizes))
+    work = subject.trace.graph.work.beside(words).at(At(sizes))
     if work > BUDGET.work.negligible:
         return
     tensors = at(subject.recipe, sizes) if sizes != words else fresh(recorded, seed=8)
@@ -53,7 +52,7 @@ def equal_elements(subject: Subject, planned: Planned) -> Iterator[Case]:
     names = takes_special(subject)
     if not names or not any(node.op == "TopK" for node in subject.trace.nodes):
         return
-    if Work(subject.trace.nodes, words).at(At(words)) <= BUDGET.far.cheap_run:
+    if subject.trace.graph.work.beside(words).at(At(words)) <= BUDGET.far.cheap_run:
         ways = {"whole": lambda t: (2 * t).round(), "zero": torch.zeros_like}
         tensors = fresh(recorded, seed=9)
         feeds = {
