@@ -200,6 +200,20 @@ def test_numbers_that_follow_from_sizes_are_fitted_with_the_wrong_size_last():
     assert search.recipe.inputs["x"].shape[0] % 2 == 1
 
 
+def test_in_the_end_it_may_be_promised_from_the_recorded_size_on():
+    def at(rows):
+        return replace(wrong(f"n={rows}"), failed={f"n={rows}": {"x": torch.ones(rows, 3)}})
+
+    def last_of(outcome):
+        search = Search()
+        while search.after(outcome) is not None:
+            pass
+        return search.names[-1]
+
+    assert last_of(at(2)) == "from-here-on plain"
+    assert last_of(at(9)) != "from-here-on plain"
+
+
 def padding(x):
     return torch.nn.functional.pad(x, (0, 0, 0, 4 - x.shape[0] % 4)) if x.shape[0] % 4 else x
 

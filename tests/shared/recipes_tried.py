@@ -76,6 +76,8 @@ def recipe_name(recipe: Recipe) -> str:
     parts.append("unmerged" if recipe.unmerged_reason else "")
     if recipe.sizing is Sizing.INFORMATIVE:
         parts.append("informative")
+    elif recipe.sizing is Sizing.LARGER:
+        parts.append("from-here-on")
     elif recipe.also_proved and flow.loops is None:
         parts.append("other-sizes")
     if recipe.forced.by_line:

@@ -44,6 +44,7 @@ class Sizing(enum.Enum):
     GIVEN = enum.auto()
     OFFER = enum.auto()  # the given ones; say if others show more of the model
     INFORMATIVE = enum.auto()  # these are the others: the given ones are special to the model
+    LARGER = enum.auto()  # the given ones; the file may be promised for these and larger ones alone
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,9 @@ from .subject import Subject
 def narrow(subject: Subject, proof: Proof, tried: Tried) -> None:
     """Promise a file up to the model's questions about sizes, if it is wrong only beyond them.
 
-    It has to be right from half (or 2) to twice the given sizes, or the export has failed. Further
-    cases within the limits are checked with `tried`.
+    It has to be right from half (or 2) to twice the given sizes, or the export has failed; if the
+    search has found nothing better, at the given sizes and all larger ones. Further cases within the
+    limits are checked with `tried`.
     """
     failed = [check for check in proof.cases if not check.ok]
     _leave_out_tiny(subject, proof, failed)
@@ -113,6 +114,8 @@ def _within(
     here = sizes_of(recipe) if recipe.sizing is Sizing.INFORMATIVE else given
 
     def little(word: str) -> bool:
+        if recipe.sizing is Sizing.LARGER and limits[word].high is None:
+            return limits[word].low > given[word]
         return any(_next_to_nothing(limits[word], sizes[word]) for sizes in (given, here))
 
     if any(map(little, words)):

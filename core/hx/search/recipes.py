@@ -8,6 +8,7 @@ from dataclasses import replace
 from ..budget import BUDGET
 from ..errors import HxError, VerificationError
 from ..ir.input_grammar import Limits
+from ..ir.outcome import Wrong
 from ..ir.recipe import Branches, Line, Loops, Padded, Recipe, Sizes
 from ..ir.request import Inputs
 from ..ir.sizes.remainders import fits
@@ -160,6 +161,14 @@ def at_odd_sizes(recipe: Recipe, failed: dict[str, Inputs], proof: Proof | None)
     here = [each for each in failed.items() if sizes_of(recipe, each[1]) == words]
     given = {"given": recipe.inputs, **dict(here[: BUDGET.runs.wrong_before])}
     return replace(recipe, inputs=at(recipe, more), also_proved=given)
+
+
+def may_hold_from_here_on(recipe: Recipe, wrong: Wrong) -> bool:
+    """Return whether a file is right at the recorded sizes, and wrong only at smaller ones."""
+    words = sizes_of(recipe)
+    there = [sizes_of(recipe, inputs) for inputs in wrong.failed.values()]
+    smaller = (any(sizes[word] < n for word, n in words.items()) for sizes in there)
+    return bool(there) and _right_here_alone(wrong.error.proof) and all(smaller)
 
 
 def _right_here_alone(proof: Proof | None) -> bool:

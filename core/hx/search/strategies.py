@@ -59,6 +59,7 @@ def strategies(
 ) -> Generator[Recipe, Outcome, None]:
     """Yield the recipes to try, one after the other, as long as the outcomes sent are failures."""
     failed: Failed = {}
+    ends: list[Failure] = []
     recipe = Recipe(request, request.call.tensors)
     for answers in answers_to_try(history.knowledge.asked):  # [1]
         leaks, sizing = Leaks.ACCEPT, Sizing.GIVEN
@@ -67,7 +68,7 @@ def strategies(
         elif isinstance(history.first, OffersAnswers):
             leaks = Leaks.REFUSE
         plain = replace(recipe, answers=answers, offers=True, leaks=leaks, sizing=sizing)
-        yield from with_these_answers(plain, history, failed)
+        ends.append((yield from with_these_answers(plain, history, failed)))
     if isinstance(history.first, OffersAnswers):  # [22]
         mark = history.mark()
         yield from with_control_flow(replace(recipe, offers=True), history, failed)
@@ -79,6 +80,10 @@ def strategies(
     first = history.first
     if isinstance(first, Wrong) or (isinstance(first, Refused) and first.strict):  # [25]
         yield from branches_on_failed(recipe, first, history, failed)
+    for plainly in (first, *ends[:1]):  # [27]
+        if isinstance(plainly, Wrong) and recipes.may_hold_from_here_on(recipe, plainly):
+            yield from tried(replace(recipe, sizing=Sizing.LARGER), failed)
+            break
 
 
 def tried(recipe: Recipe, failed: Failed) -> Steps:

@@ -68,6 +68,8 @@ def strategy_name(recipe: Recipe) -> str:
     sizes = "at other sizes" if recipe.at_odd_sizes else ""
     if recipe.sizing is Sizing.INFORMATIVE:
         sizes = f"at {told(new_sizes(recipe))}"
+    if recipe.sizing is Sizing.LARGER:
+        sizes = "for the given sizes and larger ones"
     differs = [
         exits,
         sizes,
