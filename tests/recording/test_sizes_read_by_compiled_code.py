@@ -2,6 +2,7 @@
 
 import array
 import base64
+import bisect
 import collections
 import ctypes
 import dataclasses
@@ -11,6 +12,7 @@ import functools
 import hashlib
 import itertools
 import json
+import math
 import operator
 import random
 import re
@@ -42,6 +44,49 @@ def imported_inside(n):
     from struct import pack
 
     return pack("i", n) == pack("i", 64)
+
+
+SIXTY_FOUR = 64
+PACK = functools.partial(struct.pack, "i")
+
+
+class Pair(ctypes.Structure):
+    _fields_ = (("a", ctypes.c_int), ("b", ctypes.c_int))
+
+
+def appended(numbers, n):
+    numbers.append(n)
+    return numbers[0]
+
+
+def extended(numbers, more):
+    numbers.extend(more)
+    return numbers[0]
+
+
+def put(numbers, n):
+    numbers[0] = n
+    return numbers[0]
+
+
+def in_place(numbers):
+    numbers.sort()
+    return numbers
+
+
+def aliased(n):
+    pack = struct.pack
+    return pack("i", n)
+
+
+def named_attribute(n):
+    thing = Thing()
+    setattr(thing, f"a{n}", 1)
+    return hasattr(thing, "a64")
+
+
+class Thing:
+    pass
 
 
 # Each is 1 at 64 alone: no other size shows that it follows from the size.
@@ -87,6 +132,42 @@ READ = {
     "trace": lambda n: np.eye(n).trace() == 64,
     "deviation": lambda n: np.arange(n).std() == np.arange(64).std(),
     "sum of repeated": lambda n: np.repeat(1, n).sum() == 64,
+    "appended": lambda n: appended(array.array("q"), n) == 64,
+    "appended to bytes": lambda n: appended(bytearray(), n % 256) == 64,
+    "extended": lambda n: extended(array.array("q"), [n]) == 64,
+    "set": lambda n: put(array.array("q", [0]), n) == 64,
+    "set in bytes": lambda n: put(bytearray(1), n % 256) == 64,
+    "set in an array": lambda n: put(np.zeros(1, dtype=int), n) == 64,
+    "array of C": lambda n: ctypes.sizeof(ctypes.c_byte * n) == 64,
+    "set in C": lambda n: put((ctypes.c_int * 1)(), n) == 64,
+    "structure of C": lambda n: Pair(n, 2).a == 64,
+    "repeated array": lambda n: len(array.array("b", [0]) * n) == 64,
+    "repeated bytes": lambda n: len(bytearray(b"a") * n) == 64,
+    "repeated text": lambda n: len("a" * n) == 64,
+    "times a duration": lambda n: (datetime.timedelta(days=1) * n).days == 64,
+    "complex": lambda n: (1j * n).imag == 64,
+    "sorted with floats": lambda n: sorted([63.5, n, 64.5])[1] == 64,
+    "sorted by a key": lambda n: sorted([63.5, n, 64.5], key=abs)[1] == n,
+    "sorted in place": lambda n: in_place([n, 64.5, 63.5])[1] == n,
+    "largest by a key": lambda n: max([n, 63.5], key=lambda v: v) == n and n < 65,
+    "bisected": lambda n: bisect.bisect([63.5, 64.5], n) == 1,
+    "in a list of floats": lambda n: n in [64.0, 65.0] and n < 65,
+    "list of floats": lambda n: [64.0] == [n],
+    "place in a list of floats": lambda n: [64.0].count(n),
+    "the number itself": lambda n: n is SIXTY_FOUR,
+    "searched list": lambda n: np.searchsorted([63, 64], [n])[0] == 1,
+    "unique": lambda n: np.unique([n, n])[0] == 64,
+    "reshaped": lambda n: np.zeros(0).reshape(0, n).shape[1] == 64,
+    "digits": lambda n: np.binary_repr(n) == "1000000",
+    "alias": lambda n: aliased(n) == struct.pack("i", 64),
+    "partial": lambda n: PACK(n) == struct.pack("i", 64),
+    "mapped": lambda n: [*map(PACK, [n])] == [struct.pack("i", 64)],
+    "unbound": lambda n: int.__add__(n, 0) == 64,
+    "numbered": lambda n: next(enumerate("a", n)) == (64, "a"),
+    "float around a size": lambda n: (63.5).__lt__(n) and (64.5).__gt__(n),
+    "quotient of a float": lambda n: divmod(128.0, n)[0] == 2 and n > 63,
+    "sum of numbers": lambda n: math.fsum([n, 1.0]) == 65,
+    "attribute": named_attribute,
 }  # fmt: skip
 
 
@@ -100,6 +181,22 @@ def test_a_number_that_compiled_code_reads_is_reported(kind, tmp_path):
     assert found, program.report.findings
 
 
+class Number:
+    def __init__(self, n):
+        self.n = n
+
+    def __int__(self):
+        return self.n
+
+
+def listed_size(n):
+    numbers = []
+    numbers.append(n)
+    numbers.insert(0, n)
+    numbers.extend((n, n))
+    return numbers[2]
+
+
 CARRIED = {
     "deep copy": lambda x: x * __import__("copy").deepcopy([x.shape[0]])[0],
     "dict": lambda x: x.new_zeros(collections.OrderedDict(n=x.shape[0])["n"], 4) + x,
@@ -109,6 +206,16 @@ CARRIED = {
     "named tuple": lambda x: x * collections.namedtuple("Pair", "n m")(x.shape[0], 4).n,
     "texts": lambda x: x * {"n5": 2}.get(f"n{x.shape[1]}", 3),
     "comparison with a float": lambda x: x if x.shape[0] > -0.5 else -x,
+    "ints": lambda x: x.new_zeros([*map(int, x.shape)]) + x,
+    "index": lambda x: x * operator.index(x.shape[0]),
+    "type": lambda x: x * (lambda kind: kind(x.shape[0]))(int),
+    "sum beside floats": lambda x: x * sum([0.5, x.shape[0], 0.5]),
+    "list": lambda x: x * listed_size(x.shape[0]),
+    "sorted": lambda x: x * sorted([x.shape[0]])[0],
+    "partial function": lambda x: functools.partial(torch.mul, x)(x.shape[0]),
+    "zip": lambda x: x * sum(a * b for a, b in zip(x.shape, itertools.repeat(2))),
+    "enumerate": lambda x: x * sum(a * b for a, b in enumerate(x.shape)),
+    "own number": lambda x: x * int(Number(x.shape[0])),
 }
 
 

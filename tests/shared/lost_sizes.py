@@ -1,9 +1,9 @@
 """A size that leaves the recording unseen: compiled code takes it and gives it back as a number."""
 
-import array
+import ctypes
 
 
 def lost(size: int) -> int:
-    numbers = array.array("q")
-    numbers.append(size)
-    return numbers[0]
+    number = ctypes.c_int64()
+    number.value = size
+    return number.value

@@ -16,6 +16,7 @@ from ..ir.value import Value
 from .writers import GraphWriter
 
 SHORTEST_LIST = 3  # sizes: fewer are not taken for a list
+_WHOLE = {"mod": "Mod", "min": "Min", "max": "Max", "pow": "Pow", "and": "BitwiseAnd"}
 _FLOATS = {"fadd": "Add", "fmul": "Mul", "fdiv": "Div", "fpow": "Pow", "fmin": "Min", "fmax": "Max",
            "flog": "Log", "fexp": "Exp", "fsin": "Sin", "fcos": "Cos", "ftanh": "Tanh"}  # fmt: skip
 
@@ -239,7 +240,7 @@ class Sizes:
                 return self._emit("Div", a, b)
             # ONNX divides integers towards zero, Python towards minus infinity.
             return self._emit("Div", self._emit("Sub", a, self._emit("Mod", a, b)), b)
-        return self._emit({"mod": "Mod", "min": "Min", "max": "Max", "pow": "Pow"}[kind], a, b)
+        return self._emit(_WHOLE[kind], a, b)
 
     def _flat(self, value: Value, dtype) -> Value:
         if value.rank == 0:  # as a list of such is stacked

@@ -18,10 +18,12 @@ from typing import Any
 
 import torch
 
+from ..budget import BUDGET
 from ..graph.op import Op
 from ..ir import shapes
 from ..ir.sizes import dims, integer_functions, size_lists
-from ..ir.sizes.departures import leaving
+from ..ir.sizes.bounds import never_negative
+from ..ir.sizes.departures import leaving, listening
 from ..torchworld import patching, stored_callables
 from ..torchworld.model_packages import is_guest
 from .recording import Recording
@@ -168,24 +170,40 @@ def _of_pick(recording: Recording, reduce: str, combine: Callable) -> Wrap:
                 return found
             if len(args) == 1 and isinstance(args[0], (Iterator, ValuesView)):
                 args = ([*args[0]],)  # min(x.shape[0] for x in several): gone through only once
-            if args and kwargs.keys() <= {"default"}:
-                items: Any = args if len(args) > 1 else None
-                if items is None and isinstance(args[0], (tuple, list)):
-                    items = args[0]
-                if items and (vector := shapes.listed(items)) is not None:
+            several = args[0] if len(args) == 1 else args
+            items: Any = several if isinstance(several, (tuple, list)) else None
+            if items and kwargs.keys() <= {"default"}:
+                if (vector := shapes.listed(items)) is not None:
                     number = original([*map(dims.plain, items)])
                     op = Op(recording.builder)
                     return size_lists.number(getattr(op, reduce)(vector, [0], keepdims=0), number)
-                if items and _any_size(items) and all(isinstance(n, (int, float)) for n in items):
-                    result = items[0]
-                    for n in items[1:]:
-                        result = combine(result, n)
-                    return result
+                if _any_size(items) and all(isinstance(n, (int, float)) for n in items):
+                    return functools.reduce(combine, items)
+            if items and kwargs.keys() == {"key"} and _any_size(items):
+                return _by_key(items, kwargs["key"], combine is dims.larger)
             return original(*args, **kwargs)
 
         return picked
 
     return wrap
+
+
+def _sized(items: Any) -> bool:
+    """Return True for a list or a tuple with sizes in it."""
+    return isinstance(items, (tuple, list)) and _any_size(items)
+
+
+def _by_key(items: Iterable[Any], key: Callable | None, largest: bool) -> Any:
+    """Return the first of the largest, or of the smallest; a float would not ask a size."""
+    key = key or (lambda each: each)
+    found, *rest = items
+    known = key(found)
+    for each in rest:
+        mine = key(each)
+        one, other = (known, mine) if largest else (mine, known)  # is one smaller?
+        if other > one if type(one) is float and dims.is_dynamic(other) else one < other:
+            found, known = each, mine
+    return found
 
 
 def _lengths_in(x: Any) -> bool:
@@ -201,6 +219,10 @@ def _of_sum(recording: Recording) -> Wrap:
     def wrap(original):
         def summed(*args, **kwargs):
             found = _of_whole(recording, "ReduceSum", original, args) if not kwargs else None
+            if found is None and args and _sized(args[0]) and type(args[0]) is not size_lists.Whole:
+                found = kwargs.get("start", args[1] if len(args) > 1 else 0)
+                for each in args[0]:  # a float would not ask the size that is added to it
+                    found = each + found if type(found) is float else found + each
             return original(*args, **kwargs) if found is None else found
 
         return summed
@@ -390,6 +412,30 @@ def _of_broadcast(original: Callable) -> Callable:
     return common
 
 
+def _counted(name: str, form: Callable[..., Any]) -> Wrap:
+    """Count with `form`, where the size is the first argument; else report that it leaves."""
+
+    def wrap(original):
+        telling = _telling(name)(original)
+
+        def counted(n, *of):
+            few = all(type(k) is int and 0 <= k <= BUDGET.objects.keys for k in of)
+            followed = few and type(n) is dims.Dim and never_negative(n.poly)
+            found = form(n, *of) if followed else None
+            return telling(n, *of) if found is None else found
+
+        return counted
+
+    return wrap
+
+
+def _factorial(n: dims.Dim) -> Any:
+    """Look it up in a table of all that are integers of 64 bits."""
+    table, listener = [math.factorial(k) for k in range(21)], listening()
+    within = dims.plain(n) < len(table) and listener is not None
+    return listener.pick(table, n) if within and listener is not None else None
+
+
 def _function(kind: str) -> Wrap:
     return _carried(lambda original, x: dims.function(kind, x, original(dims.plain(x))))
 
@@ -403,6 +449,11 @@ _MATH: dict[str, Wrap] = {
     "sqrt": _carried(lambda original, x: x**0.5),
     "pow": _carried(lambda original, x, y: (x * 1.0) ** y),
     "fmod": _carried(lambda original, x, y: x * 1.0 - math.trunc(x / y) * y),
+    "remainder": _carried(lambda original, x, y: x - round(x / y) * y * 1.0),
+    "modf": _carried(lambda original, x: (x - math.trunc(x), math.trunc(x) * 1.0)),
+    "comb": _counted("comb", lambda n, k: integer_functions.combinations(n, k)),
+    "perm": _counted("perm", lambda n, k: integer_functions.combinations(n, k, ordered=True)),
+    "factorial": _counted("factorial", _factorial),
     "fabs": _carried(lambda original, x: abs(x * 1.0)),
     "exp": _function("fexp"),
     "exp2": _carried(lambda original, x: 2.0 ** (x * 1.0)),

@@ -31,6 +31,7 @@ from ..ir.sizes import (
 )
 from ..ir.sizes.departures import Listener, listen, listening
 from ..torchworld import (
+    followed_functions,
     function_caches,
     handed_sizes,
     imports,
@@ -67,6 +68,7 @@ _SIZE_CODE = frozenset(
         builtin_hooks,
         departures,
         dims,
+        followed_functions,
         handed_sizes,
         integer_functions,
         lookups,

@@ -206,6 +206,7 @@ _MAKERS: dict[str, Callable] = {
     "linspace": _counted_evenly,
     "ones": lambda shape, dtype=torch.float64: torch.ones(shape, dtype=dtype),
     "zeros": lambda shape, dtype=torch.float64: torch.zeros(shape, dtype=dtype),
+    "identity": lambda n, dtype=torch.float64: torch.eye(n, dtype=dtype),
     "eye": lambda n, dtype=torch.float64: torch.eye(n, dtype=dtype),
     "full": lambda shape, x, dtype=None: torch.full(
         shape, x, dtype=dtype or (torch.int64 if isinstance(x, int) else torch.float64)

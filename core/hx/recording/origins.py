@@ -28,7 +28,12 @@ _ALSO = ("<frozen", "<string>", "contextlib.py", "functools.py")
 
 
 # Code that carries out the model's own arithmetic and lookups, and their errors.
-_CARRY_OUT = ("ir/sizes/", "torchworld/lookups.py", "torchworld/spellings.py")
+_CARRY_OUT = (
+    "ir/sizes/",
+    "torchworld/followed_functions.py",
+    "torchworld/lookups.py",
+    "torchworld/spellings.py",
+)
 _FOR_THE_MODEL = tuple(f"{p}{place}" for p in _OWN for place in _CARRY_OUT)
 _OF_THE_MODEL = (ArithmeticError, LookupError, TypeError, ValueError)
 

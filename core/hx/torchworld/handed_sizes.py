@@ -1,9 +1,10 @@
-"""Sizes that are given to functions of Python's own library: compiled code reads them unnoticed.
+"""Sizes that are given to compiled code, which reads them unnoticed.
 
-    json.dumps(n)       struct.pack("i", n)       bytes(n)       rows.pop(n)       random.Random(n)
+    json.dumps(n)       struct.pack("i", n)       bytes(n)       rows.pop(n)       numbers.append(n)
 
 Compiled code takes the number out of a size without asking it. So a call that neither asked for
-anything nor returned a size has used the number in a way that nobody sees, and is reported.
+anything nor returned a size has used the number in a way that nobody sees, and is reported. The same
+holds for operators (`timedelta * n`), items (`queue[n]`) and what is stored in an array of numbers.
 """
 
 from __future__ import annotations
@@ -11,11 +12,20 @@ from __future__ import annotations
 import ast
 import builtins
 import collections
+import datetime
+import decimal
+import functools
+import io
+import itertools
+import random
+import struct
 import sys
 import types
-from collections.abc import Iterable
+from array import array
+from collections.abc import Container, Iterable, Iterator
 from typing import Any
 
+import numpy
 import torch
 
 from ..ir.sizes import dims
@@ -23,38 +33,88 @@ from ..ir.sizes.comparisons import Asked, content
 from ..ir.sizes.departures import count, leaving
 from ..ir.sizes.size_lists import Whole
 from ..ir.sizes.size_texts import SizeText
+from .followed_functions import FOLLOWED
 
 _COMPILED = (  # kinds of functions
     types.BuiltinFunctionType,
     types.MethodDescriptorType,
     types.WrapperDescriptorType,
     types.MethodWrapperType,
+    types.ClassMethodDescriptorType,
 )
-BUILTINS = frozenset({"ascii", "bytearray", "bin", "bytes", "chr", "complex", "eval", "exec", "hex",
-                      "memoryview", "oct", "slice"})  # fmt: skip
-# These pass on what they are given, ask it like any Python code, or write it for people to read.
+# These modules pass on what they are given, ask it like any Python code, or write it for people.
 _PASSES_ON = frozenset(
-    """abc builtins contextlib copy dataclasses enum functools heapq bisect inspect logging math
-    numbers operator queue types typing unittest warnings weakref __future__""".split()
+    """abc builtins contextlib contextvars copy dataclasses enum inspect logging numbers queue sys
+    types typing unittest warnings weakref __future__""".split()
 )
-_OF_OPERATOR = frozenset({"index", "itemgetter", "length_hint"})
+_ASKS = frozenset({"bisect", "functools", "heapq", "operator"})  # also in their Python code
+# Builtins that do not look at what they are given, or that replacements stand for.
+_BLIND = frozenset(
+    """callable classmethod delattr dict dir filter frozenset getattr globals hasattr id isfinite
+    isinf isinstance isnan issubclass iter len list locals max min next print property range reversed
+    set setattr staticmethod sum super tuple type vars zip""".split()
+)
+# Methods of containers that keep their items as they are, or compare them as Python does.
 _STORES = frozenset(
-    "append appendleft extend extendleft add update setdefault copy clear discard remove".split()
+    """append appendleft extend extendleft add update setdefault copy clear discard popitem fromkeys
+    send throw reverse __init__ __setattr__""".split()
 )
-# Methods of Python's own types that read a number.
-METHODS = frozenset(
-    """center expandtabs format_map indices insert ljust manual_seed pack pack_into pop read readline
-    rjust rotate seed seek substitute truncate update write zfill __add__ __getitem__ __index__
-    __mul__ __sub__""".split()
+_CONTAINERS = (list, tuple, dict, set, frozenset, collections.deque, types.GeneratorType)
+_CACHED = functools._lru_cache_wrapper  # asks for a hash
+# Functions that call others, by which items are read.
+_CALLS = (map, filter, functools.reduce, itertools.starmap)
+_PLAIN = (map, filter, enumerate)  # keep the items that they are given as they are
+_SORTS = frozenset(
+    """sorted sort bisect bisect_left bisect_right insort insort_left insort_right heapify heappush
+    heappop heappushpop heapreplace nlargest nsmallest merge""".split()
 )
+_SEARCHES = frozenset("index count remove contains __contains__ countOf indexOf eq ne".split())
+
+
+def _of_types(*kinds: type) -> frozenset[str]:
+    """The names of compiled methods of types."""
+    owners = {owner for kind in kinds for owner in kind.__mro__ if owner is not object}
+    return frozenset(
+        name
+        for owner in owners
+        for name, thing in vars(owner).items()
+        if isinstance(thing, _COMPILED) and not name.startswith("_")
+    )
+
+
+# Methods of compiled types, and those of a number that its operators call.
+METHODS = frozenset().union(
+    _of_types(
+        str, bytes, bytearray, list, tuple, dict, set, int, float, memoryview, slice, array,
+        collections.deque, datetime.datetime, datetime.timedelta, decimal.Decimal, random.Random,
+        io.StringIO, io.BytesIO, struct.Struct, numpy.ndarray, numpy.random.Generator,
+        numpy.random.RandomState, torch.Generator,
+    ) - {"items", "keys", "values"},
+    vars(int).keys() - vars(object).keys(),
+    "__eq__ __ne__ __lt__ __le__ __gt__ __ge__ __getitem__ __setitem__ substitute".split(),
+)  # fmt: skip
+
+
+def may_read(node: ast.expr, local: set[str], readers: Container[str]) -> bool:
+    """Return True if the function that is called may be a compiled one."""
+    if isinstance(node, ast.Name):
+        return node.id in local or node.id in readers
+    if not isinstance(node, ast.Attribute):
+        return not isinstance(node, ast.Lambda)
+    root: ast.expr = node
+    while isinstance(root, (ast.Attribute, ast.Call)):
+        root = root.value if isinstance(root, ast.Attribute) else root.func
+    if isinstance(root, ast.Name) and root.id not in local and root.id in readers:
+        return True
+    return node.attr in METHODS
 
 
 def names(code: types.CodeType, space: dict[str, Any]) -> frozenset[str]:
-    """The names in a function that stand for such functions, or for modules that hold them."""
+    """The names in a function that stand for compiled functions, or for modules that hold them."""
     found = set()
     for name in code.co_names:
         thing = space.get(name, getattr(builtins, name, None))
-        if _is_module(thing) or (callable(thing) and _reads(thing)):
+        if _is_module(thing) or (callable(thing) and reads(thing)):
             found.add(name)
     return frozenset(found)
 
@@ -71,59 +131,180 @@ def imported(made: ast.AST) -> set[str]:
 
 
 def _is_module(thing: Any) -> bool:
-    return isinstance(thing, types.ModuleType) and (
-        thing.__name__ == "numpy" or _of_library(thing.__name__)
-    )
+    return isinstance(thing, types.ModuleType) and _of_library(thing.__name__)
 
 
+@functools.lru_cache(maxsize=1024)
 def _of_library(module: str) -> bool:
-    """Return True for a module of Python's library whose functions may read a number."""
+    """Return True for a module of Python's library, or of NumPy, whose functions may read a number."""
     root = module.partition(".")[0]
-    if module.startswith("numpy.random"):
-        return True
     public = root.lstrip("_")  # `_functools` is what `functools` is made of
+    if root == "numpy":
+        return True
     of_python = not sys.stdlib_module_names.isdisjoint({root, public})
-    return of_python and (_PASSES_ON.isdisjoint({root, public}) or public == "operator")
+    return of_python and _PASSES_ON.isdisjoint({root, public})
 
 
-def _reads(function: Any) -> bool:
-    name, owner = getattr(function, "__name__", ""), getattr(function, "__self__", None)
+def reads(function: Any) -> bool:
+    """Return True for a function that may read the number of a size without asking it."""
+    kind = type(function)
+    if kind is types.FunctionType or kind is types.MethodType:
+        stands_in = getattr(function, "__hx_behind__", None) is not None
+        return not stands_in and _of_library(str(function.__module__))
+    if isinstance(function, functools.partial):
+        return reads(function.func)
+    if isinstance(function, type):
+        return _class_reads(function)
+    if kind not in _COMPILED:  # an object that can be called
+        in_python = isinstance(kind.__call__, types.FunctionType)
+        return not in_python and _root(kind) != "torch" and kind is not _CACHED
+    owner = getattr(function, "__objclass__", None) or getattr(function, "__self__", None)
+    name = function.__name__
     if owner is not None and not isinstance(owner, types.ModuleType):
         return _method_reads(owner, name)
-    home = str(getattr(function, "__module__", None))
-    if home == "builtins":
-        return name in BUILTINS
-    if home.lstrip("_").partition(".")[0] == "operator":
-        return name in _OF_OPERATOR
-    return _of_library(home) and isinstance(function, (*_COMPILED, types.FunctionType, type))
+    home = str(function.__module__)
+    if home in ("builtins", "math"):
+        return name not in _BLIND
+    return home.partition(".")[0] != "torch" and (_of_library(home) or not _of_python(home))
+
+
+def _root(kind: type) -> str:
+    return str(kind.__module__).partition(".")[0]
+
+
+def _of_python(home: str) -> bool:
+    return home.partition(".")[0].lstrip("_") in sys.stdlib_module_names
+
+
+def _class_reads(kind: type) -> bool:
+    if kind in _CALLS:
+        return True
+    if issubclass(kind, BaseException) or _root(kind) == "torch":
+        return False
+    if _of_library(kind.__module__):
+        return True
+    makers = (type(kind).__call__, kind.__init__, kind.__new__)
+    if any(isinstance(each, types.FunctionType) for each in makers):
+        return False
+    if kind.__module__ == "builtins":
+        return kind.__name__ not in _BLIND
+    of_object = kind.__init__ is object.__init__ and kind.__new__ is object.__new__
+    return not of_object and not _of_python(kind.__module__)
 
 
 def _method_reads(owner: Any, name: str) -> bool:
-    if isinstance(owner, torch.Generator):
-        return True
     kind = owner if isinstance(owner, type) else type(owner)
-    if issubclass(kind, (dims.Scalar, Whole, SizeText)):
+    if kind in (object, type) or issubclass(kind, (dims.Scalar, Whole, SizeText, torch.Tensor)):
         return False
-    of_builtins = kind.__module__ == "builtins" and (name in METHODS or kind is int)
-    return of_builtins or (_of_library(kind.__module__) and name not in _STORES)
+    if issubclass(kind, _CONTAINERS) and name in _STORES:
+        return False
+    if kind.__module__ == "builtins" or _of_python(kind.__module__):
+        return kind.__module__ == "builtins" or _of_library(kind.__module__)
+    if _root(kind) == "torch":
+        return issubclass(kind, torch.Generator)
+    return kind is numpy.ndarray or not issubclass(kind, numpy.ndarray)
+
+
+def passed(function: Any) -> Any:
+    """The function that is called: watched, if it may read the number of a size."""
+    followed = FOLLOWED.get(id(function))
+    if followed is not None:
+        return followed
+    return functools.partial(handed, function) if reads(function) else function
 
 
 def handed(function: Any, *args: Any, **named: Any) -> Any:
     """function(*args, **named)"""
-    goes_over = getattr(function, "__module__", "") == "itertools"  # items as they are
-    sizes = [*_sizes_in([*args, *named.values()], 0 if goes_over else 3)]
-    if not sizes or not _reads(function):
-        return function(*args, **named)
+    if _is_one_of(function, _CALLS) and args:
+        args = (passed(args[0]), *args[1:])
+    name = getattr(function, "__qualname__", "") or type(function).__name__
+    short, home = name.rpartition(".")[2], _home(function)
+    given = _read_by(function, short, args, named)
+    sizes = [*_sizes_in(given, 0 if home == "itertools" or _is_one_of(function, _PLAIN) else 3)]
+    if not sizes:
+        return _called(function, args, named)
     before = count()
-    result = function(*args, **named)
+    result = _called(function, args, named)
+    if short in _SORTS or short in _SEARCHES:
+        _beside_floats(short, sizes, given)
     # Python's own code may ask first, and read the number all the same.
-    asked = count() != before and isinstance(function, (*_COMPILED, type))
-    carried = isinstance(result, torch.Tensor) or any(True for _ in _sizes_in([result]))
-    if not asked and not carried:
-        name = getattr(function, "__qualname__", "") or type(function).__name__
+    of_python = isinstance(function, (types.FunctionType, types.MethodType)) and home != "numpy"
+    asked = count() != before and (home in _ASKS or not of_python)
+    if not asked and short not in _SORTS and not _carries(result):
         told = ", ".join(str(dims.spelled(x)) for x in sizes)
         leaving("read", f"{told} is given to {name}()", *_questions(sizes))
     return result
+
+
+def _home(function: Any) -> str:
+    """The module of Python's library, or the package, that a function is of."""
+    module = getattr(function, "__module__", None) or type(function).__module__
+    return str(module).partition(".")[0].lstrip("_")
+
+
+def _is_one_of(function: Any, several: Iterable[Any]) -> bool:
+    return any(function is each for each in several)
+
+
+def _read_by(function: Any, name: str, args: tuple, named: dict[str, Any]) -> list[Any]:
+    """The arguments that a function may read."""
+    given = [*args, *named.values()]
+    owner = getattr(function, "__self__", None)
+    if function is itertools.repeat or (name == "insert" and isinstance(owner, _CONTAINERS)):
+        return given[1:] if function is itertools.repeat else given[:1]  # the other is kept
+    if isinstance(function, functools.partial):
+        given += [*function.args, *function.keywords.values()]
+    if isinstance(owner, _CONTAINERS) and (name in _SORTS or name in _SEARCHES):
+        given.append(owner)
+    return given
+
+
+def _called(function: Any, args: tuple, named: dict[str, Any]) -> Any:
+    """Call a function; one that takes the variables of its caller gets those of the model."""
+    if _is_one_of(function, (eval, exec)) and len(args) == 1 and not named:
+        frame: Any = sys._getframe(2)
+        return function(*args, frame.f_globals, frame.f_locals)
+    return function(*args, **named)
+
+
+def _carries(result: Any) -> bool:
+    """Return True if a result remembers sizes, or will be asked for them."""
+    if isinstance(result, (torch.Tensor, functools.partial, map, filter)):
+        return True
+    followed = isinstance(result, numpy.ndarray) and type(result) is not numpy.ndarray
+    return followed or any(True for _ in _sizes_in([result]))
+
+
+def _beside_floats(name: str, sizes: Iterable[Any], given: Iterable[Any]) -> None:
+    """Ask about sizes what compiled code asked about the floats that it compared with them."""
+    for number in {n for n in _numbers(given) if type(n) is float}:
+        for size in sizes:
+            if type(size) is dims.Dim:
+                bool(size < number if name in _SORTS else size == number)
+
+
+def _numbers(items: Iterable[Any], depth: int = 2) -> Iterator[Any]:
+    for x in items:
+        if depth and isinstance(x, (list, tuple, collections.deque, array)):
+            yield from _numbers(list.__iter__(x) if isinstance(x, list) else x, depth - 1)
+        else:
+            yield x
+
+
+def _keeps_numbers(container: Any) -> bool:
+    """Return True for a container that keeps numbers, not objects."""
+    kind = type(container)
+    if kind is numpy.ndarray:
+        return container.dtype.kind != "O"
+    return kind in (array, bytearray, memoryview) or _root(type(kind)) == "_ctypes"
+
+
+def tell_stored(container: Any, number: Any) -> None:
+    """Report a size that is stored where only its number fits."""
+    sizes = [*_sizes_in([number])] if _keeps_numbers(container) else []
+    if sizes:
+        told = ", ".join(str(dims.spelled(x)) for x in sizes)
+        leaving("read", f"{told} is stored in a {type(container).__name__}", *_questions(sizes))
 
 
 def _questions(sizes: Iterable[Any]) -> list[Asked]:
@@ -136,7 +317,7 @@ def _questions(sizes: Iterable[Any]) -> list[Asked]:
     return found
 
 
-def _sizes_in(items: Iterable[Any], depth: int = 3) -> Iterable[Any]:
+def _sizes_in(items: Iterable[Any], depth: int = 3) -> Iterator[Any]:
     """Yield the sizes, and texts with sizes, in nested containers."""
     for x in items:
         if dims.is_dynamic(x) or type(x) is SizeText:

@@ -89,6 +89,13 @@ def has_attribute(owner: Any, name: Any) -> bool:
     return _found(name, _names(owner)) is not _NONE
 
 
+def set_attribute(owner: Any, name: Any, *value: Any) -> None:
+    """setattr(owner, name, value), or delattr(owner, name)"""
+    if type(name) is SizeText:
+        name = size_texts.lost(name, "names an attribute")
+    (setattr if value else delattr)(owner, name, *value)
+
+
 def _names(owner: Any) -> list[str]:
     found = dict.fromkeys(getattr(owner, "__dict__", ()))
     if isinstance(owner, torch.nn.Module):
@@ -108,6 +115,10 @@ def _keys(container: Any) -> list[Any] | None:
         return numbers if all(type(n) is int for n in numbers) else None
     if numpy is not None and kind is numpy.ndarray and container.dtype.kind in "iu":
         return container.ravel().tolist() if container.size <= BUDGET.objects.keys else None
+    if kind in (list, tuple) and float in map(type, container):  # which would not ask a size
+        return [*container]
+    if kind in (bytes, bytearray):
+        return [*container] if len(container) <= BUDGET.objects.keys else None
     if kind not in (*_SETS, *_TABLES, *_KEYS) or len(container) > BUDGET.objects.keys:
         return None
     return sorted(container, key=repr) if kind in _SETS else [*container]
@@ -125,7 +136,7 @@ def _same(a: Any, b: Any) -> bool:
         pairs = sorted(zip(a, b), key=lambda pair: has_size(pair[0]))
         return all(_same(*pair) for pair in pairs)
     if type(a) is dims.Dim:
-        return type(b) in (int, dims.Dim) and a == b
+        return isinstance(b, (int, float)) and a == b
     return bool(a == b) if type(b) is not dims.Dim else b == a
 
 
@@ -189,6 +200,8 @@ def put_together(between: Any, *args: Any) -> Any:
 
 def formatted(form: Any, *args: Any, **kwargs: Any) -> Any:
     """form.format(...)"""
+    if form is str and args:
+        form, *args = args  # type: ignore[assignment]
     if type(form) is str and (has_size(args) or has_size([*kwargs.values()])):
         return size_texts.formatted(form, args, kwargs)
     return form.format(*args, **kwargs)

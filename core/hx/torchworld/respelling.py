@@ -25,12 +25,19 @@ import types
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import torch
+
 from ..ir.knowledge import Knowledge
 from . import handed_sizes, patching, reachable_functions
 from .speller import BUILTINS, METHODS, Speller, lists_made_in
 from .spellings import HELPERS, KINDS
 
-_WORDS = {"getattr", "hasattr", "format", *BUILTINS, *METHODS, *handed_sizes.METHODS}
+_WORDS = {
+    *("getattr", "hasattr", "setattr", "delattr", "format", "sort", "zip"),
+    *BUILTINS,
+    *METHODS,
+    *(handed_sizes.METHODS - {*dir(torch.Tensor)}),
+}
 _RUNS_LATER = (
     inspect.CO_GENERATOR
     | inspect.CO_COROUTINE
@@ -179,7 +186,7 @@ def respelled(function: types.FunctionType) -> Callable | None:
 
 _CELLS = {f"_hx_{name}": types.CellType(helper) for name, helper in HELPERS.items()}
 _LOOKS_UP = ("BINARY_SUBSCR", "BINARY_SLICE", "STORE_SUBSCR", "CONTAINS_OP", "BUILD_STRING",
-             "FORMAT_VALUE", "BINARY_MODULO", "COMPARE_OP")  # fmt: skip
+             "FORMAT_VALUE", "BINARY_MODULO", "COMPARE_OP", "IS_OP")  # fmt: skip
 _BINARY_OP = dis.opmap.get("BINARY_OP")  # since 3.11, for all operators
 _REMAINDERS = {
     (_BINARY_OP, number)
@@ -227,7 +234,7 @@ def _respelled(code: types.CodeType, owner: str, readers: frozenset[str]) -> typ
     if plain is None or not _same(plain, code):
         return None  # the file was changed since, or something else wrote the code
     speller = Speller(
-        {*code.co_varnames, *code.co_cellvars, *code.co_freevars},
+        _own_names(code),
         lists_made_in(made),
         readers | handed_sizes.imported(made),
     )
@@ -249,10 +256,15 @@ def _respelled_lambda(
     if len(fitting) != 1:
         return None
     (made,) = fitting.values()
-    local = {*code.co_varnames, *code.co_cellvars, *code.co_freevars}
-    speller = Speller(local, readers=readers)
+    speller = Speller(_own_names(code), readers=readers)
     made.body = speller.visit(made.body)
     return _compiled(made, code, owner) if speller.changed else None
+
+
+def _own_names(code: types.CodeType) -> set[str]:
+    """The names of variables in a function, and in those inside of it."""
+    inside = [_own_names(c) for c in code.co_consts if isinstance(c, types.CodeType)]
+    return {*code.co_varnames, *code.co_cellvars, *code.co_freevars}.union(*inside)
 
 
 @functools.lru_cache(maxsize=64)

@@ -15,7 +15,8 @@ BUILTINS = {"int": "whole", "float": "real", "type": "kind", "list": "listed",
             "str": "as_text", "repr": "as_repr", "hex": "as_hex", "oct": "as_octal",
             "bin": "as_binary"}  # fmt: skip
 METHODS = {"get": "got", "join": "put_together", "format": "formatted"}
-_ATTRIBUTES = {"getattr": "attribute", "hasattr": "has_attribute"}
+_ATTRIBUTES = {"getattr": "attribute", "hasattr": "has_attribute", "setattr": "set_attribute",
+               "delattr": "set_attribute"}  # fmt: skip
 
 
 class Speller(ast.NodeTransformer):
@@ -63,12 +64,21 @@ class Speller(ast.NodeTransformer):
             return node
         return self._called(node, kind[0], node.left, node.right)
 
+    def visit_Assign(self, node: ast.Assign) -> Any:
+        self.generic_visit(node)
+        target = node.targets[0]
+        if len(node.targets) == 1 and isinstance(target, ast.Subscript) and _is_named(target.value):
+            if not isinstance(node.value, ast.Constant):
+                owner = _loaded(target.value)
+                node.value = self._called(node.value, "stored", node.value, owner)
+        return node
+
     def visit_AugAssign(self, node: ast.AugAssign) -> Any:
         self.generic_visit(node)
         kind = OPERATORS.get(type(node.op))
-        if kind is None or not isinstance(node.target, ast.Name) or not _maybe_size(node.value):
+        if kind is None or not _is_named(node.target) or not _maybe_size(node.value):
             return node
-        old = ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target)
+        old = _loaded(node.target)
         value = self._called(node, f"{kind[0]}_there", old, node.value)
         return ast.copy_location(ast.Assign([node.target], value), node)
 
@@ -89,7 +99,9 @@ class Speller(ast.NodeTransformer):
 
     def visit_FormattedValue(self, node: ast.FormattedValue) -> Any:
         node.value = self.visit(node.value)
-        return node  # its format stays as it is
+        if node.format_spec is not None:
+            node.format_spec = self.visit(node.format_spec)
+        return node
 
     def visit_Compare(self, node: ast.Compare) -> Any:
         if len(node.ops) > 1 and all(map(_is_simple, node.comparators[:-1])):  # a < b < c
@@ -101,12 +113,18 @@ class Speller(ast.NodeTransformer):
             return self.visit(ast.fix_missing_locations(both))
         self.generic_visit(node)
         sign = SIGNS.get(type(node.ops[0]))
-        if sign is not None and len(node.ops) == 1 and _maybe_float(node.left):
-            (right,) = node.comparators
-            return self._called(node, sign[0], node.left, right) if _maybe_size(right) else node
-        helper = {ast.In: "inside", ast.NotIn: "outside"}.get(type(node.ops[0]))
+        if sign is not None and len(node.ops) == 1:
+            left, right = node.left, node.comparators[0]
+            if any(isinstance(each, (ast.Tuple, ast.List)) for each in (left, right)) or (
+                _maybe_float(left) and _maybe_size(right)
+            ):
+                return self._called(node, sign[0], left, right)
+            return node
+        helper = _QUESTIONS.get(type(node.ops[0]))
         text = isinstance(node.left, ast.Constant) and type(node.left.value) is not int
         if helper is None or len(node.ops) > 1 or text:
+            return node
+        if isinstance(node.ops[0], (ast.Is, ast.IsNot)) and _is_nothing(node.comparators[0]):
             return node
         return self._called(node, helper, node.left, node.comparators[0])
 
@@ -118,6 +136,8 @@ class Speller(ast.NodeTransformer):
         of_texts = self._of_texts(node, name) if node.args else None
         if of_texts is not None:
             return of_texts
+        if name == "zip" and name not in self.local:
+            return self._zipped(node)
         if getattr(node.func, "attr", name) in KINDS and node.args and not node.keywords:
             return self._called(node, "made", node.func, *node.args)
         helper = BUILTINS.get(name)
@@ -138,21 +158,29 @@ class Speller(ast.NodeTransformer):
         return self._called(node, helper, given)
 
     def _handed(self, node: ast.Call) -> ast.expr:
-        """Rewrite json.dumps(n), where the function belongs to Python's library."""
-        root, function = node.func, node.func
-        while isinstance(root, ast.Attribute):
-            root = root.value
-        known = isinstance(root, ast.Name) and root.id in self.readers
-        known |= isinstance(function, ast.Attribute) and function.attr in handed_sizes.METHODS
+        """Rewrite json.dumps(n), where the function may be compiled."""
         given = [*node.args, *(each.value for each in node.keywords)]
-        if not known or all(isinstance(each, ast.Constant) for each in given):
+        constant = all(isinstance(each, ast.Constant) for each in given)
+        if not constant or getattr(node.func, "attr", "") == "sort":
+            if handed_sizes.may_read(node.func, self.local, self.readers):
+                node.func = self._called(node.func, "passed", node.func)
+        return node
+
+    def _zipped(self, node: ast.Call) -> ast.expr:
+        """Rewrite zip(x, [1, 2]) and zip(x, self.layers), where x may have any number of rows."""
+        fixed = [
+            ast.Constant(i)
+            for i, each in enumerate(node.args)
+            if isinstance(each, (ast.List, ast.Tuple, ast.Attribute))
+        ]
+        if not 0 < len(fixed) < len(node.args):
             return node
-        made: Any = self._called(node, "handed", node.func, *node.args)
+        made: Any = self._called(node, "zipped", ast.Tuple([*fixed], ast.Load()), *node.args)
         made.keywords = node.keywords
         return made
 
     def _of_texts(self, node: ast.Call, name: str) -> ast.expr | None:
-        """Rewrite table.get(n), "x".join(texts), "{}".format(n), getattr(x, text), map(str, x)."""
+        """Rewrite table.get(n), "x".join(texts), "{}".format(n), getattr(x, text)."""
         if isinstance(node.func, ast.Attribute) and node.func.attr in METHODS:
             made: Any = self._called(node, METHODS[node.func.attr], node.func.value, *node.args)
             made.keywords = node.keywords
@@ -161,12 +189,7 @@ class Speller(ast.NodeTransformer):
             return self._called(node, "as_format", *node.args)
         if name in _ATTRIBUTES and name not in self.local and len(node.args) > 1:
             return self._called(node, _ATTRIBUTES[name], *node.args)
-        first = node.args[0].id if name == "map" and isinstance(node.args[0], ast.Name) else ""
-        if first not in ("str", "repr") or self.local & {"map", first}:
-            return None
-        self.changed = True
-        node.args[0] = ast.copy_location(ast.Name(f"_hx_{BUILTINS[first]}", ast.Load()), node)
-        return node
+        return None
 
     def visit_ListComp(self, node: ast.ListComp) -> Any:
         """Rewrite [i for i in x] as list(x)."""
@@ -178,10 +201,16 @@ class Speller(ast.NodeTransformer):
             return node
         return self._called(node, "listed", each.iter)
 
+    def visit_List(self, node: ast.List) -> Any:
+        """Rewrite [*x] as list(x)."""
+        self.generic_visit(node)
+        only = node.elts[0] if len(node.elts) == 1 and isinstance(node.ctx, ast.Load) else None
+        return self._called(node, "listed", only.value) if isinstance(only, ast.Starred) else node
+
     def visit_Subscript(self, node: ast.Subscript) -> Any:
         self.generic_visit(node)
         index = node.slice
-        if isinstance(node.ctx, ast.Store) and _is_named(node.value) and _maybe_size(index):
+        if not isinstance(node.ctx, ast.Load) and _is_named(node.value) and _maybe_size(index):
             owner = copy.deepcopy(node.value)
             node.slice = self._called(index, "place", owner, index)
         if not isinstance(node.ctx, ast.Load):
@@ -214,6 +243,23 @@ def lists_made_in(made: ast.AST) -> set[str]:
     return found
 
 
+_QUESTIONS: dict[type, str] = {
+    ast.In: "inside", ast.NotIn: "outside", ast.Is: "identical", ast.IsNot: "different",
+}  # fmt: skip
+
+
+def _is_nothing(node: ast.expr) -> bool:
+    """Return True for None, True, False and texts, which no size is."""
+    return isinstance(node, ast.Constant) and type(node.value) is not int
+
+
+def _loaded(node: ast.expr) -> Any:
+    """A name that is stored to, as it is read."""
+    copied: Any = copy.deepcopy(node)
+    copied.ctx = ast.Load()
+    return copied
+
+
 def _is_named(node: ast.expr) -> bool:
     """Return True for `rows` and `self.rows`, which may be evaluated twice."""
     return isinstance(node, ast.Name) or (isinstance(node, ast.Attribute) and _is_named(node.value))
@@ -240,7 +286,7 @@ def _maybe_float(node: ast.expr) -> bool:
     if isinstance(node, ast.UnaryOp):
         return _maybe_float(node.operand)
     if isinstance(node, ast.Constant):
-        return type(node.value) is float
+        return type(node.value) in (float, complex)
     return isinstance(
         node, (ast.Name, ast.Attribute, ast.Subscript, ast.BinOp, ast.Call, ast.IfExp)
     )

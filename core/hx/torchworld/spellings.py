@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import array
 import ast
 import builtins
 import operator
 import sys
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -14,31 +14,7 @@ import torch
 
 from ..ir.sizes import dims, size_lists, size_texts
 from ..ir.sizes.departures import leaving, listening
-from . import handed_sizes, lookups
-
-
-def whole(x: Any, *more: Any) -> Any:
-    """int(x)"""
-    x = x if more else _number(x)
-    if type(x) is size_texts.SizeText:
-        return size_texts.followed(int, x, *more)
-    if more or not dims.is_dynamic(x):
-        return int(x, *more)
-    return dims.DimFloat.whole(x, "trunc") if type(x) is dims.DimFloat else x
-
-
-def real(x: Any) -> Any:
-    """float(x)"""
-    if type(x) is size_texts.SizeText:
-        return size_texts.followed(float, x)
-    x = _number(x)
-    return x * 1.0 if type(x) is dims.Dim else x if type(x) is dims.DimFloat else float(x)
-
-
-def _number(x: Any) -> Any:
-    """The number in a tensor of one element, asked for by a name that the doors know."""
-    one = isinstance(x, torch.Tensor) and x.numel() == 1 and not x.dtype.is_complex
-    return x.item() if one else x
+from . import followed_functions, handed_sizes, lookups
 
 
 def numbered(maker: Any, x: Any) -> Any:
@@ -55,16 +31,29 @@ def kind(x: Any) -> type:
     return plain.get(type(x), type(x))
 
 
-def listed(x: Any) -> list:
-    """list(x)"""
-    return x.copy() if type(x) is size_lists.Whole else [*x]
-
-
 def filled(x: Any) -> Any:
     """Return `len(x) > 0` for a list whose length depends on the data; anything else as it is."""
     many = builtins.len(x) if type(x) is list and x else 0  # as the model has it
     found = type(many) is dims.Dim and not many.poly.named()  # sizes that are named have something
     return many > 0 if found else x
+
+
+def zipped(fixed: tuple[int, ...], *several: Any, **named: Any) -> Any:
+    """zip(*several), where those at some places have a fixed number of items.
+
+    No more rows of a tensor are taken than these have, whatever its size is.
+    """
+    lengths = [
+        len(several[i]) for i in fixed if isinstance(several[i], (list, tuple, torch.nn.Module))
+    ]
+    if not lengths or named:
+        return zip(*several, **named)
+    return zip(*(_rows(x, min(lengths)) for x in several))
+
+
+def _rows(x: Any, many: int) -> Any:
+    sized = isinstance(x, torch.Tensor) and x.dim() > 0 and dims.is_dynamic(x.shape[0])
+    return x[:many] if sized else x
 
 
 def backwards(x: Any) -> list:
@@ -128,24 +117,50 @@ def at(container: Any, index: Any) -> Any:
         found = listener.pick(container, index)
         if found is not None:
             return found
-    if type(index) is dims.Dim and isinstance(container, (list, tuple, str, bytes, range)):
-        told = f"item {index.poly} of a {type(container).__name__}"
-        leaving("index", told, dims.asked(int, index))
-    elif type(container).__module__ == "numpy" and type(container).__name__ == "ndarray":
-        for n in index if type(index) is tuple else (index,):
-            if dims.is_dynamic(n):
-                leaving("index", f"item {n.poly} of an array", dims.asked(int, n))
+    _tell_index(container, index, "item {} of a {}")
     return container[index]
 
 
+def _tell_index(container: Any, index: Any, told: str) -> None:
+    """Report sizes in an index that compiled code reads."""
+    if type(index) is slice:
+        index = index.start, index.stop, index.step
+    if type(index) is not tuple and not dims.is_dynamic(index):
+        return
+    if type(getattr(type(container), "__getitem__", None)) in (types.FunctionType, types.NoneType):
+        return  # written in Python, or none
+    if isinstance(container, (dict, torch.Tensor)):  # one looks it up, the other has a door
+        return
+    for n in index if type(index) is tuple else (index,):
+        if dims.is_dynamic(n):
+            text = told.format(dims.spelled(n), type(container).__name__)
+            of_things = isinstance(container, (list, tuple, str, bytes, range))
+            leaving("index", text, *((dims.asked(int, n),) if of_things else dims.goes_on(n)))
+
+
 def place(container: Any, index: Any) -> Any:
-    """index, in container[index] = something"""
-    if type(index) is dims.Dim and isinstance(container, (list, bytearray, array.array)):
-        asked = dims.goes_on(index)
-        if asked[0].is_of_named_sizes():
-            told = f"item {index.poly} of a {type(container).__name__} is set"
-            leaving("index", told, *asked)
+    """index, in container[index] = something, and in del container[index]"""
+    if type(index) is dims.Dim and dims.goes_on(index)[0].is_of_named_sizes():
+        _tell_index(container, index, "item {} of a {} is set")
     return index
+
+
+def stored(value: Any, container: Any) -> Any:
+    """value, in container[index] = value"""
+    handed_sizes.tell_stored(container, value)
+    return value
+
+
+def identical(x: Any, y: Any) -> bool:
+    """x is y"""
+    if dims.Dim not in (type(x), type(y)) or not {type(x), type(y)} <= {int, dims.Dim}:
+        return x is y
+    return bool(x == y) and -5 <= dims.plain(x) <= 256  # Python has one of each of these
+
+
+def different(x: Any, y: Any) -> bool:
+    """x is not y"""
+    return not identical(x, y)
 
 
 def part(container: Any, start: Any, stop: Any, step: Any) -> Any:
@@ -158,13 +173,8 @@ def part(container: Any, start: Any, stop: Any, step: Any) -> Any:
         found = container.part(start, stop)
         if found is not None:
             return found
-    if type(container) is size_texts.SizeText:
-        return container[slice(start, stop, step)]
-    if isinstance(container, (list, tuple, str, bytes, range)):
-        for n in (start, stop, step):
-            if type(n) is dims.Dim:
-                told = f"items up to {n.poly} of a {type(container).__name__}"
-                leaving("index", told, dims.asked(int, n))
+    if type(container) is not size_texts.SizeText:
+        _tell_index(container, (start, stop, step), "items up to {} of a {}")
     return container[slice(start, stop, step)]
 
 
@@ -174,8 +184,12 @@ def _left(function: Callable, reflected: Callable) -> Callable:
     def applied(x: Any, y: Any) -> Any:
         if type(x) in (str, bytes) and function is operator.mod:
             return size_texts.by_percent(x, y)
-        if type(x) is float and type(y) is dims.Dim:
-            return reflected(y, x)
+        if type(y) is dims.Dim:
+            if type(x) is float:
+                return reflected(y, x)
+            return function(x, y) if type(x) in _ASKS else handed_sizes.handed(function, x, y)
+        if type(x) is dims.Dim and type(y) not in _ASKS:
+            return handed_sizes.handed(function, x, y)
         return function(x, y)
 
     return applied
@@ -192,11 +206,19 @@ OPERATORS: dict[type, tuple[str, Callable, str]] = {
 }
 
 
+# Types whose operators ask the other number, if that is a size.
+_ASKS = (torch.Tensor, torch.nn.Parameter, int, bool, float, list, tuple, str, bytes, dims.Dim,
+         dims.DimFloat)  # fmt: skip
+
+
 def _compared(function: Callable, reflected: Callable) -> Callable:
     """A comparison that asks the size on the right, where a float stands on the left."""
 
     def compared(x: Any, y: Any) -> Any:
-        return reflected(y, x) if type(x) is float and type(y) is dims.Dim else function(x, y)
+        if type(x) is float and type(y) is dims.Dim:
+            return reflected(y, x)
+        pairs = type(x) is type(y) and type(x) in (list, tuple)
+        return reflected(y, x) if pairs and float in map(type, x) else function(x, y)
 
     return compared
 
@@ -210,15 +232,16 @@ SIGNS: dict[type, tuple[str, Callable, Callable]] = {
     ast.NotEq: ("other", operator.ne, operator.ne),
 }
 HELPERS: dict[str, Callable] = {
-    "whole": whole,
-    "real": real,
+    "whole": followed_functions.whole,
+    "real": followed_functions.real,
     "kind": kind,
     "numbered": numbered,
     "count": count,
     "made": made,
-    "listed": listed,
+    "listed": followed_functions.listed,
     "filled": filled,
     "backwards": backwards,
+    "zipped": zipped,
     "at": at,
     "part": part,
     "inside": lookups.inside,
@@ -226,6 +249,7 @@ HELPERS: dict[str, Callable] = {
     "got": lookups.got,
     "attribute": lookups.attribute,
     "has_attribute": lookups.has_attribute,
+    "set_attribute": lookups.set_attribute,
     "written": lookups.written,
     "as_text": lookups.as_text,
     "as_repr": lookups.as_repr,
@@ -235,8 +259,11 @@ HELPERS: dict[str, Callable] = {
     "as_hex": lookups.as_hex,
     "as_octal": lookups.as_octal,
     "as_binary": lookups.as_binary,
-    "handed": handed_sizes.handed,
+    "passed": handed_sizes.passed,
     "place": place,
+    "stored": stored,
+    "identical": identical,
+    "different": different,
 }
 for _name, _function, _word in OPERATORS.values():
     HELPERS[_name] = _left(_function, getattr(dims.Dim, f"__r{_word}__"))

@@ -76,9 +76,9 @@ def _atom_ok(atom: Atom) -> bool:
 
 
 def _found_ok(atom: Atom) -> bool:
-    if atom.kind in ("div", "min", "max", "pow"):
+    if atom.kind in ("div", "min", "max", "pow", "and"):
         a, b = map(never_negative, atom.args)
-        return (a or b) if atom.kind == "max" else (a and b)
+        return (a or b) if atom.kind in ("max", "and") else (a and b)
     return atom.kind in ("floor", "ceil", "round", "trunc") and _float_ok(atom.args[0])
 
 
@@ -189,6 +189,17 @@ def settled(sign: str, a: Poly, b: Poly) -> bool:
     if sign in (">=", "<"):
         return low >= 0 or never_negative(gap) or below
     return above or high <= 0 or never_negative(back)
+
+
+def named_part(poly: Poly) -> Poly | None:
+    """Return the named sizes in a sum of which no term is negative: it is 0 only if they are.
+
+    None for any other sum, and for one that has nothing else in it.
+    """
+    if not all(never_negative(Poly({mono: c})) for mono, c in poly.terms.items()):
+        return None
+    terms = {mono: c for mono, c in poly.terms.items() if all(atom.named() for atom in mono)}
+    return Poly(terms) if terms and len(terms) < len(poly.terms) else None
 
 
 def _never_zero(poly: Poly) -> bool:

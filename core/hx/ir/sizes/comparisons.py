@@ -189,7 +189,7 @@ def _called(function: Callable, *args: Any) -> Any:
 COMPUTED: dict[str, Callable] = {
     "text": _called,
     "part": operator.floordiv, "div": operator.floordiv, "mod": operator.mod,
-    "min": min, "max": max, "pow": _power,
+    "min": min, "max": max, "pow": _power, "and": operator.and_,
     "floor": math.floor, "ceil": math.ceil, "round": round, "trunc": math.trunc,
     "int": float, "fadd": operator.add, "fmul": operator.mul, "fdiv": operator.truediv,
     "fpow": operator.pow, "fmin": min, "fmax": max, "flog": math.log, "fexp": math.exp,

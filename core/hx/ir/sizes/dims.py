@@ -14,11 +14,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .bounds import settled
+from .bounds import named_part, never_negative, settled
 from .comparisons import COMPUTED, SIGNS, Asked
 from .departures import decides, leaving, repeated
 from .float_expressions import expression, whole_beside, whole_number
-from .integer_functions import are_integers, bits_in, is_integer, power_modulo
+from .integer_functions import are_integers, bits_in, is_integer, ones_in, power_modulo, rounded_to
 from .numpy_scalars import Scalar, asked, goes_on, is_dynamic, larger, plain
 from .numpy_scalars import baked as baked
 from .numpy_scalars import smaller as smaller
@@ -163,7 +163,7 @@ class Dim(_Number, int):
         return Dim(Poly.of(Atom("size", (source, axis), 1, unsure=True)))
 
     def __reduce__(self):
-        leaving("int", f"{self.poly} is pickled", asked(int, self))
+        leaving("int", f"{self.poly} is pickled", *goes_on(self))
         return int, (int.__int__(self),)
 
     def __neg__(self):
@@ -175,7 +175,9 @@ class Dim(_Number, int):
         if isinstance(other, list):
             return repeated(other, self, self.poly.hint)
         if isinstance(other, (tuple, str, bytes)):
-            leaving("repeat", "a sequence was repeated by a size", asked(int, self))
+            of_items = type(other) is tuple
+            asks = (asked(int, self),) if of_items else goes_on(self)
+            leaving("repeat", "a sequence was repeated by a size", *asks)
             return other * int.__int__(self)
         return compute("fmul", self, other)
 
@@ -213,41 +215,32 @@ class Dim(_Number, int):
         return -self - 1
 
     def __and__(self, other):
-        if is_integer(other) and not is_dynamic(other):
-            return bits_in(self, other)
-        return self._bits("&", other, int.__and__)
+        if not is_integer(other):
+            return NotImplemented
+        if is_dynamic(other):
+            return dim(binary("and", Poly.of(self), Poly.of(other)))
+        return bits_in(self, other)
 
     __rand__ = __and__
 
     def __or__(self, other):
-        if is_integer(other) and not is_dynamic(other):
-            return self + other - bits_in(self, other)
-        return self._bits("|", other, int.__or__)
+        return self + other - (self & other) if is_integer(other) else NotImplemented
 
     __ror__ = __or__
 
     def __xor__(self, other):
-        if is_integer(other) and not is_dynamic(other):
-            return self + other - 2 * bits_in(self, other)
-        return self._bits("^", other, int.__xor__)
+        return self + other - 2 * (self & other) if is_integer(other) else NotImplemented
 
     __rxor__ = __xor__
 
-    def _bits(self, sign: str, other, function):
-        if is_integer(other):
-            leaving("int", f"{self.poly} {sign} {other}", asked(function, self, other))
-        return function(plain(self), plain(other))
-
     def bit_length(self):
-        leaving("int", f"({self.poly}).bit_length()", asked(int.bit_length, self))
-        return int.bit_length(self)
+        return digits_in(self if never_negative(self.poly) else abs(self))
 
     def bit_count(self):
-        leaving("int", f"({self.poly}).bit_count()", *goes_on(self))
-        return plain(self).bit_count()
+        return ones_in(self if never_negative(self.poly) else abs(self))
 
     def to_bytes(self, *args, **kwargs):
-        leaving("int", f"({self.poly}).to_bytes()", asked(int, self))
+        leaving("int", f"({self.poly}).to_bytes()", *goes_on(self))
         return int.to_bytes(plain(self), *args, **kwargs)
 
     numerator = property(lambda self: self)
@@ -256,10 +249,7 @@ class Dim(_Number, int):
         return self, 1
 
     def __round__(self, ndigits=None):
-        if ndigits is not None and ndigits < 0:
-            leaving("int", f"round({self.poly}, {ndigits})", asked(round, self, ndigits))
-            return int.__round__(self, ndigits)
-        return self
+        return self if ndigits is None or ndigits >= 0 else rounded_to(self, 10**-ndigits)
 
     def __floor__(self):
         return self
@@ -279,8 +269,15 @@ class Dim(_Number, int):
         if is_integer(other) and self.poly != Poly.of(other):
             if not settled(sign, self.poly, Poly.of(other)):
                 told = f"{self.poly} {sign} {other.poly if isinstance(other, Dim) else other}"
-                return decides(told, asked(SIGNS[sign], self, other), outcome)
+                return decides(told, self._asked(sign, other), outcome)
         return outcome
+
+    def _asked(self, sign: str, other) -> Asked:
+        """The question of a comparison: of the named sizes alone, where they settle it unless 0."""
+        named = named_part(self.poly + Poly.of(other) * Poly.of(-1))
+        if named is not None and named.hint > 0 and sign in ("==", "!=", ">", "<="):
+            return Asked(SIGNS[sign], (named, 0))
+        return asked(SIGNS[sign], self, other)
 
     def __hash__(self):
         # A lookup does not say what it is compared with: only keys of the same hash are.
@@ -441,6 +438,13 @@ def remainder(a, b):
 def function(kind: str, x, value: float) -> DimFloat:
     """Apply a function such as "flog" or "fsin" to a size; `value` is the recorded result."""
     return DimFloat(Atom(kind, (expression(x),), value))
+
+
+def digits_in(n):
+    """n.bit_length(), by a logarithm that no rounding moves across a whole number."""
+    between = n + 0.5
+    natural = function("flog", between, math.log(plain(between)))
+    return math.floor(natural / math.log(2)) + 1
 
 
 def smallest_of(x) -> tuple[Poly, ...]:

@@ -79,6 +79,25 @@ def common_divisor(*numbers):
     return found
 
 
+def combinations(n, count: int, ordered: bool = False):
+    """math.comb(n, count), or with `ordered` math.perm(n, count), of a size."""
+    found = 1
+    for k in range(count):
+        found = found * (n - k) if ordered else found * (n - k) // (k + 1)
+    return found
+
+
+def ones_in(n):
+    """n.bit_count(): what is left of it without each of its quotients by a power of two."""
+    return n - sum((n // 2**k for k in range(1, BUDGET.sizes.largest.bit_length())), start=0)
+
+
+def rounded_to(n, ten: int):
+    """A size as a multiple of a power of ten, of two that are as near the even one."""
+    tens, rest = n // ten, n % ten
+    return (tens + (rest + tens % 2 + ten // 2 - 1) // ten) * ten
+
+
 def common_multiple(a, b):
     """math.lcm() of two numbers that carries sizes."""
     return a * b // common_divisor(a, b)

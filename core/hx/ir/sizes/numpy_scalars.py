@@ -5,6 +5,7 @@ A function of NumPy that cannot keep it is reported.
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Callable, Iterable
@@ -162,6 +163,7 @@ _FORMS: dict[str, Callable[..., Any]] = {
     "divide": operator.truediv,
     "floor_divide": operator.floordiv,
     "remainder": operator.mod,
+    "divmod": divmod,
     "power": operator.pow,
     "bitwise_and": operator.and_,
     "bitwise_or": operator.or_,
@@ -199,7 +201,28 @@ def _clipped(x: Any, low: Any, high: Any) -> Any:
     return NotImplemented if None in numbers else smaller(larger(*numbers[:2]), numbers[2])
 
 
+def _place(numbers: Any, x: Any, more: tuple, after_equal: bool) -> Any:
+    """The place of a size in a short rising list: how many of its numbers are below it."""
+    import numpy
+
+    listed = numpy.asarray(numbers).ravel().tolist() if not is_dynamic(numbers) else []
+    if (
+        more
+        or not 0 < len(listed) <= BUDGET.objects.keys
+        or not {*map(type, listed)} <= {int, float}
+    ):
+        return NotImplemented
+    rises = all(map(math.isfinite, listed)) and listed == sorted(listed)
+    if not rises or not is_dynamic(x) or not isinstance(x, int):
+        return NotImplemented
+    least = [math.ceil(n) if after_equal else math.floor(n) + 1 for n in listed]
+    counts: list[Any] = [smaller(larger(x - n + 1, 0), 1) for n in least]
+    return functools.reduce(operator.add, counts)
+
+
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "searchsorted": lambda numbers, x, *more: _place(numbers, x, more, after_equal=False),
+    "digitize": lambda x, numbers, *more: _place(numbers, x, more, after_equal=True),
     "round": _rounded,
     "around": _rounded,
     "clip": _clipped,

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ..value import Value
 
 Formula = Callable[["NodeWriter"], "Value"]
+_CALLER = "hx.torchworld.handed_sizes"  # calls compiled functions on behalf of the model
 _WIDE = (torch.bool, torch.int64, torch.float64)  # dtypes of Python's numbers, narrowest first
 
 
@@ -146,7 +147,10 @@ class Whole(list):
         return self.each(places) if isinstance(places, int) else [*map(self.each, places)]
 
     def __iter__(self) -> Any:
-        name = sys._getframe(1).f_globals.get("__name__", "")
+        frame: Any = sys._getframe(1)
+        while frame.f_globals.get("__name__") == _CALLER:
+            frame = frame.f_back
+        name = frame.f_globals.get("__name__", "")
         return self.gone_over(not name.startswith(("hx.", "torch.")))
 
     def gone_over(self, over: bool = True) -> Iterator[Any]:

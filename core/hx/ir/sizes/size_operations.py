@@ -1,4 +1,4 @@
-"""Floor division, modulo, minimum and maximum of sizes, in normal form."""
+"""Floor division, modulo, minimum, maximum and common bits of sizes, in normal form."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from .size_polynomials import Atom, Poly
 
 
 def binary(kind: str, a: Poly, b: Poly) -> Poly:
-    """Floor division, modulo, minimum, maximum of two polynomials, in normal form."""
+    """Floor division, modulo, minimum, maximum, bits of two polynomials, in normal form."""
     if kind in ("min", "max"):
         if a == b:
             return a
@@ -17,6 +17,11 @@ def binary(kind: str, a: Poly, b: Poly) -> Poly:
         first, second = sorted((a, b), key=str)
         pick = min if kind == "min" else max
         return Poly.of(Atom(kind, (first, second), pick(a.hint, b.hint)))
+    if kind == "and":
+        if a == b:
+            return a
+        first, second = sorted((a, b), key=str)
+        return Poly.of(Atom(kind, (first, second), a.hint & b.hint))
     if kind == "div":
         exact = a.over(b)
         if exact is not None:

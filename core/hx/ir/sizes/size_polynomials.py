@@ -121,7 +121,7 @@ class Atom:
 
 
 _SIGNS = {
-    "div": "//", "mod": "%", "pow": "**", "fadd": " + ", "fmul": "*", "fdiv": "/", "fpow": "**",
+    "div": "//", "mod": "%", "pow": "**", "and": " & ", "fadd": " + ", "fmul": "*", "fdiv": "/", "fpow": "**",
 }  # fmt: skip
 
 

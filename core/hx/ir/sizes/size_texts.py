@@ -10,6 +10,7 @@ where it is one.
 from __future__ import annotations
 
 import functools
+import itertools
 import operator
 import re
 import string
@@ -178,6 +179,12 @@ def _leaves(kind: str, made: Atom, told: str = "") -> None:
     leaving(kind, detail, *asked)
 
 
+def lost(text: SizeText, told: str) -> str:
+    """Return a plain text, and note that it goes on unseen."""
+    _leaves("read", text.formula, told)
+    return str.__str__(text)
+
+
 def _plain(x: Any) -> Any:
     if type(x) is SizeText:
         return str.__str__(x)
@@ -223,6 +230,8 @@ def has_size(x: Any) -> bool:
 
 def pieces_of(value: Any, conversion: int = -1, form: str = "") -> list[Piece]:
     """The pieces of `{value!r:form}`."""
+    if type(form) is SizeText and conversion == -1:
+        return _pieces(followed(format, value, form))
     if conversion == -1 and type(value) is dims.Dim:
         piece = value, form
         return [piece if _DECIMAL.fullmatch(form) else _formula_of(piece)]
@@ -264,17 +273,22 @@ def joined(*texts: str, between: str = "") -> str:
     return text(found)
 
 
-def formatted(form: str, args: Sequence[Any], named: Mapping[str, Any]) -> str:
+def formatted(
+    form: str,
+    args: Sequence[Any],
+    named: Mapping[str, Any],
+    numbers: Iterator[int] | None = None,  # of the places without a name
+) -> str:
     """form.format(*args, **named)"""
-    formatter, found, count = string.Formatter(), list[Piece](), 0
+    formatter, found, numbers = string.Formatter(), list[Piece](), numbers or itertools.count()
     for before, name, inner, conversion in formatter.parse(form):
         found.append(before)
         if name is None:
             continue
         if name[:1] in ("", ".", "["):
-            name, count = f"{count}{name}", count + 1
+            name = f"{next(numbers)}{name}"
         value, _ = formatter.get_field(name, args, named)
-        filled = formatted(inner or "", args, named) if inner else ""
+        filled = formatted(inner, args, named, numbers) if inner else ""
         found += pieces_of(value, ord(conversion) if conversion else -1, filled)
     return text(found)
 

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from ...ir.sizes import dims
-from ...torchworld import spellings
+from ...torchworld import followed_functions, spellings
 
 
 def _length(low: int, high: int, step: int) -> int:
@@ -66,7 +66,7 @@ COMPARED: dict[str, Callable] = {
 PLAIN: dict[str, Callable] = {
     **_ARITHMETIC,
     **COMPARED,
-    "Int": spellings.whole, "Float": spellings.real, "Bool": bool, "str": str,
+    "Int": followed_functions.whole, "Float": followed_functions.real, "Bool": bool, "str": str,
     "ceil": math.ceil, "floor": math.floor, "round": round, "sqrt": math.sqrt, "log": math.log,
     "exp": math.exp, "sin": math.sin, "cos": math.cos, "min": _least, "max": _most,
     "__and__": operator.and_, "__or__": operator.or_, "__not__": operator.not_,
@@ -106,11 +106,11 @@ ASKED: dict[str, Callable] = {
     "aten::numel": spellings.count,
     "aten::len": lambda x: x.shape[0],
     "aten::item": lambda x: _item(x),
-    "aten::Int": spellings.whole,
-    "aten::Float": lambda x: spellings.real(_item(x)),
+    "aten::Int": followed_functions.whole,
+    "aten::Float": lambda x: followed_functions.real(_item(x)),
     "aten::Bool": bool,
-    "aten::IntImplicit": spellings.whole,
-    "aten::FloatImplicit": spellings.real,
+    "aten::IntImplicit": followed_functions.whole,
+    "aten::FloatImplicit": followed_functions.real,
     "aten::ScalarImplicit": lambda x: _item(x),
     "aten::is_floating_point": lambda x: x.is_floating_point(),
     "prim::abs": abs,
