@@ -157,8 +157,7 @@ EXPECTED: dict[str, list[str]] = {
         "plain: offers until+branches",
         "until: unsupported",
         "until+counting: unsupported",
-        "branches: unsupported",
-        "unmerged plain: right",
+        "branches: right",
     ],
     "nine_branches": [
         "plain: offers until",
