@@ -47,7 +47,7 @@ CHANGES = {
     "buffer rebound": (lambda m: setattr(m, "steps", m.steps + 1), ["steps"]),
     "buffer rebound to the same": (lambda m: setattr(m, "steps", m.steps + 0), []),
     "buffer given other data": (lambda m: setattr(m.steps, "data", torch.ones(5)), ["steps"]),
-    "buffer resized": (lambda m: m.steps.resize_(7), ["steps"]),
+    "buffer resized": (lambda m: m.steps.resize_(7).fill_(1), ["steps"]),
     "buffer not in the state_dict": (lambda m: m.hidden.add_(1), ["hidden"]),
     "buffer added": (lambda m: m.register_buffer("new", torch.ones(1)), ["new"]),
     "buffer deleted": (lambda m: delattr(m, "steps"), ["steps"]),

@@ -22,6 +22,7 @@ from ..budget import BUDGET
 from ..errors import ExportError
 from ..tensor_bytes import storage_key
 from . import model_locks, modes, nested_state, shallow
+from .iterator_state import Positions
 from .kept_tensor import KeptTensor, same_contents, version_of
 from .whole_state import Attributes, Untouched
 
@@ -309,8 +310,10 @@ class preserved:
         attributes, tensors = self._together
         for module in attributes.trained:
             vars(module)["training"] = True
+        # An iterator may be put back by another one, in what holds it.
+        moved = any(isinstance(each, Positions) and each.changed() for each in self._held)
         return (
-            attributes.alone if attributes.are_same() else modules,
+            attributes.alone if attributes.are_same() and not moved else modules,
             tensors.alone if tensors.are_same() else [*self._tensors.values()],
         )
 
