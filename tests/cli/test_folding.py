@@ -35,7 +35,7 @@ def test_what_fits_stays_as_it_is():
         "hx packs new my-pack --target acme::swirl --target torch.linalg.eigvals",
         "`safetensors.torch.save_file(model.state_dict(), path)`",
         '--input "image=float32[batch, 3, 224, 224] and more"',
-        "-c 'import hx_converters.plugin as a_long_name'",
+        "-c 'import hx_converters.standard_pack as a_long_name'",
     ],
 )
 def test_what_is_to_be_copied_stays_in_one_piece(piece):

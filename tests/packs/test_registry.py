@@ -337,7 +337,7 @@ def test_the_converters_nearest_to_a_target_are_those_of_like_names():
 
 
 def test_an_entry_point_that_names_nothing_is_what_is_to_be_corrected():
-    for value in ("hx_has_no_such_pack.plugin", "hx_converters.plugin:nothing"):
+    for value in ("hx_has_no_such_pack.plugin", "hx_converters.standard_pack:nothing"):
         entry = EntryPoint("lost", value, "hx")
         pack = installed.load(Pack("lost", "lost", "1", value), entry)
         [found] = pack.findings

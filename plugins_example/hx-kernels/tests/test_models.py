@@ -155,6 +155,6 @@ def standard():
     """hx's own converters."""
     import importlib
 
-    from hx_converters.plugin import hx_converters
+    from hx_converters.standard_pack import hx_converters
 
     return map(importlib.import_module, hx_converters())
