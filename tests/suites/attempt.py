@@ -114,12 +114,12 @@ EXAMPLES = Path(__file__).parents[2] / "plugins_example"
 def _registry(*packs: str) -> Any:
     """The standard converters and those of example packs, read from the tree as it is now."""
     from hx.packs.registry import Registry
+    from hx_converters import standard_pack
 
-    modules: list[str] = []
-    for name in ("", *packs):
-        if name:
-            sys.path.insert(0, str(EXAMPLES / name / "src"))
-        plugin = f"{name.replace('-', '_') or 'hx_converters'}.plugin"
+    modules = [*standard_pack.hx_converters()]
+    for name in packs:
+        sys.path.insert(0, str(EXAMPLES / name / "src"))
+        plugin = f"{name.replace('-', '_')}.plugin"
         modules += importlib.import_module(plugin).hx_converters()
     return Registry.of(*map(importlib.import_module, modules))
 
