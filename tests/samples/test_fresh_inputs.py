@@ -311,7 +311,7 @@ def test_inputs_of_one_shape_are_not_alike_at_any_size():
     assert hx.export(distance, shapes, dynamic={"q": axes, "k": axes}).proof.ok
     assert len({q.shape for q, _ in seen}) > 3
     for q, k in seen:
-        if q.eq(q.flatten()[0]).all():  # equal values, and zeros, in all inputs
-            continue
+        if q.eq(q.flatten()[0]).all() or not (q + k).isfinite().all():
+            continue  # equal values in all inputs; NaN and infinities
         together = torch.corrcoef(torch.stack([q.flatten(), k.flatten()]))[0, 1]
         assert together.abs() < 0.75, list(q.shape)
