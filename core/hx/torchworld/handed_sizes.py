@@ -221,7 +221,8 @@ def handed(function: Any, *args: Any, **named: Any) -> Any:
     short, home = name.rpartition(".")[2], _home(function)
     given = _read_by(function, short, args, named)
     sizes = [*_sizes_in(given, 0 if home == "itertools" or _is_one_of(function, _PLAIN) else 3)]
-    if not sizes:
+    caller = str(sys._getframe(1).f_globals.get("__name__"))
+    if not sizes or (_of_python(caller) and _of_library(caller)):  # told where the model calls that
         return _called(function, args, named)
     before = count()
     result = _called(function, args, named)
