@@ -1,11 +1,11 @@
 """What a file is promised for was tried at the edge of the promise, and within it."""
 
-import array
 import math
 
 import pytest
 import torch
 import torch.nn.functional as F
+from tests.shared.lost_sizes import lost
 from torch import nn
 
 import hx
@@ -56,9 +56,7 @@ class Steps(nn.Module):
         n = x.shape[-1]
         if n < 4:
             return x * 2
-        counted = array.array("i")
-        counted.append(min(n, 10))
-        return x + counted[0]
+        return x + lost(min(n, 10))
 
 
 def test_another_number_behind_the_edge_is_found():

@@ -113,7 +113,7 @@ def as_often_as_found(x):
 
 
 def with_a_list(x):
-    return x * sum(map(float, x[0].tolist())) if x.max() > 1000 else x * 2
+    return x * sum(float(str(n)) for n in x[0].tolist()) if x.max() > 1000 else x * 2
 
 
 def by_digits(x):

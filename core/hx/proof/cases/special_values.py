@@ -71,8 +71,12 @@ def _special(subject: Subject, feeds: Mapping[str, Mapping[str, torch.Tensor]]) 
 
 
 def takes_special(subject: Subject) -> list[str]:
-    """Return the inputs that may have any values; none for a model that such values may lead."""
-    if values_lead(subject) or subject.trace.effects.draws:
+    """Return the inputs that may have any values; none for a model that such values may lead.
+
+    With them, a loop that values end may never end.
+    """
+    loops = any(node.op == "Loop" for node in subject.trace.nodes)
+    if loops or values_lead(subject) or subject.trace.effects.draws:
         return []
     return [name for name, tensor in subject.recipe.inputs.items() if _takes_any(tensor)]
 
