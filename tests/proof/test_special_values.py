@@ -5,21 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 from called import Plain
+from tests.shared.proof_cases import names_of, with_converter
 from torch import nn
 
 import hx
 from hx.findings import CHECKED
 from hx.report.summary import lines, outcome
-
-
-def with_converter(converter):
-    packs = hx.Registry(hx.Registry.standing().packs)
-    packs.add(converter)
-    return packs
-
-
-def names_of(program):
-    return [case.name for case in program.proof.cases]
 
 
 def told(program, word):

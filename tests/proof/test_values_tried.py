@@ -6,6 +6,7 @@ import json
 
 import pytest
 import torch
+from tests.shared.proof_cases import names_of, with_converter
 from torch import nn
 
 import hx
@@ -13,16 +14,6 @@ from hx.errors import VerificationError
 from hx.samples.masks import ends_of_mask
 from hx.samples.number_properties import is_rising
 from hx.samples.variations import fresh, resized
-
-
-def with_converter(converter):
-    packs = hx.Registry(hx.Registry.standing().packs)
-    packs.add(converter)
-    return packs
-
-
-def names_of(program):
-    return [case.name for case in program.proof.cases]
 
 
 class Hides(nn.Module):

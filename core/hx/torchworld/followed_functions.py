@@ -60,7 +60,7 @@ def listed(*given: Any) -> list:
     return x.copy() if type(x) is size_lists.Whole else [*x]
 
 
-# By the ids of the functions, some of which cannot be compared.
+# Maps the id of a function to the form that follows sizes. Not all functions can be compared.
 FOLLOWED: dict[int, Callable] = {
     id(function): form
     for function, form in (

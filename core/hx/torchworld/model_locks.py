@@ -14,7 +14,7 @@ from typing import Any
 # taking the lock and saying so. For the same reason `with` and its body stand on one line.
 _lock = threading.RLock()
 _free = threading.Condition(_lock)
-# By token: the thread that has modules, and their ids.
+# Maps the token of each lock to the thread that holds it, and to the ids of the locked modules.
 _taken: dict[object, tuple[int, frozenset[int]]] = {}
 
 
