@@ -22,7 +22,7 @@ from .findings import CHECKED, Finding, scaffold
 from .graph import graph
 from .graph.model_parts import Parts
 from .ir.outcome import Offers, Outcome, Refused, Right, Wrong
-from .ir.recipe import Recipe
+from .ir.recipe import Promise, Recipe
 from .ir.request import Request
 from .merging import branches, formulas, loops
 from .merging.loops import until
@@ -256,7 +256,7 @@ def merge_loops(first: Trace, joined: Trace) -> Merge[Trace | Unmerged]:
 
 def reply(recorder: Recorder, wanted: RecordingWanted) -> Reply:
     """Make the recording that a merge asks for. An error of the environment is raised."""
-    if recorder.spending.is_over and not wanted.recipe.narrow:
+    if recorder.spending.is_over and wanted.recipe.promise is not Promise.ANY:
         return NotRecorded(Unsupported(f"no further way is recorded: {recorder.spending}"))
     try:
         found = recorder.record(wanted.recipe)

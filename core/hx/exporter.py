@@ -16,7 +16,7 @@ from .garbage_collection import fewer_collections
 from .ir import dynamic_axes
 from .ir.outcome import Outcome, Refused, Right, Wrong
 from .ir.proposed_sizes import Proposal
-from .ir.recipe import Recipe
+from .ir.recipe import Promise, Recipe
 from .ir.request import Destination, Options, Request
 from .ir.spending import Effort, Spending
 from .packs import containers
@@ -220,7 +220,7 @@ def _export(request: Request, recorder: Recorder, timeline: Timeline) -> Program
             as_given = as_given or recipe
         recipe = _advance(steps, outcome)
     if recorder.spending.is_over and as_given is not None:
-        recipe = replace(as_given.derived, narrow=True)
+        recipe = replace(as_given.derived, promise=Promise.ANY)
         outcome = attempts.attempt(recipe)
         if isinstance(outcome, Right):
             _finish(outcome.made, recipe, attempts)

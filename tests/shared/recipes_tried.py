@@ -13,7 +13,7 @@ from typing import Any
 
 from hx import errors
 from hx.ir import outcome as outcomes
-from hx.ir.recipe import Folding, Recipe, Sizing
+from hx.ir.recipe import Folding, Promise, Recipe, Sizing
 
 ANSWERS = {
     frozenset({"traced", "exported"}): "",
@@ -76,10 +76,10 @@ def recipe_name(recipe: Recipe) -> str:
     parts.append("unmerged" if recipe.unmerged_reason else "")
     if recipe.sizing is Sizing.INFORMATIVE:
         parts.append("informative")
-    elif recipe.sizing is Sizing.LARGER:
-        parts.append("from-here-on")
     elif recipe.also_proved and flow.loops is None:
         parts.append("other-sizes")
+    if recipe.promise is Promise.ONWARD:
+        parts.append("from-here-on")
     if recipe.forced.by_line:
         parts.append("no-breaks")
     names = []

@@ -44,7 +44,14 @@ class Sizing(enum.Enum):
     GIVEN = enum.auto()
     OFFER = enum.auto()  # the given ones; say if others show more of the model
     INFORMATIVE = enum.auto()  # these are the others: the given ones are special to the model
-    LARGER = enum.auto()  # the given ones; the file may be promised for these and larger ones alone
+
+
+class Promise(enum.Enum):
+    """The least sizes that a file has to be right for, if it is wrong at others."""
+
+    AROUND = enum.auto()  # from half to twice the given ones
+    ONWARD = enum.auto()  # the given ones and all larger ones
+    ANY = enum.auto()  # the given ones
 
 
 @dataclass(frozen=True)
@@ -143,7 +150,7 @@ class Recipe:
     offers: bool = False  # other recipes are returned, where some are worth trying
     leaks: Leaks = Leaks.ACCEPT
     sizing: Sizing = Sizing.GIVEN
-    narrow: bool = False  # its file is promised for the sizes at which it is right
+    promise: Promise = Promise.AROUND
 
     @property
     def given(self) -> Inputs:

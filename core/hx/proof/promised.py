@@ -9,7 +9,7 @@ from ..errors import Where
 from ..findings import CHECKED, Finding
 from ..ir.escapes import Escape
 from ..ir.input_grammar import Limits
-from ..ir.recipe import Sizing
+from ..ir.recipe import Promise, Sizing
 from ..ir.size_moves import Move
 from ..ir.sizes.comparisons import At
 from ..samples.sizes import Sizes, sizes_of
@@ -114,7 +114,7 @@ def _within(
     here = sizes_of(recipe) if recipe.sizing is Sizing.INFORMATIVE else given
 
     def little(word: str) -> bool:
-        if recipe.sizing is Sizing.LARGER and limits[word].high is None:
+        if recipe.promise is Promise.ONWARD and limits[word].high is None:
             return limits[word].low > given[word]
         return any(_next_to_nothing(limits[word], sizes[word]) for sizes in (given, here))
 

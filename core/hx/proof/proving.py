@@ -16,7 +16,7 @@ from ..budget import BUDGET
 from ..cleanup import run_inside
 from ..errors import HxError
 from ..findings import OPEN, Finding
-from ..ir.recipe import Sizes
+from ..ir.recipe import Promise, Sizes
 from ..ir.request import Inputs
 from ..ir.sizes import dims
 from ..ir.sizes.comparisons import At, Unforeseen
@@ -84,7 +84,7 @@ def prove_program(
     tried = functools.partial(_wrong, subject, file, target, exact, parts)
     bound(subject, cases, proof, tried)
     narrow(subject, proof, tried)
-    if recipe.narrow:
+    if recipe.promise is Promise.ANY:
         keep_right_sizes(subject, proof, tried)
     keep_to_what_ran(subject, proof)
     if subject.trace.effects.keeps and not subject.trace.effects.drew_outside:

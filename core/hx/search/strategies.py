@@ -34,6 +34,7 @@ from ..ir.recipe import (
     Leaks,
     Line,
     Padded,
+    Promise,
     Recipe,
     Sizing,
     Until,
@@ -82,7 +83,7 @@ def strategies(
         yield from branches_on_failed(recipe, first, history, failed)
     for plainly in (first, *ends[:1]):  # [27]
         if isinstance(plainly, Wrong) and recipes.may_hold_from_here_on(recipe, plainly):
-            yield from tried(replace(recipe, sizing=Sizing.LARGER), failed)
+            yield from tried(replace(recipe, promise=Promise.ONWARD), failed)
             break
 
 

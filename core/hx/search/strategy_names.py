@@ -28,6 +28,7 @@ from ..ir.recipe import (
     Branches,
     Folding,
     Line,
+    Promise,
     Recipe,
     Sizing,
     Until,
@@ -45,6 +46,11 @@ FOLDINGS = {
     Folding.FOLDED: "",
     Folding.UNFOLDED: "constants computed in the graph",
     Folding.COUNTING: "constants and counts computed in the graph",
+}
+PROMISES = {
+    Promise.AROUND: "",
+    Promise.ONWARD: "for the given sizes and larger ones",
+    Promise.ANY: "promised for sizes at which it is right",
 }
 
 
@@ -68,8 +74,6 @@ def strategy_name(recipe: Recipe) -> str:
     sizes = "at other sizes" if recipe.at_odd_sizes else ""
     if recipe.sizing is Sizing.INFORMATIVE:
         sizes = f"at {told(new_sizes(recipe))}"
-    if recipe.sizing is Sizing.LARGER:
-        sizes = "for the given sizes and larger ones"
     differs = [
         exits,
         sizes,
@@ -77,7 +81,7 @@ def strategy_name(recipe: Recipe) -> str:
         "" if recipe.answers == STANDARD else ANSWERS[recipe.answers],
         FOLDINGS[recipe.folding],
         "nothing merged" if recipe.unmerged_reason else "",
-        "promised for sizes at which it is right" if recipe.narrow else "",
+        PROMISES[recipe.promise],
     ]
     return ", ".join(filter(None, [" and ".join(merged) or PLAIN, *differs]))
 
