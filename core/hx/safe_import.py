@@ -1,7 +1,8 @@
-"""Imports that Ctrl-C does not interrupt.
+"""Imports that neither Ctrl-C nor the garbage collection interrupts.
 
 Some libraries cannot be imported again in a process where their import was interrupted. So a signal
-waits until the import is done, which takes half a second.
+waits until the import is done, which takes half a second. An import makes many objects that all
+stay: looking for garbage among them, and among those of PyTorch, takes as long as a third of it.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ import sys
 import threading
 from typing import Any
 
+from .garbage_collection import fewer_collections
+
 
 def safe_import(*names: str) -> None:
     """Import the modules that are not imported yet."""
     if any(name not in sys.modules for name in names):
-        with _SignalsHeld():
+        with _SignalsHeld(), fewer_collections():
             for name in names:
                 importlib.import_module(name)
 

@@ -181,8 +181,10 @@ def _resolve_operator(
 ) -> Target:
     library = getattr(torch.ops, space)
     found = getattr(library, name, None)
+    module = _DEFINED_BY.get(space, space)
+    if found is None and module != space and module not in sys.modules and not import_missing:
+        return Target(text, "absent", None)  # a look for the module imports what is around it
     if found is None and space not in _namespaces():
-        module = _DEFINED_BY.get(space, space)
         if module not in sys.modules and importlib.util.find_spec(module) is None:
             raise NotInstalled(
                 f"{text}: nothing has defined operators in {space!r}",

@@ -117,7 +117,7 @@ class recorded(Reversible):
         later(respelling.forget_files())
         for patches in (hooked, stored, respelled):
             later(functools.partial(patches.__exit__, None, None, None))
-        finder = imports.Finder()
+        finder = imports.Finder(functools.partial(self._hook_imported, set(tracing_questions())))
         later(finder.take_back)
         finder.put()
         _local.recording = recording
@@ -145,6 +145,15 @@ class recorded(Reversible):
         stage.lift()  # a function as rewritten by the user is part of the model
         modes.give_the_model()
         _C._set_torch_function_state(_C._TorchFunctionState.ENABLED)
+
+    def _hook_imported(self, hooked: set[Callable]) -> None:
+        """Hook the questions about tracing in a module that the model has just imported."""
+        new = {f: q for f, q in tracing_questions().items() if f not in hooked}
+        hooked.update(new)
+        if new:
+            patches = patching.hooks({f: _answers(self._recording, q) for f, q in new.items()})
+            self._steps.append(functools.partial(patches.__exit__, None, None, None))
+            patches.__enter__()
 
     def _undo(self) -> None:
         failed = None

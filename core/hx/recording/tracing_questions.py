@@ -7,6 +7,7 @@ these do not support, and that may compute something else, or nothing.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 
 import torch
@@ -18,9 +19,13 @@ REFUSES = {"torch.nn.utils.stateless", "torch._dynamo.external_utils"}
 
 
 def tracing_questions() -> dict[Callable, str]:
-    """The functions of PyTorch that answer such questions."""
-    asked = {torch.jit.is_tracing: TRACING, torch.onnx.is_in_onnx_export: ONNX}
+    """The functions of PyTorch that answer such questions, if they are imported."""
+    asked: dict[Callable, str] = {torch.jit.is_tracing: TRACING}
     exporting = getattr(torch.compiler, "is_exporting", None)  # new in 2.7
     if exporting is not None:
         asked[exporting] = EXPORTING
+    # Not imported for this: that takes a tenth of a second.
+    onnx = getattr(sys.modules.get("torch.onnx"), "is_in_onnx_export", None)
+    if onnx is not None:
+        asked[onnx] = ONNX
     return asked

@@ -3,6 +3,8 @@
 When PyTorch's compiler is loaded, it notes the builtins and the functions of `math` by identity. It
 is loaded when a recorded model first needs it (`torch.cond`, shapes without contents), and from
 then on would know the stand-ins of that recording, and no longer `len`.
+
+The recording is told of each import, because it may hook what is in there.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 import importlib.abc
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from . import patching
@@ -19,9 +21,10 @@ from . import patching
 class Finder(importlib.abc.MetaPathFinder):
     """First in `sys.meta_path` for the time of a recording; finds for its own thread alone."""
 
-    def __init__(self) -> None:
+    def __init__(self, loaded: Callable[[], None]) -> None:
         self._thread = threading.get_ident()
         self._loading = False
+        self._loaded = loaded  # called after each import
 
     def put(self) -> None:
         note_functions()
@@ -52,6 +55,7 @@ class Finder(importlib.abc.MetaPathFinder):
                 note_functions()
         finally:
             self._loading = False
+        self._loaded()
 
 
 class _Loader(importlib.abc.Loader):
