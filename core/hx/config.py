@@ -14,6 +14,7 @@ environment, and that before the file.
 from __future__ import annotations
 
 import difflib
+import functools
 import os
 import sys
 from collections.abc import Iterable, Mapping
@@ -91,7 +92,11 @@ def parse_uses(texts: Iterable[str], source: str = "--use") -> dict[str, str]:
 
 
 def _read(path: Path) -> Settings:
-    text = path.read_text(encoding="utf-8", errors="replace")
+    return _parsed(path, path.read_text(encoding="utf-8", errors="replace"))
+
+
+@functools.lru_cache(maxsize=4)  # each export reads the same file
+def _parsed(path: Path, text: str) -> Settings:
     if "tool.hx" not in text and "[tool" not in text:
         return Settings()
     if sys.version_info >= (3, 11):

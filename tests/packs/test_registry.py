@@ -255,6 +255,15 @@ def test_settings_come_from_the_nearest_pyproject(tmp_path):
     assert found.require == ("two>=1",) and not found.strict
 
 
+def test_a_pyproject_is_parsed_again_only_if_it_has_changed(tmp_path):
+    path = tmp_path / "pyproject.toml"
+    path.write_text('[tool.hx]\nno-pack = ["one"]\n')
+    first = from_pyproject(tmp_path)
+    assert from_pyproject(tmp_path) is first
+    path.write_text('[tool.hx]\nno-pack = ["two"]\n')
+    assert from_pyproject(tmp_path).no_pack == ("two",)
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
