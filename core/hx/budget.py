@@ -273,6 +273,8 @@ class ElementLimits:
     columns: int = 8
     # A divisor of sizes whose remainders are followed.
     divisor: int = 1 << 12
+    # Floats of an input that are drawn in float64: in float32, this takes a quarter of the time.
+    drawn_in_float64: int = 1 << 20
     # Elements compared in one step, to bound the memory of a comparison.
     compared_at_once: int = 1 << 22
     # Outputs of a case: times the recorded ones, or in total, where data decide their number.

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import hx
+from hx.samples.number_properties import is_rising
 from hx.samples.variations import ending, fresh, jitter, making_up, resized
 
 
@@ -27,6 +28,30 @@ def test_fresh_floats_are_distributed_as_the_old(dtype):
     assert new.min() >= old.min() and new.max() <= old.max()
     assert (fresh([torch.rand(9, 9).to(dtype)])[0] >= 0).all()
     assert (fresh([-torch.rand(9, 9).to(dtype)])[0] <= 0).all()
+
+
+@pytest.mark.parametrize("scale", [1.0, 1 / 3])
+def test_many_floats_are_drawn_as_few_are(scale):
+    old = torch.rand(1025, 1025) * scale
+    (new,) = fresh([old])
+    assert new.dtype == old.dtype and new.shape == old.shape and not torch.equal(new, old)
+    assert new.min() >= old.min() and new.max() <= old.max()
+    assert abs(new.mean() - old.mean()) < 0.01 * scale and abs(new.std() - old.std()) < 0.05 * scale
+    (rising,) = fresh([old.sort(-1).values])
+    assert (rising.diff(dim=-1) >= 0).all()
+    holes = old.where(old > old.mean(), -torch.inf)
+    (new,) = fresh([holes])
+    assert torch.equal(new.isinf(), holes.isinf())
+
+
+def test_rows_rise_if_all_of_them_do():
+    rows = torch.arange(12.0).reshape(3, 4)
+    assert is_rising(rows) and is_rising(rows, 0) and not is_rising(-rows)
+    for place in ((0, 0), (1, 2), (2, 1)):
+        other = rows.clone()
+        other[place] = 30
+        assert not is_rising(other)
+    assert not is_rising(rows.flip(0), 0)
 
 
 def test_fresh_tensors_of_one_value():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -26,7 +28,11 @@ def is_rising(old: torch.Tensor, axis: int = -1) -> bool:
 
     if old.dim() == 0 or old.dtype is torch.bool or old.dtype.is_complex or not old.numel():
         return False
-    known = old.double() if old.dtype.is_floating_point else old.long()
+    if old.shape[axis] > 2 and old.dim() > 1:  # a look at the first row usually decides
+        row = old.movedim(axis, -1)[(0,) * (old.dim() - 1)]
+        if bool((_signed(row).diff() < 0).any()):
+            return False
+    known = _signed(old)
     steps = known.diff(dim=axis)
     if steps.numel() < 2 or bool((steps < 0).any()):
         return False
@@ -46,5 +52,26 @@ def are_two_ends(old: torch.Tensor) -> bool:
 
 
 def in_order(new: torch.Tensor, axis: int = -1) -> torch.Tensor:
-    known = new.double() if new.dtype.is_floating_point else new.long()
-    return known.sort(axis).values.to(new.dtype)
+    return _signed(new).sort(axis).values.to(new.dtype)
+
+
+def _signed(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the numbers in a dtype in which all of them can be compared and subtracted."""
+    return tensor.double() if tensor.dtype.is_floating_point else tensor.long()
+
+
+def finite_part(old: torch.Tensor) -> torch.Tensor:
+    """Return the finite elements: the tensor itself if all are."""
+    return old if all(map(math.isfinite, ends(old))) else old[old.isfinite()]
+
+
+def ends(tensor: torch.Tensor) -> tuple[float, float]:
+    """Return the least and the largest element; NaN if one is."""
+    low, high = tensor.aminmax()
+    return low.item(), high.item()
+
+
+def first_few(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
+    """Yield the first few elements, and then all: a look at a few usually decides."""
+    yield tensor.reshape(-1)[:8]
+    yield tensor

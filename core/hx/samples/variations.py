@@ -17,7 +17,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..budget import BUDGET
 from .boxes_and_cells import are_boxes, are_cells, boxes, cells_or_boxes, with_corners_in_order
-from .number_properties import are_two_ends, in_order, is_rising, is_whole
+from .number_properties import (
+    are_two_ends,
+    ends,
+    finite_part,
+    first_few,
+    in_order,
+    is_rising,
+    is_whole,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -162,7 +170,8 @@ def _fresh(
         halves = [_floats(half, None, False, rng) for half in parts.unbind(-1)]
         new = torch.complex(*halves)
     elif old.dtype.is_floating_point:
-        new = _floats(old.double(), bounds, mask, rng)
+        single = old.dtype is torch.float32 and old.numel() > BUDGET.elements.drawn_in_float64
+        new = _floats(old if single else old.double(), bounds, mask, rng)
     else:
         new = _ints(old.long(), bounds, mask, rng)
     return _laid_out(new.to(old.dtype), old).to(tensor.device)
@@ -372,22 +381,19 @@ def _floats(
 ) -> torch.Tensor:
     import torch
 
-    finite = old.isfinite()
-    known = old if finite.all() else old[finite]
+    known = finite_part(old)
     if known.numel() == 0:
         return old.clone()
-    low, high = (known.min().item(), known.max().item()) if bounds is None else bounds
-    if bounds is None and low == high and finite.all():
+    low, high = ends(known) if bounds is None else bounds
+    if bounds is None and low == high and known is old:
         return _from_constant(old, low, mask, rng)
     if bounds is None and old.numel() > 2 and old.dim():
         top, bottom = old.max(), old.min()
-        at_top = old == top
-        if bool((at_top | (old == bottom)).all()) and not at_top.all():
-            # Only two values: a mask, whatever its values are.
-            return torch.where(_mask(at_top, rng), top, bottom)
+        if _are_two_values(old, top, bottom):  # a mask, whatever its values are
+            return torch.where(_mask(old == top, rng), top, bottom)
     columns = old.shape[-1] if old.dim() > 1 else 1
     is_table = old.dim() == 2 and 1 < columns <= BUDGET.elements.columns and len(old) > 1
-    if bounds is None and is_table and finite.all():
+    if bounds is None and is_table and known is old:
         if bool((old == old[0]).all()):
             new = _rows_unlike(old, rng)
         else:
@@ -395,7 +401,14 @@ def _floats(
         # In rising rows, the columns' ranges rise, too: sorting keeps each column in its own.
         return in_order(new) if is_rising(old) else with_corners_in_order(old, new)
     new = _drawn(old, bounds, rng)
-    return new if known is old else torch.where(finite, new, old)
+    return new if known is old else torch.where(old.isfinite(), new, old)
+
+
+def _are_two_values(old: torch.Tensor, top: torch.Tensor, bottom: torch.Tensor) -> bool:
+    """Return True if all elements have one of two values, and not all the first of them."""
+    return all(
+        bool(((some == top) | (some == bottom)).all()) for some in first_few(old)
+    ) and not bool((old == top).all())
 
 
 def _drawn(
@@ -404,9 +417,8 @@ def _drawn(
     """Draw from a normal distribution around the recorded mean, folded into the recorded range."""
     import torch
 
-    finite = old.isfinite()
-    known = old if finite.all() else old[finite]
-    low, high = bounds if bounds is not None else (known.min().item(), known.max().item())
+    known = finite_part(old)
+    low, high = bounds if bounds is not None else ends(known)
     if low == high:
         return old.clone()
     if max(abs(low), abs(high)) < 2**53 and _all_whole(known):
@@ -416,6 +428,8 @@ def _drawn(
     width = high - low
     new.mul_(spread).add_(known.mean().item() - low).remainder_(2 * width)
     new.sub_(width).abs_().neg_().add_(width).add_(low)  # values beyond the range are folded back
+    if new.dtype is torch.float32:
+        new.clamp_(low, high)  # rounding may have moved them beyond it
     return in_order(new) if is_rising(old) else new
 
 
@@ -430,8 +444,8 @@ def _rows_unlike(old: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
 
 
 def _all_whole(known: torch.Tensor) -> bool:
-    """Return True if all numbers are whole; a look at the first few usually decides."""
-    return all(bool((some == some.round()).all()) for some in (known.reshape(-1)[:8], known))
+    """Return True if all numbers are whole."""
+    return all(bool((some == some.round()).all()) for some in first_few(known))
 
 
 def _from_constant(
