@@ -33,6 +33,11 @@ GIVES_ADDRESS = ("data_ptr", "storage", "untyped_storage")
 # Functions that give all of a tensor's memory to other code.
 GIVES_MEMORY = {*GIVES_ADDRESS, "numpy", "from_numpy", "__array__", "__dlpack__"}
 
+# Attributes and methods of tensors that are the same for all data and sizes, and their keys.
+FIXED = {"dtype", "device", "layout", "ndim", "dim", "requires_grad", "is_leaf", "is_cuda",
+         "is_floating_point", "is_complex", "is_sparse", "is_quantized"}  # fmt: skip
+FIXED_KEYS = {key for name in FIXED for key in (f"aten::{name}", f"Tensor.{name}.__get__")}
+
 # Functions whose result may share the memory of their argument.
 VIEWS = {
     f"aten::{n}"

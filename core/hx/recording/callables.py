@@ -204,7 +204,7 @@ def ask(
     kwargs: Mapping[str, Any],
 ) -> Any:
     """The result of a call, by the first converter that does not decline, or else by its body."""
-    given = None
+    given, recording.running.told = None, True
     for choice in candidates:
         recording.running.busy = True
         try:

@@ -45,13 +45,17 @@ class Door:
         try:
             kind = wrapper_tensors.among(args, kwargs) if memory.has_wrappers else None
             if kind is not None:
+                running.told = True
                 return wrapper_tensors.follow(recording, func, args, kwargs, kind, self)
             action = running.actions.get((key, level))
             if action is None:
                 action = routes.of(recording, key, func, self)
                 running.actions[key, level] = action
             result = action(recording, key, func, args, kwargs, self)
+            if type(result) is not torch.Tensor and result is not None:
+                running.told |= key not in torch_facts.FIXED_KEYS
             if level == "operator":
+                running.told |= running.asked_function is None
                 memory.live.counted_later(tensors_in([result]))
                 if running.asked_function is None:
                     unrecorded_tensors.from_compiled(recording, key, func, args, result)

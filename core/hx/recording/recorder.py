@@ -293,6 +293,7 @@ def _look_back(recording: Recording, found: Trace, slim: Slim | None, guard: pre
     effects.keeps += sorted({name for _, name in effects.script_attributes})
     effects.drew = guard.draws.seen
     effects.size_in_text = recording.findings.size_in_text
+    effects.knows_sizes = recording.running.told or bool(found.escapes or effects.compiled)
     effects.wrong_constants = recording.findings.wrong_constants
     effects.outside_tensors = recording.memory.outside_tensors
     if effects.changed_parameters:

@@ -204,4 +204,5 @@ class Running:
     asked_function: tuple[Any, Any] | None = None
     given_sizes: bool = False  # a size that may vary is among its arguments
     operators: int = 0  # that ran under another name
+    told: bool = False  # the model may have learnt a size: some call gave it more than a tensor
     reached: set[int] = dataclasses.field(default_factory=set)  # ids of the tensors they got

@@ -25,6 +25,7 @@ def open_shape(recording: Recording, tensor: Any) -> tuple | None:
     shape = value_of(recording, tensor).shape
     if shape is None or not any(map(dims.is_dynamic, shape)):
         return None
+    recording.running.told = True
     return shape
 
 

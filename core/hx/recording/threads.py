@@ -20,15 +20,12 @@ from torch.overrides import TorchFunctionMode
 
 from ..errors import Where
 from ..ir.value import Constant
+from ..torch_facts import FIXED
 from ..torchworld import modes, torch_bodies
 from .arguments import tensors_in
 from .note_escapes import note_escape
 from .origins import is_machinery
 from .recording import Recording
-
-# The same for all data and sizes.
-_FIXED = {"dtype", "device", "layout", "ndim", "dim", "requires_grad", "is_leaf", "is_cuda",
-          "is_floating_point", "is_complex", "is_sparse", "is_quantized"}  # fmt: skip
 
 
 class _Watch(TorchFunctionMode):
@@ -43,7 +40,7 @@ class _Watch(TorchFunctionMode):
         name = getattr(func, "__name__", "")
         if name == "__get__":
             name = getattr(getattr(func, "__self__", None), "__name__", name)
-        if name not in _FIXED and any(self._follows(t) for _, t in tensors_in((args, kwargs))):
+        if name not in FIXED and any(self._follows(t) for _, t in tensors_in((args, kwargs))):
             note_escape(
                 self.recording,
                 "thread",

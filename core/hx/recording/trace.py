@@ -41,6 +41,7 @@ class Effects:
         default_factory=list
     )  # called out of sight, maybe
     size_in_text: bool = False  # the model formatted a size
+    knows_sizes: bool = True  # Python code of the model may know a size of a tensor
     # Constants of converters that differ from what the target returned (used as an ordered set).
     wrong_constants: dict[str, None] = field(default_factory=dict)
     # In a dry run: copies of tensors over memory that PyTorch does not own, and where they came in.
@@ -55,6 +56,7 @@ class Effects:
         """Add the effects of a recording that is merged."""
         self.compiled += [each for each in other.compiled if each not in self.compiled]
         self.script_attributes |= other.script_attributes
+        self.knows_sizes |= other.knows_sizes
         self.drew |= other.drew
         self.still &= other.still
         self.drew_outside |= other.drew_outside

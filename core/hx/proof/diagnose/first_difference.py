@@ -76,6 +76,8 @@ def locate(
 
 def baked_sizes(subject: Subject, parts: Parts) -> list[str]:
     """List constants and branches that differ at other sizes, although the proof found no error."""
+    if not subject.trace.effects.knows_sizes:
+        return []  # no constant and no branch can follow from one
     recorded = {name: tensor.shape for name, tensor in subject.recipe.inputs.items()}
     # The given sizes are special to a model that was recorded at others because of that.
     special = subject.recipe.also_proved if subject.recipe.sizing is Sizing.INFORMATIVE else ()
