@@ -14,6 +14,7 @@ from hx.config import Settings, from_environment, from_pyproject
 from hx.packs import installed
 from hx.packs.installed import Pack
 from hx.registration import registrations
+from hx.testing import runs_of
 
 
 def pack(name: str, *functions, version: str = "1.0", status: str = "ok", entry: str = "main"):
@@ -352,3 +353,15 @@ def test_an_entry_point_that_names_nothing_is_what_is_to_be_corrected():
         [found] = pack.findings
         assert (found.level, found.id) == ("error", "import-failed")
         assert f'entry point in its pyproject.toml: lost = "{value}"' in found.fix
+
+
+def test_all_runs_of_the_cases_of_a_pack_share_one_registry():
+    cases = [case("float32[n,3]"), case("float32[3]")]
+    found = [
+        r
+        for target in ("torch.relu", "torch.exp")
+        for r in registrations(relu(target, cases=cases))
+    ]
+    runs = list(runs_of(found))
+    assert len(runs) == 2 * (6 + 3) and len({id(run.tested.registry) for run in runs}) == 1
+    assert set(runs[0].tested.registry.select(20)) == {"torch.relu", "torch.exp"}

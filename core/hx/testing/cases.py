@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,18 +25,34 @@ class CaseSkipped(Exception):
     """Signal that a case cannot be run here, and why."""
 
 
+@dataclass(frozen=True, eq=False)
+class Tested:
+    """Converters under test, their kernels and containers; all of their runs share one registry."""
+
+    registrations: tuple[Registration, ...]
+    kernels: tuple[ReferenceKernel, ...] = ()
+    containers: tuple[Container, ...] = ()
+
+    @functools.cached_property
+    def registry(self) -> Registry:
+        """Registry of these and nothing else."""
+        key = self.registrations[0].pack or "under test"
+        mine = tuple(replace(each, pack=key) for each in self.registrations)
+        chosen = {each.target: key for each in mine if each.optional}
+        pack = Pack(key, "", "", "", registrations=mine)
+        return Registry([replace(pack, kernels=self.kernels, containers=self.containers)], chosen)
+
+
 @dataclass(frozen=True)
 class CaseRun:
     """Run of a case at one opset and dtype, with its named sizes dynamic or fixed."""
 
     registration: Registration
     case: Case
+    tested: Tested = field(repr=False)
     opset: int
     dtype: str | None = None
     dynamic: bool = False
-    with_: tuple[Registration, ...] = field(default=(), repr=False)
-    kernels: tuple[ReferenceKernel, ...] = field(default=(), repr=False)
-    containers: tuple[Container, ...] = field(default=(), repr=False)
 
     @property
     def id(self) -> str:
@@ -64,25 +81,17 @@ class CaseRun:
         from hx.packs.containers import using
         from hx.testing.calls import attributes_of, call_of
 
-        with using(self.containers):
+        with using(self.tested.containers):
             call = self._guard("the call of the case cannot be made", call_of,
                                self.registration.target, self.case, self.dtype)  # fmt: skip
         before = list(attributes_of(self.registration.target))
-        registry = self.registry()
-        program = self._guard("the export fails", _export, call, registry, self.opset, self.dynamic)
+        program = self._guard("the export fails", _export, call, self.tested.registry,
+                              self.opset, self.dynamic)  # fmt: skip
         for owner, contents in before:
             if (changed := _changed(owner, contents)) is not None:
                 self.fail(f"{owner.__name__}.{changed} was patched and is not as it was before")
         self._check_graph(program)
         return program
-
-    def registry(self) -> Registry:
-        """Build a registry of the converters under test and their kernels, and nothing else."""
-        key = self.registration.pack or "under test"
-        mine = tuple(replace(each, pack=key) for each in self.with_ or (self.registration,))
-        pack = Pack(key, "", "", "", registrations=mine)
-        chosen = {each.target: key for each in mine if each.optional}
-        return Registry([replace(pack, kernels=self.kernels, containers=self.containers)], chosen)
 
     def _check_graph(self, program: Any) -> None:
         found = [f"{n.domain}::{n.op_type}" if n.domain else n.op_type for n in program.model.graph]
@@ -136,24 +145,24 @@ def runs_of(
     containers: Iterable[Container] = (),
 ) -> Iterator[CaseRun]:
     """List every run of every case, in a fixed order."""
-    together = (tuple(registrations), tuple(kernels), tuple(containers))
-    for registration in together[0]:
+    tested = Tested(tuple(registrations), tuple(kernels), tuple(containers))
+    for registration in tested.registrations:
         for case in registration.cases:
-            yield from runs_of_case(registration, case, opsets, dtypes, *together)
+            yield from runs_of_case(registration, case, tested, opsets, dtypes)
 
 
 def runs_of_case(
     registration: Registration,
     case: Case,
+    tested: Tested,
     opsets: Iterable[int] | None = None,
     dtypes: Iterable[str] | None = None,
-    *together: tuple[Any, ...],
 ) -> Iterator[CaseRun]:
     """List every run of one case; raise UsageError if the case is invalid."""
     for opset in _opsets(registration, case, opsets):
         for dtype in case.dtypes or tuple(dtypes or ()) or (None,):
             for dynamic in (False, True) if _has_words(case) else (False,):
-                yield CaseRun(registration, case, opset, dtype, dynamic, *together)
+                yield CaseRun(registration, case, tested, opset, dtype, dynamic)
 
 
 def check(

@@ -16,7 +16,7 @@ from hx.packs.installed import Pack, find, plain, requirements_unmet
 from hx.packs.pack_findings import Finding, brief, error, warning
 from hx.packs.requirements import unmet
 from hx.registration import Registration, place
-from hx.testing.cases import CaseFailure, CaseSkipped, is_stub, runs_of_case
+from hx.testing.cases import CaseFailure, CaseSkipped, Tested, is_stub, runs_of_case
 
 if TYPE_CHECKING:
     from hx.packs.targets import Target
@@ -55,23 +55,26 @@ def examine(
                 _at(next(each for each in pack.registrations if not each.cases)),
             )
         )
-    ran = 0
+    tested, ran = Tested(pack.registrations, pack.kernels, pack.containers), 0
     tried = (r for r in pack.registrations if cases and id(r) not in lost)
     for registration, case in ((r, c) for r in tried for c in r.cases):
-        found, count = _runs(pack, registration, case, tell)
+        found, count = _runs(pack, registration, case, tested, tell)
         findings += found
         ran += count
     return list(dict.fromkeys(findings)), ran
 
 
 def _runs(
-    pack: Pack, registration: Registration, case: Any, tell: Callable[[str], None]
+    pack: Pack,
+    registration: Registration,
+    case: Any,
+    tested: Tested,
+    tell: Callable[[str], None],
 ) -> tuple[list[Finding], int]:
     """Run one case in all ways; return what is wrong, and the number of runs."""
     at, ran = _at(registration), 0
-    together = (pack.registrations, pack.kernels, pack.containers)
     try:
-        runs = list(runs_of_case(registration, case, None, None, *together))
+        runs = list(runs_of_case(registration, case, tested))
     except (Exception, SystemExit) as problem:  # from the author's specs and functions
         what = f"a case of {registration.target}: {getattr(problem, 'what', brief(problem))}"
         return [error("case-invalid", what, getattr(problem, "hint", ""), at)], 0
