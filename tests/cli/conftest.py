@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+import warm_python
 
 MODELS = '''
 import torch
@@ -130,8 +131,24 @@ def hx(folder, monkeypatch, capfd):
 
 
 @pytest.fixture
-def shell(folder):
-    """`shell("packs", "list", ...)` -> Done: a process of its own, as in a terminal."""
+def shell(terminal, folder):
+    """`shell("packs", "list", ...)` -> Done: a process of its own, which begins with torch."""
+
+    def run(*words: str) -> Done:
+        if not warm_python.is_for(*words):
+            return terminal(*words)
+        path = [str(folder / "site"), os.environ.get("PYTHONPATH", "")]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, path))}
+        done = warm_python.run("hx", *words, cwd=folder, env=environment)
+        assert "Traceback" not in done.stderr, done.stderr
+        return Done(done.returncode, done.stdout, done.stderr)
+
+    return run
+
+
+@pytest.fixture
+def terminal(folder):
+    """The same with any settings of subprocess.run, and from the very beginning."""
 
     def run(*words: str, **settings: Any) -> Done:
         command = [sys.executable, "-m", "hx", *map(str, words)]

@@ -232,10 +232,10 @@ def test_nor_are_weights_from_python(tmp_path):
 
 
 @pytest.mark.parametrize("place", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "link.onnx"])
-def test_a_stream_is_no_place_for_a_file(shell, folder, place):
+def test_a_stream_is_no_place_for_a_file(terminal, folder, place):
     (folder / "link.onnx").symlink_to("/dev/stdout")
     with (folder / "out").open("w") as out, (folder / "err").open("w") as err:
-        done = shell("export", "hx.demo:model", "-q", "-o", place, stdout=out, stderr=err)
+        done = terminal("export", "hx.demo:model", "-q", "-o", place, stdout=out, stderr=err)
     assert done.code == 2 and not (folder / "out").stat().st_size
     assert f"-o {place}: that is a stream or a device" in (folder / "err").read_text()
     assert not [path for path in folder.iterdir() if path.name.endswith(".hx-tmp")]

@@ -312,11 +312,11 @@ def test_the_names_of_a_library_are_known_without_an_import(scheme):
     assert set(listed) <= set(source.names())
 
 
-def test_the_shell_completes_nothing_of_a_library_that_does_not_work(shell, folder):
+def test_the_shell_completes_nothing_of_a_library_that_does_not_work(terminal, folder):
     (folder / "site" / "torchvision").mkdir(parents=True)
     (folder / "site" / "torchvision" / "__init__.py").write_text("print('hi'); raise OSError('no')")
     env = {"_HX_COMPLETE": "complete_bash", "COMP_CWORD": "2"}
-    done = shell(env=env | {"COMP_WORDS": "hx export torchvision:resn"})
+    done = terminal(env=env | {"COMP_WORDS": "hx export torchvision:resn"})
     assert done.code == 0 and not done.told.strip()
 
 

@@ -265,12 +265,14 @@ def test_a_file_of_one_size_is_not_wrong_at_another(hx):
 
 
 @pytest.mark.parametrize("library", ["typer", "onnxruntime"])
-def test_a_library_that_hx_needs_is_told_with_the_command_that_installs_it(shell, folder, library):
+def test_a_library_that_hx_needs_is_told_with_the_command_that_installs_it(
+    terminal, folder, library
+):
     (folder / "site").mkdir()
     (folder / "site" / "sitecustomize.py").write_text(
         f"import sys; sys.modules[{library!r}] = None"
     )
-    done = shell("export", "hx.demo:model", "-o", "m.onnx", "--json")
+    done = terminal("export", "hx.demo:model", "-o", "m.onnx", "--json")
     assert done.code == 1 and done.err.startswith(f"error[HX110]: hx needs {library}")
     assert f"-m pip install {library}" in done.err
     assert json.loads(done.out)["error"]["code"] == "HX110"

@@ -227,10 +227,10 @@ def test_the_standard_pack_is_checked_only_if_it_is_named(hx):
     assert "no third-party pack is installed" in done.err and "hx packs check hx" in done.err
 
 
-def test_each_pack_is_printed_before_the_next_one_is_checked(shell, installed):
+def test_each_pack_is_printed_before_the_next_one_is_checked(terminal, installed):
     for name in ("hx-acme", "hx-berg"):
         installed(name, "def hx_converters(): return []\n")
-    both = shell("packs", "check", stderr=subprocess.STDOUT)  # into one pipe
+    both = terminal("packs", "check", stderr=subprocess.STDOUT)  # into one pipe
     assert [line.partition(":")[0] for line in both.out.splitlines()] == [
         "checking hx-acme[main]", "hx-acme[main] 1.0", "checking hx-berg[main]",
         "hx-berg[main] 1.0", "all is well",

@@ -54,19 +54,19 @@ def loud(folder):
 
 
 @pytest.mark.parametrize("command", WORDS)
-def test_what_others_print_is_no_data(shell, loud, command):
+def test_what_others_print_is_no_data(terminal, loud, command):
     if command == "verify":
-        assert shell(*WORDS["export"]).code == 0
-    done = shell(*WORDS[command], "--json")
+        assert terminal(*WORDS["export"]).code == 0
+    done = terminal(*WORDS[command], "--json")
     assert done.code == 0 and done.json["command"] == command
     for told in ("as it is imported", "a child", "as it is made", "in forward", "by hand",
                  "past Python", "at the end"):  # fmt: skip
         assert told in done.err and told not in done.out
 
 
-def test_what_is_said_without_json_is_data_alone_too(shell, loud):
-    assert shell(*WORDS["export"]).out == ""
-    assert shell(*WORDS["inspect"]).out.splitlines()[0].startswith("Loud")
+def test_what_is_said_without_json_is_data_alone_too(terminal, loud):
+    assert terminal(*WORDS["export"]).out == ""
+    assert terminal(*WORDS["inspect"]).out.splitlines()[0].startswith("Loud")
 
 
 def test_what_was_meant_is_in_the_hint(hx):
@@ -103,8 +103,8 @@ def test_words_that_are_off_are_data_too(hx, words, told):
         ("asks", 1, "nobody answers"),
     ],
 )
-def test_what_a_model_raises_is_not_taken_for_a_signal(shell, loud, folder, name, code, told):
-    done = shell("export", f"loud.py:{name}", "-o", "m.onnx", "--json")
+def test_what_a_model_raises_is_not_taken_for_a_signal(terminal, loud, folder, name, code, told):
+    done = terminal("export", f"loud.py:{name}", "-o", "m.onnx", "--json")
     assert done.code == code and told in done.err and "loud.py:" in done.err
     assert told in done.json["error"]["what"] and done.json["exit_code"] == code
     assert not (folder / "m.onnx").exists()
@@ -115,24 +115,24 @@ FULL = pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /d
 
 @FULL
 @pytest.mark.parametrize("words", [["packs", "list", "--json"], ["packs", "list"], ["--help"]])
-def test_data_that_does_not_get_out_is_an_error(shell, words):
+def test_data_that_does_not_get_out_is_an_error(terminal, words):
     with Path("/dev/full").open("w") as full:
-        done = shell(*words, stdout=full)
+        done = terminal(*words, stdout=full)
     assert done.code == 1
     assert done.err == "error: stdout cannot be written to: no space left on device\n"
 
 
 @FULL
-def test_an_error_whose_data_does_not_get_out_is_told_all_the_same(shell):
+def test_an_error_whose_data_does_not_get_out_is_told_all_the_same(terminal):
     with Path("/dev/full").open("w") as full:
-        done = shell("export", "models.py:nothing", "-o", "m.onnx", "--json", stdout=full)
+        done = terminal("export", "models.py:nothing", "-o", "m.onnx", "--json", stdout=full)
     assert done.code == 1 and "has no 'nothing'" in done.err
 
 
 @FULL
-def test_what_people_do_not_hear_stops_nothing(shell, folder):
+def test_what_people_do_not_hear_stops_nothing(terminal, folder):
     with Path("/dev/full").open("w") as full:
-        done = shell("export", "models.py:with_inputs", "-o", "m.onnx", "--json", stderr=full)
+        done = terminal("export", "models.py:with_inputs", "-o", "m.onnx", "--json", stderr=full)
     assert done.code == 0 and done.json["ok"] and (folder / "m.onnx").exists()
 
 
@@ -146,9 +146,9 @@ def test_a_stream_that_is_closed_stops_nothing(folder, loud, closed):
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp437"])
-def test_letters_that_a_console_does_not_have_are_drawn_otherwise(shell, encoding):
+def test_letters_that_a_console_does_not_have_are_drawn_otherwise(terminal, encoding):
     words = ["inspect", "hx.demo:model"]
-    done = shell(*words, env={"PYTHONIOENCODING": encoding}, encoding=encoding)
+    done = terminal(*words, env={"PYTHONIOENCODING": encoding}, encoding=encoding)
     rows = done.out.splitlines()
     assert done.code == 0 and [row.split()[1] for row in rows[2:5]] == ["stem", "body", "shortcut"]
     assert ("µs" if encoding != "ascii" else "us") in done.told and "\\" not in done.told

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import warm_python
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "plugins_example"
@@ -61,9 +62,15 @@ class Shell:
     folders: list[Path]
     cwd: Path
 
-    def run(self, *args: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess:
+    @property
+    def environment(self) -> dict[str, str]:
         path = [*map(str, self.folders), os.environ.get("PYTHONPATH", "")]
-        settings = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, path)), **(env or {})}
+        return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, path))}
+
+    def run(self, *args: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess:
+        settings = {**self.environment, **(env or {})}
+        if warm_python.is_for(*args):
+            return warm_python.run("hx", *args, cwd=self.cwd, env=settings)
         command = [sys.executable, "-m", "hx", *args]
         return subprocess.run(
             command, capture_output=True, text=True, cwd=self.cwd, env=settings, timeout=300

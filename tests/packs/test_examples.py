@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import warm_python
 
 from .conftest import EXAMPLES, Shell, pip_install
 
@@ -20,10 +20,8 @@ def shell(examples, tmp_path) -> Shell:
 
 def own_tests(shell: Shell, folder: Path) -> str:
     """Runs the tests of a pack against the installed one; returns what pytest said."""
-    path = [*map(str, shell.folders), os.environ.get("PYTHONPATH", "")]
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, path))}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=env)
+    words = ("pytest", "-q", "-p", "no:cacheprovider", "tests")
+    done = warm_python.run(*words, cwd=folder, env=shell.environment)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
