@@ -12,6 +12,11 @@ import pytest
 import torch
 
 
+def pytest_collection_modifyitems(items):
+    """Run long tests first: at the end, no process waits long for another."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
 def pytest_collectstart(collector):
     """Seed each file that is imported: some draw numbers there."""
     _seed()

@@ -5,9 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.long
 def test_the_first_sample_of_every_operator(tmp_path):
     command = [sys.executable, "-m", "tests.suites.op_db", "--limit", "1", "--out", str(tmp_path)]
     told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)

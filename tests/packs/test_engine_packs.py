@@ -8,6 +8,7 @@ from .conftest import EXAMPLES, Shell, pip_install
 from .test_examples import own_tests
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name, library", [("ray", "ray"), ("dask", "distributed"), ("slurm", "submitit")]
 )

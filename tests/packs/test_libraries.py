@@ -7,6 +7,8 @@ import pytest
 from .conftest import EXAMPLES, Shell, pip_install
 from .test_examples import own_tests
 
+pytestmark = pytest.mark.long
+
 PACKS = ["hx-kernels", "hx-torchvision"]
 
 
