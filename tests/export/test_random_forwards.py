@@ -23,20 +23,20 @@ def drawing():
 
 
 @pytest.mark.parametrize(
-    ("kind", "most"),
+    ("kind", "count", "most"),
     [
-        ("loops", "looped"),
-        ("pieces", "looped"),
-        ("untils", "looped"),
-        ("branches", "joined"),
-        ("nested", "looped"),
+        ("loops", 20, "looped"),
+        ("pieces", 20, "looped"),
+        ("untils", 20, "looped"),
+        ("branches", 20, "joined"),
+        ("nested", 10, "looped"),  # which take several times as long
     ],
 )
-def test_most_are_one_graph_and_none_is_wrong(drawing, kind, most, tmp_path):
+def test_most_are_one_graph_and_none_is_wrong(drawing, kind, count, most, tmp_path):
     found = []
     with torch.no_grad():
-        for seed in range(20):
+        for seed in range(count):
             model, source = drawing.drawn(kind, seed, tmp_path)
             found.append(drawing.outcome(kind, model))
             assert "wrong" not in found[-1] or "told" in found[-1], f"{found[-1]}\n{source}"
-    assert sum(what.startswith(most) for what in found) > 10, found
+    assert sum(what.startswith(most) for what in found) > count / 2, found

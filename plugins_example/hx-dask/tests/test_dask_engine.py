@@ -40,7 +40,7 @@ def test_faults(tmp_path):
 
 
 def test_restart(tmp_path):
-    engine_kit.check_restart(tmp_path, 12, "--on", "dask", "--jobs", "1")
+    engine_kit.check_restart(tmp_path, 6, "--on", "dask", "--jobs", "1")
 
 
 def test_interrupt(tmp_path):

@@ -17,7 +17,7 @@ def test_faults(tmp_path):
 
 
 def test_restart(tmp_path):
-    engine_kit.check_restart(tmp_path, 12, "--on", "ray", "--jobs", "1")
+    engine_kit.check_restart(tmp_path, 6, "--on", "ray", "--jobs", "1")
 
 
 def test_interrupt(tmp_path):
