@@ -14,6 +14,8 @@ from called import Single
 from torch import nn
 
 import hx
+from hx.ir.knowledge import Knowledge
+from hx.torchworld import respelling
 
 WORDS = {"x": {0: "b", 1: "n"}}
 SIZES = [{"b": 5, "n": 9}, {"b": 1, "n": 1}, {"b": 2, "n": 16}]
@@ -361,3 +363,20 @@ def test_a_function_that_names_itself_keeps_sizes(model):
         x = torch.randn(2, n)
         torch.testing.assert_close(program.run(x), model(x), msg=f"at {n}")
     assert not [e for e in program.report.escapes if e.kind == "int"]
+
+
+def test_the_functions_of_a_code_are_sought_once(monkeypatch):
+    """The search looks at everything that Python holds, after each strategy that fails."""
+    knowledge, sought = Knowledge(), []
+
+    def running(codes):
+        sought.append(list(codes))
+        return []
+
+    monkeypatch.setattr(respelling.reachable_functions, "running", running)
+    met = [test_the_functions_of_a_code_are_sought_once.__code__, running.__code__]
+    for code in met:
+        knowledge.met.add(code)
+        assert not respelling.reaches_more(knowledge)
+        assert not respelling.reaches_more(knowledge)
+    assert sought == [[met[0]], [], [met[1]], []]

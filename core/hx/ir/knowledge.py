@@ -15,6 +15,9 @@ class Knowledge:
     asked: set[str] = field(default_factory=set)  # questions about tracing that the model asked
     met: set[CodeType] = field(default_factory=set)  # code that ran, as far as it was seen
     respelled: set[CodeType] = field(default_factory=set)  # code that a copy ran for
+    looked_for: set[int] = field(
+        default_factory=set
+    )  # ids of codes met whose functions were sought
     unnamed: list[FunctionType] = field(default_factory=list)  # functions that no name leads to
     wrong_sizes: list[dict[str, int]] = field(default_factory=list)  # of any file
     # Questions that lead more ways than are recorded: by answers about tracing, padding, and lines.

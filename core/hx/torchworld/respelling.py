@@ -71,7 +71,9 @@ def reaches_more(knowledge: Knowledge) -> bool:
     The next recording of the model respells it.
     """
     known = {*map(id, knowledge.respelled), *(id(copy) for _, copy in _known.values())}
+    known |= knowledge.looked_for  # the search looks at everything that Python holds
     codes = [code for code in knowledge.met if id(code) not in known]
+    knowledge.looked_for.update(map(id, codes))
     found = [function for function in reachable_functions.running(codes) if respelled(function)]
     knowledge.respelled.update(function.__code__ for function in found)
     knowledge.unnamed.extend(found)
