@@ -95,7 +95,7 @@ def test_what_lacks_a_converter_is_told_by_its_name(hx, folder):
 def test_the_table(hx, listed):
     one, two, _, four = LIST.split("[[model]]")[1:]
     listed.write_text("\n" * 3 + "".join(f"[[model]]{each}" for each in (one, two, four)))
-    done = hx("export", "--batch", listed, "--jobs", "3")
+    done = hx("export", "--batch", listed)
     lines = [line.split() for line in done.out.splitlines()]
     assert [line[:2] for line in lines[1:]] == [
         ["one.onnx", "ok"],
