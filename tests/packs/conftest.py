@@ -55,6 +55,12 @@ def pip_install(target: Path, *sources: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def new_python(*words: str, cwd: Path, env: dict[str, str]) -> subprocess.CompletedProcess:
+    """Run a module as `warm_python.run` does, in a process that has imported nothing."""
+    command = [sys.executable, "-m", *words]
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=env, timeout=600)
+
+
 @dataclass
 class Shell:
     """Runs `hx` with the packs of some folders installed."""
@@ -69,12 +75,8 @@ class Shell:
 
     def run(self, *args: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess:
         settings = {**self.environment, **(env or {})}
-        if warm_python.is_for(*args):
-            return warm_python.run("hx", *args, cwd=self.cwd, env=settings)
-        command = [sys.executable, "-m", "hx", *args]
-        return subprocess.run(
-            command, capture_output=True, text=True, cwd=self.cwd, env=settings, timeout=300
-        )
+        run = warm_python.run if warm_python.is_for(*args) else new_python
+        return run("hx", *args, cwd=self.cwd, env=settings)
 
     def json(self, *args: str) -> dict:
         done = self.run(*args, "--json")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .conftest import EXAMPLES, Shell, pip_install
+from .conftest import EXAMPLES, Shell, new_python, pip_install
 from .test_examples import own_tests
 
 
@@ -16,4 +16,5 @@ def test_their_own_tests_pass(name, library, tmp_path):
     pytest.importorskip(library)
     target = tmp_path / "installed"
     pip_install(target, EXAMPLES / f"hx-{name}")
-    assert " passed" in own_tests(Shell([target], tmp_path), EXAMPLES / f"hx-{name}")
+    shell = Shell([target], tmp_path)
+    assert " passed" in own_tests(shell, EXAMPLES / f"hx-{name}", new_python)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,10 +19,10 @@ def shell(examples, tmp_path) -> Shell:
     return Shell([examples], tmp_path)
 
 
-def own_tests(shell: Shell, folder: Path) -> str:
+def own_tests(shell: Shell, folder: Path, run: Callable = warm_python.run) -> str:
     """Runs the tests of a pack against the installed one; returns what pytest said."""
     words = ("pytest", "-q", "-p", "no:cacheprovider", "tests")
-    done = warm_python.run(*words, cwd=folder, env=shell.environment)
+    done = run(*words, cwd=folder, env=shell.environment)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
