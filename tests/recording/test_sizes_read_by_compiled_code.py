@@ -4,20 +4,27 @@ import array
 import base64
 import bisect
 import collections
+import concurrent.futures
+import csv
 import ctypes
 import dataclasses
 import datetime
 import decimal
 import functools
 import hashlib
+import io
 import itertools
 import json
+import marshal
 import math
 import operator
+import pathlib
 import random
 import re
 import string
 import struct
+import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -87,6 +94,81 @@ def named_attribute(n):
 
 class Thing:
     pass
+
+
+class Integer(int):
+    def __new__(cls, n):
+        return super().__new__(cls, n)
+
+
+def of_structure(n, by_name=False):
+    pair = Pair()
+    if by_name:
+        setattr(pair, "ab"[0], n)
+    else:
+        pair.a = n
+    return pair.a
+
+
+def of_number(n):
+    number = ctypes.c_int()
+    number.value = n
+    return number.value
+
+
+def added_to_a_byte(n):
+    held = bytearray(1)
+    held[0] += n % 256
+    return held[0] == 64
+
+
+def in_a_table(writer, row):
+    file = io.StringIO()
+    made = writer(file)
+    made.writerow(row)
+    return file.getvalue().strip()
+
+
+def keyed(n):
+    held = {}
+    held[f"n{n}"] = 1
+    return "n64" in held
+
+
+def in_a_thread(n):
+    with concurrent.futures.ThreadPoolExecutor(1) as threads:
+        return threads.submit(lambda size: size, n).result()
+
+
+def in_a_list(numbers, n):
+    numbers.append(n)
+    return numbers[0]
+
+
+def kept(n):
+    held = {}
+    held[f"n{n}"], held[n] = n, n
+    if n in held and f"n{n}" in held:
+        held[n] += held[f"n{n}"]
+    return held[n]
+
+
+def written_at_once(n):
+    file = io.StringIO()
+    csv.writer(file).writerow([n])
+    return file.getvalue().strip()
+
+
+def printed(n):
+    file = io.StringIO()
+    print(n, file=file)
+    return file.getvalue().strip()
+
+
+def executed(n):
+    space = {"n": n}
+    exec("m = int('%d' % n) if n else 0", space)
+    return space["m"]
 
 
 # Each is 1 at 64 alone: no other size shows that it follows from the size.
@@ -168,6 +250,36 @@ READ = {
     "quotient of a float": lambda n: divmod(128.0, n)[0] == 2 and n > 63,
     "sum of numbers": lambda n: math.fsum([n, 1.0]) == 65,
     "attribute": named_attribute,
+    "field of a structure": lambda n: of_structure(n) == 64,
+    "field set by name": lambda n: of_structure(n, by_name=True) == 64,
+    "value of a number of C": lambda n: of_number(n) == 64,
+    "added to a byte": lambda n: added_to_a_byte(n),
+    "index method": lambda n: n.__index__() == 64,
+    "text by object": lambda n: int.__str__(n) == "64",
+    "format by object": lambda n: object.__format__(n, "") == "64",
+    "hexadecimal float": lambda n: float.fromhex((n / 2).hex()) == 32,
+    "ratio of a float": lambda n: (n / 2).as_integer_ratio() == (32, 1),
+    "row of a table": lambda n: in_a_table(csv.writer, [n]) == "64",
+    "row at once": lambda n: written_at_once(n) == "64",
+    "row by names": lambda n: in_a_table(lambda f: csv.DictWriter(f, ["n"]), {"n": n}) == "64",
+    "printed": lambda n: printed(n) == "64",
+    "record": lambda n: int(np.array([(n, 2.0)], dtype=[("n", "i8"), ("x", "f8")])["n"][0]) == 64,
+    "marshalled": lambda n: marshal.loads(marshal.dumps([n])) == [64],
+    "interned path": lambda n: pathlib.PurePath(f"n{n}").name == "n64",
+    "executed": lambda n: executed(n) == 64,
+    "text of a float": lambda n: float(f"{n / 2}") == 32,
+    "percent of a float": lambda n: float("%.2f" % (n / 2)) == 32,
+    "key that is a text": keyed,
+    "key of a dict": lambda n: len({f"{n}": 1, "64": 2}) == 1,
+    "text in a set": lambda n: len({str(n), "64"}) == 1,
+    "text in the keys of a dict": lambda n: "64" in {str(n): 1},
+    "dataclass as text": lambda n: str(Of(n)) == "Of(n=64)",
+    "dataclass in a text": lambda n: "n=64" in f"{Of(n)}",
+    "text of an error": lambda n: str(ValueError(n)) == "64",
+    "named tuple as text": lambda n: "n=64" in str(collections.namedtuple("Named", "n")(n)),
+    "percent with names": lambda n: "%(n)d" % {"n": n} == "64",  # noqa: UP031
+    "percent of an object": lambda n: "%s" % Of(n) == "Of(n=64)",  # noqa: UP031
+    "own integer": lambda n: int(Integer(n)) == 64,
 }  # fmt: skip
 
 
@@ -215,10 +327,17 @@ CARRIED = {
     "partial function": lambda x: functools.partial(torch.mul, x)(x.shape[0]),
     "zip": lambda x: x * sum(a * b for a, b in zip(x.shape, itertools.repeat(2))),
     "enumerate": lambda x: x * sum(a * b for a, b in enumerate(x.shape)),
+    "kept by texts and sizes": lambda x: x * kept(x.shape[0]),
+    "shown": lambda x: print(f"{Of(x.shape[0])} and {x.shape[0] / 2}") or x,
+    "in another thread": lambda x: x * in_a_thread(x.shape[0]),
+    "user list": lambda x: x * in_a_list(collections.UserList(), x.shape[0]),
+    "warned": lambda x: warnings.warn(f"{x.shape[0]} rows", stacklevel=1) or x,
+    "interned": lambda x: x * int(sys.intern(f"{x.shape[0]}")),
     "own number": lambda x: x * int(Number(x.shape[0])),
 }
 
 
+@pytest.mark.filterwarnings("ignore:. rows")
 @pytest.mark.parametrize("kind", CARRIED)
 def test_a_size_that_is_passed_on_is_not_reported(kind, tmp_path):
     program = hx.export(

@@ -1,9 +1,13 @@
-"""A size that leaves the recording unseen: compiled code takes it and gives it back as a number."""
+"""A size that leaves the recording unseen: Python takes it from a method, and gives back a number."""
 
-import ctypes
+
+class _Held:
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def __hash__(self) -> int:
+        return self.size
 
 
 def lost(size: int) -> int:
-    number = ctypes.c_int64()
-    number.value = size
-    return number.value
+    return hash(_Held(size))

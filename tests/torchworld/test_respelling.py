@@ -142,7 +142,7 @@ def picks():
         (of_bytes, "item n - 1 of a bytes"),
         (some_of_a_list, "items up to n of a list"),
         (of_a_dict, "n == 64"),
-        (of_a_set, "is looked up in a set or a dict"),
+        (of_a_set, "(n/2.0) == 32.0"),
     ]
 
 

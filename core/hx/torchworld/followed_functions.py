@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import operator
+import sys
 import types
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -60,6 +62,16 @@ def listed(*given: Any) -> list:
     return x.copy() if type(x) is size_lists.Whole else [*x]
 
 
+def interned(text: Any) -> str:
+    """sys.intern(text)"""
+    return text if type(text) is size_texts.SizeText else sys.intern(text)
+
+
+def warned(message: Any, category: Any = None, stacklevel: int = 1, **more: Any) -> None:
+    """warnings.warn(message), which remembers the texts that it has shown"""
+    warnings.warn(size_texts.all_plain(message), category, stacklevel + 1, **more)
+
+
 # Maps the id of a function to the form that follows sizes. Not all functions can be compared.
 FOLLOWED: dict[int, Callable] = {
     id(function): form
@@ -74,5 +86,7 @@ FOLLOWED: dict[int, Callable] = {
         (bin, lookups.as_binary),
         (format, lookups.as_format),
         (list, listed),
+        (sys.intern, interned),
+        (warnings.warn, warned),
     )
 }

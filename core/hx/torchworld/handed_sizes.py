@@ -22,7 +22,7 @@ import struct
 import sys
 import types
 from array import array
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Collection, Container, Iterable, Iterator
 from typing import Any
 
 import numpy
@@ -32,7 +32,8 @@ from ..ir.sizes import dims
 from ..ir.sizes.comparisons import Asked, content
 from ..ir.sizes.departures import count, leaving
 from ..ir.sizes.size_lists import Whole
-from ..ir.sizes.size_texts import SizeText
+from ..ir.sizes.size_texts import SizeText, all_plain
+from . import lookups
 from .followed_functions import FOLLOWED
 
 _COMPILED = (  # kinds of functions
@@ -44,30 +45,32 @@ _COMPILED = (  # kinds of functions
 )
 # These modules pass on what they are given, ask it like any Python code, or write it for people.
 _PASSES_ON = frozenset(
-    """abc builtins contextlib contextvars copy dataclasses enum inspect logging numbers queue sys
-    types typing unittest warnings weakref __future__""".split()
+    """abc asyncio builtins concurrent contextlib contextvars copy dataclasses enum inspect logging
+    numbers queue threading types typing unittest warnings weakref __future__""".split()
 )
 _ASKS = frozenset({"bisect", "functools", "heapq", "operator"})  # also in their Python code
 # Builtins that do not look at what they are given, or that replacements stand for.
 _BLIND = frozenset(
     """callable classmethod delattr dict dir filter frozenset getattr globals hasattr id isfinite
-    isinf isinstance isnan issubclass iter len list locals max min next print property range reversed
+    isinf isinstance isnan issubclass iter len list locals max min next property range reversed
     set setattr staticmethod sum super tuple type vars zip""".split()
 )
 # Methods of containers that keep their items as they are, or compare them as Python does.
 _STORES = frozenset(
     """append appendleft extend extendleft add update setdefault copy clear discard popitem fromkeys
-    send throw reverse __init__ __setattr__""".split()
+    send throw reverse __init__ __new__ __setattr__""".split()
 )
 _CONTAINERS = (list, tuple, dict, set, frozenset, collections.deque, types.GeneratorType)
 _CACHED = functools._lru_cache_wrapper  # asks for a hash
 # Functions that call others, by which items are read.
 _CALLS = (map, filter, functools.reduce, itertools.starmap)
+_RUNS = (eval, exec)  # code that is not looked at
 _PLAIN = (map, filter, enumerate)  # keep the items that they are given as they are
 _SORTS = frozenset(
     """sorted sort bisect bisect_left bisect_right insort insort_left insort_right heapify heappush
     heappop heappushpop heapreplace nlargest nsmallest merge""".split()
 )
+_LOOKS_UP = frozenset("add discard setdefault update".split())  # of those that store
 _SEARCHES = frozenset("index count remove contains __contains__ countOf indexOf eq ne".split())
 
 
@@ -90,9 +93,11 @@ METHODS = frozenset().union(
         io.StringIO, io.BytesIO, struct.Struct, numpy.ndarray, numpy.random.Generator,
         numpy.random.RandomState, torch.Generator,
     ) - {"items", "keys", "values"},
-    vars(int).keys() - vars(object).keys(),
-    "__eq__ __ne__ __lt__ __le__ __gt__ __ge__ __getitem__ __setitem__ substitute".split(),
+    vars(int).keys() - {"__getattribute__"},
+    "__getitem__ __setitem__ __setattr__ substitute warn".split(),
 )  # fmt: skip
+
+_OF_TENSORS = frozenset({*dir(torch.Tensor), *dir(torch.nn.Module)})
 
 
 def may_read(node: ast.expr, local: set[str], readers: Container[str]) -> bool:
@@ -104,9 +109,13 @@ def may_read(node: ast.expr, local: set[str], readers: Container[str]) -> bool:
     root: ast.expr = node
     while isinstance(root, (ast.Attribute, ast.Call)):
         root = root.value if isinstance(root, ast.Attribute) else root.func
-    if isinstance(root, ast.Name) and root.id not in local and root.id in readers:
-        return True
-    return node.attr in METHODS
+    if isinstance(root, ast.Name):
+        if root.id not in local and root.id in readers:
+            return True
+        made = root.id in local or root.id.startswith("_hx_")  # by a call that is rewritten
+        if root.id in ("self", "cls") or not made:
+            return node.attr in METHODS
+    return node.attr in METHODS or node.attr not in _OF_TENSORS
 
 
 def names(code: types.CodeType, space: dict[str, Any]) -> frozenset[str]:
@@ -114,7 +123,8 @@ def names(code: types.CodeType, space: dict[str, Any]) -> frozenset[str]:
     found = set()
     for name in code.co_names:
         thing = space.get(name, getattr(builtins, name, None))
-        if _is_module(thing) or (callable(thing) and reads(thing)):
+        followed = id(thing) in FOLLOWED
+        if followed or _is_module(thing) or (callable(thing) and reads(thing)):
             found.add(name)
     return frozenset(found)
 
@@ -150,7 +160,8 @@ def reads(function: Any) -> bool:
     kind = type(function)
     if kind is types.FunctionType or kind is types.MethodType:
         stands_in = getattr(function, "__hx_behind__", None) is not None
-        return not stands_in and _of_library(str(function.__module__))
+        home = str(function.__module__)  # what `collections` has in Python asks, as a ChainMap
+        return not stands_in and home != "collections" and _of_library(home)
     if isinstance(function, functools.partial):
         return reads(function.func)
     if isinstance(function, type):
@@ -194,10 +205,12 @@ def _class_reads(kind: type) -> bool:
 
 def _method_reads(owner: Any, name: str) -> bool:
     kind = owner if isinstance(owner, type) else type(owner)
-    if kind in (object, type) or issubclass(kind, (dims.Scalar, Whole, SizeText, torch.Tensor)):
+    if kind is object:
+        return name in ("__format__", "__str__")
+    if kind is type or issubclass(kind, (dims.Scalar, Whole, SizeText, torch.Tensor)):
         return False
     if issubclass(kind, _CONTAINERS) and name in _STORES:
-        return False
+        return name in _LOOKS_UP and lookups.has_sized_key(owner)
     if kind.__module__ == "builtins" or _of_python(kind.__module__):
         return kind.__module__ == "builtins" or _of_library(kind.__module__)
     if _root(kind) == "torch":
@@ -224,16 +237,24 @@ def handed(function: Any, *args: Any, **named: Any) -> Any:
     caller = str(sys._getframe(1).f_globals.get("__name__"))
     if not sizes or (_of_python(caller) and _of_library(caller)):  # told where the model calls that
         return _called(function, args, named)
-    before = count()
-    result = _called(function, args, named)
+    runs = _is_one_of(function, _RUNS)
+    before = count(not runs)
+    try:
+        result = _called(function, args, named)
+    except Exception as problem:  # of any kind: sizes may have caused it
+        if count(not runs) != before or short in _SORTS or _is_one_of(function, _CALLS):
+            raise
+        _tell(sizes, f"given to {name}()")
+        if not isinstance(problem, (TypeError, ValueError)):
+            raise
+        return _called(function, all_plain(args), all_plain(named))  # marshal takes no other ints
     if short in _SORTS or short in _SEARCHES:
         _beside_floats(short, sizes, given)
     # Python's own code may ask first, and read the number all the same.
     of_python = isinstance(function, (types.FunctionType, types.MethodType)) and home != "numpy"
-    asked = count() != before and (home in _ASKS or not of_python)
+    asked = count(not runs) != before and (home in _ASKS or not of_python)
     if not asked and short not in _SORTS and not _carries(result):
-        told = ", ".join(str(dims.spelled(x)) for x in sizes)
-        leaving("read", f"{told} is given to {name}()", *_questions(sizes))
+        _tell(sizes, f"given to {name}()")
     return result
 
 
@@ -249,20 +270,23 @@ def _is_one_of(function: Any, several: Iterable[Any]) -> bool:
 
 def _read_by(function: Any, name: str, args: tuple, named: dict[str, Any]) -> list[Any]:
     """The arguments that a function may read."""
+    if function is print and named.get("file") in (None, sys.stdout, sys.stderr):
+        return []  # for people
     given = [*args, *named.values()]
     owner = getattr(function, "__self__", None)
     if function is itertools.repeat or (name == "insert" and isinstance(owner, _CONTAINERS)):
         return given[1:] if function is itertools.repeat else given[:1]  # the other is kept
     if isinstance(function, functools.partial):
         given += [*function.args, *function.keywords.values()]
-    if isinstance(owner, _CONTAINERS) and (name in _SORTS or name in _SEARCHES):
-        given.append(owner)
+    if isinstance(owner, _CONTAINERS):
+        if name in _SORTS or name in _SEARCHES or lookups.has_sized_key(owner):
+            given.append(owner)
     return given
 
 
 def _called(function: Any, args: tuple, named: dict[str, Any]) -> Any:
     """Call a function; one that takes the variables of its caller gets those of the model."""
-    if _is_one_of(function, (eval, exec)) and len(args) == 1 and not named:
+    if _is_one_of(function, _RUNS) and len(args) == 1 and not named:
         frame: Any = sys._getframe(2)
         return function(*args, frame.f_globals, frame.f_locals)
     return function(*args, **named)
@@ -303,9 +327,24 @@ def _keeps_numbers(container: Any) -> bool:
 def tell_stored(container: Any, number: Any) -> None:
     """Report a size that is stored where only its number fits."""
     sizes = [*_sizes_in([number])] if _keeps_numbers(container) else []
+    _tell(sizes, f"stored in a {type(container).__name__}")
+
+
+def tell_set(owner: Any, name: str, value: Any) -> None:
+    """Report a size that is given to an attribute which keeps its number, as one of a C structure."""
+    if not dims.is_dynamic(value) and type(value) is not SizeText:
+        return
+    known = next((vars(kind)[name] for kind in type(owner).__mro__ if name in vars(kind)), None)
+    keeps = isinstance(known, (types.MemberDescriptorType, types.FunctionType, property))
+    if known is not None and not keeps and hasattr(type(known), "__set__"):
+        _tell([value], f"given to {type(owner).__name__}.{name}")
+
+
+def _tell(sizes: Collection[Any], used: str) -> None:
+    """Report that compiled code reads sizes."""
     if sizes:
         told = ", ".join(str(dims.spelled(x)) for x in sizes)
-        leaving("read", f"{told} is stored in a {type(container).__name__}", *_questions(sizes))
+        leaving("read", f"{told} is {used}", *_questions(sizes))
 
 
 def _questions(sizes: Iterable[Any]) -> list[Asked]:

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from ..budget import BUDGET
-from ..ir.sizes import dims, size_texts
+from ..ir.sizes import departures, dims, size_texts
 from ..ir.sizes.size_lists import Whole
 from ..ir.sizes.size_texts import SizeText, has_size
 
@@ -31,12 +31,18 @@ def inside(item: Any, container: Any) -> bool:
     if bounds is not None and bounds[2] > 0 and type(item) in (int, dims.Dim):
         first, last, step = bounds
         return bool(first <= item and item < last and (item - first) % step == 0)
-    if not has_size(item):
-        return item in container
     if type(item) is SizeText and type(container) is str:
         return size_texts.followed(operator.contains, container, item)
+    if not has_size(item) and not has_sized_key(container):
+        return item in container
     keys = _keys(container)
     return item in container if keys is None else _found(item, keys) is not _NONE
+
+
+def has_sized_key(container: Any) -> bool:
+    """Return True if one of a few keys has a size in it."""
+    few = type(container) in (*_SETS, *_TABLES, *_KEYS) and len(container) <= BUDGET.objects.keys
+    return few and any(map(has_size, container))
 
 
 def _bounds(container: Any) -> tuple[Any, Any, Any] | None:
@@ -52,8 +58,9 @@ def outside(item: Any, container: Any) -> bool:
 
 
 def is_table(container: Any, key: Any) -> bool:
-    """Return True if a key with a size in it is looked up among a few others."""
-    return type(container) in _TABLES and len(container) <= BUDGET.objects.keys and has_size(key)
+    """Return True if a key is looked up among a few, and one of them has a size in it."""
+    few = type(container) in _TABLES and len(container) <= BUDGET.objects.keys
+    return few and (has_size(key) or has_sized_key(container))
 
 
 def entry(table: Any, key: Any) -> Any:
@@ -61,7 +68,21 @@ def entry(table: Any, key: Any) -> Any:
     found = _found(key, table.keys())
     if found is _NONE:
         raise KeyError(key)
-    return table[found]
+    return table[known(found)]
+
+
+def known(key: Any) -> Any:
+    """A key that was compared with all keys of a container: its lookup decides nothing more."""
+    departures.compared(*(key if isinstance(key, tuple) else (key,)))
+    return key
+
+
+def put(table: Any, key: Any) -> Any:
+    """key, in table[key] = something, and in del table[key]"""
+    if not is_table(table, key):
+        return key
+    found = _found(key, table.keys())
+    return known(key if found is _NONE else found)
 
 
 def got(table: Any, *args: Any, **kwargs: Any) -> Any:
@@ -69,7 +90,7 @@ def got(table: Any, *args: Any, **kwargs: Any) -> Any:
     if not args or kwargs or not is_table(table, args[0]):
         return table.get(*args, **kwargs)
     found = _found(args[0], table.keys())
-    return table[found] if found is not _NONE else args[1] if len(args) > 1 else None
+    return table[known(found)] if found is not _NONE else args[1] if len(args) > 1 else None
 
 
 def attribute(owner: Any, name: Any, *default: Any) -> Any:
@@ -87,13 +108,6 @@ def has_attribute(owner: Any, name: Any) -> bool:
     if type(name) is not SizeText:
         return hasattr(owner, name)
     return _found(name, _names(owner)) is not _NONE
-
-
-def set_attribute(owner: Any, name: Any, *value: Any) -> None:
-    """setattr(owner, name, value), or delattr(owner, name)"""
-    if type(name) is SizeText:
-        name = size_texts.lost(name, "names an attribute")
-    (setattr if value else delattr)(owner, name, *value)
 
 
 def _names(owner: Any) -> list[str]:
@@ -154,13 +168,13 @@ def as_text(*args: Any, **kwargs: Any) -> str:
         return size_texts.text(
             size_texts.pieces_of(args[0], 115 if type(args[0]) is not dims.Dim else -1)
         )
-    return str(*args, **kwargs)
+    return size_texts.written(str, *args, **kwargs)
 
 
 def as_repr(x: Any) -> str:
     """repr(x)"""
     if not has_size(x):
-        return repr(x)
+        return size_texts.written(repr, x)
     return size_texts.text(size_texts.pieces_of(x, 114 if type(x) is not dims.Dim else -1))
 
 
@@ -168,7 +182,7 @@ def as_format(x: Any, form: str = "") -> str:
     """format(x, form)"""
     if type(form) is str and has_size(x):
         return size_texts.text(size_texts.pieces_of(x, form=form))
-    return format(x, form)
+    return size_texts.written(format, x, form)
 
 
 def as_hex(x: Any) -> str:
@@ -204,4 +218,4 @@ def formatted(form: Any, *args: Any, **kwargs: Any) -> Any:
         form, *args = args  # type: ignore[assignment]
     if type(form) is str and (has_size(args) or has_size([*kwargs.values()])):
         return size_texts.formatted(form, args, kwargs)
-    return form.format(*args, **kwargs)
+    return size_texts.written(form.format, *args, **kwargs)

@@ -38,12 +38,7 @@ _WORDS = {
     *METHODS,
     *(handed_sizes.METHODS - {*dir(torch.Tensor)}),
 }
-_RUNS_LATER = (
-    inspect.CO_GENERATOR
-    | inspect.CO_COROUTINE
-    | inspect.CO_ITERABLE_COROUTINE
-    | inspect.CO_ASYNC_GENERATOR
-)
+_RUNS_LATER = inspect.CO_COROUTINE | inspect.CO_ITERABLE_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
 def hooks(functions: Iterable[types.FunctionType]) -> dict[Any, Callable]:

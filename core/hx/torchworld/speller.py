@@ -66,20 +66,31 @@ class Speller(ast.NodeTransformer):
 
     def visit_Assign(self, node: ast.Assign) -> Any:
         self.generic_visit(node)
-        target = node.targets[0]
-        if len(node.targets) == 1 and isinstance(target, ast.Subscript) and _is_named(target.value):
-            if not isinstance(node.value, ast.Constant):
-                owner = _loaded(target.value)
-                node.value = self._called(node.value, "stored", node.value, owner)
+        if len(node.targets) == 1 and not isinstance(node.value, ast.Constant):
+            node.value = self._stored(node.targets[0], node.value)
         return node
 
+    def _stored(self, target: ast.expr, value: ast.expr) -> ast.expr:
+        """Rewrite the value of rows[0] = n and header.rows = n, which may be kept as a number."""
+        owner = target.value if isinstance(target, (ast.Subscript, ast.Attribute)) else None
+        if owner is None or not _is_named(owner):
+            return value
+        if isinstance(target, ast.Subscript):
+            return self._called(value, "stored", value, _loaded(owner))
+        assert isinstance(target, ast.Attribute)
+        if not _maybe_size(value):
+            return value
+        return self._called(value, "set_as", value, _loaded(owner), ast.Constant(target.attr))
+
     def visit_AugAssign(self, node: ast.AugAssign) -> Any:
+        twice = _is_named(node.target) or _is_named_item(node.target)  # it may be evaluated twice
         self.generic_visit(node)
         kind = OPERATORS.get(type(node.op))
-        if kind is None or not _is_named(node.target) or not _maybe_size(node.value):
+        if kind is None or not twice or not _maybe_size(node.value):
             return node
         old = _loaded(node.target)
         value = self._called(node, f"{kind[0]}_there", old, node.value)
+        value = self._stored(node.target, value)
         return ast.copy_location(ast.Assign([node.target], value), node)
 
     def visit_Raise(self, node: ast.Raise) -> ast.Raise:
@@ -121,11 +132,11 @@ class Speller(ast.NodeTransformer):
                 return self._called(node, sign[0], left, right)
             return node
         helper = _QUESTIONS.get(type(node.ops[0]))
-        text = isinstance(node.left, ast.Constant) and type(node.left.value) is not int
-        if helper is None or len(node.ops) > 1 or text:
+        if helper is None or len(node.ops) > 1:
             return node
-        if isinstance(node.ops[0], (ast.Is, ast.IsNot)) and _is_nothing(node.comparators[0]):
-            return node
+        if isinstance(node.ops[0], (ast.Is, ast.IsNot)):
+            if _is_nothing(node.left) or _is_nothing(node.comparators[0]):
+                return node
         return self._called(node, helper, node.left, node.comparators[0])
 
     def visit_Call(self, node: ast.Call) -> Any:
@@ -263,6 +274,11 @@ def _loaded(node: ast.expr) -> Any:
 def _is_named(node: ast.expr) -> bool:
     """Return True for `rows` and `self.rows`, which may be evaluated twice."""
     return isinstance(node, ast.Name) or (isinstance(node, ast.Attribute) and _is_named(node.value))
+
+
+def _is_named_item(node: ast.expr) -> bool:
+    """Return True for `rows[0]` and `self.rows[i]`."""
+    return isinstance(node, ast.Subscript) and _is_named(node.value) and _is_simple(node.slice)
 
 
 def _is_simple(node: ast.expr) -> bool:

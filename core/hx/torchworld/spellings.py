@@ -142,13 +142,28 @@ def place(container: Any, index: Any) -> Any:
     """index, in container[index] = something, and in del container[index]"""
     if type(index) is dims.Dim and dims.goes_on(index)[0].is_of_named_sizes():
         _tell_index(container, index, "item {} of a {} is set")
-    return index
+    return lookups.put(container, index)
 
 
 def stored(value: Any, container: Any) -> Any:
     """value, in container[index] = value"""
     handed_sizes.tell_stored(container, value)
     return value
+
+
+def set_as(value: Any, owner: Any, name: str) -> Any:
+    """value, in owner.name = value"""
+    handed_sizes.tell_set(owner, name, value)
+    return value
+
+
+def set_attribute(owner: Any, name: Any, *value: Any) -> None:
+    """setattr(owner, name, value), or delattr(owner, name)"""
+    if type(name) is size_texts.SizeText:
+        name = size_texts.lost(name, "names an attribute")
+    elif value:
+        handed_sizes.tell_set(owner, name, *value)
+    (setattr if value else delattr)(owner, name, *value)
 
 
 def identical(x: Any, y: Any) -> bool:
@@ -249,7 +264,7 @@ HELPERS: dict[str, Callable] = {
     "got": lookups.got,
     "attribute": lookups.attribute,
     "has_attribute": lookups.has_attribute,
-    "set_attribute": lookups.set_attribute,
+    "set_attribute": set_attribute,
     "written": lookups.written,
     "as_text": lookups.as_text,
     "as_repr": lookups.as_repr,
@@ -262,6 +277,7 @@ HELPERS: dict[str, Callable] = {
     "passed": handed_sizes.passed,
     "place": place,
     "stored": stored,
+    "set_as": set_as,
     "identical": identical,
     "different": different,
 }

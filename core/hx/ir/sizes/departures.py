@@ -38,9 +38,9 @@ def listening() -> Listener | None:
     return getattr(_local, "listener", None)
 
 
-def count() -> int:
-    """The number of departures that this thread has reported."""
-    return getattr(_local, "count", 0)
+def count(answers: bool = True) -> int:
+    """The number of departures that this thread has reported, with the answers among them or not."""
+    return getattr(_local, "count", 0) - (0 if answers else getattr(_local, "answers", 0))
 
 
 def leaving(kind: str, detail: str, *asked: Asked) -> None:
@@ -55,13 +55,40 @@ def decides(detail: str, asked: Asked, answer: bool) -> bool:
     """Report that a size decides the model's path; returns the answer that the model gets."""
     listener = listening()
     _local.count = count() + 1
+    _local.answers = getattr(_local, "answers", 0) + 1
     heard = None if listener is None else listener.left("branch", detail, asked)
     return answer if heard is None else heard
 
 
-def spelled() -> None:
+def compared(*keys: Any) -> None:
+    """Note that these are about to be looked up, and were compared with what they may equal."""
+    _local.compared = {id(key) for key in keys}
+
+
+def looked_up(key: Any, kind: str, detail: str, *asked: Asked) -> None:
+    """Report a lookup by a size, unless it was compared before: C compares equal hashes alone."""
+    known = getattr(_local, "compared", None)
+    if known and id(key) in known:
+        known.discard(id(key))
+    else:
+        leaving(kind, detail, *asked)
+
+
+def spelled(number: Any = None) -> None:
     """Report a size that is written in a text, which does not remember it: a name, a message."""
     leaving(TEXT, "")
+    if number is not None:
+        getattr(_local, "written", []).append(number)
+
+
+def written(write: Callable, *args: Any, **named: Any) -> tuple[Any, list[Any]]:
+    """Call a function that writes a text; also return the sizes in it, which it does not remember."""
+    before = getattr(_local, "written", [])
+    _local.written = found = list[Any]()
+    try:
+        return write(*args, **named), found
+    finally:
+        _local.written = before
 
 
 def begins() -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from .bounds import named_part, never_negative, settled
 from .comparisons import COMPUTED, SIGNS, Asked
-from .departures import decides, leaving, repeated
+from .departures import decides, leaving, looked_up, repeated
 from .float_expressions import expression, whole_beside, whole_number
 from .integer_functions import are_integers, bits_in, is_integer, ones_in, power_modulo, rounded_to
 from .numpy_scalars import Scalar, asked, goes_on, is_dynamic, larger, plain
@@ -281,7 +281,7 @@ class Dim(_Number, int):
 
     def __hash__(self):
         # A lookup does not say what it is compared with: only keys of the same hash are.
-        leaving("lookup", f"{self.poly} is looked up in a set or a dict")
+        looked_up(self, "lookup", f"{self.poly} is looked up in a set or a dict")
         return int.__hash__(self)
 
     def __bool__(self):
@@ -289,6 +289,10 @@ class Dim(_Number, int):
 
     def __int__(self):
         leaving("int", f"int({self.poly})", *goes_on(self))
+        return int.__int__(self)
+
+    def __index__(self):  # C never calls it: any int is an index as it is
+        leaving("int", f"({self.poly}).__index__()", *goes_on(self))
         return int.__int__(self)
 
     def __float__(self):
@@ -373,6 +377,14 @@ class DimFloat(_Number, float):
         leaving("float", f"round({self.expr}, {ndigits})", asked(round, self, ndigits))
         return number
 
+    def as_integer_ratio(self):
+        leaving("float", f"({self.expr}).as_integer_ratio()", *goes_on(self))
+        return float.as_integer_ratio(self)
+
+    def hex(self):
+        leaving("float", f"({self.expr}).hex()", *goes_on(self))
+        return float.hex(self)
+
     def __int__(self):
         leaving("int", f"int({self.expr})", asked(int, self))
         return float.__int__(self)
@@ -397,7 +409,7 @@ class DimFloat(_Number, float):
         return outcome
 
     def __hash__(self):
-        leaving("lookup", "a number computed from sizes is looked up in a set or a dict")
+        looked_up(self, "lookup", "a number computed from sizes is looked up in a set or a dict")
         return float.__hash__(self)
 
 

@@ -35,11 +35,11 @@ class Scalar:
         raise NotImplementedError
 
     def __repr__(self) -> str:
-        departures.spelled()
+        departures.spelled(self)
         return super().__repr__()
 
     def __format__(self, form: str) -> str:
-        departures.spelled()
+        departures.spelled(self)
         return super().__format__(form)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:

@@ -18,9 +18,9 @@ import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from . import dims, text_formulas
+from . import departures, dims, text_formulas
 from .comparisons import Asked, content
-from .departures import decides, leaving, spelled
+from .departures import decides, leaving, looked_up, spelled
 from .size_polynomials import Atom
 
 # Part of a text: plain letters, a size with its format, or the formula of another text with a size.
@@ -56,7 +56,11 @@ class SizeText(str):
         same = self == other
         return same if same is NotImplemented else not same
 
-    __hash__ = str.__hash__
+    def __hash__(self) -> int:
+        looked_up(
+            self, "read", f"{self.formula} is looked up in a set or a dict", *_content(self.formula)
+        )
+        return str.__hash__(self)
 
     def __add__(self, other: str) -> str:
         return joined(self, other)
@@ -122,17 +126,19 @@ def _formula_of(piece: Piece) -> str | Atom:
     if not isinstance(piece, tuple):
         return piece
     number, form = piece
-    args = (number.poly, form) if form else (number.poly,)
+    formula = dims.spelled(number)
+    args = (formula, form) if form else (formula,)
     return Atom("text", (text_formulas.text, *args), _plain_piece(piece))
 
 
 def followed(function: Callable, *args: Any, **named: Any) -> Any:
     """Call a function of a text with sizes in it, and remember what its result follows from."""
-    plain = [_plain(x) for x in args], {name: _plain(x) for name, x in named.items()}
+    plain = [all_plain(x) for x in args], {name: all_plain(x) for name, x in named.items()}
     try:
         made = text_formulas.called(function, args, named, None)
     except text_formulas.NotFollowed:
-        leaving("read", f"a text with a size in it is given to {function.__name__}()")
+        asked = [each for x in args if type(x) is SizeText for each in _content(x.formula)]
+        leaving("read", f"a text with a size in it is given to {function.__name__}()", *asked)
         return function(*plain[0], **plain[1])
     try:
         made.hint = result = function(*plain[0], **plain[1])
@@ -173,10 +179,14 @@ def _known(result: Any, made: Atom, texts: Sequence[SizeText] = ()) -> Any:
 def _leaves(kind: str, made: Atom, told: str = "") -> None:
     """Note that something read from a text goes on unseen."""
     detail = " ".join(filter(None, (format(made), told)))
+    leaving(kind, detail, *_content(made))
+
+
+def _content(made: Atom) -> list[Asked]:
     asked = [Asked(content, (made,))]
     if made.args[0] is not str.__len__:  # which is the same at most sizes: the next one is tried
         asked.append(Asked(content, (made,), guessed=True))
-    leaving(kind, detail, *asked)
+    return asked
 
 
 def lost(text: SizeText, told: str) -> str:
@@ -185,13 +195,16 @@ def lost(text: SizeText, told: str) -> str:
     return str.__str__(text)
 
 
-def _plain(x: Any) -> Any:
+def all_plain(x: Any) -> Any:
+    """Replace texts with sizes, and sizes, by plain ones at any depth."""
     if type(x) is SizeText:
         return str.__str__(x)
     if isinstance(x, slice):
-        return slice(*map(_plain, (x.start, x.stop, x.step)))
+        return slice(*map(all_plain, (x.start, x.stop, x.step)))
     if type(x) in (list, tuple):
-        return type(x)(map(_plain, x))
+        return type(x)(map(all_plain, x))
+    if type(x) is dict:
+        return {all_plain(key): all_plain(value) for key, value in x.items()}
     return dims.plain(x)
 
 
@@ -225,7 +238,7 @@ def has_size(x: Any) -> bool:
     """Return True for a size, a text with one in it, and a tuple or a list of such."""
     if isinstance(x, (tuple, list)):
         return any(map(has_size, x))
-    return type(x) is dims.Dim or type(x) is SizeText
+    return dims.is_dynamic(x) or type(x) is SizeText
 
 
 def pieces_of(value: Any, conversion: int = -1, form: str = "") -> list[Piece]:
@@ -235,13 +248,30 @@ def pieces_of(value: Any, conversion: int = -1, form: str = "") -> list[Piece]:
     if conversion == -1 and type(value) is dims.Dim:
         piece = value, form
         return [piece if _DECIMAL.fullmatch(form) else _formula_of(piece)]
+    if type(value) is dims.DimFloat and (conversion == -1 or not form):
+        return [_formula_of((value, form))]
     if not form and has_size(value):
         if type(value) is SizeText and conversion != 114:
             return [*value.pieces]
         return _shown(value)
     if conversion != -1:
-        value = text(pieces_of(value, conversion)) if form else _CONVERSIONS[conversion](value)
-    return _pieces(format(value, form))
+        pieces = pieces_of(value, conversion) if form else _written(_CONVERSIONS[conversion], value)
+        value = text(pieces)
+    return (
+        [*value.pieces] if type(value) is SizeText and not form else _written(format, value, form)
+    )
+
+
+def _written(write: Callable, *args: Any) -> list[Piece]:
+    return _pieces(written(write, *args))
+
+
+def written(write: Callable, *args: Any, **named: Any) -> Any:
+    """The text that a function writes of an object; one with sizes in it remembers which."""
+    made, sizes = departures.written(write, *args, **named)
+    if type(made) is not str or not sizes:
+        return made
+    return SizeText([Atom("text", (text_formulas.unknown, made, *map(dims.spelled, sizes)), made)])
 
 
 def _pieces(text: str) -> list[Piece]:
@@ -252,8 +282,10 @@ def _shown(value: Any) -> list[Piece]:
     """The pieces of the repr of a size, or of a list, a tuple or a shape with sizes in it."""
     if type(value) is dims.Dim:
         return [(value, "")]
+    if type(value) is dims.DimFloat:
+        return [_formula_of((value, ""))]
     if not isinstance(value, (tuple, list)) or type(value).__name__ not in _BRACKETS:
-        return _pieces(repr(value))
+        return _written(repr, value)
     first, last = _BRACKETS[type(value).__name__]
     found: list[Piece] = [first]
     for i, each in enumerate(value):
@@ -295,11 +327,14 @@ def formatted(
 
 def by_percent(form: Any, values: Any) -> Any:
     """form % values"""
+    if isinstance(values, dict) and has_size([*values.values()]):
+        return followed(operator.mod, form, values)
     if not has_size(values):
-        return form % values
+        return written(operator.mod, form, values)
     values = values if isinstance(values, tuple) else (values,)
     kinds = [] if type(form) is bytes else [k for k in _PLACES.findall(form) if k != "%"]
-    if len(kinds) != len(values) or not set(kinds) <= set("sdir"):
+    of_floats = any(type(value) is dims.DimFloat for value in values)
+    if of_floats or len(kinds) != len(values) or not set(kinds) <= set("sdir"):
         return followed(operator.mod, form, values)
     found, rest = list[Piece](), iter(values)
     for i, each in enumerate(_PLACES.split(form)):

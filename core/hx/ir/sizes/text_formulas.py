@@ -13,7 +13,8 @@ from typing import Any
 
 from ...budget import BUDGET
 from .bounds import never_negative
-from .comparisons import At
+from .comparisons import At, Unforeseen
+from .numpy_scalars import spelled
 from .size_operations import binary
 from .size_polynomials import Atom, Poly
 
@@ -31,6 +32,15 @@ def text(number: Any, form: str = "") -> str:
 
 def joined(*texts: str) -> str:
     return "".join(texts)
+
+
+def unknown(text: str, *sizes: Any) -> str:
+    """Stand for a text that follows from sizes in an unknown way: as it was in the recording."""
+    return text
+
+
+def _is_unknown(x: Any) -> bool:
+    return isinstance(x, Atom) and (x.args[0] is unknown or any(map(_is_unknown, x.args)))
 
 
 def given_by_name(function: Any, names: tuple[str, ...], *given: Any) -> Any:
@@ -58,8 +68,8 @@ def whole(number: Any) -> Any:
 
 def formula(x: Any) -> Any:
     """The formula of an argument: itself, where no size is in it."""
-    own = getattr(x, "formula", None) if isinstance(x, str) else getattr(x, "poly", None)
-    if own is not None:
+    own = getattr(x, "formula", None) if isinstance(x, str) else spelled(x)
+    if isinstance(own, (Poly, Atom)):
         return own
     if isinstance(x, (tuple, list)):
         return Atom("text", (_list if isinstance(x, list) else _tuple, *map(formula, x)), x)
@@ -73,6 +83,8 @@ def formula(x: Any) -> Any:
 def called(function: Any, args: tuple, named: dict[str, Any], result: Any) -> Atom:
     """The formula of a call; raise NotFollowed if one of its arguments has none."""
     parts = [*map(formula, (*args, *named.values()))]
+    if any(map(_is_unknown, parts)):
+        raise NotFollowed
     if named:
         return Atom("text", (given_by_name, function, (*named,), *parts), result)
     return Atom("text", (function, *parts), result)
@@ -118,9 +130,8 @@ def _sizes_in(x: Any) -> set[Poly]:
     if not isinstance(x, Atom):
         return set()
     found = set[Poly]().union(*map(_sizes_in, x.args))
-    return (
-        found if x.args[0] is text or not any(isinstance(a, Poly) for a in x.args) else {*found, _N}
-    )
+    as_text = x.kind != "text" or x.args[0] is text
+    return found if as_text or not any(isinstance(a, Poly) for a in x.args) else {*found, _N}
 
 
 def _with_any_size(x: Any) -> Any:
@@ -129,7 +140,7 @@ def _with_any_size(x: Any) -> Any:
         return _N if x.constant is None else x
     if not isinstance(x, Atom):
         return x
-    return Atom("text", tuple(map(_with_any_size, x.args)), None)
+    return Atom(x.kind, tuple(map(_with_any_size, x.args)), None)
 
 
 def _numbers(not_negative: bool) -> Iterator[int]:
@@ -145,7 +156,10 @@ def _numbers(not_negative: bool) -> Iterator[int]:
 @functools.lru_cache(maxsize=1024)
 def _equal_everywhere(found: Any, wanted: Any, not_negative: bool) -> bool:
     places = (At({"n": n}) for n in _numbers(not_negative))
-    return all(_equal(at(found), at(wanted)) for at in places)
+    try:
+        return all(_equal(at(found), at(wanted)) for at in places)
+    except Unforeseen:  # a division by zero, or a number that was read from a tensor
+        return False
 
 
 def _equal(a: Any, b: Any) -> bool:

@@ -97,7 +97,7 @@ class Followed(np.ndarray):
     def __getitem__(self, index: Any) -> Any:
         result, tensor = _plain(self)[numbers(index)], _behind(self)
         if tensor is None:
-            return result
+            return _out_of_sight("ndarray.__getitem__", (self,), result)
         if isinstance(result, np.integer) and type(index) is int:
             if _plain(self).size > BUDGET.elements.listed:
                 return result  # one by one, many would be a graph of their own
