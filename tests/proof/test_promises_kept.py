@@ -65,3 +65,10 @@ def test_another_number_behind_the_edge_is_found():
     assert program.report.promised == {"t": "t>=10"}
     assert any("within t>=4 it was wrong as well, at t=4" in n for n in program.report.notes)
     assert all(right_at(model, program, n) for n in range(10, 60))
+
+
+def test_the_sizes_of_a_proof_are_within_its_promise():
+    program = hx.export(
+        lambda x: x * 2 if len(x) == 13 else x, torch.randn(5, 4), dynamic={"x": {0: "n"}}
+    )
+    assert program.report.promised == {"n": "n<=12"} and program.proof.sizes["n"][1] <= 12
