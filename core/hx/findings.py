@@ -26,6 +26,7 @@ class Finding:
     text: str
     where: Where | None = None
     hint: str = ""
+    differs: bool = False  # it says on which inputs the file and the model differ: always shown
 
     def __str__(self) -> str:
         place = self.place

@@ -210,3 +210,12 @@ def test_a_model_that_counts_in_a_closure_is_verified_at_its_first_call(hx, fold
     done = hx("export", "counting.py:build", "-o", "m.onnx")
     assert done.code == 0 and "counting.py:7: the model answers its next call" in done.err
     assert hx("verify", "m.onnx", "counting.py:build").code == 0
+
+
+def test_verify_tells_where_a_file_passes_nan_by(hx, folder):
+    (folder / "pools.py").write_text(
+        "import torch\ndef make(): return torch.nn.MaxPool1d(3, 1, 1), (torch.randn(2, 3, 8),)\n"
+    )
+    assert hx("export", "pools.py:make", "-o", "m.onnx").code == 0
+    done = hx("verify", "m.onnx", "pools.py:make")
+    assert done.code == 0 and "on NaN and infinite inputs" in done.err

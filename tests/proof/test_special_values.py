@@ -90,3 +90,41 @@ def test_the_summary_has_one_line_of_it():
     report = hx.export(net, torch.randn(2, 3, 12, 12)).report
     shown = [text for name, text in lines(report, None) if "onnxruntime" in text]
     assert len(shown) == 1 and "\n" not in shown[0] and outcome(report) == ("ok", False)
+
+
+def test_the_summary_shows_it_beside_other_findings():
+    def pooled(x):
+        return largest(x) if x.shape[0] != 77 else x
+
+    report = hx.export(Plain(pooled), torch.randn(3, 8), dynamic={"xs_0": {0: "n"}}).report
+    assert sum(each.level == CHECKED for each in report.findings) > 1
+    [shown] = [text for name, text in lines(report, None) if name == CHECKED]
+    first, rest = shown.splitlines()
+    assert "on NaN inputs" in first and rest.endswith("(--verbose lists them)")
+
+
+class Faded(nn.Module):
+    def forward(self, x):
+        total = x[0] * 0
+        for row in x:
+            total = total * 0.5 + row
+        return total
+
+
+class Halved(nn.Module):
+    def forward(self, x):
+        while x.abs().max() > 1:
+            x = x / 2
+        return x
+
+
+def test_a_loop_whose_end_sizes_decide_takes_nan():
+    program = hx.export(Faded(), torch.randn(4, 3), dynamic={"x": {0: "n"}})
+    assert any(node.op_type == "Loop" for node in program.model.graph)
+    assert "NaN values" in names_of(program)
+
+
+def test_a_loop_that_floats_end_takes_none():
+    program = hx.export(Halved(), torch.randn(4, 3) * 9)
+    assert any(node.op_type == "Loop" for node in program.model.graph)
+    assert not any("NaN" in name for name in names_of(program))

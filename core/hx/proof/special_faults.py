@@ -45,7 +45,8 @@ def settle_special(subject: Subject, parts: Parts, file: OpenFile, proof: Proof)
 
 def _told(first: str, where: Where | None, kinds: list[str]) -> Finding:
     inputs = " and ".join(kinds)
-    return Finding(CHECKED, f"on {inputs} inputs, {first} in onnxruntime than in PyTorch", where)
+    text = f"on {inputs} inputs, {first} in onnxruntime than in PyTorch"
+    return Finding(CHECKED, text, where, differs=True)
 
 
 def _known(subject: Subject) -> dict[tuple[str, Where | None], list[str]]:

@@ -112,7 +112,10 @@ def _by_runtime(proof: Proof) -> list[Finding]:
         )
         for why in sorted(found)
     }
-    return [Finding(CHECKED, f"on {names} {why}", found[why]) for why, names in told.items()]
+    return [
+        Finding(CHECKED, f"on {names} {why}", found[why], differs=True)
+        for why, names in told.items()
+    ]
 
 
 def _by_parts(proof: Proof) -> list[Finding]:

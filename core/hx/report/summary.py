@@ -138,7 +138,10 @@ def _of_level(report: ReportData, level: str, verbose: bool) -> list[Line]:
         count = amount(len(found), "value or branch", "values or branches")
         return [(level, f"{count} of Python in the graph (--verbose lists them)")]
     if level == CHECKED and not verbose and len(found) > 1:
-        return [(level, f"{len(found)} findings (--verbose lists them)")]
+        shown = [each for each in found if each.differs][: BUDGET.shown.summary]
+        count = amount(len(found) - len(shown), "more finding" if shown else "finding")
+        rest = [f"{count} (--verbose lists them)"] * (len(shown) < len(found))
+        return [(level, "\n".join([*map(str, shown), *rest]))]
     rest = [f"and {len(found) - len(shown)} more (--verbose lists them)"]
     return [(level, "\n".join([*map(str, shown), *rest * (len(shown) < len(found))]))]
 

@@ -45,7 +45,7 @@ SOURCES = (
     CaseSource(along_members, needs_trace=True),
     CaseSource(beyond_the_range),
     CaseSource(equal_masks),
-    CaseSource(special_values, needs_trace=True),
+    CaseSource(special_values),
     CaseSource(equal_elements, needs_trace=True),
 )
 
