@@ -13,6 +13,7 @@ from .counted import more_counted, oftener
 from .crossing import far_off, other_answers
 from .either_way import tell_either_way
 from .extremes import beyond_the_range, equal_masks
+from .far_rows import far_rows
 from .far_sizes import at_large
 from .farther import at_turns, between, farther
 from .given_inputs import at_equal_sizes, given_inputs
@@ -37,6 +38,7 @@ SOURCES = (
     CaseSource(where_others_failed, at_other_sizes=True),
     CaseSource(round_sizes),
     CaseSource(at_large, needs_trace=True),
+    CaseSource(far_rows, needs_trace=True),
     CaseSource(between, needs_trace=True),
     CaseSource(at_turns, needs_trace=True),
     CaseSource(farther, needs_trace=True),
