@@ -19,6 +19,7 @@ from ..ir.value import Absent, Constant, Node, Origin, Value
 from . import complex_pairs, forms, schemas, sparse_values
 from .attributes import coerced, no_dims, plain_attribute
 from .casting import fit
+from .equal_sizes import EqualSizes
 from .lowering import LOWERINGS
 from .op import Op
 from .size_nodes import Sizes
@@ -36,6 +37,7 @@ class Builder:
         self.nodes: list[Node] = []
         self.origin: Origin | None = None
         self.sizes = Sizes(self)
+        self.equal = EqualSizes()
         self.value_of: Any = None  # torch.Tensor -> Value, set by the recording
         self.keep: Any = None  # makes a constant over memory that may be written to, likewise
         self.entry_of: Any = None  # torch.Tensor -> its entry if it is recorded, likewise
@@ -252,7 +254,7 @@ class Builder:
                 sizes = list(shape)
                 for axis, n in enumerate(sizes):
                     if n is shapes.RUN_TIME:
-                        sizes[axis] = dims.Dim.unsure(made, axis)
+                        sizes[axis] = self.equal.size_of(op, values, made, axis, len(sizes))
                 made.sized(sizes)
             outputs.append(made)
         if op in _FORMS and all(v is None or v.fixed for v in values):

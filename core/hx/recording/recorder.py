@@ -270,6 +270,7 @@ def _not_yet_run(recorder: Recorder, recipe: Recipe, dry: bool, guard: preserved
     if recipe.padding is not None or recipe.at_odd_sizes:
         questions.left_over = LeftOver(lambda: recording.running.busy)
     recording.builder.sizes.once = not flow.reorders
+    recording.builder.equal.learns = flow.branches is not None
     if flow.loops is not None:
         recording.builder.lengths = Lengths(recording.builder, recording.findings.escapes)
     return recording

@@ -11,8 +11,9 @@ from ..shapes import Shape, Unknown
 from ..value import Value
 from . import algebra, form, per_element, selection, spatial
 from ._rule import RULES
+from .per_element import BROADCAST
 
-__all__ = ["algebra", "form", "infer", "per_element", "selection", "spatial"]
+__all__ = ["BROADCAST", "algebra", "form", "infer", "per_element", "selection", "spatial"]
 
 
 def infer(op: str, inputs: list[Value | None], attributes: dict, count: int) -> list[Shape | None]:

@@ -27,10 +27,12 @@ def _layer_norm(inputs, attributes, count):
     return [x, reduced, reduced][:count]
 
 
-@rule(
-    "Add", "Sub", "Mul", "Div", "Pow", "Mod", "Max", "Min", "Mean", "Sum", "Equal", "Greater",
-    "GreaterOrEqual", "Less", "LessOrEqual", "And", "Or", "Xor", "BitShift", "BitwiseAnd",
-    "BitwiseOr", "BitwiseXor", "Where", "PRelu",
-)  # fmt: skip
+BROADCAST = tuple(
+    """Add Sub Mul Div Pow Mod Max Min Mean Sum Equal Greater GreaterOrEqual Less
+LessOrEqual And Or Xor BitShift BitwiseAnd BitwiseOr BitwiseXor Where PRelu""".split()
+)
+
+
+@rule(*BROADCAST)
 def _broadcast(inputs, attributes, count):
     return [broadcast(*map(shape_of, inputs))]
