@@ -221,3 +221,23 @@ def test_a_model_is_not_kept_alive():
     del model
     gc.collect()
     assert held() is None
+
+
+def test_tensors_that_a_cache_holds_from_inside_of_a_vmap_are_left_alone():
+    class Ensemble(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weights, self.cache = nn.Parameter(torch.randn(3, 4, 2)), {}
+
+        def one(self, weight, x):
+            self.cache["last"] = weight
+            return x @ weight
+
+        def forward(self, x):
+            return torch.vmap(self.one, (0, None))(self.weights, x)
+
+    model, x = Ensemble(), torch.randn(5, 4)
+    model(x)
+    program = hx.export(model, x, dynamic={"x": {0: "n"}})
+    y = torch.randn(7, 4)
+    torch.testing.assert_close(program.run(y), model(y))

@@ -262,8 +262,8 @@ class preserved:
     def _add(self, name: str, kind: str, tensor: torch.Tensor) -> None:
         if kind == "buffer":
             self._buffers[name] = tensor
-        if id(tensor) in self._tensors:
-            return
+        if id(tensor) in self._tensors or torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+            return  # what a cache holds from inside of a vmap that has ended, nobody can read
         if torch.nn.parameter.is_lazy(tensor):
             raise ExportError(
                 f"{name} has no shape yet: it belongs to a lazy module",
