@@ -86,12 +86,14 @@ def _of_maker(recording: Recording, maker: Callable, instead: Callable | None = 
             if recording.running.busy or not _holds_size([*args, *kwargs.values()]):
                 return original(*args, **kwargs)
             plain, named = numpy_arrays.numbers(args), numpy_arrays.numbers(kwargs)
-            of_torch = {name: x for name, x in kwargs.items() if name != "dtype"}
-            if kwargs.get("dtype") is not None:
-                of_torch["dtype"] = numpy_arrays.kind(kwargs["dtype"])
-            return numpy_arrays.made(
-                recording, lambda: numpys(*plain, **named), lambda: maker(*args, **of_torch)
-            )
+
+            def of_torch() -> Any:
+                given = {name: x for name, x in kwargs.items() if name != "dtype"}
+                if kwargs.get("dtype") is not None:  # torch does not have all, such as objects
+                    given["dtype"] = numpy_arrays.kind(kwargs["dtype"])
+                return maker(*args, **given)
+
+            return numpy_arrays.made(recording, lambda: numpys(*plain, **named), of_torch)
 
         return make
 
