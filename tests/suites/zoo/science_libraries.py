@@ -20,9 +20,6 @@ def model(build: Callable[[], Built]) -> Callable[[], Built]:
 
 
 @model
-@model
-@model
-@model
 def pytorch_tabnet() -> Built:
     from pytorch_tabnet.tab_network import TabNet
 
@@ -164,6 +161,14 @@ def deepctr_dcn() -> Built:
         (torch.cat([torch.randint(0, 5, (3, 2)).float(), torch.randn(3, 3)], 1),),
         {"X": BATCH},
     )
+
+
+@model
+def torchrl_agents() -> Built:
+    from torchrl.modules import MultiAgentMLP
+
+    net = MultiAgentMLP(6, 3, 4, centralised=True, share_params=False, depth=2, num_cells=8)
+    return net, (torch.randn(2, 4, 6),), {"inputs_0": BATCH}
 
 
 def nodes_and_edges(nodes: int = 10, edges: int = 24) -> tuple[torch.Tensor, torch.Tensor]:
