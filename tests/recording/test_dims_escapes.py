@@ -86,8 +86,8 @@ def a_repeated_list(x):
 
 
 @escaping
-def trigonometry(x):
-    return x * math.atan(x.shape[0])  # here: float
+def a_function_that_no_graph_has(x):
+    return x * math.gamma(x.shape[0])  # here: float
 
 
 @escaping

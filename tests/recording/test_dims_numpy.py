@@ -53,7 +53,7 @@ def test_sizes_stay_sizes(proved, model):
 OF_A_SIZE = [
     getattr(library, name)
     for library in (math, np)
-    for name in "exp exp2 expm1 sin cos tan sinh cosh tanh log1p".split()
+    for name in "exp exp2 expm1 sin cos tan sinh cosh tanh log1p atan arctan cbrt erf".split()
     if hasattr(library, name)  # math's exp2 is of Python 3.11
 ]
 
@@ -76,6 +76,11 @@ def test_functions_of_a_size(proved, function):
         lambda n: math.hypot(n, 3),
         lambda n: math.fmod(n, 2.5),
         lambda n: math.degrees(n) + math.radians(n),
+        lambda n: math.atan2(n, 4) + math.atan2(n - 20, 3) + np.arctan2(n, -2.5),
+        lambda n: math.asin(1 / n) + math.acos(1 / n) + math.erfc(n / 9),
+        lambda n: math.asinh(n) + math.acosh(n) + math.atanh(1 / (n + 1)),
+        lambda n: int(math.cbrt(n**3)) if hasattr(math, "cbrt") else n,
+        lambda n: pow(2, n, 7) + pow(-3, n, 12) + pow(2, n // 2, 48),
         lambda n: np.hypot(n, 2.0) + np.deg2rad(n) * np.rad2deg(n),
         lambda n: math.exp2(-n) if hasattr(math, "exp2") else 2.0**-n,
     ],
@@ -90,7 +95,7 @@ def test_other_functions_of_a_size(proved, function):
 @pytest.mark.parametrize(
     ("model", "told"),
     [
-        (lambda x: x * float(np.arctan(x.shape[0])), "numpy.arctan(n)"),
+        (lambda x: x * float(np.arcsinh(x.shape[0])), "numpy.arcsinh(n)"),
         (lambda x: x * np.add.reduce([x.shape[0], 1]), "int(n)"),
         (lambda x: x * round(x.shape[0] / 2, -1), "round("),
         (lambda x: x * x.shape[0].to_bytes(2, "big")[1], "to_bytes"),
@@ -129,11 +134,11 @@ def test_tens_are_rounded_as_python_rounds_them():
 @pytest.mark.parametrize(
     "model",
     [
-        lambda x: x[:, : 2 + int(np.arctan(x.shape[1] / 100) * 4)],
+        lambda x: x[:, : 2 + int(np.arcsinh(x.shape[1] / 1000) * 16)],
         lambda x: x[:, np.geomspace(1, 1 + x.shape[1] / 64, 3).astype(int)],
         lambda x: x * int(np.frexp(float(x.shape[1]))[1]),
     ],
-    ids=["arctan", "geomspace", "frexp"],
+    ids=["arcsinh", "geomspace", "frexp"],
 )
 def test_a_number_that_changes_far_off_only_is_found_there(model):
     """Sizes close by give the same whole number: the proof goes to where they do not."""

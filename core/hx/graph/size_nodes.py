@@ -18,7 +18,8 @@ from .writers import GraphWriter
 SHORTEST_LIST = 3  # sizes: fewer are not taken for a list
 _WHOLE = {"mod": "Mod", "min": "Min", "max": "Max", "pow": "Pow", "and": "BitwiseAnd"}
 _FLOATS = {"fadd": "Add", "fmul": "Mul", "fdiv": "Div", "fpow": "Pow", "fmin": "Min", "fmax": "Max",
-           "flog": "Log", "fexp": "Exp", "fsin": "Sin", "fcos": "Cos", "ftanh": "Tanh"}  # fmt: skip
+           "flog": "Log", "fexp": "Exp", "fsin": "Sin", "fcos": "Cos", "ftanh": "Tanh", "fatan": "Atan",
+           "ferf": "Erf"}  # fmt: skip
 
 
 def _of_many(key: Any) -> bool:
@@ -267,7 +268,21 @@ class Sizes:
             return self.builder.cast(self.size(args[0]), torch.float64)
         if kind == "item":
             return self._flat(args[0], torch.float64)
+        if kind in ("fatan", "ferf"):
+            return self._of_float32(kind, self.float(args[0]))
         return self._emit(_FLOATS[kind], *map(self.float, args))
+
+    def _of_float32(self, kind: str, x: Value) -> Value:
+        """A function that onnxruntime has for float32 only; an angle is then made exact."""
+        near = self._emit(_FLOATS[kind], self.builder.cast(x, torch.float32))
+        y = self.builder.cast(near, torch.float64)
+        if kind == "ferf":
+            return y
+        # With an error of e, sin(y) - x cos(y) is sin(e) times the root of 1 + x * x.
+        off = self._emit("Sub", self._emit("Sin", y), self._emit("Mul", x, self._emit("Cos", y)))
+        one = self.builder.number([1.0], torch.float64)
+        root = self._emit("Sqrt", self._emit("Add", self._emit("Mul", x, x), one))
+        return self._emit("Sub", y, self._emit("Div", off, root))
 
     def _counted_on(self, poly: Poly) -> Value:
         """Write a size, like `size`. For rounds that will be compared, the first reads n and the

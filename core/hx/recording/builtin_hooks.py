@@ -1,6 +1,6 @@
 """Builtins and functions of `math` that would make plain numbers of sizes, in forms that keep them.
 
-Those that cannot keep it (`math.atan`, a `range`) report that it leaves. They are replaced where
+Those that cannot keep it (`math.gamma`, a `range`) report that it leaves. They are replaced where
 they are defined, and wherever a name of another module, a class or a variable holds them.
 """
 
@@ -371,6 +371,19 @@ def _log(original, x, base=None):
     return natural / (_log(original, base) if dims.is_dynamic(base) else math_log(base))
 
 
+def _angle(original, y, x):
+    """Twice the angle at half its tangent, which is finite also where x is 0."""
+    one, other = (x, y) if dims.is_dynamic(x) else (y, x)  # a float would not ask the size
+    return 2.0 * math.atan(y / ((one * one + other * other) ** 0.5 + x))
+
+
+def _cube_root(original, x):
+    """A third power, and one step nearer: exact for cubes."""
+    root = x ** (1 / 3)
+    square = root * root
+    return root - (square * root - x) / (3.0 * square)
+
+
 def of_all(combine: Callable) -> Wrap:
     """One number of all in a list, as `np.prod` and `np.max` make it."""
 
@@ -463,6 +476,16 @@ _MATH: dict[str, Wrap] = {
     "sin": _function("fsin"),
     "cos": _function("fcos"),
     "tan": _carried(lambda original, x: math.sin(x) / math.cos(x)),
+    "atan": _function("fatan"),
+    "asin": _carried(lambda original, x: math.atan2(x, (1 - x * x) ** 0.5)),
+    "acos": _carried(lambda original, x: math.atan2((1 - x * x) ** 0.5, x)),
+    "atan2": _carried(_angle),
+    "asinh": _carried(lambda original, x: _log(original, x + (x * x + 1.0) ** 0.5)),
+    "acosh": _carried(lambda original, x: _log(original, x + (x * x - 1.0) ** 0.5)),
+    "atanh": _carried(lambda original, x: _log(original, (1 + x) / (1 - x)) / 2),
+    "erf": _function("ferf"),
+    "erfc": _carried(lambda original, x: 1 - math.erf(x)),
+    "cbrt": _carried(_cube_root),
     "tanh": _function("ftanh"),
     "hypot": _carried(lambda original, *each: sum(x * x for x in each) ** 0.5),
     "degrees": _carried(lambda original, x: x * (180 / math.pi)),

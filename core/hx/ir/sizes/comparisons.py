@@ -194,4 +194,5 @@ COMPUTED: dict[str, Callable] = {
     "int": float, "fadd": operator.add, "fmul": operator.mul, "fdiv": operator.truediv,
     "fpow": operator.pow, "fmin": min, "fmax": max, "flog": math.log, "fexp": math.exp,
     "fsin": math.sin, "fcos": math.cos, "ftanh": math.tanh,
+    "fatan": math.atan, "ferf": math.erf,
 }  # fmt: skip

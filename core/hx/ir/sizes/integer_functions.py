@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 from ...budget import BUDGET
-from .departures import leaving
-from .numpy_scalars import asked, is_dynamic, plain, smaller, spelled
+from .bounds import never_negative
+from .departures import leaving, listening
+from .numpy_scalars import asked, is_dynamic, larger, plain, smaller, spelled
 
 
 def is_integer(x) -> bool:
@@ -27,8 +28,15 @@ def ceil_div(a: int, b: int) -> int:
 
 
 def power_modulo(base, exponent, modulus):
-    """`pow(base, exponent, modulus)`: by squares, each reduced, so that no step outgrows an int64."""
+    """`pow(base, exponent, modulus)`: by squares, each reduced, so that no step outgrows an int64.
+
+    Those of a size are looked up: from some exponent on, the remainders come again and again.
+    """
     whole = are_integers(base, exponent) and is_integer(modulus)
+    if whole and is_dynamic(exponent) and not is_dynamic(base) and not is_dynamic(modulus):
+        found = _remainder_of_power(base, exponent, modulus)
+        if found is not None:
+            return found
     if not whole or is_dynamic(exponent) or exponent < 0:
         numbers = (base, exponent, modulus)
         if whole:
@@ -41,6 +49,23 @@ def power_modulo(base, exponent, modulus):
         exponent >>= 1
         square = square * square % modulus if exponent else square
     return result
+
+
+def _remainder_of_power(base: int, exponent, modulus: int):
+    """Look up the remainder of a power of a number; None if too many come before they repeat."""
+    listener = listening()
+    if listener is None or not modulus or not never_negative(exponent.poly):
+        return None
+    found: dict[int, int] = {}  # the first exponent of each remainder
+    power = 1 % modulus
+    while power not in found and len(found) < BUDGET.elements.listed:
+        found[power] = len(found)
+        power = power * base % modulus
+    first = found.get(power)
+    if first is None:
+        return None
+    place = smaller(exponent, first) + larger(exponent - first, 0) % (len(found) - first)
+    return listener.pick([*found], place)
 
 
 def bits_in(n, mask: int):

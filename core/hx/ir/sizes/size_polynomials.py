@@ -29,7 +29,7 @@ class Atom:
     "floor" "ceil" "round" "trunc"          of a float expression, as an integer
     "int"        (poly,)                    an integer polynomial, as a float
     "fadd" "fmul" "fdiv" "fpow" "fmin" "fmax"  of two float expressions
-    "flog" "fexp" "fsin" "fcos" "ftanh"     of a float expression
+    "flog" "fexp" "fsin" "fcos" "ftanh" "fatan" "ferf"  of a float expression
     "fnum"       (float,)                   a float
     "text"       (function, ...)            what a function of texts returns; no graph computes it
     """
