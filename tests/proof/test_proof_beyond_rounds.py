@@ -57,3 +57,16 @@ def test_a_recursion_by_halves_comes_to_an_end():
     program = hx.export(Halving(), torch.randn(5))
     x = torch.randn(5)
     assert torch.allclose(program.run(x), Halving()(x), atol=1e-6)
+
+
+def test_loops_in_steps_are_proved_with_few_rounds():
+    """A round for each fourth row: three, two and one of them are no three, two and one rows."""
+
+    def model(x):
+        total = torch.zeros(4)
+        for begin in range(0, x.shape[0], 4):
+            total = total * 0.5 + x[begin : begin + 4].sum(0)
+        return total
+
+    program = hx.export(model, torch.randn(12, 4), None, dynamic={"x": {0: "n"}})
+    assert {"n=9", "n=5", "n=2"} <= {case.name for case in program.proof.cases}

@@ -29,7 +29,9 @@ def copied(trace: Trace) -> Trace:
             compiled=list(effects.compiled),
             script_attributes=set(effects.script_attributes),
         ),
-        merged=replace(merged, loop_sizes=set(merged.loop_sizes)),
+        merged=replace(
+            merged, loop_sizes=set(merged.loop_sizes), loop_lengths=dict(merged.loop_lengths)
+        ),
     )
 
 

@@ -14,6 +14,7 @@ from ..graph.batchnorm import Folds
 from ..ir.dialect import Dialect
 from ..ir.escapes import Escape
 from ..ir.recipe import Recipe
+from ..ir.sizes.size_polynomials import Poly
 from ..ir.value import Constant, Node, Value
 from ..ir.work import Work
 from . import compiled_calls
@@ -73,6 +74,8 @@ class Merged:
     members: list[Trace] = field(default_factory=list)  # recordings on data that lead there
     forced_members: list[Trace] = field(default_factory=list)  # and with answers that are not true
     loop_sizes: set[str] = field(default_factory=set)  # names of sizes that loops go over
+    # Numbers of rounds of loops that follow from named sizes, used as an ordered set.
+    loop_lengths: dict[Poly, None] = field(default_factory=dict)
     may_run_zero_times: bool = False  # a loop may, because data choose its length
     # Sizes beside which formulas that were fitted turn, by name.
     turns: dict[str, list[int]] = field(default_factory=dict)

@@ -176,6 +176,12 @@ class LoopWriter(NodesBetween):
             who = "sizes say" if named else "what is in tensors says"
             told = f"the rounds{at} are a loop in the graph: as many as {who}"
             self._trace.findings.append(Finding(FOLLOWED, told))
+        self._carry_lengths()
+
+    def _carry_lengths(self) -> None:
+        """Note that the graph has the loops whose numbers of rounds were asked for."""
+        lengths = [each.poly for each in self._sizes if dims.is_dynamic(each)]
+        self._trace.merged.loop_lengths.update(dict.fromkeys(p for p in lengths if p.named()))
         for escape in self._trace.escapes.values():
             if escape.kind in ("range", "rounds"):
                 for asked in list(escape.asked):

@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING
 
 from ...budget import BUDGET
 from ...findings import OPEN, Finding
+from ...ir.recipe import Sizes
 from ...ir.size_moves import Move
+from ...ir.sizes.comparisons import At, Unforeseen
+from ...ir.sizes.size_polynomials import Poly
 from ...recording.run_limits import rounds_fit
 from ...samples.sizes import limits_of, sizes_of, told
 from .across import Across
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
     from .case_source import Planned
 
 BETWEEN = (18, 3, 10, 31, 8, 23, 40, 9)  # sizes, or parts of 16 of what is larger than 64
-FEW_ROUNDS = (2, 3)  # rounds: of one, most things are alike
+FEW_ROUNDS = (2, 3, 1)  # of one, most things are alike, unless rounds are left out before it
 ROUND_FACTORS = (4, 16, 64)  # as many rounds as were recorded
 
 
@@ -35,9 +38,8 @@ def farther(subject: Subject, planned: Planned) -> list[Case]:
         return []
     across = Across(subject.trace.graph.work, words, subject.recipe.request.sizes.limits)
     few: list[Case] = []
-    for n in FEW_ROUNDS:
-        sizes = {**words, **{word: n for word in rounds if limits[word].hold(n)}}
-        few += case_at(subject, sizes, told({word: sizes[word] for word in rounds}))[0]
+    for sizes in _with_few_rounds(subject, rounds):
+        few += case_at(subject, {**words, **sizes}, told(sizes))[0]
     found: list[Case] = []
     for odd, times in enumerate(ROUND_FACTORS):
         sizes = dict(words)
@@ -66,6 +68,34 @@ def farther(subject: Subject, planned: Planned) -> list[Case]:
         ):
             break
     return few + found
+
+
+def _with_few_rounds(subject: Subject, rounds: list[str]) -> list[Sizes]:
+    """Return sizes with few rounds: of all loops, and where they are not as many as the size, of each.
+
+    Loops over tiles have a round for each fourth row, and the first or the last one apart.
+    """
+    words, limits = sizes_of(subject.recipe), limits_of(subject.recipe)
+    found = [{word: n for word in rounds if limits[word].hold(n)} for n in FEW_ROUNDS[:2]]
+    lengths = subject.trace.merged.loop_lengths
+    for few in FEW_ROUNDS:
+        least: Sizes = {}
+        for word in rounds:
+            for n in range(1, words[word]):
+                at = At({**words, word: n})
+                if limits[word].hold(n) and any(_known(each, at) == few != n for each in lengths):
+                    least[word] = n
+                    break
+        found += [least, *({word: n} for word, n in least.items() if len(least) > 1)]
+    return [sizes for at, sizes in enumerate(found) if sizes and sizes not in found[:at]]
+
+
+def _known(length: Poly, at: At) -> int | None:
+    """Return the number of rounds at these sizes, if they tell."""
+    try:
+        return at(length)
+    except (Unforeseen, ArithmeticError, ValueError):
+        return None
 
 
 def is_far(subject: Subject, case: Case) -> bool:
