@@ -26,6 +26,7 @@ from .ir.recipe import Promise, Recipe
 from .ir.request import Request
 from .merging import branches, formulas, loops
 from .merging.loops import until
+from .merging.pieces_apart import cut_apart
 from .merging.protocol import Merge, NotRecorded, RecordingWanted, Reply, Unmerged, carry_out
 from .packs import passes, symbolic
 from .packs.nesting import unique
@@ -246,6 +247,7 @@ def merge_loops(first: Trace, joined: Trace) -> Merge[Trace | Unmerged]:
         _tell_unmerged(found, BESIDE_LOOPS)
     elif recipe.unmerged_reason:
         _tell_unmerged(found, recipe.unmerged_reason)
+    found = found if recipe.offers else cut_apart(found)
     if flow.formulas:
         plain = recipe.with_flow(formulas=())
         others = [replace(plain, inputs=at(recipe, sizes)) for sizes in flow.formulas]

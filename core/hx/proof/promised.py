@@ -64,33 +64,48 @@ def _leave_out_tiny(subject: Subject, proof: Proof, failed: Sequence[CaseCheck])
 
     They broadcast, and PyTorch has ways of its own for them, about which nobody asks. Sizes at which
     the file is right for other values are not the cause. Of a merge, another one may be right there.
+    If the search has found nothing better, all sizes that are smaller than recorded may be left out.
     """
     if subject.recipe.flow.reorders:
         return
     recorded, limits = sizes_of(subject.recipe), subject.recipe.request.sizes.limits
-    may_leave = {w for w, n in recorded.items() if n > 1 >= limits.get(w, Limits()).low}
+    larger = subject.recipe.sizing is Sizing.LARGER
     at = {case.name: sizes_of(subject.recipe, case.feeds) for case in subject.cases}
     right = [at[check.name] for check in proof.cases if check.ok and check.name in at]
     if any(at.get(check.name) in right for check in failed):
         return
+    ends = {
+        word: n - 1 if larger else 1  # the largest tiny size
+        for word, n in recorded.items()
+        if n > 1 >= limits.get(word, Limits()).low
+    }
     tiny: dict[str, set[str]] = {}
     for check in failed:
-        if check.name not in subject.beyond:
+        if _is_unexplained(subject, check, right):
             sizes = at.get(check.name, {})
-            tiny[check.name] = {word for word in may_leave & sizes.keys() if sizes[word] <= 1}
-    alone = (at[name] for name in tiny if name in at)
+            tiny[check.name] = {w for w in ends.keys() & sizes.keys() if sizes[w] <= ends[w]}
     excluded = {
         word
-        for sizes in alone
-        for word in may_leave
-        if sizes[word] <= 1 and sizes == {**recorded, word: sizes[word]}
+        for name, words in tiny.items()
+        for word in words
+        if at[name] == {**recorded, word: at[name][word]}
     }
     if not all(words & excluded for words in tiny.values()):
         return
+    why = "as it has fewer parts" if larger else "as sizes of 0 and 1 may be broadcast or squeezed"
     for name, words in tiny.items():
-        out = {word: Limits(2) for word in sorted(words & excluded)}
-        lost = Escape("lost", Where("", 0), "as sizes of 0 and 1 may be broadcast or squeezed")
-        subject.beyond[name] = lost, Move(dict(at[name]), out)
+        out = {word: Limits(max(at[name][word], 1) + 1) for word in sorted(words & excluded)}
+        subject.beyond[name] = Escape("lost", Where("", 0), why), Move(dict(at[name]), out)
+
+
+def _is_unexplained(subject: Subject, check: CaseCheck, right: Sequence[Sizes]) -> bool:
+    """Return True if no question of the model is known to be the cause of a wrong result.
+
+    In the end, one is not the cause if the file is right elsewhere on its other side.
+    """
+    recipe, known = subject.recipe, subject.beyond.get(check.name)
+    late = recipe.sizing is Sizing.LARGER or bool(recipe.flow.formulas)
+    return known is None or (late and not all(map(known[1].holds, right)))
 
 
 def _within(
