@@ -78,6 +78,7 @@ class OffersLoops(Generic[Recipe]):
     recipe: Recipe  # records enough rounds
     numbered: Recipe | None  # records rounds that differ by their number
     asks_in_rounds: bool  # questions about values are asked in each round
+    untils: tuple[Any, ...] = ()  # questions that may end a loop before all its rounds have run
 
 
 @dataclass(frozen=True)

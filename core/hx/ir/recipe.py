@@ -86,6 +86,7 @@ class Until:
     times: int | None = BUDGET.rounds.endless  # None: as many as is true
     truly: int = 0  # the true number in the recording
     breaks: tuple[tuple[Line, bool], ...] = ()  # other exits, with answers that avoid them
+    sized: bool = False  # a size limits its rounds, too
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,6 +203,10 @@ class Recipe:
             old.formulas if formulas is None else formulas,
         )
         return replace(self, flow=flow)
+
+    def ended_by(self, until: Until) -> Recipe:
+        """The same recipe, with the rounds of one loop in place of its control flow."""
+        return replace(self, flow=Flow(until=until))
 
     def without_branches(self) -> Recipe:
         return replace(self, flow=replace(self.flow, branches=None))

@@ -51,6 +51,7 @@ from . import (
     higher,
     layers_by_index,
     numpy_hooks,
+    rows_in_turn,
     seeds,
     threads,
     written_code,
@@ -217,6 +218,7 @@ def _hooks(recording: Recording, watch: Callable | None) -> dict:
         **callables.hooks(recording),
         **written_code.hooks(recording),
         **threads.hooks(recording),
+        **rows_in_turn.hooks(recording),
     }
     hooks[torch.nn.Module._call_impl] = _scopes(recording, watch)
     for function, question in tracing_questions().items():

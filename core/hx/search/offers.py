@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ..budget import BUDGET
 from ..ir.knowledge import Knowledge
@@ -53,7 +54,8 @@ def offers(subject: Subject, report: Report, verify: bool, each_node: bool) -> O
         if (asked or may_be_merged(trace)) and not each_node:
             other = recipes.with_branches(other, _lines_of_values(trace))
         numbered = None if each_node else recipes.with_numbered_rounds(other)
-        return OffersLoops(other, numbered, asked)
+        ended = until_ended(trace) if may_be_merged(trace) and not each_node else []
+        return OffersLoops(other, numbered, asked, tuple(replace(u, sized=True) for u in ended))
     if verify and (there := at_informative_sizes(subject)) is not None:
         return OffersSizes(there)
     branches = may_be_merged(trace)

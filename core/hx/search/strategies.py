@@ -205,6 +205,7 @@ def loops(offer: OffersLoops, history: History, failed: Failed) -> Steps:
         recipe = as_carried_out(recipe, last)
     if offer.numbered is not None:
         yield from numbered_rounds(offer.numbered, last, history)
+    yield from ended_by_either(offer, history)
     if isinstance(last, Wrong):  # [15]
         anew = recipes.loops_at_odd_sizes(recipe, own)
         if anew is not None:
@@ -226,6 +227,14 @@ def numbered_rounds(recipe: Recipe, last: Failure, history: History) -> Steps:
             last = yield from tried(replace(recipe, folding=folding), {})
     history.forget(mark)
     return last
+
+
+def ended_by_either(offer: OffersLoops, history: History) -> Generator[Recipe, Outcome, None]:
+    """[28] Merge the rounds of a loop that a value may end before as many as a size says."""
+    mark = history.mark()
+    for until in offer.untils:
+        yield from tried(offer.recipe.ended_by(until), {})
+    history.forget(mark)
 
 
 def padded(recipe: Recipe, last: Failure, history: History) -> Steps:

@@ -26,6 +26,7 @@ from ...ir.sizes.size_polynomials import Atom, Poly
 from ...ir.value import Constant, Node, Value
 from ...recording.loop_lengths import same_constant
 from ...recording.round_counts import Known
+from ...recording.round_marks import length_of, rounds_of
 from ...recording.trace import Trace
 from ..branches.joined_findings import asked_there
 from ..copied_trace import copied
@@ -258,8 +259,22 @@ class UntilWriter(LoopWriter):
         op, long = self._op, self._long
         first = long.asked[0].value
         assert first is not None
-        most = None if long.stopped else op.constant(long.rounds, torch.int64)
+        most = None if long.stopped else op.cast(self._most(), torch.int64)
         return most, [self._goes_on(self._read(first)), op.constant(0, torch.int64)]
+
+    def _most(self) -> Any:
+        """Return the number of rounds behind the first question, if no value ends them before."""
+        rounds = self._long.rounds
+        if not self._until.sized:
+            return rounds
+        asked = rounds_of(self._trace.escapes.values())
+        lengths = filter(dims.is_dynamic, map(length_of, asked))
+        near = {n.poly: n for n in lengths if dims.plain(n) - rounds in (0, 1)}
+        if len(near) != 1:
+            raise RoundsDiffer
+        self._sizes.extend(near.values())
+        (length,) = near.values()
+        return dims.larger(length - (dims.plain(length) - rounds), 0)
 
     def _after_round(self, on: Value, counted: list[Value], made: dict[Made, Value]) -> list[Value]:
         op = self._op
@@ -387,6 +402,8 @@ class UntilWriter(LoopWriter):
         seen = f"that anything else does was not seen in {self._long.rounds} rounds"
         text = f"{told} ({seen})" if self._long.stopped else told
         self._trace.findings.append(Finding(FOLLOWED, text, Where(file, number)))
+        if self._sizes:
+            self._carry_lengths()
         few = self._long.stopped and self._long.rounds < BUDGET.rounds.endless
         for escape in self._trace.escapes.values():
             if asked_there(self._trace, escape, {line}):
