@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ... import registration
 from ...budget import BUDGET
 from ...errors import ConverterError, HxError
+from ...findings import CHECKED
 from ...ir.recipe import Sizing
 from ...ir.shapes import PAST_EVERY_END
+from ...ir.sizes.comparisons import At
 from ...runtime import Refused
 from ...samples.sizes import at, sizes_of, told
 from ..cases.small_sizes import is_heavy, one_row, small_sizes
@@ -82,9 +84,8 @@ def baked_sizes(subject: Subject, parts: Parts) -> list[str]:
     # The given sizes are special to a model that was recorded at others because of that.
     special = subject.recipe.also_proved if subject.recipe.sizing is Sizing.INFORMATIVE else ()
     for case in subject.cases:
-        if case.name not in special and any(
-            tensor.shape != recorded[name] for name, tensor in case.feeds.items()
-        ):
+        other = any(tensor.shape != recorded[name] for name, tensor in case.feeds.items())
+        if other and case.name not in special and not _goes_another_way(subject, case):
             found: list[str] = []
             for each in (*_at_less_work(subject, case), case):
                 # Only the first recording has to work.
@@ -94,6 +95,17 @@ def baked_sizes(subject: Subject, parts: Parts) -> list[str]:
                         break
             return found
     return []
+
+
+def _goes_another_way(subject: Subject, case: Case) -> bool:
+    """Return True if a question about sizes, proved on both sides, has another answer there."""
+    here, there = At(sizes_of(subject.recipe)), At(sizes_of(subject.recipe, case.feeds))
+    return any(
+        asked.answer_if_known(here) != asked.answer_if_known(there)
+        for escape in subject.escapes.values()
+        if escape.kind == "branch" and escape.level(True) == CHECKED
+        for asked in escape.asked
+    )
 
 
 def _at_less_work(subject: Subject, case: Case) -> list[Case]:
