@@ -32,8 +32,8 @@ def first_rows(x):
 
 def test_it_is_promised_from_there():
     program = hx.export(in_three, (torch.randn(5, 3),), dynamic={"x": {0: "n"}})
-    assert program.report.promised == {"n": "n>=5"}
-    for n in (5, 6, 7, 8, 64, 300):
+    assert program.report.promised == {"n": "n>=2"}  # of four, the third piece is empty
+    for n in (2, 3, 4, 5, 6, 7, 8, 64, 300):
         assert_close(program.run(x := torch.randn(n, 3)), in_three(x))
 
 

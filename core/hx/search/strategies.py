@@ -233,7 +233,10 @@ def ended_by_either(offer: OffersLoops, history: History) -> Generator[Recipe, O
     """[28] Merge the rounds of a loop that a value may end before as many as a size says."""
     mark = history.mark()
     for until in offer.untils:
-        yield from tried(offer.recipe.ended_by(until), {})
+        recipe = offer.recipe.ended_by(until)
+        last = yield from tried(recipe, {})
+        if is_unsupported(last):
+            yield from tried(replace(recipe, folding=Folding.COUNTING), {})
     history.forget(mark)
 
 
