@@ -69,7 +69,7 @@ def _leave_out_tiny(subject: Subject, proof: Proof, failed: Sequence[CaseCheck])
     if subject.recipe.flow.reorders:
         return
     recorded, limits = sizes_of(subject.recipe), subject.recipe.request.sizes.limits
-    larger = subject.recipe.sizing is Sizing.LARGER
+    larger = subject.recipe.promise is Promise.ONWARD
     at = {case.name: sizes_of(subject.recipe, case.feeds) for case in subject.cases}
     right = [at[check.name] for check in proof.cases if check.ok and check.name in at]
     if any(at.get(check.name) in right for check in failed):
@@ -104,7 +104,7 @@ def _is_unexplained(subject: Subject, check: CaseCheck, right: Sequence[Sizes]) 
     In the end, one is not the cause if the file is right elsewhere on its other side.
     """
     recipe, known = subject.recipe, subject.beyond.get(check.name)
-    late = recipe.sizing is Sizing.LARGER or bool(recipe.flow.formulas)
+    late = recipe.promise is Promise.ONWARD or bool(recipe.flow.formulas)
     return known is None or (late and not all(map(known[1].holds, right)))
 
 
