@@ -16,10 +16,6 @@ def first_of_a_list(x):
     return torch.stack(list(x)[:3])
 
 
-def last_of_a_list(x):
-    return torch.stack(list(x)[-2:]) * 2
-
-
 def first_by_itertools(x):
     return torch.stack([*itertools.islice(x, 3)])
 
@@ -38,7 +34,6 @@ def one_of_the_middle(x):
     ("model", "least"),
     [
         (first_of_a_list, 3),
-        (last_of_a_list, 2),
         (first_by_itertools, 3),
         (first_and_last, 1),
         (one_of_the_middle, 1),

@@ -104,7 +104,7 @@ def _is_unexplained(subject: Subject, check: CaseCheck, right: Sequence[Sizes]) 
     In the end, one is not the cause if the file is right elsewhere on its other side.
     """
     recipe, known = subject.recipe, subject.beyond.get(check.name)
-    late = recipe.promise is Promise.ONWARD or bool(recipe.flow.formulas)
+    late = recipe.promise is Promise.ONWARD
     return known is None or (late and not all(map(known[1].holds, right)))
 
 

@@ -436,3 +436,28 @@ class RegionPooling(nn.Module):
         grid = centers[:, None, None] + sides[:, None, None] * base
         n = y.size(0)
         return F.grid_sample(x[:1].expand(n, -1, -1, -1), grid, align_corners=False)
+
+
+@model(x="float[b=2,3,h=8,w=6]", most=40)
+def pixels_normalized(x):
+    return x / (x.pow(2).mean(1, keepdim=True) + 1e-8).sqrt()
+
+
+@model(x="float[b=2,3,h%4=8,w%4=12]", most=40)
+def tokens_of_patches(x):
+    b, c, h, w = x.shape
+    y = x.reshape(b, c, h // 4, 4, w // 4, 4)
+    return y.permute(0, 2, 4, 3, 5, 1).reshape(b, (h // 4) * (w // 4), 16 * c)
+
+
+@model(x="float[b,t,6]", most=60)
+def frames_apart(x):
+    return torch.cat([torch.zeros_like(x[:, :1]), x[:, 1:] - x[:, :-1]], 1)
+
+
+@model(x="float[b=2,4,h=6,w=8]", most=40)
+def places_beside_channels(x):
+    b, _, h, w = x.shape
+    y = torch.linspace(-1, 1, h).view(1, 1, h, 1).expand(b, 1, h, w)
+    z = torch.linspace(-1, 1, w).view(1, 1, 1, w).expand(b, 1, h, w)
+    return torch.cat([x, y, z], 1)
