@@ -11,7 +11,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -358,7 +357,7 @@ def strict_branch(x):
 
 @_listed((3, 4), ROWS, strict=True)
 def strict_number(x):
-    return x * float(numpy.cbrt(x.detach().numpy()).max())
+    return x * float(x.detach().numpy().max())
 
 
 # Loops as long as a size.

@@ -276,22 +276,9 @@ def _not_yet_run(recorder: Recorder, recipe: Recipe, dry: bool, guard: preserved
     return recording
 
 
-def _tell_followed_arrays(recording: Recording) -> None:
-    """Note that arrays over tensors only led to what the graph has, if nothing else came back.
-
-    Numbers that were taken out of them, and arrays that NumPy alone made, are told where that was.
-    """
-    escapes = recording.findings.escapes.values()
-    back = recording.memory.lost_in_numpy or any(each.kind == "from_numpy" for each in escapes)
-    for escape in escapes:
-        if escape.kind == "numpy" and escape.detail.startswith("numpy of "):
-            escape.calculated = not back
-
-
 def _look_back(recording: Recording, found: Trace, slim: Slim | None, guard: preserved) -> None:
     """Collect the effects of the run: compiled code, writes to the model's state, draws."""
     effects = found.effects
-    _tell_followed_arrays(recording)
     effects.compiled = compiled_calls.unseen(
         recording.findings, recording.position, recording.tallies
     )

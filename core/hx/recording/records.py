@@ -53,7 +53,6 @@ class Memory:
     numpy_tensors: list[torch.Tensor] = dataclasses.field(default_factory=list)
     # In a dry run: copies of tensors over memory that PyTorch does not own, and where they came in.
     outside_tensors: list[tuple[Where, torch.Tensor]] = dataclasses.field(default_factory=list)
-    lost_in_numpy: bool = False  # numbers or arrays came back that only NumPy knows
     written_families: list[Family] = dataclasses.field(default_factory=list)  # by this call
     unfilled: bool = False  # compiled code allocated memory that only it fills
     has_wrappers: bool = False  # some tensors of the model hold other tensors

@@ -225,10 +225,8 @@ def _out_of_sight(name: str, args: Sequence[Any], result: Any) -> Any:
     if recording is None or recording.running.busy:
         return result
     if any(isinstance(x, Followed) and x.held is None for x in _all(args)):
-        recording.memory.lost_in_numpy = True
         note_escape(recording, "numpy", f"numpy.{name}")
     elif tensors and isinstance(result, (bool, int, float, bytes, np.generic)):
-        recording.memory.lost_in_numpy = True
         values = [tensor_values.value_of(recording, tensor) for tensor in tensors]
         of_sizes = all(map(size_questions.alone, values))
         asked = [size_questions.taken(value, result) for value in values] if of_sizes else []

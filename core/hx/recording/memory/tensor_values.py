@@ -122,7 +122,6 @@ def _array_value(recording: Recording, array: Any) -> tuple[torch.Tensor | None,
         known = tensor_at(recording, address, array.shape, array.strides, str(array.dtype))
         if known is not None:
             return known, value_of(recording, known)
-        recording.memory.lost_in_numpy = True
     return None, constant_of(recording, torch.tensor(array))
 
 
