@@ -36,6 +36,7 @@ from .report.timeline import Progress, Timeline
 from .safe_import import safe_import
 from .saving import destinations, model_file
 from .search import automatic_sizes, offers
+from .search.both_sides import both_sides
 from .search.history import History
 from .search.loop_inputs import with_loops
 from .search.recipe_findings import follow_sizes, recipe_findings
@@ -98,8 +99,9 @@ def export(
     external_data  weights in a file of their own; None decides by size
     keep_rejected  where to keep a file that failed its proof; without it, the file is deleted
     check_every_node  compare every node's result with the model's own: report.node_table
-    effort         "low", "normal" or "high": runs of the model after which nothing new is tried. The
-                   file is proved in full all the same
+    effort         "low", "normal" or "high": runs of the model after which nothing new is tried. With
+                   "low", a file that is promised for some sizes is taken. Each file is proved in
+                   full all the same
     weights        a file or folder that holds the weights: they are streamed from there, and the
                    model may be on the meta device (`with torch.device("meta"): model = ...`)
     dtype          "float16", "bfloat16", ...: floating-point weights and inputs are cast to it
@@ -213,8 +215,7 @@ def _export(request: Request, recorder: Recorder, timeline: Timeline) -> Program
         spent = recorder.spending.is_over and not recipe.is_plain
         outcome = _untried(recorder) if spent else attempts.attempt(recipe)
         if isinstance(outcome, Right):
-            _finish(outcome.made, recipe, attempts)
-            return outcome.made
+            return _finish(*_with_both_sides(outcome.made, recipe, attempts), attempts)
         history.add(outcome)
         if isinstance(outcome, Wrong) and outcome.as_given:
             as_given = as_given or recipe
@@ -223,8 +224,7 @@ def _export(request: Request, recorder: Recorder, timeline: Timeline) -> Program
         recipe = replace(as_given.derived, promise=Promise.ANY)
         outcome = attempts.attempt(recipe)
         if isinstance(outcome, Right):
-            _finish(outcome.made, recipe, attempts)
-            return outcome.made
+            return _finish(outcome.made, recipe, attempts)
     timeline.enter("explain")
     error = history.error_to_report()
     if recorder.spending.is_over and isinstance(error, HxError):
@@ -249,7 +249,19 @@ def _untried(recorder: Recorder) -> Refused:
     return Refused(ExportError(f"not tried after {recorder.spending}"))
 
 
-def _finish(program: Program, recipe: Recipe, attempts: Attempts) -> None:
+def _with_both_sides(
+    program: Program, recipe: Recipe, attempts: Attempts
+) -> tuple[Program, Recipe]:
+    """Return a file that needs no promise, if both answers about sizes can be merged into one."""
+    other = both_sides(recipe, program._subject, program.report)
+    if other is None or attempts.recorder.spending.accepts_promise:
+        return program, recipe
+    attempts.history.is_settled = True
+    outcome = attempts.attempt(other)
+    return (outcome.made, other) if isinstance(outcome, Right) else (program, recipe)
+
+
+def _finish(program: Program, recipe: Recipe, attempts: Attempts) -> Program:
     """Release what only the search needed, and note how the file was made."""
     for staged in attempts.staged:
         staged.forget()
@@ -265,6 +277,7 @@ def _finish(program: Program, recipe: Recipe, attempts: Attempts) -> None:
         report.messages.append(Finding(CHECKED, text))
     if recipe.flow.formulas:
         follow_sizes(report)
+    return program
 
 
 @explains_unknown_options

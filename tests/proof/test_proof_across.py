@@ -40,7 +40,7 @@ class Scaled(nn.Module):
 
 def test_a_branch_that_lies_far_off_is_found_and_the_file_is_promised_up_to_it(tmp_path):
     path = tmp_path / "m.onnx"
-    program = hx.export(Scaled(), torch.randn(2, 16, 6), path, dynamic=BY_LENGTH)
+    program = hx.export(Scaled(), torch.randn(2, 16, 6), path, dynamic=BY_LENGTH, effort="low")
     lines, first = inspect.getsourcelines(Scaled)
     line = first + next(i for i, text in enumerate(lines) if "# here" in text)
     assert program.report.promised == {"s": "s<=64"} == program.report.to_dict()["promised"]
@@ -88,13 +88,34 @@ def test_what_is_not_right_for_twice_the_recorded_size_is_refused(tmp_path):
     assert "ruled out: s<=64 in place of s" in message and "%" not in message.rpartition("why:")[2]
 
 
+def test_both_ways_are_in_a_file_where_sizes_far_off_lead_along_another(tmp_path):
+    path = tmp_path / "m.onnx"
+    program = hx.export(Scaled(), torch.randn(2, 16, 6), path, dynamic=BY_LENGTH)
+    assert not program.report.promised and "hx.sizes" not in program.model.metadata_props
+    for length in (1, 64, 65, 300):
+        assert_close(program.run(x := torch.randn(3, length, 6)), Scaled()(x))
+    names = [each.name for each in program.report.strategies]
+    assert len(names) == 2 and names[1].endswith("for all sizes")
+
+
+def test_what_has_no_one_graph_keeps_the_promise_and_the_file(tmp_path):
+    path, rejected = tmp_path / "m.onnx", tmp_path / "rejected.onnx"
+    program = hx.export(
+        Less(), torch.randn(2, 16, 6), path, dynamic=BY_LENGTH, keep_rejected=rejected
+    )
+    assert program.report.promised == {"s": "s<=64"}
+    assert [each.name for each in tmp_path.iterdir()] == ["m.onnx"]
+    assert {p.key: p.value for p in onnx.load(path).metadata_props}["hx.sizes"] == "s<=64"
+    assert_close(program.run(x := torch.randn(2, 64, 6)), Less()(x))
+
+
 def test_limits_leave_out_what_is_never_asked():
     for limit in ("s<=64", "s>=2<=64"):
         program = exported(Scaled(), torch.randn(2, 16, 6), {"x": {1: limit}})
         assert "s=65" not in tried(program) and not program.report.escapes
     other = exported(Scaled(), torch.randn(2, 80, 6), {"x": {1: "s>=65"}})
     assert other.proof.ok and not other.report.escapes
-    within = exported(Scaled(), torch.randn(2, 16, 6), {"x": {1: "s<=65"}}).report
+    within = exported(Scaled(), torch.randn(2, 16, 6), {"x": {1: "s<=65"}}, effort="low").report
     assert within.escapes and within.promised
 
 
@@ -160,7 +181,7 @@ def squeezed(x):
     ],
 )
 def test_whatever_was_asked(model, wrong, limit):
-    program = exported(model, torch.randn(2, 9))
+    program = exported(model, torch.randn(2, 9), effort="low")
     assert program.report.promised == {"s": limit}
     assert next(case.name for case in program.proof.cases if case.outside) == wrong
 
@@ -249,9 +270,9 @@ def test_what_a_size_has_to_be_divided_by_is_kept():
         x = x * 2 if x.shape[1] > 50 else x
         return x.reshape(x.shape[0], -1, 8).sum(1)
 
-    program = exported(folded, torch.randn(2, 16), {"x": {1: "s%8"}})
+    program = exported(folded, torch.randn(2, 16), {"x": {1: "s%8"}}, effort="low")
     assert wrong(program) == ["s=56"] and program.report.promised == {"s": "s%8<=48"}
-    assert wrong(exported(folded, torch.randn(2, 16))) == ["s=64"]
+    assert wrong(exported(folded, torch.randn(2, 16), effort="low")) == ["s=64"]
 
 
 def test_pieces_are_promised_from_two_on():
@@ -275,7 +296,8 @@ def test_two_sizes_that_have_to_stay_equal():
         x = x * 2 if x.shape[1] > 50 else x
         return x + y
 
-    program = exported(added, (torch.randn(2, 16), torch.randn(2, 16)), {"x": [1], "y": [1]})
+    inputs = torch.randn(2, 16), torch.randn(2, 16)
+    program = exported(added, inputs, {"x": [1], "y": [1]}, effort="low")
     assert wrong(program) == ["x_1=51, y_1=51"]
 
 
@@ -342,7 +364,7 @@ def test_the_work_of_loops_and_recurrent_layers_is_counted():
 
     model = Net()
     model.bound = 50
-    assert wrong(exported(model, torch.randn(2, 5, 4))) == ["s=51"]
+    assert wrong(exported(model, torch.randn(2, 5, 4), effort="low")) == ["s=51"]
     model.bound = 10**5  # rounds of next to nothing
     assert "times the work" in beyond(exported(model, torch.randn(2, 5, 4)))
 
@@ -375,7 +397,7 @@ def test_what_is_refused_takes_no_place_of_what_is_not():
             assert x.shape[1] <= bound or x.shape[1] % 16 == 0, "in blocks only"
         return x * 2 if x.shape[1] > 50 else x
 
-    found = wrong(exported(picky, torch.randn(2, 16)), first=0)
+    found = wrong(exported(picky, torch.randn(2, 16), effort="low"), first=0)
     assert "s=64" in found
     assert all("s=64" in name or name == "s=1840" for name in found)  # the size far off
 
@@ -394,7 +416,7 @@ class Short(nn.Module):
 
 
 def test_a_branch_of_smaller_sizes_is_promised_from_there_on_though_size_1_is_wrong_too():
-    program = exported(Short(20), torch.randn(2, 50))
+    program = exported(Short(20), torch.randn(2, 50), effort="low")
     assert program.report.promised == {"s": "s>=21"} and program.proof.ok
     assert wrong(program, first=2) == ["s=1", "s=19"]
     with pytest.raises(hx.UsageError, match="s is 20, and the file is right for s>=21 only"):
@@ -414,7 +436,7 @@ def test_smaller_sizes_that_go_another_way_are_not_promised():
 
 @pytest.mark.parametrize("length", [1, 2])
 def test_what_is_wrong_at_the_smallest_sizes_alone_is_promised_above(length):
-    program = exported(Short(length), torch.randn(2, 50))
+    program = exported(Short(length), torch.randn(2, 50), effort="low")
     assert program.report.promised == {"s": f"s>={length + 1}"}
     assert exported(lambda x: x.squeeze(0), torch.randn(4, 5)).report.promised == {"b": "b>=2"}
 
@@ -475,7 +497,7 @@ def test_a_question_that_is_asked_on_one_side_of_another_alone(model, shape):
 
 
 def test_what_both_sides_leave_is_promised():
-    program = exported(one_or_other, torch.rand(20, 30), {"x": {0: "a", 1: "b"}})
+    program = exported(one_or_other, torch.rand(20, 30), {"x": {0: "a", 1: "b"}}, effort="low")
     assert program.report.promised == {"b": "b>=5"}
     assert {int(name.rpartition("b=")[2]) for name in wrong(program, first=0)} <= {1, 2, 3, 4}
 

@@ -28,9 +28,9 @@ def test_a_question_that_is_asked_through_a_tensor(question):
     def model(x):
         return x * 3 if question(x.shape[1]) else x
 
-    program = exported(model, torch.randn(2, 9))
+    program = exported(model, torch.randn(2, 9), effort="low")
     assert program.report.promised == {"s": "s<=30"}
-    program = exported(model, torch.randn(2, 80))
+    program = exported(model, torch.randn(2, 80), effort="low")
     assert program.report.promised["s"].startswith("s>=31")
     assert_close(program.run(x := torch.randn(3, 31)), x * 3)
 
@@ -93,7 +93,7 @@ def test_where_a_cut_ends_is_followed(end):
         y = x[:, : end(x.shape[1])]
         return y * 3 if y.shape[1] > most else y
 
-    program = exported(model, torch.randn(2, 99))
+    program = exported(model, torch.randn(2, 99), effort="low")
     promised = int(program.report.promised["s"].removeprefix("s<="))
     assert end(promised) == most < end(promised + 1)
 

@@ -49,6 +49,8 @@ class Sizing(enum.Enum):
 class Promise(enum.Enum):
     """The least sizes that a file has to be right for, if it is wrong at others."""
 
+    NONE = enum.auto()  # all of them
+
     AROUND = enum.auto()  # from half to twice the given ones
     ONWARD = enum.auto()  # the given ones and all larger ones
     ANY = enum.auto()  # the given ones

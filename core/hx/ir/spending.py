@@ -57,6 +57,12 @@ class Spending:
         spent = self.recordings + self.further + self.others
         return self.effort is not None and spent >= self.effort.runs
 
+    @property
+    def accepts_promise(self) -> bool:
+        """Return whether a file that is promised for some sizes ends the search."""
+        least = self.effort is not None and self.effort.runs <= BUDGET.effort.low
+        return least or self.is_over
+
     def __str__(self) -> str:
         if self.effort is None:
             return ""

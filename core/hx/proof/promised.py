@@ -33,7 +33,8 @@ def narrow(subject: Subject, proof: Proof, tried: Tried) -> None:
     wrong = [check for check in failed if check.name in subject.beyond]
     users = subject.recipe.also_proved.keys() | subject.recipe.request.others.keys()
     given = any(check.name in users for check in failed)
-    if proof.checker or proof.problem or given or not wrong:
+    whole = subject.recipe.promise is Promise.NONE
+    if proof.checker or proof.problem or given or whole or not wrong:
         return
     wrong = [check for check in wrong if subject.beyond[check.name][1].limits]
     moves = [subject.beyond[check.name][1] for check in wrong]

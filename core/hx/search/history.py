@@ -28,6 +28,7 @@ class History:
     def __init__(self, knowledge: Knowledge) -> None:
         self.knowledge = knowledge
         self._failures: list[Failure] = []
+        self.is_settled = False  # a file is right, and another recipe may only give a better one
 
     def __bool__(self) -> bool:
         return bool(self._failures)
@@ -55,8 +56,8 @@ class History:
 
     def speaks_for(self, recipe: Recipe) -> bool:
         """Return whether an error with this recipe would be the one to report."""
-        if not self._failures:
-            return True
+        if self.is_settled or not self._failures:
+            return not self.is_settled
         return isinstance(self.first, OffersAnswers) and recipe.answers == STANDARD
 
     def ends_with(self, problem: Exception) -> bool:
@@ -65,7 +66,9 @@ class History:
         After a first failure, the other recipes are tried for its sake alone: whatever they raise,
         the model's own errors among it, hides nothing of what is known.
         """
-        return not (self._failures or _may_be_of_its_recipe(problem)) or is_of_the_world(problem)
+        return not (
+            self.is_settled or self._failures or _may_be_of_its_recipe(problem)
+        ) or is_of_the_world(problem)
 
     def error_to_report(self) -> Exception:
         """Return the first error, with what the last one adds to it."""

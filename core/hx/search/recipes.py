@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from ..budget import BUDGET
-from ..errors import HxError, VerificationError
+from ..errors import VerificationError
+from ..ir.escapes import Escape
 from ..ir.input_grammar import Limits
 from ..ir.outcome import Wrong
 from ..ir.recipe import Branches, Line, Loops, Padded, Recipe, Sizes
@@ -37,10 +38,11 @@ def with_branches(recipe: Recipe, lines: tuple[Line, ...] = ()) -> Recipe:
     return recipe.with_flow(branches=Branches(variations=variations, lines=lines))
 
 
-def with_branches_on(recipe: Recipe, failed: dict[str, Inputs], error: HxError) -> Recipe | None:
+def with_branches_on(
+    recipe: Recipe, failed: dict[str, Inputs], escapes: Sequence[Escape]
+) -> Recipe | None:
     """Merge the ways that the model goes on inputs for which files were wrong, and on variations of
     these: a model with two branches goes four ways."""
-    escapes = error.report.escapes if error.report else []
     asking = [escape.where for escape in escapes if escape.kind in ASKING]
     if not asking or recipe.request.weights.streamed:
         return None

@@ -310,7 +310,8 @@ def branches_on_failed(
     Where there are more ways than are recorded, it is not tried again from other inputs.
     """
     assert isinstance(failure.error, HxError)
-    other = recipes.with_branches_on(recipe, failed, failure.error)
+    report = failure.error.report
+    other = recipes.with_branches_on(recipe, failed, report.escapes if report else ())
     if other is None or other.flow.branches is None:
         return failure
     asked = other.answers, other.padding, frozenset(other.flow.branches.lines)

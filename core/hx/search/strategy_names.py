@@ -48,6 +48,7 @@ FOLDINGS = {
     Folding.COUNTING: "constants and counts computed in the graph",
 }
 PROMISES = {
+    Promise.NONE: "for all sizes",
     Promise.AROUND: "",
     Promise.ONWARD: "for the given sizes and larger ones",
     Promise.ANY: "promised for sizes at which it is right",
