@@ -90,7 +90,9 @@ def strategy_name(recipe: Recipe) -> str:
 def outcome_in_words(outcome: Outcome, verified: bool) -> str:
     """Describe an outcome: why the strategy was dropped, or that its file is right."""
     if isinstance(outcome, Right):
-        return "right" if verified else "not verified"
+        limits = ", ".join(outcome.made.report.promised.values())
+        right = f"right for {limits}" if limits else "right"
+        return right if verified else "not verified"
     if isinstance(outcome, Wrong):
         return _wrong(outcome.error.proof)
     if isinstance(outcome, Refused):
