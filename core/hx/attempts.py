@@ -32,11 +32,11 @@ from .packs import passes, symbolic
 from .packs.nesting import unique
 from .packs.registry import Registry
 from .program import Made, Program
-from .proof import randomness
 from .proof.cases import counted
 from .proof.first_calls import settle_state
+from .proof.promises.right_sizes import is_right_as_given
 from .proof.proving import failing
-from .proof.right_sizes import is_right_as_given
+from .proof.random import randomness
 from .proof.subject import Subject
 from .recording.recorder import Recorder
 from .recording.trace import Trace
@@ -50,7 +50,7 @@ from .search.history import History
 from .search.offers import BESIDE_LOOPS, may_be_merged, offers
 from .search.strategy_names import outcome_in_words, refused_in_words, strategy_name
 from .text import amount, with_article
-from .torchworld import shallow
+from .torchworld.state import shallow
 
 if TYPE_CHECKING:
     import onnx

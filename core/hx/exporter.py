@@ -23,13 +23,14 @@ from .packs import containers
 from .packs.registry import Registry
 from .program import Program
 from .proof.subject import Subject
-from .recording import derivatives, numpy_results
-from .recording.choices import Choices
-from .recording.install_hooks import aside
-from .recording.known_results import KnownResults
+from .recording.calls.choices import Choices
+from .recording.hooks.install_hooks import aside
 from .recording.other_inputs import other_inputs, with_others
 from .recording.prepare import explained, prepare, require_names
+from .recording.reads import numpy_results
 from .recording.recorder import Recorder
+from .recording.runs import derivatives
+from .recording.runs.known_results import KnownResults
 from .registration import OPSETS
 from .report import Report
 from .report.timeline import Progress, Timeline
@@ -41,8 +42,8 @@ from .search.history import History
 from .search.loop_inputs import with_loops
 from .search.recipe_findings import follow_sizes, recipe_findings
 from .search.strategies import strategies
-from .torchworld.absent_weights import Slim
-from .torchworld.modes import apart
+from .torchworld.modes.absent_weights import Slim
+from .torchworld.modes.modes import apart
 from .unknown_options import explains_unknown_options
 
 

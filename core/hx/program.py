@@ -18,8 +18,8 @@ from .packs import containers
 from .packs.kernels import op_runs
 from .proof.diagnose import Rejected, diagnose
 from .proof.diagnose.first_difference import baked_sizes
+from .proof.differences.nodes import NodeTable, check_nodes
 from .proof.file_proof import Case
-from .proof.nodes import NodeTable, check_nodes
 from .proof.proving import prove_program
 from .recording.prepare import arguments
 from .report import Report
@@ -293,7 +293,7 @@ class Program:
         """
         made = self._made
         if made.runner is None or (self.report.path is None and made.changed()):
-            from .proof.running import Runner
+            from .proof.sessions.running import Runner
 
             made.runner = Runner(self._subject, self.parts, self.report.path)
         known = containers.using(self._subject.recorder.registry.containers)

@@ -4,7 +4,7 @@
 
 Prints, for each operator and length n, two numbers in `unit roundoff * sqrt(n)`, each the most of
 several draws: the largest error by the largest value, and the same of root mean squares. The constant
-in `core/hx/proof/compare.py` was chosen from them.
+in `core/hx/proof/differences/compare.py` was chosen from them.
 """
 
 from __future__ import annotations

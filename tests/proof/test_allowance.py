@@ -6,8 +6,8 @@ import torch
 import torch.nn.functional as F
 
 import hx
-from hx.proof.allowance import longest_reduction
-from hx.proof.compare import OF_SUMS, Tolerance, difference, of_sums
+from hx.proof.differences.allowance import longest_reduction
+from hx.proof.differences.compare import OF_SUMS, Tolerance, difference, of_sums
 
 N, WIDE = 1750, 3
 

@@ -11,7 +11,7 @@ from torch.nn.functional import interpolate
 import hx
 from hx import converter
 from hx.errors import VerificationError
-from hx.proof import compare
+from hx.proof.differences import compare
 
 NOISE = torch.randn(1, 1, 64, 64, generator=torch.Generator().manual_seed(0))
 

@@ -13,7 +13,7 @@ from torch import nn
 import hx
 from hx.proof.comparing import Comparison
 from hx.proof.file_proof import Case, prove
-from hx.proof.open_file import OpenFile
+from hx.proof.sessions.open_file import OpenFile
 
 X = torch.randn(2, 8)
 DYNAMIC = {"x": {0: "batch"}}

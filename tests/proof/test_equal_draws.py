@@ -62,7 +62,7 @@ def test_a_file_that_draws_where_the_model_does_not_is_wrong(model):
 
 @pytest.mark.parametrize("model", [above, below])
 def test_where_the_model_gives_the_same_whatever_it_draws_that_is_right(model, monkeypatch):
-    from hx.proof import draws
+    from hx.proof.random import draws
 
     torch.manual_seed(0)
     monkeypatch.setattr(draws, "_on_its_draws", lambda *_: None)
@@ -118,7 +118,7 @@ def test_a_draw_on_one_side_of_a_branch_is_compared_and_told():
 
 
 def test_what_draws_in_a_loop_and_cannot_be_compared_is_not_rolled(monkeypatch):
-    from hx.proof import draws
+    from hx.proof.random import draws
 
     monkeypatch.setattr(draws, "replaced", lambda model: False)
     with pytest.raises(hx.VerificationError, match="n=9"):

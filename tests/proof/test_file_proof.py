@@ -16,12 +16,12 @@ import torch.nn.functional as F
 from onnx.reference.op_run import OpRun
 
 from hx.errors import VerificationError
-from hx.proof import compare
-from hx.proof.compare import Tolerance, difference
 from hx.proof.declared import Unknown, evaluate
+from hx.proof.differences import compare
+from hx.proof.differences.compare import Tolerance, difference
 from hx.proof.file_proof import Case, prove
-from hx.proof.open_file import depth
 from hx.proof.proof import inputs_of
+from hx.proof.sessions.open_file import depth
 
 
 def graph(text, opset=20, ir=9, extra=""):

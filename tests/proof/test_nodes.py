@@ -12,7 +12,8 @@ from torch import nn
 
 import hx
 from hx.contributions import ReferenceKernel
-from hx.proof import file_proof, nodes
+from hx.proof import file_proof
+from hx.proof.differences import nodes
 from hx.saving import save
 
 

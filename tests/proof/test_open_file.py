@@ -8,9 +8,9 @@ from torch import nn
 
 import hx
 from hx.budget import BUDGET
-from hx.proof import open_file
 from hx.proof.file_proof import Case, prove
-from hx.proof.open_file import OpenFile
+from hx.proof.sessions import open_file
+from hx.proof.sessions.open_file import OpenFile
 from hx.runtime import Session
 
 

@@ -14,9 +14,10 @@ import hx
 from hx import converter
 from hx.errors import VerificationError
 from hx.graph import runtime_rules
-from hx.proof import parts, proving
+from hx.proof import proving
+from hx.proof.differences import parts
 from hx.proof.file_proof import Case, prove
-from hx.proof.open_file import OpenFile
+from hx.proof.sessions.open_file import OpenFile
 
 ROWS = torch.randn(500, 40)  # softmax of a row sums to 1, but for a unit in the last place
 

@@ -14,7 +14,7 @@ import sys
 import pytest
 import torch
 
-from hx.proof.float64 import InFloat64
+from hx.proof.differences.float64 import InFloat64
 
 pytestmark = pytest.mark.skipif(
     "fbgemm" not in torch.backends.quantized.supported_engines,

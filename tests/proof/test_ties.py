@@ -9,7 +9,7 @@ from called import Plain, asked
 import hx
 from hx import converter
 from hx.errors import VerificationError
-from hx.proof import ties
+from hx.proof.differences import ties
 
 ROWS = torch.arange(400).remainder(7).float().reshape(2, 200)  # each element stands there often
 CLOSE = ROWS + torch.linspace(0, 1e-3, 200)  # all differ, until somebody rounds them

@@ -12,8 +12,8 @@ from torch.testing import assert_close
 import hx
 from hx.findings import OPEN
 from hx.ir.sizes.dims import Dim
+from hx.recording.calls.real_calls import run_unrecorded
 from hx.recording.origins import is_own_error
-from hx.recording.real_calls import run_unrecorded
 
 BATCH = {"x": {0: "b"}}
 

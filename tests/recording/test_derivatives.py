@@ -12,7 +12,7 @@ from torch.autograd import forward_ad
 
 import hx
 from hx.errors import Differentiates
-from hx.recording import derivatives
+from hx.recording.runs import derivatives
 
 
 class Forces(nn.Module):

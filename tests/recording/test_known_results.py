@@ -7,6 +7,7 @@ import dataclasses
 
 import pytest
 import torch
+from hx.torchworld.modes.modes.operator_modes import Seeing
 from torch.testing import assert_close
 
 import hx
@@ -14,12 +15,11 @@ from hx.budget import BUDGET
 from hx.ir import dynamic_axes
 from hx.ir.recipe import Recipe
 from hx.proof.first_calls import settle_state
-from hx.recording import known_results
-from hx.recording.known_results import Raised, Returned, Unfinished
 from hx.recording.prepare import prepare
 from hx.recording.recorder import Recorder
 from hx.recording.runner import ModelRunner
-from hx.torchworld.operator_modes import Seeing
+from hx.recording.runs import known_results
+from hx.recording.runs.known_results import Raised, Returned, Unfinished
 
 
 class Logged:

@@ -16,8 +16,8 @@ from torch import nn
 import hx
 from hx.budget import BUDGET
 from hx.errors import ExportError
-from hx.torchworld import modelstate, shallow
-from hx.torchworld.modelstate import preserved
+from hx.torchworld.state import modelstate, shallow
+from hx.torchworld.state.modelstate import preserved
 
 
 def test_the_model_runs_in_eval_and_comes_back():

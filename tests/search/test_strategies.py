@@ -18,7 +18,7 @@ from hx.ir.outcome import OffersAnswers, OffersBranches, OffersLoops, Refused, W
 from hx.ir.recipe import Branches, Leaks, Loops, Until
 from hx.merging.loops import Before
 from hx.proof.proof import CaseCheck, Proof
-from hx.recording.choices import Choices
+from hx.recording.calls.choices import Choices
 from hx.recording.prepare import prepare
 from hx.report import Report
 from hx.report.sections import File

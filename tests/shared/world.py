@@ -18,9 +18,10 @@ from hx import Registry, garbage_collection
 from hx.ir.sizes import departures
 from hx.packs import containers
 from hx.packs.targets import innermost
-from hx.recording.choices import Choices
+from hx.recording.calls.choices import Choices
 from hx.recording.recording import _local
-from hx.torchworld import modes, patching
+from hx.torchworld import patching
+from hx.torchworld.modes.modes import modes
 
 
 def hookable():

@@ -259,7 +259,7 @@ def test_exports_of_one_model_at_once_take_turns(tmp_path):
 
 
 def test_an_interrupt_while_waiting_for_a_turn_takes_nothing():
-    from hx.torchworld import model_locks
+    from hx.torchworld.state import model_locks
 
     module = nn.Linear(1, 1)
     held, done = threading.Event(), threading.Event()

@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 
 import pytest
-
-from hx.torchworld.line_limit import LineLimit, OutOfLines
+from hx.torchworld.modes.modes.line_limit import LineLimit, OutOfLines
 
 
 def of_nobody(code):

@@ -15,7 +15,7 @@ from torch import nn
 
 import hx
 from hx.ir.knowledge import Knowledge
-from hx.torchworld import respelling
+from hx.torchworld.spelling import respelling
 
 WORDS = {"x": {0: "b", 1: "n"}}
 SIZES = [{"b": 5, "n": 9}, {"b": 1, "n": 1}, {"b": 2, "n": 16}]

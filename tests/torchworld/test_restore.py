@@ -26,10 +26,10 @@ from restless import Restless
 from torch import nn
 
 import hx
-from hx.recording import callables, routes
-from hx.recording.doors import Door
+from hx.recording.hooks import callables, routes
+from hx.recording.hooks.doors import Door
 from hx.recording.records import Position
-from hx.torchworld import model_locks
+from hx.torchworld.state import model_locks
 
 THOROUGH = bool(os.environ.get("HX_THOROUGH"))
 

@@ -22,10 +22,10 @@ def test_the_first_code_that_compiles_itself_does_so_afterwards_too(model, mode)
     program = f"""
 import sys
 import torch
-from hx.proof.halves import Watch
-from hx.torchworld.float64_mode import Float64Mode
-from hx.torchworld.result_limit import ResultLimit
-from hx.torchworld.run_mode import RunMode
+from hx.proof.differences.halves import Watch
+from hx.torchworld.modes.float64_mode import Float64Mode
+from hx.torchworld.modes.result_limit import ResultLimit
+from hx.torchworld.modes.run_mode import RunMode
 
 def model(x):
     return {MODELS[model]}
@@ -44,7 +44,7 @@ def test_a_loop_whose_rounds_a_proof_has_counted_is_compiled_afterwards():
     require_success("""
 import torch
 import hx
-from hx.proof.often import _Counting
+from hx.proof.differences.often import _Counting
 
 def model(x):
     return torch._higher_order_ops.while_loop(

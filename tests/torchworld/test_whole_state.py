@@ -6,8 +6,8 @@ from model_changes import CHANGES, Counter, picture
 from torch import nn
 
 import hx
-from hx.torchworld import shallow
-from hx.torchworld.modelstate import preserved
+from hx.torchworld.state import shallow
+from hx.torchworld.state.modelstate import preserved
 
 
 def contents(model):

@@ -89,7 +89,7 @@ def _show(found: Differences) -> None:
 
 def _node(change: Change) -> str:
     from hx.cli.output import paint, plain
-    from hx.proof.nodes import relative
+    from hx.proof.differences.nodes import relative
 
     sign, colour = SIGN[change.kind]
     where = plain(f"  {relative(change.source)}" if change.source else "")

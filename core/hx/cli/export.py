@@ -390,7 +390,7 @@ def report_data(report: Any) -> Any:
 def node_table(report: Any) -> None:
     """Print the error of every node, and the error allowed, on stdout."""
     from hx.cli.output import note, table
-    from hx.proof.nodes import relative
+    from hx.proof.differences.nodes import relative
     from hx.text import amount
 
     rows = [

@@ -161,7 +161,7 @@ def _prove(
     from hx.recording.other_inputs import with_others
     from hx.recording.prepare import prepare
     from hx.recording.recorder import Recorder
-    from hx.torchworld import shallow
+    from hx.torchworld.state import shallow
 
     written = load(file)
     if any(tensor.external_data for tensor in written.graph.initializer):

@@ -12,8 +12,8 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 from .. import torch_facts
 from ..packs import nesting, targets
-from ..torchworld.modelstate import preserved
 from ..torchworld.stage import Session, Watcher
+from ..torchworld.state.modelstate import preserved
 from ..torchworld.watched_places import Places
 from .describe import dtype_name
 

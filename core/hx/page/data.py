@@ -10,7 +10,7 @@ from datetime import datetime
 from importlib import metadata
 from typing import Any, Protocol
 
-from hx.proof.nodes import NodeTable
+from hx.proof.differences.nodes import NodeTable
 
 LIBRARIES = ("hx", "torch", "onnx", "onnx-ir", "onnxruntime", "numpy")
 # Calls of the model that change a dtype: any other Cast comes from a converter.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hx.proof.nodes import relative
+from hx.proof.differences.nodes import relative
 from hx.proof.proof import inputs_of
 from hx.text import relative_paths
 

@@ -16,7 +16,7 @@ import torch
 
 from ..cleanup import Reversible
 from .file_proof import Case, Proof, prove
-from .open_file import OpenFile, uses_kernel
+from .sessions.open_file import OpenFile, uses_kernel
 
 
 def may_run_beside(file: OpenFile) -> bool:

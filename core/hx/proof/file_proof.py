@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any
 
 from hx.free_memory import no_memory
 from hx.proof.declared import Sizes
-from hx.proof.open_file import OpenFile, Run
 from hx.proof.proof import CaseCheck, Difference, OutputCheck, Proof
-from hx.proof.randomness import drawn
+from hx.proof.random.randomness import drawn
+from hx.proof.sessions.open_file import OpenFile, Run
 from hx.runtime import Refused, as_pairs
 from hx.saving import model_file
 
@@ -174,9 +174,9 @@ def _outputs(
     sizes: Sizes,
     depth: int,
 ) -> list[OutputCheck]:
-    from hx.proof.allowance import longest_reduction
-    from hx.proof.compare import as_near
-    from hx.proof.halves import passed
+    from hx.proof.differences.allowance import longest_reduction
+    from hx.proof.differences.compare import as_near
+    from hx.proof.differences.halves import passed
 
     longest = functools.cache(lambda: longest_reduction(model, sizes.values))
     checks = []
@@ -223,7 +223,7 @@ def compared(
     longest: int = 1,
 ) -> Difference:
     """Compare a result of the file with the model's; see `Case` for the other parameters."""
-    from hx.proof.compare import Tolerance, coarser, difference
+    from hx.proof.differences.compare import Tolerance, coarser, difference
 
     expected = graph_tensor(want)
     if not hasattr(want, "dtype") and _kind(got.dtype) == _kind(expected.dtype):

@@ -9,14 +9,14 @@ import torch
 
 from ..errors import Where
 from ..ir.request import Call
-from ..recording.known_results import Returned
 from ..recording.recorder import Recorder
 from ..recording.runner import ModelRunner
+from ..recording.runs.known_results import Returned
+from ..recording.runs.varying_reads import lines_that_name
 from ..recording.trace import Trace
-from ..recording.varying_reads import lines_that_name
 from ..samples.variations import fresh
-from ..torchworld.function_state import FunctionState
-from .compare import Tolerance, difference
+from ..torchworld.state.function_state import FunctionState
+from .differences.compare import Tolerance, difference
 
 
 def settle_state(recorder: Recorder, trace: Trace) -> None:

@@ -21,31 +21,31 @@ from ..ir.request import Inputs
 from ..ir.sizes import dims
 from ..ir.sizes.comparisons import At, Unforeseen
 from ..ir.value import Value
-from ..recording.varying_reads import varying_reads
+from ..recording.runs.varying_reads import varying_reads
 from ..runtime import as_pairs
 from ..samples.sizes import sizes_of
 from ..samples.variations import fresh, jitter
-from ..torchworld import shallow
-from . import often
+from ..torchworld.state import shallow
 from .cases.asking import case_of
 from .cases.farther import is_far
 from .cases.plan import planned_cases
 from .cases.saturation import saturated
-from .compare import Tolerance, difference
 from .comparing import Comparison, may_run_beside
-from .drawn_cases import compare_draws
-from .evaluator import agrees
-from .far_off import bound
+from .differences import often
+from .differences.compare import Tolerance, difference
+from .differences.float64 import InFloat64
+from .differences.halves import Watch, passed
+from .differences.parts import Parts
+from .differences.special_faults import settle_special
 from .file_proof import Case, CaseCheck, Proof, prove
 from .first_calls import carried_at
-from .float64 import InFloat64
-from .halves import Watch, passed
-from .open_file import OpenFile
-from .parts import Parts
-from .promised import keep_to_what_ran, may_be_ruled_out, narrow
-from .right_sizes import keep_right_sizes
-from .sizes_compared import sizes_compared
-from .special_faults import settle_special
+from .promises.far_off import bound
+from .promises.promised import keep_to_what_ran, may_be_ruled_out, narrow
+from .promises.right_sizes import keep_right_sizes
+from .promises.sizes_compared import sizes_compared
+from .random.drawn_cases import compare_draws
+from .sessions.evaluator import agrees
+from .sessions.open_file import OpenFile
 from .subject import Subject
 
 COARSE = "compared with the model on the CPU: on a GPU its products may be rounded to TF32"

@@ -22,10 +22,11 @@ from ..ir.value import Constant, Value
 from ..packs import nesting
 from ..tensor_bytes import as_tensor, is_wrapper, storage_key
 from ..text import with_article
-from ..torchworld import shallow
-from . import layers, size_questions
+from ..torchworld.state import shallow
+from . import layers
 from .memory import quantized, sparse_tensors, unrecorded_tensors, wrapper_tensors
 from .memory.tensor_values import array_value, output_value, value_of
+from .reads import size_questions
 from .recording import Recording
 
 if TYPE_CHECKING:

@@ -30,9 +30,9 @@ _ALSO = ("<frozen", "<string>", "contextlib.py", "functools.py")
 # Code that carries out the model's own arithmetic and lookups, and their errors.
 _CARRY_OUT = (
     "ir/sizes/",
-    "torchworld/followed_functions.py",
-    "torchworld/lookups.py",
-    "torchworld/spellings.py",
+    "torchworld/spelling/followed_functions.py",
+    "torchworld/spelling/lookups.py",
+    "torchworld/spelling/spellings.py",
 )
 _FOR_THE_MODEL = tuple(f"{p}{place}" for p in _OWN for place in _CARRY_OUT)
 _OF_THE_MODEL = (ArithmeticError, LookupError, TypeError, ValueError)

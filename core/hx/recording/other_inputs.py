@@ -14,7 +14,7 @@ from ..ir import dynamic_axes
 from ..ir.call_arguments import Arguments
 from ..ir.request import Call, Inputs, Request
 from ..text import amount
-from ..torchworld.absent_weights import Slim
+from ..torchworld.modes.absent_weights import Slim
 from .prepare import flat_inputs, parameters_of
 
 

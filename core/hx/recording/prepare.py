@@ -16,9 +16,10 @@ from ..ir.request import Call, Destination, Options, Request, Weights
 from ..packs import nesting
 from ..packs.pack_findings import brief
 from ..text import amount, with_article
-from ..torchworld import shallow
-from ..torchworld.absent_weights import Slim, plan
-from . import callables, torchscript
+from ..torchworld.modes.absent_weights import Slim, plan
+from ..torchworld.state import shallow
+from . import torchscript
+from .hooks import callables
 from .roots import root_of
 
 _STANDARD, _IN_MEMORY = Options(), Destination()

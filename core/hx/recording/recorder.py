@@ -25,23 +25,25 @@ from ..packs.registry import Registry
 from ..saving.forecast import Forecast
 from ..saving.write_ahead import WriteAhead
 from ..torchworld import training
-from ..torchworld.absent_weights import Slim
-from ..torchworld.meta_tensors import Blend
-from ..torchworld.modelstate import preserved
-from . import binding, compiled_calls, layers, other_generators
+from ..torchworld.modes.absent_weights import Slim
+from ..torchworld.modes.meta_tensors import Blend
+from ..torchworld.state.modelstate import preserved
+from . import binding, layers
 from .call_model import call_model
-from .carried_state import CarriedState
-from .choices import Choices
-from .cpu_stand_ins import StandIns
-from .install_hooks import recorded
-from .known_results import KnownResults
-from .loop_lengths import Lengths
+from .calls import compiled_calls
+from .calls.choices import Choices
+from .hooks.install_hooks import recorded
 from .memory.constants import constant_of
 from .memory.tensor_values import value_of
-from .note_escapes import note_escape
 from .prepare import arguments
+from .reads.note_escapes import note_escape
 from .recording import Recording
 from .records import ModelParts, Switches
+from .rounds.loop_lengths import Lengths
+from .runs import other_generators
+from .runs.carried_state import CarriedState
+from .runs.cpu_stand_ins import StandIns
+from .runs.known_results import KnownResults
 from .trace import CallCounts, RecordedGraph, Trace
 
 

@@ -20,8 +20,8 @@ import threading
 from ..graph.batchnorm import Folds
 from ..graph.builder import Builder
 from ..graph.op import Op
-from .choices import Choices
-from .questions import Questions
+from .calls.choices import Choices
+from .reads.questions import Questions
 from .records import (
     CodeMet,
     Draws,

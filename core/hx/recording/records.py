@@ -19,11 +19,11 @@ from ..ir.escapes import Escape
 from ..ir.recipe import STANDARD, Answers
 from ..ir.value import Constant, Origin, Value
 from ..registration import Registration
-from ..torchworld.absent_weights import Slim
-from ..torchworld.meta_tensors import Blend
-from .caught_exceptions import Raised
+from ..torchworld.modes.absent_weights import Slim
+from ..torchworld.modes.meta_tensors import Blend
 from .memory.live_tensors import Entry, Family, Live, PossibleCopy
 from .origins import Frames
+from .reads.caught_exceptions import Raised
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -18,18 +18,19 @@ from ..ir.request import Inputs
 from ..packs import nesting
 from ..packs.pack_findings import brief, origin
 from ..tensor_bytes import as_tensor
-from ..torchworld import modes
-from ..torchworld.line_limit import LineLimit, OutOfLines, RunGivenUp
-from ..torchworld.meta_tensors import Filled, OnTheCPU
-from ..torchworld.run_mode import NothingCompiled, RunMode, in_a_mode
-from . import layers, other_generators, torchscript
+from ..torchworld.modes import modes
+from ..torchworld.modes.line_limit import LineLimit, OutOfLines, RunGivenUp
+from ..torchworld.modes.meta_tensors import Filled, OnTheCPU
+from ..torchworld.modes.run_mode import NothingCompiled, RunMode, in_a_mode
+from . import layers, torchscript
 from .call_model import call_model
-from .cpu_stand_ins import on_the_cpu
-from .known_results import Key, Raised, Ran, Returned, Unfinished
 from .origins import is_machinery
 from .prepare import arguments
 from .recorder import Recorder
-from .run_limits import line_limit, times_as_much
+from .runs import other_generators
+from .runs.cpu_stand_ins import on_the_cpu
+from .runs.known_results import Key, Raised, Ran, Returned, Unfinished
+from .runs.run_limits import line_limit, times_as_much
 from .trace import Trace
 
 Feeds: TypeAlias = Inputs

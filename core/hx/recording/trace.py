@@ -17,9 +17,9 @@ from ..ir.recipe import Recipe
 from ..ir.sizes.size_polynomials import Poly
 from ..ir.value import Constant, Node, Value
 from ..ir.work import Work
-from . import compiled_calls
-from .questions import Question
-from .round_marks import RoundMarks
+from .calls import compiled_calls
+from .reads.questions import Question
+from .rounds.round_marks import RoundMarks
 
 
 @dataclass

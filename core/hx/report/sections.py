@@ -8,7 +8,7 @@ from typing import Any
 
 from ..errors import Where
 from ..findings import CHECKED, Finding, Missing
-from ..proof.nodes import NodeTable
+from ..proof.differences.nodes import NodeTable
 from ..proof.proof import Proof, inputs_of
 
 

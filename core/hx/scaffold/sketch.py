@@ -145,7 +145,7 @@ def _of_operator(target: str) -> str:
     import torch
 
     from hx.packs.targets import resolve
-    from hx.recording.choices import MEANINGLESS
+    from hx.recording.calls.choices import MEANINGLESS
 
     namespace, _, name = str(resolve(target, import_missing=True).key).partition("::")
     packet = getattr(getattr(torch.ops, namespace, None), name, None) if name else None

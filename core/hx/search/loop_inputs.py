@@ -15,8 +15,8 @@ from ..proof.cases.across import Across
 from ..proof.cases.asking import case_of
 from ..proof.cases.counted import counting, room_for_members, with_more_rounds
 from ..proof.subject import Subject
-from ..recording.loop_lengths import at_enough_rounds
-from ..recording.round_marks import rounds_of
+from ..recording.rounds.loop_lengths import at_enough_rounds
+from ..recording.rounds.round_marks import rounds_of
 from ..samples.sizes import at, sizes_of, told
 from ..samples.variations import whole_of
 

@@ -21,7 +21,7 @@ from ..ir.recipe import TRACING, Leaks, Line, Recipe, Until
 from ..merging import loops
 from ..merging.loops.until import untils
 from ..proof.subject import Subject
-from ..recording.questions import until_asked
+from ..recording.reads.questions import until_asked
 from ..recording.trace import Trace
 from ..report import Report
 from . import recipes

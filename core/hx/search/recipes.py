@@ -19,7 +19,7 @@ from ..samples.signs_and_scales import large, mixed, negative, opposite, positiv
 from ..samples.sizes import at, larger, sizes_of
 from ..samples.variations import fresh
 from ..tensor_bytes import same_numbers
-from ..torchworld import shallow
+from ..torchworld.state import shallow
 
 OFFSETS = (1, 2, 5, 11)  # differences between the sizes of further recordings
 # Kinds of escapes with which a model may go another way.

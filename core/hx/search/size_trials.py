@@ -17,8 +17,8 @@ from ..ir.dynamic_axes import Axes
 from ..ir.proposed_sizes import Axis, Proposal, names_for, proposal_of
 from ..ir.recipe import Recipe
 from ..ir.sizes.comparisons import At
-from ..recording.known_results import Returned
 from ..recording.runner import ModelRunner
+from ..recording.runs.known_results import Returned
 from ..samples.sizes import at, sizes_of
 
 

@@ -41,9 +41,9 @@ from ..ir.recipe import (
 )
 from ..ir.request import Request
 from ..merging.branches import TooManyWays
-from ..recording import derivatives
-from ..recording.choices import Choices
-from ..torchworld.respelling import reaches_more
+from ..recording.calls.choices import Choices
+from ..recording.runs import derivatives
+from ..torchworld.spelling.respelling import reaches_more
 from . import recipes
 from .answers import answers_to_try
 from .history import History, needs_derivatives

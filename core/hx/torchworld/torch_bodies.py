@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from . import reachable_functions
+from .spelling import reachable_functions
 
 _ASKS = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
 

@@ -17,7 +17,7 @@ from torch.nn.utils.parametrizations import _SpectralNorm
 from torch.nn.utils.spectral_norm import SpectralNorm
 
 from ..findings import CHECKED, Finding
-from .reachable_functions import say
+from .spelling.reachable_functions import say
 
 TOLD = "the model was in training mode, and is exported in eval mode"
 

@@ -12,7 +12,9 @@ from typing import Any
 
 import torch
 
-from hx.proof import compare, file_proof, open_file
+from hx.proof import file_proof
+from hx.proof.differences import compare
+from hx.proof.sessions import open_file
 from hx.saving import model_file
 
 from ..attempt import _registry, copied, first_line
@@ -188,8 +190,8 @@ def _problem(
     skeleton: Any, feeds: dict[str, Any], results: list[Any], expected: list[Any], chance: set[int]
 ) -> str:
     """Return how results differ by more than rounding, or "" if they do not."""
-    from hx.proof.allowance import longest_reduction
     from hx.proof.declared import Sizes
+    from hx.proof.differences.allowance import longest_reduction
 
     if len(results) != len(expected):
         return f"{len(results)} outputs for {len(expected)}"
@@ -255,7 +257,7 @@ def _is_as_near(listed: Listed, trial: Trial, mine: list, real: list) -> bool:
 
 def _is_runtime(path: Path, feeds: dict[str, torch.Tensor], trial: Trial) -> bool:
     """Return True if onnx's reference evaluator gives the model's results for the file."""
-    from hx.proof.evaluator import agrees
+    from hx.proof.sessions.evaluator import agrees
 
     graph = {name: file_proof.graph_tensor(tensor) for name, tensor in feeds.items()}
     expected = [file_proof.graph_tensor(each) for each in trial.expected]

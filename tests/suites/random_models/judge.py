@@ -11,7 +11,8 @@ from typing import Any
 import torch
 
 from hx import HxError, runtime
-from hx.proof import compare, halves, open_file
+from hx.proof.differences import compare, halves
+from hx.proof.sessions import open_file
 from hx.samples import variations
 from hx.saving import model_file
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ..value import Value
 
 Formula = Callable[["NodeWriter"], "Value"]
-_CALLER = "hx.torchworld.handed_sizes"  # calls compiled functions on behalf of the model
+_CALLER = "hx.torchworld.spelling.handed_sizes"  # calls compiled functions on behalf of the model
 _WIDE = (torch.bool, torch.int64, torch.float64)  # dtypes of Python's numbers, narrowest first
 
 

@@ -11,8 +11,8 @@ from ...ir import shapes
 from ...ir.node_reads import reads
 from ...ir.sizes import dims
 from ...ir.value import Body, Constant, Node, Value
-from ...recording.loop_lengths import same_constant
-from ...recording.questions import Question
+from ...recording.reads.questions import Question
+from ...recording.rounds.loop_lengths import same_constant
 from ..same_nodes import paired_bodies
 from .alignment_state import Around, Passed, Results, Seen, State, View
 from .constant_nodes import computed

@@ -16,8 +16,8 @@ from ...ir.recipe import Branches, Forced, Line
 from ...ir.sizes.comparisons import At
 from ...ir.value import Constant
 from ...ir.work import Work
-from ...recording.expected_memory import expected_memory
 from ...recording.origins import is_machinery, is_own_error
+from ...recording.runs.expected_memory import expected_memory
 from ...recording.trace import Trace
 from ...samples.elsewhere import Elsewhere
 from ...samples.sizes import sizes_of

@@ -12,7 +12,7 @@ from ...errors import Unsupported
 from ...ir.node_reads import reads
 from ...ir.recipe import Line
 from ...ir.value import Node, Value
-from ...recording.questions import Question
+from ...recording.reads.questions import Question
 from ...recording.trace import Trace
 from ..copied_trace import copied_node
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from ...budget import BUDGET
 from ...ir.recipe import Sizes
 from ...ir.sizes.comparisons import Asked, At, Unforeseen
-from ...recording.questions import Question
+from ...recording.reads.questions import Question
 from .node_rows import Answers, Items, Split, too_many
 
 

@@ -9,7 +9,7 @@ from ...ir.sizes import dims
 from ...ir.sizes.comparisons import Asked
 from ...ir.sizes.size_polynomials import Atom, Poly
 from ...ir.value import Value
-from ...recording.questions import Question
+from ...recording.reads.questions import Question
 
 
 def same_asked(x: Asked, y: Asked, here: dict[int, Value]) -> bool:

@@ -15,7 +15,7 @@ import torch
 from ...errors import Unsupported
 from ...ir.escapes import Escape
 from ...ir.value import Constant, Node, Value
-from ...recording.loop_lengths import same_constant
+from ...recording.rounds.loop_lengths import same_constant
 from ...recording.trace import Trace
 from ..protocol import Merge, NotRecorded, RecordingWanted, Unmerged
 from ..same_nodes import paired_bodies

@@ -24,7 +24,7 @@ from ...ir.node_reads import reads, reads_of
 from ...ir.sizes import dims
 from ...ir.sizes.comparisons import At
 from ...ir.value import Node, Value
-from ...recording.round_counts import Known
+from ...recording.rounds.round_counts import Known
 from ...recording.trace import Trace
 from .collected_lists import Part, Run, axis_of, grouped, is_list, joined, together
 from .outer_values import middle

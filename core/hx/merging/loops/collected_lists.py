@@ -24,7 +24,7 @@ from ...graph.op import Op
 from ...ir.node_reads import reads
 from ...ir.shapes import PAST_EVERY_END
 from ...ir.value import Body, Constant, Node, Value
-from ...recording.loop_lengths import same_constant
+from ...recording.rounds.loop_lengths import same_constant
 from .stacked_sources import STACK, RoundsDiffer, Source, maps, moved_axes
 
 DOMAIN = "hx.rolled"  # of nodes that are never in a file

@@ -13,7 +13,7 @@ import torch
 
 from ...budget import BUDGET
 from ...ir.value import Constant, Node
-from ...recording.loop_lengths import nodes_key
+from ...recording.rounds.loop_lengths import nodes_key
 from ...tensor_bytes import same_bits
 
 

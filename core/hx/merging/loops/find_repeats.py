@@ -12,8 +12,8 @@ import numpy as np
 
 from ...budget import BUDGET
 from ...ir.value import Constant, Node
-from ...recording.loop_lengths import nodes_key
-from ...recording.round_counts import Known
+from ...recording.rounds.loop_lengths import nodes_key
+from ...recording.rounds.round_counts import Known
 
 
 @dataclass(frozen=True)

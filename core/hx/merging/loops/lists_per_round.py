@@ -22,7 +22,7 @@ from ...graph.op import Op
 from ...ir import shapes
 from ...ir.node_reads import reads
 from ...ir.value import Node, Value
-from ...recording.loop_lengths import nodes_key
+from ...recording.rounds.loop_lengths import nodes_key
 from .collected_lists import axis_of
 from .stacked_sources import maps
 

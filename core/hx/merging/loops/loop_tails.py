@@ -8,8 +8,8 @@ from typing import Any
 from ...ir.recipe import Until
 from ...ir.sizes import dims
 from ...ir.value import Constant, Node, Value
-from ...recording.loop_lengths import same_constant
-from ...recording.questions import until_asked
+from ...recording.reads.questions import until_asked
+from ...recording.rounds.loop_lengths import same_constant
 from ...recording.trace import Trace
 from .round_inputs import Made, require_same, slots
 from .stacked_sources import RoundsDiffer, maps, moved_axes

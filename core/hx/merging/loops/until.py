@@ -24,9 +24,9 @@ from ...ir.recipe import Until
 from ...ir.sizes import dims
 from ...ir.sizes.size_polynomials import Atom, Poly
 from ...ir.value import Constant, Node, Value
-from ...recording.loop_lengths import same_constant
-from ...recording.round_counts import Known
-from ...recording.round_marks import length_of, rounds_of
+from ...recording.rounds.loop_lengths import same_constant
+from ...recording.rounds.round_counts import Known
+from ...recording.rounds.round_marks import length_of, rounds_of
 from ...recording.trace import Trace
 from ..branches.joined_findings import asked_there
 from ..copied_trace import copied

@@ -21,10 +21,10 @@ from ...ir.recipe import EndNumbers
 from ...ir.sizes import dims
 from ...ir.sizes.comparisons import Asked
 from ...ir.value import Node, Origin, Value
-from ...recording.counted_whiles import counted
-from ...recording.loop_lengths import nodes_key
-from ...recording.round_counts import Known
-from ...recording.round_marks import length_of
+from ...recording.rounds.counted_whiles import counted
+from ...recording.rounds.loop_lengths import nodes_key
+from ...recording.rounds.round_counts import Known
+from ...recording.rounds.round_marks import length_of
 from ...recording.trace import Trace
 from ..copied_trace import copied
 from ..protocol import Unmerged

@@ -9,8 +9,8 @@ import torch
 
 from ...budget import BUDGET
 from ...findings import CHECKED, Finding
-from ...recording.expected_memory import expected_memory
-from ...recording.known_results import Raised, Unfinished
+from ...recording.runs.expected_memory import expected_memory
+from ...recording.runs.known_results import Raised, Unfinished
 from ...samples.sequence_lengths import as_were_recorded
 from ..file_proof import Case
 from ..subject import Subject

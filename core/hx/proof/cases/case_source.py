@@ -12,8 +12,8 @@ from ...ir.recipe import Sizes
 from ...ir.sizes.comparisons import Asked
 
 if TYPE_CHECKING:
+    from ..differences.float64 import InFloat64
     from ..file_proof import Case
-    from ..float64 import InFloat64
     from ..subject import Subject
 
 Cases: TypeAlias = Callable[["Subject", "Planned"], Iterable["Case"]]

@@ -18,8 +18,8 @@ from ...ir.same_values import alike
 from ...ir.sizes import dims
 from ...ir.sizes.comparisons import Asked
 from ...ir.value import Value
-from ...recording.round_marks import length_of, rounds_of
-from ...recording.run_limits import is_long
+from ...recording.rounds.round_marks import length_of, rounds_of
+from ...recording.runs.run_limits import is_long
 from ...recording.trace import Trace
 from ...samples.sizes import at, limits_of, sizes_of, told
 from .asking import case_of

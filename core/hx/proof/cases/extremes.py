@@ -19,24 +19,24 @@ import torch
 
 from ...budget import BUDGET
 from ...ir.sizes.comparisons import At
-from ...recording.expected_memory import expected_memory
-from ...recording.known_results import Returned
+from ...recording.runs.expected_memory import expected_memory
+from ...recording.runs.known_results import Returned
 from ...samples.boxes_and_cells import corners_are_in_order, with_corners_in_order
 from ...samples.masks import ends_of_mask, everywhere
 from ...samples.number_properties import is_rising
 from ...samples.signs_and_scales import negative, opposite, positive
 from ...samples.sizes import at, sizes_of, told
 from ...samples.variations import fresh, jitter
-from ...torchworld.result_limit import ResultLimit
-from ...torchworld.run_mode import RunMode
-from ..compare import NEAR, Tolerance, difference
+from ...torchworld.modes.result_limit import ResultLimit
+from ...torchworld.modes.run_mode import RunMode
+from ..differences.compare import NEAR, Tolerance, difference
 from ..file_proof import Case
 from .asking import case_of
 from .saturation import note_saturated, saturated, unsaturated
 from .small_sizes import is_heavy, least_taken, one_row
 
 if TYPE_CHECKING:
-    from ..float64 import InFloat64
+    from ..differences.float64 import InFloat64
     from ..subject import Subject
     from .case_source import Planned
 

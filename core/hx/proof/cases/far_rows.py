@@ -24,7 +24,7 @@ from ...ir.value import Node, Value
 from ...ir.work import Work
 from ...runtime import Refused, Session
 from ...samples.sizes import Sizes, limits_of, sizes_of, told
-from ..compare import Tolerance, difference
+from ..differences.compare import Tolerance, difference
 from .far_sizes import LEAST_FAR
 from .othersizes import case_at
 from .small_sizes import is_heavy

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...budget import BUDGET
 from ...ir.size_moves import Move
-from ...recording.run_limits import is_long
+from ...recording.runs.run_limits import is_long
 from ...samples.sizes import Sizes, limits_of, sizes_of, told
 from .across import Across
 from .extremes import stays_finite

@@ -15,7 +15,7 @@ from ...ir.recipe import Sizes
 from ...ir.size_moves import Move
 from ...ir.sizes.comparisons import At, Unforeseen
 from ...ir.sizes.size_polynomials import Poly
-from ...recording.run_limits import rounds_fit
+from ...recording.runs.run_limits import rounds_fit
 from ...samples.sizes import limits_of, sizes_of, told
 from .across import Across
 from .othersizes import case_at

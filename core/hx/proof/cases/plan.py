@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
+from ..differences.float64 import InFloat64
 from ..file_proof import Case
-from ..float64 import InFloat64
 from ..subject import Subject
 from .case_source import CaseSource, Planned
 from .counted import more_counted, oftener

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from ...findings import CHECKED, Finding
 
 if TYPE_CHECKING:
+    from ..differences.float64 import InFloat64
     from ..file_proof import Case
-    from ..float64 import InFloat64
     from ..subject import Subject
 
 

@@ -18,7 +18,7 @@ import torch
 from ...budget import BUDGET
 from ...ir.sizes.comparisons import At
 from ...ir.value import Constant, Node, Value
-from ...recording.size_questions import alone
+from ...recording.reads.size_questions import alone
 from ...samples.number_properties import is_rising
 from ...samples.sizes import at, sizes_of
 from ...samples.variations import fresh

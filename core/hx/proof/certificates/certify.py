@@ -18,16 +18,16 @@ import torch
 from hx import tensor_bytes
 from hx.budget import BUDGET
 from hx.errors import UsageError
-from hx.proof.allowance import longest_reduction
 from hx.proof.certificates.fingerprint import fingerprint
 from hx.proof.certificates.packed_arrays import packed
 from hx.proof.certificates.sealing import Document
-from hx.proof.compare import NEAR, Tolerance, rounding
 from hx.proof.declared import Sizes
+from hx.proof.differences.allowance import longest_reduction
+from hx.proof.differences.compare import NEAR, Tolerance, rounding
 from hx.proof.file_proof import Case, graph_tensor
-from hx.proof.open_file import uses_kernel
 from hx.proof.proof import CaseCheck, OutputCheck, Proof
-from hx.proof.randomness import drawn
+from hx.proof.random.randomness import drawn
+from hx.proof.sessions.open_file import uses_kernel
 from hx.saving import model_file
 
 BY_MODEL, BY_FLOAT64, RANK = "model", "model in float64", "dtype and rank"

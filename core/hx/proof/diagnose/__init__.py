@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..nodes import NodeTable
+from ..differences.nodes import NodeTable
 from . import changed_graph, faulty_nodes, lost_values, size_limits
 from .rejected import Rejected
 

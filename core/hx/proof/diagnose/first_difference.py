@@ -25,7 +25,7 @@ from ...ir.sizes.comparisons import At
 from ...runtime import Refused
 from ...samples.sizes import at, sizes_of, told
 from ..cases.small_sizes import is_heavy, one_row, small_sizes
-from ..nodes import NodeTable, check_nodes, record_again
+from ..differences.nodes import NodeTable, check_nodes, record_again
 
 if TYPE_CHECKING:
     import onnx

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ...ir.escapes import DETOURS
-from ...recording import compiled_calls
-from ..promised import may_matter
+from ...recording.calls import compiled_calls
+from ..promises.promised import may_matter
 from .rejected import Rejected
 
 

@@ -14,7 +14,7 @@ from ...budget import BUDGET
 from ...errors import HxError
 from ...ir.recipe import Sizes
 from ...samples.sizes import at, limits_of, sizes_of, told
-from ...torchworld import shallow
+from ...torchworld.state import shallow
 from ..cases.asking import case_of
 from ..file_proof import prove
 from ..subject import Subject

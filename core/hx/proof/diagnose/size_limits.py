@@ -9,7 +9,7 @@ from ...ir.input_grammar import Limits
 from ...ir.size_moves import Move
 from ...samples.sizes import sizes_of
 from ..cases.othersizes import steps_between
-from ..promised import ruled_out
+from ..promises.promised import ruled_out
 from .names_of_one_size import names_of_one_size
 from .rejected import Rejected
 

@@ -17,7 +17,7 @@ from ...ir.sizes import dims
 from ...ir.sizes.comparisons import Asked
 from ...ir.sizes.size_polynomials import Poly
 from ...ir.value import Value
-from .. import compiled_calls
+from ..calls import compiled_calls
 from ..recording import Recording
 
 _OPERATORS = {operator.lt: "Less", operator.le: "LessOrEqual", operator.gt: "Greater",

@@ -11,7 +11,7 @@ import torch
 from ...errors import Unsupported
 from ...ir.value import Constant
 from ...tensor_bytes import storage_key
-from ..arguments import tensors_in
+from ..calls.arguments import tensors_in
 from ..recording import Recording
 from .sparse_tensors import require_unheld, sparse_constant
 

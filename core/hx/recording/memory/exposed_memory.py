@@ -11,7 +11,7 @@ import torch
 from ... import dtypes
 from ...errors import Unaccounted, Where
 from ...tensor_bytes import is_freed, same_bits, storage_key
-from .. import compiled_calls
+from ..calls import compiled_calls
 from ..recording import Recording
 
 

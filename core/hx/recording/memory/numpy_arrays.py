@@ -21,8 +21,8 @@ import torch
 from ... import tensor_bytes
 from ...budget import BUDGET
 from ...ir.sizes import dims, size_lists
-from .. import size_questions
-from ..note_escapes import note_escape
+from ..reads import size_questions
+from ..reads.note_escapes import note_escape
 from ..recording import Recording, current
 from . import tensor_values
 from .numpy_in_torch import FUNCTIONS, METHODS, ROUNDED, UFUNCS

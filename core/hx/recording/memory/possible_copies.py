@@ -13,7 +13,7 @@ from ...ir import shapes
 from ...ir.sizes import dims
 from ...ir.value import Value
 from ...tensor_bytes import storage_key
-from ..note_escapes import note_escape
+from ..reads.note_escapes import note_escape
 from ..recording import Recording
 from .live_tensors import Entry, PossibleCopy
 from .replayed_writes import keeps_order

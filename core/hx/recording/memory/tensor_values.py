@@ -15,9 +15,9 @@ from ...graph.op import Op
 from ...ir.sizes import size_lists
 from ...ir.value import Constant, Value
 from ...tensor_bytes import storage_key
-from .. import compiled_calls
-from ..missing_converters import note_missing_compiled
-from ..note_escapes import note_escape, take_back
+from ..calls import compiled_calls
+from ..calls.missing_converters import note_missing_compiled
+from ..reads.note_escapes import note_escape, take_back
 from ..recording import Recording
 from . import sparse_tensors, unrecorded_tensors
 from .constants import constant_of

@@ -16,10 +16,10 @@ from ...errors import Unaccounted, Where
 from ...findings import CHECKED, Finding
 from ...ir.sizes import dims
 from ...tensor_bytes import geometry
-from .. import compiled_calls
-from ..arguments import tensors_in
-from ..missing_converters import note_missing_compiled
-from ..note_escapes import note_escape
+from ..calls import compiled_calls
+from ..calls.arguments import tensors_in
+from ..calls.missing_converters import note_missing_compiled
+from ..reads.note_escapes import note_escape
 from ..recording import Recording
 
 _WRAPS = {"from_numpy", "frombuffer", "from_dlpack", "as_tensor", "asarray", "tensor"}

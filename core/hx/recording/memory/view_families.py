@@ -11,7 +11,16 @@ from ...graph import complex_pairs
 from ...graph.op import Op
 from ...ir.value import Value
 from ...tensor_bytes import geometry
-from ..arguments import Arguments, Numbers, Replayed, Step, describe, pick, retyped, substitute
+from ..calls.arguments import (
+    Arguments,
+    Numbers,
+    Replayed,
+    Step,
+    describe,
+    pick,
+    retyped,
+    substitute,
+)
 from ..recording import Recording
 from .live_tensors import Entry, Family
 from .replayed_writes import Declined, by_positions, positions, read_again

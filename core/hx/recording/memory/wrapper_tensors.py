@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from ...tensor_bytes import is_wrapper
-from ..arguments import tensors_in
+from ..calls.arguments import tensors_in
 from ..recording import Recording
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from ...ir.sizes import dims
-from ...torchworld import followed_functions, spellings
+from ...torchworld.spelling import followed_functions, spellings
 
 
 def _length(low: int, high: int, step: int) -> int:

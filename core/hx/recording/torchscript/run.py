@@ -13,7 +13,7 @@ from ...errors import Unsupported, Where
 from ...ir.sizes import dims
 from ...ir.sizes.comparisons import SIGNS, Asked
 from ...text import with_article
-from ..note_escapes import note_escape
+from ..reads.note_escapes import note_escape
 from ..recording import Recording
 from . import flow
 from .plain import (

@@ -1,0 +1,1 @@
+"""Proof of files with random numbers."""

@@ -1,0 +1,1 @@
+"""Runs of a file: in onnxruntime, in onnx's reference evaluator, or with Python kernels."""

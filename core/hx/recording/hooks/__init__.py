@@ -1,0 +1,1 @@
+"""Hooks where the calls and questions of a model arrive: installed for one recording, and removed."""

@@ -1,0 +1,1 @@
+"""Rounds of plain loops: where they begin, and how many there are."""
