@@ -7,7 +7,6 @@ import dataclasses
 
 import pytest
 import torch
-from hx.torchworld.modes.modes.operator_modes import Seeing
 from torch.testing import assert_close
 
 import hx
@@ -20,6 +19,7 @@ from hx.recording.recorder import Recorder
 from hx.recording.runner import ModelRunner
 from hx.recording.runs import known_results
 from hx.recording.runs.known_results import Raised, Returned, Unfinished
+from hx.torchworld.modes.operator_modes import Seeing
 
 
 class Logged:

@@ -21,7 +21,7 @@ from hx.packs.targets import innermost
 from hx.recording.calls.choices import Choices
 from hx.recording.recording import _local
 from hx.torchworld import patching
-from hx.torchworld.modes.modes import modes
+from hx.torchworld.modes import modes
 
 
 def hookable():

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 
 import pytest
-from hx.torchworld.modes.modes.line_limit import LineLimit, OutOfLines
+
+from hx.torchworld.modes.line_limit import LineLimit, OutOfLines
 
 
 def of_nobody(code):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hx.torchworld.modes.modes.float64_mode import Float64Mode
-from hx.torchworld.modes.modes.quantized_kernels import QuantizedKernels, numbers
-from hx.torchworld.modes.modes.run_mode import RunMode
+
+from hx.torchworld.modes.float64_mode import Float64Mode
+from hx.torchworld.modes.quantized_kernels import QuantizedKernels, numbers
+from hx.torchworld.modes.run_mode import RunMode
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 KERNELS = torch.ops.quantized

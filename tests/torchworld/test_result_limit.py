@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hx.torchworld.modes.modes.float64_mode import Float64Mode
-from hx.torchworld.modes.modes.result_limit import ResultLimit, TooManyResults
-from hx.torchworld.modes.modes.run_mode import RunMode
+
+from hx.torchworld.modes.float64_mode import Float64Mode
+from hx.torchworld.modes.result_limit import ResultLimit, TooManyResults
+from hx.torchworld.modes.run_mode import RunMode
 
 
 def sampled(x):

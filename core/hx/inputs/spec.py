@@ -50,7 +50,7 @@ def load(spec: str, sources: Iterable[ModelSource] = (), hollow: bool = False) -
     """
     if hollow:
         from hx.inputs.meta_models import hollow as without_memory
-        from hx.torchworld.modes.modes.absent_weights import emptied
+        from hx.torchworld.modes.absent_weights import emptied
 
         with without_memory():
             loaded = load(spec, sources)
