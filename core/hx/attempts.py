@@ -76,8 +76,10 @@ class Attempts:
         except Exception as problem:
             self.timeline.end(refused_in_words(problem))
             raise
-        verified = isinstance(outcome, Right) and outcome.made.report.proof is not None
-        self.timeline.end(outcome_in_words(outcome, verified))
+        report = outcome.made.report if isinstance(outcome, Right) else None
+        limits = ", ".join(report.promised.values()) if report is not None else ""
+        verified = report is not None and report.proof is not None
+        self.timeline.end(outcome_in_words(outcome, verified, limits))
         return outcome
 
     def _attempted(self, recipe: Recipe) -> Outcome:

@@ -72,6 +72,6 @@ def test_another_number_behind_the_edge_is_found():
 
 def test_the_sizes_of_a_proof_are_within_its_promise():
     program = hx.export(
-        lambda x: x * 2 if len(x) == 13 else x, torch.randn(5, 4), dynamic={"x": {0: "n"}}
+        lambda x: x[0] if len(x) == 13 else x, torch.randn(5, 4), dynamic={"x": {0: "n"}}
     )
     assert program.report.promised == {"n": "n<=12"} and program.proof.sizes["n"][1] <= 12

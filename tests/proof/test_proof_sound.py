@@ -150,11 +150,6 @@ def test_powers_of_sizes_with_a_modulus(number):
         assert_close(program.run(x), model(x))
 
 
-def test_a_size_as_the_exponent_of_a_power_with_a_modulus_is_noticed():
-    with pytest.raises(hx.VerificationError, match=r"pow\(2, 5, 7\)"):
-        hx.export(lambda x: x * pow(2, x.shape[1], 7), torch.randn(2, 5), dynamic={"x": {1: "n"}})
-
-
 def four_bits(loss):
     @hx.converter("torch.nn.functional.linear", domain="com.microsoft", loss=loss, cases=[])
     def linear(op, input, weight, bias=None):

@@ -103,4 +103,5 @@ def test_outcomes_are_told_in_a_few_words():
     }
     for text, outcome in told.items():
         assert outcome_in_words(outcome, verified=True) == text
+    assert outcome_in_words(Right(None), True, "n<=64") == "right for n<=64"
     assert outcome_in_words(Right(None), verified=False) == "not verified"

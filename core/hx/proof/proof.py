@@ -159,7 +159,8 @@ class Proof:
         for why in sorted({case.by_runtime for case in self.cases if case.by_runtime}):
             names = inputs_of([case.name for case in self.cases if case.by_runtime == why])
             told.append(f"on {names} {why}")
-        limits = sorted({case.outside for case in self.cases if case.outside})
+        outside = (case.outside.split(", ") for case in self.cases if case.outside)
+        limits = sorted({limit for limits in outside for limit in limits})
         within = f" for {', '.join(limits)} only," if limits else ""
         return f"verified{within} {'; '.join(told)} ({self.seconds:.1f} s)"
 

@@ -87,10 +87,9 @@ def strategy_name(recipe: Recipe) -> str:
     return ", ".join(filter(None, [" and ".join(merged) or PLAIN, *differs]))
 
 
-def outcome_in_words(outcome: Outcome, verified: bool) -> str:
+def outcome_in_words(outcome: Outcome, verified: bool, limits: str = "") -> str:
     """Describe an outcome: why the strategy was dropped, or that its file is right."""
     if isinstance(outcome, Right):
-        limits = ", ".join(outcome.made.report.promised.values())
         right = f"right for {limits}" if limits else "right"
         return right if verified else "not verified"
     if isinstance(outcome, Wrong):

@@ -93,7 +93,7 @@ def _leave_out_tiny(subject: Subject, proof: Proof, failed: Sequence[CaseCheck])
     }
     if not all(words & excluded for words in tiny.values()):
         return
-    why = "as it has fewer parts" if larger else "as sizes of 0 and 1 may be broadcast or squeezed"
+    why = "" if larger else "as sizes of 0 and 1 may be broadcast or squeezed"
     for name, words in tiny.items():
         out = {word: Limits(max(at[name][word], 1) + 1) for word in sorted(words & excluded)}
         subject.beyond[name] = Escape("lost", Where("", 0), why), Move(dict(at[name]), out)
@@ -182,15 +182,18 @@ def _promise(subject: Subject, wrong: Sequence[CaseCheck], promised: Mapping[str
         subject.promised.update(limits)
         escape.beyond = escape.beyond.replace(f"tried at {check.name}", f"wrong at {check.name}")
         asked = _why(escape)
-        if (check.outside, asked) not in known:  # else the nearest sizes have been reported
+        told = escape.kind == "lost" and {word for word, _ in known} >= limits.keys()
+        if (
+            not told and not {(word, asked) for word in limits} <= known
+        ):  # else the nearest sizes have been reported
             text = f"the file is right for {check.outside} only: at {check.name} {asked}"
             subject.notes.append(Finding(CHECKED, text, escape.where))
-        known.add((check.outside, asked))
+        known.update((word, asked) for word in limits)
 
 
 def _why(escape: Escape) -> str:
     if escape.kind == "lost":
-        return f"it is wrong, {escape.detail}"
+        return ", ".join(filter(None, ("it is wrong", escape.detail)))
     baked = escape.kind == "baked"
     what = "what is baked in is another number" if baked else "the model goes another way"
     return f"{what}, at {escape.where} ({escape.detail})"
