@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ...budget import BUDGET
 from ...errors import Where
-from ...findings import CHECKED, Finding
+from ...findings import CHECKED, OPEN, Finding
 from ...ir.escapes import Escape
 from ...ir.input_grammar import Limits
 from ...ir.recipe import Promise, Sizing
@@ -65,12 +65,15 @@ def _leave_out_tiny(subject: Subject, proof: Proof, failed: Sequence[CaseCheck])
 
     They broadcast, and PyTorch has ways of its own for them, about which nobody asks. Sizes at which
     the file is right for other values are not the cause. Of a merge, another one may be right there.
-    If the search has found nothing better, all sizes that are smaller than recorded may be left out.
+    If the search has found nothing better, and nothing left the graph, all sizes that are smaller than
+    recorded may be left out.
     """
     if subject.recipe.flow.reorders:
         return
     recorded, limits = sizes_of(subject.recipe), subject.recipe.request.sizes.limits
-    larger = subject.recipe.promise is Promise.ONWARD
+    # What left the graph may be wrong at larger sizes as well.
+    lost = any(escape.level(True) == OPEN for escape in subject.escapes.values())
+    larger = subject.recipe.promise is Promise.ONWARD and not lost
     at = {case.name: sizes_of(subject.recipe, case.feeds) for case in subject.cases}
     right = [at[check.name] for check in proof.cases if check.ok and check.name in at]
     if any(at.get(check.name) in right for check in failed):
