@@ -70,19 +70,12 @@ def _leave_out_tiny(subject: Subject, proof: Proof, failed: Sequence[CaseCheck])
     """
     if subject.recipe.flow.reorders:
         return
-    recorded, limits = sizes_of(subject.recipe), subject.recipe.request.sizes.limits
-    # What left the graph may be wrong at larger sizes as well.
-    lost = any(escape.level(True) == OPEN for escape in subject.escapes.values())
-    larger = subject.recipe.promise is Promise.ONWARD and not lost
+    recorded, larger = sizes_of(subject.recipe), _may_promise_onward(subject)
     at = {case.name: sizes_of(subject.recipe, case.feeds) for case in subject.cases}
     right = [at[check.name] for check in proof.cases if check.ok and check.name in at]
     if any(at.get(check.name) in right for check in failed):
         return
-    ends = {
-        word: n - 1 if larger else 1  # the largest tiny size
-        for word, n in recorded.items()
-        if n > 1 >= limits.get(word, Limits()).low
-    }
+    ends = _tiny_ends(subject, larger)
     tiny: dict[str, set[str]] = {}
     for check in failed:
         if _is_unexplained(subject, check, right):
@@ -100,6 +93,22 @@ def _leave_out_tiny(subject: Subject, proof: Proof, failed: Sequence[CaseCheck])
     for name, words in tiny.items():
         out = {word: Limits(max(at[name][word], 1) + 1) for word in sorted(words & excluded)}
         subject.beyond[name] = Escape("lost", Where("", 0), why), Move(dict(at[name]), out)
+
+
+def _may_promise_onward(subject: Subject) -> bool:
+    """Return True in the last attempt, unless what left the graph may be wrong at larger sizes, too."""
+    lost = any(escape.level(True) == OPEN for escape in subject.escapes.values())
+    return subject.recipe.promise is Promise.ONWARD and not lost
+
+
+def _tiny_ends(subject: Subject, larger: bool) -> Sizes:
+    """Return the largest size of each name that may be left out: 1, or all below the recorded one."""
+    limits = subject.recipe.request.sizes.limits
+    return {
+        word: n - 1 if larger else 1
+        for word, n in sizes_of(subject.recipe).items()
+        if n > 1 >= limits.get(word, Limits()).low
+    }
 
 
 def _is_unexplained(subject: Subject, check: CaseCheck, right: Sequence[Sizes]) -> bool:
