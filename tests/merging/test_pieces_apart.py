@@ -1,4 +1,4 @@
-"""Of the pieces of an axis, only those that the model reads are cut out."""
+"""Slices in place of a Split, for those pieces of an axis that the model reads."""
 
 from __future__ import annotations
 

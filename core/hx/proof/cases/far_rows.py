@@ -100,21 +100,20 @@ class _Call:
         outputs = [v for v in made if v not in read and v.shape is not None]
         if any(v.dtype is None or v.dtype.is_complex for v in (*inputs, *outputs)):
             return None
-        call = cls(None, {}, outputs, word, sizes_of(subject.recipe))  # type: ignore[arg-type]
-        grown = (call._grows(v) for v in inputs)
-        if not outputs or not any(grown) or any(v.shape is None for v in inputs):
+        words = sizes_of(subject.recipe)
+        grown = any(_grows(value, word, words) for value in inputs)
+        if not outputs or not grown or any(v.shape is None for v in inputs):
             return None
         dialect, names = subject.trace.graph.dialect, dict[int, str]()
         parts = graph.build(
             [*nodes], inputs, [(f"result{i}", v) for i, v in enumerate(outputs)],
             opset=dialect.opset, domains=dialect.domains, classes={}, name="call", names=names,
         )  # fmt: skip
-        call.inputs = {names[id(v)]: v for v in inputs}
         try:
-            call.session = Session(_of_any_size(parts))
+            session = Session(_of_any_size(parts))
         except Refused:
             return None
-        return call
+        return cls(session, {names[id(v)]: v for v in inputs}, outputs, word, words)
 
     def least_wrong(self, far: int) -> int:
         """Return the smallest number of rows up to `far` that are not like few rows; 0 for none."""
@@ -166,19 +165,20 @@ class _Call:
         at = At({**self.words, self.word: rows})
         if value.elements is not None:
             return torch.tensor([at(spelled(n)) for n in value.elements]).reshape(few.shape)
-        for axis in self._grows(value):
+        for axis in _grows(value, self.word, self.words):
             n = at(spelled((value.shape or ())[axis]))
             few = few.index_select(axis, torch.arange(n) % few.shape[axis])
         return few
 
-    def _grows(self, value: Value) -> list[int]:
-        """Return the axes whose size is a multiple of the rows."""
-        some, more = (At({**self.words, self.word: n}) for n in (FEW, 3 * FEW))
-        try:
-            sizes = [(some(spelled(n)), more(spelled(n))) for n in value.shape or ()]
-        except (Unforeseen, ArithmeticError):
-            return []
-        return [axis for axis, (a, b) in enumerate(sizes) if b == 3 * a and a]
+
+def _grows(value: Value, word: str, words: Sizes) -> list[int]:
+    """Return the axes whose size is a multiple of the rows."""
+    some, more = (At({**words, word: n}) for n in (FEW, 3 * FEW))
+    try:
+        sizes = [(some(spelled(n)), more(spelled(n))) for n in value.shape or ()]
+    except (Unforeseen, ArithmeticError):
+        return []
+    return [axis for axis, (a, b) in enumerate(sizes) if b == 3 * a and a]
 
 
 def _of_any_size(parts: Any) -> bytes:

@@ -241,7 +241,9 @@ def handed(function: Any, *args: Any, **named: Any) -> Any:
     before = count(not runs)
     try:
         result = _called(function, args, named)
-    except Exception as problem:  # of any kind: sizes may have caused it
+    except (
+        Exception
+    ) as problem:  # any kind: it is told, and raised again or repeated with plain ints
         if count(not runs) != before or short in _SORTS or _is_one_of(function, _CALLS):
             raise
         _tell(sizes, f"given to {name}()")

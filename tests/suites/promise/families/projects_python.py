@@ -40,7 +40,7 @@ def zipped_splits(x):
 
 @model(x="float[n,4]", y="float[m,4]", most=40)
 def zipped_of_two(x, y):
-    """As many pairs as the shorter one has."""
+    """Adds the rows of two tensors in pairs, up to the end of the shorter one."""
     return torch.stack([a + b for a, b in zip(x.unbind(), y.unbind())])
 
 
@@ -244,7 +244,7 @@ def halves_until_one(x):
 
 @model(x="float[n=8,4]", most=60)
 def split_in_even_parts(x):
-    """As many parts as rows fit four."""
+    """Divides the rows into parts of four."""
     parts = torch.tensor_split(x, max(1, len(x) // 4))
     return torch.stack([part.mean(0) for part in parts])
 
