@@ -1,7 +1,7 @@
 """Search for a recipe that gives a right file, as a tree of strategies.
 
 A strategy is a generator: it yields recipes, receives the outcome of each, and returns the last
-outcome. The numbers in brackets are the rows of the table in `README.md`, beside this file.
+outcome. The table in `README.md`, beside this file, lists them in the order in which they are tried.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def strategies(
     failed: Failed = {}
     ends: list[Failure] = []
     recipe = Recipe(request, request.call.tensors)
-    for answers in answers_to_try(history.knowledge.asked):  # [1]
+    for answers in answers_to_try(history.knowledge.asked):
         leaks, sizing = Leaks.ACCEPT, Sizing.GIVEN
         if not history:
             leaks, sizing = Leaks.OFFER, Sizing.OFFER
@@ -70,18 +70,18 @@ def strategies(
             leaks = Leaks.REFUSE
         plain = replace(recipe, answers=answers, offers=True, leaks=leaks, sizing=sizing)
         ends.append((yield from with_these_answers(plain, history, failed)))
-    if isinstance(history.first, OffersAnswers):  # [22]
+    if isinstance(history.first, OffersAnswers):
         mark = history.mark()
         yield from with_control_flow(replace(recipe, offers=True), history, failed)
         history.keep_first_since(mark)  # the real effect of the number that leaves the graph
-    if needs_derivatives(history.first):  # [23]
+    if needs_derivatives(history.first):
         yield from traced_derivatives(recipe, history, choices)
-    if isinstance(history.first, Wrong):  # [24]
+    if isinstance(history.first, Wrong):
         yield from at_odd_sizes(recipe, history.first, history, failed)
     first = history.first
-    if isinstance(first, Wrong) or (isinstance(first, Refused) and first.strict):  # [25]
+    if isinstance(first, Wrong) or (isinstance(first, Refused) and first.strict):
         yield from branches_on_failed(recipe, first, history, failed)
-    for plainly in (first, *ends[:1]):  # [27]
+    for plainly in (first, *ends[:1]):
         if isinstance(plainly, Wrong) and recipes.may_hold_from_here_on(recipe, plainly):
             yield from tried(replace(recipe, promise=Promise.ONWARD), failed)
             break
@@ -98,7 +98,7 @@ def tried(recipe: Recipe, failed: Failed) -> Steps:
 
 
 def with_these_answers(plain: Recipe, history: History, failed: Failed) -> Steps:
-    """[1, 2] Record the model with one set of answers to questions about tracing."""
+    """Record the model with one set of answers to questions about tracing."""
     mark = history.mark()
     last = yield from with_control_flow(plain, history, failed)
     while may_respell_more(history.knowledge, last):
@@ -108,17 +108,17 @@ def with_these_answers(plain: Recipe, history: History, failed: Failed) -> Steps
 
 
 def with_control_flow(plain: Recipe, history: History, failed: Failed) -> Steps:
-    """[1 to 21] Record the model as it runs; then merge the control flow that this finds."""
+    """Record the model as it runs; then merge the control flow that this finds."""
     mark = history.mark()
     first = yield from tried(plain, failed)
-    if isinstance(first, OffersSizes):  # [26]
+    if isinstance(first, OffersSizes):
         yield from with_control_flow(first.recipe, history, {})
         history.forget(mark)
         plain = replace(plain, sizing=Sizing.GIVEN)
         first = yield from tried(plain, failed)
     if wrong_at_given(plain, first):
         return first  # the given sizes lead the model another way
-    while may_respell_more(history.knowledge, first):  # [2]
+    while may_respell_more(history.knowledge, first):
         history.forget(mark)
         first = yield from tried(plain, failed)
     recipe = plain.derived
@@ -128,7 +128,7 @@ def with_control_flow(plain: Recipe, history: History, failed: Failed) -> Steps:
             yield from branches(recipe, first, history, failed)
         else:
             yield from loops(first, history, failed)
-        recipe = replace(recipe, unmerged_reason=why_unmerged(history.since(mark)))  # [19]
+        recipe = replace(recipe, unmerged_reason=why_unmerged(history.since(mark)))
         history.forget(mark)
         last = yield from tried(recipe, failed)
         last = yield from padded(recipe, last, history)
@@ -136,7 +136,7 @@ def with_control_flow(plain: Recipe, history: History, failed: Failed) -> Steps:
 
 
 def branches(plain: Recipe, offer: OffersBranches, history: History, failed: Failed) -> Steps:
-    """[6 to 10, 16, 18] Merge the ways that values decide, or the rounds of loops that they end."""
+    """Merge the ways that values decide, or the rounds of loops that they end."""
     last: Failure = offer
     for until in offer.untils:
         last = yield from ended_by_values(plain, until, failed)
@@ -144,17 +144,17 @@ def branches(plain: Recipe, offer: OffersBranches, history: History, failed: Fai
         return last
     own: Failed = {}
     recipe = recipes.with_branches(plain, offer.lines)
-    merged = last = yield from tried(recipe, own)  # [10]
+    merged = last = yield from tried(recipe, own)
     recipe = as_carried_out(recipe, merged)
     last = yield from padded(recipe, last, history)
     last = yield from formulas(recipe, last, history, own)
-    if recipe.flow.branches and own and isinstance(merged, Wrong):  # [18]
+    if recipe.flow.branches and own and isinstance(merged, Wrong):
         last = yield from branches_on_failed(plain, merged, history, own)
     return last
 
 
 def ended_by_values(plain: Recipe, until: Until, failed: Failed) -> Steps:
-    """[6 to 9] Merge the rounds of a loop that goes on until a value ends it."""
+    """Merge the rounds of a loop that goes on until a value ends it."""
     last = yield from tried(plain.with_flow(until=until), failed)
     if is_unsupported(last):
         counting = replace(plain.with_flow(until=until), folding=Folding.COUNTING)
@@ -169,7 +169,7 @@ def ended_by_values(plain: Recipe, until: Until, failed: Failed) -> Steps:
 
 
 def true_rounds(plain: Recipe, until: Until, failed: Failed, last: Failure) -> Steps:
-    """[8] Record a loop with true answers, and with inputs that lead to enough rounds.
+    """Record a loop with true answers, and with inputs that lead to enough rounds.
 
     This is for a model that takes one more from the rest until nothing is left, and raises an error
     where it is told to go on.
@@ -184,11 +184,11 @@ def true_rounds(plain: Recipe, until: Until, failed: Failed, last: Failure) -> S
 
 
 def loops(offer: OffersLoops, history: History, failed: Failed) -> Steps:
-    """[11 to 17] Merge the rounds of loops whose lengths follow from sizes."""
+    """Merge the rounds of loops whose lengths follow from sizes."""
     recipe, own = offer.recipe, {} if offer.recipe.flow.branches else failed
-    last = yield from tried(recipe, own)  # [11]
+    last = yield from tried(recipe, own)
     recipe = as_carried_out(recipe, last)
-    if is_unsupported(last) or (isinstance(last, Wrong) and last.may_run_zero_times):  # [12]
+    if is_unsupported(last) or (isinstance(last, Wrong) and last.may_run_zero_times):
         # Rounds in which the state is still a constant differ from the others.
         for folding in (Folding.UNFOLDED, Folding.COUNTING):
             if folding is Folding.UNFOLDED and was_unfolded(last):
@@ -197,7 +197,7 @@ def loops(offer: OffersLoops, history: History, failed: Failed) -> Steps:
                 recipe = replace(recipe, folding=folding)
                 last = yield from tried(recipe, own)
                 recipe = as_carried_out(recipe, last)
-    if not recipe.flow.branches and branches_on_values(last):  # [13]
+    if not recipe.flow.branches and branches_on_values(last):
         # In more rounds, the model may ask new questions: whether a list has anything in it.
         branches = Branches(variations=tuple(own.values())[: BUDGET.runs.failed_inputs])
         recipe, own = recipe.with_flow(branches=branches), {}
@@ -206,19 +206,19 @@ def loops(offer: OffersLoops, history: History, failed: Failed) -> Steps:
     if offer.numbered is not None:
         yield from numbered_rounds(offer.numbered, last, history)
     yield from ended_by_either(offer, history)
-    if isinstance(last, Wrong):  # [15]
+    if isinstance(last, Wrong):
         anew = recipes.loops_at_odd_sizes(recipe, own)
         if anew is not None:
             last = yield from tried(anew, {})
-    last = yield from padded(recipe, last, history)  # [16]
+    last = yield from padded(recipe, last, history)
     last = yield from formulas(recipe, last, history, own)
-    if recipe.flow.branches:  # [17]
+    if recipe.flow.branches:
         last = yield from tried(recipe.without_branches(), own)
     return last
 
 
 def numbered_rounds(recipe: Recipe, last: Failure, history: History) -> Steps:
-    """[14] Merge rounds that differ by their number. Failures speak for rounds without numbers."""
+    """Merge rounds that differ by their number. Failures speak for rounds without numbers."""
     mark = history.mark()
     for folding in (Folding.FOLDED, Folding.UNFOLDED):
         if folding is Folding.UNFOLDED and was_unfolded(last):
@@ -230,7 +230,7 @@ def numbered_rounds(recipe: Recipe, last: Failure, history: History) -> Steps:
 
 
 def ended_by_either(offer: OffersLoops, history: History) -> Generator[Recipe, Outcome, None]:
-    """[28] Merge the rounds of a loop that a value may end before as many as a size says."""
+    """Merge the rounds of a loop that a value may end before as many as a size says."""
     mark = history.mark()
     for until in offer.untils:
         recipe = offer.recipe.ended_by(until)
@@ -241,7 +241,7 @@ def ended_by_either(offer: OffersLoops, history: History) -> Generator[Recipe, O
 
 
 def padded(recipe: Recipe, last: Failure, history: History) -> Steps:
-    """[3 to 5] Record the model with the answer that sizes do not fit.
+    """Record the model with the answer that sizes do not fit.
 
     This is for a model that asks whether sizes leave a remainder, or are equal. On lines where it
     raises an error then, it hears the truth. Its other questions about sizes are recorded both
@@ -266,7 +266,7 @@ def padded(recipe: Recipe, last: Failure, history: History) -> Steps:
 
 
 def formulas(recipe: Recipe, last: Failure, history: History, failed: Failed) -> Steps:
-    """[20, 21] Compute numbers that follow from sizes in an unknown way, by further recordings."""
+    """Compute numbers that follow from sizes in an unknown way, by further recordings."""
     if not isinstance(last, Wrong):
         return last
     followed = recipes.with_formulas(recipe, history.knowledge.wrong_sizes, last.error.proof)
@@ -282,7 +282,7 @@ def formulas(recipe: Recipe, last: Failure, history: History, failed: Failed) ->
 
 
 def traced_derivatives(plain: Recipe, history: History, choices: Choices) -> Steps:
-    """[23] Record PyTorch's trace of a model that differentiates as it runs."""
+    """Record PyTorch's trace of a model that differentiates as it runs."""
     first = history.first
     assert isinstance(first, Refused) and isinstance(first.error, Differentiates)
     other = derivatives.traced(plain, choices, first.error)
@@ -290,7 +290,7 @@ def traced_derivatives(plain: Recipe, history: History, choices: Choices) -> Ste
 
 
 def at_odd_sizes(plain: Recipe, first: Wrong, history: History, failed: Failed) -> Steps:
-    """[24] Record the model at other sizes if its file was right only at the recorded ones."""
+    """Record the model at other sizes if its file was right only at the recorded ones."""
     last: Failure = first
     other = recipes.at_odd_sizes(plain, failed, first.error.proof)
     for answers in answers_to_try(history.knowledge.asked) if other is not None else ():
@@ -305,7 +305,7 @@ def at_odd_sizes(plain: Recipe, first: Wrong, history: History, failed: Failed) 
 def branches_on_failed(
     recipe: Recipe, failure: Wrong | Refused, history: History, failed: Failed
 ) -> Steps:
-    """[5, 18, 25] Merge the ways that the model goes on inputs for which its files were wrong.
+    """Merge the ways that the model goes on inputs for which its files were wrong.
 
     Where there are more ways than are recorded, it is not tried again from other inputs.
     """
