@@ -27,8 +27,9 @@ def relative_paths(text: str) -> str:
     return text if here == "/" else text.replace(f"{here}/", "")
 
 
-def first_few(names: Sequence[str]) -> str:
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+def first_few(names: Sequence[str], most: int = 5) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def rounded(count: int) -> str:

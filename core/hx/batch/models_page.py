@@ -11,7 +11,7 @@ from typing import Any
 
 from hx import page as page_of_one
 from hx.batch.results import Group, Result
-from hx.text import amount, bytes_text
+from hx.text import amount, bytes_text, first_few
 
 COLUMNS = ("model", "state", "nodes", "size", "seconds", "max error", "tries", "why")
 STYLE = """
@@ -70,7 +70,7 @@ def _groups(title: str, groups: Sequence[Group]) -> str:
         return ""
     rows = "\n".join(
         f"<tr><td>{len(each.models)}</td><td><code>{escape(each.cause)}</code></td>"
-        f"<td>{escape(_some(each.models))}</td></tr>"
+        f"<td>{escape(first_few(each.models))}</td></tr>"
         for each in groups
     )
     return (
@@ -78,11 +78,6 @@ def _groups(title: str, groups: Sequence[Group]) -> str:
         "<thead><tr><th>models</th><th>cause</th><th>which</th></tr>"
         f"</thead>\n<tbody>\n{rows}\n</tbody></table></div>"
     )
-
-
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    return ", ".join(names[:5]) + more
 
 
 def _models(results: Sequence[Result], folder: Path) -> str:

@@ -14,6 +14,7 @@ from hx.cli.readme_section import Section
 from hx.config import Settings
 from hx.packs.registry import Registry
 from hx.registration import OPSETS, Registration
+from hx.text import first_few
 
 
 def markdown(pack: str = "hx") -> str:
@@ -61,9 +62,7 @@ def _written(registration: Registration, registry: Registry) -> tuple[str, str]:
             operators.update({node.op_type for node in made.model.graph})
             dtypes.update((name(tensor.dtype), None) for tensor in call.tensors)
     ranked = sorted(operators, key=lambda each: (-operators[each], each))
-    most = BUDGET.shown.operators
-    more = f" and {len(ranked) - most} more" if len(ranked) > most else ""
-    return ", ".join(ranked[:most]) + more, ", ".join(sorted(dtypes))
+    return first_few(ranked, BUDGET.shown.operators), ", ".join(sorted(dtypes))
 
 
 SECTION = Section("coverage", "hx.cli.coverage", markdown)

@@ -285,12 +285,12 @@ def _other_weights(file: Path, model: Any) -> list[Finding]:
     """Return a finding if the file is wrong because its weights differ from the model's."""
     from hx import file_diff
     from hx.findings import OPEN, Finding
+    from hx.text import first_few
 
     names = file_diff.unlike(file, model)
     if not names:
         return []
-    told = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-    text = f"the weights of the model are not those of the file: {told}"
+    text = f"the weights of the model are not those of the file: {first_few(names, 3)}"
     hint = "give it those that the file was made with (-w FILE), or seed what draws them"
     return [Finding(OPEN, text, hint=hint)]
 

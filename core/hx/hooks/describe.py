@@ -8,6 +8,7 @@ import torch
 
 from .. import dtypes
 from ..packs import nesting
+from ..text import first_few
 
 
 def dtype_name(tensor: torch.Tensor) -> str:
@@ -17,8 +18,7 @@ def dtype_name(tensor: torch.Tensor) -> str:
 def described(thing: Any, most: int = 4) -> str:
     """Describe what a call got or returned, one tensor after the other."""
     told = [_leaf(leaf) for _, leaf in nesting.leaves(thing)]
-    rest = f" and {len(told) - most} more" if len(told) > most else ""
-    return ", ".join(told[:most]) + rest or "nothing"
+    return first_few(told, most) or "nothing"
 
 
 def _leaf(leaf: Any) -> str:

@@ -9,7 +9,7 @@ from hx.budget import BUDGET
 from hx.page.data import strain
 from hx.page.phrases import edge, line_of, place, share, verdict, why
 from hx.page.strategy_table import PAGE_HEADS, page_rows
-from hx.text import bytes_text, relative_paths, rounded, time_text
+from hx.text import bytes_text, first_few, relative_paths, rounded, time_text
 
 
 def text(found: dict[str, Any]) -> str:
@@ -144,9 +144,7 @@ def _foot(found: dict[str, Any]) -> list[str]:
 
 
 def _places(places: list[dict[str, Any]]) -> str:
-    shown = [f"`{line_of(w)}`" for w in places[:3]]
-    more = f" and {len(places) - 3} more" if len(places) > 3 else ""
-    return ", ".join(shown) + more
+    return first_few([f"`{line_of(w)}`" for w in places], 3)
 
 
 def _section(title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:

@@ -17,6 +17,7 @@ from hx.packs.pack_findings import Finding, brief, error, warning
 from hx.packs.requirements import unmet
 from hx.registration import Registration, place
 from hx.testing.cases import CaseFailure, CaseSkipped, Tested, is_stub, runs_of_case
+from hx.text import first_few
 
 if TYPE_CHECKING:
     from hx.packs.targets import Target
@@ -46,11 +47,10 @@ def examine(
         findings += _container(container)
     without = [each.target for each in pack.registrations if not each.cases]
     if without:
-        some = ", ".join(without[:3]) + (f" and {len(without) - 3} more" * (len(without) > 3))
         findings.append(
             warning(
                 "no-cases",
-                f"nothing is tested of {some}",
+                f"nothing is tested of {first_few(without, 3)}",
                 'give each an example call: cases=[case("float32[n,3]")]',
                 _at(next(each for each in pack.registrations if not each.cases)),
             )

@@ -21,6 +21,7 @@ from ...recording.runs.expected_memory import expected_memory
 from ...recording.trace import Trace
 from ...samples.elsewhere import Elsewhere
 from ...samples.sizes import sizes_of
+from ...text import first_few
 from ..copied_trace import copied, copied_escapes
 from ..protocol import Merge, NotRecorded, RecordingWanted, Unmerged
 from .align import Joining, NotAlike
@@ -416,10 +417,9 @@ class Exploration:
             if escape.kind == "bool" and not escape.carried and not escape.beyond:
                 escape.beyond = "the file always takes this branch"
         lines = [f"{file}:{line}" for file, line in sorted(both)]
-        more = f" and {len(lines) - 3} more" if len(lines) > 3 else ""
         text = (
             f"recorded {len(self._traces)} times: both ways of the branch at "
-            f"{', '.join(lines[:3])}{more} are in the graph"
+            f"{first_few(lines, 3)} are in the graph"
         )
         merged.findings.append(Finding(FOLLOWED, text))
 
