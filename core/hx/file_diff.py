@@ -22,6 +22,7 @@ import onnx_ir as ir
 
 from hx.budget import BUDGET
 from hx.errors import UsageError
+from hx.text import tensor_text, torch_dtype
 
 
 @dataclass
@@ -132,8 +133,8 @@ def _edges(kind: str, a: Any, b: Any) -> Iterator[str]:
 
 
 def _described(value: Any) -> str:
-    dims = "?" if value.shape is None else ",".join(map(_dim, value.shape))
-    return f"{_dtype(value.dtype)}[{dims}]"
+    dims = ["?"] if value.shape is None else map(_dim, value.shape)
+    return tensor_text(_dtype(value.dtype), dims)
 
 
 def _dim(dim: Any) -> str:
@@ -141,8 +142,7 @@ def _dim(dim: Any) -> str:
 
 
 def _dtype(dtype: Any) -> str:
-    name = "?" if dtype is None else dtype.name.lower()
-    return {"float": "float32", "double": "float64"}.get(name, name)
+    return "?" if dtype is None else torch_dtype(dtype.name)
 
 
 def _by_module(graph: Any) -> dict[str, list[Any]]:

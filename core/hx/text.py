@@ -1,4 +1,4 @@
-"""Things and numbers as part of a sentence: an int, a Linear, 2 nodes, 1.5 MB, 3 ms."""
+"""Things and numbers as part of a sentence: a Linear, 2 nodes, float32[2,3], 1.5 MB, 3 ms."""
 
 from __future__ import annotations
 
@@ -30,6 +30,17 @@ def relative_paths(text: str) -> str:
 def first_few(names: Sequence[str], most: int = 5) -> str:
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
+
+
+def torch_dtype(name: str) -> str:
+    """Return torch's name of a dtype that ONNX calls FLOAT or double."""
+    name = name.lower()
+    return {"float": "float32", "double": "float64"}.get(name, name)
+
+
+def tensor_text(dtype: Any, shape: Iterable[Any]) -> str:
+    """Describe a tensor by its dtype, or the name of that: `float32[1,512,7,7]`."""
+    return f"{str(dtype).removeprefix('torch.')}[{','.join(map(str, shape))}]"
 
 
 def rounded(count: int) -> str:

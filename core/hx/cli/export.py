@@ -12,6 +12,7 @@ import typer
 
 from hx.cli import options as o
 from hx.cli.help_groups import MANY, OUTPUT, PROOF
+from hx.text import amount, tensor_text
 
 Output = Annotated[
     Path | None,
@@ -391,12 +392,11 @@ def node_table(report: Any) -> None:
     """Print the error of every node, and the error allowed, on stdout."""
     from hx.cli.output import note, table
     from hx.proof.differences.nodes import relative
-    from hx.text import amount
 
     rows = [
         [
             row.name,
-            f"{row.dtype}[{','.join(map(str, row.shape))}]" if row.compared else "",
+            tensor_text(row.dtype, row.shape) if row.compared else "",
             f"{row.max_rel:.1e}" if row.compared else "",
             f"{row.allowed:.1e}" if row.compared else "",
             ("off" if row.problem else "ok") if row.compared else "inside",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hx.cli import options as o
-from hx.text import bytes_text, rounded, time_text
+from hx.text import bytes_text, rounded, tensor_text, time_text
 
 if TYPE_CHECKING:
     from hx.hooks.inspection import Cost, Inspection, Layer
@@ -142,8 +142,7 @@ def _cells(cost: Cost, parameters: str) -> list[str]:
 
 
 def _output(cost: Cost) -> str:
-    told = [f"{each['dtype']}[{','.join(map(str, each['shape']))}]" for each in cost.output]
-    return ", ".join(told)
+    return ", ".join(tensor_text(each["dtype"], each["shape"]) for each in cost.output)
 
 
 def _stem(depth: int, below: list[int]) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from hx.errors import HxError, ModelFailed, Where
+from hx.text import tensor_text
 
 if TYPE_CHECKING:
     from hx.inputs.given import Call
@@ -99,7 +100,7 @@ def _other_dtype(model: Any, inputs: dict[str, Any]) -> str:
 def _form(value: Any) -> str:
     if not hasattr(value, "dtype"):
         return type(value).__name__
-    return f"{str(value.dtype).removeprefix('torch.')}[{','.join(map(str, value.shape))}]"
+    return tensor_text(value.dtype, value.shape)
 
 
 def _described(module: Any) -> str:

@@ -10,6 +10,7 @@ import typer
 from hx.cli import options as o
 from hx.cli.help_groups import OUTPUT, PROOF
 from hx.cli.view import File, load
+from hx.text import amount, first_few, relative_paths, tensor_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -92,7 +93,6 @@ def verify(
     from hx.cli.output import Progress, as_json, note, paint, say_prose
     from hx.errors import UsageError
     from hx.findings import by_level
-    from hx.text import relative_paths
     from hx.weights.tensor_files import absent, near_file
 
     if certificate is not None:
@@ -232,7 +232,6 @@ def _require_shapes(model: onnx.ModelProto, names: list[str], tensors: list[Any]
     """Raise if an input has another rank, or a fixed size, in the file than in the model's call."""
     from hx.cli.view import edge
     from hx.errors import UsageError
-    from hx.text import amount
 
     given = dict(zip(names, tensors))
     for value in model.graph.input:
@@ -248,8 +247,9 @@ def _require_shapes(model: onnx.ModelProto, names: list[str], tensors: list[Any]
             if not wrong:
                 continue
             axes = f"size {dims[wrong[0]].dim_value} on axis {wrong[0]}, and no other"
+        given_form = tensor_text(tensor.dtype, tensor.shape)
         raise UsageError(
-            f"the file takes {edge(value)}; the model was given {_form(tensor)}",
+            f"the file takes {edge(value)}; the model was given {given_form}",
             why=f"in the file it has {axes}",
             hint="look whether the file is of this model, or give inputs as the file takes them: -i",
         )
@@ -271,21 +271,16 @@ def _require_dtypes(model: onnx.ModelProto, names: list[str], tensors: list[Any]
         hint = "look whether the file is of this model, or give inputs as the file takes them: -i"
         if theirs in dtypes.FLOATS and tensor.is_floating_point():
             hint = f"--dtype {dtypes.name(theirs)} casts the model and its inputs"
+        given_form = tensor_text(tensor.dtype, tensor.shape)
         raise UsageError(
-            f"the file takes {edge(value)}; the model was given {_form(tensor)}", hint=hint
+            f"the file takes {edge(value)}; the model was given {given_form}", hint=hint
         )
-
-
-def _form(tensor: Any) -> str:
-    dtype = str(tensor.dtype).removeprefix("torch.")
-    return f"{dtype}[{','.join(map(str, tensor.shape))}]"
 
 
 def _other_weights(file: Path, model: Any) -> list[Finding]:
     """Return a finding if the file is wrong because its weights differ from the model's."""
     from hx import file_diff
     from hx.findings import OPEN, Finding
-    from hx.text import first_few
 
     names = file_diff.unlike(file, model)
     if not names:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from hx.cli import options as o
+from hx.text import amount, bytes_text, tensor_text, torch_dtype
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="An ONNX file.", show_default=False)]
 
@@ -63,7 +64,6 @@ def view(
 
 def _show(file: Path, found: dict) -> None:
     from hx.cli.output import facts, plain, say, table
-    from hx.text import amount, bytes_text
 
     facts(
         [
@@ -139,11 +139,10 @@ def edge(value: Any) -> str:
     tensor = value.type.tensor_type
     types = onnx.TensorProto.DataType
     known = tensor.elem_type in types.values()
-    dtype = types.Name(tensor.elem_type).lower() if known else f"type {tensor.elem_type}"
-    dtype = {"float": "float32", "double": "float64"}.get(dtype, dtype)
+    dtype = torch_dtype(types.Name(tensor.elem_type)) if known else f"type {tensor.elem_type}"
     dims = (dim.dim_param or (str(dim.dim_value) if dim.HasField("dim_value") else "?")
             for dim in tensor.shape.dim)  # fmt: skip
-    return f"{value.name} {dtype}[{','.join(dims)}]"
+    return f"{value.name} {tensor_text(dtype, dims)}"
 
 
 def _open(file: Path) -> None:

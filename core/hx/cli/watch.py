@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hx.cli import options as o
+from hx.text import amount, relative_paths, tensor_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from hx.errors import HxError
     from hx.inputs.watched_models import WatchedModel
@@ -251,8 +252,6 @@ def _tell(model: WatchedModel, found: Proposal | HxError) -> None:
 
 
 def _head(model: WatchedModel) -> str:
-    from hx.text import amount, relative_paths
-
     place = f" ({relative_paths(model.place)})" if model.place else ""
     shapes = amount(len(model.calls), "shape")
     return f"{model.name}{place}, {amount(model.count, 'call')}, {shapes}"
@@ -260,20 +259,21 @@ def _head(model: WatchedModel) -> str:
 
 def _inputs(model: WatchedModel, proposal: Proposal) -> list[str]:
     from hx.budget import BUDGET
-    from hx.hooks.describe import dtype_name
 
     found = [
-        f"{name} {dtype_name(tensor)}"
-        f"[{','.join(proposal.get(name, {}).get(i, str(n)) for i, n in enumerate(tensor.shape))}]"
+        f"{name} {tensor_text(tensor.dtype, _sizes(tensor.shape, proposal.get(name, {})))}"
         for name, tensor in model.tensors[0].items()
     ]
     few = BUDGET.shown.summary
     return [*found[:few], *[f"and {len(found) - few} more"] * (len(found) > few)]
 
 
-def _left_out(model: WatchedModel) -> str:
-    from hx.text import amount
+def _sizes(shape: Iterable[int], axes: Mapping[int, str]) -> list[Any]:
+    """Return the names of the sizes that may change, and the other sizes."""
+    return [axes.get(axis, n) for axis, n in enumerate(shape)]
 
+
+def _left_out(model: WatchedModel) -> str:
     parts = []
     if model.other_arguments:
         parts.append(f"calls with other arguments, of {amount(model.other_arguments, 'shape')}")

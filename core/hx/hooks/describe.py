@@ -6,13 +6,8 @@ from typing import Any
 
 import torch
 
-from .. import dtypes
 from ..packs import nesting
-from ..text import first_few
-
-
-def dtype_name(tensor: torch.Tensor) -> str:
-    return dtypes.name(tensor.dtype)
+from ..text import first_few, tensor_text
 
 
 def described(thing: Any, most: int = 4) -> str:
@@ -23,5 +18,5 @@ def described(thing: Any, most: int = 4) -> str:
 
 def _leaf(leaf: Any) -> str:
     if isinstance(leaf, torch.Tensor):
-        return f"{dtype_name(leaf)}[{','.join(map(str, leaf.shape))}]"
+        return tensor_text(leaf.dtype, leaf.shape)
     return type(leaf).__name__ if leaf is not None else "None"

@@ -10,12 +10,11 @@ from typing import Any
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from .. import torch_facts
+from .. import dtypes, torch_facts
 from ..packs import nesting, targets
 from ..torchworld.stage import Session, Watcher
 from ..torchworld.state.modelstate import preserved
 from ..torchworld.watched_places import Places
-from .describe import dtype_name
 
 
 @dataclass
@@ -151,7 +150,7 @@ class _Inspector(Watcher):
         cost.calls += 1
         cost.seconds += seconds
         cost.output = [
-            {"dtype": dtype_name(leaf), "shape": list(leaf.shape)}
+            {"dtype": dtypes.name(leaf.dtype), "shape": list(leaf.shape)}
             for _, leaf in nesting.leaves(output)
             if isinstance(leaf, torch.Tensor)
         ]

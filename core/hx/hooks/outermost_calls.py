@@ -10,12 +10,12 @@ from typing import Any
 
 import torch
 
+from .. import dtypes
 from ..budget import BUDGET
 from ..cleanup import Reversible, run_inside
 from ..ir.call_arguments import Arguments
 from ..packs import nesting
 from ..torchworld import patching
-from .describe import dtype_name
 from .keeping import Keeper
 
 
@@ -166,7 +166,7 @@ class OutermostCalls(Reversible):
 def _form(leaf: Any) -> str:
     """Describe a leaf by what a graph depends on: dtype and shape of a tensor, or a value."""
     if isinstance(leaf, torch.Tensor):
-        return f"{dtype_name(leaf)}{[*leaf.shape]}"
+        return f"{dtypes.name(leaf.dtype)}{[*leaf.shape]}"
     return f"{type(leaf).__name__} {leaf!r}" if isinstance(leaf, _PLAIN) else type(leaf).__name__
 
 

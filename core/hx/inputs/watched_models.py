@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from hx.hooks.describe import dtype_name
+from hx import dtypes
 from hx.hooks.outermost_calls import CalledModule
 from hx.ir.call_arguments import Arguments
 from hx.ir.proposed_sizes import propose, words_of
@@ -98,7 +98,7 @@ def _alike(called: CalledModule) -> tuple[list[tuple[Arguments, Tensors]], int]:
 
 def _form(leaf: Any) -> str:
     if isinstance(leaf, torch.Tensor):
-        return f"{dtype_name(leaf)} of rank {leaf.dim()}"
+        return f"{dtypes.name(leaf.dtype)} of rank {leaf.dim()}"
     return repr(leaf) if isinstance(leaf, (int, float, str, type(None))) else type(leaf).__name__
 
 

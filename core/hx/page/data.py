@@ -11,6 +11,7 @@ from importlib import metadata
 from typing import Any, Protocol
 
 from hx.proof.differences.nodes import NodeTable
+from hx.text import tensor_text, torch_dtype
 
 LIBRARIES = ("hx", "torch", "onnx", "onnx-ir", "onnxruntime", "numpy")
 # Calls of the model that change a dtype: any other Cast comes from a converter.
@@ -74,7 +75,7 @@ def _node(node: Any, check: Any) -> dict[str, Any]:
         "target": about.get("hx.target", ""),
         "pack": about.get("hx.pack", ""),
         "source": about.get("hx.source", ""),
-        "dtype": "" if first is None or first.dtype is None else _dtype(first.dtype.name),
+        "dtype": "" if first is None or first.dtype is None else torch_dtype(first.dtype.name),
         "shape": None
         if shape is None
         else [d if isinstance(d, int) else str(getattr(d, "value", None) or "?") for d in shape],
@@ -90,10 +91,6 @@ def _node(node: Any, check: Any) -> dict[str, Any]:
             problem=check.problem,
         )
     return found
-
-
-def _dtype(name: str) -> str:
-    return {"FLOAT": "float32", "DOUBLE": "float64"}.get(name, name.lower())
 
 
 def _number(x: float) -> float | None:
@@ -127,7 +124,7 @@ def _modules(nodes: list[dict[str, Any]], examined: Examined | None) -> list[dic
             "seconds": _seconds(path, costs),
             "parameters": None if cost is None else cost.parameters,
             "output": "" if cost is None else ", ".join(
-                f"{each['dtype']}[{','.join(map(str, each['shape']))}]" for each in cost.output
+                tensor_text(each["dtype"], each["shape"]) for each in cost.output
             ),
             "error": None,
             "allowed": None,

@@ -6,7 +6,7 @@ from typing import Any
 
 from hx.proof.differences.nodes import relative
 from hx.proof.proof import inputs_of
-from hx.text import relative_paths
+from hx.text import relative_paths, tensor_text, torch_dtype
 
 
 def share(number: float | None) -> str:
@@ -26,9 +26,8 @@ def line_of(each: dict[str, Any]) -> str:
 
 
 def edge(each: dict[str, Any]) -> str:
-    dims = ", ".join("?" if dim is None else str(dim) for dim in each.get("shape") or ())
-    dtype = {"float": "float32", "double": "float64"}.get(each["dtype"], each["dtype"])
-    return f"{each['name']} {dtype}[{dims}]"
+    dims = ["?" if dim is None else dim for dim in each.get("shape") or ()]
+    return f"{each['name']} {tensor_text(torch_dtype(each['dtype']), dims)}"
 
 
 def verdict(found: dict[str, Any]) -> tuple[str, str]:

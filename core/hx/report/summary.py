@@ -12,7 +12,7 @@ from ..budget import BUDGET
 from ..findings import CHECKED, FOLLOWED, OPEN
 from ..ir.proposed_sizes import Proposal, as_options
 from ..proof.proof import Proof
-from ..text import aligned, amount, bytes_text, relative_paths
+from ..text import aligned, amount, bytes_text, relative_paths, tensor_text, torch_dtype
 from .report_data import ReportData
 
 Line = tuple[str, str]
@@ -195,9 +195,8 @@ def _edges(edges: list[dict[str, Any]], verbose: bool) -> str:
 
 def _edge(edge: dict[str, Any]) -> str:
     texts = ["?" if dim is None else str(dim) for dim in edge.get("shape") or ()]
-    dims = ",".join("?" if len(text) > BUDGET.shown.size else text for text in texts)
-    dtype = {"float": "float32", "double": "float64"}.get(edge["dtype"], edge["dtype"])
-    return f"{edge['name']} {dtype}[{dims}]"
+    dims = ["?" if len(text) > BUDGET.shown.size else text for text in texts]
+    return f"{edge['name']} {tensor_text(torch_dtype(edge['dtype']), dims)}"
 
 
 def _few(texts: list[str], count: int, between: str = "\n") -> str:
