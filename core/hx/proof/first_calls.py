@@ -16,7 +16,7 @@ from ..recording.runs.varying_reads import lines_that_name
 from ..recording.trace import Trace
 from ..samples.variations import fresh
 from ..torchworld.state.function_state import FunctionState
-from .differences.compare import Tolerance, difference
+from .differences.compare import differ
 
 
 def settle_state(recorder: Recorder, trace: Trace) -> None:
@@ -73,9 +73,4 @@ def _matters(recorder: Recorder, trace: Trace, first: FunctionState) -> bool:
 def _differ(some: Sequence[Any] | None, others: Sequence[Any] | None) -> bool:
     if some is None or others is None:
         return some is not others
-    return len(some) != len(others) or any(map(_apart, some, others))
-
-
-def _apart(a: Any, b: Any) -> bool:
-    a, b = torch.as_tensor(a), torch.as_tensor(b)
-    return bool(difference(a, b, Tolerance.for_dtype(b.dtype)).problem)
+    return differ(some, others)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ from .cases.plan import planned_cases
 from .cases.saturation import saturated
 from .comparing import Comparison, may_run_beside
 from .differences import often
-from .differences.compare import Tolerance, difference
+from .differences.compare import differ
 from .differences.float64 import InFloat64
 from .differences.halves import Watch, passed
 from .differences.parts import Parts
@@ -337,7 +337,7 @@ def _tell_unsteady(subject: Subject, cases: list[Case], proof: Proof) -> None:
             continue
         for _ in range(3):
             answers = zip(subject.runner.results(dict(case.feeds)), case.expected, check.outputs)
-            if any(output.problem and _apart(a, b, proof.depth) for a, b, output in answers):
+            if any(output.problem and differ([a], [b], proof.depth) for a, b, output in answers):
                 why = why or _reason(subject)
                 check.note = (
                     f"asked again, the model itself gives another answer to these inputs{why}"
@@ -372,7 +372,7 @@ def _otherwise(subject: Subject, depth: int) -> str:
     asked, again = subject.runner.twice(recorded)
     if len({len(asked), len(again), len(subject.results)}) > 1:
         return ""  # it omits a result when traced, and is recorded once more
-    if not _differ(asked, subject.results, depth) or _differ(asked, again, depth):
+    if not differ(asked, subject.results, depth) or differ(asked, again, depth):
         return ""
     fused = (torch.nn.MultiheadAttention, torch.nn.TransformerEncoderLayer)
     modules = shallow.walk(subject.recipe.call.root)
@@ -387,10 +387,6 @@ def _otherwise(subject: Subject, depth: int) -> str:
     )
 
 
-def _differ(some: Sequence[Any], others: Sequence[Any], depth: int) -> bool:
-    return any(_apart(a, b, depth) for a, b in zip(some, others, strict=True))
-
-
 def _called_again(subject: Subject, tensors: dict[str, torch.Tensor], proof: Proof) -> list[str]:
     """Return notes for a model that answers a second call differently, because of kept state."""
     drawn, drew = torch.get_rng_state(), subject.trace.effects.drew
@@ -402,7 +398,7 @@ def _called_again(subject: Subject, tensors: dict[str, torch.Tensor], proof: Pro
             return run(given)
 
         first = call(tensors)
-        if _differ(first, call(tensors), proof.depth):
+        if differ(first, call(tensors), proof.depth):
             return True
         # Attention may ignore keys that are there twice, so other inputs come in between.
         try:
@@ -412,9 +408,9 @@ def _called_again(subject: Subject, tensors: dict[str, torch.Tensor], proof: Pro
         except Exception:  # the model's own error: it refuses these inputs
             return False
         alone = [case.expected for case in subject.cases if case.name == "fresh"]
-        if alone and not drew and _differ(alone[0], other, proof.depth):
+        if alone and not drew and differ(alone[0], other, proof.depth):
             return True
-        return _differ(first, call(tensors), proof.depth)
+        return differ(first, call(tensors), proof.depth)
 
     try:
         other = subject.runner.in_a_row(differs)
@@ -428,11 +424,6 @@ def _called_again(subject: Subject, tensors: dict[str, torch.Tensor], proof: Pro
     return [
         f"the model answers its next call otherwise, by what it keeps ({kept}): the graph is its first"
     ]
-
-
-def _apart(a: Any, b: Any, depth: int) -> bool:
-    a, b = torch.as_tensor(a), torch.as_tensor(b)
-    return bool(difference(a, b, Tolerance.for_dtype(b.dtype, depth)).problem)
 
 
 def _only_numbers(subject: Subject, cases: list[Case], proof: Proof) -> list[list[int]]:
@@ -481,7 +472,7 @@ def _noisier(subject: Subject, case: Case) -> bool:
 def _is_steady(subject: Subject, case: Case) -> bool:
     """Return True if the model gives the same results again on equal inputs."""
     again = subject.runner.results(dict(case.feeds))
-    return len(again) == len(case.expected) and not _differ(again, case.expected, 1)
+    return not differ(again, case.expected)
 
 
 def _noise(subject: Subject, case: Case) -> list[float]:

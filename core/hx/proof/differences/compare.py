@@ -45,6 +45,7 @@ and dtypes. Imports torch: import it late.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -111,6 +112,14 @@ def coarser(dtype: torch.dtype, other: torch.dtype | None) -> torch.dtype:
     if other is None or not dtype.is_floating_point:
         return dtype
     return max(dtype, other, key=lambda each: torch.finfo(each).eps)
+
+
+def differ(some: Sequence[torch.Tensor], others: Sequence[torch.Tensor], depth: int = 1) -> bool:
+    """Return True if results differ by more than a graph of this depth may."""
+    return len(some) != len(others) or any(
+        difference(a, b, Tolerance.for_dtype(b.dtype, depth)).problem
+        for a, b in zip(map(torch.as_tensor, some), map(torch.as_tensor, others))
+    )
 
 
 def difference(got: torch.Tensor, want: torch.Tensor, tolerance: Tolerance) -> Difference:
