@@ -133,8 +133,7 @@ def verify(
         say_prose(proof.explain())
         for finding in by_level(findings):
             note(relative_paths(str(finding)))
-        word = "not run" if not proof.wrong and not proof.ok else "wrong"
-        note(paint("ok", "green") if proof.ok else paint(word, "red"))
+        note(paint("ok", "green") if proof.ok else paint("wrong", "red"))
     if not proof.ok:
         raise typer.Exit(4)
 

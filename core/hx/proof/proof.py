@@ -116,6 +116,10 @@ class Proof:
         return not self.ok
 
     @property
+    def wrong_cases(self) -> list[CaseCheck]:
+        return [case for case in self.cases if not case.ok]
+
+    @property
     def worst(self) -> OutputCheck | None:
         equal = [case for case in self.cases if case.equal]
         outputs = [o for case in equal for o in case.outputs if not (o.random or o.as_near)]
@@ -198,7 +202,7 @@ class Proof:
             lines += ["onnx's checker refuses the file:", _indented(self.checker)]
         if self.problem:
             lines += ["onnxruntime refuses the file:", _indented(self.problem)]
-        wrong = [case for case in self.cases if not case.ok]
+        wrong = self.wrong_cases
         for case in wrong[: BUDGET.shown.wrong_cases]:
             lines.append(f"{case.name} inputs: wrong")
             if case.problem:

@@ -121,9 +121,9 @@ def why_unmerged(failures: Sequence[Failure]) -> str:
             "keep the values that are finished"
         )
     proof = last.error.proof if isinstance(last, Wrong) else None
-    wrong = [case.name for case in proof.cases if not case.ok] if proof is not None else []
+    wrong = [case.name for case in proof.wrong_cases[:2]] if proof is not None else []
     if wrong:
-        return f"the graph with all branches is wrong on {' and '.join(wrong[:2])} inputs"
+        return f"the graph with all branches is wrong on {' and '.join(wrong)} inputs"
     if isinstance(first, OffersLoops) and first.asks_in_rounds:
         return IN_ROUNDS
     return NO_ONE_GRAPH if isinstance(first, OffersBranches) else ""

@@ -126,7 +126,7 @@ def _places(lines: Sequence[Line]) -> str:
 
 def _wrong(proof: Proof | None) -> str:
     """Name the first inputs on which a file is wrong: `wrong at n=4`, `wrong on fresh inputs`."""
-    wrong = [case for case in proof.cases if not case.ok] if proof is not None else []
+    wrong = proof.wrong_cases if proof is not None else []
     if not wrong:
         return "wrong: the file cannot be run"
     name = wrong[0].name

@@ -34,7 +34,7 @@ class Rejected:
     @functools.cached_property
     def failed_names(self) -> list[str]:
         """Names of the cases that failed."""
-        return [check.name for check in self.proof.cases if not check.ok]
+        return [check.name for check in self.proof.wrong_cases]
 
     @functools.cached_property
     def case(self) -> Case | None:

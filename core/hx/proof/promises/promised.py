@@ -28,7 +28,7 @@ def narrow(subject: Subject, proof: Proof, tried: Tried) -> None:
     search has found nothing better, at the given sizes and all larger ones. Further cases within the
     limits are checked with `tried`.
     """
-    failed = [check for check in proof.cases if not check.ok]
+    failed = proof.wrong_cases
     _leave_out_tiny(subject, proof, failed)
     wrong = [check for check in failed if check.name in subject.beyond]
     users = subject.recipe.also_proved.keys() | subject.recipe.request.others.keys()

@@ -20,7 +20,7 @@ from .promised import mark_outside
 def is_right_as_given(subject: Subject, proof: Proof) -> bool:
     """Return whether a file is wrong, and only at sizes other than those of the user's inputs."""
     users = {"recorded", *subject.recipe.also_proved, *subject.recipe.request.others}
-    wrong = [check for check in proof.cases if not check.ok]
+    wrong = proof.wrong_cases
     if proof.checker or proof.problem or not wrong or any(check.name in users for check in wrong):
         return False
     given, at = sizes_of(subject.recipe, subject.recipe.given), _sizes(subject)
@@ -31,7 +31,7 @@ def keep_right_sizes(subject: Subject, proof: Proof, tried: Tried) -> None:
     """Promise the sizes around the given ones at which a file is right, if it is wrong at others."""
     if not is_right_as_given(subject, proof):
         return
-    failed = [check for check in proof.cases if not check.ok]
+    failed = proof.wrong_cases
     given = sizes_of(subject.recipe, subject.recipe.given)
     limits = dict(subject.recipe.request.sizes.limits)
     for word, limit in _around(subject, failed, given, limits).items():
