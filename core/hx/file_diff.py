@@ -22,6 +22,7 @@ import onnx_ir as ir
 
 from hx.budget import BUDGET
 from hx.errors import UsageError
+from hx.graph.file_nodes import operator_of
 from hx.text import tensor_text, torch_dtype
 
 
@@ -161,7 +162,9 @@ def _module(node: Any) -> str:
 
 def _nodes(a: list[Any], b: list[Any]) -> Iterator[Change]:
     """Compare the nodes of one module in two files."""
-    matcher = difflib.SequenceMatcher(None, [*map(_op, a)], [*map(_op, b)], autojunk=False)
+    matcher = difflib.SequenceMatcher(
+        None, [*map(operator_of, a)], [*map(operator_of, b)], autojunk=False
+    )
     for tag, i, j, k, n in matcher.get_opcodes():
         if tag == "equal":
             for one, other in zip(a[i:j], b[k:n]):
@@ -171,14 +174,10 @@ def _nodes(a: list[Any], b: list[Any]) -> Iterator[Change]:
         yield from (_change("added", node) for node in b[k:n])
 
 
-def _op(node: Any) -> str:
-    return f"{node.domain}::{node.op_type}" if node.domain else node.op_type
-
-
 def _change(kind: str, node: Any, what: str = "", was: str = "", now: str = "") -> Change:
     about = node.metadata_props
     source, target = about.get("hx.source", ""), about.get("hx.target", "")
-    return Change(kind, _op(node), node.name or "", source, target, what, was, now)
+    return Change(kind, operator_of(node), node.name or "", source, target, what, was, now)
 
 
 def _changed(a: Any, b: Any) -> Iterator[Change]:
@@ -226,7 +225,7 @@ def _spelled(attribute: Any) -> str:
         return "none"
     value = None if attribute.is_ref() else attribute.value
     if isinstance(value, ir.Graph):
-        return f"a graph of {len(value)} nodes: {', '.join(_op(node) for node in value)}"
+        return f"a graph of {len(value)} nodes: {', '.join(operator_of(node) for node in value)}"
     if hasattr(value, "numpy"):
         return _contents(value)
     return str(list(value)) if isinstance(value, (tuple, list)) else str(value)
@@ -243,7 +242,7 @@ def _read(value: Any) -> str:
     producer = value.producer()
     if producer is None:
         return f"the input {value.name}"
-    return f"{_op(producer)} of {_module(producer) or 'the model'}"
+    return f"{operator_of(producer)} of {_module(producer) or 'the model'}"
 
 
 def _has_name(value: Any) -> bool:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from hx.cli import options as o
+from hx.graph.file_nodes import operator_of
 from hx.text import amount, bytes_text, tensor_text, torch_dtype
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="An ONNX file.", show_default=False)]
@@ -116,9 +117,7 @@ def _read(file: Path) -> dict:
     from collections import Counter
 
     model = load(file)
-    operators = Counter(
-        f"{n.domain}::{n.op_type}" if n.domain else n.op_type for n in model.graph.node
-    )
+    operators = Counter(operator_of(n) for n in model.graph.node)
     return {
         "file": str(file),
         "size": file.stat().st_size,

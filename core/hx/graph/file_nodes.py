@@ -14,6 +14,16 @@ def bodies_of(node: onnx.NodeProto) -> list[onnx.GraphProto]:
     return [attribute.g for attribute in node.attribute if attribute.HasField("g")]
 
 
+def metadata_of(node: onnx.NodeProto) -> dict[str, str]:
+    """Return the metadata of a node, as hx.target and hx.source."""
+    return {entry.key: entry.value for entry in node.metadata_props}
+
+
+def operator_of(node: Any) -> str:
+    """Return a node's operator, with its domain if that is not ONNX's own: `hx::Solve`."""
+    return f"{node.domain}::{node.op_type}" if node.domain else node.op_type
+
+
 def all_nodes(graph: Any) -> Iterator[onnx.NodeProto]:
     """Yield the nodes of a graph or a function, each followed by those of its bodies."""
     for node in graph.node:

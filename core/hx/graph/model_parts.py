@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from ..budget import BUDGET
-from .file_nodes import all_nodes
+from .file_nodes import all_nodes, metadata_of
 
 if TYPE_CHECKING:
     import onnx
@@ -67,7 +67,7 @@ class Parts:
     def by_pack(self) -> Counter[str]:
         """The number of nodes that each pack wrote; "" stands for hx itself."""
         if self.counted is None:
-            entries = ({e.key: e.value for e in node.metadata_props} for node in self.nodes)
+            entries = (metadata_of(node) for node in self.nodes)
             self.counted = Counter(each.get("hx.pack", "") for each in entries)
         return self.counted
 

@@ -10,6 +10,7 @@ from datetime import datetime
 from importlib import metadata
 from typing import Any, Protocol
 
+from hx.graph.file_nodes import operator_of
 from hx.proof.differences.nodes import NodeTable
 from hx.text import tensor_text, torch_dtype
 
@@ -70,7 +71,7 @@ def _node(node: Any, check: Any) -> dict[str, Any]:
     shape = None if first is None or first.shape is None else list(first.shape)
     found = {
         "name": node.name,
-        "op": f"{node.domain}::{node.op_type}" if node.domain else node.op_type,
+        "op": operator_of(node),
         "module": about.get("hx.module", ""),
         "target": about.get("hx.target", ""),
         "pack": about.get("hx.pack", ""),

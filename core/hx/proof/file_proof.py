@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hx.free_memory import no_memory
+from hx.graph.file_nodes import metadata_of
 from hx.proof.declared import Sizes
 from hx.proof.proof import CaseCheck, Difference, OutputCheck, Proof
 from hx.proof.random.randomness import drawn
@@ -261,7 +262,7 @@ def _without_kernel(model: onnx.ModelProto) -> list[str]:
     found: dict[str, str] = {}
     for node in model.graph.node:
         if node.domain not in STANDARD and (node.domain, node.op_type) not in functions:
-            about = {entry.key: entry.value for entry in node.metadata_props}
+            about = metadata_of(node)
             by = f" (of {about['hx.target']}, by {about['hx.pack']})" if "hx.pack" in about else ""
             found.setdefault(f"{node.domain}::{node.op_type}", by)
     return [
@@ -291,7 +292,7 @@ def _quoted(refused: Refused, model: onnx.ModelProto) -> str:
         "hx.pack": "converter from",
         "namespace": "",  # the module again, for viewers
     }
-    about = {entry.key: entry.value for entry in node.metadata_props}
+    about = metadata_of(node)
     for key in (*(key for key in told if key in about), *(key for key in about if key not in told)):
         if about[key] and told.get(key, key):
             lines.append(f"  {told.get(key, key)}: {about[key]}")

@@ -10,6 +10,7 @@ from typing import Any
 
 from hx.contributions import Container, ReferenceKernel
 from hx.errors import HxError
+from hx.graph.file_nodes import operator_of
 from hx.packs.installed import Pack
 from hx.packs.registry import Registry
 from hx.registration import OPSETS, Case, Registration
@@ -94,7 +95,7 @@ class CaseRun:
         return program
 
     def _check_graph(self, program: Any) -> None:
-        found = [f"{n.domain}::{n.op_type}" if n.domain else n.op_type for n in program.model.graph]
+        found = [operator_of(n) for n in program.model.graph]
         for wanted in self.case.expect:
             if wanted not in found and wanted not in (name.rpartition("::")[2] for name in found):
                 self.fail(f"the graph has no {wanted}", program)

@@ -19,6 +19,7 @@ from ... import registration
 from ...budget import BUDGET
 from ...errors import ConverterError, HxError
 from ...findings import CHECKED
+from ...graph.file_nodes import metadata_of
 from ...ir.recipe import Sizing
 from ...ir.shapes import PAST_EVERY_END
 from ...ir.sizes.comparisons import At
@@ -141,7 +142,7 @@ def _kernel(kernel: ReferenceKernel) -> str:
 
 def written(subject: Subject, node: onnx.NodeProto) -> str:
     """Describe the model's call that a faulty node stands for, and its converter."""
-    about = {entry.key: entry.value for entry in node.metadata_props}
+    about = metadata_of(node)
     target = about.get("hx.target", "")
     whose = converter(subject, target, about.get("hx.pack", ""))
     return f"the node: {node.op_type} of {target or '?'} at {_line(about)}; {whose}"
@@ -169,9 +170,9 @@ def apart(parts: Parts, other: Parts, name: str) -> Iterator[str]:
     seen = set()  # constants that are reported
     weights, others = ({w.proto.name: w for w in each.weights} for each in (parts, other))
     for a, b in zip(parts.graph.node, other.graph.node):
-        about = {entry.key: entry.value for entry in a.metadata_props}
+        about = metadata_of(a)
         if a.op_type != b.op_type or len(a.input) != len(b.input):
-            there = {entry.key: entry.value for entry in b.metadata_props}
+            there = metadata_of(b)
             yield (
                 f"a branch: at {_line(about)} the recording has {a.op_type}, and on {name} inputs "
                 f"{b.op_type} at {_line(there)}"

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hx.budget import BUDGET
+from hx.graph.file_nodes import metadata_of, operator_of
 from hx.graph.model_parts import Parts
 from hx.recording.calls import compiled_calls
 from hx.saving import model_file
@@ -240,7 +241,7 @@ def _called(graph: onnx.GraphProto, file: onnx.GraphProto) -> dict[str, str]:
 def _by_call(graph: onnx.GraphProto) -> dict[tuple, list[onnx.NodeProto]]:
     found: dict[tuple, list[onnx.NodeProto]] = {}
     for node in graph.node:
-        about = {p.key: p.value for p in node.metadata_props}
+        about = metadata_of(node)
         call = (node.domain, node.op_type, len(node.output), *map(about.get, _OF_A_CALL))
         found.setdefault(call, []).append(node)
     return found
@@ -280,12 +281,12 @@ def rows_of(model: onnx.ModelProto) -> Iterator[tuple[NodeCheck, list[str]]]:
     """Return a row for each node of the main graph, with the names of its outputs."""
     reached: dict[str, int] = {}
     for node in model.graph.node:
-        about = {p.key: p.value for p in node.metadata_props}
+        about = metadata_of(node)
         depth = 1 + max((reached.get(name, 0) for name in node.input), default=0)
         reached.update(dict.fromkeys(node.output, depth))
         row = NodeCheck(
             node.name,
-            f"{node.domain}::{node.op_type}" if node.domain else node.op_type,
+            operator_of(node),
             about.get("hx.module", ""),
             about.get("hx.target", ""),
             about.get("hx.pack", ""),

@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ...budget import BUDGET
 from ...cleanup import run_inside
 from ...errors import HxError, Where, is_of_the_world
+from ...graph.file_nodes import metadata_of
 from ...registration import OPSETS
 from ...runtime import Refused
 from ...saving.claims import Hidden
@@ -185,7 +186,7 @@ class Parts:
         """Return the declared loss of each value's converter, with its target and pack."""
         found = {}
         for node in self._model.graph.node:
-            about = {p.key: p.value for p in node.metadata_props}
+            about = metadata_of(node)
             target, pack = about.get("hx.target", ""), about.get("hx.pack", "")
             if loss := self._subject.recorder.registry.loss(target, pack):
                 found.update(dict.fromkeys(node.output, (loss, f"{target} of {pack}")))

@@ -14,7 +14,7 @@ from collections.abc import Container
 from typing import TYPE_CHECKING, Any
 
 from ...errors import HxError
-from ...graph.file_nodes import bodies_of
+from ...graph.file_nodes import bodies_of, metadata_of
 from ...ir.node_reads import reads
 from ...ir.random_draws import draws
 from ...runtime import Refused, Session
@@ -165,7 +165,7 @@ def _instead(node: onnx.NodeProto, types: dict[str, int]) -> list[onnx.NodeProto
 
 def _first(node: onnx.NodeProto) -> float:
     """Return the start of a node's numbers, from the model's call that it came from."""
-    about = {entry.key: entry.value for entry in node.metadata_props}
+    about = metadata_of(node)
     place = (node.op_type, about.get("hx.target", ""), about.get("hx.source", ""))
     return (zlib.crc32("\n".join(place).encode()) + 0.5) / 2**32
 
