@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..errors import UsageError
-from .input_grammar import LIMITS, Limits, within
+from .input_grammar import LIMITS, Limits, NamedLimits, within
 
 _LIMITED = re.compile(rf"\s*(\w+)\s*({LIMITS}+)")
 _TERM = re.compile(r"(?:(\d+)\s*\*\s*)?([^\W\d]\w*)|(\d+)")  # 8*h, h or 1
@@ -20,7 +20,7 @@ class Axes(dict[str, dict[int, str]]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.limits: dict[str, Limits] = {}
+        self.limits = NamedLimits()
         self.inputs: tuple[str, ...] = ()
         self.others: dict[str, Any] = {}  # entries that are not inputs: possibly outputs
 
@@ -96,7 +96,7 @@ def axes(given: Mapping[str, Any] | None, inputs: Mapping[str, Any]) -> Axes:
             )
         out.setdefault(name, {})[axis] = word
         if limit != Limits():
-            out.limits[word] = limit.and_also(out.limits.get(word, Limits()))
+            out.limits[word] = limit.and_also(out.limits[word])
     known = {word: size for word, (size, _) in sizes.items()}
     _check_sums(sums, known)
     for word, limit in out.limits.items():

@@ -120,6 +120,16 @@ class Limits(NamedTuple):
         return f"{text}{' is' if text == word else ','} a multiple of {self.step}"
 
 
+class NamedLimits(dict[str, Limits]):
+    """Limits of sizes, by their names. A name that is missing has no limits."""
+
+    def __missing__(self, word: str) -> Limits:
+        return Limits()
+
+    def hold(self, sizes: Mapping[str, int]) -> bool:
+        return all(self[word].hold(n) for word, n in sizes.items())
+
+
 @dataclass(frozen=True)
 class TensorSpec:
     """A description of a tensor to be made: dtype, dims, an upper bound, sizes of named dims."""
@@ -201,14 +211,14 @@ def choose_sizes(specs: Iterable[TensorSpec]) -> dict[str, int]:
                     why="one word is one size, wherever it stands",
                     hint="give one of the dims another name, or both the same size",
                 )
-    limits: dict[str, Limits] = {}
+    limits = NamedLimits()
     for word, text in (pair for spec in specs for pair in spec.limits):
-        limits[word] = within(text).and_also(limits.get(word, Limits()))
+        limits[word] = within(text).and_also(limits[word])
         limits[word].require_some(word)
     for word in words:
         if word not in sizes:
             taken = set(sizes.values())
-            known = limits.get(word, Limits())
+            known = limits[word]
             more = (known.least + known.step * i for i in range(len(words) + 1))
             wanted = (_USUAL.get(word.lower(), 0), *_SPARE, *more, 37)
             fits = [n for n in wanted if n and known.hold(n)]

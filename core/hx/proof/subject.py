@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ..findings import Finding
 from ..ir.escapes import Escape
-from ..ir.input_grammar import Limits
+from ..ir.input_grammar import NamedLimits
 from ..ir.recipe import Recipe
 from ..recording.recorder import Recorder
 from ..recording.runner import ModelRunner
@@ -39,7 +39,7 @@ class Subject:
     # For cases made for a question: its escape, and the limits that exclude them.
     beyond: dict[str, tuple[Escape, Move]] = dataclasses.field(default_factory=dict)
     # The limits, by name, of sizes for which the file is promised: the proof found others wrong.
-    promised: dict[str, Limits] = dataclasses.field(default_factory=dict)
+    promised: NamedLimits = dataclasses.field(default_factory=NamedLimits)
     otherwise: str = ""  # said where the model computes otherwise when it is not recorded
     code_run: set[CodeType] = dataclasses.field(default_factory=set)  # where the file is wrong
 

@@ -15,7 +15,6 @@ from ..findings import CHECKED, Finding
 from ..graph import complex_pairs
 from ..graph.op import Op
 from ..ir import dynamic_axes
-from ..ir.input_grammar import Limits
 from ..ir.recipe import Recipe
 from ..ir.sizes import dims
 from ..ir.value import Constant, Value
@@ -77,7 +76,7 @@ def _named_sizes(recipe: Recipe) -> dict[str, dims.Dim]:
     for name, axes in recipe.request.sizes.items():
         for axis, word in axes.items():
             if not dynamic_axes.is_sum(word):
-                limits = recipe.request.sizes.limits.get(word, Limits())
+                limits = recipe.request.sizes.limits[word]
                 high = math.inf if limits.high is None else limits.high
                 size = recipe.inputs[name].shape[axis]
                 named[word] = dims.Dim.leaf(word, 0, size, limits.step, limits.low, high)

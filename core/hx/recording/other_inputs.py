@@ -171,8 +171,8 @@ def _require_sizes(name: str, tensors: Inputs, sizes: dynamic_axes.Axes) -> None
                     why="one name means one size",
                     hint="give the two sizes different names, or inputs that agree",
                 )
-            limit = sizes.limits.get(word)
-            if limit is not None and not limit.hold(n):
+            limit = sizes.limits[word]
+            if not limit.hold(n):
                 raise UsageError(
                     f"in {name} {word} is {n}, outside of its limits: {limit.in_words(word)}",
                     hint="give inputs that are within them, or other limits",

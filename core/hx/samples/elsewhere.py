@@ -47,7 +47,7 @@ class Elsewhere:
             }
             stays = {word for word in words if chance.random() < STAYS}
             found.append({word: words[word] if word in stays else n for word, n in drawn.items()})
-        return [each for each in found if all(limits[w].hold(n) for w, n in each.items())]
+        return [each for each in found if limits.hold(each)]
 
     def at_some(
         self, several: Iterable[Sizes], fit: Callable[[Sizes], bool]

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import torch
 
 from ..ir import dynamic_axes
-from ..ir.input_grammar import Limits
+from ..ir.input_grammar import Limits, NamedLimits
 from ..ir.recipe import Recipe, Sizes
 from .variations import begins_at_0, end_at, ending, making_up, repeated, resized
 
@@ -95,23 +95,23 @@ def twice(recipe: Recipe, sizes: Sizes) -> dict[str, torch.Tensor]:
     return made
 
 
-def larger(words: Sizes, limits: Mapping[str, Limits]) -> Sizes:
+def larger(words: Sizes, limits: NamedLimits) -> Sizes:
     """Return larger sizes, different where they were equal.
 
     Large sizes grow by about an eighth, so that the rest behind a few strides grows, too. The
     growth has a multiple of 8, which leaves them as odd as adding one does.
     """
-    steps = {word: limits.get(word, Limits()).step for word in words}
+    steps = {word: limits[word].step for word in words}
     return {
         w: n + steps[w] * (1 + i % 2 + n // steps[w] // 64 * 8)
         for i, (w, n) in enumerate(words.items())
     }
 
 
-def limits_of(recipe: Recipe) -> dict[str, Limits]:
+def limits_of(recipe: Recipe) -> NamedLimits:
     """Return the limits of each dynamic name, from the request and from the inputs."""
     words, given = sizes_of(recipe), recipe.request.sizes.limits
-    limits = {word: given.get(word, Limits()) for word in words}
+    limits = NamedLimits({word: given[word] for word in words})
     for word in _of_ends(recipe, words):
         limits[word] = limits[word].and_also(Limits(2))
     return limits

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from ..budget import BUDGET
-from ..ir.input_grammar import Limits
+from ..ir.input_grammar import Limits, NamedLimits
 from ..ir.recipe import Recipe, Sizes, Sizing
 from ..ir.size_moves import Move
 from ..ir.sizes.comparisons import Asked, At
@@ -48,7 +48,7 @@ def at_informative_sizes(subject: Subject) -> Recipe | None:
     return replace(there, also_proved={"given": recipe.inputs})
 
 
-def _changed(words: Sizes, limits: Mapping[str, Limits], questions: Collection[Asked]) -> Sizes:
+def _changed(words: Sizes, limits: NamedLimits, questions: Collection[Asked]) -> Sizes:
     """Return the sizes, with another one for each name that a question treats specially."""
     sizes = dict(words)
     for asked in questions:

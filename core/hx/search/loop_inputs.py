@@ -7,7 +7,6 @@ from dataclasses import replace
 import torch
 
 from ..budget import BUDGET
-from ..ir.input_grammar import Limits
 from ..ir.recipe import Loops, Recipe, Sizes
 from ..ir.size_moves import Move
 from ..merging.loops import Before, asked_in_rounds, counts
@@ -61,9 +60,8 @@ def _taken(subject: Subject, words: Sizes, sizes: Sizes) -> dict[str, torch.Tens
     recipe, limits = subject.recipe, subject.recipe.request.sizes.limits
     tensors, most = at(recipe, sizes), max(n - words[word] for word, n in sizes.items())
     more = {word: n if n != words[word] else n + most for word, n in sizes.items()}
-    held = all(limits.get(word, Limits()).hold(n) for word, n in more.items())
     found = case_of(subject, told(sizes), tensors)[0]
-    if not found and more != sizes and held:
+    if not found and more != sizes and limits.hold(more):
         found = case_of(subject, told(more), at(recipe, more))[0]
     return dict(found[0].feeds) if found else tensors
 
@@ -89,5 +87,4 @@ def _with_room(recipe: Recipe, words: Sizes, sizes: Sizes) -> Sizes:
         for word, n in words.items():
             if n == whole and found[word] == n:
                 found[word] = times * n
-    limits = recipe.request.sizes.limits
-    return found if all(limits.get(w, Limits()).hold(n) for w, n in found.items()) else sizes
+    return found if recipe.request.sizes.limits.hold(found) else sizes

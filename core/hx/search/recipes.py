@@ -8,7 +8,6 @@ from dataclasses import replace
 from ..budget import BUDGET
 from ..errors import VerificationError
 from ..ir.escapes import Escape
-from ..ir.input_grammar import Limits
 from ..ir.outcome import Wrong
 from ..ir.recipe import Branches, Line, Loops, Padded, Recipe, Sizes
 from ..ir.request import Inputs
@@ -111,7 +110,7 @@ def with_formulas(recipe: Recipe, wrong_sizes: list[Sizes], proof: Proof | None)
         return None
     if all(sizes == words for sizes in wrong_sizes):
         return None  # the file is wrong for other values, not for other sizes
-    steps = {word: limits.get(word, Limits()).step for word in words}
+    steps = {word: limits[word].step for word in words}
     for word, n in words.items():
         if n >= 64 and n % 32 == 0 and 32 % steps[word] == 0:
             steps[word] = 32  # as odd after several strides as now
@@ -120,12 +119,11 @@ def with_formulas(recipe: Recipe, wrong_sizes: list[Sizes], proof: Proof | None)
         sizes = {}
         for place, (word, n) in enumerate(words.items()):
             more = OFFSETS[(turn + place) % len(OFFSETS)] * steps[word]
-            limit = limits.get(word, Limits())
-            sizes[word] = n + more if limit.hold(n + more) else n - more
-            if sizes[word] < 1 or not limit.hold(sizes[word]):
-                return None
+            sizes[word] = n + more if limits[word].hold(n + more) else n - more
+        if min(sizes.values()) < 1 or not limits.hold(sizes):
+            return None
         several.append(sizes)
-    several.append({word: 2 * limits.get(word, Limits()).step for word in words})
+    several.append({word: 2 * limits[word].step for word in words})
     return recipe.with_flow(formulas=tuple(several))
 
 
@@ -133,8 +131,7 @@ def larger_by(recipe: Recipe, times: int) -> Recipe | None:
     """Record so many times as much of everything that may have another size."""
     words, limits = sizes_of(recipe), recipe.request.sizes.limits
     more = {word: n * times for word, n in words.items()}
-    held = all(limits.get(word, Limits()).hold(n) for word, n in more.items())
-    if not words or not held or recipe.request.weights.streamed or recipe.at_odd_sizes:
+    if not words or not limits.hold(more) or recipe.request.weights.streamed or recipe.at_odd_sizes:
         return None
     return replace(recipe, inputs=at(recipe, more), also_proved={"given": recipe.given})
 
@@ -208,9 +205,8 @@ def _odd(recipe: Recipe, words: Sizes, failed: dict[str, Inputs]) -> Sizes | Non
     more: Sizes = {}
     for word, n in words.items():
         taken = {*more.values(), *(sizes[word] for sizes in known)}
-        more[word] = _odd_for_long(n, limits.get(word, Limits()).step, taken)
-    held = all(limits.get(word, Limits()).hold(n) for word, n in more.items())
-    return more if held else None
+        more[word] = _odd_for_long(n, limits[word].step, taken)
+    return more if limits.hold(more) else None
 
 
 def _odd_for_long(n: int, step: int, taken: Collection[int]) -> int:

@@ -15,7 +15,6 @@ from ...graph.blocks import inner_nodes, rewriting
 from ...graph.builder import Builder
 from ...graph.op import Op
 from ...ir import dynamic_axes
-from ...ir.input_grammar import Limits
 from ...ir.node_reads import read_instead
 from ...ir.recipe import Recipe, Sizes
 from ...ir.sizes import dims
@@ -102,7 +101,7 @@ class Fitted:
         if formula is None:
             raise RecordingsDiffer
         if formula.word:
-            limit = self._first.recipe.request.sizes.limits.get(formula.word, Limits())
+            limit = self._first.recipe.request.sizes.limits[formula.word]
             high = BUDGET.sizes.one_by_one
             high = high if limit.high is None else min(limit.high, high)
             turns = formula.turns(limit.least, high)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ...budget import BUDGET
-from ...ir.input_grammar import Limits
+from ...ir.input_grammar import Limits, NamedLimits
 from ...ir.size_moves import Move
 from ...ir.sizes.comparisons import Asked, At, itself
 from ...ir.work import Work
@@ -43,7 +43,7 @@ class Across:
         self,
         work: Work,
         recorded: Sizes,
-        limits: Mapping[str, Limits],
+        limits: NamedLimits,
         asks: Callable[[Escape, Sizes], bool] = lambda escape, sizes: True,
         most: int = BUDGET.sizes.across,
         times: float = BUDGET.work.other_sizes_factor,
@@ -192,8 +192,7 @@ class Across:
                     ways.append({**recorded, words[0]: -(-n // max(start, 1)) * start})
                     ways.append({**recorded, **dict.fromkeys(alike, n)})
                 for i, way in enumerate(ways):
-                    held = all(self._limits[w].hold(n) for w, n in way.items())
-                    if way not in ways[:i] and held and self._differs(asked, way):
+                    if way not in ways[:i] and self._may(asked, way):
                         yield Move(way, limits)
 
     def at_once(
@@ -230,8 +229,7 @@ class Across:
         return sorted(size for size in some if size > 0 and limit.hold(size))
 
     def _may(self, asked: Asked, sizes: Sizes) -> bool:
-        held = all(self._limits[word].hold(n) for word, n in sizes.items())
-        return held and self._differs(asked, sizes)
+        return self._limits.hold(sizes) and self._differs(asked, sizes)
 
     def _within(
         self, asked: Asked, words: list[str], above: Sequence[Sizes], below: Sequence[Sizes]

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import torch
 
 from ...budget import BUDGET
-from ...ir.input_grammar import Limits
 from ...ir.same_values import alike
 from ...ir.sizes import dims
 from ...ir.sizes.comparisons import Asked
@@ -145,7 +144,7 @@ def room_for_members(subject: Subject, sizes: Mapping[str, int]) -> dict[str, in
         if math.prod(at) < sum(MEMBERS) and len(words) == 1:
             (word,) = words
             rest = math.prod(at) // wanted[word]
-            limit = recipe.request.sizes.limits.get(word, Limits())
+            limit = recipe.request.sizes.limits[word]
             enough = range(-(-sum(MEMBERS) // rest), 2 * sum(MEMBERS))
             wanted[word] = next((n for n in enough if limit.hold(n)), wanted[word])
     return wanted

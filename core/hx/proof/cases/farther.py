@@ -129,8 +129,7 @@ def between(subject: Subject, planned: Planned) -> list[Case]:
         for place, (word, n) in enumerate(words.items()):
             part, step = BETWEEN[(turn + 2 * place) % len(BETWEEN)], limits[word].step
             sizes[word] = max(1, round(n * part / 16 / step) if n > 64 else part) * step
-        held = all(limits[word].hold(n) for word, n in sizes.items())
-        if held and sizes not in known and not across.refused(Move(sizes), 0):
+        if limits.hold(sizes) and sizes not in known and not across.refused(Move(sizes), 0):
             cases += case_at(subject, sizes, told(sizes))[0]
     return cases
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from ...errors import ModelFailed, UsageError
 from ...findings import CHECKED, Finding
-from ...ir.input_grammar import Limits
+from ...ir.input_grammar import NamedLimits
 from ...ir.recipe import Sizes
 from ...packs.pack_findings import brief
 from ...samples.sizes import equal_sizes, limits_of, sizes_of, told
@@ -51,16 +49,14 @@ def at_equal_sizes(subject: Subject, planned: Planned) -> list[Case]:
     return found
 
 
-def _kept_equal(
-    words: Sizes, limits: Mapping[str, Limits], together: list[list[str]]
-) -> list[Sizes]:
+def _kept_equal(words: Sizes, limits: NamedLimits, together: list[list[str]]) -> list[Sizes]:
     """Return larger sizes, and smaller ones, in which each group of names has one size."""
     found = []
     for change in (_larger, _smaller):
         sizes = dict(words)
         for group in together:
             n = change(words[group[0]], max(limits[word].step for word in group))
-            if all(limits[word].hold(n) for word in group):
+            if limits.hold(dict.fromkeys(group, n)):
                 sizes.update(dict.fromkeys(group, n))
         if sizes != words:
             found.append(sizes)

@@ -84,8 +84,7 @@ def round_sizes(subject: Subject, planned: Planned) -> list[Case]:
         while sizes[word] in list(sizes.values())[:-1]:
             sizes[word] += step
     known = [sizes_of(subject.recipe, each.feeds) for each in planned.at_other_sizes]
-    held = all(limits[word].hold(n) for word, n in sizes.items())
-    if not held or sizes in (words, *known) or other_ranks(subject, planned):
+    if not limits.hold(sizes) or sizes in (words, *known) or other_ranks(subject, planned):
         return []
     work, within = subject.trace.graph.work.beside(words), subject.recipe.request.sizes.limits
     if Across(work, words, within, times=BUDGET.far.work_factor).refused(Move(sizes), 0):

@@ -11,12 +11,12 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy
 
 from ...budget import BUDGET
-from ...ir.input_grammar import Limits
+from ...ir.input_grammar import NamedLimits
 from ...ir.size_moves import Move
 from ...ir.sizes.comparisons import Asked, At
 from ...ir.sizes.remainders import fits
@@ -87,7 +87,7 @@ def where_others_failed(subject: Subject, planned: Planned) -> list[Case]:
     return found
 
 
-def _drawn(seen: Sequence[Sizes], limits: Mapping[str, Limits]) -> list[Sizes]:
+def _drawn(seen: Sequence[Sizes], limits: NamedLimits) -> list[Sizes]:
     """Draw sizes from 1 to about twice those seen, within the limits of each."""
     chance, found = random.Random(0), []
     for _ in range(BUDGET.combinations.drawn):
@@ -100,7 +100,7 @@ def _drawn(seen: Sequence[Sizes], limits: Mapping[str, Limits]) -> list[Sizes]:
             elif how < STAYS + MEETS and sizes:
                 size = chance.choice([*sizes.values()]) + chance.randint(1 - APART, APART - 1)
             sizes[word] = max(step, size // step * step)
-        if all(limits[word].hold(n) for word, n in sizes.items()):
+        if limits.hold(sizes):
             found.append(sizes)
     return found or [*seen[:1]]
 

@@ -33,7 +33,7 @@ def names_of_one_size(
 
     def right(sizes: Sizes) -> bool:
         moved = {**words, **sizes}
-        if not all(limits[word].hold(n) for word, n in moved.items()):
+        if not limits.hold(moved):
             return False
         try:
             cases, _ = case_of(subject, told(sizes), at(subject.recipe, moved))

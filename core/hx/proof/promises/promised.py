@@ -8,7 +8,7 @@ from ...budget import BUDGET
 from ...errors import Where
 from ...findings import CHECKED, OPEN, Finding
 from ...ir.escapes import Escape
-from ...ir.input_grammar import Limits
+from ...ir.input_grammar import Limits, NamedLimits
 from ...ir.recipe import Promise, Sizing
 from ...ir.size_moves import Move
 from ...ir.sizes.comparisons import At
@@ -107,7 +107,7 @@ def _tiny_ends(subject: Subject, larger: bool) -> Sizes:
     return {
         word: n - 1 if larger else 1
         for word, n in sizes_of(subject.recipe).items()
-        if n > 1 >= limits.get(word, Limits()).low
+        if n > 1 >= limits[word].low
     }
 
 
@@ -123,19 +123,19 @@ def _is_unexplained(subject: Subject, check: CaseCheck, right: Sequence[Sizes]) 
 
 def _within(
     subject: Subject, moves: Sequence[Move], tried: Tried
-) -> tuple[dict[str, Limits] | None, list[CaseCheck], list[str]]:
+) -> tuple[NamedLimits | None, list[CaseCheck], list[str]]:
     """Try sizes within the limits of these moves; return the limits that are left, and failures.
 
     There are no limits if next to nothing is left. The last result is notes on the failures.
     """
-    recipe, limits = subject.recipe, dict(subject.recipe.request.sizes.limits)
+    recipe, limits = subject.recipe, NamedLimits(subject.recipe.request.sizes.limits)
     # The recorded sizes may be others: larger ones for a loop, or less special ones.
     given = sizes_of(recipe, None if recipe.at_odd_sizes else recipe.given)
     words: dict[str, None] = {}
     for move in moves:
         for word, limit in move.limits.items():
             words[word] = None
-            limits[word] = limits.get(word, Limits()).and_also(limit)
+            limits[word] = limits[word].and_also(limit)
     failed: list[CaseCheck] = []
     notes: list[str] = []
     # No limit is to be near to less special sizes, either.
@@ -161,9 +161,7 @@ def _within(
     return limits, failed, notes
 
 
-def mark_outside(
-    subject: Subject, failed: Sequence[CaseCheck], limits: Mapping[str, Limits]
-) -> bool:
+def mark_outside(subject: Subject, failed: Sequence[CaseCheck], limits: NamedLimits) -> bool:
     """Write into failed cases which limits exclude them, if that is so for all; else return False.
 
     Size 1 is always tried, so the limits of a question need not exclude all that is wrong.
@@ -173,7 +171,7 @@ def mark_outside(
         [
             limits[word].briefly(word)
             for word, n in sizes[check.name].items()
-            if word in limits and not limits[word].hold(n)
+            if not limits[word].hold(n)
         ]
         for check in failed
     ]
@@ -217,10 +215,10 @@ def keep_to_what_ran(subject: Subject, proof: Proof) -> None:
     The graph may hold numbers of the recording in its place. An exception is a model that runs at
     no size by itself: PyTorch has operators that must be traced.
     """
-    recipe, limits = subject.recipe, dict(subject.recipe.request.sizes.limits)
+    recipe, limits = subject.recipe, subject.recipe.request.sizes.limits
     ran = [sizes_of(recipe, case.feeds) for case in subject.cases]
     stuck = {
-        word: (n, subject.promised.get(word, limits.get(word, Limits())))
+        word: (n, subject.promised.get(word, limits[word]))
         for word, n in sizes_of(recipe).items()
         if all(sizes[word] == n for sizes in ran)
     }
@@ -269,7 +267,7 @@ def ruled_out(subject: Subject, case: Case) -> Move | None:
     """Return a move that excludes a case where a question has another answer than recorded."""
     words = sizes_of(subject.recipe)
     sizes = sizes_of(subject.recipe, case.feeds)
-    limits = {word: subject.recipe.request.sizes.limits.get(word, Limits()) for word in words}
+    limits = subject.recipe.request.sizes.limits
     escapes = [each for each in subject.escapes.values() if each.asked]
     for side in Across(subject.trace.graph.work, words, limits).sides(escapes, []):
         for move in side.moves:

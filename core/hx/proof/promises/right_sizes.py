@@ -6,10 +6,8 @@ another recipe may give one that is right at all of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from ...findings import CHECKED, Finding
-from ...ir.input_grammar import Limits
+from ...ir.input_grammar import Limits, NamedLimits
 from ...samples.sizes import Sizes, sizes_of
 from ..proof import CaseCheck, Proof
 from ..subject import Subject
@@ -33,7 +31,7 @@ def keep_right_sizes(subject: Subject, proof: Proof, tried: Tried) -> None:
         return
     failed = proof.wrong_cases
     given = sizes_of(subject.recipe, subject.recipe.given)
-    limits = dict(subject.recipe.request.sizes.limits)
+    limits = NamedLimits(subject.recipe.request.sizes.limits)
     for word, limit in _around(subject, failed, given, limits).items():
         limit, found = kept(subject, word, limit, given, tried)
         limits[word] = limit if limit.hold(given[word]) else Limits(given[word], given[word])
@@ -53,19 +51,19 @@ def _sizes(subject: Subject) -> dict[str, Sizes]:
 
 
 def _around(
-    subject: Subject, failed: list[CaseCheck], given: Sizes, limits: Mapping[str, Limits]
-) -> dict[str, Limits]:
+    subject: Subject, failed: list[CaseCheck], given: Sizes, limits: NamedLimits
+) -> NamedLimits:
     """Return limits around the given sizes that exclude the wrong ones: of few names first."""
-    found: dict[str, Limits] = {}
+    found = NamedLimits()
     at = _sizes(subject)
     apart = [
         {word: n for word, n in at[check.name].items() if n != given[word]} for check in failed
     ]
     for other in sorted(apart, key=len):
-        if any(not found[word].hold(n) for word, n in other.items() if word in found):
+        if not found.hold(other):
             continue
         word = max(other, key=lambda w: abs(other[w] - given[w]) / max(given[w], 1))
         n = other[word]
         limit = Limits(n + 1) if n < given[word] else Limits(0, n - 1)
-        found[word] = found.get(word, limits.get(word, Limits())).and_also(limit)
+        found[word] = found.get(word, limits[word]).and_also(limit)
     return found

@@ -20,10 +20,8 @@ def sizes_compared(
     found: dict[str, tuple[int, int]] = {}
     for case, check in zip(cases, proof.cases):
         sizes = sizes_of(subject.recipe, case.feeds)
-        promised = all(
-            within.hold(sizes[w]) for w, within in subject.promised.items() if w in sizes
-        )
-        for word, n in sizes.items() if check.equal and promised else ():
+        counts = check.equal and subject.promised.hold(sizes)
+        for word, n in sizes.items() if counts else ():
             least, most = found.get(word, (n, n))
             found[word] = min(least, n), max(most, n)
     return found

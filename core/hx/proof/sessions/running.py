@@ -107,7 +107,7 @@ class Runner:
     def _require_promised(self, feeds: dict[str, torch.Tensor]) -> None:
         promised = self.subject.promised
         for word, size in (sizes_of(self.subject.recipe, feeds) if promised else {}).items():
-            if word in promised and not promised[word].hold(size):
+            if not promised[word].hold(size):
                 raise UsageError(
                     f"{word} is {size}, and the file is right for {promised[word].briefly(word)} only",
                     why=next(

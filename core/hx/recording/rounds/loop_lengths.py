@@ -18,7 +18,7 @@ from .round_marks import RoundMarks, count_of, length_of, most_of
 if TYPE_CHECKING:
     from ...graph.builder import Builder
     from ...ir.escapes import Escape
-    from ...ir.input_grammar import Limits
+    from ...ir.input_grammar import Limits, NamedLimits
     from ..calls.arguments import Arguments
     from ..memory.live_tensors import Live
 
@@ -194,7 +194,7 @@ def _own(value: Value, axis: int) -> Any:
 def at_enough_rounds(
     asked: list[Asked],
     sizes: Mapping[str, int],
-    limits: Mapping[str, Limits],
+    limits: NamedLimits,
     fixed: Iterable[int] = (),
 ) -> dict[str, int] | None:
     """The nearest sizes with enough rounds to recognize what the loops made.
@@ -207,7 +207,7 @@ def at_enough_rounds(
     for word in words:
         mine = [each for each in asked if word in each.names()]
         try:
-            found[word] = _size_with_rounds(mine, found, word, limits.get(word), used)
+            found[word] = _size_with_rounds(mine, found, word, limits[word], used)
         except Unforeseen:
             return None
     named = (each for each in asked if each.names() & set(words))
@@ -218,14 +218,14 @@ def at_enough_rounds(
     unnamed = [n for each in asked if (n := _without_a_name(each)) and n not in used]
     times = _factor_for_rounds(min(unnamed)) if unnamed else 0
     for word in sizes.keys() - set(words) if times else ():
-        limit = limits.get(word)  # it may be what that size follows from
+        # It may be what that size follows from.
         steps = range(times * sizes[word], BUDGET.sizes.larger_inputs)
-        found[word] = next((n for n in steps if limit is None or limit.hold(n)), sizes[word])
+        found[word] = next((n for n in steps if limits[word].hold(n)), sizes[word])
     return found if words or unnamed else None
 
 
 def _size_with_rounds(
-    asked: list[Asked], sizes: Mapping[str, int], word: str, limit: Limits | None, used: set[int]
+    asked: list[Asked], sizes: Mapping[str, int], word: str, limit: Limits, used: set[int]
 ) -> int:
     """Return the nearest size with enough rounds of these loops; add their numbers to `used`.
 
@@ -234,7 +234,7 @@ def _size_with_rounds(
     """
     size, most = sizes[word], [most_of(each) for each in asked]
     for n in (*range(size, 4 * size), *range(4 * size, BUDGET.sizes.larger_inputs, size)):
-        if limit is not None and not limit.hold(n):
+        if not limit.hold(n):
             continue
         there = {**sizes, word: n}
         counts = [count_of(each, there) for each in asked]
