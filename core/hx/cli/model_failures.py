@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import linecache
 from collections.abc import Iterator
+from traceback import walk_tb
 from typing import TYPE_CHECKING, Any
 
 from hx.errors import HxError, ModelFailed, Where
@@ -41,15 +42,13 @@ def _refused(problem: Exception, model: Any, inputs: dict[str, Any]) -> ModelFai
     from hx.packs.pack_findings import brief, own_line
 
     paths = {id(module): path for path, module in model.named_modules()}
-    inner, frame, line, package = None, problem.__traceback__, "", ""
-    while frame is not None:
-        code = frame.tb_frame.f_code
-        name = frame.tb_frame.f_globals.get("__name__", "")
+    inner, line, package = None, "", ""
+    for frame, number in walk_tb(problem.__traceback__):
+        name = frame.f_globals.get("__name__", "")
         if not name.startswith("hx."):
-            package, line = name, linecache.getline(code.co_filename, frame.tb_lineno).strip()
-        here = frame.tb_frame.f_locals.get("self")
+            package, line = name, linecache.getline(frame.f_code.co_filename, number).strip()
+        here = frame.f_locals.get("self")
         inner = here if id(here) in paths else inner
-        frame = frame.tb_next
     if inner is None:
         return None
     given = ", ".join(f"{name} {_form(value)}" for name, value in inputs.items())

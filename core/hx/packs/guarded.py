@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import linecache
 from pathlib import Path
+from traceback import walk_tb
 from typing import Any
 
 from hx.errors import ExportError, HxError, ImportFailed, Where
@@ -93,12 +94,7 @@ def no_cuda() -> bool:
 
 def failed_to_import(problem: BaseException) -> bool:
     """Return True if an exception was raised while a module was imported."""
-    frame = problem.__traceback__
-    while frame is not None:
-        if frame.tb_frame.f_code.co_name == "<module>":
-            return True
-        frame = frame.tb_next
-    return False
+    return any(frame.f_code.co_name == "<module>" for frame, _ in walk_tb(problem.__traceback__))
 
 
 def told(problem: BaseException) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sysconfig
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import TracebackType
+from traceback import walk_tb
 from typing import Any
 
 MARGIN = len("  why:   ")  # in front of what an error prints
@@ -48,6 +48,8 @@ def warning(id: str, message: str, fix: str = "", at: tuple[str, int] = ("", 0))
 
 # Packages in which an exception surfaces, but hardly ever starts.
 _NOBODY = frozenset({"hx", "pluggy", "importlib", "torch", "numpy", "onnx", "onnx_ir"})
+# Packages that only call others.
+_CALLING = frozenset({"hx", "pluggy", "importlib", "typer", "click"})
 
 
 def origin(problem: BaseException) -> tuple[str, int]:
@@ -55,45 +57,32 @@ def origin(problem: BaseException) -> tuple[str, int]:
     if isinstance(problem, SyntaxError) and problem.filename:
         return problem.filename, problem.lineno or 0
     somebody, anybody = ("", 0), ("", 0)
-    frame: TracebackType | None = problem.__traceback__
-    while frame is not None:
-        code = frame.tb_frame.f_code
-        module = frame.tb_frame.f_globals.get("__name__", "").split(".")[0]
-        if not code.co_filename.startswith("<") and module not in (
-            "hx",
-            "pluggy",
-            "importlib",
-            "typer",
-            "click",
-        ):
-            anybody = (code.co_filename, frame.tb_lineno)
+    for frame, line in walk_tb(problem.__traceback__):
+        file = frame.f_code.co_filename
+        module = frame.f_globals.get("__name__", "").split(".")[0]
+        if not file.startswith("<") and module not in _CALLING:
+            anybody = (file, line)
             if module not in _NOBODY:
                 somebody = anybody
-        frame = frame.tb_next
     return somebody if somebody[0] else anybody
 
 
 def own_line(problem: BaseException) -> tuple[str, int]:
     """File and line of the deepest frame that is in no library; of the origin if there is none."""
     libraries = _libraries()
-    found, frame = origin(problem), problem.__traceback__
+    found = origin(problem)
     if _is_own(found[0], libraries):
         return found
-    while frame is not None:
-        if _is_own(frame.tb_frame.f_code.co_filename, libraries):
-            found = frame.tb_frame.f_code.co_filename, frame.tb_lineno
-        frame = frame.tb_next
+    for frame, line in walk_tb(problem.__traceback__):
+        if _is_own(frame.f_code.co_filename, libraries):
+            found = frame.f_code.co_filename, line
     return found
 
 
 def is_of_user(problem: BaseException) -> bool:
     """Return True if the code of a user is among what raised an exception."""
-    libraries, frame = _libraries(), problem.__traceback__
-    while frame is not None:
-        if _is_own(frame.tb_frame.f_code.co_filename, libraries):
-            return True
-        frame = frame.tb_next
-    return False
+    libraries, frames = _libraries(), walk_tb(problem.__traceback__)
+    return any(_is_own(frame.f_code.co_filename, libraries) for frame, _ in frames)
 
 
 def _libraries() -> tuple[str, ...]:

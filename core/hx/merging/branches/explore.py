@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
+from traceback import walk_tb
 from types import NoneType
 
 import torch
@@ -460,10 +461,8 @@ def _refusal(problem: Exception) -> str:
     told = f"{type(problem).__name__}: {told}" if told else type(problem).__name__
     if is_own_error(problem):
         return f"the file always takes this branch: hx failed to record the other one ({told})"
-    traceback = problem.__traceback__
-    while traceback is not None and traceback.tb_next is not None:
-        traceback = traceback.tb_next
-    if traceback is not None and not is_machinery(traceback.tb_frame.f_code):
+    frames = [frame for frame, _ in walk_tb(problem.__traceback__)]
+    if frames and not is_machinery(frames[-1].f_code):
         return f"with the other answer, the model raises {told}"
     return (
         f"the file always takes this branch: with the other answer it fails ({told}) on data "

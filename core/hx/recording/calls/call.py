@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from traceback import walk_tb
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -181,9 +182,8 @@ def _error_text(error: BaseException) -> str:
 
 def _own_line(choice: Registration, error: BaseException) -> str:
     """The innermost line of the traceback that lies in the converter's own file."""
-    line, trace = choice.line, error.__traceback__
-    while trace is not None:
-        if trace.tb_frame.f_code.co_filename == choice.file:
-            line = trace.tb_lineno
-        trace = trace.tb_next
+    line = choice.line
+    for frame, number in walk_tb(error.__traceback__):
+        if frame.f_code.co_filename == choice.file:
+            line = number
     return f"{choice.file}:{line}"
