@@ -35,6 +35,14 @@ from hx.registration import Registration, place, registrations
 
 GROUP = "hx"
 HOOK_NAMES = frozenset(hook.__name__ for hook in hookspecs.HOOKS)
+# The hook, and the class of its results, for each field of a pack beside its converters.
+CONTRIBUTED: dict[str, tuple[str, type]] = {
+    "sources": ("hx_model_sources", ModelSource),
+    "containers": ("hx_containers", Container),
+    "kernels": ("hx_reference_kernels", ReferenceKernel),
+    "passes": ("hx_passes", GraphPass),
+    "executors": ("hx_executors", Executor),
+}
 SLOW = 0.5
 HEAVY = ("torch", "numpy", "onnx", "onnx_ir", "onnxruntime", "tensorflow", "jax")
 
@@ -237,11 +245,7 @@ def _load(pack: Pack, entry: EntryPoint) -> Pack:
     return replace(
         pack,
         registrations=tuple(found),
-        sources=_stamped(pack, call("hx_model_sources", ModelSource)),
-        containers=_stamped(pack, call("hx_containers", Container)),
-        kernels=_stamped(pack, call("hx_reference_kernels", ReferenceKernel)),
-        passes=_stamped(pack, call("hx_passes", GraphPass)),
-        executors=_stamped(pack, call("hx_executors", Executor)),
+        **_contributed(pack, call),
         findings=(*findings, *check_converters(found)),
     )
 
@@ -344,23 +348,19 @@ def _converters(item: Any, at: tuple[str, int]) -> tuple[tuple[Registration, ...
     raise _Broken(error("not-a-converter", what, fix, own if own[0] else at))
 
 
-def _stamped(pack: Pack, items: list[Any]) -> tuple[Any, ...]:
-    return tuple(replace(item, pack=pack.key) for item in items)
+def _contributed(pack: Pack, call: Callable[[str, type], list[Any]]) -> dict[str, Any]:
+    """Return all but the converters of a pack, by field; each item knows its pack."""
+    return {
+        field: tuple(replace(item, pack=pack.key) for item in call(hook, kind))
+        for field, (hook, kind) in CONTRIBUTED.items()
+    }
 
 
 def of_module(module: ModuleType, key: str) -> Pack:
     """Make a pack of this name from the hooks of a loose file, without its converters."""
     pack = Pack(key, "", "", module.__name__)
     try:
-        call = _caller(key, module, [])
-        return replace(
-            pack,
-            sources=_stamped(pack, call("hx_model_sources", ModelSource)),
-            containers=_stamped(pack, call("hx_containers", Container)),
-            kernels=_stamped(pack, call("hx_reference_kernels", ReferenceKernel)),
-            passes=_stamped(pack, call("hx_passes", GraphPass)),
-            executors=_stamped(pack, call("hx_executors", Executor)),
-        )
+        return replace(pack, **_contributed(pack, _caller(key, module, [])))
     except _Broken as broken:
         found = broken.finding
         where = Where(found.file, found.line) if found.file else None
@@ -399,9 +399,7 @@ def judge(pack: Pack) -> Pack:
     errors = [finding for finding in pack.findings if finding.level == "error"]
     if not errors:
         return pack
-    empty: dict[str, Any] = dict.fromkeys(
-        ("registrations", "sources", "containers", "kernels", "passes", "executors"), ()
-    )
+    empty: dict[str, Any] = dict.fromkeys(("registrations", *CONTRIBUTED), ())
     return replace(pack, status="failed", error=errors[0].message, **empty)
 
 
