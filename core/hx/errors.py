@@ -52,6 +52,11 @@ class Where:
         """File and line, or "" if none is known."""
         return f"{self.file}:{self.line}" if self.file else ""
 
+    @property
+    def file_line(self) -> tuple[str, int]:
+        """File and line, as recipes name a line of the model."""
+        return self.file, self.line
+
     def to_dict(self) -> dict[str, Any]:
         return {
             "file": self.file,

@@ -77,7 +77,7 @@ class Escape:
 
     def _effect(self) -> tuple[str, str]:
         """Return its effect on the file, and a hint on what to do about it."""
-        of_sizes = bool(self.asked) and not any(each.of_values() for each in self.asked)
+        of_sizes = bool(self.asked) and not self.asks_of_values()
         other = "other sizes" if of_sizes else "other inputs"
         if self.kind in ("bool", "branch", "is_nonzero", "equal"):
             hint = "use torch.where, or torch.cond for a branch of its own"
@@ -155,8 +155,12 @@ class Escape:
         """Return True if values may lead the model down another path, which is not in the graph."""
         asks = self.kind in ("bool", "item", "is_nonzero", "caught")
         if self.kind == "branch":
-            asks = self._of_values() or any(asked.of_values() for asked in self.asked)
+            asks = self._of_values() or self.asks_of_values()
         return asks and not self.carried
+
+    def asks_of_values(self) -> bool:
+        """Return True if a question that is known reads values."""
+        return any(each.of_values() for each in self.asked)
 
     def by_sizes(self) -> bool:
         """Return True if named sizes decide it, and nothing else does."""

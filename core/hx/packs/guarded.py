@@ -43,7 +43,7 @@ class of_user(guarded):
             cause = failed.__cause__ or failed
             file, line = own_line(cause)
             text = linecache.getline(file, line).strip()
-            if failed.where is not None and (file, line) != (failed.where.file, failed.where.line):
+            if failed.where is not None and (file, line) != failed.where.file_line:
                 failed.why = f"raised at {failed.where}"
                 failed.where = Where(file, line)
             failed.why = source_line(cause) or text or failed.why

@@ -364,7 +364,7 @@ class Registry:
         """Return where a node's converter is written, as file:line; '' if not known."""
         for each in self.registrations:
             if (each.target, each.pack) == (target, pack) and each.covers(opset) and each.file:
-                return f"{each.file}:{each.line}"
+                return each.where.place
         return ""
 
     def loss(self, target: str, pack: str) -> float:

@@ -134,6 +134,6 @@ def branches_on_values(failure: Failure) -> bool:
     if not isinstance(failure, Wrong) or failure.error.report is None:
         return False
     return any(
-        escape.kind == "branch" and any(asked.of_values() for asked in escape.asked)
+        escape.kind == "branch" and escape.asks_of_values()
         for escape in failure.error.report.escapes
     )

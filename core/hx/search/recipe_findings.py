@@ -14,7 +14,7 @@ _NUMBERS = frozenset({"int", "float", "len", "index", "format", "range", "repeat
 def follow_sizes(report: Report) -> None:
     """Mark as followed the sizes that became numbers, where formulas put them into the graph."""
     for escape in report.escapes:
-        of_sizes = escape.asked and not any(each.of_values() for each in escape.asked)
+        of_sizes = escape.asked and not escape.asks_of_values()
         if escape.kind in _NUMBERS and of_sizes:
             escape.carried, escape.beyond = True, ""
 

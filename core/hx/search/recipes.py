@@ -57,7 +57,7 @@ def with_branches_on(
         alike += [fresh(inputs, seed=seed) for seed in (21, 22)]
         alike.append({name: small(tensor) for name, tensor in inputs.items()})
     alike = _different(alike, [recipe.inputs, *wrong])[: limit - len(wrong)]
-    lines = tuple(dict.fromkeys((where.file, where.line) for where in asking if where.file))
+    lines = tuple(dict.fromkeys(where.file_line for where in asking if where.file))
     branches = Branches(tuple(wrong), tuple(alike), other_sizes=True, lines=lines)
     return recipe.with_flow(branches=branches)
 

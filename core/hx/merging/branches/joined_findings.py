@@ -33,7 +33,7 @@ def tell(first: Trace, others: list[Trace], both: Collection[Line]) -> None:
 
 def is_lost(escape: Escape) -> bool:
     """Return True if a value from the data may have become a plain Python number there."""
-    of_values = not escape.asked or any(asked.of_values() for asked in escape.asked)
+    of_values = not escape.asked or escape.asks_of_values()
     return of_values and not escape.carried and escape.kind not in TRUTH
 
 
@@ -42,7 +42,7 @@ def asked_there(trace: Trace, escape: Escape, both: Collection[Line]) -> bool:
 
     A value that the same line reads for anything else is lost, as on any other line.
     """
-    line = escape.where.file, escape.where.line
+    line = escape.where.file_line
     if line not in both:
         return False
     questions = [each for each in trace.questions if each.line == line]

@@ -30,8 +30,7 @@ class Differing:
 
     @property
     def where(self) -> str:
-        origin = self.origin
-        return f"{origin.file}:{origin.line}" if origin is not None and origin.file else ""
+        return self.origin.where.place if self.origin is not None else ""
 
 
 class Beside:

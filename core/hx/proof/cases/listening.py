@@ -106,7 +106,7 @@ def _leads(trace: Trace) -> bool:
 
 
 def _of_values(escape: Escape) -> bool:
-    return not escape.asked or escape.by_values() or any(each.of_values() for each in escape.asked)
+    return not escape.asked or escape.by_values() or escape.asks_of_values()
 
 
 def _other_data(inputs: dict[str, torch.Tensor]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -138,7 +138,7 @@ def with_sizes(choice, real: Any, out: Any) -> Any:
             raise ConverterError(
                 f"the converter of {choice.target} ({choice.pack}) returned {dims.plain(out)}, "
                 f"but {choice.target} itself returned {real}",
-                why=f"converter: {choice.file}:{choice.line}",
+                why=f"converter: {choice.where}",
             )
         return out if dims.is_dynamic(out) else real
     if isinstance(real, (tuple, list)) and isinstance(out, (tuple, list)):
@@ -273,7 +273,7 @@ def _output_at(choice, outputs: Any, path: tuple) -> Any:
         raise ConverterError(
             f"the converter of {choice.target} ({choice.pack}) returned no value for "
             f"result{''.join(f'[{p!r}]' for p in path)}",
-            why=f"converter: {choice.file}:{choice.line}",
+            why=f"converter: {choice.where}",
         ) from None
 
 
@@ -305,7 +305,7 @@ def _compare_constant(recording: Recording, choice, said: torch.Tensor, real: to
     if not bool(((said == real) | ((said != said) & (real != real))).all()):
         recording.findings.wrong_constants[
             f"the converter of {choice.target} ({choice.pack}) returned a constant, and the target "
-            f"other numbers, at {recording.position.where()}; converter: {choice.file}:{choice.line}"
+            f"other numbers, at {recording.position.where()}; converter: {choice.where}"
         ] = None
 
 
@@ -331,7 +331,7 @@ def require_structure(choice, real, outputs) -> None:
         raise ConverterError(
             f"the converter of {choice.target} ({choice.pack}) returned {got}, and the target "
             f"returns {type(real).__name__} of {len(real)}",
-            why=f"converter: {choice.file}:{choice.line}",
+            why=f"converter: {choice.where}",
         )
 
 
@@ -354,7 +354,7 @@ def require_described(recording: Recording, choice, real: Any) -> None:
                 raise ConverterError(
                     f"{choice.target} returns {with_article(real)}, which holds tensors, and no pack says how "
                     "to take it apart",
-                    why=f"converter: {choice.file}:{choice.line}",
+                    why=f"converter: {choice.where}",
                     hint=f'describe it: Container("{kind.__module__}.{kind.__qualname__}", ...) in '
                     "hx_containers() of the pack",
                 )
@@ -383,7 +383,7 @@ def require_nothing_written(recording: Recording, choice, given: Arguments) -> N
                 )
             raise Unsupported(
                 f"{choice.target} wrote to an argument, and its converter does not say what",
-                why=f"converter: {choice.file}:{choice.line}",
+                why=f"converter: {choice.where}",
                 hint="say it in the converter: op.assign(x, new_value)",
             )
 

@@ -137,7 +137,7 @@ def _mismatch(choice: Registration, what: str, hint: str = "") -> ConverterError
     return ConverterError(
         f"the converter of {choice.target} ({choice.pack}) does not return what the target does: "
         + what,
-        why=f"converter: {choice.file}:{choice.line}",
+        why=f"converter: {choice.where}",
         hint=hint,
     )
 

@@ -93,7 +93,7 @@ def unseen(findings: Findings, position: Position, tallies: Tallies) -> list[Com
 
     Every line of such a function counts: which of them ran is not known.
     """
-    seen = {(where.file, where.line) for where in findings.operator_lines}
+    seen = {where.file_line for where in findings.operator_lines}
     found: dict[Compiled, None] = {}
     for code, names in position.frames.visited:
         if not _may_call(code, names):

@@ -41,7 +41,7 @@ def lacking_parameter(
         told = " and ".join(lacking)
         return ConverterError(
             f"{what} has no parameter for {told}, which the model passes",
-            why=f"converter: {choice.file}:{choice.line}: {named}",
+            why=f"converter: {choice.where}: {named}",
             hint=f"add {told} to its parameters, under the names and defaults of the target",
         )
     given = {p.name for p in places[: len(args)]} | set(kwargs)
@@ -52,7 +52,7 @@ def lacking_parameter(
     told = " and ".join(asked)
     return ConverterError(
         f"{what} asks for {told}, which the model does not pass",
-        why=f"converter: {choice.file}:{choice.line}: {named}",
+        why=f"converter: {choice.where}: {named}",
         hint=f"give {told} the default that the target has",
     )
 

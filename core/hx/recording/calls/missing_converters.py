@@ -22,7 +22,7 @@ def note_missing(recording: Recording, target: str, given: Arguments, detail: st
     if found is None:
         found = recording.findings.missing[target] = Missing(target, detail)
         if (choice := recording.tallies.decliners.get(target)) is not None:
-            found.declined = f"{choice.pack}, {choice.file}:{choice.line}"
+            found.declined = f"{choice.pack}, {choice.where}"
     found.add(
         recording.position.where(), [(t.dtype, tuple(t.shape)) for t in given.tensors], detail
     )

@@ -30,7 +30,7 @@ def computed(recording: Recording, pred: Any) -> Value | None:
     noted = [
         escape
         for (kind, file, line), escape in recording.findings.escapes.items()
-        if kind == "branch" and (file, line) == (where.file, where.line)
+        if kind == "branch" and (file, line) == where.file_line
     ]
     if len(noted) != 1 or not _is_all(where, pred):
         return None

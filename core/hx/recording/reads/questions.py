@@ -39,7 +39,7 @@ class Question:
 
     @property
     def line(self) -> tuple[str, int]:
-        return self.where.file, self.where.line
+        return self.where.file_line
 
     def computed(self, op: Op) -> Value:
         """The answer, in the graph."""
@@ -122,11 +122,11 @@ class Questions:
         elif self.left_over is not None:
             self.left_over.answered(asked, yes)
         self.each.append(Question(yes, where, len(nodes), asked=asked, of_values=of_values))
-        return yes if of_values else self.forced.of_sizes.get((where.file, where.line))
+        return yes if of_values else self.forced.of_sizes.get(where.file_line)
 
     def _fits(self, asked: Asked, where: Where) -> bool | None:
         """The answer for a model that asks whether sizes fit, and makes them fit if not."""
-        line = where.file, where.line
+        line = where.file_line
         if self.padding is None or line in self.padding.true_lines:
             return None
         says = fits(asked)
@@ -136,7 +136,7 @@ class Questions:
         return says
 
     def _until(self, where: Where) -> bool:
-        return self.until is not None and self.until.line == (where.file, where.line)
+        return self.until is not None and self.until.line == where.file_line
 
     def _goes_on(self, yes: bool) -> bool:
         """Every question there is of another value, though of one that looks like that before."""
@@ -163,7 +163,7 @@ class Questions:
             raise Unsupported(
                 "a loop does not end when the model gets other answers than the true ones"
             )
-        return self.forced.by_line.get((where.file, where.line), yes)
+        return self.forced.by_line.get(where.file_line, yes)
 
 
 def _recorded(x: Any) -> Any:
