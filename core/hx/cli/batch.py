@@ -13,6 +13,7 @@ import typer
 
 from hx.batch import engines, models_list, results, run_list
 from hx.batch.results import Result
+from hx.cli import options as o
 
 # The options that go with a list.
 OURS = ("batch", "on", "jobs", "again", "sort", "fields", "report", "json", "verbose", "quiet")
@@ -146,9 +147,10 @@ def options(params: Any) -> dict[str, models_list.Option]:
 def _nothing_else(context: Any) -> None:
     from hx.errors import UsageError
 
-    for each in context.command.params:
-        source = context.get_parameter_source(each.name)
-        if each.name not in OURS and source is not None and source.name == "COMMANDLINE":
+    known = {each.name: each for each in context.command.params}
+    for name in o.given(context):
+        if name not in OURS:
+            each = known[name]
             word = each.opts[0] if each.opts[0].startswith("-") else "SPEC"
             raise UsageError(
                 f"{word} does not go with --batch",

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from hx.cli import options as o
+
 if TYPE_CHECKING:
     from hx.program import Program
     from hx.proof.certificates.recheck import Recheck
@@ -118,9 +120,8 @@ def verify_certified(
 def _require_alone(context: typer.Context) -> None:
     """Raise if an option is given that says something about a model."""
     allowed = ("file", "certificate", "key", "json")
-    for name in context.params:
-        source = context.get_parameter_source(name)
-        if name not in allowed and source is not None and source.name == "COMMANDLINE":
+    for name in o.given(context):
+        if name not in allowed:
             from hx.errors import UsageError
 
             word = "SPEC" if name == "spec" else f"--{name.replace('_', '-')}"

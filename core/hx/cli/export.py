@@ -256,9 +256,8 @@ def export(
         from hx.cli.batch import export_list
 
         export_list(context, batch, on, jobs, again, sort, fields, report or [], json, quiet)
-    for option in ("on", "jobs", "again", "sort", "fields"):
-        source = context.get_parameter_source(option)
-        if source is not None and source.name == "COMMANDLINE":
+    for option in o.given(context):
+        if option in ("on", "jobs", "again", "sort", "fields"):
             raise UsageError(f"--{option} goes with --batch only", hint="hx export --batch LIST")
     if spec is None:
         raise UsageError(

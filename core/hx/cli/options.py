@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -199,6 +199,14 @@ Strict = Annotated[
         "--strict", help="Treat broken packs and open findings as errors.", rich_help_panel=PROOF
     ),
 ]
+
+
+def given(context: typer.Context) -> Iterator[str]:
+    """Yield the names of the options and arguments that the command line has."""
+    for name in context.params:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            yield name
 
 
 def several(texts: Iterable[str] | None) -> list[str]:
