@@ -101,17 +101,8 @@ class Attempts:
         keep = destination.keep_rejected if self.history.speaks_for(recipe) else None
         self.staged.append(staged)
         one_way = found_one_way(recipe, program._trace)
-        options = self.request.options
         try:
-            program.write(
-                staged,
-                destination.path,
-                options.verify,
-                self.timeline,
-                keep,
-                options.check_every_node,
-                options.strict,
-            )
+            program.write(staged, self.timeline, keep)
         except VerificationError as error:
             failed, sizes = failing(program._subject, program.proof)
             self.history.knowledge.wrong_sizes.extend(sizes)

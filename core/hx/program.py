@@ -30,8 +30,6 @@ from .safe_import import safe_import
 from .saving import save
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import onnx_ir
 
     from .contributions import GraphPass
@@ -129,19 +127,16 @@ class Program:
     def write(
         self,
         staged: save.Staged,
-        path: str | os.PathLike | None,
-        verify: bool,
         timeline: Timeline,
-        keep_rejected: str | os.PathLike | None = None,
-        every_node: bool = False,
-        strict: bool = False,
+        keep_rejected: str | os.PathLike | None,
     ) -> None:
         """Write the file under another name, prove it, and only then move it to its place."""
-        report = self.report
+        report, recipe = self.report, self._trace.recipe
+        options, path = recipe.request.options, recipe.request.destination.path
         timeline.enter("save")
         staged.write(self.parts)
         report.file.size = staged.size
-        if verify:
+        if options.verify:
             timeline.enter("verify")
             report.checks.proof = prove_program(
                 self._subject, staged.path, staged.target, self._kernels, timeline.tell
@@ -153,19 +148,18 @@ class Program:
             self._reject(staged, keep_rejected)
         if self._subject.promised:
             self._promise(staged)
-        recipe = self._trace.recipe
         # Else another recording has other nodes, or other numbers.
         alone = not (recipe.flow.reorders or recipe.flow.formulas)
         hollow = recipe.request.weights.hollow
         if report.proof is not None and recipe.request.sizes and alone and not hollow:
             timeline.enter("sizes")
             report.checks.baked = baked_sizes(self._subject, self.parts)
-        if strict:
+        if options.strict:
             require_none_open(report.findings)
-        if every_node and alone:
+        if options.check_every_node and alone:
             timeline.enter("check nodes")
             self._check_nodes(staged)
-        elif every_node:
+        elif options.check_every_node:
             report.messages.append(
                 Finding(FOLLOWED, f"the nodes were not compared one by one: {SEVERAL}")
             )
