@@ -159,12 +159,8 @@ def _table(heads: list[str], cells: list[list[str]], left: int = 0) -> None:
     """Print a table whose columns are numbers, but for the first and the last `left` ones."""
     from hx.cli.output import table
 
-    for column in range(1, len(heads) - left):
-        size = max(len(heads[column]), *(len(line[column]) for line in cells))
-        heads[column] = heads[column].rjust(size)
-        for line in cells:
-            line[column] = line[column].rjust(size)
-    table(heads, cells, colours=["cyan", *[None] * (len(heads) - 1)])
+    colours = ["cyan", *[None] * (len(heads) - 1)]
+    table(heads, cells, colours, numbers=range(1, len(heads) - left))
 
 
 def _ratio(x: float) -> str:

@@ -111,25 +111,21 @@ def _data(layer: Layer, functions: bool) -> dict[str, Any]:
 def _table(found: Inspection, depth: int | None) -> None:
     from hx.cli.output import table
 
-    rows = list(_rows(_shown(found, depth)))
     heads = ["module", "output", "params", "calls", "time", "memory"]
-    for column in range(2, len(heads)):
-        size = max(len(heads[column]), *(len(row[column]) for row in rows))
-        heads[column] = heads[column].rjust(size)
-        for row in rows:
-            row[column] = row[column].rjust(size)
-    table(heads, rows, colours=[None, "cyan", None, None, None, None], shrink=[0, 1])
+    colours = [None, "cyan", None, None, None, None]
+    rows = _rows(_shown(found, depth))
+    table(heads, rows, colours, shrink=[0, 1], numbers=range(2, len(heads)))
 
 
 def _rows(layers: list[Layer]) -> Iterator[list[str]]:
     for i, layer in enumerate(layers):
         below = [x.depth for x in layers[i + 1 :]]
-        stem = _stem(layer.depth, below)
+        stem = _stem(layer.depth, below, "├ ", "└ ")
         own = layer.name.rpartition(".")[2]
         label = f"{own} {layer.kind}".strip()
         yield [stem + label, *_cells(layer, rounded(layer.parameters) if layer.parameters else "")]
         has_children = bool(below) and below[0] > layer.depth
-        under = _under(layer.depth, below) + ("│ " if has_children else "  ")
+        under = _stem(layer.depth, below, "│ ", "  ") + ("│ " if has_children else "  ")
         for cost in layer.functions.values():
             yield [f"{under}{_short(cost.name)}()", *_cells(cost, "")]
 
@@ -145,22 +141,15 @@ def _output(cost: Cost) -> str:
     return ", ".join(tensor_text(each["dtype"], each["shape"]) for each in cost.output)
 
 
-def _stem(depth: int, below: list[int]) -> str:
-    """Return the tree's branches before a module; `below` holds the depths of those after it."""
+def _stem(depth: int, below: list[int], branch: str, last: str) -> str:
+    """Return the tree's lines before a module; `below` holds the depths of those after it.
+
+    The line of the module itself is `branch`, or `last` if it is the last one of its parent.
+    """
     if depth == 0:
         return ""
-    return _bars(depth, below) + ("├ " if _goes_on(depth, below) else "└ ")
-
-
-def _under(depth: int, below: list[int]) -> str:
-    """Return the tree's branches before a line that belongs to a module."""
-    if depth == 0:
-        return ""
-    return _bars(depth, below) + ("│ " if _goes_on(depth, below) else "  ")
-
-
-def _bars(depth: int, below: list[int]) -> str:
-    return "".join("│ " if _goes_on(level, below) else "  " for level in range(1, depth))
+    bars = ["│ " if _goes_on(level, below) else "  " for level in range(1, depth)]
+    return "".join([*bars, branch if _goes_on(depth, below) else last])
 
 
 def _goes_on(level: int, below: list[int]) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, TextIO
 
 from hx.cli.folding import fold
@@ -97,8 +97,12 @@ def table(
     colours: Sequence[str | None] | None = None,
     by_value: dict[str, str] | None = None,
     shrink: Sequence[int] = (),
+    numbers: Collection[int] = (),
 ) -> None:
-    """Print aligned columns. On a terminal, columns in `shrink` are narrowed first, in order."""
+    """Print aligned columns, those in `numbers` at their right ends.
+
+    On a terminal, columns in `shrink` are narrowed first, in order.
+    """
     lines = [[plain(str(cell)) for cell in row] for row in rows]
     widths = [max(len(head), *(len(line[i]) for line in lines), 0) for i, head in enumerate(heads)]
     room = width()
@@ -107,19 +111,22 @@ def table(
         if excess > 0:
             widths[column] = max(len(heads[column]), 12, widths[column] - excess)
     colour = coloured(data())
-    shown = [paint(_row([head.upper() for head in heads], widths), "bold")]
+
+    def aligned_cells(line: Sequence[str]) -> list[str]:
+        cells = [_cut(cell, size) for cell, size in zip(line, widths)]
+        return [cell.rjust(widths[i]) if i in numbers else cell.ljust(widths[i])
+                for i, cell in enumerate(cells)]  # fmt: skip
+
+    head = "  ".join(aligned_cells([head.upper() for head in heads])).rstrip()
+    shown = [paint(head, "bold")]
     for line in lines:
-        cells = [_cut(cell, size).ljust(size) for cell, size in zip(line, widths)]
+        cells = aligned_cells(line)
         if colour:
             names = ((by_value or {}).get(c) or (colours[i] if colours else None)
                      for i, c in enumerate(line))  # fmt: skip
             cells = [paint(cell, name) for cell, name in zip(cells, names)]
         shown.append("  ".join(cells).rstrip())
     say("\n".join(shown))
-
-
-def _row(cells: Sequence[str], widths: Sequence[int]) -> str:
-    return "  ".join(cell.ljust(size) for cell, size in zip(cells, widths)).rstrip()
 
 
 def _cut(text: str, size: int) -> str:
