@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from ..errors import UsageError
+from ..text import first_few
 from .contents import Content, Held, Stored
 from .tensor_files import TORCH, absent, near_file, read, state_dict
 
@@ -160,7 +161,13 @@ def _list(shape: Any, name: str) -> list:
     return shape
 
 
-def plain_names(found: Mapping[str, Content]) -> dict[str, Content]:
+def unlike(missing: Sequence[str], unknown: Sequence[str]) -> list[str]:
+    """Say which weights of a model are not in a file, and which of the file not in the model."""
+    both = {"missing": missing, "unknown": unknown}
+    return [f"{what}: {first_few(names)}" for what, names in both.items() if names]
+
+
+def plain_names(found: Mapping[str, Any]) -> dict[str, Any]:
     """Remove the `module.` that DataParallel puts in front of every name."""
     if found and all(name.startswith("module.") for name in found):
         return {name.removeprefix("module."): content for name, content in found.items()}

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
-from ..text import first_few
-from .checkpoint import contents
+from .checkpoint import contents, plain_names, unlike
 from .tensor_files import in_memory, read, state_dict
 
 if TYPE_CHECKING:
@@ -22,8 +21,7 @@ def load_weights(model: nn.Module, path: Path) -> None:
         found = {name: content.load() for name, content in contents(path).items()}
     else:
         found = state_dict(read(path), path)
-    if found and all(str(key).startswith("module.") for key in found):
-        found = {str(key)[len("module.") :]: value for key, value in found.items()}
+    found = plain_names(found)
     mine = model.state_dict()
     missing = [key for key in mine if key not in found]
     extra = [key for key in found if key not in mine]
@@ -35,12 +33,9 @@ def load_weights(model: nn.Module, path: Path) -> None:
     shared = _shared(mine)
     missing = [key for key in missing if not any(twin in found for twin in shared[key])]
     if missing or extra or sizes:
-        told = [f"missing: {first_few(missing)}"] * bool(missing) + [
-            f"unknown: {first_few(extra)}"
-        ] * bool(extra)
         raise UsageError(
             f"{path} does not fit the model",
-            why="\n         ".join(told + sizes[:5]),
+            why="\n         ".join([*unlike(missing, extra), *sizes[:5]]),
             hint="give the file that was saved from this model, or the SPEC it was made with",
         )
     model.load_state_dict(dict(found), strict=False)

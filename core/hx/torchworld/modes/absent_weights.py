@@ -241,8 +241,7 @@ def _fitting(
         found[id(own.tensor)] = content
     shapes, kinds = _mismatches(owned, found, casting)
     extra = [name for name in stored if name not in places]
-    told = [f"missing: {first_few(missing)}"] if missing else []
-    told += [f"unknown: {first_few(extra)}"] if extra else []
+    told = checkpoint.unlike(missing, extra)
     for odd in (shapes, kinds):
         told += odd[:5] + ([f"and {len(odd) - 5} more"] if len(odd) > 5 else [])
     if told:
