@@ -4,8 +4,10 @@ from __future__ import annotations
 
 
 class Names:
-    def __init__(self, reserved=()) -> None:
-        self._taken: set[str] = set(reserved)
+    """Names that are taken."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
         self._next: dict[str, int] = {}
 
     def claim(self, wanted: str) -> str:

@@ -16,6 +16,7 @@ import numpy
 import torch
 from torch.utils import _pytree as pytree
 
+from ..graph.naming import Names
 from . import containers
 
 Children = list[tuple[str, Any]]
@@ -188,13 +189,5 @@ def replace(x: Any, function: Callable[[str, Any], Any], name: str = "") -> Any:
 
 def unique(names: list[str]) -> list[str]:
     """The names with `_1`, `_2`... behind repetitions."""
-    taken: set[str] = set()
-    out = []
-    for name in names:
-        candidate, n = name, 0
-        while candidate in taken:
-            n += 1
-            candidate = f"{name}_{n}"
-        taken.add(candidate)
-        out.append(candidate)
-    return out
+    taken = Names()
+    return [taken.claim(name) for name in names]
