@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from hx.graph.file_nodes import all_nodes, operator_of
 from hx.runtime import Refused, from_ort, options, to_ort
 
 T = TypeVar("T")
@@ -36,18 +37,8 @@ def operators(path: Path) -> dict[str, int]:
     import onnx
 
     model = onnx.load(path, load_external_data=False)
-    found: Counter[str] = Counter()
-
-    def count(nodes: Any) -> None:
-        for node in nodes:
-            found[f"{node.domain}::{node.op_type}" if node.domain else node.op_type] += 1
-            for attribute in node.attribute:
-                for graph in (attribute.g, *attribute.graphs):
-                    count(graph.node)
-
-    count(model.graph.node)
-    for function in model.functions:
-        count(function.node)
+    graphs = (model.graph, *model.functions)
+    found = Counter(operator_of(node) for graph in graphs for node in all_nodes(graph))
     return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
 
 
