@@ -160,7 +160,12 @@ def same_numbers(a: torch.Tensor, b: torch.Tensor) -> bool:
     """Return True if two tensors of one dtype and shape hold the same numbers: NaN equals NaN."""
     if a.dtype != b.dtype or a.shape != b.shape:
         return False
-    return torch.equal(a, b) or bool(((a == b) | ((a != a) & (b != b))).all())
+    return torch.equal(a, b) or bool(equal_numbers(a, b).all())
+
+
+def equal_numbers(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """Mark the elements that are the same number in two tensors: NaN equals NaN."""
+    return (a == b) | ((a != a) & (b != b))
 
 
 def bits(tensor: torch.Tensor) -> torch.Tensor:

@@ -98,6 +98,7 @@ def difference(outputs: list[Any], expected: list[Any]) -> dict[str, Any]:
     import torch
 
     from hx.runtime import as_pairs
+    from hx.tensor_bytes import equal_numbers
 
     if len(outputs) != len(expected):
         return {"mismatch": f"gives {len(outputs)} outputs, the model {len(expected)}"}
@@ -108,7 +109,7 @@ def difference(outputs: list[Any], expected: list[Any]) -> dict[str, Any]:
         if not theirs.numel():
             continue
         a, b = ours.to(torch.float64), theirs.to(torch.float64)
-        same = (a == b) | (a.isnan() & b.isnan())
+        same = equal_numbers(a, b)
         gap = torch.where(same, 0.0, (a - b).abs()).nan_to_num(math.inf)
         largest = float(gap.max())
         scale = float(b.abs().nan_to_num(0, 0, 0).max())

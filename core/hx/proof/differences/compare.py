@@ -53,6 +53,7 @@ import torch
 from hx import dtypes
 from hx.budget import BUDGET
 from hx.proof.proof import Difference
+from hx.tensor_bytes import equal_numbers
 
 RTOL = {  # torch.testing.assert_close's
     torch.float64: 1e-7,
@@ -146,7 +147,7 @@ def as_near(got: torch.Tensor, want: torch.Tensor, exact: torch.Tensor, longest:
     if not got.shape == want.shape == exact.shape or not got.numel():
         return False
     ours, theirs = got.double(), want.double()
-    alike = ~theirs.isfinite() & ((ours == theirs) | (ours.isnan() & theirs.isnan()))
+    alike = ~theirs.isfinite() & equal_numbers(ours, theirs)
     highest = torch.finfo(want.dtype).max
     too_large = exact.abs() > highest
     overflowed = ~ours.isfinite() | (ours * exact.sign() > highest / 2)
@@ -204,7 +205,7 @@ def _floats(got: torch.Tensor, want: torch.Tensor, tolerance: Tolerance) -> Diff
         off_squared, squared = off.dot(off).item(), theirs.dot(theirs).item()
         if not math.isfinite(off_squared + squared):  # a value is NaN, infinite, or very large
             finite = theirs.isfinite()
-            same = (ours == theirs) | (ours.isnan() & theirs.isnan())
+            same = equal_numbers(ours, theirs)
             wrong = ~(same | (finite & ours.isfinite()))
             if wrong.any():
                 place = _place(start + _element(int(wrong.to(torch.uint8).argmax()), want), want)

@@ -54,9 +54,9 @@ def picks(graph: Any, known: Mapping[str, torch.Tensor], names: Iterable[str]) -
 
 def same(pick: Pick, x: torch.Tensor, got: torch.Tensor, want: torch.Tensor) -> bool:
     """Return True if two indices into x pick elements that are equal."""
-    if pick.elements:
-        from ...tensor_bytes import same_numbers
+    from ...tensor_bytes import equal_numbers, same_numbers
 
+    if pick.elements:
         return same_numbers(*(v.sort(pick.axis).values for v in (got, want)))
     if got.dtype != want.dtype or got.shape != want.shape or want.is_floating_point():
         return False
@@ -72,7 +72,7 @@ def same(pick: Pick, x: torch.Tensor, got: torch.Tensor, want: torch.Tensor) -> 
     a, b = x.gather(axis, got), x.gather(axis, want)
     if pick.unsorted:
         a, b = a.sort(axis).values, b.sort(axis).values
-    equal = (a == b) | ((a != a) & (b != b))
+    equal = equal_numbers(a, b)
     return bool(equal.all()) and not bool((_twice(got, axis) & ~_twice(want, axis)).any())
 
 

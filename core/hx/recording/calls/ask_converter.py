@@ -14,7 +14,7 @@ from ...graph.op import Instead, Op
 from ...ir.sizes import dims
 from ...ir.value import Constant, Value
 from ...packs import containers
-from ...tensor_bytes import geometry, storage_key
+from ...tensor_bytes import equal_numbers, geometry, storage_key
 from ...text import with_article
 from ..memory import quantized, sparse_tensors, unrecorded_tensors
 from ..memory.constants import freeze_before_write
@@ -302,7 +302,7 @@ def _compare_constant(recording: Recording, choice, said: torch.Tensor, real: to
         return
     if real.layout is not torch.strided:
         return
-    if not bool(((said == real) | ((said != said) & (real != real))).all()):
+    if not bool(equal_numbers(said, real).all()):
         recording.findings.wrong_constants[
             f"the converter of {choice.target} ({choice.pack}) returned a constant, and the target "
             f"other numbers, at {recording.position.where()}; converter: {choice.where}"
