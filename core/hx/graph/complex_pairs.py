@@ -50,7 +50,7 @@ def concerned(inputs: list, attributes: dict) -> bool:
 
 def value(op: OpWriter, real: Value, imaginary: Value | None = None) -> Value:
     """A complex value of two real ones; the imaginary part is broadcast to the shape of the real."""
-    if imaginary is not None and not _alike(real, imaginary):
+    if imaginary is not None and not shapes.same_shape(real.shape, imaginary.shape):
         imaginary = op.Expand(imaginary, _sizes(op, real))
     if real.dtype not in COMPLEX:
         raise Unsupported("a graph cannot hold complex32", hint="cast to float32 first")
@@ -131,12 +131,6 @@ def stand_in(builder: GraphWriter, dtype: torch.dtype, shape: Any) -> Value:
     if dtype in REAL:
         made.parts = builder.value(REAL[dtype], shape), builder.value(REAL[dtype], shape)
     return made
-
-
-def _alike(a: Value, b: Value) -> bool:
-    if a.shape is None or b.shape is None:
-        return False
-    return len(a.shape) == len(b.shape) and all(map(shapes.same, a.shape, b.shape))
 
 
 def _sizes(op: OpWriter, x: Value) -> Value:

@@ -185,7 +185,7 @@ class Op:
     def same(a, b) -> bool:
         """Return True if two sizes, or shapes, are equal in every run; never branches on a size."""
         if isinstance(a, (tuple, list)):
-            return len(a) == len(b) and all(map(shapes.same, a, b))
+            return shapes.same_shape(a, b)
         return shapes.same(a, b)
 
     def memory_order(self, x: Value) -> list[int] | None:

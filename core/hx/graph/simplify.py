@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from ..ir.shapes import Unknown, elements, same
+from ..ir.shapes import Unknown, elements, same_shape
 from ..ir.value import Node, Value
 
 Makers = Mapping[int, Node]  # the id of a value -> the node that makes it
@@ -49,11 +49,10 @@ def _reshape(node: Node, maker: Makers) -> Value | None:
     inner = _made_by(node.inputs[0], "Reshape", maker)
     if inner is not None and _holds_before(node, inner):
         node.inputs = [inner.inputs[0], *node.inputs[1:]]
-    source, result = node.inputs[0], node.outputs[0]
-    if source is None or source.shape is None or result.shape is None:
-        return None
-    alike = len(source.shape) == len(result.shape) and all(map(same, source.shape, result.shape))
-    return source if alike else None
+    source = node.inputs[0]
+    if source is not None and same_shape(source.shape, node.outputs[0].shape):
+        return source
+    return None
 
 
 def _holds_before(node: Node, inner: Node) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from .sizes import dims, integer_functions
@@ -113,6 +114,11 @@ def same(a: int, b: int) -> bool:
     if type(a) is dims.Dim or type(b) is dims.Dim:
         return Poly.of(a) == Poly.of(b)
     return a == b
+
+
+def same_shape(a: Sequence[int] | None, b: Sequence[int] | None) -> bool:
+    """Return True if two shapes are known, and equal in every run."""
+    return a is not None and b is not None and len(a) == len(b) and all(map(same, a, b))
 
 
 def broadcast(*shapes: Shape) -> Shape:

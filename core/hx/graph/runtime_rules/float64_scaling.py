@@ -12,7 +12,7 @@ from typing import TypeGuard
 import torch
 
 from ...ir.value import Constant, Node, Value
-from .rule import Rule, Scope, changed, like
+from .rule import Rule, Scope, changed
 
 
 def _separate(node: Node, scope: Scope) -> list[Node] | None:
@@ -25,11 +25,11 @@ def _separate(node: Node, scope: Scope) -> list[Node] | None:
     inputs[place] = Constant(-number.tensor)
     maker = scope.fact(_products).get(id(scaled))
     if maker is not None:
-        inputs[1 - place] = negative = like(scaled)
+        inputs[1 - place] = negative = scaled.like()
         minus = Node("Neg", "", [scaled], [negative], {}, node.origin)
         return [minus, changed(node, inputs=inputs)]
     if _feeds_product(result, scope):
-        negative = like(result)
+        negative = result.like()
         minus = Node("Neg", "", [negative], [result], {}, node.origin)
         return [changed(node, inputs=inputs, outputs=[negative]), minus]
     return None

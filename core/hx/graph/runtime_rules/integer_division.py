@@ -10,7 +10,7 @@ import torch
 
 from ... import dtypes
 from ...ir.value import Constant, Node, Value
-from .rule import Rule, Scope, like
+from .rule import Rule, Scope
 
 
 def _divide_otherwise(node: Node, scope: Scope) -> list[Node] | None:
@@ -18,7 +18,7 @@ def _divide_otherwise(node: Node, scope: Scope) -> list[Node] | None:
     if one is None or result.dtype.is_floating_point or not _is_one(one, scope):
         return None
     if one.dtype.is_signed:
-        minus, quotient = like(one), like(result)
+        minus, quotient = one.like(), result.like()
         return [
             Node("Neg", "", [one], [minus], {}, node.origin),
             Node("Div", "", [minus, divisor], [quotient], {}, node.origin),

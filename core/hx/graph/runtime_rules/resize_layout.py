@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 
 from ...ir.value import Constant, Node
-from .rule import Rule, Scope, changed, like
+from .rule import Rule, Scope, changed
 
 # Operators that no Transpose is moved through, because they depend on the order of the axes.
 _BARRIERS = frozenset(("Conv", "ConvTranspose", "MatMul", "Gemm", "Reshape", "GridSample"))
@@ -20,7 +20,7 @@ def _reshape_behind(node: Node, scope: Scope) -> list[Node] | None:
     result = node.outputs[0]
     if result.shape is None or id(node) not in scope.fact(_reached_by_transposes):
         return None
-    resized = like(result)
+    resized = result.like()
     same = Constant(torch.zeros(len(result.shape), dtype=torch.int64))
     return [
         changed(node, outputs=[resized]),

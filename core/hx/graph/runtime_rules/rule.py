@@ -78,11 +78,6 @@ def changed(
     return made
 
 
-def like(value: Value) -> Value:
-    """A new value of the same dtype and shape."""
-    return Value(value.dtype, value.shape)
-
-
 def rewritten(nodes: list[Node], rules: tuple[Rule, ...]) -> list[Node]:
     """The nodes after the first rule for each that applies; bodies in them are rewritten in place."""
     by_op: dict[str, list[Rule]] = defaultdict(list)
