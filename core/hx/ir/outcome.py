@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 from ..errors import EscapeError, HxError, Unsupported, VerificationError, Where
-from .recipe import Line
+from .recipe import Line, Recipe, Until
 from .request import Inputs
 
-Recipe = TypeVar("Recipe")
 Made = TypeVar("Made")
 
 
@@ -62,27 +61,27 @@ class OffersAnswers:
 
 
 @dataclass(frozen=True)
-class OffersBranches(Generic[Recipe]):
+class OffersBranches:
     """No file: the model asks questions about values, so several of its paths may be merged."""
 
     branches: bool  # it asks so few that each may become an If
-    untils: tuple[Any, ...]  # questions that may end a loop
+    untils: tuple[Until, ...]  # questions that may end a loop
     asked_again: frozenset[Line]  # lines that ask again and again
     lines: tuple[Line, ...] = ()  # lines that ask about values
 
 
 @dataclass(frozen=True)
-class OffersLoops(Generic[Recipe]):
+class OffersLoops:
     """No file: sizes determine the number of loop rounds, so the rounds may be merged."""
 
     recipe: Recipe  # records enough rounds
     numbered: Recipe | None  # records rounds that differ by their number
     asks_in_rounds: bool  # questions about values are asked in each round
-    untils: tuple[Any, ...] = ()  # questions that may end a loop before all its rounds have run
+    untils: tuple[Until, ...] = ()  # questions that may end a loop before all its rounds have run
 
 
 @dataclass(frozen=True)
-class OffersSizes(Generic[Recipe]):
+class OffersSizes:
     """No file: the model treats the recorded sizes specially, and other ones show more of it."""
 
     recipe: Recipe  # records it at such sizes
