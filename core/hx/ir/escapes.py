@@ -23,6 +23,25 @@ _SENTENCES = (
     "thread",
     "baked",
 )
+# Effects of an escape on the file, with the other sizes or inputs that they concern, and hints.
+_HAS_RECORDED = "a value left the graph: the file has that of the recording, also for {}"
+_BRANCH = (
+    "the file always takes the recorded branch, also for {}",
+    "use torch.where, or torch.cond for a branch of its own",
+)
+_LOOP = (
+    "the loop always runs as often as in the recording, also for {}",
+    "compute all rounds at once, or use torch._higher_order_ops.while_loop or scan",
+)
+_EFFECTS = {
+    **dict.fromkeys(("bool", "branch", "is_nonzero", "equal"), _BRANCH),
+    **dict.fromkeys(("range", "rounds"), _LOOP),
+    "caught": ("the file assumes that the error is, or is not, raised for {} too", ""),
+    "raises": ("the file assumes that no error is raised for other inputs either", ""),
+    "draw": ("the file contains random numbers from the recording", "draw with torch"),
+    "layout": ("the file treats this tensor as a view, or a copy, also for {}", ""),
+    "thread": (_HAS_RECORDED, ""),
+}
 
 
 @dataclass
@@ -78,23 +97,8 @@ class Escape:
     def _effect(self) -> tuple[str, str]:
         """Return its effect on the file, and a hint on what to do about it."""
         of_sizes = bool(self.asked) and not self.asks_of_values()
-        other = "other sizes" if of_sizes else "other inputs"
-        if self.kind in ("bool", "branch", "is_nonzero", "equal"):
-            hint = "use torch.where, or torch.cond for a branch of its own"
-            return f"the file always takes the recorded branch, also for {other}", hint
-        if self.kind in ("range", "rounds"):
-            hint = "compute all rounds at once, or use torch._higher_order_ops.while_loop or scan"
-            return f"the loop always runs as often as in the recording, also for {other}", hint
-        if self.kind == "caught":
-            return f"the file assumes that the error is, or is not, raised for {other} too", ""
-        if self.kind == "raises":
-            return "the file assumes that no error is raised for other inputs either", ""
-        if self.kind == "draw":
-            return "the file contains random numbers from the recording", "draw with torch"
-        if self.kind == "layout":
-            return f"the file treats this tensor as a view, or a copy, also for {other}", ""
-        hint = "" if self.kind == "thread" else "compute it with tensors"
-        return f"a value left the graph: the file has that of the recording, also for {other}", hint
+        what, hint = _EFFECTS.get(self.kind, (_HAS_RECORDED, "compute it with tensors"))
+        return what.format("other sizes" if of_sizes else "other inputs"), hint
 
     def to_dict(self) -> dict[str, Any]:
         return {
