@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -250,7 +250,7 @@ def export(
     from hx.cli.certified import certificate_plan
     from hx.cli.destination_options import check_apart, check_graph, check_report, default_output
     from hx.cli.output import Progress, as_json
-    from hx.errors import HxError, UsageError
+    from hx.errors import UsageError
 
     if batch is not None:
         from hx.cli.batch import export_list
@@ -304,15 +304,8 @@ def export(
                 packs=registry,
                 progress=progress,
             )
-        if reports:
-            progress("writing the report")
         program.report.command = command_line()
-        for each in reports:
-            try:
-                program.report.write(each)
-            except HxError as problem:
-                problem.hint += f"; the graph is there: {path}"
-                raise
+        _write_reports(program.report, reports, path, progress)
         written = record.write(program, progress)
     if json:
         as_json("export", ok=True, report=report_data(program.report), certificates=record.paths)
@@ -320,6 +313,22 @@ def export(
         node_table(program.report)
     if not quiet:
         summary(program.report, path, reports, verbose, written)
+
+
+def _write_reports(
+    report: Any, places: list[Path], path: Path, progress: Callable[[str], None]
+) -> None:
+    """Write the report of an export whose graph is at `path`."""
+    from hx.errors import HxError
+
+    if places:
+        progress("writing the report")
+    for each in places:
+        try:
+            report.write(each)
+        except HxError as problem:
+            problem.hint += f"; the graph is there: {path}"
+            raise
 
 
 def run(model: Any, call: Any, path: Path | None, began: float | None = None, **rest: Any) -> Any:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from hx.findings import Finding
     from hx.inputs.given import Call
     from hx.inputs.spec import Loaded
+    from hx.ir import dynamic_axes as axes
     from hx.ir.input_grammar import Limits
     from hx.packs.registry import Registry
     from hx.proof.proof import Proof
@@ -149,7 +150,6 @@ def _prove(
 ) -> tuple[Proof, list[Finding]]:
     """Prove a file; also return findings about how the proof was made."""
     from hx import file_diff
-    from hx.errors import UsageError
     from hx.ir import dynamic_axes as axes
     from hx.ir.recipe import Recipe
     from hx.packs.kernels import op_runs
@@ -177,17 +177,7 @@ def _prove(
     _require_shapes(written, names, list(tensors.values()))
     _require_dtypes(written, names, list(tensors.values()))
     dynamic = {name: open_dims[name] for name in names if open_dims.get(name)}
-    limits: dict[str, Limits] = {}
-    for name, theirs in zip(names, tensors):
-        for axis, word in said.sizes.get(theirs, {}).items():
-            if axis in fixed.get(name, {}):
-                raise UsageError(
-                    f"in the file axis {axis} of {name} is {fixed[name][axis]}, and never another "
-                    f"size: {word} cannot change",
-                    hint="export it with that axis dynamic, or verify it without",
-                )
-            if word in said.sizes.limits and axis in dynamic.get(name, {}):
-                limits[dynamic[name][axis]] = said.sizes.limits[word]
+    limits = _limits(said.sizes, dict(zip(names, tensors)), dynamic, fixed)
 
     def limited(given: Any, inputs: Any) -> axes.Axes:
         made = axes.axes(given, inputs)
@@ -206,6 +196,32 @@ def _prove(
     settle_state(recorder, trace)
     proof = prove_program(subject, file, file, op_runs(registry.kernels), progress)
     return proof, trace.findings + subject.notes
+
+
+def _limits(
+    said: axes.Axes,
+    names: dict[str, str],
+    dynamic: dict[str, dict[int, str]],
+    fixed: dict[str, dict[int, int]],
+) -> dict[str, Limits]:
+    """Return the limits that the user names, by the file's own names of these sizes.
+
+    `names` maps the inputs of the file to those of the model.
+    """
+    from hx.errors import UsageError
+
+    limits: dict[str, Limits] = {}
+    for name, theirs in names.items():
+        for axis, word in said.get(theirs, {}).items():
+            if axis in fixed.get(name, {}):
+                raise UsageError(
+                    f"in the file axis {axis} of {name} is {fixed[name][axis]}, and never another "
+                    f"size: {word} cannot change",
+                    hint="export it with that axis dynamic, or verify it without",
+                )
+            if word in said.limits and axis in dynamic.get(name, {}):
+                limits[dynamic[name][axis]] = said.limits[word]
+    return limits
 
 
 def _require_given(model: onnx.ModelProto, wanted: list[str], given: list[str]) -> None:
