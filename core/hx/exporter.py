@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from .attempts import Attempts, count_nodes, report_of
 from .cleanup import run_inside, runs_inside
@@ -31,6 +31,7 @@ from .recording.reads import numpy_results
 from .recording.recorder import Recorder
 from .recording.runs import derivatives
 from .recording.runs.known_results import KnownResults
+from .recording.trace import Trace
 from .registration import OPSETS
 from .report import Report
 from .report.timeline import Progress, Timeline
@@ -46,12 +47,17 @@ from .torchworld.modes.absent_weights import Slim
 from .torchworld.modes.modes import apart
 from .unknown_options import explains_unknown_options
 
+P = ParamSpec("P")
+T = TypeVar("T")
 
-@explains_unknown_options
-@with_large_frame
-@runs_inside(fewer_collections)
-@runs_inside(aside)
-@runs_inside(apart)
+
+def front_door(function: Callable[P, T]) -> Callable[P, T]:
+    """Decorate a public function that runs a model: what it changes in the process is undone."""
+    inside = runs_inside(fewer_collections)(runs_inside(aside)(runs_inside(apart)(function)))
+    return explains_unknown_options(with_large_frame(inside))
+
+
+@front_door
 def export(
     model: Any,
     args: Any = (),
@@ -281,11 +287,7 @@ def _finish(program: Program, recipe: Recipe, attempts: Attempts) -> Program:
     return program
 
 
-@explains_unknown_options
-@with_large_frame
-@runs_inside(fewer_collections)
-@runs_inside(aside)
-@runs_inside(apart)
+@front_door
 def scan(
     model: Any,
     args: Any = (),
@@ -305,10 +307,8 @@ def scan(
 
     def look(_: None) -> Report:
         request, slim = prepare(model, args, kwargs, None, named, dynamic_axes.axes, dry=True)
-        recipe, recorder = (
-            Recipe(request, request.call.tensors),
-            Recorder(registry, opset, slim=slim),
-        )
+        recipe = Recipe(request, request.call.tensors)
+        recorder = Recorder(registry, opset, slim=slim)
         try:
             trace = recorder.record(recipe, dry=True)
         except Differentiates as refused:
@@ -322,22 +322,7 @@ def scan(
                     raise
                 raise refused from None  # results of another way must not hide it
         request.sizes.of_outputs({name: None for name, _ in trace.outputs})
-        if with_loops(Subject.of(trace, recorder)) is not None:
-            text = (
-                "as many rounds as a size says: where they are alike, export writes them as a loop"
-            )
-            trace.findings.append(Finding(FOLLOWED, text))
-        if any(offers.asked_again(trace, each) for each in offers.until_ended(trace)):
-            text = (
-                "rounds until values end them: where they are alike, export writes them as a loop"
-            )
-            trace.findings.append(Finding(FOLLOWED, text))
-        elif offers.may_be_merged(trace):
-            text = (
-                "the model branches on values: export records the other ways, too, and writes an If "
-                "where they fit into one graph"
-            )
-            trace.findings.append(Finding(FOLLOWED, text))
+        trace.findings += [Finding(FOLLOWED, text) for text in _merged_by_export(trace, recorder)]
         report = report_of(trace, recorder)
         count_nodes(report, trace)
         report.calls.missing += numpy_results.missing(trace, recorder)
@@ -348,11 +333,20 @@ def scan(
     return run_inside(containers.using(registry.containers), look)
 
 
-@explains_unknown_options
-@with_large_frame
-@runs_inside(fewer_collections)
-@runs_inside(aside)
-@runs_inside(apart)
+def _merged_by_export(trace: Trace, recorder: Recorder) -> Iterator[str]:
+    """Yield the control flow of one recording that an export merges with that of others."""
+    if with_loops(Subject.of(trace, recorder)) is not None:
+        yield "as many rounds as a size says: where they are alike, export writes them as a loop"
+    if any(offers.asked_again(trace, each) for each in offers.until_ended(trace)):
+        yield "rounds until values end them: where they are alike, export writes them as a loop"
+    elif offers.may_be_merged(trace):
+        yield (
+            "the model branches on values: export records the other ways, too, and writes an If "
+            "where they fit into one graph"
+        )
+
+
+@front_door
 def propose(
     model: Any,
     args: Any = (),
