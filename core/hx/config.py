@@ -13,7 +13,6 @@ environment, and that before the file.
 
 from __future__ import annotations
 
-import difflib
 import functools
 import os
 import sys
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from hx.errors import UsageError
+from hx.text import did_you_mean
 
 KEYS = ("use", "no-pack", "only-packs", "require", "strict")
 
@@ -120,10 +120,9 @@ def _parsed(path: Path, text: str) -> Settings:
 def _settings(table: dict[str, Any], path: Path) -> Settings:
     for key in table:
         if key not in KEYS:
-            near = difflib.get_close_matches(key, KEYS, 1)
             raise UsageError(
                 f"{path}: [tool.hx] has no setting {key!r}",
-                hint=f"did you mean {near[0]}?" if near else f"settings are {', '.join(KEYS)}",
+                hint=did_you_mean(key, KEYS, f"settings are {', '.join(KEYS)}"),
             )
     use, strict = table.get("use", {}), table.get("strict")
     if not isinstance(use, dict) or not all(isinstance(pack, str) for pack in use.values()):

@@ -32,6 +32,14 @@ def first_few(names: Sequence[str], most: int = 5) -> str:
     return ", ".join(names[:most]) + more
 
 
+def did_you_mean(name: str, known: Iterable[str], otherwise: str = "", most: int = 1) -> str:
+    """Return a hint for a misspelt name: those that are most like it; else the other hint."""
+    import difflib
+
+    near = difflib.get_close_matches(name, list(known), most)
+    return f"did you mean {' or '.join(near)}?" if near else otherwise
+
+
 def torch_dtype(name: str) -> str:
     """Return torch's name of a dtype that ONNX calls FLOAT or double."""
     name = name.lower()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 
 from hx.batch.local_engine import LOCAL
 from hx.contributions import Executor
 from hx.errors import PackError, UsageError
+from hx.text import did_you_mean
 
 
 def split(text: str) -> tuple[str, str]:
@@ -28,8 +28,7 @@ def named(name: str, given: Sequence[Executor]) -> Executor:
     if found:
         return found[0]
     names = [each.name for each in (LOCAL, *given)]
-    near = difflib.get_close_matches(name, names, 1)
     raise UsageError(
         f"there is no engine {name!r}: installed are {', '.join(names)}",
-        hint=f"did you mean {near[0]}?" if near else f"pip install hx-{name}",
+        hint=did_you_mean(name, names, f"pip install hx-{name}"),
     )

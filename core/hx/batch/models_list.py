@@ -14,7 +14,6 @@ dashes. Paths are relative to the folder of the list.
 
 from __future__ import annotations
 
-import difflib
 import re
 import sys
 from collections.abc import Mapping
@@ -24,6 +23,7 @@ from typing import Any
 
 from hx.errors import UsageError
 from hx.saving import destinations
+from hx.text import did_you_mean
 from hx.weights.tensor_files import absent
 
 OWN = ("spec", "output", "limit")  # keys that are no options of `hx export`
@@ -164,11 +164,10 @@ def _words(
         option = options.get(key)
         if option is None:
             known = [*OWN, *options]
-            near = difflib.get_close_matches(key, known, 1)
             raise UsageError(
                 f"{place} has no setting {name!r}"
                 + (": above the first [[model]] are settings for all" if above else ""),
-                hint=f"did you mean {near[0]}?" if near else f"settings are {', '.join(known)}",
+                hint=did_you_mean(key, known, f"settings are {', '.join(known)}"),
             )
         found[key] = _as_words(option, value, f"{place}: {name}")
     return found

@@ -10,6 +10,7 @@ import torch
 
 from ..errors import UsageError
 from ..packs import nesting
+from ..text import did_you_mean
 from ..torchworld import gradient_hooks
 from ..torchworld.stage import Session, Watcher
 from ..torchworld.watched_places import Places, find, split
@@ -106,12 +107,9 @@ class Record(Session, Mapping[Any, Place]):
             return watcher.ran[name]
         if name is not None and name in watcher.known():
             return Place(name, 0)
-        import difflib
-
-        near = difflib.get_close_matches(str(what), watcher.known(), 3)
         raise NotRecorded(
             f"{what!r} is not recorded",
-            hint=f"did you mean {' or '.join(near)}?" if near else "name it in hx.record(...)",
+            hint=did_you_mean(str(what), watcher.known(), "name it in hx.record(...)", 3),
         )
 
     def __iter__(self) -> Iterator[str]:

@@ -7,7 +7,6 @@ name fill the remaining ones in order, and any others keep the model's own examp
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import inspect
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,6 +20,7 @@ from hx.inputs.spec import Loaded
 from hx.ir.call_arguments import Arguments
 from hx.ir.dynamic_axes import is_sum
 from hx.ir.input_grammar import LIMITS, TensorSpec, choose_sizes, parse_input
+from hx.text import did_you_mean
 from hx.weights.tensor_files import read
 
 COPIES_OF_INPUTS = 2  # an input exists twice: as given, and as a copy that the model may write to
@@ -165,15 +165,11 @@ def _bind(
 
 
 def _no_input(name: str, plain: list[str], file: Path | None) -> InputError:
-    near = difflib.get_close_matches(name, plain, 1)
+    instead = f'write --input "{plain[0]}=float32[...]"' if plain else ""
     return InputError(
         f"the model has no input {name!r}" + (f", as {file} has it" if file is not None else ""),
         why=f"its forward takes {', '.join(plain) or 'nothing'}",
-        hint=f"did you mean {near[0]}?"
-        if near
-        else f'write --input "{plain[0]}=float32[...]"'
-        if plain
-        else "",
+        hint=did_you_mean(name, plain, instead),
     )
 
 
@@ -248,10 +244,9 @@ def _dynamic(texts: Iterable[str], bound: Mapping[str, Any]) -> dict[str, dict[i
         name = name.strip()
         inside = any(name.startswith(f"{known}_") for known in names)  # of a nested input
         if name not in names and not inside:
-            near = difflib.get_close_matches(name, names, 1)
             raise InputError(
                 f"--dynamic: no input {name!r}",
-                hint=f"did you mean {near[0]}?" if near else f"inputs are {', '.join(names)}",
+                hint=did_you_mean(name, names, f"inputs are {', '.join(names)}"),
             )
         rank = getattr(bound.get(name), "ndim", 0)
         for written, word in good:

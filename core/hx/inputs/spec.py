@@ -25,6 +25,7 @@ from hx.contributions import ModelSource
 from hx.errors import HxError, PackError, SpecError, Where
 from hx.inputs.misread_specs import meant_spec, misread, not_a_module
 from hx.packs.guarded import failed_to_import, guarded, importing, making
+from hx.text import did_you_mean
 from hx.weights.tensor_files import absent, near_file
 
 if TYPE_CHECKING:
@@ -201,11 +202,10 @@ def _attribute(module: ModuleType, name: str, spec: str) -> Any:
             thing = getattr(thing, part)
         except AttributeError:
             known = [each for each in dir(thing) if not each.startswith("_")]
-            near = difflib.get_close_matches(part, known, 3)
             where = getattr(thing, "__name__", type(thing).__name__)
             raise SpecError(
                 f"{spec!r}: {where} has no {part!r}",
-                hint=f"did you mean {' or '.join(near)}?" if near else _candidates(module),
+                hint=did_you_mean(part, known, _candidates(module), 3),
             ) from None
     return thing
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import inspect
 import re
 from collections.abc import Callable, Hashable, Iterable, Iterator
@@ -12,6 +11,7 @@ from typing import Any
 from hx import hookspecs
 from hx.packs.pack_findings import Finding, brief, error, warning
 from hx.registration import Registration, place
+from hx.text import did_you_mean
 
 HOOKS = {hook.__name__: hook for hook in hookspecs.HOOKS}
 
@@ -55,8 +55,7 @@ def check_hooks(plugin: Any, value: str) -> Iterator[Finding]:
         )
     for name, function in hooks.items():
         if name not in HOOKS:
-            near = difflib.get_close_matches(name, HOOKS, 1)
-            fix = f"did you mean {near[0]}?" if near else f"hooks are {', '.join(HOOKS)}"
+            fix = did_you_mean(name, HOOKS, f"hooks are {', '.join(HOOKS)}")
             yield error("misspelt-hook", f"there is no hook named {name}", fix, place(function))
             continue
         known = inspect.signature(HOOKS[name]).parameters

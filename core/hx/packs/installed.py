@@ -8,7 +8,6 @@ A pack is there as a whole or not at all: one error, and nothing of it is used.
 from __future__ import annotations
 
 import contextlib
-import difflib
 import functools
 import importlib
 import io
@@ -32,6 +31,7 @@ from hx.packs.checks import check_api, check_converters, check_hooks, hooks_of, 
 from hx.packs.pack_findings import Finding, brief, error, origin, warning
 from hx.packs.requirements import unmet_by
 from hx.registration import Registration, place, registrations
+from hx.text import did_you_mean
 
 GROUP = "hx"
 HOOK_NAMES = frozenset(hook.__name__ for hook in hookspecs.HOOKS)
@@ -406,8 +406,8 @@ def judge(pack: Pack) -> Pack:
 def unknown_pack(name: str, packs: Iterable[Pack], context: str = "") -> PackError:
     """The error for a pack that somebody named and that is not installed."""
     known = sorted({pack.distribution for pack in packs})
-    near = difflib.get_close_matches(plain(name), [plain(each) for each in known], 1)
+    instead = f"installed are {', '.join(known) or 'none'}"
     return PackError(
         f"{context}{': ' if context else ''}no pack {name!r} is installed",
-        hint=f"did you mean {near[0]}?" if near else f"installed are {', '.join(known) or 'none'}",
+        hint=did_you_mean(plain(name), map(plain, known), instead),
     )

@@ -28,6 +28,7 @@ from hx.packs.dunders import CANONICAL
 from hx.packs.installed import Pack, plain
 from hx.packs.requirements import unmet
 from hx.registration import Registration, registrations
+from hx.text import did_you_mean
 
 LOCAL = "local"
 
@@ -446,10 +447,9 @@ class Registry:
             if not any(
                 fnmatchcase(text, p) for text in known for p in (target, f"{target}.forward")
             ):
-                near = difflib.get_close_matches(target, known, 3)
                 raise UsageError(
                     f"--use {target}={name}: the pack converts no {target}",
-                    hint=f"did you mean {' or '.join(near)}?" if near else "see hx converters list",
+                    hint=did_you_mean(target, known, "see hx converters list", 3),
                 )
 
 

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import importlib
 import importlib.util
@@ -22,6 +21,7 @@ import torch
 from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
 
 from ..errors import TargetError
+from ..text import did_you_mean
 from .dunders import CANONICAL
 
 # Methods that put `self` elsewhere than the function and the operator of the same name do.
@@ -284,8 +284,7 @@ def _raw(owner: Any, name: str) -> Any:
 
 
 def _nearest(name: str, names: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name, list(names), 3, 0.6)
-    return f"did you mean {', '.join(close)}?" if close else "check the spelling and the version"
+    return did_you_mean(name, names, "check the spelling and the version", 3)
 
 
 def _methods(kind: type) -> list[str]:

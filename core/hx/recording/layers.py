@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterable
 
 from ..errors import UsageError
+from ..text import did_you_mean
 
 
 def require_there(wanted: Iterable[str], known: Iterable[str]) -> None:
     known = list(known)
     for path in wanted:
         if path not in known:
-            near = difflib.get_close_matches(path, known, 3)
             raise UsageError(
                 f"the model has no module {path!r}",
-                hint=f"did you mean {' or '.join(near)}?" if near else "hx inspect lists them",
+                hint=did_you_mean(path, known, "hx inspect lists them", 3),
             )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib.util
 import inspect
 import pkgutil
@@ -17,7 +16,7 @@ from hx.packs.pack_findings import Finding, brief, error, warning
 from hx.packs.requirements import unmet
 from hx.registration import Registration, place
 from hx.testing.cases import CaseFailure, CaseSkipped, Tested, is_stub, runs_of_case
-from hx.text import first_few
+from hx.text import did_you_mean, first_few
 
 if TYPE_CHECKING:
     from hx.packs.targets import Target
@@ -197,8 +196,7 @@ def _overrides(pack: Pack) -> Iterator[Finding]:
                 fix = "between converters of one pack, priority= says which comes first"
                 yield warning("overrides-itself", f"{what}this pack", fix, at)
                 continue
-            near = difflib.get_close_matches(plain(name), [plain(other) for other in known], 1)
-            fix = f"did you mean {near[0]}?" if near else f"installed are {', '.join(known)}"
+            fix = did_you_mean(plain(name), map(plain, known), f"installed are {', '.join(known)}")
             yield warning("overrides-unknown", f"{what}not installed", fix, at)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import fnmatch
 import types
 from collections.abc import Hashable, Iterable, Iterator
@@ -15,6 +14,7 @@ import torch
 from .. import torch_facts
 from ..errors import TargetError, UsageError
 from ..packs import targets
+from ..text import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -148,11 +148,10 @@ def _unknown(found: Places, text: str) -> UsageError:
     if found.model is None:
         return UsageError(f"no function is called {text!r}, and no model is given")
     names = [*_paths(found.model), *(n for n, _ in found.model.named_parameters())]
-    near = difflib.get_close_matches(text, names, 3)
     children = ", ".join(n for n, _ in found.model.named_children())
     return UsageError(
         f"the model has no module {text!r}",
-        hint=f"did you mean {' or '.join(near)}?" if near else f"it has {children or 'none'}",
+        hint=did_you_mean(text, names, f"it has {children or 'none'}", 3),
     )
 
 
