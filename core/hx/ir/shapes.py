@@ -241,7 +241,7 @@ def _from_end(place: int, n: int) -> int:
 
 def some(n: int) -> bool:
     """Return True if a number of elements is at least 1 whenever the inputs have elements."""
-    return n > 0 if type(n) is int else sure_sign(Poly.of(n) + Poly.of(-1)) > 0
+    return n > 0 if type(n) is int else sure_sign(Poly.of(n) - Poly.of(1)) > 0
 
 
 def at_most(a: int, b: int) -> bool:

@@ -64,8 +64,7 @@ def _term_ok(mono: tuple[Atom, ...], c: int, steps: int) -> bool:
         (atom,) = mono if len(mono) == 1 else (None,)
         if atom is None or atom.kind != "div" or not steps:
             return False
-        back = atom.args[0] * Poly.of(-1)
-        return never_negative(back, steps - 1) and never_negative(atom.args[1], steps - 1)
+        return never_negative(-atom.args[0], steps - 1) and never_negative(atom.args[1], steps - 1)
     return all(a.kind in ("size", "part", "mod") or _atom_ok(a) for a in mono)
 
 
@@ -179,16 +178,14 @@ def _found_bounds(atom: Atom, within: Leaf) -> tuple[float, float]:
 
 def settled(sign: str, a: Poly, b: Poly) -> bool:
     """Return True if a comparison has the same outcome at every possible size."""
-    gap = a + b * Poly.of(-1)
-    back = gap * Poly.of(-1)
-    less = Poly.of(-1)
+    gap, one = a - b, Poly.of(1)
     low, high = _bounds(gap, _limited, _limited)
-    above, below = low > 0 or never_negative(gap + less), high < 0 or never_negative(back + less)
+    above, below = low > 0 or never_negative(gap - one), high < 0 or never_negative(-gap - one)
     if sign in ("==", "!="):
         return above or below or _never_zero(gap)
     if sign in (">=", "<"):
         return low >= 0 or never_negative(gap) or below
-    return above or high <= 0 or never_negative(back)
+    return above or high <= 0 or never_negative(-gap)
 
 
 def named_part(poly: Poly) -> Poly | None:

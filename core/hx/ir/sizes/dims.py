@@ -80,12 +80,12 @@ class _Number(Scalar):
 
     def __sub__(self, other):
         if are_integers(self, other):
-            return dim(Poly.of(self) + Poly.of(other) * Poly.of(-1))
+            return dim(Poly.of(self) - Poly.of(other))
         return compute("fadd", self, other, sign=-1)
 
     def __rsub__(self, other):
         if are_integers(self, other):
-            return dim(Poly.of(other) + Poly.of(self) * Poly.of(-1))
+            return dim(Poly.of(other) - Poly.of(self))
         return compute("fadd", -self, other)  # type: ignore[operator]  # Dim and DimFloat can
 
     def __floordiv__(self, other):
@@ -167,7 +167,7 @@ class Dim(_Number, int):
         return int, (int.__int__(self),)
 
     def __neg__(self):
-        return dim(self.poly * Poly.of(-1))
+        return dim(-self.poly)
 
     def __mul__(self, other):
         if is_integer(other):
@@ -274,7 +274,7 @@ class Dim(_Number, int):
 
     def _asked(self, sign: str, other) -> Asked:
         """The question of a comparison: of the named sizes alone, where they settle it unless 0."""
-        named = named_part(self.poly + Poly.of(other) * Poly.of(-1))
+        named = named_part(self.poly - Poly.of(other))
         if named is not None and named.hint > 0 and sign in ("==", "!=", ">", "<="):
             return Asked(SIGNS[sign], (named, 0))
         return asked(SIGNS[sign], self, other)

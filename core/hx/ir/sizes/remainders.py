@@ -58,10 +58,10 @@ class LeftOver:
         if c * per * number <= 0 or abs(number) < abs(c * per):
             return None
         if atom.kind == "mod":
-            up = binary("mod", size * Poly.of(-1), by) * Poly.of(-1)
+            up = -binary("mod", -size, by)
         else:
-            up = binary("div", size + by + Poly.of(-1), by)
-        return (up + Poly.of(atom) * Poly.of(-1)) * Poly.of(c) + Poly.of(-c * per)
+            up = binary("div", size + by - Poly.of(1), by)
+        return (up - Poly.of(atom)) * Poly.of(c) + Poly.of(-c * per)
 
 
 def left_over(asked: Asked) -> tuple[Atom, bool] | None:

@@ -12,7 +12,7 @@ def binary(kind: str, a: Poly, b: Poly) -> Poly:
         if a == b:
             return a
         for lower, upper in ((a, b), (b, a)):
-            if never_negative(upper + lower * Poly.of(-1)):
+            if never_negative(upper - lower):
                 return lower if kind == "min" else upper
         first, second = sorted((a, b), key=str)
         pick = min if kind == "min" else max
@@ -71,6 +71,6 @@ def _atom_from_something(atom: Atom) -> Poly:
 def _found_from_something(atom: Atom) -> Poly:
     a, b = map(from_something, atom.args)
     for lower, upper in ((a, b), (b, a)):
-        if atom.kind in ("min", "max") and sure_sign(upper + lower * Poly.of(-1)) > 0:
+        if atom.kind in ("min", "max") and sure_sign(upper - lower) > 0:
             return lower if atom.kind == "min" else upper
     return binary(atom.kind, a, b)

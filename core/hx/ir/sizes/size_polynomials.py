@@ -201,6 +201,12 @@ class Poly:
                 del terms[mono]
         return Poly(terms)
 
+    def __neg__(self) -> Poly:
+        return self * Poly.of(-1)
+
+    def __sub__(self, other: Poly) -> Poly:
+        return self + -other
+
     def __mul__(self, other: Poly) -> Poly:
         if len(other.terms) == 1 and () in other.terms:
             by = other.terms[()]
@@ -249,7 +255,7 @@ class Poly:
             if step is None:
                 return None
             quotient = quotient + step
-            rest = rest + step * other * Poly.of(-1)
+            rest = rest - step * other
         return quotient
 
     def named(self) -> bool:
