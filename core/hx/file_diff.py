@@ -23,7 +23,7 @@ import onnx_ir as ir
 from hx.budget import BUDGET
 from hx.errors import UsageError
 from hx.graph.file_nodes import operator_of
-from hx.text import tensor_text, torch_dtype
+from hx.text import first_line, tensor_text, torch_dtype
 
 
 @dataclass
@@ -111,7 +111,7 @@ def first(problem: BaseException) -> str:
     """Return the first cause: onnx_ir adds a level of context for each part that it reads."""
     while (before := problem.__cause__ or problem.__context__) is not None:
         problem = before
-    return (str(problem).strip() or type(problem).__name__).splitlines()[0]
+    return first_line(problem)
 
 
 def _opsets(a: dict[str, int], b: dict[str, int]) -> Iterator[str]:

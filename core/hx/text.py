@@ -32,6 +32,11 @@ def first_few(names: Sequence[str], most: int = 5) -> str:
     return ", ".join(names[:most]) + more
 
 
+def first_line(problem: BaseException) -> str:
+    """Return the first line of an error's text, or its class if it has none."""
+    return (str(problem).strip() or type(problem).__name__).splitlines()[0]
+
+
 def did_you_mean(name: str, known: Iterable[str], otherwise: str = "", most: int = 1) -> str:
     """Return a hint for a misspelt name: those that are most like it; else the other hint."""
     import difflib

@@ -25,6 +25,7 @@ from hx.batch.worker import carry_out, unfitness
 from hx.budget import BUDGET
 from hx.contributions import Engine
 from hx.errors import UsageError
+from hx.text import first_line
 
 
 @dataclass(frozen=True)
@@ -81,12 +82,7 @@ def _broken(name: str, problem: BaseException, version: str) -> UsageError:
             f"the workers of {name} have no hx",
             hint=f"pip install hx=={version} where they run, and start them again",
         )
-    return UsageError(f"the engine {name} failed to run a test job: {_brief(problem)}")
-
-
-def _brief(problem: BaseException) -> str:
-    lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
-    return lines[0] if lines else type(problem).__name__
+    return UsageError(f"the engine {name} failed to run a test job: {first_line(problem)}")
 
 
 def run(
@@ -143,7 +139,7 @@ def _outcome(future: Future[Answer]) -> tuple[Answer | None, str]:
     try:
         return future.result(), ""
     except (Exception, CancelledError) as problem:  # whatever an engine raises for a lost worker
-        return None, _brief(problem)
+        return None, first_line(problem)
 
 
 def _is_killed(answer: Answer) -> bool:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from hx.cli import streams
-from hx.errors import HxError, MissingDependency, ModelFailed, UsageError, Where
+from hx.errors import HxError, MissingDependency, ModelFailed, UsageError
 
 
 class Elses(BaseException):
@@ -160,13 +160,9 @@ def _first_example(context: Any) -> str:
 
 
 def _ended(what: str, problem: BaseException, code: int) -> HxError:
-    from hx.packs.pack_findings import origin
+    from hx.packs.pack_findings import where_raised
 
-    file, line = origin(problem)
-    error = HxError(
-        what,
-        where=Where(file, line) if file else None,
-        why="the command had not come to its end",
-    )
+    why = "the command had not come to its end"
+    error = HxError(what, where=where_raised(problem), why=why)
     error.exit_code = code
     return error

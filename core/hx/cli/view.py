@@ -10,7 +10,7 @@ import typer
 
 from hx.cli import options as o
 from hx.graph.file_nodes import operator_of
-from hx.text import amount, bytes_text, tensor_text, torch_dtype
+from hx.text import amount, bytes_text, first_line, tensor_text, torch_dtype
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="An ONNX file.", show_default=False)]
 
@@ -94,7 +94,7 @@ def load(file: Path) -> Any:
     except Exception as problem:  # what protobuf raises for a file that is no model has no name
         raise UsageError(
             f"{file} is not an ONNX file, or is truncated",
-            why=(str(problem).strip() or type(problem).__name__).splitlines()[0],
+            why=first_line(problem),
         ) from None
     if not model.graph.node and not model.graph.output:
         raise UsageError(f"{file} is not an ONNX file, or is truncated", why="it holds no graph")

@@ -9,7 +9,7 @@ from traceback import walk_tb
 from typing import Any
 
 from hx.errors import ExportError, HxError, ImportFailed, Where
-from hx.packs.pack_findings import brief, origin, own_line, source_line
+from hx.packs.pack_findings import brief, own_line, source_line, where_raised
 
 
 class guarded(contextlib.AbstractContextManager[None]):
@@ -25,12 +25,8 @@ class guarded(contextlib.AbstractContextManager[None]):
     def __exit__(self, kind: Any, problem: BaseException | None, trace: Any) -> None:
         if not isinstance(problem, (Exception, SystemExit)) or isinstance(problem, HxError):
             return
-        file, line = origin(problem)
-        raise self.kind(
-            f"{self.what} {told(problem)}",
-            where=Where(file, line) if file else None,
-            hint=self.hint,
-        ) from problem
+        what = f"{self.what} {told(problem)}"
+        raise self.kind(what, where=where_raised(problem), hint=self.hint) from problem
 
 
 class of_user(guarded):

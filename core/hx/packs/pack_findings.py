@@ -8,6 +8,8 @@ from pathlib import Path
 from traceback import walk_tb
 from typing import Any
 
+from ..errors import Where
+
 MARGIN = len("  why:   ")  # in front of what an error prints
 
 
@@ -65,6 +67,12 @@ def origin(problem: BaseException) -> tuple[str, int]:
             if module not in _NOBODY:
                 somebody = anybody
     return somebody if somebody[0] else anybody
+
+
+def where_raised(problem: BaseException) -> Where | None:
+    """Return the place that an exception comes from, if it has one."""
+    file, line = origin(problem)
+    return Where(file, line) if file else None
 
 
 def own_line(problem: BaseException) -> tuple[str, int]:

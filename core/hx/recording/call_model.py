@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ..errors import ConverterError, ExportError, HxError, Unsupported, Where
+from ..errors import ConverterError, ExportError, HxError, Unsupported
 from ..packs import containers
-from ..packs.pack_findings import brief, origin
+from ..packs.pack_findings import brief, where_raised
 
 
 def call_model(model: Any, args: tuple, kwargs: dict) -> Any:
@@ -15,19 +15,16 @@ def call_model(model: Any, args: tuple, kwargs: dict) -> Any:
     try:
         return model(*args, **kwargs)
     except SystemExit as end:
-        file, line = origin(end)
-        raise ExportError(
-            f"the model calls sys.exit({end.code!r})", where=Where(file, line) if file else None
-        ) from end
+        what = f"the model calls sys.exit({end.code!r})"
+        raise ExportError(what, where=where_raised(end)) from end
     except NotImplementedError as problem:
         # PyTorch's message when an operator whose arguments are functions meets our door.
         found = re.search(r"no rule registered for HigherOrderOperator (\w+)", str(problem))
         if found is None:
             raise
-        file, line = origin(problem)
         raise Unsupported(
             f"{found[1]} takes functions, and hx does not know what it does with them",
-            where=Where(file, line) if file else None,
+            where=where_raised(problem),
             hint="write a converter for the function that calls it, and return `op.instead(...)` "
             "with a function that does without: hx packs new",
         ) from problem
@@ -36,9 +33,8 @@ def call_model(model: Any, args: tuple, kwargs: dict) -> Any:
     except Exception as problem:
         if not (left_out := containers.forgotten()):
             raise
-        file, line = origin(problem)
         raise ConverterError(
             f"the model raised {brief(problem)}",
-            where=Where(file, line) if file else None,
+            where=where_raised(problem),
             why=left_out,
         ) from problem

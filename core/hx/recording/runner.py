@@ -12,11 +12,11 @@ from typing import Any, TypeAlias, TypeVar
 import torch
 
 from ..cleanup import run_inside
-from ..errors import HxError, ModelFailed, Unsupported, Where
+from ..errors import HxError, ModelFailed, Unsupported
 from ..ir.recipe import Recipe
 from ..ir.request import Inputs
 from ..packs import nesting
-from ..packs.pack_findings import brief, origin
+from ..packs.pack_findings import brief, where_raised
 from ..tensor_bytes import as_tensor
 from ..torchworld.modes import modes
 from ..torchworld.modes.line_limit import LineLimit, OutOfLines, RunGivenUp
@@ -96,10 +96,9 @@ class ModelRunner:
         except HxError:
             raise
         except Exception as problem:  # the model's own error, of any kind
-            file, line = origin(problem)
             raise ModelFailed(
                 f"the model ran once, and raises {brief(problem)} when it runs again",
-                where=Where(file, line) if file else None,
+                where=where_raised(problem),
                 why="it keeps something from call to call that hx cannot put back, or reads a clock",
                 hint="let each call begin anew: make iterators, generators and files in forward",
             ) from problem

@@ -13,7 +13,7 @@ from typing import Any
 
 from hx.errors import UsageError
 from hx.free_memory import free_memory, gigabytes
-from hx.text import with_article
+from hx.text import first_line, with_article
 
 TORCH = (".pt", ".pth", ".bin", ".ckpt")
 
@@ -43,14 +43,10 @@ def read(path: Path, mapped: bool = False, times: int = 1) -> Any:
         return found
     except (UsageError, ModuleNotFoundError):
         raise
-    except (
-        Exception
-    ) as problem:  # four readers, each with errors of its own for what is no such file
-        text = str(problem).strip()
-        first = text.splitlines()[0] if text else type(problem).__name__
+    except Exception as problem:  # of four readers, each with errors of its own
         raise UsageError(
             f"{path} cannot be read as {suffix}",
-            why=first,
+            why=first_line(problem),
             hint="the file may be truncated, or of another kind than its name says",
         ) from None
 

@@ -12,6 +12,7 @@ from ...findings import CHECKED, Finding
 from ...recording.runs.expected_memory import expected_memory
 from ...recording.runs.known_results import Raised, Unfinished
 from ...samples.sequence_lengths import as_were_recorded
+from ...text import first_line
 from ..file_proof import Case
 from ..subject import Subject
 
@@ -54,9 +55,8 @@ def case_of(
 
 
 def _refusal(name: str, error: Exception) -> str:
-    told = str(error).strip()
-    first = told.splitlines()[0] if told else type(error).__name__
-    if told and isinstance(error, KeyError):  # its text is the key alone
+    first = first_line(error)
+    if str(error).strip() and isinstance(error, KeyError):  # its text is the key alone
         first = f"KeyError: {first}"
     return f"the model itself refuses {name} inputs: {first}"
 
