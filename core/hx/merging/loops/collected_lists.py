@@ -14,7 +14,7 @@ the list is made of.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -134,22 +134,33 @@ def _same(a: Value, b: Value) -> bool:
     return a is b or same_constant(a, b)
 
 
+def in_places(groups: Iterable[Sequence[Node]]) -> tuple[list[Node], list[int]]:
+    """Join the nodes that stand in the place of each node; return them, and where each group begins.
+
+    The last place is the end.
+    """
+    now: list[Node] = []
+    places = [0]
+    for group in groups:
+        now += group
+        places.append(len(now))
+    return now, places
+
+
 def with_lists_out(nodes: list[Node]) -> tuple[list[Node], list[int]]:
     """Move lists that one side of an If joins in front of it; return the nodes and their places.
 
     So the list comes before the question whether there were any rounds.
     """
-    now: list[Node] = []
-    places = []
-    for node in nodes:
-        places.append(len(now))
-        if node.op == "If":
-            for body in node.bodies:
-                out = _joining(body)
-                now += [each for each in body.nodes if each in out]
-                body.nodes[:] = [each for each in body.nodes if each not in out]
-        now.append(node)
-    return now, [*places, len(now)]
+    return in_places([*_moved_out(node), node] for node in nodes)
+
+
+def _moved_out(node: Node) -> Iterator[Node]:
+    """Yield the nodes that join lists on a side of an If, and take them out of it."""
+    for body in node.bodies if node.op == "If" else ():
+        out = _joining(body)
+        yield from [each for each in body.nodes if each in out]
+        body.nodes[:] = [each for each in body.nodes if each not in out]
 
 
 def _joining(body: Body) -> set[Node]:

@@ -14,6 +14,7 @@ from ...budget import BUDGET
 from ...ir.value import Constant, Node
 from ...recording.rounds.loop_lengths import nodes_key
 from ...recording.rounds.round_counts import Known
+from .collected_lists import in_places
 
 
 @dataclass(frozen=True)
@@ -81,15 +82,7 @@ def sizes_first(nodes: list[Node]) -> tuple[list[Node], list[int]]:
             for source, node in pairs.items():
                 moved.setdefault(source, []).append(node)
     early = {node for found in moved.values() for node in found}
-    if not early:
-        return nodes, [*range(len(nodes) + 1)]
-    now: list[Node] = []
-    places = []
-    for node in nodes:
-        places.append(len(now))
-        if node not in early:
-            now += [node, *moved.get(node, ())]
-    return now, [*places, len(now)]
+    return in_places([] if node in early else [node, *moved.get(node, ())] for node in nodes)
 
 
 def repeats(

@@ -15,7 +15,7 @@ from typing import Any, cast
 from ...budget import BUDGET
 from ...ir.node_reads import reads
 from ...ir.value import Node, Value
-from .collected_lists import axis_of
+from .collected_lists import axis_of, in_places
 from .stacked_sources import maps, moved_axes
 
 
@@ -23,18 +23,17 @@ def with_growing(nodes: list[Node]) -> tuple[list[Node], list[int]]:
     """Rewrite such joins to extend the ones before; return the nodes and their places."""
     found = _Growing(nodes)
     if not found.instead:
-        return nodes, [*range(len(nodes) + 1)]
+        return in_places([node] for node in nodes)
     for node, read in found.instead.items():
         node.inputs[:] = read
     often = Counter(id(value) for node in nodes for _, value in reads(node))
-    now: list[Node] = []
-    places = []
-    for node in nodes:
-        places.append(len(now))
-        # A second Unsqueeze of the same value is no longer read.
-        left = node.op == "Unsqueeze" and id(node.outputs[0]) in found.moved
-        now += [] if left and not often[id(node.outputs[0])] else [node]
-    return now, [*places, len(now)]
+
+    def is_left(node: Node) -> bool:
+        """Return True for a second Unsqueeze of the same value, which is no longer read."""
+        moved = node.op == "Unsqueeze" and id(node.outputs[0]) in found.moved
+        return moved and not often[id(node.outputs[0])]
+
+    return in_places([] if is_left(node) else [node] for node in nodes)
 
 
 class _Growing:

@@ -23,7 +23,7 @@ from ...ir import shapes
 from ...ir.node_reads import reads
 from ...ir.value import Node, Value
 from ...recording.rounds.loop_lengths import nodes_key
-from .collected_lists import axis_of
+from .collected_lists import axis_of, in_places
 from .stacked_sources import maps
 
 
@@ -33,15 +33,10 @@ def with_rows(op: Op, nodes: list[Node]) -> tuple[list[Node], list[int]]:
     rows = _Rows(op, nodes)
     for node in lists:
         rows.join(node)
-    if not rows.behind:
-        return nodes, [*range(len(nodes) + 1)]
-    now: list[Node] = []
-    places = []
-    for place, node in enumerate(nodes):
-        places.append(len(now))
-        now += [] if node in rows.moved else [node]
-        now += rows.behind.get(place, ())
-    return now, [*places, len(now)]
+    return in_places(
+        [*([] if node in rows.moved else [node]), *rows.behind.get(place, ())]
+        for place, node in enumerate(nodes)
+    )
 
 
 class _Rows:
