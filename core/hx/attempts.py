@@ -16,7 +16,7 @@ from .errors import (
     UsageError,
     VerificationError,
     Where,
-    is_of_the_world,
+    is_environment_error,
 )
 from .findings import CHECKED, Finding, scaffold
 from .graph import graph
@@ -260,7 +260,7 @@ def reply(recorder: Recorder, wanted: RecordingWanted) -> Reply:
         merged = carry_out(merge_flow(found), functools.partial(reply, recorder))
         return NotRecorded(merged.error) if isinstance(merged, Unmerged) else merged
     except Exception as problem:
-        if is_of_the_world(problem):
+        if is_environment_error(problem):
             raise
         return NotRecorded(problem)
 

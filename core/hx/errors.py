@@ -190,7 +190,7 @@ class PackError(HxError):
     exit_code = 3
 
 
-def is_of_the_world(problem: Exception) -> bool:
+def is_environment_error(problem: Exception) -> bool:
     """Return whether an error is a full disk or the like, or a model that was not restored.
 
     Such an error is reported, whatever came before.

@@ -9,7 +9,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from .attempts import Attempts, count_nodes, report_of
 from .cleanup import run_inside, runs_inside
-from .errors import Differentiates, ExportError, HxError, UsageError, is_of_the_world
+from .errors import Differentiates, ExportError, HxError, UsageError, is_environment_error
 from .findings import CHECKED, FOLLOWED, Finding
 from .frame_stack import with_large_frame
 from .garbage_collection import fewer_collections
@@ -201,7 +201,7 @@ def _with_found_sizes(
         try:
             found = automatic_sizes.found_by_trial(request, recorder)
         except Exception as problem:
-            if is_of_the_world(problem):
+            if is_environment_error(problem):
                 raise  # else the export raises it, or knows another way
 
     def exported(request: Request) -> automatic_sizes.Exported[Program]:
@@ -318,7 +318,7 @@ def scan(
             try:
                 trace = recorder.record(other, dry=True)
             except Exception as problem:
-                if is_of_the_world(problem):
+                if is_environment_error(problem):
                     raise
                 raise refused from None  # results of another way must not hide it
         request.sizes.of_outputs({name: None for name, _ in trace.outputs})

@@ -20,15 +20,15 @@ def main() -> None:
     streams.part()
     try:
         code = _run(debug)
-        unheard = streams.lost()
-    except streams.Unheard as problem:
-        code, unheard = problem.exit_code, problem
-    if unheard is not None:
+        lost = streams.lost()
+    except streams.DataLost as problem:
+        code, lost = problem.exit_code, problem
+    if lost is not None:
         from hx.cli.output import complain
 
-        code = code or unheard.exit_code
-        if not unheard.left:
-            complain(unheard.what)
+        code = code or lost.exit_code
+        if not lost.reader_left:
+            complain(lost.what)
     sys.exit(code)
 
 
@@ -43,7 +43,7 @@ def own_words(words: list[str]) -> list[str]:
 
 def _run(debug: bool) -> int:
     """Run a command, report its error if there is one, and return the exit code."""
-    from hx.cli.border import Elses, code_of, in_words, missing_dependency
+    from hx.cli.border import PastTyper, code_of, in_words, missing_dependency
     from hx.cli.stopping import Stopped, stoppable
     from hx.errors import HxError
 
@@ -56,8 +56,8 @@ def _run(debug: bool) -> int:
                 tree = command(sys.argv[1] if len(sys.argv) > 1 else "")
                 code = tree(prog_name="hx", standalone_mode=False)
                 return code if isinstance(code, int) else 0
-        except Elses as elses:
-            raise elses.problem from None
+        except PastTyper as carried:
+            raise carried.problem from None
     except HxError as problem:
         if debug:
             raise

@@ -17,7 +17,7 @@ from hx.cli import streams
 from hx.errors import HxError, MissingDependency, ModelFailed, UsageError
 
 
-class Elses(BaseException):
+class PastTyper(BaseException):
     """Carrier of an exception from a model or a pack past typer."""
 
     def __init__(self, problem: Exception) -> None:
@@ -45,7 +45,7 @@ def _guarded(callback: Callable[..., Any]) -> Callable[..., Any]:
         except KeyboardInterrupt as stop:  # Ctrl-C itself is a `Stopped`
             raise _ended("something raised a KeyboardInterrupt", stop, 130) from stop
         except (EOFError, OSError) as problem:
-            raise Elses(problem) from problem
+            raise PastTyper(problem) from problem
 
     return run
 

@@ -19,13 +19,14 @@ from pathlib import Path
 from typing import Any, TextIO
 
 
-class Unheard(BaseException):
+class DataLost(BaseException):
     """Error: data cannot be written. No Exception, because a model's code may catch those."""
 
     exit_code = 1
 
     def __init__(self, problem: OSError) -> None:
-        self.left = problem.errno == errno.EPIPE  # `hx converters list | head` needs no message
+        # `hx converters list | head` needs no message
+        self.reader_left = problem.errno == errno.EPIPE
         self.what = f"stdout cannot be written to: {(problem.strerror or str(problem)).lower()}"
 
 
@@ -35,7 +36,7 @@ class _Data(io.TextIOWrapper):
     def __init__(self, descriptor: int, encoding: str) -> None:
         raw = open(descriptor, "wb")  # noqa: SIM115  # closed with the stream that it becomes
         super().__init__(raw, encoding, "hx.near", line_buffering=True)
-        self.lost: Unheard | None = None
+        self.lost: DataLost | None = None
 
     def write(self, text: str) -> int:
         return self._surely(super().write, text)
@@ -51,7 +52,7 @@ class _Data(io.TextIOWrapper):
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, self.fileno(), inheritable=False)
             os.close(nowhere)
-            self.lost = Unheard(problem)
+            self.lost = DataLost(problem)
             raise self.lost from None
 
 
@@ -113,7 +114,7 @@ def data() -> TextIO:
     return _parted.data if _parted is not None else sys.stdout
 
 
-def lost() -> Unheard | None:
+def lost() -> DataLost | None:
     """Return the error that lost data, if nobody has heard of it yet."""
     return getattr(data(), "lost", None)
 

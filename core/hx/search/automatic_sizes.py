@@ -9,7 +9,13 @@ from typing import Any, Generic, TypeVar
 import torch
 
 from ..budget import BUDGET
-from ..errors import ExportError, HxError, MissingConverters, VerificationError, is_of_the_world
+from ..errors import (
+    ExportError,
+    HxError,
+    MissingConverters,
+    VerificationError,
+    is_environment_error,
+)
 from ..findings import CHECKED, OPEN, Finding
 from ..ir import dynamic_axes
 from ..ir.input_grammar import Limits
@@ -96,7 +102,7 @@ class Proposed(Generic[T]):
             return [] if strict else _wrong_sizes(
                 request, problem
             ), "the file was wrong at other sizes"
-        if self.seen or isinstance(problem, MissingConverters) or is_of_the_world(problem):
+        if self.seen or isinstance(problem, MissingConverters) or is_environment_error(problem):
             return [], ""
         return [*words_of(request.sizes)], f"the export failed: {problem.what}"
 

@@ -11,7 +11,7 @@ from ..errors import (
     MissingConverters,
     PackError,
     UsageError,
-    is_of_the_world,
+    is_environment_error,
 )
 from ..findings import scaffold
 from ..ir.knowledge import Knowledge
@@ -68,7 +68,7 @@ class History:
         """
         return not (
             self.is_settled or self._failures or _may_be_of_its_recipe(problem)
-        ) or is_of_the_world(problem)
+        ) or is_environment_error(problem)
 
     def error_to_report(self) -> Exception:
         """Return the first error, with what the last one adds to it."""

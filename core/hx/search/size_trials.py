@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import torch
 
 from ..budget import BUDGET
-from ..errors import HxError, is_of_the_world
+from ..errors import HxError, is_environment_error
 from ..ir.dynamic_axes import Axes
 from ..ir.proposed_sizes import Axis, Proposal, names_for, proposal_of
 from ..ir.recipe import Recipe
@@ -152,7 +152,7 @@ class _Trials:
         try:
             return isinstance(self.runner.run(feeds), Returned)
         except HxError as problem:  # sys.exit() in the model, or a converter's container
-            if is_of_the_world(problem) and not isinstance(problem.__cause__, SystemExit):
+            if is_environment_error(problem) and not isinstance(problem.__cause__, SystemExit):
                 raise
             return False
 

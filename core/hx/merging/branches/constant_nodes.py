@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ... import tensor_bytes
-from ...errors import is_of_the_world
+from ...errors import is_environment_error
 from ...ir.value import Absent, Constant, Node
 
 
@@ -41,7 +41,7 @@ def computed(node: Node, read: Sequence[Constant | None], opset: int) -> list[Co
             found: Any = ReferenceEvaluator(model).run(None, arrays)
     except Exception as problem:
         # Errors of onnx and numpy share no base class; the results stay unknown.
-        if is_of_the_world(problem):
+        if is_environment_error(problem):
             raise
         return None
     return [Constant(tensor_bytes.of_numpy(array)) for array in found]

@@ -10,7 +10,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from ...budget import BUDGET
-from ...errors import is_of_the_world
+from ...errors import is_environment_error
 from ...ir.recipe import Forced
 from ...ir.sizes.comparisons import At
 from ...merging.formulas.compare_recordings import Beside, RecordingsDiffer
@@ -53,7 +53,7 @@ def _recorded(subject: Subject, forced: Forced) -> Trace | None:
     try:
         return subject.recorder.record(recipe, one_thread=True)
     except Exception as problem:  # the model's own error, of any kind: the answer matters
-        if is_of_the_world(problem):
+        if is_environment_error(problem):
             raise
         return None
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from ...budget import BUDGET
-from ...errors import is_of_the_world
+from ...errors import is_environment_error
 from ...ir.escapes import Escape
 from ...recording.trace import Trace
 from ...samples.signs_and_scales import opposite, zeroed
@@ -59,7 +59,7 @@ class Listening:
         try:
             heard = subject.recorder.record(there, dry=True, one_thread=True, escapes=before)
         except Exception as problem:
-            if is_of_the_world(problem):
+            if is_environment_error(problem):
                 raise
             # The model's own error, though it runs there unrecorded, or that of a converter only
             # that side needs: the results are compared there, and nothing more.

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...budget import BUDGET
 from ...cleanup import run_inside
-from ...errors import HxError, Where, is_of_the_world
+from ...errors import HxError, Where, is_environment_error
 from ...graph.file_nodes import metadata_of
 from ...registration import OPSETS
 from ...runtime import Refused
@@ -154,7 +154,7 @@ class Parts:
         try:
             return recorded_of(self._subject, case, kept, self._model.graph)
         except Exception as problem:  # the model's own error, of any kind: it refuses to run again
-            if is_of_the_world(problem):
+            if is_environment_error(problem):
                 raise
             return None
 

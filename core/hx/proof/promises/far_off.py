@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 
 from ...budget import BUDGET
-from ...errors import Where, is_of_the_world
+from ...errors import Where, is_environment_error
 from ...graph.model_parts import Parts
 from ...ir.escapes import Escape
 from ...ir.input_grammar import Limits
@@ -134,6 +134,6 @@ def _recorded(subject: Subject, case: Case) -> Parts | None:
         return record_again(subject.with_recipe(within), case)[0]
     except Exception as problem:
         # The model's own error, of any kind, or too large a graph: then only the size is reported.
-        if is_of_the_world(problem):
+        if is_environment_error(problem):
             raise
         return None

@@ -15,8 +15,8 @@ import torch
 
 from ...errors import TargetError
 from ...packs import targets
+from ...packs.name_cache import NameCache
 from ...packs.registry import Choice, Registry
-from ...packs.standing import Standing
 from ...packs.targets import Target
 from ...torchworld.spelling.original_code import is_defined, replaced
 from . import compiled_calls
@@ -54,12 +54,12 @@ class Answering:
                 self._add_complex(choice, target)
         for answers, target, choice in self._behind:
             answers.setdefault(target.key, [(target, choice)])
-        self._standing = Standing(found)
+        self._names = NameCache(found)
 
     def stands(self, registry: Registry, opset: int) -> bool:
         now = _chosen(registry, opset)
         same = all(a is b for a, b in zip(now, self._chosen))
-        return same and self._standing.holds()
+        return same and self._names.holds()
 
     def _add(self, text: str, choice: Choice, target: Target) -> None:
         if target.kind == "absent":

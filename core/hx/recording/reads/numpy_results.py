@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ...errors import is_of_the_world
+from ...errors import is_environment_error
 from ...findings import Missing
 from ...ir.escapes import DETOURS
 from ...ir.value import Constant, Value
@@ -36,7 +36,7 @@ def missing(trace: Trace, recorder: Recorder) -> list[Missing]:
     try:
         other = recorder.record(recipe, dry=True)
     except Exception as problem:  # the model's own, or ours: only the first recording has to work
-        if is_of_the_world(problem):
+        if is_environment_error(problem):
             raise
         return []
     brought, again = (

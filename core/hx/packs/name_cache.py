@@ -1,7 +1,7 @@
 """Fast check that many resolved names still mean the same.
 
-    standing = Standing({text: resolve(text), ...})
-    standing.holds()    # later: True where all of them would be resolved to the same again
+    names = NameCache({text: resolve(text), ...})
+    names.holds()    # later: True where all of them would be resolved to the same again
 
 Nearly all names are looked up in a module or a class, one step after the other, and share most of
 their steps: each step is looked at once, and all of one module or class at a time. The few others
@@ -22,7 +22,7 @@ from .targets import Target
 _MISSING: Any = object()
 
 
-class Standing:
+class NameCache:
     def __init__(self, found: Mapping[str, Target | None]) -> None:
         """`found` has what each name was resolved to; None where it names nothing."""
         self._others: list[tuple[str, Target | None]] = []

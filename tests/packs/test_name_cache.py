@@ -9,7 +9,7 @@ from torch import nn
 
 import hx
 from hx.errors import TargetError
-from hx.packs.standing import Standing
+from hx.packs.name_cache import NameCache
 from hx.packs.targets import resolve
 
 
@@ -20,7 +20,7 @@ def of(*texts):
             found[text] = resolve(text)
         except TargetError:
             found[text] = None
-    return Standing(found)
+    return NameCache(found)
 
 
 @pytest.fixture
