@@ -23,7 +23,7 @@ _FLOATS = {"fadd": "Add", "fmul": "Mul", "fdiv": "Div", "fpow": "Pow", "fmin": "
 
 
 def _of_many(key: Any) -> bool:
-    """Return True if it is the largest, or the smallest, of many sizes that only a run tells."""
+    """Return True for the largest, or the smallest, of many sizes that are known at run time only."""
     if not isinstance(key, Atom) or key.kind not in ("max", "min"):
         return False
     if "many" not in key.facts:
@@ -32,7 +32,7 @@ def _of_many(key: Any) -> bool:
 
 
 def _is_total(key: Any) -> bool:
-    """Return True if it is a number read from a tensor, or a sum of such numbers."""
+    """Return True for a number read from a tensor, and for a sum of such numbers."""
     if not isinstance(key, Poly):
         return False
     return all(
@@ -45,7 +45,7 @@ def _of_all(key: Any) -> bool:
 
 
 def _picked_from(atom: Atom) -> int:
-    """Return the number of sizes that it picks one of."""
+    """Count the sizes of which it picks the largest, or the smallest."""
     if "picked from" not in atom.facts:
         inside = (poly.atom for poly in atom.args)
         atom.facts["picked from"] = sum(

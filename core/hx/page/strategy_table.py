@@ -34,7 +34,7 @@ def rows(strategies: Sequence[dict[str, Any]], timings: dict[str, float]) -> lis
 
 
 def page_rows(found: dict[str, Any]) -> list[list[str]]:
-    """Return the rows for a page."""
+    """Return the rows of the table, with all cells as text, for a page."""
     return [
         [name, *(time_text(took) if took else "" for took in seconds), outcome]
         for name, *seconds, outcome in rows(found["strategies"], found["timings"])

@@ -58,7 +58,7 @@ def identity(path: str | os.PathLike) -> tuple[int, int] | str:
 
 
 def _same_as(a: str | os.PathLike) -> Callable[[str | os.PathLike], bool]:
-    """Prepare `same` with `a`, which is looked at once, for thousands of files of code."""
+    """Return a test for paths to the same file as `a`, which is looked up once for thousands of them."""
     try:
         here = Path(a).stat()
     except (OSError, ValueError):

@@ -67,7 +67,7 @@ def _taken(subject: Subject, words: Sizes, sizes: Sizes) -> dict[str, torch.Tens
 
 
 def _nearest(fewer: Sizes | None, more: Sizes | None) -> Sizes | None:
-    """Return the second, unless it is far larger than the first."""
+    """Return the sizes for more rounds, unless they are far larger than those for fewer."""
     if fewer is None or more is None:
         return fewer or more
     factor = BUDGET.rounds.fewer_factor
