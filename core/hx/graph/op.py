@@ -62,8 +62,8 @@ class Op:
     op.contents(x)                        the tensor of a value that is the same at every run
     op.memory_order(x)                    the axes as they lie in memory; None where it has gaps
     op.recorded(size, why, equals=None)   the size in the recording, noted as a branch on it
-    op.rounds(size)                       the same, where so many results are given: noted as a
-                                          loop over it
+    op.rounds(size)                       the same, as a number of results: noted as a loop
+                                          over the size
     op.seen(size)                         the same, noted nowhere: to choose between two ways that
                                           are both right at every size
     op.quantization(tensor)               scale, zero point and axis of a quantized tensor
@@ -238,7 +238,10 @@ class Op:
         return self._decided("branch", size, why, *asked)
 
     def rounds(self, size) -> int:
-        """The size in the recording, where each of so many is a result: noted as a loop over it."""
+        """The size in the recording, as a number of results; an escape notes the loop over them.
+
+        `unbind` has as many results as an axis has rows.
+        """
         if type(size) is dims.Dim and not size.poly.named():  # a number from data decides
             told = f"{dims.plain(size)} times, once for each that was found"
             return self._decided("rounds", size, told, int, size)

@@ -98,7 +98,10 @@ class Sizes:
         return value
 
     def scope(self, empty: bool = False) -> dict:
-        """Enter a subgraph: its sizes are not visible outside; with `empty`, nor the reverse."""
+        """Enter a subgraph, whose sizes are not visible outside. Return what `restore` takes.
+
+        With `empty`, the sizes outside are not visible in it either.
+        """
         kept = self._known
         self._known = {} if empty else dict(kept)
         return kept

@@ -50,7 +50,7 @@ class Claim:
 
     @property
     def folder(self) -> Path:
-        """The folder beside it for files that belong to it; it rarely exists."""
+        """The folder beside the file for others that belong to it; most files have none."""
         return self.path.with_name(f"{self.path.name}.d")
 
     def open(self, mode: str) -> None:
