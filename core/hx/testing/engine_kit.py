@@ -23,7 +23,7 @@ from typing import Any
 
 LIST = "models.toml"
 MODELS = '''
-import os, pathlib, resource, signal, time
+import os, pathlib, resource, signal, sys, time
 import torch
 from torch import nn
 
@@ -72,6 +72,7 @@ def slow():
 
 def full():
     """A disk without room, as this process sees it."""
+    sys.dont_write_bytecode = True  # Python would keep the 100 bytes as a compiled module
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
     return small()
