@@ -95,8 +95,8 @@ def test_the_way_around_what_torch_onnx_cannot_do_is_not_taken():
 def test_where_nothing_else_is_right_it_is_and_the_report_says_so():
     program = hx.export(Compiled(), torch.randn(2, 3), None)
     assert program.proof.ok
-    (note,) = [note for note in program.report.notes if "asks" in note]
-    assert "heard that it is exported to ONNX:" in note
+    (note,) = [note for note in program.report.notes if "recorded with" in note]
+    assert note.startswith("recorded with torch.onnx.is_in_onnx_export() = True, because")
 
 
 class Otherwise(nn.Module):
@@ -119,7 +119,7 @@ def test_what_was_rejected_on_the_way_to_a_right_graph_is_not_kept(tmp_path, fol
         Otherwise(), torch.randn(2, 64), tmp_path / "here" / "m.onnx", external_data=external,
         keep_rejected=tmp_path / folder / "kept.onnx",
     )  # fmt: skip
-    assert any("heard that it is not traced" in note for note in program.report.notes)
+    assert any("torch.jit.is_tracing() = False" in note for note in program.report.notes)
     left = sorted(path.suffix for path in tmp_path.rglob("*") if path.is_file())
     assert left == ([".data"] if external else []) + [".onnx"]
     assert program.run(torch.ones(2, 64)).shape == (2, 64)  # with the data that it has
@@ -133,6 +133,30 @@ def test_what_fails_whatever_the_model_hears_is_told_as_at_first():
     assert f"test_tracing.py:{line}" in str(told.value)
 
 
+class RefusesExport(nn.Module):
+    def forward(self, x):
+        if torch.compiler.is_exporting():
+            raise RuntimeError("this model cannot be exported")
+        return x * 2
+
+
+@pytest.mark.parametrize("dynamic", [None, {"x": {0: "n"}}, "auto"])
+def test_a_model_that_raises_when_it_is_exported_hears_that_it_is_not(dynamic):
+    program = hx.export(RefusesExport(), torch.randn(3, 4), None, dynamic=dynamic)
+    assert any("torch.compiler.is_exporting() = False" in note for note in program.report.notes)
+    assert torch.equal(program.run(torch.ones(3, 4)), torch.full((3, 4), 2.0))
+
+
+def test_an_error_of_the_model_whatever_it_hears_is_told_as_the_model_raised_it():
+    class Raises(RefusesExport):
+        def forward(self, x):
+            torch.jit.is_tracing()
+            return super().forward(x) if torch.compiler.is_exporting() else x.missing
+
+    with pytest.raises(RuntimeError, match="this model cannot be exported"):
+        hx.export(Raises(), torch.randn(3, 4), None)
+
+
 def rows(source, index):
     """As libraries of graphs do it, whose sums have as many rows as the largest index says."""
     count = index.max() + 1 if torch.jit.is_tracing() else int(index.max()) + 1
@@ -144,7 +168,7 @@ def test_a_size_in_a_tensor_is_followed_where_a_tracer_alone_could(tmp_path):
     example = torch.randn(7, 4), torch.tensor([0, 0, 1, 2, 2, 1, 3])
     words = {"source": {0: "n"}, "index": {0: "n"}}
     program = hx.export(rows, example, tmp_path / "m.onnx", dynamic=words)
-    assert any("not traced" in note for note in program.report.notes)
+    assert any("torch.jit.is_tracing() = False" in note for note in program.report.notes)
     other = torch.randn(9, 4), torch.tensor([0, 0, 1, 2, 2, 1, 3, 6, 7])
     torch.testing.assert_close(program.run(*other), rows(*other))
 
@@ -165,7 +189,7 @@ def test_where_no_answer_helps_the_first_is_what_is_told(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["kept.onnx"]
     program = hx.export(always, example, tmp_path / "m.onnx", verify=False)
     assert [escape.kind for escape in program.report.escapes] == ["index"]
-    assert not any("asks how it is run" in note for note in program.report.notes)
+    assert not any("recorded with" in note for note in program.report.notes)
 
 
 def test_a_tensor_is_itself_whatever_is_in_it():
@@ -240,4 +264,4 @@ def test_other_sizes_are_tried_with_each_answer():
     x = torch.randn(2, 5, 7)
     assert_close(program.run(x), x * 35)
     notes = " ".join(program.report.notes)
-    assert "recorded at other sizes" in notes and "not traced" in notes
+    assert "recorded at other sizes" in notes and "is_tracing() = False" in notes

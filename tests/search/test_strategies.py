@@ -15,7 +15,7 @@ from hx.errors import Differentiates, EscapeError, Where
 from hx.ir import dynamic_axes
 from hx.ir.knowledge import Knowledge
 from hx.ir.outcome import OffersAnswers, OffersBranches, OffersLoops, Refused, Wrong
-from hx.ir.recipe import Branches, Leaks, Loops, Until
+from hx.ir.recipe import EXPORTING, ONNX, TRACING, Branches, Leaks, Loops, Until
 from hx.merging.loops import Before
 from hx.proof.proof import CaseCheck, Proof
 from hx.recording.calls.choices import Choices
@@ -82,15 +82,15 @@ def test_what_is_refused_is_tried_once_if_the_model_asks_nothing():
 
 
 def test_other_answers_are_tried_where_the_model_asked_for_them():
-    search = Search(asked={"traced", "exported"})
+    search = Search(asked={TRACING, EXPORTING})
     names = [search.after(unsupported()) for _ in range(3)]
     assert names == ["answers:exporting plain", "answers:none plain", None]
-    assert Search(asked={"exported to ONNX"}).after(unsupported()) == "answers:all plain"
-    assert Search(asked={"exported"}).after(unsupported()) == "answers:none plain"
+    assert Search(asked={ONNX}).after(unsupported()) == "answers:all plain"
+    assert Search(asked={EXPORTING}).after(unsupported()) == "answers:none plain"
 
 
 def test_a_number_that_leaves_is_refused_with_other_answers_and_taken_in_the_end():
-    search = Search(asked={"traced"})
+    search = Search(asked={TRACING})
     assert search.recipe.leaks is Leaks.OFFER and search.recipe.offers
     assert search.after(OffersAnswers()) == "answers:exporting plain"
     assert search.recipe.leaks is Leaks.REFUSE
@@ -289,11 +289,15 @@ def test_why_nothing_was_merged_is_told():
         (UsageError("no such input"), True),
         (ExportError("a full disk"), True),
         (Unsupported("no such operator"), False),
-        (ValueError("the model's own"), True),
+        (ValueError("the model's own, which may be about tracing"), False),
     ],
 )
 def test_some_errors_end_a_search_that_they_begin(first, ends):
-    search = Search(asked={"traced"})
+    search = Search(asked={TRACING})
     assert search.history.ends_with(first) is ends
     search.after(unsupported())
     assert search.history.ends_with(first) is (type(first) is ExportError)
+
+
+def test_an_error_of_a_model_that_asks_nothing_ends_the_search():
+    assert Search().history.ends_with(ValueError("the model's own"))

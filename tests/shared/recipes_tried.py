@@ -13,12 +13,12 @@ from typing import Any
 
 from hx import errors
 from hx.ir import outcome as outcomes
-from hx.ir.recipe import Folding, Promise, Recipe, Sizing
+from hx.ir.recipe import EXPORTING, ONNX, TRACING, Folding, Promise, Recipe, Sizing
 
 ANSWERS = {
-    frozenset({"traced", "exported"}): "",
-    frozenset({"exported"}): "answers:exporting",
-    frozenset({"traced", "exported", "exported to ONNX"}): "answers:all",
+    frozenset({TRACING, EXPORTING}): "",
+    frozenset({EXPORTING}): "answers:exporting",
+    frozenset({TRACING, EXPORTING, ONNX}): "answers:all",
     frozenset(): "answers:none",
 }
 

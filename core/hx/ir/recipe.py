@@ -17,7 +17,9 @@ Line = tuple[str, int]  # a file and a line in it
 Sizes = dict[str, int]
 
 # Questions about tracing, by what the model asks whether it is.
-TRACING, EXPORTING, ONNX = "traced", "exported", "exported to ONNX"
+TRACING = "torch.jit.is_tracing"
+EXPORTING = "torch.compiler.is_exporting"
+ONNX = "torch.onnx.is_in_onnx_export"
 Answers = frozenset[str]  # the questions that are answered with yes
 STANDARD: Answers = frozenset({TRACING, EXPORTING})
 

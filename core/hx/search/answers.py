@@ -33,8 +33,5 @@ def answers_to_try(asked: set[str]) -> Iterator[Answers]:
 
 def answers_note(answers: Answers, asked: set[str]) -> str:
     """Return a note for a model that heard other answers than the standard ones."""
-    said = [f"{'' if q in answers else 'not '}{q}" for q in sorted((answers ^ STANDARD) & asked)]
-    return (
-        f"the model asks how it is run, and heard that it is {' and '.join(said)}: nothing "
-        "else led to a right graph"
-    )
+    said = [f"{each}() = {each in answers}" for each in sorted((answers ^ STANDARD) & asked)]
+    return f"recorded with {' and '.join(said)}, because the opposite led to no right file"

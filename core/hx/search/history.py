@@ -67,8 +67,16 @@ class History:
         the model's own errors among it, hides nothing of what is known.
         """
         return not (
-            self.is_settled or self._failures or _may_be_of_its_recipe(problem)
+            self.is_settled or self._failures or self._may_be_of_its_recipe(problem)
         ) or is_environment_error(problem)
+
+    def _may_be_of_its_recipe(self, problem: Exception) -> bool:
+        """Return whether a model that hears other answers may do without what failed."""
+        if not isinstance(problem, HxError):
+            return bool(self.knowledge.asked)  # "cannot be exported"
+        if isinstance(problem, (UsageError, PackError)):
+            return False
+        return type(problem) is not ExportError
 
     def error_to_report(self) -> Exception:
         """Return the first error, with what the last one adds to it."""
@@ -103,10 +111,3 @@ def _explained(failure: Failure) -> Exception | None:
 
 def needs_derivatives(outcome: Failure) -> bool:
     return isinstance(outcome, Refused) and isinstance(outcome.error, Differentiates)
-
-
-def _may_be_of_its_recipe(problem: Exception) -> bool:
-    """Return whether a model that hears other answers may do without what failed."""
-    if not isinstance(problem, HxError) or isinstance(problem, (UsageError, PackError)):
-        return False
-    return type(problem) is not ExportError
