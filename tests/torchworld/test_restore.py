@@ -348,6 +348,22 @@ def test_random_numbers_of_a_function_are_put_back(World):
     world.require_unchanged("a function")
 
 
+@pytest.mark.parametrize("waiting", [False, True])
+def test_normal_numbers_of_numpy_are_put_back_one_by_one(waiting):
+    """They are made in pairs: the second changes nothing but the note that it was waiting."""
+    np.random.seed(0)
+    if waiting:
+        np.random.randn()
+
+    def model(x):
+        return x * float(np.random.randn() > 9)
+
+    before = np.random.get_state()
+    hx.export(model, torch.rand(2), verify=False)
+    after = np.random.get_state()
+    assert before[0] == after[0] and (before[1] == after[1]).all() and before[2:] == after[2:]
+
+
 def test_the_compiler_of_pytorch_may_be_loaded_by_the_recorded_model():
     """It notes builtins by what they are as it is loaded, and would note a stand-in."""
     code = """if 1:

@@ -10,7 +10,6 @@ import contextlib
 import functools
 import operator
 import random
-import sys
 import threading
 import warnings
 from collections.abc import Callable, Collection, Iterable
@@ -25,6 +24,7 @@ from ..modes import modes
 from . import model_locks, nested_state, shallow
 from .iterator_state import Positions
 from .kept_tensor import KeptTensor, same_contents, version_of
+from .numpy_generator import NumpyGenerator
 from .whole_state import Attributes, Untouched
 
 
@@ -216,9 +216,7 @@ class preserved:
 
         later(torch.get_rng_state, functools.partial(_rewind, self.draws), torch.equal)
         later(random.getstate, random.setstate, operator.eq)
-        if "numpy.random" in sys.modules:
-            numpy = sys.modules["numpy"]
-            later(numpy.random.get_state, numpy.random.set_state, _same_numpy)
+        self._undo.append(NumpyGenerator().put_back)
         if torch.cuda.is_initialized():
             later(torch.cuda.get_rng_state_all, torch.cuda.set_rng_state_all, lambda a, b: False)
         later(torch.is_grad_enabled, torch._C._set_grad_enabled, operator.eq)
@@ -363,7 +361,3 @@ def _autocast(device: str) -> tuple[str, bool, torch.dtype]:
 def _set_autocast(was: tuple[str, bool, torch.dtype]) -> None:
     torch.set_autocast_enabled(was[0], was[1])
     torch.set_autocast_dtype(was[0], was[2])
-
-
-def _same_numpy(a: Any, b: Any) -> bool:
-    return type(a) is type(b) is tuple and a[2:] == b[2:] and a[1].tobytes() == b[1].tobytes()
