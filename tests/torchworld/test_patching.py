@@ -489,3 +489,13 @@ def test_what_is_read_of_range_meanwhile_is_its_own():
 
     hx.export(Counts(), torch.ones(2), dynamic={"x": [0]})
     assert found[0] == [getattr(range, name) for name in names]
+
+
+def test_a_function_of_pytorch_with_other_defaults_than_when_it_was_hooked_before(monkeypatch):
+    x, glu = torch.randn(4, 6), torch.nn.functional.glu
+    by_default = {glu: lambda original, args, kwargs: original(args[0])}
+    with patching.hooks(by_default):
+        assert glu(x).shape == (4, 3)
+    monkeypatch.setattr(glu, "__defaults__", (0,))
+    with patching.hooks(by_default):
+        assert glu(x).shape == (2, 6)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import operator
 import sys
 import threading
 import types
@@ -32,6 +33,7 @@ _codes: dict[types.FunctionType, _Code] = {}  # functions hooked now, with their
 _slots: dict[int, _Slot] = {}  # the same for attributes, by the id of what is installed there
 # Things in modules stay for good, and their stand-ins serve again; keyed by the original's id.
 _spare: dict[int, _Slot] = {}
+_spare_codes: dict[types.FunctionType, _Code] = {}  # the same for functions of PyTorch
 _MISSING: Any = object()
 _CALL = "<hx: the dispatcher goes here>"
 
@@ -81,6 +83,27 @@ class _Code:
 
     def forget(self) -> None:
         _codes.pop(self.function, None)
+        if _stays(self.function):
+            if len(_spare_codes) >= BUDGET.objects.cached:
+                _spare_codes.clear()
+            _spare_codes[self.function] = self
+
+    def fits(self) -> bool:
+        """Return True if the function is as it was when this was made."""
+        now, was = self.function, self.original
+        return (
+            now.__code__ is self.code
+            and now.__defaults__ is was.__defaults__
+            and now.__kwdefaults__ is was.__kwdefaults__
+            and len(vars(now)) == len(vars(was))
+            and all(map(operator.is_, vars(now).values(), vars(was).values()))
+        )
+
+
+def _stays(function: types.FunctionType) -> bool:
+    """Return True for a function or a method of PyTorch that is no part of another function."""
+    home = str(function.__module__)
+    return home.partition(".")[0] == "torch" and "<locals>" not in function.__qualname__
 
 
 def behind(thing: Any) -> Any:
@@ -251,7 +274,9 @@ def hooks(handlers: Mapping[Any, Handler], *, beneath: bool = False) -> _Patchin
         for function, handler in handlers.items():
             spot = _codes.get(function)
             if spot is None or (not spot.users and function.__code__ is not spot.trampoline):
-                spot = _Code(function)
+                spot = _spare_codes.pop(function, None)
+                if spot is None or not spot.fits():
+                    spot = _Code(function)
                 user._spots.append(spot)  # before it is registered: an undo has to forget it
                 _codes[function] = spot
             elif function.__code__ is not spot.trampoline:
