@@ -4,13 +4,14 @@
     names.holds()    # later: True where all of them would be resolved to the same again
 
 Nearly all names are looked up in a module or a class, one step after the other, and share most of
-their steps: each step is looked at once, and all of one module or class at a time. The few others
-are resolved again.
+their steps: each step is looked at once, and all of one module or class at a time. A name that is
+not there yet is looked up as far as it goes. The few others are resolved again.
 """
 
 from __future__ import annotations
 
 import operator
+import sys
 import types
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -29,10 +30,10 @@ class NameCache:
         steps: dict[int, tuple[Any, dict[str, Any]]] = {}  # owner, and what it has under its names
         for text, target in found.items():
             path = targets.path_of(text)
-            if target is None or path is None:
-                self._others.append((text, target))
-            else:
+            if target is not None and path is not None:
                 _follow(*path, steps)
+            elif not _follow_as_far_as_it_goes(text, steps):
+                self._others.append((text, target))
         self._owners = [_Owner(owner, had) for owner, had in steps.values()]
 
     def holds(self) -> bool:
@@ -49,6 +50,27 @@ def _follow(value: Any, names: list[str], steps: dict[int, tuple[Any, dict[str, 
             is_space = type(owner) is dict
             had[name] = owner.get(name, _MISSING) if is_space else getattr(owner, name, _MISSING)
         value = had[name]
+
+
+def _follow_as_far_as_it_goes(text: str, steps: dict[int, tuple[Any, dict[str, Any]]]) -> bool:
+    """Note the steps to a name that is not there; False if these do not tell that it is not."""
+    value: Any = sys.modules
+    names = text.split(".")
+    for i, name in enumerate(names, 1):
+        owner = vars(value) if type(value) is types.ModuleType else value
+        if type(owner) is dict:
+            if "__getattr__" in owner or "::" in text:
+                return False  # it may be made when somebody asks for it
+            _follow(sys.modules, [".".join(names[:i])], steps)  # the module that it may become
+            value = owner.get(name, _MISSING)
+        elif isinstance(owner, type):
+            value = getattr(owner, name, _MISSING)
+        else:
+            return False
+        if value is _MISSING:
+            _follow(sys.modules, names[:i], steps)
+            return True
+    return False
 
 
 class _Owner:
