@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -182,3 +183,14 @@ def installed(folder):
         (package / "plugin.py").write_text(f"HX_API = 1\n{plugin}")
 
     return install
+
+
+@pytest.fixture
+def warm_workers(monkeypatch):
+    """The processes that lists and comparisons of models start begin with the large libraries."""
+    from hx.batch import worker
+    from hx.bench import child
+
+    names = {**vars(subprocess), "Popen": warm_python.WarmProcess}
+    for module in (worker, child):
+        monkeypatch.setattr(module, "subprocess", SimpleNamespace(**names))

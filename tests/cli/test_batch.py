@@ -13,6 +13,8 @@ from pathlib import Path
 import onnx
 import pytest
 
+pytestmark = pytest.mark.usefixtures("warm_workers")
+
 LIST = """
 opset = 18
 

@@ -8,6 +8,8 @@ import subprocess
 import onnx
 import pytest
 
+pytestmark = pytest.mark.usefixtures("warm_workers")
+
 MODELS = """
 import torch
 

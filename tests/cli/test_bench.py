@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
+from hx.bench import side_by_side
+from hx.bench.comparison_job import Job
+
 MORE = """
 import os
 import time
@@ -58,6 +61,7 @@ def by_side(done):
     return {row["side"]: row for row in done.json["sides"]}
 
 
+@pytest.mark.long
 def test_each_side_has_its_figures(hx):
     words = ("models.py:line", "-i", "x=float32[batch,4]", "--rounds", "2", "--threads", "1")
     done = hx("bench", *words, "--json")
@@ -85,7 +89,7 @@ def test_each_side_has_its_figures(hx):
     assert dynamo["nodes"] or "onnxscript is not installed" in dynamo["failed"]
 
 
-def test_a_table_for_people_in_which_a_rival_that_fails_says_why(hx, more):
+def test_a_table_for_people_in_which_a_rival_that_fails_says_why(hx, more, warm_workers):
     done = hx("bench", "models.py:refuses", "--rounds", "1", "--against", "torchscript")
     head, floor, ours, between, below, *processes = done.out.splitlines()
     assert done.code == 0
@@ -98,14 +102,14 @@ def test_a_table_for_people_in_which_a_rival_that_fails_says_why(hx, more):
     assert "hx: recording" in done.err and "proof apart" in done.err
 
 
-def test_a_rival_that_dies_says_how(hx, more):
+def test_a_rival_that_dies_says_how(hx, more, warm_workers):
     done = hx("bench", "models.py:kills", "--rounds", "1", "--against", "torchscript", "--json")
     rows = by_side(done)
     assert done.code == 0 and rows["hx"]["nodes"] == 1
     assert "SIGABRT" in rows["torchscript"]["failed"]
 
 
-def test_a_rival_that_takes_too_long_is_ended(hx, more):
+def test_a_rival_that_takes_too_long_is_ended(hx, more, warm_workers):
     words = ("models.py:sleeps", "--against", "torchscript", "--rounds", "1", "--limit", "5")
     done = hx("bench", *words, "--json")
     row = by_side(done)["torchscript"]
@@ -113,14 +117,14 @@ def test_a_rival_that_takes_too_long_is_ended(hx, more):
     assert by_side(done)["hx"]["seconds"] < 5
 
 
-def test_what_hx_itself_cannot_do_is_the_exit_code(hx):
+def test_what_hx_itself_cannot_do_is_the_exit_code(hx, warm_workers):
     done = hx("bench", "models.py:unknown", "--rounds", "1", "--against", "none")
     assert done.code == 5 and "linalg.eig" in done.err and done.out.splitlines()[1][:5] == "floor"
     done = hx("bench", "models.py:wrong", "--rounds", "1", "--against", "none")
     assert done.code == 4 and "proof:" in done.err
 
 
-def test_a_model_that_cannot_be_had_is_no_row(hx):
+def test_a_model_that_cannot_be_had_is_no_row(hx, warm_workers):
     done = hx("bench", "models.py:nothing", "--against", "none")
     assert done.code == 2 and "has no 'nothing'" in done.err and not done.out
     done = hx("bench", "models.py:broken", "--against", "none")
@@ -142,11 +146,14 @@ def test_memory_is_what_the_call_took():
     assert peak(lambda: None) < 2e6  # an earlier peak does not count again
 
 
-def test_a_copy_of_the_weights_would_show(hx, more):
-    rows = by_side(hx("bench", "models.py:big", "--rounds", "1", "--against", "none", "--json"))
+def test_a_copy_of_the_weights_would_show(more, tmp_path):
+    rows = [side_by_side.Row("floor"), side_by_side.Row("hx")]
+    run = side_by_side._Run(Job("models.py:big"), rows, tmp_path / "run", 0.0, lambda stage: None)
+    run.weigh()
+    floor, ours = rows
     weights = (1000 * 4000 + 4000) * 4
-    assert rows["floor"]["size"] == weights
-    assert rows["hx"]["memory"] - rows["floor"]["memory"] < weights / 2
+    assert not floor.failed and not ours.failed
+    assert ours.memory - floor.memory < weights / 2
 
 
 def test_errors_and_other_outputs_are_told():
